@@ -1,0 +1,37 @@
+/* err.h - how a failure travels: a negative code as return value, one sentence in a struct ts_err.
+ *
+ * The function that first sees a failure writes the sentence, with file, position, found and
+ * expected; callers pass code and sentence up unchanged. Only tools print, and only tools exit.
+ *
+ *   owner    the caller owns the struct ts_err; a NULL err is allowed and drops the sentence
+ *   threads  one ts_err belongs to one thread at a time
+ */
+#ifndef TS_BASE_ERR_H
+#define TS_BASE_ERR_H
+
+enum ts_code {
+    TS_ENOMEM = -1,  /* out of memory, or out of the memory that the user allows */
+    TS_EIO = -2,     /* a system call on a file failed */
+    TS_EFORMAT = -3, /* what was read is not what it should be: text, shard, factor file */
+    TS_ECUDA = -4,   /* a CUDA or NCCL call failed */
+    TS_ELIMIT = -5,  /* well-formed, but beyond what this program can do */
+    TS_EBUSY = -6,   /* another process holds it, or it exists and must not be replaced */
+    TS_EARG = -7,    /* the caller's request makes no sense (tools: exit code 2 or 1 as fits) */
+    TS_ESTOP = -8,   /* the user asked to stop (SIGINT, SIGTERM) */
+};
+
+struct ts_err {
+    int code;       /* a ts_code, 0 when nothing failed */
+    int sys;        /* errno, cudaError_t or ncclResult_t, 0 when none */
+    char text[512]; /* one sentence, no newline */
+};
+
+/* Fills err (when not NULL) and returns code. */
+int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, with errno: stores it in err->sys and appends ": " and its text to the sentence. */
+int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

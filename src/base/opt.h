@@ -1,0 +1,78 @@
+/* opt.h - the options of a command: one table that the parser, --help, the man page, the defaults
+ * and the record that a run prints of itself all read, so they cannot disagree.
+ *
+ *   owner    strings parsed point into argv; the struct of arguments is the caller's
+ *   units    TS_OPT_SIZE takes 4096, 64K, 64M, 2G, 1T (powers of 1024) and stores bytes
+ *   errors   0 or TS_EARG with a sentence that offers the nearest name
+ */
+#ifndef TS_BASE_OPT_H
+#define TS_BASE_OPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum ts_opt_type {
+    TS_OPT_FLAG,   /* int: 1 when given; takes no value */
+    TS_OPT_U32,    /* uint32_t */
+    TS_OPT_U64,    /* uint64_t; takes 10M, 2G as powers of 1000, 1e9 too */
+    TS_OPT_SIZE,   /* uint64_t, bytes, powers of 1024 */
+    TS_OPT_DOUBLE, /* double */
+    TS_OPT_STRING, /* const char * */
+    TS_OPT_CHOICE, /* int: position in `arg`, the words divided by '|' */
+    TS_OPT_LIST,   /* struct ts_opt_list: may be given many times */
+};
+
+#define TS_OPT_LIST_MAX 64
+struct ts_opt_list {
+    uint32_t n;
+    const char *item[TS_OPT_LIST_MAX];
+};
+
+struct ts_opt {
+    const char *name; /* long name, without the dashes; NULL ends the table */
+    char letter;      /* short name, or 0 */
+    enum ts_opt_type type;
+    size_t at;        /* offset in the struct of arguments */
+    const char *def;  /* default as a user would type it; NULL: none (0, NULL) */
+    const char *arg;  /* what --help calls the value, "N", "SIZE"; the words of a CHOICE */
+    const char *help; /* one or more sentences, lower-case start, no full stop at the end */
+};
+
+struct ts_cmd {
+    const char *program;  /* "tshard" */
+    const char *name;     /* "build"; NULL when the program has one command */
+    const char *operands; /* "FILE...", "[TENSOR.tsh]" or "" */
+    uint32_t min_operands, max_operands;
+    const char *summary;  /* one line */
+    const char *text;     /* paragraphs for --help and the man page, divided by blank lines */
+    const char *examples; /* lines of "command\n  what it does\n" or NULL */
+    const struct ts_opt *opts;
+    int (*run)(const struct ts_cmd *cmd, int argc, char **argv);
+};
+
+/* Sets every option of the table to its default. */
+void ts_opt_defaults(const struct ts_cmd *cmd, void *args);
+
+/* Parses argv[1..argc-1] (argv[0] is the command's name) into args, defaults first. Options may stand
+ * between operands, `--` ends them, `--name=value`, `--name value`, `-nvalue` and `-n value` are
+ * taken. operand gets the operands in order (room for argc). Returns 0, 1 when --help was asked for
+ * (nothing else is done), or TS_EARG. *given (may be NULL): bit i set when option i was given. */
+int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
+                 char **operand, uint64_t *given, struct ts_err *err);
+
+/* --help of one command, complete. */
+void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
+
+/* The command's section of a man page (man(7)), from the same table. */
+void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
+
+/* "64M" -> 67108864 */
+int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err);
+
+/* The entry of names[] (NULL ends) nearest to `word`, or NULL when none is near. */
+const char *ts_opt_nearest(const char *word, const char *const names[]);
+
+#endif

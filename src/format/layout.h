@@ -1,0 +1,145 @@
+/* layout.h - the bytes on disk: constants and structures of a .tsh directory.
+ *
+ * The specification is docs/format.md; a byte here changes only together with it, with the golden
+ * files in tests/ and with TS_FORMAT_VERSION. All numbers are little-endian and naturally aligned.
+ *
+ *   NAME.tsh/index        everything but the nonzeros: header, modes, dictionary, shard tables
+ *   NAME.tsh/modeK.shards the nonzeros sorted for mode K (from 1), one shard after another
+ *   NAME.tsh/modeK.rows   the used indices of mode K, when it has empty slices
+ *   NAME.tsh/modeK.labels names of the indices of mode K, when they were given
+ *
+ * Hierarchy: tensor -> mode copy -> shard (unit of reading, whole partitions, at most shard_bytes)
+ * -> partition (TS_PARTITION_BLOCKS blocks, what one thread or thread block takes) -> block
+ * (TS_BLOCK_NNZ nonzeros, unit of packing). Only the last block of a mode copy is short.
+ *
+ * Everywhere but in modeK.rows, an index of a mode is its compact row: the number of used (not
+ * empty) slices before it. So a mode with 2^40 indices of which 10^6 are used has 10^6 rows, every
+ * row of a mode copy has a nonzero, and the next row is always this row + 1.
+ */
+#ifndef TS_FORMAT_LAYOUT_H
+#define TS_FORMAT_LAYOUT_H
+
+#include <stdint.h>
+
+#define TS_FORMAT_VERSION 1u
+#define TS_INDEX_MAGIC "TSHINDEX" /* 8 bytes, no NUL */
+#define TS_ROWS_MAGIC "TSHROWS1"
+#define TS_LABELS_MAGIC "TSHLABEL"
+
+#define TS_MIN_ORDER 2u
+#define TS_MAX_ORDER 16u
+#define TS_MAX_DIM (UINT64_C(1) << 40) /* largest index + 1 */
+#define TS_MAX_NNZ (UINT64_C(1) << 40)
+#define TS_BLOCK_NNZ 256u
+#define TS_PARTITION_BLOCKS 64u
+#define TS_PARTITION_NNZ (TS_BLOCK_NNZ * TS_PARTITION_BLOCKS)
+#define TS_PAGE 4096u /* shards start at multiples of it: O_DIRECT */
+
+/* How the 32-bit codes of a block become values. */
+enum ts_value_kind {
+    TS_VALUE_CONST = 0, /* every value is value_base; blocks hold no codes */
+    TS_VALUE_INT = 1,   /* value = value_base + code, value_base an integer */
+    TS_VALUE_DICT = 2,  /* value = dictionary[code] */
+    TS_VALUE_F32 = 3,   /* the code is the bit pattern of a float32 */
+    TS_VALUE_F64 = 4,   /* two codes: high and low 32 bits of a float64 */
+};
+
+/* Starts NAME.tsh/index. 256 bytes, followed by
+ *   struct ts_disk_mode[order]
+ *   double dictionary[n_dict]
+ *   for each mode: struct ts_disk_shard[n_shards]
+ *   uint64_t  XXH3-64 (seed 0) of every byte before it; with it the file ends */
+struct ts_disk_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t order;
+    uint64_t index_bytes; /* size of this file, the final checksum included */
+    uint64_t nnz;
+    double norm;        /* sqrt of the sum of squares of the values, float64 */
+    double value_base;  /* CONST, INT */
+    double value_bits;  /* order-0 entropy of the values, bits per nonzero */
+    double value_min, value_max;
+    uint32_t value_kind;
+    uint32_t value_bytes;   /* 4 or 8: the type asked for at build */
+    uint32_t n_dict;        /* entries of the dictionary, 0 unless DICT */
+    uint32_t block_nnz;     /* TS_BLOCK_NNZ */
+    uint32_t partition_blocks; /* TS_PARTITION_BLOCKS */
+    uint32_t max_shard_bytes;  /* largest raw_bytes of any shard of any mode */
+    uint64_t input_nnz;     /* nonzeros read, before what follows */
+    uint64_t n_duplicates;  /* lines merged into another */
+    uint64_t n_zeros;       /* zeros dropped: read, or sums of duplicates */
+    uint32_t flags;         /* TS_TENSOR_* */
+    uint32_t reserved32;
+    uint8_t reserved[128];  /* zero */
+};
+#define TS_TENSOR_DUPLICATES 1u /* built with --duplicates keep and some were */
+#define TS_TENSOR_VALUE_BITS_ESTIMATED 2u /* value_bits is an estimate from a sample */
+
+/* One mode and its copy of the nonzeros. 128 bytes. */
+struct ts_disk_mode {
+    uint64_t dim;       /* size of the mode, as in the input */
+    uint64_t n_rows;    /* used slices, < 2^32; n_rows == dim: no rows file */
+    uint64_t n_shards;
+    uint64_t shards_bytes; /* size of modeK.shards */
+    uint64_t rows_bytes;   /* size of modeK.rows, 0 when there is none */
+    uint64_t rows_hash;    /* XXH3-64 of modeK.rows */
+    uint64_t labels_bytes; /* size of modeK.labels, 0 when there is none */
+    uint64_t labels_hash;  /* XXH3-64 of modeK.labels */
+    uint64_t largest_slice; /* nonzeros of the fullest slice */
+    uint64_t n_labels;      /* lines of modeK.labels */
+    uint8_t level[16];  /* level[0] = this mode; level[l] = the mode sorted at level l; rest 0 */
+    uint8_t reserved[32];
+};
+
+/* One shard. 64 bytes. */
+struct ts_disk_shard {
+    uint64_t offset;       /* in modeK.shards, a multiple of TS_PAGE */
+    uint64_t hash;         /* XXH3-64 of the stored bytes, zero padding to TS_PAGE included */
+    uint32_t stored_bytes; /* on disk, before the padding */
+    uint32_t raw_bytes;    /* after LZ4; equal to stored_bytes without */
+    uint32_t nnz;
+    uint32_t n_blocks;     /* all full but the last block of the mode copy */
+    uint32_t row_first;    /* compact row of its first nonzero */
+    uint32_t row_last;     /* compact row of its last nonzero */
+    uint32_t flags;        /* TS_SHARD_* */
+    uint32_t reserved32;
+    uint8_t reserved[16];
+};
+#define TS_SHARD_LZ4 1u
+
+/* The raw bytes of a shard, in 32-bit words:
+ *   uint32_t block_word[n_blocks + 1]  where block b starts, in words from the start of the shard;
+ *                                      the last entry is raw_bytes / 4
+ *   uint32_t block_row[n_blocks]       compact row of the block's first nonzero - row_first
+ *   the blocks, one after another (block_codec.h)
+ */
+
+/* Starts modeK.rows. 32 bytes, followed by chunks of TS_ROWS_CHUNK ascending indices (the last may
+ * be short), each: uint64_t first; uint64_t width; then the gaps (next - this - 1) of the others,
+ * `width` (0..40) bits each, lowest bit first, padded with zero bits to a multiple of 8 bytes. */
+struct ts_disk_rows {
+    char magic[8];
+    uint32_t version;
+    uint32_t mode;   /* from 0 */
+    uint64_t n_rows;
+    uint64_t dim;
+};
+#define TS_ROWS_CHUNK 256u
+
+/* Starts modeK.labels. 32 bytes, followed by n_labels lines of text, each ended by '\n'; line i
+ * (from 0) names index i of the mode. */
+struct ts_disk_labels {
+    char magic[8];
+    uint32_t version;
+    uint32_t mode;
+    uint64_t n_labels;
+    uint64_t text_bytes;
+};
+
+_Static_assert(sizeof(struct ts_disk_header) == 256, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_mode) == 128, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_shard) == 64, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_rows) == 32, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_labels) == 32, "on-disk size");
+
+#endif

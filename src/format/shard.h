@@ -1,0 +1,63 @@
+/* shard.h - the raw bytes of one shard: packing them, and finding the blocks in them.
+ *
+ *   owner    the caller owns all memory; views point into it
+ *   units    raw bytes are a whole number of 32-bit words, 4-byte aligned (64 is better)
+ *   threads  all functions are pure
+ *   errors   ts_shard_check takes untrusted bytes; everything after it trusts them
+ */
+#ifndef TS_FORMAT_SHARD_H
+#define TS_FORMAT_SHARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/block_codec.h"
+#include "format/layout.h"
+
+/* Readers may load up to this many bytes beyond the raw bytes of a shard (not use them): whoever
+ * holds a shard in memory leaves that room. Wide loads of the vector decoders need it. */
+#define TS_SHARD_SLACK 128u
+
+/* Most raw bytes that nnz nonzeros can take, in any order of tensor. */
+size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz);
+
+/* Packs nnz (>= 1) nonzeros, sorted as block_codec.h says, as one shard. level[l] and code[c] are
+ * columns of nnz entries. raw has ts_shard_bound bytes. Fills raw_bytes, nnz, n_blocks, row_first
+ * and row_last of *ret, and zeroes the rest of it. */
+void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_t *const level[],
+                   const uint32_t *const code[], void *raw, struct ts_disk_shard *ret);
+
+/* Where a block of a shard lies. */
+struct ts_block_at {
+    const uint32_t *word;
+    uint32_t n_words, nnz;
+    uint32_t row; /* compact row of its first nonzero */
+};
+
+/* Block b (< n_blocks) of a checked shard. */
+static inline struct ts_block_at ts_shard_block(const struct ts_disk_shard *s, const void *raw,
+                                                uint32_t b)
+{
+    const uint32_t *base = raw;
+    struct ts_block_at at;
+    at.word = base + base[b];
+    at.n_words = base[b + 1] - base[b];
+    at.nnz = b + 1 < s->n_blocks ? TS_BLOCK_NNZ : s->nnz - (s->n_blocks - 1) * TS_BLOCK_NNZ;
+    at.row = s->row_first + base[s->n_blocks + 1 + b];
+    return at;
+}
+
+static inline uint32_t ts_shard_partitions(const struct ts_disk_shard *s)
+{
+    return (s->n_blocks + TS_PARTITION_BLOCKS - 1) / TS_PARTITION_BLOCKS;
+}
+
+/* Checks that raw is a shard as *s says whose every block parses and whose every index at level l
+ * is below n_rows[l], rows running from row_first to row_last; n_dict bounds the codes when it is
+ * not 0. On failure the sentence names block and byte, `where` in front (file and shard). */
+int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t order, uint32_t n_codes,
+                   const uint64_t n_rows[], uint32_t n_dict, const char *where,
+                   struct ts_err *err);
+
+#endif

@@ -1,0 +1,69 @@
+/* backend.h - what the engine needs of a processor. src/cpu and src/gpu each fill one table.
+ *
+ * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
+ * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
+ * written: it is not an operand of that product, so no second matrix is needed.
+ *
+ *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
+ *            rank x rank or n_rows x rank, without padding, owned by the caller
+ *   threads  one thread calls; a backend uses what threads or streams it likes inside a call
+ *   errors   0 or a negative ts_code; after a failure only close is allowed
+ *   bits     every result is a function of the tensor's bytes, the factors and the precision alone:
+ *            not of the number of threads, of delivery order or of the memory budget
+ */
+#ifndef TS_STREAM_BACKEND_H
+#define TS_STREAM_BACKEND_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/tensor.h"
+#include "stream/feed.h"
+
+enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
+
+struct ts_backend_conf {
+    const struct ts_tensor *tensor;
+    uint32_t rank;
+    enum ts_precision precision;
+    uint32_t threads; /* 0: all */
+};
+
+/* Where the time of one call went. */
+struct ts_backend_times {
+    uint64_t wait_ns;   /* no shard was ready */
+    uint64_t copy_ns;   /* host to device */
+    uint64_t kernel_ns; /* computing */
+};
+
+struct ts_backend {
+    const char *name;
+    int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
+    void (*close)(void *be); /* NULL is fine */
+
+    /* Bytes of host memory that open will take besides a feed, factors apart and included. */
+    void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
+
+    /* Rows row .. row+n-1 of factor[mode], from and to `n x rank` float64. */
+    int (*put_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
+                    struct ts_err *err);
+    int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                    struct ts_err *err);
+
+    /* factor[mode] := X_(mode) * khatri_rao(other factors), taking every shard of `mode` from feed. */
+    int (*mttkrp)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                  struct ts_err *err);
+
+    /* With M the MTTKRP that factor[mode] holds: factor[mode] := A = M * w; gram := A' A;
+     * *inner := sum of the elementwise product of M and A. */
+    int (*solve)(void *be, uint32_t mode, const double *w, double *gram, double *inner,
+                 struct ts_err *err);
+
+    /* factor[mode](:, r) *= s[r] */
+    int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);
+
+    /* gram := factor[mode]' factor[mode] */
+    int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
+};
+
+#endif

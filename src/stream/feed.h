@@ -1,0 +1,63 @@
+/* feed.h - shards of a tensor, mode after mode, in memory and checked, to whoever computes.
+ *
+ * A feed serves sweeps: modes 0, 1, ..., order-1, 0, 1, ... (or one mode over and over). What fits
+ * the budget is read once and kept (a fixed set: a sweep is a cyclic scan, the worst case of LRU);
+ * the rest is streamed through a fixed number of slots by io_uring with O_DIRECT, reading ahead of
+ * the consumer, across the end of a mode too: while factors are solved, the next mode's first
+ * shards arrive. Order of delivery within a mode is free; every shard comes exactly once.
+ *
+ *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done
+ *   units    bytes; host memory stays below the budget given, slots and resident shards together
+ *   threads  ts_feed_next and ts_feed_done from any thread; new, free and rewind from one
+ *   errors   0/1 or a negative ts_code; after a failure every further call returns it too
+ */
+#ifndef TS_STREAM_FEED_H
+#define TS_STREAM_FEED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/tensor.h"
+
+struct ts_feed;
+
+struct ts_feed_conf {
+    const struct ts_tensor *tensor; /* stays open while the feed lives */
+    uint64_t host_bytes;  /* budget for slots and resident shards */
+    int only_mode;        /* -1: all modes in turn; else this mode, over and over */
+    /* Page-locks (or unlocks) memory for a device; NULL without one. Called from new and free. */
+    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
+    void (*unpin)(void *ctx, void *addr);
+    void *pin_ctx;
+};
+
+struct ts_shard_view {
+    uint32_t mode;
+    uint64_t shard;                    /* number in its mode copy */
+    uint64_t first_partition;          /* partitions of the mode copy before this shard */
+    const struct ts_disk_shard *entry;
+    const void *raw;                   /* TS_SHARD_SLACK readable bytes behind its end */
+    void *lease;                       /* the feed's own */
+};
+
+struct ts_feed_stats {
+    uint64_t bytes_read;   /* from disk, since the last call of ts_feed_stats */
+    uint64_t wait_ns;      /* that callers of ts_feed_next were blocked, summed over them */
+    uint64_t resident_bytes, slot_bytes, n_slots; /* as planned */
+    int direct, uring, registered; /* what the kernel granted */
+    const char *fallback;  /* NULL, or a sentence on what was refused, to be said once */
+};
+
+int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
+void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every view is back */
+
+/* Lends the next shard of `mode`: 1 and *ret; 0 when all of them were handed out (and the feed moves
+ * on to read the next mode). Blocks until one is ready. */
+int ts_feed_next(struct ts_feed *feed, uint32_t mode, struct ts_shard_view *ret,
+                 struct ts_err *err);
+void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
+
+void ts_feed_stats(struct ts_feed *feed, struct ts_feed_stats *ret);
+
+#endif

@@ -1,0 +1,119 @@
+/* Blocks come back as they went in, whatever their shape, and damage is refused, never followed. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "tests/support.h"
+
+static const struct shape {
+    uint32_t order, nnz, value_range;
+    double skew;
+    uint64_t dim[TS_MAX_ORDER];
+} shapes[] = {
+    { 2, 1, 1, 0, { 1, 1 } },
+    { 2, 700, 9, 0, { 31, 40 } },
+    { 3, 5000, 0, 0, { 40, 30, 20 } },
+    { 3, 5000, 5, 0, { 4000, 3000, 2000 } },
+    { 3, 4096, 1, 2, { 1, 3000, 2000 } },
+    { 4, 6000, 1000, 3, { 51, 2, 116, 900 } },
+    { 5, 3001, 3, 1, { 700, 900, 50, 24, 3 } },
+    { 8, 2000, 0, 1, { 3, 5, 7, 11, 13, 17, 19, 23 } },
+    { 16, 1000, 70000, 0, { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 } },
+};
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+
+START_TEST(blocks_come_back)
+{
+    const struct shape *s = &shapes[_i / 3];
+    /* integers as INT (fractions as F32), everything as F32 and as F64 */
+    const uint32_t kind = _i % 3 == 0 && s->value_range > 0 ? TS_VALUE_INT
+                          : _i % 3 == 2                    ? TS_VALUE_F64
+                                                           : TS_VALUE_F32;
+    struct test_coo x = test_coo_random(11, s->order, s->dim, s->nnz, s->value_range, s->skew);
+    struct ts_disk_shard entry;
+    struct ts_block_parts parts;
+    struct ts_block block;
+    struct ts_err err;
+    uint8_t level[TS_MAX_ORDER];
+    uint64_t n_rows[TS_MAX_ORDER], n = 0;
+    void *raw;
+    for (uint32_t l = 0; l < s->order; l++) {
+        level[l] = (uint8_t)((l + (uint32_t)_i) % s->order);
+        n_rows[l] = x.dim[level[l]];
+    }
+    test_coo_sort(&x, level);
+    raw = test_coo_pack(&x, level, kind, &entry);
+    ck_assert_uint_le(entry.raw_bytes, ts_shard_bound(s->order, ts_value_codes(kind), entry.nnz));
+    ck_assert_msg(ts_shard_check(&entry, raw, s->order, ts_value_codes(kind), n_rows, 0, "shard",
+                                 &err) == 0, "%s", err.text);
+    for (uint32_t b = 0; b < entry.n_blocks; b++) {
+        const struct ts_block_at at = ts_shard_block(&entry, raw, b);
+        ck_assert_int_eq(ts_block_parse(at.word, at.n_words, s->order, at.nnz, ts_value_codes(kind),
+                                        &parts, &err), 0);
+        ts_block_decode(&parts, at.row, &block);
+        for (uint32_t p = 0; p < block.n; p++, n++) {
+            double value = block.code[0][p];
+            float f;
+            for (uint32_t l = 0; l < s->order; l++)
+                ck_assert_uint_eq(block.level[l][p], x.idx[level[l]][n]);
+            if (kind == TS_VALUE_F32) {
+                memcpy(&f, &block.code[0][p], 4);
+                value = f;
+            } else if (kind == TS_VALUE_F64) {
+                const uint64_t bits = (uint64_t)block.code[0][p] << 32 | block.code[1][p];
+                memcpy(&value, &bits, 8);
+            }
+            ck_assert(value == x.val[n]);
+        }
+    }
+    ck_assert_uint_eq(n, x.nnz);
+    free(raw);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* Any change of bytes is either refused or decodes inside its bounds: run under AddressSanitizer. */
+START_TEST(damage_stays_inside)
+{
+    const struct shape *s = &shapes[_i];
+    struct test_coo x = test_coo_random(5, s->order, s->dim, s->nnz, s->value_range, s->skew);
+    uint8_t level[TS_MAX_ORDER];
+    uint64_t n_rows[TS_MAX_ORDER];
+    struct ts_disk_shard entry;
+    struct ts_err err;
+    uint8_t *raw, *copy;
+    for (uint32_t l = 0; l < s->order; l++) {
+        level[l] = (uint8_t)l;
+        n_rows[l] = x.dim[l];
+    }
+    raw = test_coo_pack(&x, level, TS_VALUE_INT, &entry);
+    for (uint64_t t = 0; t < 400; t++) {
+        copy = malloc(entry.raw_bytes); /* exact: an overrun is seen */
+        memcpy(copy, raw, entry.raw_bytes);
+        for (uint64_t k = 0; k <= t % 3; k++)
+            copy[ts_mix(3 * t + k) % entry.raw_bytes] ^= (uint8_t)(1u << ts_mix(7 * t + k) % 8);
+        (void)ts_shard_check(&entry, copy, s->order, 1, n_rows, 0, "shard", &err);
+        free(copy);
+    }
+    free(raw);
+    test_coo_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("block_codec");
+    TCase *tc = tcase_create("all");
+    SRunner *runner;
+    int failed;
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, blocks_come_back, 0, 3 * N_SHAPES);
+    tcase_add_loop_test(tc, damage_stays_inside, 0, N_SHAPES);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
