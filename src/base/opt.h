@@ -69,6 +69,10 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 /* The command's section of a man page (man(7)), from the same table. */
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
 
+/* The value that an option has now, as a user would type it: "16", "64M" as bytes "67108864", "" when
+ * there is none, the items of a LIST divided by ','. Cut to `size` when longer. */
+void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size);
+
 /* "64M" -> 67108864 */
 int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err);
 

@@ -1,0 +1,29 @@
+/* bigmem.h - large blocks of memory: factor matrices, slots for shards, sort buffers.
+ *
+ * Straight from the kernel, so that freeing gives the memory back at once and the peak is what we
+ * asked for. Blocks of TS_BIGMEM_HUGE or more are aligned to it and use transparent huge pages:
+ * random rows of a large factor otherwise cost a TLB miss each.
+ *
+ *   owner    whoever calls new frees it, with the same size
+ *   units    bytes; zero-filled; at least TS_BIGMEM_SLACK readable bytes behind the end
+ *   threads  any thread; pages belong to the NUMA node of the thread that first writes them
+ *   errors   0 or TS_ENOMEM; on failure *ret is not touched
+ */
+#ifndef TS_BASE_BIGMEM_H
+#define TS_BASE_BIGMEM_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define TS_BIGMEM_HUGE ((size_t)2 << 20)
+#define TS_BIGMEM_SLACK ((size_t)256)
+
+/* `what` names the block in the sentence of a failure: "factor matrix of mode 2". */
+int ts_bigmem_new(size_t bytes, const char *what, void **ret, struct ts_err *err);
+void ts_bigmem_free(void *addr, size_t bytes); /* NULL is fine */
+
+/* What ts_bigmem_new takes from the machine for `bytes`, for budgets: slack and rounding included. */
+size_t ts_bigmem_cost(size_t bytes);
+
+#endif

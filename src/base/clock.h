@@ -1,0 +1,24 @@
+/* clock.h - time for measuring: monotonic, nanoseconds. */
+#ifndef TS_BASE_CLOCK_H
+#define TS_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Nanoseconds since some moment before the program started. */
+static inline uint64_t ts_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+/* CPU time of the calling thread: undisturbed by what else runs on the machine. */
+static inline uint64_t ts_clock_thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+#endif

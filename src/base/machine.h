@@ -1,0 +1,28 @@
+/* machine.h - what this process may use of the machine: memory and CPUs.
+ *
+ * Memory is the least of what the kernel says is available, what each cgroup (v1 or v2) from this
+ * process' own up to the root leaves, and what RLIMIT_AS and RLIMIT_DATA leave. Page cache counts as
+ * free, because the kernel gives it back. CPUs are those of the affinity mask, or fewer when a
+ * cgroup has a CPU quota.
+ *
+ *   units    bytes
+ *   errors   none: what cannot be read does not limit; at least one CPU and one page are reported
+ *   threads  any thread; files are read anew on each call
+ */
+#ifndef TS_BASE_MACHINE_H
+#define TS_BASE_MACHINE_H
+
+#include <stdint.h>
+
+struct ts_machine {
+    uint64_t total_bytes; /* of memory, or the lowest limit on it */
+    uint64_t free_bytes;  /* that this process could still take */
+    uint32_t cpus;
+};
+
+void ts_machine_get(struct ts_machine *ret);
+
+/* The same with every path of /proc and /sys below `root` (tests); "" is the machine itself. */
+void ts_machine_get_at(const char *root, struct ts_machine *ret);
+
+#endif
