@@ -53,10 +53,15 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
 void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every view is back */
 
 /* Lends the next shard of `mode`: 1 and *ret; 0 when all of them were handed out (and the feed moves
- * on to read the next mode). Blocks until one is ready. */
+ * on to read the next mode). Blocks until one is ready. A pass over a mode starts with the first
+ * call that names another mode than the call before, or that follows ts_feed_rewind; once it is
+ * over, every further call returns 0. A pass may be given up in the middle. */
 int ts_feed_next(struct ts_feed *feed, uint32_t mode, struct ts_shard_view *ret,
                  struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
+
+/* The next call of ts_feed_next starts a new pass, even over the same mode. */
+void ts_feed_rewind(struct ts_feed *feed);
 
 void ts_feed_stats(struct ts_feed *feed, struct ts_feed_stats *ret);
 
