@@ -73,6 +73,37 @@ START_TEST(blocks_come_back)
 }
 END_TEST
 
+/* What is on disk does not depend on the processor that packed it. */
+START_TEST(every_encoder_writes_the_same_words)
+{
+    static uint32_t fast[TS_BLOCK_MAX_WORDS], plain[TS_BLOCK_MAX_WORDS];
+    const struct shape *s = &shapes[_i];
+    struct test_coo x = test_coo_random(23, s->order, s->dim, s->nnz, s->value_range, s->skew);
+    uint32_t *code = malloc(4 * x.nnz);
+    uint8_t order[TS_MAX_ORDER];
+    for (uint32_t l = 0; l < s->order; l++)
+        order[l] = (uint8_t)l;
+    test_coo_sort(&x, order);
+    for (uint64_t i = 0; i < x.nnz; i++) /* lengths 0 to 32, short and long ones mixed */
+        code[i] = (uint32_t)ts_mix(i) >> (ts_mix(i + (1u << 20)) % (i / 256 % 33 + 1));
+    for (uint64_t first = 0, n; first < x.nnz; first += n) {
+        const uint32_t *level[TS_MAX_ORDER], *codes[2] = { code + first, code + first };
+        uint32_t n_fast, n_plain;
+        n = 1 + ts_mix(first) % TS_BLOCK_NNZ;
+        n = n < x.nnz - first ? n : x.nnz - first;
+        for (uint32_t l = 0; l < s->order; l++)
+            level[l] = x.idx[l] + first;
+        n_fast = ts_block_encode(s->order, (uint32_t)n, level, (uint32_t)(_i % 3), codes, fast);
+        n_plain = ts_block_encode_plain(s->order, (uint32_t)n, level, (uint32_t)(_i % 3), codes,
+                                        plain);
+        ck_assert_uint_eq(n_fast, n_plain);
+        ck_assert_mem_eq(fast, plain, 4 * n_fast);
+    }
+    free(code);
+    test_coo_free(&x);
+}
+END_TEST
+
 /* Any change of bytes is either refused or decodes inside its bounds: run under AddressSanitizer. */
 START_TEST(damage_stays_inside)
 {
@@ -109,6 +140,7 @@ int main(void)
     int failed;
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, blocks_come_back, 0, 3 * N_SHAPES);
+    tcase_add_loop_test(tc, every_encoder_writes_the_same_words, 0, N_SHAPES);
     tcase_add_loop_test(tc, damage_stays_inside, 0, N_SHAPES);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);

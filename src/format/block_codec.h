@@ -96,6 +96,10 @@ static inline uint32_t ts_value_codes(uint32_t kind)
 uint32_t ts_block_encode(uint32_t order, uint32_t n, const uint32_t *const level[],
                          uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 
+/* The same words without vector instructions: the test of the one above. */
+uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const level[],
+                               uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
+
 /* Takes the n_words at `word` apart. n is the nonzeros that the block must hold. Checks that all
  * parts lie inside and fill the block; returns 0 or TS_EFORMAT, with a reason and no position. */
 int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint32_t n,
