@@ -21,6 +21,10 @@
 
 #include <stdint.h>
 
+#define TS_INDEX_NAME "index"
+/* NAME.tsh is written under this name beside it, and renamed when it is whole. */
+#define TS_BUILDING_SUFFIX ".building"
+
 #define TS_FORMAT_VERSION 1u
 #define TS_INDEX_MAGIC "TSHINDEX" /* 8 bytes, no NUL */
 #define TS_ROWS_MAGIC "TSHROWS1"

@@ -1,0 +1,69 @@
+#include "format/file_read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define PIECE_BYTES ((size_t)1 << 20)
+
+int ts_file_read_size(int fd, const char *path, uint64_t *ret, struct ts_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return ts_fail(err, TS_EFORMAT, "%s: not a file", path);
+    *ret = (uint64_t)st.st_size;
+    return 0;
+}
+
+int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *ret,
+                    struct ts_err *err)
+{
+    size_t done = 0;
+    while (done < n) {
+        const ssize_t got = pread(fd, (char *)ret + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return ts_fail_errno(err, TS_EIO, "%s: reading at byte %" PRIu64, path, offset + done);
+        if (got == 0)
+            return ts_fail(err, TS_EFORMAT, "%s: the file ends at byte %" PRIu64
+                           ", expected %" PRIu64, path, offset + done, offset + n);
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, struct ts_err *err)
+{
+    XXH3_state_t *state = XXH3_createState();
+    void *piece = malloc(PIECE_BYTES);
+    uint64_t found;
+    int rc = 0;
+    if (state == NULL || piece == NULL) {
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        goto done;
+    }
+    XXH3_64bits_reset(state);
+    for (uint64_t at = 0; at < n && rc == 0;) {
+        const size_t want = n - at < PIECE_BYTES ? (size_t)(n - at) : PIECE_BYTES;
+        rc = ts_file_read_at(fd, path, at, want, piece, err);
+        if (rc == 0)
+            XXH3_64bits_update(state, piece, want);
+        at += want;
+    }
+    if (rc < 0)
+        goto done;
+    found = XXH3_64bits_digest(state);
+    if (found != expected)
+        rc = ts_fail(err, TS_EFORMAT, "%s: the checksum is %016" PRIx64 ", expected %016" PRIx64
+                     " (the file is damaged)", path, found, expected);
+done:
+    free(piece);
+    XXH3_freeState(state);
+    return rc;
+}

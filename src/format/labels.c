@@ -1,0 +1,131 @@
+/* modeK.labels, read for ts_tensor_labels: one scan in pieces, only the lines asked for are kept. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/file_read.h"
+#include "format/tensor.h"
+
+#define PIECE_BYTES ((size_t)1 << 18)
+
+/* The line being put together from pieces. */
+struct line {
+    char *text;
+    size_t n;
+};
+
+static int append(struct line *line, const char *text, size_t n, const char *path,
+                  struct ts_err *err)
+{
+    char *longer = realloc(line->text, line->n + n + 1);
+    if (longer == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    line->text = longer;
+    memcpy(line->text + line->n, text, n);
+    line->n += n;
+    line->text[line->n] = '\0';
+    return 0;
+}
+
+/* Takes what `piece` holds: *at is the number of the line it starts in, *next the next label wanted. */
+static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t n,
+                      const uint64_t *index, uint64_t *next, struct line *line, char **ret,
+                      const char *path, struct ts_err *err)
+{
+    for (size_t from = 0; from < n_bytes && *next < n;) {
+        const char *end = memchr(piece + from, '\n', n_bytes - from);
+        const size_t len = end == NULL ? n_bytes - from : (size_t)(end - piece) - from;
+        if (*at == index[*next]) {
+            const int rc = append(line, piece + from, len, path, err);
+            if (rc < 0)
+                return rc;
+        }
+        from += len + 1;
+        if (end == NULL)
+            break;
+        if (*at == index[*next]) {
+            ret[*next] = line->text;
+            *line = (struct line){ 0 };
+            (*next)++;
+            while (*next < n && index[*next] == *at) { /* asked for twice */
+                ret[*next] = strdup(ret[*next - 1]);
+                if (ret[(*next)++] == NULL)
+                    return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+            }
+        }
+        (*at)++;
+    }
+    return 0;
+}
+
+static int check_header(int fd, const struct ts_mode *m, uint32_t mode, struct ts_err *err)
+{
+    struct ts_disk_labels h;
+    const int rc = ts_file_read_at(fd, m->labels_path, 0, sizeof h, &h, err);
+    if (rc < 0)
+        return rc;
+    if (memcmp(h.magic, TS_LABELS_MAGIC, sizeof h.magic) != 0)
+        return ts_fail(err, TS_EFORMAT, "%s: byte 0: not a labels file", m->labels_path);
+    if (h.version != TS_FORMAT_VERSION)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: byte 8: format version %" PRIu32 ", but this program reads version %u",
+                       m->labels_path, h.version, TS_FORMAT_VERSION);
+    if (h.mode != mode || h.n_labels != m->disk.n_labels ||
+        h.text_bytes != m->disk.labels_bytes - sizeof h)
+        return ts_fail(err, TS_EFORMAT, "%s: its header does not go with the index",
+                       m->labels_path);
+    return 0;
+}
+
+static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64_t *index,
+                       char **ret, struct ts_err *err)
+{
+    const uint64_t end = m->disk.labels_bytes;
+    uint64_t at = sizeof(struct ts_disk_labels), line_no = 0, next = 0;
+    char *piece = malloc(PIECE_BYTES);
+    struct line line = { 0 };
+    int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path) : 0;
+    while (n > 0 && index[n - 1] >= m->disk.n_labels) /* those have no line */
+        n--;
+    while (rc == 0 && next < n && at < end) {
+        const size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
+        rc = ts_file_read_at(fd, m->labels_path, at, want, piece, err);
+        if (rc == 0)
+            rc = scan_piece(piece, want, &line_no, n, index, &next, &line, ret, m->labels_path,
+                            err);
+        at += want;
+    }
+    if (rc == 0 && next < n)
+        rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " lines, expected %" PRIu64, m->labels_path,
+                     line_no, m->disk.n_labels);
+    free(line.text);
+    free(piece);
+    return rc;
+}
+
+int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
+                     char **ret, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    int fd, rc;
+    for (uint64_t i = 0; i < n; i++)
+        ret[i] = NULL;
+    if (m->disk.labels_bytes == 0)
+        return 0;
+    fd = open(m->labels_path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", m->labels_path);
+    rc = ts_file_read_check(fd, m->labels_path, m->disk.labels_bytes, m->disk.labels_hash, err);
+    if (rc == 0)
+        rc = check_header(fd, m, mode, err);
+    if (rc == 0)
+        rc = read_labels(fd, m, n, index, ret, err);
+    for (uint64_t i = 0; rc < 0 && i < n; i++) {
+        free(ret[i]);
+        ret[i] = NULL;
+    }
+    close(fd);
+    return rc;
+}

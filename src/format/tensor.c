@@ -1,0 +1,189 @@
+#include "format/tensor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/file_read.h"
+#include "format/tensor_index.h"
+
+/* "dir/mode3.rows"; NULL when out of memory. */
+static char *mode_path(const char *dir, uint32_t mode, const char *what)
+{
+    const size_t room = strlen(dir) + strlen(what) + 32;
+    char *path = malloc(room);
+    if (path != NULL)
+        snprintf(path, room, "%s/mode%" PRIu32 ".%s", dir, mode + 1, what);
+    return path;
+}
+
+/* Whether `path`.building is there: a build that runs, or was killed. Slashes at the end do not
+ * count. */
+static int is_building(const char *path, char *building, size_t room)
+{
+    struct stat st;
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    snprintf(building, room, "%.*s" TS_BUILDING_SUFFIX, (int)len, path);
+    return stat(building, &st) == 0;
+}
+
+/* The sentence for a directory whose index cannot be opened (errno says why). */
+static int explain(const char *path, const char *index, struct ts_err *err)
+{
+    const int saved = errno;
+    char building[4096];
+    struct stat st;
+    if (saved == ENOENT && stat(path, &st) == 0)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: not a tensor directory (it has no file named " TS_INDEX_NAME ")", path);
+    if (saved == ENOENT && is_building(path, building, sizeof building))
+        return ts_fail(err, TS_EBUSY,
+                       "%s: no such directory; %s is there: a build that still runs, or was killed",
+                       path, building);
+    errno = saved;
+    if (saved == ENOENT)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    if (saved == ENOTDIR)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: not a tensor directory but a file (tshard build makes one of a text)",
+                       path);
+    return ts_fail_errno(err, TS_EIO, "%s", index);
+}
+
+static int read_index(struct ts_tensor *t, struct ts_err *err)
+{
+    char *index = malloc(strlen(t->path) + sizeof "/" TS_INDEX_NAME);
+    uint8_t header[sizeof(struct ts_disk_header)], *bytes = NULL;
+    uint64_t n_bytes;
+    int fd = -1, rc = TS_ENOMEM;
+    if (index == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    sprintf(index, "%s/" TS_INDEX_NAME, t->path);
+    fd = open(index, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        rc = explain(t->path, index, err);
+        goto done;
+    }
+    rc = ts_file_read_size(fd, index, &n_bytes, err);
+    if (rc == 0 && n_bytes < sizeof header)
+        rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes are too short for an index", index,
+                     n_bytes);
+    if (rc == 0)
+        rc = ts_file_read_at(fd, index, 0, sizeof header, header, err);
+    if (rc == 0) /* before any memory is taken for what the file claims to be */
+        rc = ts_tensor_index_header(header, n_bytes, index, err);
+    if (rc < 0)
+        goto done;
+    bytes = malloc(n_bytes);
+    rc = bytes == NULL ? ts_fail(err, TS_ENOMEM, "%s: no memory for its %" PRIu64 " bytes", index,
+                                 n_bytes)
+                       : ts_file_read_at(fd, index, 0, n_bytes, bytes, err);
+    if (rc == 0)
+        rc = ts_tensor_index_parse(bytes, n_bytes, index, t, err);
+done:
+    free(bytes);
+    free(index);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* Whether a file of the tensor has the size that the index gives. */
+static int check_size(const char *path, uint64_t bytes, struct ts_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return ts_fail(err, TS_EFORMAT, "%s: not a file", path);
+    if ((uint64_t)st.st_size != bytes)
+        return ts_fail(err, TS_EFORMAT, "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
+                       "%s", path, (uint64_t)st.st_size, bytes,
+                       (uint64_t)st.st_size < bytes ? " (it was cut short)" : "");
+    if (access(path, R_OK) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    return 0;
+}
+
+static int find_files(struct ts_tensor *t, struct ts_err *err)
+{
+    for (uint32_t m = 0; m < t->order; m++) {
+        struct ts_mode *mode = &t->mode[m];
+        int rc;
+        mode->shards_path = mode_path(t->path, m, "shards");
+        mode->rows_path = mode_path(t->path, m, "rows");
+        mode->labels_path = mode_path(t->path, m, "labels");
+        if (mode->shards_path == NULL || mode->rows_path == NULL || mode->labels_path == NULL)
+            return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+        rc = check_size(mode->shards_path, mode->disk.shards_bytes, err);
+        if (rc == 0 && mode->disk.rows_bytes > 0)
+            rc = check_size(mode->rows_path, mode->disk.rows_bytes, err);
+        if (rc == 0 && mode->disk.labels_bytes > 0)
+            rc = check_size(mode->labels_path, mode->disk.labels_bytes, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_tensor *t = calloc(1, sizeof *t);
+    int rc;
+    if (t == NULL || (t->path = strdup(path)) == NULL) {
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        goto fail;
+    }
+    rc = read_index(t, err);
+    if (rc == 0)
+        rc = find_files(t, err);
+    if (rc < 0)
+        goto fail;
+    *ret = t;
+    return 0;
+fail:
+    ts_tensor_close(t);
+    return rc;
+}
+
+void ts_tensor_close(struct ts_tensor *t)
+{
+    if (t == NULL)
+        return;
+    ts_tensor_index_free(t);
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        free(t->mode[m].shards_path);
+        free(t->mode[m].rows_path);
+        free(t->mode[m].labels_path);
+    }
+    free(t->path);
+    free(t);
+}
+
+double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1)
+{
+    const uint64_t bits = (uint64_t)code0 << 32 | code1;
+    double value;
+    float single;
+    switch (t->header.value_kind) {
+    case TS_VALUE_CONST:
+        return t->header.value_base;
+    case TS_VALUE_INT:
+        return t->header.value_base + code0;
+    case TS_VALUE_DICT:
+        return t->dict[code0];
+    case TS_VALUE_F32:
+        memcpy(&single, &code0, sizeof single);
+        return single;
+    default:
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+}

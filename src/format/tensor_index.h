@@ -1,0 +1,34 @@
+/* tensor_index.h - the bytes of NAME.tsh/index, taken apart and checked.
+ *
+ * Whoever gets a tensor from here may rely on every count, offset and table in it: sizes add up,
+ * shards follow one another, rows ascend. The bytes of the other files are not looked at.
+ *
+ *   owner    the caller owns the bytes; dictionary and shard tables are copied into the tensor
+ *   units    bytes, nonzeros; modes from 0
+ *   threads  pure
+ *   errors   0, TS_ENOMEM, or TS_EFORMAT with a sentence that starts with `where` and says what was
+ *            found; memory taken is bounded by the bytes given
+ */
+#ifndef TS_FORMAT_TENSOR_INDEX_H
+#define TS_FORMAT_TENSOR_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/tensor.h"
+
+/* The first look, at the header alone: magic, version and the size of the file (file_bytes is what
+ * it has). `header` is the first 256 bytes. */
+int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *where,
+                           struct ts_err *err);
+
+/* Fills header, order, nnz, dict and mode[].disk, mode[].shard of *t from the whole index; paths
+ * stay NULL. *t is zeroed before; on failure ts_tensor_index_free takes what it holds. */
+int ts_tensor_index_parse(const void *bytes, size_t n_bytes, const char *where, struct ts_tensor *t,
+                          struct ts_err *err);
+
+/* Frees dictionary and shard tables. */
+void ts_tensor_index_free(struct ts_tensor *t);
+
+#endif

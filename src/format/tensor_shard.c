@@ -1,0 +1,82 @@
+/* The functions of tensor.h that touch the bytes of shards. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <lz4.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "format/file_read.h"
+#include "format/shard.h"
+#include "format/tensor.h"
+
+static size_t padded(uint32_t bytes)
+{
+    return ((size_t)bytes + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+}
+
+int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
+                           const void *stored, void *raw, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    const struct ts_disk_shard *s = &m->shard[shard];
+    const uint64_t found = XXH3_64bits(stored, padded(s->stored_bytes));
+    if (found != s->hash)
+        return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " at byte %" PRIu64
+                       ": the checksum is %016" PRIx64 ", expected %016" PRIx64
+                       " (the file is damaged)", m->shards_path, shard, s->offset, found, s->hash);
+    if ((s->flags & TS_SHARD_LZ4) == 0) {
+        if (stored != raw)
+            memcpy(raw, stored, s->raw_bytes);
+        return 0;
+    }
+    /* sizes below 2^31: opening the tensor checked it */
+    if (LZ4_decompress_safe(stored, raw, (int)s->stored_bytes, (int)s->raw_bytes) !=
+        (int)s->raw_bytes)
+        return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " at byte %" PRIu64
+                       ": its LZ4 does not give the %" PRIu32 " bytes expected",
+                       m->shards_path, shard, s->offset, s->raw_bytes);
+    return 0;
+}
+
+int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
+                          struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    uint64_t n_rows[TS_MAX_ORDER];
+    char where[400];
+    snprintf(where, sizeof where, "%s: shard %" PRIu64, m->shards_path, shard);
+    for (uint32_t l = 0; l < t->order; l++)
+        n_rows[l] = t->mode[m->disk.level[l]].disk.n_rows;
+    return ts_shard_check(&m->shard[shard], raw, t->order, ts_value_codes(t->header.value_kind),
+                          n_rows, t->header.n_dict, where, err);
+}
+
+int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, void *raw,
+                         struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    const struct ts_disk_shard *s = &m->shard[shard];
+    const int fd = open(m->shards_path, O_RDONLY | O_CLOEXEC);
+    void *stored = raw;
+    int rc;
+    if (fd < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", m->shards_path);
+    if ((s->flags & TS_SHARD_LZ4) != 0)
+        stored = malloc(padded(s->stored_bytes));
+    if (stored == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: no memory for a shard of %" PRIu32 " bytes",
+                     m->shards_path, s->stored_bytes);
+    else
+        rc = ts_file_read_at(fd, m->shards_path, s->offset, padded(s->stored_bytes), stored, err);
+    if (rc == 0)
+        rc = ts_tensor_unpack_shard(t, mode, shard, stored, raw, err);
+    if (rc == 0)
+        rc = ts_tensor_check_shard(t, mode, shard, raw, err);
+    if (stored != raw)
+        free(stored);
+    close(fd);
+    return rc;
+}
