@@ -1,0 +1,375 @@
+#include "base/opt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nearest name ---- */
+
+#define MAX_WORD 63 /* longer words are nobody's typing mistake */
+
+/* Edits (insert, delete, replace, swap of neighbours) between two words. */
+static uint32_t distance(const char *a, const char *b)
+{
+    uint32_t row[3][MAX_WORD + 1];
+    const size_t na = strlen(a), nb = strlen(b);
+    for (size_t j = 0; j <= nb; j++)
+        row[0][j] = (uint32_t)j;
+    for (size_t i = 1; i <= na; i++) {
+        uint32_t *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+        now[0] = (uint32_t)i;
+        for (size_t j = 1; j <= nb; j++) {
+            uint32_t d = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < d)
+                d = up[j] + 1;
+            if (now[j - 1] + 1 < d)
+                d = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < d)
+                d = up2[j - 2] + 1;
+            now[j] = d;
+        }
+    }
+    return row[na % 3][nb];
+}
+
+const char *ts_opt_nearest(const char *word, const char *const names[])
+{
+    const char *best = NULL;
+    const size_t n = strlen(word);
+    uint32_t best_d = UINT32_MAX;
+    if (n > MAX_WORD)
+        return NULL;
+    for (size_t i = 0; names[i] != NULL; i++) {
+        const size_t len = strlen(names[i]);
+        uint32_t d;
+        if (len > MAX_WORD)
+            continue;
+        d = distance(word, names[i]);
+        if (n >= 2 && d > 1 && strncmp(word, names[i], n) == 0)
+            d = 1; /* the start of a name */
+        if (d <= (len > n ? len : n) / 2 && d < best_d) {
+            best_d = d;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+/* ---- numbers ---- */
+
+/* What the suffix at `end` multiplies by, or 0 when it is none. Powers of `base`, 1000 or 1024. */
+static uint64_t suffix(const char *end, uint64_t base)
+{
+    static const char letters[] = "KMGTP";
+    uint64_t factor = 1;
+    const char *found;
+    if (*end == '\0')
+        return 1;
+    found = strchr(letters, *end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+    if (found == NULL || !(end[1] == '\0' || (base == 1024 && strcmp(end + 1, "iB") == 0)))
+        return 0;
+    for (const char *l = letters; l <= found; l++)
+        factor *= base;
+    return factor;
+}
+
+/* 0, or -1 when text is no whole number up to 2^64 - 1. */
+static int parse_u64(const char *text, uint64_t base, uint64_t *ret)
+{
+    const size_t digits = strspn(text, "0123456789");
+    char *end;
+    uint64_t n, factor;
+    if (digits == 0)
+        return -1;
+    if (text[digits] == '.' || text[digits] == 'e' || text[digits] == 'E') {
+        const double x = strtod(text, &end);
+        double scaled;
+        factor = suffix(end, base);
+        scaled = x * (double)factor;
+        if (factor == 0 || !(scaled < 0x1p63) || scaled != floor(scaled))
+            return -1;
+        *ret = (uint64_t)scaled;
+        return 0;
+    }
+    errno = 0;
+    n = strtoull(text, &end, 10);
+    factor = suffix(end, base);
+    if (errno != 0 || factor == 0 || (n > 0 && factor > UINT64_MAX / n))
+        return -1;
+    *ret = n * factor;
+    return 0;
+}
+
+int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err)
+{
+    if (parse_u64(text, 1024, ret) < 0)
+        return ts_fail(err, TS_EARG, "'%s' is no size; sizes are written 4096, 64K, 64M, 1.5G",
+                       text);
+    return 0;
+}
+
+/* ---- values ---- */
+
+static void *at(const struct ts_opt *opt, void *args)
+{
+    return (char *)args + opt->at;
+}
+
+/* Position of `text` among the words of a CHOICE, or -1. */
+static int choice(const char *words, const char *text)
+{
+    const size_t n = strlen(text);
+    for (int i = 0;; i++) {
+        const size_t len = strcspn(words, "|");
+        if (len == n && memcmp(words, text, n) == 0)
+            return i;
+        if (words[len] == '\0')
+            return -1;
+        words += len + 1;
+    }
+}
+
+static int bad_choice(const struct ts_opt *opt, const char *text, struct ts_err *err)
+{
+    char words[256], *word[17];
+    const char *near;
+    size_t n = 0;
+    snprintf(words, sizeof words, "%s", opt->arg);
+    for (char *save, *w = strtok_r(words, "|", &save); w != NULL && n < 16;
+         w = strtok_r(NULL, "|", &save))
+        word[n++] = w;
+    word[n] = NULL;
+    near = ts_opt_nearest(text, (const char *const *)word);
+    return ts_fail(err, TS_EARG, "option '--%s': '%s' is none of %s%s%s%s", opt->name, text,
+                   opt->arg, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static int set_number(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
+{
+    uint64_t n;
+    char *end;
+    double x;
+    switch (opt->type) {
+    case TS_OPT_U32:
+        if (parse_u64(text, 1000, &n) < 0 || n > UINT32_MAX)
+            return ts_fail(err, TS_EARG, "option '--%s': '%s' is no whole number from 0 to %u",
+                           opt->name, text, UINT32_MAX);
+        *(uint32_t *)at(opt, args) = (uint32_t)n;
+        return 0;
+    case TS_OPT_U64:
+        if (parse_u64(text, 1000, &n) < 0)
+            return ts_fail(err, TS_EARG,
+                           "option '--%s': '%s' is no whole number; they are written 250, 10M, 1e9",
+                           opt->name, text);
+        *(uint64_t *)at(opt, args) = n;
+        return 0;
+    case TS_OPT_SIZE:
+        if (parse_u64(text, 1024, &n) < 0)
+            return ts_fail(err, TS_EARG,
+                           "option '--%s': '%s' is no size; sizes are written 4096, 64K, 64M, 1.5G",
+                           opt->name, text);
+        *(uint64_t *)at(opt, args) = n;
+        return 0;
+    default:
+        x = strtod(text, &end);
+        if (end == text || *end != '\0' || !isfinite(x))
+            return ts_fail(err, TS_EARG, "option '--%s': '%s' is no finite number", opt->name,
+                           text);
+        *(double *)at(opt, args) = x;
+        return 0;
+    }
+}
+
+static int set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
+{
+    struct ts_opt_list *list;
+    int i;
+    switch (opt->type) {
+    case TS_OPT_FLAG:
+        *(int *)at(opt, args) = 1;
+        return 0;
+    case TS_OPT_STRING:
+        *(const char **)at(opt, args) = text;
+        return 0;
+    case TS_OPT_CHOICE:
+        i = choice(opt->arg, text);
+        if (i < 0)
+            return bad_choice(opt, text, err);
+        *(int *)at(opt, args) = i;
+        return 0;
+    case TS_OPT_LIST:
+        list = at(opt, args);
+        if (list->n == TS_OPT_LIST_MAX)
+            return ts_fail(err, TS_EARG, "option '--%s' is given more than %d times", opt->name,
+                           TS_OPT_LIST_MAX);
+        list->item[list->n++] = text;
+        return 0;
+    default:
+        return set_number(opt, args, text, err);
+    }
+}
+
+static void clear(const struct ts_opt *opt, void *args)
+{
+    static const size_t size[] = {
+        [TS_OPT_FLAG] = sizeof(int),           [TS_OPT_U32] = sizeof(uint32_t),
+        [TS_OPT_U64] = sizeof(uint64_t),       [TS_OPT_SIZE] = sizeof(uint64_t),
+        [TS_OPT_DOUBLE] = sizeof(double),      [TS_OPT_STRING] = sizeof(const char *),
+        [TS_OPT_CHOICE] = sizeof(int),         [TS_OPT_LIST] = sizeof(struct ts_opt_list),
+    };
+    memset(at(opt, args), 0, size[opt->type]);
+}
+
+void ts_opt_defaults(const struct ts_cmd *cmd, void *args)
+{
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++) {
+        clear(o, args);
+        if (o->def != NULL && o->type != TS_OPT_FLAG)
+            (void)set(o, args, o->def, NULL); /* check_opt and check_options parse every default */
+    }
+}
+
+void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size)
+{
+    const void *p = (const char *)args + opt->at;
+    const struct ts_opt_list *list = p;
+    const char *word = opt->arg;
+    size_t n = 0;
+    switch (opt->type) {
+    case TS_OPT_FLAG:
+        snprintf(buf, size, "%d", *(const int *)p);
+        break;
+    case TS_OPT_U32:
+        snprintf(buf, size, "%" PRIu32, *(const uint32_t *)p);
+        break;
+    case TS_OPT_U64:
+    case TS_OPT_SIZE:
+        snprintf(buf, size, "%" PRIu64, *(const uint64_t *)p);
+        break;
+    case TS_OPT_DOUBLE:
+        snprintf(buf, size, "%.17g", *(const double *)p);
+        break;
+    case TS_OPT_STRING:
+        snprintf(buf, size, "%s", *(const char *const *)p ? *(const char *const *)p : "");
+        break;
+    case TS_OPT_CHOICE:
+        for (int i = *(const int *)p; i > 0; i--)
+            word += strcspn(word, "|") + 1;
+        snprintf(buf, size, "%.*s", (int)strcspn(word, "|"), word);
+        break;
+    case TS_OPT_LIST:
+        buf[0] = '\0';
+        for (uint32_t i = 0; i < list->n && n < size; i++)
+            n += (size_t)snprintf(buf + n, size - n, "%s%s", i > 0 ? "," : "", list->item[i]);
+        break;
+    }
+}
+
+/* ---- the command line ---- */
+
+struct parse {
+    const struct ts_cmd *cmd;
+    int argc, i; /* argv[i] is what we look at */
+    char **argv;
+    void *args;
+    uint64_t *given;
+    struct ts_err *err;
+};
+
+static int take(struct parse *p, const struct ts_opt *opt, const char *value)
+{
+    const uint64_t n = (uint64_t)(opt - p->cmd->opts);
+    if (opt->type != TS_OPT_FLAG && value == NULL) {
+        if (p->i + 1 >= p->argc)
+            return ts_fail(p->err, TS_EARG, "option '--%s' needs a value, %s", opt->name,
+                           opt->arg ? opt->arg : "VALUE");
+        value = p->argv[++p->i];
+    }
+    if (p->given != NULL && n < 64)
+        *p->given |= UINT64_C(1) << n;
+    return set(opt, p->args, value, p->err);
+}
+
+static int unknown(struct parse *p, const char *name)
+{
+    const char *names[66], *near;
+    size_t n = 0;
+    for (const struct ts_opt *o = p->cmd->opts; o->name != NULL && n < 64; o++)
+        names[n++] = o->name;
+    names[n++] = "help";
+    names[n] = NULL;
+    near = ts_opt_nearest(name, names);
+    return ts_fail(p->err, TS_EARG, "unknown option '--%s'%s%s%s", name,
+                   near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* argv[i] is --name or --name=value */
+static int parse_long(struct parse *p)
+{
+    const char *arg = p->argv[p->i] + 2, *equals = strchr(arg, '=');
+    const size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+    char name[256];
+    for (const struct ts_opt *o = p->cmd->opts; o->name != NULL; o++) {
+        if (strlen(o->name) != len || memcmp(o->name, arg, len) != 0)
+            continue;
+        if (o->type == TS_OPT_FLAG && equals != NULL)
+            return ts_fail(p->err, TS_EARG, "option '--%s' takes no value", o->name);
+        return take(p, o, equals ? equals + 1 : NULL);
+    }
+    if (len == 4 && memcmp(arg, "help", 4) == 0)
+        return 1;
+    snprintf(name, sizeof name, "%.*s", (int)(len < 255 ? len : 255), arg);
+    return unknown(p, name);
+}
+
+/* argv[i] is -x, -xvalue or several flags in one */
+static int parse_short(struct parse *p)
+{
+    for (const char *c = p->argv[p->i] + 1; *c != '\0'; c++) {
+        const struct ts_opt *o = p->cmd->opts;
+        int rc;
+        while (o->name != NULL && o->letter != *c)
+            o++;
+        if (o->name == NULL && *c == 'h')
+            return 1;
+        if (o->name == NULL)
+            return ts_fail(p->err, TS_EARG, "unknown option '-%c'", *c);
+        if (o->type != TS_OPT_FLAG)
+            return take(p, o, c[1] != '\0' ? c + 1 : NULL);
+        rc = take(p, o, NULL);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
+                 char **operand, uint64_t *given, struct ts_err *err)
+{
+    struct parse p = { cmd, argc, 1, argv, args, given, err };
+    uint32_t n = 0;
+    int only_operands = 0;
+    ts_opt_defaults(cmd, args);
+    if (given != NULL)
+        *given = 0;
+    for (; p.i < argc; p.i++) {
+        const char *arg = argv[p.i];
+        int rc = 0;
+        if (only_operands || arg[0] != '-' || arg[1] == '\0')
+            operand[n++] = argv[p.i];
+        else if (strcmp(arg, "--") == 0)
+            only_operands = 1;
+        else
+            rc = arg[1] == '-' ? parse_long(&p) : parse_short(&p);
+        if (rc != 0)
+            return rc;
+    }
+    if (n > cmd->max_operands)
+        return ts_fail(err, TS_EARG, "unexpected operand '%s'", operand[cmd->max_operands]);
+    if (n < cmd->min_operands)
+        return ts_fail(err, TS_EARG, "%s is missing", cmd->operands);
+    *n_operands = n;
+    return 0;
+}

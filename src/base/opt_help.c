@@ -1,0 +1,191 @@
+/* --help and the man page, from the option table. */
+#include <string.h>
+
+#include "base/opt.h"
+
+#define WIDTH 79
+#define HELP_AT 26 /* column where the explanations start */
+
+/* Writes words up to `end`, broken at WIDTH, continued at `indent`; *col is where we are. */
+static void wrap(FILE *to, const char *text, const char *end, int indent, int *col)
+{
+    int first = 1;
+    while (text < end) {
+        const size_t blank = strspn(text, " \n");
+        size_t len;
+        text += blank;
+        if (text >= end)
+            break;
+        len = strcspn(text, " \n");
+        if (text + len > end)
+            len = (size_t)(end - text);
+        if (!first && *col + 1 + (int)len > WIDTH) {
+            fprintf(to, "\n%*s", indent, "");
+            *col = indent;
+        } else if (!first) {
+            fputc(' ', to);
+            ++*col;
+        }
+        fwrite(text, 1, len, to);
+        *col += (int)len;
+        text += len;
+        first = 0;
+    }
+}
+
+/* Next paragraph of text: *end is behind it; NULL when there is none. */
+static const char *paragraph(const char *text, const char **end)
+{
+    text += strspn(text, "\n");
+    if (*text == '\0')
+        return NULL;
+    *end = strstr(text, "\n\n");
+    if (*end == NULL)
+        *end = text + strlen(text);
+    return text;
+}
+
+/* "-r, --rank=N"; `man` escapes the dashes. */
+static void synopsis(const struct ts_opt *o, char *buf, size_t size)
+{
+    const char *arg = o->arg ? o->arg : "VALUE";
+    char letter[8] = "    ";
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(buf, size, "%s--%s%s%s", letter, o->name, o->type == TS_OPT_FLAG ? "" : "=",
+             o->type == TS_OPT_FLAG ? "" : arg);
+}
+
+/* The explanation with the default behind it. */
+static void explain(const struct ts_opt *o, char *buf, size_t size)
+{
+    const int shown = o->type != TS_OPT_FLAG && o->def != NULL;
+    snprintf(buf, size, "%s%s%s%s%s", o->help, shown ? " (default: " : "", shown ? o->def : "",
+             shown ? ")" : "", o->type == TS_OPT_LIST ? " (may be repeated)" : "");
+}
+
+static void help_option(const struct ts_opt *o, FILE *to)
+{
+    char left[256], right[1536];
+    int col;
+    synopsis(o, left, sizeof left);
+    explain(o, right, sizeof right);
+    col = fprintf(to, "  %s", left);
+    if (col > HELP_AT - 2) {
+        fputc('\n', to);
+        col = 0;
+    }
+    fprintf(to, "%*s", HELP_AT - col, "");
+    col = HELP_AT;
+    wrap(to, right, right + strlen(right), HELP_AT, &col);
+    fputc('\n', to);
+}
+
+static const struct ts_opt help_opt = { "help", 'h', TS_OPT_FLAG, 0, NULL, NULL,
+                                        "show this help and exit" };
+
+static int uses_letter(const struct ts_cmd *cmd, char letter)
+{
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
+        if (o->letter == letter)
+            return 1;
+    return 0;
+}
+
+static struct ts_opt own_help(const struct ts_cmd *cmd)
+{
+    struct ts_opt o = help_opt;
+    if (uses_letter(cmd, 'h'))
+        o.letter = 0;
+    return o;
+}
+
+void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
+{
+    const struct ts_opt help = own_help(cmd);
+    const char *end, *p;
+    int col = fprintf(to, "Usage: %s%s%s", cmd->program, cmd->name ? " " : "",
+                      cmd->name ? cmd->name : "");
+    fprintf(to, " [OPTION...]%s%s\n\n", cmd->operands[0] ? " " : "", cmd->operands);
+    col = 0;
+    wrap(to, cmd->summary, cmd->summary + strlen(cmd->summary), 0, &col);
+    fputs("\n\n", to);
+    for (p = cmd->text; p != NULL && (p = paragraph(p, &end)) != NULL; p = end) {
+        col = 0;
+        wrap(to, p, end, 0, &col);
+        fputs("\n\n", to);
+    }
+    fputs("Options:\n", to);
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
+        help_option(o, to);
+    help_option(&help, to);
+    if (cmd->examples != NULL)
+        fputs("\nExamples:\n", to);
+    for (p = cmd->examples; p != NULL && *p != '\0'; p = end + (*end == '\n')) {
+        end = p + strcspn(p, "\n");
+        fprintf(to, "  %.*s\n", (int)(end - p), p);
+    }
+}
+
+/* ---- man(7) ---- */
+
+static void roff(FILE *to, const char *text, const char *end)
+{
+    int start = 1; /* of a line: a dot or a quote would be a request there */
+    for (; text < end; text++) {
+        if (start && (*text == '.' || *text == '\''))
+            fputs("\\&", to);
+        if (*text == '\\')
+            fputs("\\e", to);
+        else if (*text == '-')
+            fputs("\\-", to);
+        else
+            fputc(*text, to);
+        start = *text == '\n';
+    }
+}
+
+static void roff_line(FILE *to, const char *text)
+{
+    roff(to, text, text + strlen(text));
+    fputc('\n', to);
+}
+
+static void man_option(const struct ts_opt *o, FILE *to)
+{
+    char left[256], right[1536];
+    synopsis(o, left, sizeof left);
+    explain(o, right, sizeof right);
+    fputs(".TP\n.B ", to);
+    roff_line(to, left + strspn(left, " "));
+    roff_line(to, right);
+}
+
+void ts_opt_man(const struct ts_cmd *cmd, FILE *to)
+{
+    const struct ts_opt help = own_help(cmd);
+    const char *end, *p;
+    fprintf(to, ".SH \"%s%s%s\"\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
+    fprintf(to, ".B %s%s%s\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
+    fputs("[\\fIOPTION\\fR...]", to);
+    if (cmd->operands[0]) {
+        fputs(" ", to);
+        roff(to, cmd->operands, cmd->operands + strlen(cmd->operands));
+    }
+    fputs("\n.PP\n", to);
+    roff_line(to, cmd->summary);
+    for (p = cmd->text; p != NULL && (p = paragraph(p, &end)) != NULL; p = end) {
+        fputs(".PP\n", to);
+        roff(to, p, end);
+        fputc('\n', to);
+    }
+    fputs(".SS Options\n", to);
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
+        man_option(o, to);
+    man_option(&help, to);
+    if (cmd->examples != NULL) {
+        fputs(".SS Examples\n.nf\n", to);
+        roff_line(to, cmd->examples);
+        fputs(".fi\n", to);
+    }
+}
