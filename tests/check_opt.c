@@ -1,1 +1,244 @@
-int main(void) { return 77; }
+/* The option table: what is parsed, what is refused with which sentence, and what --help shows. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/opt.h"
+
+struct args {
+    int json, init;
+    uint32_t rank;
+    uint64_t nnz, memory;
+    double tol;
+    const char *out;
+    struct ts_opt_list map;
+};
+
+#define AT(field) offsetof(struct args, field)
+static const struct ts_opt opts[] = {
+    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix" },
+    { "nnz", 0, TS_OPT_U64, AT(nnz), "1M", "N", "nonzeros" },
+    { "memory", 'm', TS_OPT_SIZE, AT(memory), "64M", "SIZE", "bytes" },
+    { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
+      "stop when the fit changes by less than X between two sweeps, which is what a program that "
+      "does not know better would do, too" },
+    { "out", 'o', TS_OPT_STRING, AT(out), NULL, "DIR", "where the factors go" },
+    { "init", 0, TS_OPT_CHOICE, AT(init), "random", "zero|random|file", "how to start" },
+    { "map", 0, TS_OPT_LIST, AT(map), NULL, "K=FILE", "labels of mode K" },
+    { "json", 'j', TS_OPT_FLAG, AT(json), NULL, NULL, "write JSON" },
+    { 0 },
+};
+static const struct ts_cmd cmd = {
+    "prog", "do", "FILE...", 1, 2, "does it", "One paragraph.\n\n.Another one, with 'quotes'.",
+    "prog do x\n  does x\n", opts, NULL,
+};
+
+static struct args args;
+static struct ts_err err;
+static uint32_t n_operands;
+static char *operand[16];
+static uint64_t given;
+
+/* Parses words divided by blanks. */
+static int parse(const char *line)
+{
+    static char copy[512];
+    char *argv[16] = { "do" };
+    int argc = 1;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *w = strtok(copy, " "); w != NULL; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    memset(&args, 0xff, sizeof args);
+    memset(&err, 0, sizeof err);
+    return ts_opt_parse(&cmd, argc, argv, &args, &n_operands, operand, &given, &err);
+}
+
+START_TEST(defaults_are_set)
+{
+    ck_assert_int_eq(parse("x"), 0);
+    ck_assert_uint_eq(args.rank, 16);
+    ck_assert_uint_eq(args.nnz, 1000000);
+    ck_assert_uint_eq(args.memory, 64 << 20);
+    ck_assert_double_eq(args.tol, 1e-5);
+    ck_assert_ptr_null(args.out);
+    ck_assert_int_eq(args.init, 1);
+    ck_assert_int_eq(args.json, 0);
+    ck_assert_uint_eq(args.map.n, 0);
+    ck_assert_uint_eq(given, 0);
+}
+END_TEST
+
+START_TEST(every_form_is_taken)
+{
+    ck_assert_int_eq(parse("-r8 a --memory=2G --json --init file -o dir --map 1=a --map=2=b b"), 0);
+    ck_assert_uint_eq(args.rank, 8);
+    ck_assert_uint_eq(args.memory, UINT64_C(2) << 30);
+    ck_assert_int_eq(args.json, 1);
+    ck_assert_int_eq(args.init, 2);
+    ck_assert_str_eq(args.out, "dir");
+    ck_assert_uint_eq(args.map.n, 2);
+    ck_assert_str_eq(args.map.item[1], "2=b");
+    ck_assert_uint_eq(n_operands, 2);
+    ck_assert_str_eq(operand[1], "b");
+    ck_assert_uint_eq(given, 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7);
+    ck_assert_int_eq(parse("-jr 8 -- --rank"), 0);
+    ck_assert_uint_eq(args.rank, 8);
+    ck_assert_str_eq(operand[0], "--rank");
+    ck_assert_int_eq(parse("-"), 0);
+    ck_assert_str_eq(operand[0], "-");
+}
+END_TEST
+
+START_TEST(numbers_mean_what_they_say)
+{
+    static const struct { const char *text; uint64_t bytes; } sizes[] = {
+        { "0", 0 }, { "4096", 4096 }, { "64K", 65536 }, { "1.5G", UINT64_C(3) << 29 },
+        { "2MiB", 2 << 20 }, { "1t", UINT64_C(1) << 40 }, { "16383P", UINT64_C(16383) << 50 },
+        { "18446744073709551615", UINT64_MAX }, { "1e3", 1000 },
+    };
+    static const char *const bad[] = { "", "-1", "M", "12Q", "16384P", "18446744073709551616",
+                                       "1.0001", "1e40", "0x10", "5 ", "1KB", "nan", "+3" };
+    uint64_t n;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        ck_assert_msg(ts_opt_size(sizes[i].text, &n, &err) == 0, "%s", sizes[i].text);
+        ck_assert_uint_eq(n, sizes[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(ts_opt_size(bad[i], &n, &err) == TS_EARG, "'%s' was taken", bad[i]);
+    ck_assert_int_eq(parse("x --nnz 10M"), 0);
+    ck_assert_uint_eq(args.nnz, 10000000);
+    ck_assert_int_eq(parse("x --nnz 1e9 --tol -2.5e-3"), 0);
+    ck_assert_uint_eq(args.nnz, 1000000000);
+    ck_assert_double_eq(args.tol, -2.5e-3);
+}
+END_TEST
+
+START_TEST(mistakes_get_a_sentence)
+{
+    static const struct { const char *line, *text; } want[] = {
+        { "x --rnak 3", "unknown option '--rnak'; did you mean '--rank'?" },
+        { "x --mem 3", "unknown option '--mem'; did you mean '--memory'?" },
+        { "x --hlep", "unknown option '--hlep'; did you mean '--help'?" },
+        { "x --xyzzyqq", "unknown option '--xyzzyqq'" },
+        { "x -q", "unknown option '-q'" },
+        { "x --rank", "option '--rank' needs a value, N" },
+        { "x --rank=5000000000", "option '--rank': '5000000000' is no whole number from 0 to "
+                                 "4294967295" },
+        { "x --rank=-1", "option '--rank': '-1' is no whole number from 0 to 4294967295" },
+        { "x --tol 3x", "option '--tol': '3x' is no finite number" },
+        { "x --tol inf", "option '--tol': 'inf' is no finite number" },
+        { "x --memory lots", "option '--memory': 'lots' is no size; sizes are written 4096, 64K, "
+                             "64M, 1.5G" },
+        { "x --init randon", "option '--init': 'randon' is none of zero|random|file; did you mean "
+                             "'random'?" },
+        { "x --json=1", "option '--json' takes no value" },
+        { "", "FILE... is missing" },
+        { "a b c", "unexpected operand 'c'" },
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        ck_assert_int_eq(parse(want[i].line), TS_EARG);
+        ck_assert_str_eq(err.text, want[i].text);
+    }
+}
+END_TEST
+
+START_TEST(help_is_asked_for)
+{
+    ck_assert_int_eq(parse("--help"), 1);
+    ck_assert_int_eq(parse("x -h"), 1);
+    ck_assert_int_eq(parse("-- --help"), 0);
+}
+END_TEST
+
+static char *printed(void (*print)(const struct ts_cmd *, FILE *))
+{
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    print(&cmd, f);
+    fclose(f);
+    return text;
+}
+
+START_TEST(help_shows_every_option_and_default_in_80_columns)
+{
+    char *text = printed(ts_opt_help);
+    for (const struct ts_opt *o = opts; o->name != NULL; o++) {
+        char name[64];
+        snprintf(name, sizeof name, "--%s", o->name);
+        ck_assert_ptr_nonnull(strstr(text, name));
+    }
+    ck_assert_ptr_nonnull(strstr(text, "Usage: prog do [OPTION...] FILE...\n"));
+    ck_assert_ptr_nonnull(strstr(text, "columns of each factor matrix (default: 16)\n"));
+    ck_assert_ptr_nonnull(strstr(text, "(default: 64M)"));
+    ck_assert_ptr_nonnull(strstr(text, "--init=zero|random|file"));
+    ck_assert_ptr_nonnull(strstr(text, "(may be repeated)"));
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        ck_assert_msg(strlen(line) < 80, "%s", line);
+    free(text);
+}
+END_TEST
+
+START_TEST(man_escapes_what_roff_would_read)
+{
+    char *text = printed(ts_opt_man);
+    ck_assert_ptr_nonnull(strstr(text, "\n\\&.Another one"));
+    ck_assert_ptr_nonnull(strstr(text, ".B \\-r, \\-\\-rank=N\n"));
+    ck_assert_ptr_nonnull(strstr(text, ".B prog do\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(text_shows_values)
+{
+    static const char *const want[] = { "8", "1000000", "67108864", "1.0000000000000001e-05", "",
+                                        "file", "1=a,2=b", "1" };
+    char buf[64];
+    ck_assert_int_eq(parse("-r8 --json --init file --map 1=a --map=2=b b"), 0);
+    for (size_t i = 0; opts[i].name != NULL; i++) {
+        ts_opt_text(&opts[i], &args, buf, sizeof buf);
+        ck_assert_str_eq(buf, want[i]);
+    }
+    ts_opt_text(&opts[6], &args, buf, 4);
+    ck_assert_str_eq(buf, "1=a");
+}
+END_TEST
+
+START_TEST(nearest_is_near)
+{
+    static const char *const names[] = { "build", "info", "verify", "export", "gen", NULL };
+    char longer[200];
+    memset(longer, 'b', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    ck_assert_str_eq(ts_opt_nearest("biuld", names), "build");
+    ck_assert_str_eq(ts_opt_nearest("exprot", names), "export");
+    ck_assert_str_eq(ts_opt_nearest("ver", names), "verify");
+    ck_assert_str_eq(ts_opt_nearest("generate", names), "gen");
+    ck_assert_ptr_null(ts_opt_nearest("qqqqqq", names));
+    ck_assert_ptr_null(ts_opt_nearest("", names));
+    ck_assert_ptr_null(ts_opt_nearest(longer, names));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("opt");
+    TCase *tc = tcase_create("all");
+    SRunner *runner;
+    int failed;
+    tcase_add_test(tc, defaults_are_set);
+    tcase_add_test(tc, every_form_is_taken);
+    tcase_add_test(tc, numbers_mean_what_they_say);
+    tcase_add_test(tc, mistakes_get_a_sentence);
+    tcase_add_test(tc, help_is_asked_for);
+    tcase_add_test(tc, help_shows_every_option_and_default_in_80_columns);
+    tcase_add_test(tc, man_escapes_what_roff_would_read);
+    tcase_add_test(tc, text_shows_values);
+    tcase_add_test(tc, nearest_is_near);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}

@@ -47,8 +47,8 @@ const char *ts_opt_nearest(const char *word, const char *const names[])
         if (len > MAX_WORD)
             continue;
         d = distance(word, names[i]);
-        if (n >= 2 && d > 1 && strncmp(word, names[i], n) == 0)
-            d = 1; /* the start of a name */
+        if (d > 1 && n >= 2 && len >= 3 && strncmp(word, names[i], n < len ? n : len) == 0)
+            d = 1; /* the start of a name, or more than it */
         if (d <= (len > n ? len : n) / 2 && d < best_d) {
             best_d = d;
             best = names[i];
