@@ -1,0 +1,173 @@
+#include "cpd/als.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cpd/symm.h"
+
+struct als {
+    const struct ts_als_conf *conf;
+    uint32_t order, rank;
+    size_t square;     /* rank * rank */
+    double *gram;      /* order x rank x rank */
+    double *v, *w;     /* rank x rank: product of Gram matrices, its inverse */
+    double *lambda;    /* rank: column norms of the mode solved last, 0 for columns of zeros */
+    double *scale;     /* rank: what the columns were multiplied with */
+    double inner;      /* <X, model> after the last mode */
+    struct ts_als_sweep now;
+};
+
+/* v := elementwise product of the Gram matrices of all modes but `skip` */
+static void multiply_grams(struct als *a, uint32_t skip)
+{
+    for (size_t i = 0; i < a->square; i++) {
+        double p = 1;
+        for (uint32_t m = 0; m < a->order; m++)
+            p *= m == skip ? 1 : a->gram[m * a->square + i];
+        a->v[i] = p;
+    }
+}
+
+/* Column norms from the Gram matrix's diagonal, and the Gram matrix of the normed columns. */
+static void norm_columns(struct als *a, uint32_t mode)
+{
+    double *gram = a->gram + mode * a->square;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        a->lambda[r] = sqrt(gram[(size_t)r * a->rank + r]);
+        a->scale[r] = a->lambda[r] > 0 ? 1 / a->lambda[r] : 1;
+    }
+    for (uint32_t i = 0; i < a->rank; i++)
+        for (uint32_t j = 0; j < a->rank; j++)
+            gram[(size_t)i * a->rank + j] *= a->scale[i] * a->scale[j];
+}
+
+static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    struct ts_backend_times times = { 0 };
+    uint64_t start;
+    int singular, rc;
+    ts_feed_rewind(a->conf->feed);
+    rc = c->backend->mttkrp(c->be, mode, a->conf->feed, &times, err);
+    if (rc < 0)
+        return rc;
+    a->now.wait_ns += times.wait_ns;
+    a->now.copy_ns += times.copy_ns;
+    a->now.kernel_ns += times.kernel_ns;
+    start = ts_clock_ns();
+    multiply_grams(a, mode);
+    rc = ts_symm_pinv(a->rank, a->v, a->w, &singular, err);
+    if (rc < 0)
+        return rc;
+    rc = c->backend->solve(c->be, mode, a->w, a->gram + mode * a->square, &a->inner, err);
+    if (rc < 0)
+        return rc;
+    norm_columns(a, mode);
+    rc = c->backend->scale(c->be, mode, a->scale, err);
+    a->now.n_singular += (uint32_t)singular;
+    a->now.solve_ns += ts_clock_ns() - start;
+    return rc;
+}
+
+/* The fit after the last mode of a sweep. */
+static double fit_now(struct als *a)
+{
+    const double norm = a->conf->init.tensor->header.norm;
+    double model = 0, left;
+    multiply_grams(a, a->order);
+    for (uint32_t i = 0; i < a->rank; i++)
+        for (uint32_t j = 0; j < a->rank; j++)
+            model += a->lambda[i] * a->lambda[j] * a->v[(size_t)i * a->rank + j];
+    left = norm * norm + model - 2 * a->inner;
+    if (left < 0)
+        left = 0;
+    if (norm == 0) /* nothing but zeros: the model is zero too, and right */
+        return model == 0 ? 1 : -INFINITY;
+    return 1 - sqrt(left) / norm;
+}
+
+static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t start = ts_clock_ns();
+    struct ts_feed_stats stats;
+    memset(&a->now, 0, sizeof a->now);
+    a->now.sweep = sweep;
+    for (uint32_t m = 0; m < a->order; m++) {
+        const int rc = solve_mode(a, m, err);
+        if (rc < 0)
+            return rc;
+        if (c->stop != NULL && *c->stop != 0)
+            return ts_fail(err, TS_ESTOP, "stopped in sweep %u", sweep);
+    }
+    a->now.fit = fit_now(a);
+    a->now.change = a->now.fit - before;
+    if (!isfinite(a->now.fit))
+        return ts_fail(err, TS_ELIMIT,
+                       "the fit of sweep %u is not finite: the values (up to %g) leave the range of "
+                       "the precision",
+                       sweep, fmax(fabs(c->tensor->header.value_min), c->tensor->header.value_max));
+    ts_feed_stats(a->conf->feed, &stats);
+    a->now.bytes_read = stats.bytes_read;
+    a->now.total_ns = ts_clock_ns() - start;
+    if (a->conf->sweep != NULL)
+        a->conf->sweep(a->conf->ctx, &a->now);
+    return 0;
+}
+
+static int iterate(struct als *a, struct ts_als_result *ret, struct ts_err *err)
+{
+    double before = 0;
+    for (uint32_t m = 0; m < a->order; m++) { /* mode 0 is solved before it is used */
+        const int rc =
+            ts_init_mode(&a->conf->init, m, m == 0 ? NULL : a->gram + m * a->square, err);
+        if (rc < 0)
+            return rc;
+    }
+    for (uint32_t s = 1; s <= a->conf->iters && !ret->converged; s++) {
+        const int rc = run_sweep(a, s, before, err);
+        if (rc < 0)
+            return rc;
+        ret->sweeps = s;
+        ret->converged = s > 1 && fabs(a->now.change) < a->conf->tol;
+        before = a->now.fit;
+    }
+    ret->fit = before;
+    return 0;
+}
+
+int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err)
+{
+    struct als a = { .conf = conf, .order = conf->init.tensor->order, .rank = conf->init.rank };
+    struct ts_als_result result = { 0 };
+    double *memory;
+    int rc = ts_init_check(&conf->init, err);
+    if (rc < 0)
+        return rc;
+    if (a.rank == 0 || a.rank > TS_MAX_RANK || conf->iters == 0)
+        return ts_fail(err, TS_EARG, "rank must be 1 to %u and there must be at least one sweep",
+                       TS_MAX_RANK);
+    a.square = (size_t)a.rank * a.rank;
+    memory = calloc((a.order + 2) * a.square + 2 * (size_t)a.rank, sizeof *memory);
+    if (memory == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for %u Gram matrices", a.order);
+    a.gram = memory;
+    a.v = a.gram + a.order * a.square;
+    a.w = a.v + a.square;
+    a.scale = a.w + a.square;
+    a.lambda = a.scale + a.rank;
+    rc = iterate(&a, &result, err);
+    if (rc == 0) {
+        result.weight = malloc(a.rank * sizeof *result.weight);
+        if (result.weight == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "out of memory for %u weights", a.rank);
+        else
+            memcpy(result.weight, a.lambda, a.rank * sizeof *result.weight);
+    }
+    if (rc == 0)
+        *ret = result;
+    free(memory);
+    return rc;
+}

@@ -1,0 +1,52 @@
+/* als.h - the CP decomposition of a tensor by alternating least squares.
+ *
+ * A sweep replaces the factor matrices one after another: with M the MTTKRP of mode n and V the
+ * elementwise product of the other modes' Gram matrices,  A_n := M pinv(V),  then its columns are
+ * 2-normed. After the last mode  fit = 1 - |X - model| / |X|,  with
+ *     |X - model|^2 = |X|^2 + lambda' (elementwise product of all Gram matrices) lambda
+ *                     - 2 sum(M .* A_N diag(lambda)),
+ * taken as 0 where rounding makes it negative. MTTKRPs and factors are the backend's; Gram
+ * matrices, inverses and fit are float64 and here.
+ *
+ *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
+ *   threads  one calls; the backend uses its own
+ *   errors   0 or a negative ts_code; after a failure the factors are of no use
+ *   bits     results do not depend on threads, memory or order of delivery
+ */
+#ifndef TS_CPD_ALS_H
+#define TS_CPD_ALS_H
+
+#include <stdint.h>
+
+#include "cpd/init.h"
+#include "stream/backend.h"
+
+struct ts_als_sweep {
+    uint32_t sweep; /* from 1 */
+    double fit, change; /* change of the fit; in the first sweep the fit itself */
+    uint64_t total_ns;
+    uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs, as the backend counts them */
+    uint64_t solve_ns; /* inverses, row solves, Gram matrices, scaling */
+    uint64_t bytes_read;
+    uint32_t n_singular; /* modes whose Gram product needed the pseudo-inverse */
+};
+
+struct ts_als_conf {
+    struct ts_init_conf init; /* tensor, backend, rank, start; its stop flag holds for all of it */
+    struct ts_feed *feed;     /* of all modes */
+    uint32_t iters;
+    double tol; /* done when the fit changes by less */
+    void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
+    void *ctx;
+};
+
+struct ts_als_result {
+    double *weight; /* rank of them, not sorted; to be freed */
+    double fit;
+    uint32_t sweeps;
+    int converged;
+};
+
+int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);
+
+#endif

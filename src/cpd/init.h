@@ -1,0 +1,42 @@
+/* init.h - the factor matrices that ALS starts from.
+ *
+ * Random entries are functions of seed, mode, index in the input and column (base/rng.h), so they
+ * depend neither on threads nor on how the tensor was built. Backends hold rows of used slices
+ * alone, but the initial Gram matrices count every index of a mode, as programs that keep whole
+ * matrices do: rows of empty slices are drawn for them and forgotten. Only in modes of more than
+ * TS_INIT_GRAM_ROWS indices that have empty slices, where drawing would take minutes, are the rows
+ * of used slices counted alone; this changes the first sweep's scaling, not what ALS converges to.
+ *
+ *   owner    the caller owns gram: rank x rank, row-major
+ *   threads  one calls; work is spread over conf->threads, in pieces that do not depend on it
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_CPD_INIT_H
+#define TS_CPD_INIT_H
+
+#include <signal.h>
+
+#include "cpd/model_read.h"
+#include "stream/backend.h"
+
+#define TS_INIT_GRAM_ROWS (UINT64_C(1) << 28)
+
+struct ts_init_conf {
+    const struct ts_tensor *tensor;
+    const struct ts_backend *backend;
+    void *be;
+    uint32_t rank, threads; /* threads 0: all */
+    uint64_t seed;
+    struct ts_model *model; /* NULL: random; else freshly opened and of this shape and rank */
+    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
+};
+
+/* TS_EARG unless the model has the tensor's order, the rank, and for each mode as many rows as the
+ * mode has indices, or used indices. */
+int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
+
+/* Fills factor[mode] of the backend. *gram (NULL: not wanted) := its Gram matrix. With a model,
+ * modes are asked for in ascending order. */
+int ts_init_mode(const struct ts_init_conf *conf, uint32_t mode, double *gram, struct ts_err *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* model_read.h - reads a decomposition back: weights and factor matrices, from a file or directory.
+ *
+ * Taken are a Tensor Toolbox `ktensor` text file, and a directory that holds model.ktensor, or
+ * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order). Rows are read
+ * once, front to back, mode after mode, so memory is a few buffers for any size.
+ *
+ *   owner    the model owns what it points to, until ts_model_close
+ *   units    rows; row 0 of a mode is its index 0, or its first used one (model->n_rows tells)
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code; the text is untrusted, sentences name file and line or byte
+ */
+#ifndef TS_CPD_MODEL_READ_H
+#define TS_CPD_MODEL_READ_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "format/layout.h"
+
+#define TS_MAX_RANK 1024u /* its Gram matrices and their inverses are small work up to here */
+
+enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT };
+
+struct ts_model {
+    char *path; /* file or directory */
+    enum ts_model_kind kind;
+    uint32_t order, rank;
+    uint64_t n_rows[TS_MAX_ORDER];
+    double *weight; /* rank of them */
+
+    uint32_t mode; /* being read */
+    uint64_t row;  /* next one */
+    uint64_t line;
+    char *name; /* of the open file */
+    FILE *file;
+    uint32_t item_bytes; /* of an .npy: 4 or 8 */
+};
+
+int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);
+void ts_model_close(struct ts_model *m); /* NULL is fine */
+
+/* The next n rows of `mode`, n x rank. Modes are asked for in ascending order, rows in order; the
+ * rest of a mode may be left unread. */
+int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
+
+#endif
