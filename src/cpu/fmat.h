@@ -1,0 +1,43 @@
+/* fmat.h - a factor matrix in the memory of the CPU backend.
+ *
+ * Rows are padded with zero columns to whole vectors, so that no kernel masks a tail: a product of
+ * padding is zero, and stays zero. Large matrices lie on huge pages (base/bigmem.h): their rows are
+ * read at random.
+ *
+ *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free
+ *   units    stride is in elements: row i starts at element i * stride
+ *   threads  rows are independent; put, get and scale use `threads` OpenMP threads
+ *   errors   0 or TS_ENOMEM
+ */
+#ifndef TS_CPU_FMAT_H
+#define TS_CPU_FMAT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "stream/backend.h"
+
+struct ts_fmat {
+    void *data; /* float or double, n_rows x stride */
+    uint64_t n_rows, bytes;
+    uint32_t rank, stride;
+    enum ts_precision precision;
+};
+
+/* Elements from one row to the next: 32 bytes for up to 8 floats or 4 doubles, else a multiple of
+ * 64 bytes. */
+uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);
+uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precision);
+
+int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *what,
+                struct ts_fmat *ret, struct ts_err *err);
+void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
+
+/* n rows from row `row` on, from and to n x rank float64. */
+void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);
+void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads);
+
+/* Column r times s[r], for all r < rank. */
+void ts_fmat_scale(struct ts_fmat *f, const double *s, uint32_t threads);
+
+#endif

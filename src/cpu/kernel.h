@@ -1,0 +1,54 @@
+/* kernel.h - the MTTKRP of one partition, in versions for several instruction sets.
+ *
+ * out(row, :) += value * prod_{l >= 1} table[l](index_l, :) over the nonzeros of a partition, which
+ * are sorted by row: a row is summed in registers and written once. The sums of a partition are a
+ * function of its bytes and the tables alone. Its first row may have begun in the partition before,
+ * so that row's sum goes to `head`; every other row is stored to `out`, the last one too, though it
+ * may go on in the next partition: whoever calls adds the heads there, in file order (pass.h).
+ *
+ *   owner    the caller owns everything; scratch belongs to one thread
+ *   units    rows of tables and out are `stride` elements of the job's precision
+ *   threads  any thread: no two partitions store to the same row of out
+ *   errors   none: shards were checked when they were first read
+ */
+#ifndef TS_CPU_KERNEL_H
+#define TS_CPU_KERNEL_H
+
+#include <stdint.h>
+
+#include "cpu/unpack.h"
+#include "format/shard.h"
+#include "stream/backend.h"
+
+/* One MTTKRP. */
+struct ts_kernel_job {
+    struct ts_unpack_conf unpack;
+    uint32_t order, stride;
+    const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0] is not used */
+    void *out;                       /* factor of the mode at level 0 */
+};
+
+/* What a thread needs while it works. 64-byte aligned. */
+struct ts_kernel_scratch {
+    struct ts_unpacked block;
+    double sum[TS_MAX_RANK_PADDED]; /* of the row being summed; also used as float */
+};
+
+/* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */
+struct ts_kernel_edge {
+    uint32_t first, last;
+};
+
+typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_disk_shard *entry,
+                          const void *raw, uint32_t partition, struct ts_kernel_scratch *scratch,
+                          void *head, struct ts_kernel_edge *edge);
+
+enum ts_kernel_isa { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512, TS_N_ISA };
+
+/* The kernel of an instruction set, or NULL when this machine or build has none. */
+ts_kernel_fn *ts_kernel_get(enum ts_kernel_isa isa, enum ts_precision precision);
+
+/* The best one that this machine has. */
+enum ts_kernel_isa ts_kernel_best(void);
+
+#endif

@@ -1,0 +1,16 @@
+/* kernel_isa.h - the kernels of each instruction set, for kernel.c to choose from, and what their
+ * sources share. */
+#ifndef TS_CPU_KERNEL_ISA_H
+#define TS_CPU_KERNEL_ISA_H
+
+#include "cpu/kernel.h"
+
+#ifdef __clang__
+#define TS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TS_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+ts_kernel_fn ts_kernel_portable_f32, ts_kernel_portable_f64;
+
+#endif

@@ -1,0 +1,18 @@
+/* The kernels for any machine: vectors of 16 bytes, which the compiler splits where there are none. */
+#include <string.h>
+
+#include "cpu/kernel.h"
+#include "cpu/kernel_isa.h"
+
+#define TS_REAL float
+#define TS_LANES 4
+#define TS_KERNEL_NAME ts_kernel_portable_f32
+#include "cpu/kernel_body.h"
+#undef TS_REAL
+#undef TS_LANES
+#undef TS_KERNEL_NAME
+
+#define TS_REAL double
+#define TS_LANES 2
+#define TS_KERNEL_NAME ts_kernel_portable_f64
+#include "cpu/kernel_body.h"

@@ -1,0 +1,32 @@
+/* pass.h - one MTTKRP over all shards of a mode, on all threads.
+ *
+ * Threads share the shards that the feed lends: a thread takes the next partition of the newest
+ * shard, and the one that finishes a shard's last partition gives it back. What a partition adds
+ * to depends on its place in the file alone, and its first row (which the partition before may
+ * have begun) goes to a row of `heads` instead; these are added afterwards in file order, in
+ * float64. So the bits depend neither on threads nor on the order of delivery.
+ *
+ *   owner    the pass owns heads and scratch, made for the largest mode; the caller the matrices
+ *   threads  one thread calls; inside, `threads` OpenMP threads
+ *   errors   0 or a negative ts_code: what the feed failed with
+ */
+#ifndef TS_CPU_PASS_H
+#define TS_CPU_PASS_H
+
+#include "cpu/fmat.h"
+#include "cpu/kernel.h"
+#include "stream/feed.h"
+
+struct ts_pass;
+
+/* kernel computes; NULL takes the best one. */
+int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32_t threads,
+                struct ts_pass **ret, struct ts_err *err);
+void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
+uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
+
+/* factor[mode] := the MTTKRP of `mode`. */
+int ts_pass_run(struct ts_pass *pass, uint32_t mode, struct ts_fmat *factor, struct ts_feed *feed,
+                struct ts_backend_times *times, struct ts_err *err);
+
+#endif

@@ -1,0 +1,175 @@
+/* The CPU backend gives the obvious loop's sums, and the same bits however the work is shared. */
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpu/cpu_backend.h"
+#include "tests/memfeed.h"
+
+static const struct shape {
+    uint32_t order, nnz, value_range;
+    double skew;
+    uint64_t dim[TS_MAX_ORDER];
+} shapes[] = {
+    { 2, 1, 1, 0, { 1, 1 } },
+    { 3, 1, 3, 0, { 1, 1, 1 } },
+    { 2, 9000, 9, 0, { 310, 400 } },
+    { 3, 50000, 5, 0, { 40, 30, 50 } },       /* rows longer than a block, long fibres */
+    { 3, 60000, 5, 0, { 4000, 3000, 2000 } }, /* fibres of one nonzero */
+    { 3, 60000, 0, 3, { 2, 9000, 8000 } },    /* rows longer than partitions */
+    { 3, 60000, 4, 0, { 1, 300, 290 } },      /* one row */
+    { 3, 9000, 7, 0, { 9000, 60, 9000 } },    /* rows of one nonzero */
+    { 4, 60000, 1000, 3, { 51, 2, 116, 900 } },
+    { 5, 33001, 3, 1, { 700, 900, 50, 24, 3 } },
+    { 6, 5000, 0, 1, { 9, 8, 70, 11, 13, 17 } },
+    { 7, 5000, 2, 1, { 9, 8, 7, 11, 13, 17, 2 } },
+    { 8, 5000, 0, 1, { 3, 5, 7, 11, 13, 17, 19, 23 } },
+    { 16, 1000, 70000, 0, { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 } },
+};
+static const uint32_t ranks[] = { 1, 3, 5, 8, 10, 16, 17, 25, 32, 33, 50, 64, 100 };
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+#define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
+
+static struct test_coo make(const struct shape *s)
+{
+    return test_coo_random(5, s->order, s->dim, s->nnz, s->value_range, s->skew);
+}
+
+/* Factors in [0, 1), as float32 when the backend rounds to them. */
+static void fill_factors(const struct test_coo *x, uint32_t rank, enum ts_precision precision,
+                         double **factor)
+{
+    for (uint32_t m = 0; m < x->order; m++) {
+        factor[m] = malloc(x->dim[m] * rank * sizeof(double));
+        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
+            const double u = ts_init_entry(3, m, i / rank, (uint32_t)(i % rank));
+            factor[m][i] = precision == TS_FLOAT32 ? (float)u : u;
+        }
+    }
+}
+
+static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
+                          enum ts_precision precision, uint32_t threads, double **factor)
+{
+    const struct ts_backend_conf conf = { &f->tensor, rank, precision, threads };
+    struct ts_err err;
+    void *be;
+    ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);
+    for (uint32_t m = 0; m < x->order; m++)
+        ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, x->dim[m], factor[m], &err), 0);
+    return be;
+}
+
+/* The MTTKRP of a mode into out; the factor is put back. */
+static void run(void *be, struct ts_feed *f, uint32_t mode, const double *factor, double *out)
+{
+    const uint64_t n_rows = f->tensor.mode[mode].disk.n_rows;
+    struct ts_backend_times times;
+    struct ts_err err;
+    f->given = f->given_back = 0;
+    ck_assert_msg(ts_backend_cpu.mttkrp(be, mode, f, &times, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(f->given, f->tensor.mode[mode].disk.n_shards);
+    ck_assert_uint_eq(f->given_back, f->given);
+    ts_backend_cpu.get_rows(be, mode, 0, n_rows, out, &err);
+    ts_backend_cpu.put_rows(be, mode, 0, n_rows, factor, &err);
+}
+
+/* Values and factors are positive, so a sum of n products of `order` numbers is off by at most
+ * (n + order + 1) half-ulps of the precision, relatively; sums in blocks only make it less. */
+START_TEST(mttkrp_equals_reference)
+{
+    const struct shape *s = &shapes[_i / 2];
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const double eps = precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    const uint32_t kinds[] = { s->value_range == 1 ? TS_VALUE_CONST : s->value_range > 0 ? TS_VALUE_INT
+                               : TS_VALUE_F32, s->value_range > 0 ? TS_VALUE_DICT : TS_VALUE_F64 };
+    struct test_coo x = make(s);
+    for (int k = 0; k < 2; k++) {
+        struct ts_feed *f = memfeed_new(&x, kinds[k], 1 + (uint32_t)_i % 3, 1);
+        for (int i = 0; i < N_RANKS; i++) {
+            const uint32_t rank = ranks[i];
+            double *factor[TS_MAX_ORDER];
+            void *be;
+            if ((i + _i / 2 + k) % 3 != 0) /* a third of the ranks for each shape and kind */
+                continue;
+            fill_factors(&x, rank, precision, factor);
+            be = open_backend(&x, f, rank, precision, 2, factor);
+            for (uint32_t m = 0; m < x.order; m++) {
+                const uint64_t n = x.dim[m] * rank;
+                double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+                test_mttkrp(&x, m, rank, factor, want);
+                run(be, f, m, factor[m], got);
+                for (uint64_t j = 0; j < n; j++)
+                    ck_assert_msg(fabs(got[j] - want[j]) <=
+                                  (double)(x.nnz + x.order + 1) * eps * want[j],
+                                  "shape %d rank %u mode %u row %lu: %.9g, expected %.9g", _i / 2,
+                                  rank, m, (unsigned long)(j / rank), got[j], want[j]);
+                free(want);
+                free(got);
+            }
+            ts_backend_cpu.close(be);
+            for (uint32_t m = 0; m < x.order; m++)
+                free(factor[m]);
+        }
+        memfeed_free(f);
+    }
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(bits_do_not_depend_on_threads_shards_or_delivery)
+{
+    static const uint32_t threads[] = { 1, 2, 3, 7, 2 }, shard[] = { 64, 1, 2, 1, 3 };
+    const struct shape *s = &shapes[_i / 2];
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const uint32_t rank = 10 + 7 * ((uint32_t)_i % 4);
+    struct test_coo x = make(s);
+    double *factor[TS_MAX_ORDER], *first[TS_MAX_ORDER];
+    fill_factors(&x, rank, precision, factor);
+    for (int k = 0; k < 5; k++) {
+        struct ts_feed *f = memfeed_new(&x, s->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32,
+                                        shard[k], (uint64_t)k);
+        void *be = open_backend(&x, f, rank, precision, threads[k], factor);
+        for (uint32_t m = 0; m < x.order; m++) {
+            const uint64_t bytes = x.dim[m] * rank * sizeof(double);
+            double *got = malloc(bytes);
+            run(be, f, m, factor[m], got);
+            if (k == 0)
+                first[m] = got;
+            else
+                ck_assert_msg(memcmp(first[m], got, bytes) == 0, "shape %d, mode %u, %u threads",
+                              _i / 2, m, threads[k]);
+            if (k > 0)
+                free(got);
+        }
+        ts_backend_cpu.close(be);
+        memfeed_free(f);
+    }
+    for (uint32_t m = 0; m < x.order; m++) {
+        free(first[m]);
+        free(factor[m]);
+    }
+    test_coo_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cpu_mttkrp");
+    TCase *t = tcase_create("cpu_mttkrp");
+    SRunner *runner;
+    int failed;
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, mttkrp_equals_reference, 0, 2 * N_SHAPES);
+    tcase_add_loop_test(t, bits_do_not_depend_on_threads_shards_or_delivery, 0, 2 * N_SHAPES);
+    suite_add_tcase(suite, t);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* OpenMP threads do not survive a fork */
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,122 @@
+/* The row solve equals the obvious matrix products, and its bits do not depend on threads. */
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpu/rowsolve.h"
+
+static const uint32_t ranks[] = { 1, 3, 5, 8, 10, 16, 17, 25, 32, 33, 50, 64, 100, 130 };
+static const uint64_t sizes[] = { 1, 2, 63, 64, 65, 512, 513, 1000, 5003 };
+#define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
+#define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
+
+static double entry(uint64_t at)
+{
+    return ts_unit(ts_mix(at)) - 0.5;
+}
+
+static struct ts_fmat make(uint64_t n, uint32_t rank, enum ts_precision precision, double *m)
+{
+    struct ts_fmat f;
+    ck_assert_int_eq(ts_fmat_new(n, rank, precision, "test", &f, NULL), 0);
+    for (uint64_t i = 0; i < n * rank; i++)
+        m[i] = precision == TS_FLOAT32 ? (float)entry(i) : entry(i);
+    ts_fmat_put(&f, 0, n, m, 1);
+    return f;
+}
+
+/* A sum of n products of numbers below 1 is off by at most n^2 / 2 ulps of 1; A is rounded to
+ * float32 before gram and inner, in the reference too. */
+START_TEST(solve_equals_reference)
+{
+    const uint32_t rank = ranks[_i / 2];
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    double *w = malloc(rank * rank * sizeof *w), *gram = malloc(rank * rank * sizeof *gram);
+    for (uint32_t i = 0; i < rank * rank; i++)
+        w[i] = entry(UINT64_C(1) << 40 | i);
+    for (int k = 0; k < N_SIZES; k++) {
+        const uint64_t n = sizes[k];
+        const double limit = rank + 1.0;
+        double *m = malloc(n * rank * sizeof *m), *a = malloc(n * rank * sizeof *a), inner, sum = 0;
+        struct ts_fmat f = make(n, rank, precision, m);
+        ck_assert_int_eq(ts_rowsolve_run(&f, w, 2, gram, &inner, NULL), 0);
+        ts_fmat_get(&f, 0, n, a, 1);
+        for (uint64_t i = 0; i < n; i++)
+            for (uint32_t r = 0; r < rank; r++) {
+                double want = 0;
+                for (uint32_t q = 0; q < rank; q++)
+                    want += m[i * rank + q] * w[q * rank + r];
+                ck_assert_double_eq_tol(a[i * rank + r], want, precision == TS_FLOAT32
+                                        ? fabs(want) * FLT_EPSILON + 1e-12 : rank * limit * 1e-16);
+                sum += m[i * rank + r] * a[i * rank + r];
+            }
+        ck_assert_double_eq_tol(inner, sum, (double)(n * rank) * limit * 1e-15);
+        for (uint32_t p = 0; p < rank; p++)
+            for (uint32_t q = 0; q < rank; q++) {
+                double want = 0;
+                for (uint64_t i = 0; i < n; i++)
+                    want += a[i * rank + p] * a[i * rank + q];
+                ck_assert_double_eq_tol(gram[p * rank + q], want, (double)n * limit * 1e-15);
+                ck_assert(gram[p * rank + q] == gram[q * rank + p]);
+            }
+        ts_fmat_free(&f);
+        free(m);
+        free(a);
+    }
+    free(w);
+    free(gram);
+}
+END_TEST
+
+START_TEST(bits_do_not_depend_on_threads)
+{
+    static const uint32_t threads[] = { 1, 2, 3, 7 };
+    const uint32_t rank = ranks[_i / 2];
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const uint64_t n = 5003, square = (uint64_t)rank * rank;
+    double *w = malloc(square * sizeof *w), *m = malloc(n * rank * sizeof *m);
+    double *got[4], inner[4], *a[4];
+    for (uint64_t i = 0; i < square; i++)
+        w[i] = entry(UINT64_C(1) << 40 | i);
+    for (int t = 0; t < 4; t++) {
+        struct ts_fmat f = make(n, rank, precision, m);
+        got[t] = malloc(2 * square * sizeof(double));
+        a[t] = malloc(n * rank * sizeof(double));
+        ck_assert_int_eq(ts_rowsolve_run(&f, w, threads[t], got[t], &inner[t], NULL), 0);
+        ck_assert_int_eq(ts_rowsolve_run(&f, NULL, threads[t], got[t] + square, NULL, NULL), 0);
+        ts_fmat_get(&f, 0, n, a[t], 1);
+        ck_assert(memcmp(got[t], got[t] + square, square * sizeof(double)) == 0);
+        ck_assert(memcmp(got[t], got[0], square * sizeof(double)) == 0);
+        ck_assert(memcmp(a[t], a[0], n * rank * sizeof(double)) == 0);
+        ck_assert(inner[t] == inner[0]);
+        ts_fmat_free(&f);
+    }
+    for (int t = 0; t < 4; t++) {
+        free(got[t]);
+        free(a[t]);
+    }
+    free(w);
+    free(m);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cpu_rowsolve");
+    TCase *t = tcase_create("cpu_rowsolve");
+    SRunner *runner;
+    int failed;
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, solve_equals_reference, 0, 2 * N_RANKS);
+    tcase_add_loop_test(t, bits_do_not_depend_on_threads, 0, 2 * N_RANKS);
+    suite_add_tcase(suite, t);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* OpenMP threads do not survive a fork */
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
