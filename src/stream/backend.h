@@ -27,6 +27,8 @@ struct ts_backend_conf {
     uint32_t rank;
     enum ts_precision precision;
     uint32_t threads; /* 0: all */
+    int device;            /* gpu: its number */
+    uint64_t device_bytes; /* gpu: budget of its memory; 0: what is free, less a reserve */
 };
 
 /* Where the time of one call went. */
