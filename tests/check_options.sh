@@ -1,0 +1,75 @@
+#!/bin/sh
+# Every command of every program: --help, the man page and the parser tell the same, lines fit a
+# terminal, mistakes exit 2 with one sentence that offers the nearest name.
+set -eu
+
+bin=${TOP_BUILDDIR:?}/tools
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+complain()
+{
+    echo "$*" >&2
+    failed=1
+}
+
+# expect_usage SENTENCE PROGRAM ARGS...: exit 2, nothing on standard output, the sentence on error.
+expect_usage()
+{
+    sentence=$1
+    shift
+    code=0
+    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null || code=$?
+    [ "$code" -eq 2 ] || complain "$*: exits $code, expected 2"
+    [ ! -s "$tmp/out" ] || complain "$*: prints to standard output"
+    grep -qF -e "$sentence" "$tmp/err" || complain "$*: no '$sentence' in: $(cat "$tmp/err")"
+}
+
+for program in tshard tstream; do
+    tool=$bin/$program
+    "$tool" --version | grep -q "^$program [0-9]" || complain "$program --version"
+    "$tool" --help > "$tmp/help"
+    "$tool" --help-man > "$tmp/man"
+    cmp -s "$tmp/man" "${TOP_BUILDDIR:?}/man/$program.1" ||
+        complain "man/$program.1 is not what $program prints of itself"
+    if command -v man > /dev/null && man --version > /dev/null 2>&1; then
+        LC_ALL=C MANROFFSEQ='' MANWIDTH=80 man --warnings -l "$tmp/man" > "$tmp/page" 2> "$tmp/err" ||
+            complain "man $program fails"
+        [ ! -s "$tmp/err" ] || complain "man $program warns: $(head -3 "$tmp/err")"
+    fi
+    commands=$(sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p' "$tmp/help")
+    [ -n "$commands" ] || complain "$program --help lists no commands"
+    for command in $commands; do
+        "$tool" "$command" --help > "$tmp/help"
+        awk -v who="$program $command" 'length($0) > 79 { print who ": " $0; bad = 1 }
+                                        END { exit bad }' "$tmp/help" || failed=1
+        grep -q "^Usage: $program $command " "$tmp/help" || complain "$program $command: usage line"
+        grep -q "\"$program $command\"" "$tmp/man" || complain "$program $command: not in the man page"
+        # every long option of --help: in the man page, known to the parser
+        for option in $(sed -n 's/^  \(-.,\|   \) --\([a-z0-9-]*\).*/\2/p' "$tmp/help"); do
+            escaped=$(echo "$option" | sed 's/-/\\\\-/g')
+            sed -n "/^.SH \"$program $command\"/,/^.SH/p" "$tmp/man" |
+                grep -q -e "\\\\-\\\\-$escaped" ||
+                complain "$program $command --$option: not in the man page"
+            [ "$option" = help ] && continue
+            code=0
+            "$tool" "$command" "--$option" --help > "$tmp/out" 2> "$tmp/err" < /dev/null || code=$?
+            if grep -q 'unknown option' "$tmp/err"; then
+                complain "$program $command --$option: in --help, but unknown"
+            fi
+            # the last letter doubled is still nearest to the option itself, or to one as near
+            last=${option#"${option%?}"}
+            expect_usage "unknown option '--$option$last'; did you mean '--" \
+                "$tool" "$command" "--$option$last"
+        done
+    done
+    expect_usage "unknown option '--hepl'; did you mean '--help'?" "$tool" --hepl
+    expect_usage "a command is missing" "$tool"
+    expect_usage "unknown command 'xyzzy'" "$tool" xyzzy
+done
+expect_usage "unknown command 'biuld'; did you mean 'build'?" "$bin/tshard" biuld
+expect_usage "unknown command 'mtkrp'; did you mean 'mttkrp'?" "$bin/tstream" mtkrp
+expect_usage "unknown option '--rnak'; did you mean '--rank'?" "$bin/tstream" cp --rnak 5
+expect_usage "unknown option '--memry'; did you mean '--memory'?" "$bin/tshard" build --memry=1G x
+expect_usage "is missing" "$bin/tshard" build
+exit "$failed"
