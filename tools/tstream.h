@@ -1,0 +1,9 @@
+/* tstream.h - the commands of tstream. */
+#ifndef TS_TOOLS_TSTREAM_H
+#define TS_TOOLS_TSTREAM_H
+
+#include "base/opt.h"
+
+extern const struct ts_cmd tstream_cp, tstream_top, tstream_mttkrp;
+
+#endif

@@ -1,0 +1,285 @@
+/* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "cpd/als.h"
+#include "cpd/model_write.h"
+#include "tools/tool.h"
+#include "tools/tstream.h"
+#include "tools/tstream_engine.h"
+#include "tools/tstream_operand.h"
+
+struct cp_args {
+    uint32_t rank, iters, threads;
+    double tol;
+    uint64_t seed, host_bytes;
+    int precision, rows, json, cpu, no_output;
+    const char *init, *out, *format;
+};
+
+#define AT(field) offsetof(struct cp_args, field)
+static const struct ts_opt cp_opts[] = {
+    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix" },
+    { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
+    { "tol", 't', TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
+      "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
+    { "init", 0, TS_OPT_STRING, AT(init), "random", "random|FILE",
+      "initial factors: random numbers in [0, 1), or a ktensor file or directory of factors" },
+    { "threads", 'j', TS_OPT_U32, AT(threads), "0", "N",
+      "threads; 0 takes all CPUs. The result does not depend on it" },
+    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
+      "memory for shards; what does not fit is streamed from disk. Factor matrices come on top. "
+      "Default: half of what the machine has free" },
+    { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
+      "of factor matrices and products; Gram matrices, solves and fit are float64 always" },
+    { "out", 'o', TS_OPT_STRING, AT(out), NULL, "DIR",
+      "directory for the factors, written whole or not at all. Default: the tensor's name with .cp "
+      "instead of .tsh, in the current directory" },
+    { "format", 'f', TS_OPT_STRING, AT(format), "ktensor", "LIST",
+      "any of ktensor (Tensor Toolbox text), npy (NumPy), splatt, divided by commas" },
+    { "rows", 0, TS_OPT_CHOICE, AT(rows), "all", "all|used",
+      "rows of the factors written: one per index, zeros for empty slices, or those of used slices "
+      "alone with a file that names their indices" },
+    { "no-output", 'n', TS_OPT_FLAG, AT(no_output), NULL, NULL, "write no factors" },
+    { "cpu", 0, TS_OPT_FLAG, AT(cpu), NULL, NULL, "compute on CPU cores" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "one JSON object a line on standard output: an event \"sweep\" for each, then \"done\"" },
+    { 0 },
+};
+
+struct report {
+    const struct ts_cmd *cmd;
+    const struct cp_args *args;
+    const struct tstream_engine *engine;
+    uint64_t bytes_read; /* in all sweeps */
+    int noted;           /* what the kernel refused was said */
+};
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+static double nnz_per_s(const struct report *r, const struct ts_als_sweep *s)
+{
+    const struct ts_tensor *t = r->engine->tensor;
+    return s->total_ns == 0 ? 0 : (double)t->order * (double)t->nnz / seconds(s->total_ns);
+}
+
+static void print_json(const struct report *r, const struct ts_als_sweep *s)
+{
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "sweep");
+    tool_json_u64(&j, "sweep", s->sweep);
+    tool_json_f64(&j, "fit", s->fit);
+    tool_json_f64(&j, "change", s->change);
+    tool_json_f64(&j, "seconds", seconds(s->total_ns));
+    tool_json_f64(&j, "nnz_per_s", nnz_per_s(r, s));
+    tool_json_u64(&j, "bytes_read", s->bytes_read);
+    tool_json_f64(&j, "wait_seconds", seconds(s->wait_ns));
+    tool_json_f64(&j, "copy_seconds", seconds(s->copy_ns));
+    tool_json_f64(&j, "kernel_seconds", seconds(s->kernel_ns));
+    tool_json_f64(&j, "solve_seconds", seconds(s->solve_ns));
+    tool_json_u64(&j, "singular_modes", s->n_singular);
+    tool_json_close(&j);
+}
+
+static void print_sweep(void *ctx, const struct ts_als_sweep *s)
+{
+    struct report *r = ctx;
+    char rate[TS_NUM_CHARS], bytes[TS_NUM_CHARS];
+    struct ts_feed_stats stats;
+    r->bytes_read += s->bytes_read;
+    if (!r->noted) {
+        ts_feed_stats(r->engine->feed, &stats);
+        r->bytes_read += stats.bytes_read;
+        tstream_engine_note(r->cmd, &stats);
+        r->noted = 1;
+    }
+    if (r->args->json) {
+        print_json(r, s);
+        return;
+    }
+    if (s->sweep == 1)
+        printf("sweep          fit     change   seconds  nonzeros/s        read     wait    copy  "
+               "kernel   solve\n");
+    printf("%5u %12.9f %10.2e %9.3f %11s %11s  %7.3f %7.3f %7.3f %7.3f\n", s->sweep, s->fit,
+           s->change, seconds(s->total_ns), ts_num_short(rate, nnz_per_s(r, s)),
+           ts_num_bytes(bytes, s->bytes_read), seconds(s->wait_ns), seconds(s->copy_ns),
+           seconds(s->kernel_ns), seconds(s->solve_ns));
+    fflush(stdout);
+}
+
+static void print_start(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
+                        const struct tstream_engine *e)
+{
+    struct tool_json j;
+    if (!args->json)
+        return;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "start");
+    tool_json_str(&j, "tensor", path);
+    tool_json_u64(&j, "nnz", e->tensor->nnz);
+    tool_json_array(&j, "shape");
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        tool_json_u64(&j, NULL, e->tensor->mode[m].disk.dim);
+    tool_json_close(&j);
+    tool_json_str(&j, "backend", e->backend->name);
+    tool_json_u64(&j, "threads", e->threads);
+    tool_json_u64(&j, "host_bytes", e->host_bytes);
+    tool_json_u64(&j, "factor_bytes", e->factor_bytes);
+    tool_json_options(&j, cmd, args);
+    tool_json_close(&j);
+}
+
+static void print_done(const struct report *r, const struct ts_als_result *res, const char *out,
+                       uint64_t total_ns)
+{
+    struct tool_json j;
+    char total[TS_NUM_CHARS];
+    if (!r->args->json) {
+        printf("fit %.9f after %u sweeps (%s), %s", res->fit, res->sweeps,
+               res->converged ? "converged" : "not converged", ts_num_duration(total, total_ns));
+        if (out != NULL)
+            printf(", factors in %s", out);
+        printf("\n");
+        return;
+    }
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "done");
+    tool_json_f64(&j, "fit", res->fit);
+    tool_json_u64(&j, "sweeps", res->sweeps);
+    tool_json_bool(&j, "converged", res->converged);
+    tool_json_f64(&j, "seconds", seconds(total_ns));
+    tool_json_u64(&j, "bytes_read", r->bytes_read);
+    tool_json_str(&j, "out", out);
+    tool_json_close(&j);
+}
+
+static int decompose(struct report *r, struct ts_model *model, struct ts_model_out *out,
+                     const char *out_dir, struct ts_err *err)
+{
+    const struct cp_args *args = r->args;
+    const struct tstream_engine *e = r->engine;
+    const uint64_t start = ts_clock_ns();
+    const struct ts_als_conf conf = {
+        .init = { .tensor = e->tensor, .backend = e->backend, .be = e->be, .rank = args->rank,
+                  .threads = e->threads, .seed = args->seed, .model = model, .stop = &tool_stop },
+        .feed = e->feed,
+        .iters = args->iters,
+        .tol = args->tol,
+        .sweep = print_sweep,
+        .ctx = r,
+    };
+    struct ts_als_result result;
+    int rc = ts_als_run(&conf, &result, err);
+    if (rc < 0)
+        return rc;
+    if (out != NULL)
+        rc = ts_model_write(out, e->be, result.weight, err);
+    if (rc == 0)
+        print_done(r, &result, out_dir, ts_clock_ns() - start);
+    free(result.weight);
+    if (rc == 0 && (ferror(stdout) || fflush(stdout) != 0))
+        rc = ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
+    return rc;
+}
+
+/* Everything that can be refused is, before the work. */
+static int prepare(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
+                   struct ts_err *err)
+{
+    struct tstream_engine e;
+    struct report r = { .cmd = cmd, .args = args, .engine = &e };
+    const struct tstream_engine_conf ec = { .path = path, .rank = args->rank,
+                                            .threads = args->threads, .precision = args->precision,
+                                            .host_bytes = args->host_bytes, .only_mode = -1 };
+    struct ts_model_conf mc = { .used_rows = args->rows, .rank = args->rank,
+                                .precision = args->precision, .stop = &tool_stop };
+    struct ts_model *model = NULL;
+    struct ts_model_out *out = NULL;
+    char *named = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
+    int rc = named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                           : ts_model_formats(args->format, &mc.formats, err);
+    if (rc == 0 && strcmp(args->init, "random") != 0)
+        rc = ts_model_open(args->init, &model, err);
+    if (rc == 0)
+        rc = tstream_engine_open(&ec, &e, err);
+    if (rc == 0) {
+        mc.dir = named;
+        mc.tensor = e.tensor;
+        mc.backend = e.backend;
+        mc.threads = e.threads;
+        if (!args->no_output)
+            rc = ts_model_begin(&mc, &out, err);
+        if (rc == 0) {
+            print_start(cmd, args, path, &e);
+            rc = decompose(&r, model, out, out == NULL ? NULL : named, err);
+        }
+        ts_model_end(out);
+        tstream_engine_close(&e);
+    }
+    ts_model_close(model);
+    free(named);
+    return rc;
+}
+
+static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct cp_args args;
+    struct ts_err err;
+    uint32_t n_operands;
+    char *path, **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status = operand == NULL
+                     ? 1
+                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && args.iters == 0)
+        status = tool_usage(cmd, "--iters must be at least 1");
+    if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
+        status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
+    if (status < 0 && !(args.tol >= 0))
+        status = tool_usage(cmd, "--tol must not be negative");
+    if (status < 0) {
+        tool_catch_signals();
+        status = 0;
+        if (tstream_operand(n_operands > 0 ? operand[0] : NULL, ".tsh", "tensor", &path, &err) < 0)
+            status = tool_fail(cmd, &err);
+        else {
+            if (prepare(cmd, &args, path, &err) < 0)
+                status = tool_fail(cmd, &err);
+            free(path);
+        }
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_cp = {
+    .program = "tstream",
+    .name = "cp",
+    .operands = "[TENSOR.tsh]",
+    .max_operands = 1,
+    .summary = "decompose a tensor into rank-one components (CP-ALS)",
+    .text =
+        "Fits a sum of rank-one tensors to a sparse tensor by alternating least squares. Shards that "
+        "do not fit into --host-memory are streamed from disk, read ahead of the computation.\n\n"
+        "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
+        "fit (1 - |X - model| / |X|), its change, wall seconds, nonzeros per second (each mode "
+        "counts), bytes read, and where the time went: waiting for shards, copying them to a "
+        "device, computing products, solving for rows.\n\n"
+        "The factors are 2-normed, sorted by weight, and their signs are fixed: the entry of largest "
+        "magnitude of a column is positive where signs can be moved in pairs. They are the same "
+        "bits for any number of threads and any memory budget. Interrupted, the command writes "
+        "nothing.",
+    .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
+                "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
+                "  stream it within 4 GiB, NumPy files into result/\n",
+    .opts = cp_opts,
+    .run = run_cp,
+};

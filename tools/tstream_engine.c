@@ -1,0 +1,89 @@
+#include "tools/tstream_engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/machine.h"
+#include "base/num.h"
+#include "cpd/model_read.h"
+#include "cpu/cpu_backend.h"
+#include "tools/tool.h"
+
+/* Splits memory: factors and what the backend takes besides come first, the feed gets the rest of the
+ * budget. */
+static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_backend_conf *bc,
+                       struct tstream_engine *e, uint64_t *feed_bytes, struct ts_err *err)
+{
+    struct ts_machine machine;
+    uint64_t other;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    ts_machine_get(&machine);
+    e->backend->need(bc, &e->factor_bytes, &other);
+    if (e->factor_bytes + other > machine.free_bytes)
+        return ts_fail(err, TS_ELIMIT,
+                       "%s: factor matrices of rank %u take %s of memory, and %s are free", conf->path,
+                       conf->rank, ts_num_bytes(a, e->factor_bytes + other),
+                       ts_num_bytes(b, machine.free_bytes));
+    e->host_bytes = conf->host_bytes;
+    if (e->host_bytes == 0) {
+        const uint64_t left = machine.free_bytes - e->factor_bytes;
+        e->host_bytes = machine.free_bytes / 2 < left ? machine.free_bytes / 2 : left;
+    }
+    if (other >= e->host_bytes)
+        return ts_fail(err, TS_ELIMIT,
+                       "%s: a budget of %s is too small: partial rows alone take %s at rank %u",
+                       conf->path, ts_num_bytes(a, e->host_bytes), ts_num_bytes(b, other),
+                       conf->rank);
+    *feed_bytes = e->host_bytes - other;
+    return 0;
+}
+
+static int open_parts(const struct tstream_engine_conf *conf, struct tstream_engine *e,
+                      struct ts_err *err)
+{
+    struct ts_backend_conf bc = { .rank = conf->rank, .precision = conf->precision };
+    struct ts_feed_conf fc = { .only_mode = conf->only_mode };
+    struct ts_machine machine;
+    int rc;
+    if (conf->rank == 0 || conf->rank > TS_MAX_RANK)
+        return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", conf->rank,
+                       TS_MAX_RANK);
+    rc = ts_tensor_open(conf->path, &e->tensor, err);
+    if (rc < 0)
+        return rc;
+    ts_machine_get(&machine);
+    e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
+    e->backend = &ts_backend_cpu;
+    bc.tensor = fc.tensor = e->tensor;
+    bc.threads = e->threads;
+    rc = plan_memory(conf, &bc, e, &fc.host_bytes, err);
+    if (rc == 0)
+        rc = ts_feed_new(&fc, &e->feed, err);
+    return rc == 0 ? e->backend->open(&bc, &e->be, err) : rc;
+}
+
+int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_engine *ret,
+                        struct ts_err *err)
+{
+    int rc;
+    memset(ret, 0, sizeof *ret);
+    rc = open_parts(conf, ret, err);
+    if (rc < 0)
+        tstream_engine_close(ret);
+    return rc;
+}
+
+void tstream_engine_close(struct tstream_engine *e)
+{
+    if (e->backend != NULL)
+        e->backend->close(e->be);
+    ts_feed_free(e->feed);
+    ts_tensor_close(e->tensor);
+    memset(e, 0, sizeof *e);
+}
+
+void tstream_engine_note(const struct ts_cmd *cmd, const struct ts_feed_stats *stats)
+{
+    if (stats->fallback != NULL)
+        tool_note(cmd, "%s", stats->fallback);
+}

@@ -1,0 +1,293 @@
+/* tstream_mttkrp.c - tstream mttkrp: times one MTTKRP, and compares it with the obvious loop. */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "cpd/init.h"
+#include "format/shard.h"
+#include "tools/tool.h"
+#include "tools/tstream.h"
+#include "tools/tstream_engine.h"
+#include "tools/tstream_operand.h"
+
+struct mttkrp_args {
+    uint32_t mode, rank, reps, threads;
+    uint64_t seed, host_bytes;
+    int precision, check, json, cpu;
+};
+
+#define AT(field) offsetof(struct mttkrp_args, field)
+static const struct ts_opt mttkrp_opts[] = {
+    { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K", "mode whose product is computed, from 1" },
+    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix" },
+    { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "times that it is computed" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random factors" },
+    { "threads", 'j', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
+    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
+      "memory for shards; what does not fit is streamed from disk. Default: half of what the "
+      "machine has free" },
+    { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
+      "of factor matrices and products" },
+    { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
+      "compare with the obvious loop in float64, which takes two more float64 copies of the factors" },
+    { "cpu", 0, TS_OPT_FLAG, AT(cpu), NULL, NULL, "compute on CPU cores" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
+    { 0 },
+};
+
+/* ---- the obvious loop ---- */
+
+struct obvious {
+    const struct ts_tensor *tensor;
+    uint32_t mode, rank;
+    double *factor[TS_MAX_ORDER]; /* n_rows x rank each; that of `mode` is the product */
+    double *size;                 /* the same sum of magnitudes: what errors are measured by */
+    void *raw;
+};
+
+static size_t matrix_bytes(const struct obvious *o, uint32_t mode)
+{
+    return o->tensor->mode[mode].disk.n_rows * o->rank * sizeof(double);
+}
+
+static size_t raw_bytes(const struct obvious *o)
+{
+    return (o->tensor->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) / TS_PAGE *
+           TS_PAGE;
+}
+
+static void obvious_free(struct obvious *o)
+{
+    for (uint32_t m = 0; m < o->tensor->order; m++)
+        ts_bigmem_free(o->factor[m], matrix_bytes(o, m));
+    ts_bigmem_free(o->size, matrix_bytes(o, o->mode));
+    ts_bigmem_free(o->raw, raw_bytes(o));
+}
+
+static int obvious_new(const struct tstream_engine *e, struct obvious *o, struct ts_err *err)
+{
+    int rc = ts_bigmem_new(raw_bytes(o), "a shard", &o->raw, err);
+    if (rc == 0)
+        rc = ts_bigmem_new(matrix_bytes(o, o->mode), "the sizes of sums", (void **)&o->size, err);
+    for (uint32_t m = 0; m < o->tensor->order && rc == 0; m++) {
+        rc = ts_bigmem_new(matrix_bytes(o, m), "a factor matrix", (void **)&o->factor[m], err);
+        if (rc == 0 && m != o->mode)
+            rc = e->backend->get_rows(e->be, m, 0, o->tensor->mode[m].disk.n_rows, o->factor[m],
+                                      err);
+    }
+    return rc;
+}
+
+static void obvious_block(struct obvious *o, const struct ts_block *b)
+{
+    const struct ts_tensor *t = o->tensor;
+    const uint8_t *level = t->mode[o->mode].disk.level;
+    for (uint32_t p = 0; p < b->n; p++) {
+        const double value = ts_tensor_value(t, b->code[0][p], b->code[1][p]);
+        const size_t at = (size_t)b->level[0][p] * o->rank;
+        for (uint32_t r = 0; r < o->rank; r++) {
+            double term = value;
+            for (uint32_t l = 1; l < t->order; l++)
+                term *= o->factor[level[l]][(size_t)b->level[l][p] * o->rank + r];
+            o->factor[o->mode][at + r] += term;
+            o->size[at + r] += fabs(term);
+        }
+    }
+}
+
+static int obvious_run(struct obvious *o, struct ts_err *err)
+{
+    const struct ts_mode *m = &o->tensor->mode[o->mode];
+    const uint32_t n_codes = ts_value_codes(o->tensor->header.value_kind);
+    struct ts_block_parts parts;
+    struct ts_block *block = calloc(1, sizeof *block);
+    int rc = block == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a block") : 0;
+    for (uint64_t s = 0; s < m->disk.n_shards && rc == 0; s++) {
+        rc = ts_tensor_read_shard(o->tensor, o->mode, s, o->raw, err);
+        for (uint32_t b = 0; rc == 0 && b < m->shard[s].n_blocks; b++) {
+            const struct ts_block_at at = ts_shard_block(&m->shard[s], o->raw, b);
+            rc = ts_block_parse(at.word, at.n_words, o->tensor->order, at.nnz, n_codes, &parts, err);
+            if (rc == 0) {
+                ts_block_decode(&parts, at.row, block);
+                obvious_block(o, block);
+            }
+        }
+    }
+    free(block);
+    return rc;
+}
+
+/* Largest |found - expected| as a share of the sum of magnitudes of its terms. */
+static int compare(const struct tstream_engine *e, struct obvious *o, double *ret,
+                   struct ts_err *err)
+{
+    const uint64_t n = o->tensor->mode[o->mode].disk.n_rows;
+    double *row = malloc(o->rank * sizeof *row), worst = 0;
+    int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a row") : 0;
+    for (uint64_t i = 0; i < n && rc == 0; i++) {
+        rc = e->backend->get_rows(e->be, o->mode, i, 1, row, err);
+        for (uint32_t r = 0; rc == 0 && r < o->rank; r++) {
+            const double want = o->factor[o->mode][i * o->rank + r], size = o->size[i * o->rank + r];
+            const double off = fabs(row[r] - want) / (size > 0 ? size : 1);
+            worst = off > worst || isnan(off) ? off : worst;
+        }
+    }
+    free(row);
+    *ret = worst;
+    return rc;
+}
+
+static int check(const struct tstream_engine *e, const struct mttkrp_args *args, struct ts_err *err)
+{
+    /* sums are of at most some 10^4 terms before partial rows meet: well below n * epsilon */
+    const double most = args->precision == TS_FLOAT32 ? 1e-4 : 1e-12;
+    struct obvious o = { .tensor = e->tensor, .mode = args->mode - 1, .rank = args->rank };
+    double off = 0;
+    int rc = obvious_new(e, &o, err);
+    if (rc == 0)
+        rc = obvious_run(&o, err);
+    if (rc == 0)
+        rc = compare(e, &o, &off, err);
+    obvious_free(&o);
+    if (rc == 0 && !(off <= most))
+        rc = ts_fail(err, TS_EFORMAT,
+                     "the product is wrong: off by %.3g of the sum of its terms, at most %.0e is "
+                     "rounding",
+                     off, most);
+    if (rc < 0)
+        return rc;
+    if (args->json) {
+        struct tool_json j;
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "event", "check");
+        tool_json_f64(&j, "error", off);
+        tool_json_close(&j);
+    } else
+        printf("check: off by at most %.2e of the sum of magnitudes (limit %.0e)\n", off, most);
+    return 0;
+}
+
+/* ---- timing ---- */
+
+static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *args, uint32_t rep,
+                      uint64_t ns, const struct ts_backend_times *times, uint64_t bytes_read)
+{
+    const double s = (double)ns * 1e-9, rate = (double)e->tensor->nnz / s;
+    const double packed = (double)e->tensor->mode[args->mode - 1].disk.shards_bytes;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    if (args->json) {
+        struct tool_json j;
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "event", "mttkrp");
+        tool_json_u64(&j, "rep", rep);
+        tool_json_f64(&j, "seconds", s);
+        tool_json_f64(&j, "nnz_per_s", rate);
+        tool_json_f64(&j, "packed_bytes_per_s", packed / s);
+        tool_json_u64(&j, "bytes_read", bytes_read);
+        tool_json_f64(&j, "wait_seconds", (double)times->wait_ns * 1e-9);
+        tool_json_f64(&j, "kernel_seconds", (double)times->kernel_ns * 1e-9);
+        tool_json_close(&j);
+        return;
+    }
+    if (rep == 1)
+        printf("  rep    seconds  nonzeros/s   packed GB/s        read     wait   kernel\n");
+    printf("%5u %10.4f %11s %13.3f %11s  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
+           packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)times->wait_ns * 1e-9,
+           (double)times->kernel_ns * 1e-9);
+    fflush(stdout);
+}
+
+static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
+                     const struct mttkrp_args *args, struct ts_err *err)
+{
+    const struct ts_init_conf init = { .tensor = e->tensor, .backend = e->backend, .be = e->be,
+                                       .rank = args->rank, .threads = e->threads,
+                                       .seed = args->seed, .stop = &tool_stop };
+    int rc = 0;
+    for (uint32_t m = 0; m < e->tensor->order && rc == 0; m++)
+        rc = ts_init_mode(&init, m, NULL, err);
+    for (uint32_t rep = 1; rep <= args->reps && rc == 0; rep++) {
+        struct ts_backend_times times = { 0 };
+        struct ts_feed_stats stats;
+        uint64_t start = ts_clock_ns();
+        ts_feed_rewind(e->feed);
+        rc = e->backend->mttkrp(e->be, args->mode - 1, e->feed, &times, err);
+        if (rc < 0)
+            return rc;
+        start = ts_clock_ns() - start;
+        ts_feed_stats(e->feed, &stats);
+        if (rep == 1)
+            tstream_engine_note(cmd, &stats);
+        print_rep(e, args, rep, start, &times, stats.bytes_read);
+        if (tool_stop != 0)
+            return ts_fail(err, TS_ESTOP, "stopped");
+    }
+    return rc;
+}
+
+static int measure(const struct ts_cmd *cmd, const struct mttkrp_args *args, const char *path,
+                   struct ts_err *err)
+{
+    const struct tstream_engine_conf conf = { .path = path, .rank = args->rank,
+                                              .threads = args->threads,
+                                              .precision = args->precision,
+                                              .host_bytes = args->host_bytes,
+                                              .only_mode = (int)args->mode - 1 };
+    struct tstream_engine e;
+    int rc = tstream_engine_open(&conf, &e, err);
+    if (rc < 0)
+        return rc;
+    rc = time_reps(cmd, &e, args, err);
+    if (rc == 0 && args->check)
+        rc = check(&e, args, err);
+    tstream_engine_close(&e);
+    return rc;
+}
+
+static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct mttkrp_args args;
+    struct ts_err err;
+    uint32_t n_operands;
+    char *path, **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status = operand == NULL
+                     ? 1
+                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
+        status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
+    if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER || args.reps == 0))
+        status = tool_usage(cmd, "--mode and --reps count from 1");
+    if (status < 0) {
+        tool_catch_signals();
+        status = 0;
+        if (tstream_operand(n_operands > 0 ? operand[0] : NULL, ".tsh", "tensor", &path, &err) < 0)
+            status = tool_fail(cmd, &err);
+        else {
+            if (measure(cmd, &args, path, &err) < 0)
+                status = tool_fail(cmd, &err);
+            free(path);
+        }
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_mttkrp = {
+    .program = "tstream",
+    .name = "mttkrp",
+    .operands = "[TENSOR.tsh]",
+    .max_operands = 1,
+    .summary = "time the product that a decomposition consists of, for one mode",
+    .text = "Computes the matricized tensor times Khatri-Rao product of one mode with random factors, "
+            "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
+            "The first time includes reading what stays in memory and checking all shards.",
+    .examples = "tstream mttkrp --mode 2 --rank 32 --check\n"
+                "  time mode 2 and compare with the obvious loop\n",
+    .opts = mttkrp_opts,
+    .run = run_mttkrp,
+};

@@ -1,0 +1,19 @@
+/* tstream_operand.h - which tensor, and which decomposition, a command means.
+ *
+ *   owner    strings returned are to be freed
+ *   errors   0 or TS_EARG, with a sentence that lists what there is
+ */
+#ifndef TS_TOOLS_TSTREAM_OPERAND_H
+#define TS_TOOLS_TSTREAM_OPERAND_H
+
+#include "base/err.h"
+
+/* The operand, or when it is NULL the one directory of the current directory whose name ends with
+ * `suffix` (".tsh", ".cp"). `what` names it in sentences: "tensor". */
+int tstream_operand(const char *operand, const char *suffix, const char *what, char **ret,
+                    struct ts_err *err);
+
+/* "data/amazon.tsh" with ".cp": "amazon.cp", in the current directory. */
+char *tstream_operand_swap(const char *tensor, const char *suffix);
+
+#endif
