@@ -1,0 +1,43 @@
+/* export_sink.h - where tshard export writes: standard output, or a file that appears whole or not
+ * at all; as it is, or as gzip.
+ *
+ * Pieces are compressed by whoever makes them, each as a gzip member of its own (RFC 1952, 2.2:
+ * members may follow one another), so that compressing runs on all threads.
+ *
+ *   owner    the sink owns file and temporary name
+ *   units    bytes
+ *   threads  export_sink_pack is pure; the rest from one thread at a time
+ *   errors   0 or a negative ts_code with a sentence
+ */
+#ifndef TS_TOOLS_EXPORT_SINK_H
+#define TS_TOOLS_EXPORT_SINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct export_sink {
+    int fd;
+    int gzip;       /* the name ends in .gz */
+    char *path;     /* NULL: standard output */
+    char *tmp_path; /* what is written, beside path */
+    uint64_t written;
+};
+
+/* path NULL or "-": standard output. */
+int export_sink_open(const char *path, struct export_sink *ret, struct ts_err *err);
+
+/* Gives the file its name. */
+int export_sink_commit(struct export_sink *s, struct ts_err *err);
+
+/* Frees; what was not committed is removed. */
+void export_sink_close(struct export_sink *s);
+
+int export_sink_write(struct export_sink *s, const char *bytes, size_t n, struct ts_err *err);
+
+/* One gzip member of n bytes: *ret is malloc'ed anew, or enlarged from *room bytes. */
+int export_sink_pack(const char *bytes, size_t n, char **ret, size_t *room, size_t *ret_n,
+                     struct ts_err *err);
+
+#endif

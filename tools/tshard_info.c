@@ -1,0 +1,222 @@
+/* tshard info: what a tensor directory holds, from its index alone. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "format/tensor.h"
+#include "tools/tool.h"
+#include "tools/tshard.h"
+
+struct info_args {
+    int json;
+};
+
+#define AT(field) offsetof(struct info_args, field)
+static const struct ts_opt info_opts[] = {
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
+    { 0 },
+};
+
+static const char *const kind_names[] = { "constant", "integers", "dictionary", "float32",
+                                          "float64" };
+
+/* Bytes of one mode copy: its shards, its rows file, and its share of the index (its own tables and
+ * an equal part of what is common). Labels are no part of it. */
+static double copy_bytes(const struct ts_tensor *t, uint32_t mode)
+{
+    const struct ts_disk_mode *d = &t->mode[mode].disk;
+    const double common = sizeof t->header + sizeof(double) * (t->header.n_dict + 1.0);
+    return (double)d->shards_bytes + (double)d->rows_bytes + sizeof *d +
+           (double)d->n_shards * sizeof(struct ts_disk_shard) + common / t->order;
+}
+
+static double bytes_per_nnz(const struct ts_tensor *t, uint32_t mode)
+{
+    return copy_bytes(t, mode) / (double)t->nnz;
+}
+
+/* A nonzero in coordinate form in memory: an index of 4 or 8 bytes per mode, and the value. */
+static uint32_t coo_bytes(const struct ts_tensor *t)
+{
+    uint32_t bytes = t->header.value_bytes;
+    for (uint32_t m = 0; m < t->order; m++)
+        bytes += t->mode[m].disk.dim <= UINT64_C(1) << 32 ? 4 : 8;
+    return bytes;
+}
+
+static double density(const struct ts_tensor *t)
+{
+    double share = (double)t->nnz;
+    for (uint32_t m = 0; m < t->order; m++)
+        share /= (double)t->mode[m].disk.dim;
+    return share;
+}
+
+static uint64_t directory_bytes(const struct ts_tensor *t)
+{
+    uint64_t bytes = t->header.index_bytes;
+    for (uint32_t m = 0; m < t->order; m++)
+        bytes += t->mode[m].disk.shards_bytes + t->mode[m].disk.rows_bytes +
+                 t->mode[m].disk.labels_bytes;
+    return bytes;
+}
+
+static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t mode)
+{
+    const struct ts_disk_mode *d = &t->mode[mode].disk;
+    tool_json_object(j, NULL);
+    tool_json_u64(j, "mode", mode + 1);
+    tool_json_u64(j, "size", d->dim);
+    tool_json_u64(j, "slices_used", d->n_rows);
+    tool_json_u64(j, "largest_slice", d->largest_slice);
+    tool_json_u64(j, "shards", d->n_shards);
+    tool_json_u64(j, "shards_bytes", d->shards_bytes);
+    tool_json_u64(j, "rows_bytes", d->rows_bytes);
+    tool_json_u64(j, "labels", d->n_labels);
+    tool_json_f64(j, "bytes_per_nnz", bytes_per_nnz(t, mode));
+    tool_json_array(j, "sorted_by");
+    for (uint32_t l = 0; l < t->order; l++)
+        tool_json_u64(j, NULL, d->level[l] + 1u);
+    tool_json_close(j);
+    tool_json_close(j);
+}
+
+static void print_json(const struct ts_tensor *t)
+{
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "tensor", t->path);
+    tool_json_u64(&j, "format_version", t->header.version);
+    tool_json_u64(&j, "order", t->order);
+    tool_json_array(&j, "shape");
+    for (uint32_t m = 0; m < t->order; m++)
+        tool_json_u64(&j, NULL, t->mode[m].disk.dim);
+    tool_json_close(&j);
+    tool_json_u64(&j, "nnz", t->nnz);
+    tool_json_f64(&j, "density", density(t));
+    tool_json_f64(&j, "norm", t->header.norm);
+    tool_json_str(&j, "values", kind_names[t->header.value_kind]);
+    tool_json_u64(&j, "value_bytes", t->header.value_bytes);
+    tool_json_f64(&j, "value_min", t->header.value_min);
+    tool_json_f64(&j, "value_max", t->header.value_max);
+    tool_json_f64(&j, "value_bits", t->header.value_bits);
+    tool_json_bool(&j, "value_bits_estimated",
+                   (t->header.flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0);
+    tool_json_f64(&j, "entropy_bound", ts_tensor_entropy_bound(t));
+    tool_json_u64(&j, "coo_bytes_per_nnz", coo_bytes(t));
+    tool_json_u64(&j, "bytes", directory_bytes(t));
+    tool_json_u64(&j, "input_nnz", t->header.input_nnz);
+    tool_json_u64(&j, "duplicates_merged", t->header.n_duplicates);
+    tool_json_u64(&j, "zeros_dropped", t->header.n_zeros);
+    tool_json_bool(&j, "has_duplicates", (t->header.flags & TS_TENSOR_DUPLICATES) != 0);
+    tool_json_array(&j, "modes");
+    for (uint32_t m = 0; m < t->order; m++)
+        json_mode(&j, t, m);
+    tool_json_close(&j);
+    tool_json_close(&j);
+}
+
+static void print_values(const struct ts_tensor *t)
+{
+    const struct ts_disk_header *h = &t->header;
+    printf("  values      ");
+    switch (h->value_kind) {
+    case TS_VALUE_CONST:
+        printf("all %.9g\n", h->value_base);
+        return;
+    case TS_VALUE_DICT:
+        printf("%" PRIu32 " different ones, ", h->n_dict);
+        break;
+    default:
+        printf("%s, ", kind_names[h->value_kind]);
+    }
+    printf("%.9g to %.9g, entropy %s%.2f bits\n", h->value_min, h->value_max,
+           (h->flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0 ? "about " : "", h->value_bits);
+}
+
+static void print_head(const struct ts_tensor *t)
+{
+    const struct ts_disk_header *h = &t->header;
+    const double bound = ts_tensor_entropy_bound(t);
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
+    printf("%s\n  shape       ", t->path);
+    for (uint32_t m = 0; m < t->order; m++)
+        printf("%s%s", m > 0 ? " x " : "", ts_num_count(a, t->mode[m].disk.dim));
+    printf("\n  nonzeros    %s, density %.3g\n", ts_num_count(a, t->nnz), density(t));
+    printf("  norm        %.9g\n", h->norm);
+    print_values(t);
+    printf("  input       %s nonzeros: %s duplicates merged, %s zeros dropped%s\n",
+           ts_num_count(a, h->input_nnz), ts_num_count(b, h->n_duplicates),
+           ts_num_count(c, h->n_zeros),
+           (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "");
+    printf("  bytes/nnz   %.3f is the entropy bound, %u as coordinates\n", bound, coo_bytes(t));
+    printf("  on disk     %s in all copies\n\n", ts_num_bytes(a, directory_bytes(t)));
+}
+
+static void print_table(const struct ts_tensor *t)
+{
+    const double bound = ts_tensor_entropy_bound(t), coo = coo_bytes(t);
+    double sum = 0;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS], e[TS_NUM_CHARS];
+    printf("  mode %17s %15s %15s %8s %10s %8s %7s %12s\n", "size", "slices used",
+           "largest slice", "shards", "bytes/nnz", "/ bound", "/ COO", "labels");
+    for (uint32_t m = 0; m < t->order; m++) {
+        const struct ts_disk_mode *mode = &t->mode[m].disk;
+        const double per = bytes_per_nnz(t, m);
+        sum += per;
+        printf("  %4" PRIu32 " %17s %15s %15s %8s %10.3f %8.2f %6.0f%% %12s\n", m + 1,
+               ts_num_count(a, mode->dim), ts_num_count(b, mode->n_rows),
+               ts_num_count(c, mode->largest_slice), ts_num_count(d, mode->n_shards), per,
+               bound > 0 ? per / bound : 0.0, 100 * per / coo,
+               mode->n_labels > 0 ? ts_num_count(e, mode->n_labels) : "-");
+    }
+    printf("  mean %68.3f %8.2f %6.0f%%\n", sum / t->order,
+           bound > 0 ? sum / t->order / bound : 0.0, 100 * sum / t->order / coo);
+}
+
+static int run(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct info_args args;
+    struct ts_tensor *t;
+    struct ts_err err;
+    char *operand[argc];
+    uint32_t n_operands;
+    const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status >= 0)
+        return status;
+    if (ts_tensor_open(operand[0], &t, &err) < 0)
+        return tool_fail(cmd, &err);
+    if (args.json) {
+        print_json(t);
+    } else {
+        print_head(t);
+        print_table(t);
+    }
+    ts_tensor_close(t);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        ts_fail_errno(&err, TS_EIO, "standard output");
+        return tool_fail(cmd, &err);
+    }
+    return 0;
+}
+
+const struct ts_cmd tshard_info_cmd = {
+    .program = "tshard",
+    .name = "info",
+    .operands = "TENSOR.tsh",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "shape, counts and bytes per nonzero of a tensor",
+    .text = "Prints what the index of a tensor directory says; no shard is read.\n\n"
+            "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
+            "its share of the index. It stands beside the entropy bound, "
+            "(log2 C(cells, nnz) + nnz * entropy of the values) / (8 nnz), which no packing of a "
+            "tensor without structure can beat, and beside coordinate form: an index of 4 bytes "
+            "(8 for modes above 2^32) per mode and the value.",
+    .examples = "tshard info amazon.tsh\n  a table of the modes\n"
+                "tshard info --json amazon.tsh\n  the same and more, for programs\n",
+    .opts = info_opts,
+    .run = run,
+};

@@ -1,0 +1,236 @@
+/* tshard verify: reads everything that a tensor directory holds and checks it against everything
+ * else in it. Memory: a shard per thread, and 256 bytes a shard. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <omp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/num.h"
+#include "format/shard.h"
+#include "format/tensor.h"
+#include "tools/tool.h"
+#include "tools/tshard.h"
+#include "tools/verify_sum.h"
+
+struct verify_args {
+    uint32_t threads;
+    int json, quiet;
+};
+
+#define AT(field) offsetof(struct verify_args, field)
+static const struct ts_opt verify_opts[] = {
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
+    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "say nothing of a tensor that is sound" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
+    { 0 },
+};
+
+struct verify {
+    const struct ts_tensor *t;
+    uint32_t n_threads;
+    uint64_t n_shards; /* of all modes */
+    uint64_t first_shard[TS_MAX_ORDER + 1]; /* of a mode, counted over all */
+    struct verify_sum *sum;                 /* of every shard */
+    struct tool_progress progress;
+    uint64_t done, total; /* bytes */
+    uint64_t n_bad, bad_shard; /* shards that failed, and the first of them */
+    struct ts_err err;         /* of that one */
+};
+
+/* Of all failures the first in the file is told, whichever thread came first. */
+static void note_failure(struct verify *v, uint64_t shard, const struct ts_err *err)
+{
+#pragma omp critical(verify_failure)
+    {
+        if (v->n_bad == 0 || shard < v->bad_shard) {
+            v->err = *err;
+            v->bad_shard = shard;
+        }
+        v->n_bad++;
+    }
+}
+
+static void verify_shard(struct verify *v, uint64_t shard, void *raw)
+{
+    struct ts_err err;
+    const struct ts_disk_shard *entry;
+    uint32_t mode = 0;
+    int rc;
+    while (shard >= v->first_shard[mode + 1])
+        mode++;
+    entry = &v->t->mode[mode].shard[shard - v->first_shard[mode]];
+    rc = ts_tensor_read_shard(v->t, mode, shard - v->first_shard[mode], raw, &err);
+    if (rc == 0)
+        rc = verify_sum_shard(v->t, mode, shard - v->first_shard[mode], raw, &v->sum[shard], &err);
+    if (rc < 0)
+        note_failure(v, shard, &err);
+#pragma omp critical(verify_progress)
+    {
+        v->done += entry->stored_bytes;
+        tool_progress_update(&v->progress, v->done);
+    }
+}
+
+static int verify_shards(struct verify *v, struct ts_err *err)
+{
+    const size_t bytes = (v->t->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) /
+                         TS_PAGE * TS_PAGE;
+    int out_of_memory = 0;
+    tool_progress_start(&v->progress, "verifying", "bytes", v->total);
+#pragma omp parallel num_threads(v->n_threads) reduction(| : out_of_memory)
+    {
+        void *raw = aligned_alloc(TS_PAGE, bytes);
+        out_of_memory = raw == NULL;
+#pragma omp for schedule(dynamic, 1)
+        for (uint64_t shard = 0; shard < v->n_shards; shard++)
+            if (raw != NULL && !tool_stop)
+                verify_shard(v, shard, raw);
+        free(raw);
+    }
+    tool_progress_end(&v->progress);
+    if (out_of_memory)
+        return ts_fail(err, TS_ENOMEM, "%s: no memory for a shard of %zu bytes", v->t->path, bytes);
+    if (tool_stop)
+        return ts_fail(err, TS_ESTOP, "stopped by a signal");
+    if (v->n_bad > 0) {
+        *err = v->err;
+        return err->code;
+    }
+    return 0;
+}
+
+/* Puts the sums of the shards of each mode together and compares the modes. */
+static int compare_copies(struct verify *v, struct ts_err *err)
+{
+    struct verify_sum first = { 0 };
+    for (uint32_t m = 0; m < v->t->order; m++) {
+        const uint64_t from = v->first_shard[m], end = v->first_shard[m + 1];
+        struct verify_sum sum = v->sum[from];
+        int rc = 0;
+        for (uint64_t s = from + 1; rc == 0 && s < end; s++)
+            rc = verify_sum_append(v->t, m, s - from, &sum, &v->sum[s], err);
+        if (rc == 0)
+            rc = verify_sum_check(v->t, m, &sum, err);
+        if (rc < 0)
+            return rc;
+        if (m == 0)
+            first = sum;
+        if (sum.hash[0] != first.hash[0] || sum.hash[1] != first.hash[1])
+            return ts_fail(err, TS_EFORMAT, "%s: its nonzeros are not those of mode 1",
+                           v->t->mode[m].shards_path);
+    }
+    return 0;
+}
+
+/* Rows and labels of every mode. */
+static int verify_side_files(const struct ts_tensor *t, struct ts_err *err)
+{
+    for (uint32_t m = 0; m < t->order; m++) {
+        const uint64_t n_labels = t->mode[m].disk.n_labels, last = n_labels - 1;
+        uint64_t *rows = NULL;
+        char *label = NULL;
+        int rc = ts_tensor_rows(t, m, &rows, err);
+        free(rows);
+        if (rc == 0 && t->mode[m].disk.labels_bytes > 0) /* the last one: all lines are there */
+            rc = ts_tensor_labels(t, m, n_labels > 0, &last, &label, err);
+        free(label);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int verify_all(struct verify *v, struct ts_err *err)
+{
+    int rc = verify_side_files(v->t, err);
+    for (uint32_t m = 0; m < v->t->order; m++) {
+        v->first_shard[m + 1] = v->first_shard[m] + v->t->mode[m].disk.n_shards;
+        for (uint64_t s = 0; s < v->t->mode[m].disk.n_shards; s++)
+            v->total += v->t->mode[m].shard[s].stored_bytes;
+    }
+    v->n_shards = v->first_shard[v->t->order];
+    v->sum = calloc(v->n_shards, sizeof *v->sum);
+    if (rc == 0 && v->sum == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: no memory for %" PRIu64 " shards", v->t->path,
+                     v->n_shards);
+    if (rc == 0)
+        rc = verify_shards(v, err);
+    if (rc == 0)
+        rc = compare_copies(v, err);
+    free(v->sum);
+    return rc;
+}
+
+static void report(const struct verify *v, const struct verify_args *args, uint64_t ns)
+{
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];
+    if (args->json) {
+        struct tool_json j;
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "tensor", v->t->path);
+        tool_json_bool(&j, "sound", 1);
+        tool_json_u64(&j, "nnz", v->t->nnz);
+        tool_json_u64(&j, "shards", v->n_shards);
+        tool_json_u64(&j, "bytes", v->total);
+        tool_json_f64(&j, "seconds", (double)ns * 1e-9);
+        tool_json_close(&j);
+    } else if (!args->quiet) {
+        printf("%s: sound: %" PRIu32 " copies of %s nonzeros in %s shards, %s in %s\n", v->t->path,
+               v->t->order, ts_num_count(a, v->t->nnz), ts_num_count(b, v->n_shards),
+               ts_num_bytes(c, v->total), ts_num_duration(d, ns));
+    }
+}
+
+static int run(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct verify v = { 0 };
+    struct verify_args args;
+    struct ts_tensor *t;
+    struct ts_machine machine;
+    struct ts_err err;
+    char *operand[argc];
+    uint32_t n_operands;
+    uint64_t start;
+    int rc;
+    const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status >= 0)
+        return status;
+    tool_catch_signals();
+    if (ts_tensor_open(operand[0], &t, &err) < 0)
+        return tool_fail(cmd, &err);
+    ts_machine_get(&machine);
+    start = ts_clock_ns();
+    v.t = t;
+    v.n_threads = args.threads > 0 ? args.threads : machine.cpus;
+    rc = verify_all(&v, &err);
+    if (rc == 0)
+        report(&v, &args, ts_clock_ns() - start);
+    else if (v.n_bad > 1)
+        tool_note(cmd, "%s: %" PRIu64 " of %" PRIu64 " shards are damaged; the first:", t->path,
+                  v.n_bad, v.n_shards);
+    ts_tensor_close(t);
+    return rc < 0 ? tool_fail(cmd, &err) : 0;
+}
+
+const struct ts_cmd tshard_verify_cmd = {
+    .program = "tshard",
+    .name = "verify",
+    .operands = "TENSOR.tsh",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "check every byte of a tensor",
+    .text = "Reads every file of a tensor directory: compares every checksum, decodes every block, "
+            "checks that nonzeros are sorted and indices in range, counts nonzeros and the largest "
+            "slices again, computes the norm again (to a relative 1e-10), and checks that all mode "
+            "copies hold the same nonzeros. The first thing that is wrong is said in one sentence, "
+            "with exit status 1.",
+    .examples = "tshard verify amazon.tsh\n  say that the tensor is sound, or what is damaged\n",
+    .opts = verify_opts,
+    .run = run,
+};

@@ -1,0 +1,186 @@
+#include "tools/verify_sum.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "format/shard.h"
+
+/* The norm is a sum over the nonzeros in another order than the builder's: each order is off by at
+ * most nnz roundings, in practice by their square root, 1e-10 for the 2^40 nonzeros of a largest
+ * tensor. A value that is wrong by more than that share of the norm is seen here, every other one
+ * by the hash of its shard. */
+#define NORM_TOLERANCE 1e-10
+
+/* Hash of index i of mode m, summand of a nonzero's. */
+static uint64_t key(uint32_t mode, uint32_t lane)
+{
+    return ts_mix(2 * mode + lane + 1) | 1;
+}
+
+/* -1, 0, 1: how nonzero a lies to b. */
+static int compare(const uint32_t *a, const uint32_t *b, uint32_t order)
+{
+    for (uint32_t l = 0; l < order; l++)
+        if (a[l] != b[l])
+            return a[l] < b[l] ? -1 : 1;
+    return 0;
+}
+
+static void take(const struct ts_block *b, uint32_t p, uint32_t order, uint32_t *ret)
+{
+    for (uint32_t l = 0; l < order; l++)
+        ret[l] = b->level[l][p];
+}
+
+static void add_hashes(const struct ts_tensor *t, uint32_t mode, const struct ts_block *b,
+                       const double *value, struct verify_sum *s)
+{
+    const uint8_t *level = t->mode[mode].disk.level;
+    uint64_t h[2][TS_BLOCK_NNZ];
+    for (uint32_t lane = 0; lane < 2; lane++) {
+        const uint64_t value_key = key(TS_MAX_ORDER, lane);
+        for (uint32_t p = 0; p < b->n; p++) {
+            uint64_t bits;
+            memcpy(&bits, &value[p], sizeof bits);
+            h[lane][p] = ts_mix(bits) * value_key;
+        }
+        for (uint32_t l = 0; l < t->order; l++) {
+            const uint64_t level_key = key(level[l], lane);
+            for (uint32_t p = 0; p < b->n; p++)
+                h[lane][p] += (b->level[l][p] + UINT64_C(1)) * level_key;
+        }
+    }
+    for (uint32_t p = 0; p < b->n; p++) {
+        const uint64_t low = ts_mix(h[0][p]);
+        s->hash[0] += low;
+        s->hash[1] += ts_mix(h[1][p] ^ low) + (s->hash[0] < low);
+    }
+}
+
+static void add_values(const double *value, uint32_t n, struct verify_sum *s)
+{
+    double squares = 0;
+    for (uint32_t p = 0; p < n; p++) {
+        squares += value[p] * value[p];
+        s->min = value[p] < s->min ? value[p] : s->min;
+        s->max = value[p] > s->max ? value[p] : s->max;
+    }
+    s->squares += squares;
+}
+
+/* Adds the lengths of the rows of a block. */
+static void add_runs(const struct ts_block *b, struct verify_sum *s)
+{
+    for (uint32_t p = 0; p < b->n; p++) {
+        if (b->level[0][p] != s->row_last)
+            s->last_run = 0;
+        s->row_last = b->level[0][p];
+        s->last_run++;
+        if (s->row_last == s->row_first)
+            s->first_run = s->last_run;
+        s->longest_run = s->last_run > s->longest_run ? s->last_run : s->longest_run;
+    }
+}
+
+static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_block *b,
+                     struct verify_sum *s, struct ts_err *err)
+{
+    const int least = (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? 0 : 1;
+    const uint32_t n_codes = ts_value_codes(t->header.value_kind);
+    uint32_t now[TS_MAX_ORDER];
+    double value[TS_BLOCK_NNZ];
+    for (uint32_t p = 0; p < b->n; p++) {
+        value[p] = ts_tensor_value(t, n_codes > 0 ? b->code[0][p] : 0,
+                                   n_codes > 1 ? b->code[1][p] : 0);
+        if (!isfinite(value[p]))
+            return ts_fail(err, TS_EFORMAT, "nonzero %" PRIu64 " is not finite", s->nnz + p);
+        take(b, p, t->order, now);
+        if (s->nnz + p == 0)
+            memcpy(s->first, now, sizeof now);
+        else if (compare(now, s->last, t->order) < least)
+            return ts_fail(err, TS_EFORMAT, "nonzero %" PRIu64 " does not come behind the one before",
+                           s->nnz + p);
+        memcpy(s->last, now, sizeof now);
+    }
+    add_hashes(t, mode, b, value, s);
+    add_values(value, b->n, s);
+    add_runs(b, s);
+    s->nnz += b->n;
+    return 0;
+}
+
+int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
+                     struct verify_sum *ret, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    const struct ts_disk_shard *entry = &m->shard[shard];
+    struct verify_sum s = { .min = INFINITY, .max = -INFINITY };
+    struct ts_block_parts parts;
+    struct ts_block block;
+    struct ts_err why;
+    memset(s.first, 0, sizeof s.first);
+    s.row_first = s.row_last = entry->row_first;
+    for (uint32_t b = 0; b < entry->n_blocks; b++) {
+        const struct ts_block_at at = ts_shard_block(entry, raw, b);
+        int rc = ts_block_parse(at.word, at.n_words, t->order, at.nnz,
+                                ts_value_codes(t->header.value_kind), &parts, &why);
+        if (rc == 0) {
+            ts_block_decode(&parts, at.row, &block);
+            rc = add_block(t, mode, &block, &s, &why);
+        }
+        if (rc < 0)
+            return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 ", block %" PRIu32 ": %s",
+                           m->shards_path, shard, b, why.text);
+    }
+    *ret = s;
+    return 0;
+}
+
+int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
+                      struct verify_sum *sum, const struct verify_sum *next, struct ts_err *err)
+{
+    const int least = (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? 0 : 1;
+    const int shared = next->row_first == sum->row_last; /* a row that spans both */
+    const uint64_t run = sum->last_run + next->first_run;
+    if (compare(next->first, sum->last, t->order) < least)
+        return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " does not come behind the one before",
+                       t->mode[mode].shards_path, shard);
+    sum->nnz += next->nnz;
+    sum->hash[0] += next->hash[0];
+    sum->hash[1] += next->hash[1] + (sum->hash[0] < next->hash[0]);
+    sum->squares += next->squares;
+    sum->min = next->min < sum->min ? next->min : sum->min;
+    sum->max = next->max > sum->max ? next->max : sum->max;
+    if (next->longest_run > sum->longest_run)
+        sum->longest_run = next->longest_run;
+    if (shared && run > sum->longest_run)
+        sum->longest_run = run;
+    sum->last_run = shared && next->row_last == next->row_first ? run : next->last_run;
+    memcpy(sum->last, next->last, sizeof sum->last);
+    sum->row_last = next->row_last;
+    return 0;
+}
+
+int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
+                     struct ts_err *err)
+{
+    const struct ts_disk_header *h = &t->header;
+    const char *path = t->mode[mode].shards_path;
+    const double norm = sqrt(sum->squares);
+    if (sum->nnz != t->nnz)
+        return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " nonzeros, expected %" PRIu64, path,
+                       sum->nnz, t->nnz);
+    if (sum->longest_run != t->mode[mode].disk.largest_slice)
+        return ts_fail(err, TS_EFORMAT, "%s: the largest slice has %" PRIu64
+                       " nonzeros, expected %" PRIu64, path, sum->longest_run,
+                       t->mode[mode].disk.largest_slice);
+    if (sum->min != h->value_min || sum->max != h->value_max)
+        return ts_fail(err, TS_EFORMAT, "%s: values from %.17g to %.17g, expected %.17g to %.17g",
+                       path, sum->min, sum->max, h->value_min, h->value_max);
+    if (!(fabs(norm - h->norm) <= NORM_TOLERANCE * h->norm))
+        return ts_fail(err, TS_EFORMAT, "%s: the norm is %.17g, expected %.17g", path, norm,
+                       h->norm);
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* verify_sum.h - what tshard verify learns of one shard, and of a mode copy from its shards.
+ *
+ * Two copies hold the same nonzeros when the sums of a 128-bit hash of (indices, value) over all
+ * nonzeros are equal: order does not matter, and a nonzero that is missing, doubled or changed moves
+ * the sum. (A guard against mistakes, not against somebody who forges a tensor.)
+ *
+ *   units    compact rows, nonzeros
+ *   threads  verify_sum_shard is pure; the rest belongs to one thread
+ *   errors   TS_EFORMAT with a sentence
+ */
+#ifndef TS_TOOLS_VERIFY_SUM_H
+#define TS_TOOLS_VERIFY_SUM_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/tensor.h"
+
+struct verify_sum {
+    uint64_t nnz;
+    uint64_t hash[2];
+    double squares, min, max; /* of the values */
+    uint64_t first_run, last_run, longest_run; /* nonzeros of the first row, the last, the fullest */
+    uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER]; /* first and last nonzero, level by level */
+    uint32_t row_first, row_last;
+};
+
+/* Decodes every block of a checked shard. Nonzeros must ascend; equal ones are allowed when the
+ * tensor says that it has duplicates. */
+int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
+                     struct verify_sum *ret, struct ts_err *err);
+
+/* Appends shard `shard` to the sum of those before it; *sum starts as that of shard 0. */
+int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
+                      struct verify_sum *sum, const struct verify_sum *next, struct ts_err *err);
+
+/* Compares the sum of a mode copy with what the index says of it. */
+int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
+                     struct ts_err *err);
+
+#endif
