@@ -1,4 +1,5 @@
 /* --help and the man page, from the option table. */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/opt.h"
@@ -31,6 +32,13 @@ static void wrap(FILE *to, const char *text, const char *end, int indent, int *c
         text += len;
         first = 0;
     }
+}
+
+/* "does it" -> "Does it." */
+static void sentence(const char *text, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s.", text);
+    buf[0] = (char)toupper((unsigned char)buf[0]);
 }
 
 /* Next paragraph of text: *end is behind it; NULL when there is none. */
@@ -104,11 +112,13 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
 {
     const struct ts_opt help = own_help(cmd);
     const char *end, *p;
+    char summary[256];
     int col = fprintf(to, "Usage: %s%s%s", cmd->program, cmd->name ? " " : "",
                       cmd->name ? cmd->name : "");
     fprintf(to, " [OPTION...]%s%s\n\n", cmd->operands[0] ? " " : "", cmd->operands);
+    sentence(cmd->summary, summary, sizeof summary);
     col = 0;
-    wrap(to, cmd->summary, cmd->summary + strlen(cmd->summary), 0, &col);
+    wrap(to, summary, summary + strlen(summary), 0, &col);
     fputs("\n\n", to);
     for (p = cmd->text; p != NULL && (p = paragraph(p, &end)) != NULL; p = end) {
         col = 0;
@@ -165,6 +175,7 @@ void ts_opt_man(const struct ts_cmd *cmd, FILE *to)
 {
     const struct ts_opt help = own_help(cmd);
     const char *end, *p;
+    char summary[256];
     fprintf(to, ".SH \"%s%s%s\"\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
     fprintf(to, ".B %s%s%s\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
     fputs("[\\fIOPTION\\fR...]", to);
@@ -173,7 +184,8 @@ void ts_opt_man(const struct ts_cmd *cmd, FILE *to)
         roff(to, cmd->operands, cmd->operands + strlen(cmd->operands));
     }
     fputs("\n.PP\n", to);
-    roff_line(to, cmd->summary);
+    sentence(cmd->summary, summary, sizeof summary);
+    roff_line(to, summary);
     for (p = cmd->text; p != NULL && (p = paragraph(p, &end)) != NULL; p = end) {
         fputs(".PP\n", to);
         roff(to, p, end);
