@@ -54,7 +54,9 @@ static void fill_factors(const struct test_coo *x, uint32_t rank, enum ts_precis
 static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
                           enum ts_precision precision, uint32_t threads, double **factor)
 {
-    const struct ts_backend_conf conf = { &f->tensor, rank, precision, threads };
+    const struct ts_backend_conf conf = {
+        .tensor = &f->tensor, .rank = rank, .precision = precision, .threads = threads
+    };
     struct ts_err err;
     void *be;
     ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);

@@ -36,9 +36,9 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     const struct ts_tensor *t = conf->tensor;
     struct cpu *c;
     int rc = 0;
-    if (conf->rank == 0 || conf->rank > TS_MAX_RANK_PADDED)
+    if (conf->rank == 0 || conf->rank > TS_KERNEL_MAX_STRIDE)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", conf->rank,
-                       TS_MAX_RANK_PADDED);
+                       TS_KERNEL_MAX_STRIDE);
     c = calloc(1, sizeof *c);
     if (c == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);

@@ -28,10 +28,14 @@ struct ts_kernel_job {
     void *out;                       /* factor of the mode at level 0 */
 };
 
-/* What a thread needs while it works. 64-byte aligned. */
+#define TS_KERNEL_MAX_STRIDE 1024u
+
+/* What a thread needs while it works. */
 struct ts_kernel_scratch {
+    /* products of fibres, up to 256 bytes of columns at once */
+    _Alignas(64) char product[TS_BLOCK_NNZ * 256];
+    _Alignas(64) double sum[TS_KERNEL_MAX_STRIDE]; /* of the row in work; also used as float */
     struct ts_unpacked block;
-    double sum[TS_MAX_RANK_PADDED]; /* of the row being summed; also used as float */
 };
 
 /* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */
@@ -45,8 +49,9 @@ typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_disk_
 
 enum ts_kernel_isa { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512, TS_N_ISA };
 
-/* The kernel of an instruction set, or NULL when this machine or build has none. */
-ts_kernel_fn *ts_kernel_get(enum ts_kernel_isa isa, enum ts_precision precision);
+/* The kernel of an instruction set for rows of `stride` elements (fmat.h), or NULL when this machine
+ * or build has none. */
+ts_kernel_fn *ts_kernel_get(enum ts_kernel_isa isa, enum ts_precision precision, uint32_t stride);
 
 /* The best one that this machine has. */
 enum ts_kernel_isa ts_kernel_best(void);

@@ -12,5 +12,8 @@
 #endif
 
 ts_kernel_fn ts_kernel_portable_f32, ts_kernel_portable_f64;
+ts_kernel_fn ts_kernel_avx2_f32, ts_kernel_avx2_f64; /* these only on x86-64 */
+ts_kernel_fn ts_kernel_avx512_f32, ts_kernel_avx512_f64;
+ts_kernel_fn ts_kernel_avx512_narrow_f32, ts_kernel_avx512_narrow_f64; /* rows of 32 bytes */
 
 #endif

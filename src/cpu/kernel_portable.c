@@ -4,13 +4,12 @@
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
 
+#define TS_UNPACK ts_unpack_portable
+
 #define TS_REAL float
 #define TS_LANES 4
 #define TS_KERNEL_NAME ts_kernel_portable_f32
 #include "cpu/kernel_body.h"
-#undef TS_REAL
-#undef TS_LANES
-#undef TS_KERNEL_NAME
 
 #define TS_REAL double
 #define TS_LANES 2

@@ -79,10 +79,10 @@ int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32
     if (p == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
     p->tensor = conf->tensor;
-    p->kernel = kernel != NULL ? kernel : ts_kernel_get(ts_kernel_best(), conf->precision);
-    p->precision = conf->precision;
+        p->precision = conf->precision;
     p->rank = conf->rank;
     p->stride = ts_fmat_stride(conf->rank, conf->precision);
+    p->kernel = kernel != NULL ? kernel : ts_kernel_get(ts_kernel_best(), p->precision, p->stride);
     p->threads = threads;
     p->max_partitions = max_partitions(conf->tensor);
     p->heads_bytes = ts_fmat_bytes(p->max_partitions, conf->rank, conf->precision);
@@ -202,6 +202,8 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, struct ts_fmat *fac
     job->unpack.n_codes = ts_value_codes(t->header.value_kind);
     job->unpack.value_kind = t->header.value_kind;
     job->unpack.as_double = p->precision == TS_FLOAT64;
+    job->unpack.small = t->header.value_kind == TS_VALUE_INT && t->header.value_base >= -0x1p23 &&
+                        t->header.value_max <= 0x1p23;
     job->unpack.value_base = t->header.value_base;
     job->unpack.dict = t->dict;
 }

@@ -1,0 +1,22 @@
+/* The kernels for AVX2 and FMA. */
+#ifdef __x86_64__
+#include <string.h>
+
+#include "cpu/kernel.h"
+#include "cpu/kernel_isa.h"
+#include "cpu/target_avx2.h"
+
+#define TS_UNPACK ts_unpack_avx2
+
+#define TS_REAL float
+#define TS_LANES 8
+#define TS_KERNEL_NAME ts_kernel_avx2_f32
+#include "cpu/kernel_body.h"
+
+#define TS_REAL double
+#define TS_LANES 4
+#define TS_KERNEL_NAME ts_kernel_avx2_f64
+#include "cpu/kernel_body.h"
+
+#include "cpu/target_pop.h"
+#endif

@@ -1,0 +1,34 @@
+/* The kernels for AVX-512. */
+#ifdef __x86_64__
+#include <string.h>
+
+#include "cpu/kernel.h"
+#include "cpu/kernel_isa.h"
+#include "cpu/target_avx512.h"
+
+#define TS_UNPACK ts_unpack_avx512
+
+#define TS_REAL float
+#define TS_LANES 16
+#define TS_KERNEL_NAME ts_kernel_avx512_f32
+#include "cpu/kernel_body.h"
+
+#define TS_REAL double
+#define TS_LANES 8
+#define TS_KERNEL_NAME ts_kernel_avx512_f64
+#include "cpu/kernel_body.h"
+
+/* rows of 32 bytes */
+
+#define TS_REAL float
+#define TS_LANES 8
+#define TS_KERNEL_NAME ts_kernel_avx512_narrow_f32
+#include "cpu/kernel_body.h"
+
+#define TS_REAL double
+#define TS_LANES 4
+#define TS_KERNEL_NAME ts_kernel_avx512_narrow_f64
+#include "cpu/kernel_body.h"
+
+#include "cpu/target_pop.h"
+#endif

@@ -1,0 +1,6 @@
+/* target_pop.h - ends what target_avx2.h or target_avx512.h began. */
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif

@@ -1,0 +1,22 @@
+/* The decoder for AVX2: the plain one, compiled for machines that have POPCNT and BMI2 too. */
+#include "cpu/unpack.h"
+
+#ifdef __x86_64__
+#include "cpu/target_avx2.h"
+#include "cpu/unpack_scalar.h"
+
+void ts_unpack_avx2(const struct ts_unpack_conf *conf, const struct ts_block_at *at,
+                    struct ts_unpacked *ret)
+{
+    unpack_scalar(conf, at, ret);
+}
+
+#include "cpu/target_pop.h"
+#else
+
+void ts_unpack_avx2(const struct ts_unpack_conf *conf, const struct ts_block_at *at,
+                    struct ts_unpacked *ret)
+{
+    ts_unpack_portable(conf, at, ret);
+}
+#endif

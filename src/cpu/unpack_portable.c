@@ -1,0 +1,9 @@
+/* The decoder for any machine. */
+#include "cpu/unpack.h"
+#include "cpu/unpack_scalar.h"
+
+void ts_unpack_portable(const struct ts_unpack_conf *conf, const struct ts_block_at *at,
+                        struct ts_unpacked *ret)
+{
+    unpack_scalar(conf, at, ret);
+}
