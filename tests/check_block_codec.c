@@ -132,6 +132,106 @@ START_TEST(damage_stays_inside)
 }
 END_TEST
 
+/* Blocks of every order, length and shape of tree, with indices and codes up to the last bit. */
+struct random_block {
+    uint32_t order, n, n_codes;
+    uint32_t level[TS_MAX_ORDER][TS_BLOCK_NNZ], code[2][TS_BLOCK_NNZ];
+};
+
+static void random_block(uint64_t seed, struct random_block *b)
+{
+    uint64_t state = ts_mix(seed) << 20;
+    uint32_t odds[TS_MAX_ORDER], bits[TS_MAX_ORDER];
+    b->order = 2 + (uint32_t)(seed % 15);
+    b->n = seed % 4 == 0 ? 256 : seed % 4 == 1 ? 1 + (uint32_t)(seed / 4 % 3)
+                                               : 1 + (uint32_t)(ts_mix(state++) % 256);
+    b->n_codes = (uint32_t)(ts_mix(state++) % 3);
+    for (uint32_t l = 0; l < b->order; l++) { /* a new node every so often; never and always too */
+        static const uint32_t of_256[] = { 0, 3, 31, 128, 225, 253, 256 };
+        odds[l] = of_256[ts_mix(state++) % 7];
+        bits[l] = (uint32_t)(ts_mix(state++) % 33);
+    }
+    for (uint32_t p = 0; p < b->n; p++) {
+        int is_new = p == 0;
+        for (uint32_t l = 0; l < b->order; l++) {
+            const uint64_t draw = ts_mix(state++);
+            const uint32_t step = (uint32_t)(bits[l] == 0 ? 1 : draw >> 32 >> (32 - bits[l]));
+            const int moves = (draw & 255) < odds[l];
+            if (l == 0)
+                b->level[0][p] = p == 0 ? 5 : b->level[0][p - 1] + (uint32_t)moves;
+            else
+                b->level[l][p] = is_new ? step : b->level[l][p - 1] + (moves ? step : 0);
+            is_new |= p > 0 && b->level[l][p] != b->level[l][p - 1];
+        }
+        for (uint32_t c = 0; c < 2; c++, state += 2)
+            b->code[c][p] = (uint32_t)ts_mix(state) >> (ts_mix(state + 1) % 5 == 0 ? 0 : 8 * (seed % 4));
+    }
+}
+
+START_TEST(blocks_of_every_shape_come_back)
+{
+    static struct random_block b;
+    static struct ts_block_parts parts;
+    static struct ts_block block;
+    for (uint64_t seed = 300 * (uint64_t)_i; seed < 300 * (uint64_t)(_i + 1); seed++) {
+        const uint32_t *level[TS_MAX_ORDER], *code[2] = { b.code[0], b.code[1] };
+        uint32_t out[TS_BLOCK_MAX_WORDS], n_words, *exact;
+        struct ts_err err;
+        random_block(seed, &b);
+        for (uint32_t l = 0; l < b.order; l++)
+            level[l] = b.level[l];
+        n_words = ts_block_encode(b.order, b.n, level, b.n_codes, code, out);
+        ck_assert_uint_le(4 * (n_words + 3), ts_shard_bound(b.order, b.n_codes, b.n));
+        exact = malloc(4 * n_words); /* so that a read beyond the block is seen */
+        memcpy(exact, out, 4 * n_words);
+        ck_assert_msg(ts_block_parse(exact, n_words, b.order, b.n, b.n_codes, &parts, &err) == 0,
+                      "seed %d: %s", (int)seed, err.text);
+        ts_block_decode(&parts, 5, &block);
+        for (uint32_t l = 0; l < b.order; l++)
+            ck_assert_mem_eq(block.level[l], b.level[l], 4 * b.n);
+        for (uint32_t c = 0; c < b.n_codes; c++)
+            ck_assert_mem_eq(block.code[c], b.code[c], 4 * b.n);
+        free(exact);
+    }
+}
+END_TEST
+
+/* Of all widths of a stream, with what does not fit as exceptions, the one taken is the cheapest. */
+START_TEST(streams_take_the_cheapest_width)
+{
+    static struct random_block b;
+    static struct ts_block_parts parts;
+    static uint32_t entry[TS_BLOCK_NNZ];
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        const uint32_t *level[TS_MAX_ORDER], *code[2] = { b.code[0], b.code[1] };
+        uint32_t out[TS_BLOCK_MAX_WORDS], n_words;
+        random_block(seed, &b);
+        for (uint32_t l = 0; l < b.order; l++)
+            level[l] = b.level[l];
+        n_words = ts_block_encode(b.order, b.n, level, b.n_codes, code, out);
+        ck_assert_int_eq(ts_block_parse(out, n_words, b.order, b.n, b.n_codes, &parts, NULL), 0);
+        for (uint32_t s = 0; s < parts.n_streams; s++) {
+            const struct ts_packed *t = &parts.stream[s];
+            uint32_t least = UINT32_MAX;
+            ts_packed_decode(t, parts.side, entry);
+            for (uint32_t w = 0; w <= 32; w++) {
+                uint32_t n_exc = 0, high = 0;
+                for (uint32_t i = 0; i < t->n; i++) {
+                    const uint32_t above = (uint32_t)((uint64_t)(entry[i] - t->base) >> w);
+                    n_exc += above != 0;
+                    while (high < 32 && above >> high != 0)
+                        high++;
+                }
+                if (n_exc < 256 && t->n * w + n_exc * (8 + high) < least)
+                    least = t->n * w + n_exc * (8 + high);
+            }
+            if (t->n > 0)
+                ck_assert_uint_eq(t->n * t->width + t->n_exc * (8 + t->exc_width), least);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("block_codec");
@@ -142,6 +242,8 @@ int main(void)
     tcase_add_loop_test(tc, blocks_come_back, 0, 3 * N_SHAPES);
     tcase_add_loop_test(tc, every_encoder_writes_the_same_words, 0, N_SHAPES);
     tcase_add_loop_test(tc, damage_stays_inside, 0, N_SHAPES);
+    tcase_add_loop_test(tc, blocks_of_every_shape_come_back, 0, 10);
+    tcase_add_test(tc, streams_take_the_cheapest_width);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
