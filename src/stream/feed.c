@@ -1,124 +1,294 @@
-#include "stream/feed.h"
+#include "stream/feed_impl.h"
 
-#include <pthread.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/shard.h"
+#include "base/clock.h"
 
-struct ts_feed {
-    const struct ts_tensor *tensor;
-    pthread_mutex_t lock;
-    void **raw[TS_MAX_ORDER]; /* of each shard */
-    uint64_t *first_partition[TS_MAX_ORDER];
-    int only_mode, pass_mode; /* -1: no pass has begun */
-    uint64_t given;           /* shards of this pass handed out */
-    uint64_t bytes_read, resident_bytes;
-};
-
-static size_t place_bytes(const struct ts_disk_shard *s)
+void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
 {
-    const size_t stored = s->stored_bytes, raw = s->raw_bytes + (size_t)TS_SHARD_SLACK;
-    return ((raw > stored ? raw : stored) + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+    if (f->failed == 0) {
+        f->failed = rc;
+        f->err = *err;
+    }
+    pthread_cond_broadcast(&f->moved);
 }
 
-static int load_mode(struct ts_feed *f, uint32_t mode, struct ts_err *err)
+static int make_modes(struct ts_feed *f, struct ts_err *err)
 {
-    const struct ts_mode *m = &f->tensor->mode[mode];
-    const size_t most = (f->tensor->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) /
-                        TS_PAGE * TS_PAGE;
-    uint64_t partitions = 0;
-    f->raw[mode] = calloc(m->disk.n_shards + 1, sizeof(void *));
-    f->first_partition[mode] = calloc(m->disk.n_shards + 1, sizeof(uint64_t));
-    if (f->raw[mode] == NULL || f->first_partition[mode] == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->shards_path);
-    for (uint64_t i = 0; i < m->disk.n_shards; i++) {
-        const size_t bytes = place_bytes(&m->shard[i]);
-        int rc;
-        if (posix_memalign(&f->raw[mode][i], TS_PAGE, bytes > most ? bytes : most) != 0)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->shards_path);
-        rc = ts_tensor_read_shard(f->tensor, mode, i, f->raw[mode][i], err);
-        if (rc < 0)
-            return rc;
-        f->first_partition[mode][i] = partitions;
-        partitions += ts_shard_partitions(&m->shard[i]);
-        f->resident_bytes += bytes;
-        f->bytes_read += m->shard[i].stored_bytes;
+    for (uint32_t m = f->first_mode; m < f->first_mode + f->n_modes; m++) {
+        struct ts_feed_mode *mode = &f->mode[m];
+        mode->n_shards = f->tensor->mode[m].disk.n_shards;
+        mode->known = calloc(mode->n_shards + 1, sizeof *mode->known);
+        mode->loaded = calloc(mode->n_shards + 1, sizeof *mode->loaded);
+        if (mode->known == NULL || mode->loaded == NULL)
+            return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
     }
+    f->slot = calloc(f->plan.n_slots + 1, sizeof *f->slot);
+    if (f->slot == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
+    for (uint32_t i = 0; i < f->plan.n_slots; i++)
+        f->slot[i].base = (char *)f->memory.slots + i * f->plan.slot_bytes;
     return 0;
+}
+
+static int start_reader(struct ts_feed *f, struct ts_err *err)
+{
+    const char *path[TS_MAX_ORDER];
+    const struct ts_reader_conf conf = {
+        .n_files = f->n_modes,
+        .path = path,
+        .buffers = f->memory.slots,
+        .buffer_bytes = f->plan.slot_bytes,
+        .n_buffers = f->plan.n_slots,
+        .avoid = f->conf.avoid,
+        .next = ts_feed_read_next,
+        .done = ts_feed_read_done,
+        .ctx = f,
+    };
+    for (uint32_t m = 0; m < f->n_modes; m++)
+        path[m] = f->tensor->mode[f->first_mode + m].shards_path;
+    return ts_reader_new(&conf, &f->reader, err);
+}
+
+static int make(struct ts_feed *f, struct ts_err *err)
+{
+    const struct ts_feed_conf *c = &f->conf;
+    struct ts_hostbuf_conf memory = { .pin = c->pin, .unpin = c->unpin, .pin_ctx = c->pin_ctx };
+    int rc = ts_residency_plan(f->tensor, c->only_mode, c->kept, c->host_bytes, &f->plan, err);
+    if (rc < 0)
+        return rc;
+    memory.resident_bytes = f->plan.resident_bytes;
+    memory.slot_bytes = f->plan.slot_bytes;
+    memory.n_slots = f->plan.n_slots;
+    rc = ts_hostbuf_new(&memory, &f->memory, err);
+    if (rc == 0)
+        rc = make_modes(f, err);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->moved, NULL);
+    f->locks_up = 1;
+    rc = start_reader(f, err);
+    return rc == 0 ? ts_feed_check_start(f, err) : rc;
 }
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err)
 {
     struct ts_feed *f = calloc(1, sizeof *f);
+    int rc;
     if (f == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+    f->conf = *conf;
     f->tensor = conf->tensor;
-    f->only_mode = conf->only_mode;
-    f->pass_mode = -1;
-    pthread_mutex_init(&f->lock, NULL);
-    for (uint32_t m = 0; m < f->tensor->order; m++) {
-        const int rc = conf->only_mode < 0 || (uint32_t)conf->only_mode == m ? load_mode(f, m, err) : 0;
-        if (rc < 0) {
-            ts_feed_free(f);
-            return rc;
-        }
+    if (conf->only_mode >= (int)f->tensor->order)
+        rc = ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", f->tensor->path,
+                     conf->only_mode + 1, f->tensor->order);
+    else {
+        f->first_mode = conf->only_mode < 0 ? 0 : (uint32_t)conf->only_mode;
+        f->n_modes = conf->only_mode < 0 ? f->tensor->order : 1;
+        f->shift = f->n_modes - 1; /* pass 1 is over the first mode */
+        f->ahead = 1;
+        rc = make(f, err);
     }
-    *ret = f;
-    return 0;
+    if (rc == 0)
+        *ret = f;
+    else
+        ts_feed_free(f);
+    return rc;
 }
 
 void ts_feed_free(struct ts_feed *f)
 {
     if (f == NULL)
         return;
-    for (uint32_t m = 0; m < f->tensor->order; m++) {
-        for (uint64_t i = 0; f->raw[m] != NULL && i < f->tensor->mode[m].disk.n_shards; i++)
-            free(f->raw[m][i]);
-        free(f->raw[m]);
-        free(f->first_partition[m]);
+    assert(f->n_lent == 0);
+    if (f->locks_up)
+        ts_feed_check_stop(f);
+    ts_reader_free(f->reader);
+    ts_hostbuf_free(&f->memory);
+    ts_residency_free(&f->plan);
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        free(f->mode[m].known);
+        free(f->mode[m].loaded);
     }
-    pthread_mutex_destroy(&f->lock);
+    free(f->slot);
+    if (f->locks_up) {
+        pthread_cond_destroy(&f->moved);
+        pthread_mutex_destroy(&f->lock);
+    }
     free(f);
+}
+
+/* Begins a pass over `mode`: the one that was read ahead for if that is it, else another. */
+static void begin_pass(struct ts_feed *f, uint32_t mode)
+{
+    const int over = f->now == 0 || f->given == f->target;
+    if (over && ts_feed_mode_of(f, f->now + 1) == mode)
+        f->now++;
+    else {
+        f->now = f->ahead + 1; /* beyond all that was asked for */
+        f->shift = (mode - f->first_mode + f->n_modes - (uint32_t)(f->now % f->n_modes)) % f->n_modes;
+        f->ahead = f->now;
+        f->ahead_shard = 0;
+    }
+    if (f->ahead < f->now) {
+        f->ahead = f->now;
+        f->ahead_shard = 0;
+    }
+    for (uint32_t i = 0; i < f->plan.n_slots; i++)
+        if (f->slot[i].pass < f->now &&
+            (f->slot[i].state == TS_SLOT_READ || f->slot[i].state == TS_SLOT_READY))
+            ts_feed_drop(f, &f->slot[i]);
+    f->open = 1;
+    f->given = 0;
+    f->target = f->mode[mode].n_shards - f->mode[mode].n_gone;
+    f->next_loaded = 0;
+    ts_reader_kick(f->reader);
+}
+
+/* A shard of the pass that can be lent at once: streamed ones first, because they hold slots up. */
+struct pick {
+    struct ts_slot *slot; /* NULL: resident */
+    uint64_t shard;
+    char *base;
+    int check; /* it still has to be */
+};
+
+static int pick_one(struct ts_feed *f, uint32_t mode, struct pick *ret)
+{
+    struct ts_feed_mode *m = &f->mode[mode];
+    struct ts_slot *best = NULL;
+    for (uint32_t i = 0; i < f->plan.n_slots; i++) {
+        struct ts_slot *s = &f->slot[i];
+        if (s->pass == f->now && s->state == TS_SLOT_READY) {
+            best = s;
+            break;
+        }
+        if (s->pass == f->now && s->state == TS_SLOT_READ)
+            best = s;
+    }
+    if (best != NULL) {
+        ret->slot = best;
+        ret->shard = best->shard;
+        ret->base = best->base;
+        ret->check = best->state == TS_SLOT_READ;
+        best->state = TS_SLOT_LENT;
+        return 1;
+    }
+    if (f->next_loaded == m->n_loaded)
+        return 0;
+    ret->slot = NULL;
+    ret->shard = m->loaded[f->next_loaded++];
+    ret->base = (char *)f->memory.resident + f->plan.place[mode][ret->shard];
+    ret->check = (atomic_load(&m->known[ret->shard]) & TS_SHARD_WHOLE) == 0;
+    return 1;
+}
+
+/* Waits for a shard of the pass: 1, 0 at its end, or a failure. The caller holds the lock. */
+static int take(struct ts_feed *f, uint32_t mode, struct pick *ret, struct ts_err *err)
+{
+    if (f->failed == 0 && (!f->open || ts_feed_mode_of(f, f->now) != mode))
+        begin_pass(f, mode);
+    while (f->failed == 0) {
+        uint64_t start;
+        if (f->conf.stop != NULL && *f->conf.stop != 0)
+            return ts_fail(err, TS_ESTOP, "stopped");
+        if (f->given == f->target)
+            return 0;
+        if (pick_one(f, mode, ret)) {
+            f->given++;
+            f->n_lent++;
+            return 1;
+        }
+        start = ts_clock_ns();
+        pthread_cond_wait(&f->moved, &f->lock);
+        f->wait_ns += ts_clock_ns() - start;
+    }
+    if (err != NULL)
+        *err = f->err;
+    return f->failed;
+}
+
+static void fill_view(const struct ts_feed *f, uint32_t mode, const struct pick *p,
+                      struct ts_shard_view *ret)
+{
+    ret->mode = mode;
+    ret->shard = p->shard;
+    ret->first_partition = f->plan.first_partition[mode][p->shard];
+    ret->entry = &f->tensor->mode[mode].shard[p->shard];
+    ret->raw = p->base;
+    ret->lease = p->slot;
 }
 
 int ts_feed_next(struct ts_feed *f, uint32_t mode, struct ts_shard_view *ret, struct ts_err *err)
 {
-    int rc = 0;
-    (void)err;
+    struct ts_err found;
+    struct pick p = { 0 };
+    int rc;
+    assert(mode >= f->first_mode && mode < f->first_mode + f->n_modes);
     pthread_mutex_lock(&f->lock);
-    if (f->pass_mode != (int)mode) {
-        f->pass_mode = (int)mode;
-        f->given = 0;
-    }
-    if (f->given < f->tensor->mode[mode].disk.n_shards) {
-        ret->mode = mode;
-        ret->shard = f->given++;
-        ret->first_partition = f->first_partition[mode][ret->shard];
-        ret->entry = &f->tensor->mode[mode].shard[ret->shard];
-        ret->raw = f->raw[mode][ret->shard];
-        ret->lease = NULL;
-        rc = 1;
-    }
+    rc = take(f, mode, &p, err);
     pthread_mutex_unlock(&f->lock);
+    if (rc <= 0)
+        return rc;
+    fill_view(f, mode, &p, ret);
+    rc = p.check ? ts_feed_check(f, mode, p.shard, p.base, &found) : 0;
+    if (rc == 0 && p.slot == NULL)
+        atomic_fetch_or(&f->mode[mode].known[p.shard], TS_SHARD_WHOLE);
+    if (rc == 0 && p.shard < f->conf.kept[mode]) {
+        pthread_mutex_lock(&f->lock);
+        atomic_fetch_or(&f->mode[mode].known[p.shard], TS_SHARD_GONE);
+        f->mode[mode].n_gone++;
+        pthread_mutex_unlock(&f->lock);
+    }
+    if (rc == 0)
+        return 1;
+    pthread_mutex_lock(&f->lock);
+    ts_feed_fail(f, rc, &found);
+    pthread_mutex_unlock(&f->lock);
+    ts_feed_done(f, ret);
+    if (err != NULL)
+        *err = found;
     return rc;
 }
 
 void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
 {
-    (void)f;
-    (void)view;
+    struct ts_slot *slot = view->lease;
+    pthread_mutex_lock(&f->lock);
+    assert(f->n_lent > 0);
+    f->n_lent--;
+    if (slot != NULL)
+        slot->state = TS_SLOT_FREE;
+    pthread_mutex_unlock(&f->lock);
+    if (slot != NULL)
+        ts_reader_kick(f->reader);
 }
 
 void ts_feed_rewind(struct ts_feed *f)
 {
-    f->pass_mode = -1;
+    pthread_mutex_lock(&f->lock);
+    f->open = 0;
+    pthread_mutex_unlock(&f->lock);
 }
 
 void ts_feed_stats(struct ts_feed *f, struct ts_feed_stats *ret)
 {
+    struct ts_reader_facts facts;
+    ts_reader_facts(f->reader, &facts);
+    pthread_mutex_lock(&f->lock);
     memset(ret, 0, sizeof *ret);
     ret->bytes_read = f->bytes_read;
-    ret->resident_bytes = f->resident_bytes;
-    f->bytes_read = 0;
+    ret->wait_ns = f->wait_ns;
+    f->bytes_read = f->wait_ns = 0;
+    ret->resident_bytes = f->plan.resident_bytes;
+    ret->slot_bytes = f->plan.slot_bytes;
+    ret->n_slots = f->plan.n_slots;
+    pthread_mutex_unlock(&f->lock);
+    ret->direct = facts.direct;
+    ret->uring = facts.uring;
+    ret->registered = facts.registered;
+    ret->fallback = facts.fallback;
 }

@@ -6,7 +6,12 @@
  * the consumer, across the end of a mode too: while factors are solved, the next mode's first
  * shards arrive. Order of delivery within a mode is free; every shard comes exactly once.
  *
- *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done
+ * Every byte read from disk is checked against its hash before it is lent, and the structure of every
+ * shard once, by the thread that asks for it, so that this work spreads over the consumers.
+ *
+ *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done. A
+ *            thread that holds views and asks for another waits for good once all slots are with
+ *            it: of a feed with slots (ts_feed_stats) it may hold n_slots - 1 when it asks
  *   units    bytes; host memory stays below the budget given, slots and resident shards together
  *   threads  ts_feed_next and ts_feed_done from any thread; new, free and rewind from one
  *   errors   0/1 or a negative ts_code; after a failure every further call returns it too
@@ -14,6 +19,7 @@
 #ifndef TS_STREAM_FEED_H
 #define TS_STREAM_FEED_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +32,12 @@ struct ts_feed_conf {
     const struct ts_tensor *tensor; /* stays open while the feed lives */
     uint64_t host_bytes;  /* budget for slots and resident shards */
     int only_mode;        /* -1: all modes in turn; else this mode, over and over */
+    /* The first kept[m] shards of a mode stay with the consumer (in device memory): they are lent
+     * once and never again, and take no memory here afterwards. */
+    uint64_t kept[TS_MAX_ORDER];
+    uint32_t checkers; /* threads that check shards ahead of ts_feed_next, which does it otherwise */
+    unsigned avoid;    /* sum of ts_reader_avoid (stream/reader.h): 0 but in tests */
+    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     /* Page-locks (or unlocks) memory for a device; NULL without one. Called from new and free. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);

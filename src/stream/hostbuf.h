@@ -1,0 +1,38 @@
+/* hostbuf.h - the memory that shards live in and travel through: one piece for those that stay, and
+ * equal slots for the others.
+ *
+ * Both are mapped once, so host memory is the same for any tensor, and may be page-locked for a
+ * device.
+ *
+ *   owner    the object owns both pieces; who uses which slot is the feed's business
+ *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs
+ *   threads  new and free from one
+ *   errors   0 or a negative ts_code; on failure *ret is not touched
+ */
+#ifndef TS_STREAM_HOSTBUF_H
+#define TS_STREAM_HOSTBUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct ts_hostbuf_conf {
+    uint64_t resident_bytes;
+    size_t slot_bytes;
+    uint32_t n_slots;
+    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
+    void (*unpin)(void *ctx, void *addr);
+    void *pin_ctx;
+};
+
+struct ts_hostbuf {
+    struct ts_hostbuf_conf conf;
+    void *resident, *slots; /* NULL when empty */
+    int resident_pinned, slots_pinned;
+};
+
+int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, struct ts_err *err);
+void ts_hostbuf_free(struct ts_hostbuf *h);
+
+#endif

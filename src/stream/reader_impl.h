@@ -1,0 +1,54 @@
+/* reader_impl.h - what the two engines of the reader share: the files, and what happened to them.
+ *
+ *   owner    ts_reader owns all of it
+ *   threads  `files` is read by all threads; falling back to the page cache is under its lock
+ *   errors   as reader.h says
+ */
+#ifndef TS_STREAM_READER_IMPL_H
+#define TS_STREAM_READER_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "stream/reader.h"
+
+#define TS_READ_BYTES (1u << 20) /* of one read */
+#define TS_DIRECT_BYTES 512u /* the least block of a disk: O_DIRECT never gives less but at the end */
+
+struct ts_reader_files {
+    struct ts_reader_conf conf;
+    int *fd;
+    pthread_mutex_t lock;
+    atomic_int direct;
+    char fallback[400];
+};
+
+/* Adds a sentence to `fallback`. */
+void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Reads of all files go through the page cache from now on. 1 when that changed anything. */
+int ts_reader_drop_direct(struct ts_reader_files *f);
+
+/* The sentence for a read of `want` bytes at `offset` that gave `got` (>= 0) or -errno. */
+int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offset, int64_t got,
+                   struct ts_err *err);
+
+/* One engine: *ret is its own object. uring returns TS_ELIMIT when the kernel has no io_uring. */
+struct ts_reader_uring;
+int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
+                        struct ts_err *err);
+void ts_reader_uring_free(struct ts_reader_uring *u);
+void ts_reader_uring_kick(struct ts_reader_uring *u);
+int ts_reader_uring_registered(const struct ts_reader_uring *u);
+
+struct ts_reader_pread;
+int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret,
+                        struct ts_err *err);
+void ts_reader_pread_free(struct ts_reader_pread *p);
+void ts_reader_pread_kick(struct ts_reader_pread *p);
+
+/* Threads of the stream layer need little stack: limits on address space count all of it. */
+int ts_reader_thread(pthread_t *ret, void *(*run)(void *), void *arg);
+
+#endif

@@ -1,0 +1,45 @@
+/* residency.h - what a budget of memory is spent on: shards that stay, and slots for the others.
+ *
+ * A sweep scans all shards cyclically, the worst case of every cache that evicts, so the set that
+ * stays is chosen once: the same share of every mode, spread evenly over each, so that there is a
+ * resident shard to compute on wherever the disk falls behind.
+ *
+ * A shard takes its place in memory in one piece: its raw bytes from the start, TS_SHARD_SLACK
+ * behind them. A shard packed with LZ4 is read to the end of its place and unpacked towards the
+ * front (LZ4 allows this with a margin), so no second buffer is needed.
+ *
+ *   owner    the caller owns the plan
+ *   units    bytes; places are multiples of TS_PAGE
+ *   threads  pure functions
+ *   errors   TS_ENOMEM, and TS_ELIMIT when the budget does not hold two slots
+ */
+#ifndef TS_STREAM_RESIDENCY_H
+#define TS_STREAM_RESIDENCY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/tensor.h"
+
+#define TS_NOT_RESIDENT UINT64_MAX
+
+struct ts_residency {
+    uint64_t *place[TS_MAX_ORDER]; /* of each shard, in resident memory; or TS_NOT_RESIDENT */
+    uint64_t *first_partition[TS_MAX_ORDER]; /* partitions of the mode copy before each shard */
+    uint64_t resident_bytes;
+    size_t slot_bytes;
+    uint32_t n_slots; /* 0 when every shard stays */
+};
+
+/* only_mode: -1, or the one mode that is served. The first kept[m] shards of a mode pass through
+ * slots once and do not stay. */
+int ts_residency_plan(const struct ts_tensor *t, int only_mode, const uint64_t *kept,
+                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err);
+void ts_residency_free(struct ts_residency *r);
+
+uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* of a shard's place */
+uint64_t ts_residency_read_at(const struct ts_disk_shard *s); /* where stored bytes go in it */
+uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* stored bytes with padding */
+
+#endif
