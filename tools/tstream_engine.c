@@ -9,8 +9,12 @@
 #include "cpu/cpu_backend.h"
 #include "tools/tool.h"
 
-/* Splits memory: factors and what the backend takes besides come first, the feed gets the rest of the
- * budget. */
+/* What a run takes beside budget and factors may be this much: partial rows of all but the largest
+ * tensors, so that a small budget is one for shards. */
+#define BESIDES_BYTES (UINT64_C(32) << 20)
+
+/* Splits memory: factors come on top of the budget, what else the backend takes comes out of it where
+ * it is much, and the feed gets the rest. */
 static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_backend_conf *bc,
                        struct tstream_engine *e, uint64_t *feed_bytes, struct ts_err *err)
 {
@@ -29,6 +33,7 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
         const uint64_t left = machine.free_bytes - e->factor_bytes;
         e->host_bytes = machine.free_bytes / 2 < left ? machine.free_bytes / 2 : left;
     }
+    other = other > BESIDES_BYTES ? other - BESIDES_BYTES : 0;
     if (other >= e->host_bytes)
         return ts_fail(err, TS_ELIMIT,
                        "%s: a budget of %s is too small: partial rows alone take %s at rank %u",
