@@ -32,8 +32,11 @@ static struct ts_fmat make(uint64_t n, uint32_t rank, enum ts_precision precisio
  * float32 before gram and inner, in the reference too. */
 START_TEST(solve_equals_reference)
 {
-    const uint32_t rank = ranks[_i / 2];
+    const uint32_t rank = ranks[_i / 2 % N_RANKS];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const enum ts_isa isa = (enum ts_isa)(_i / 2 / N_RANKS);
+    if (!ts_isa_here(isa))
+        return;
     double *w = malloc(rank * rank * sizeof *w), *gram = malloc(rank * rank * sizeof *gram);
     for (uint32_t i = 0; i < rank * rank; i++)
         w[i] = entry(UINT64_C(1) << 40 | i);
@@ -42,7 +45,7 @@ START_TEST(solve_equals_reference)
         const double limit = rank + 1.0;
         double *m = malloc(n * rank * sizeof *m), *a = malloc(n * rank * sizeof *a), inner, sum = 0;
         struct ts_fmat f = make(n, rank, precision, m);
-        ck_assert_int_eq(ts_rowsolve_run(&f, w, 2, gram, &inner, NULL), 0);
+        ck_assert_int_eq(ts_rowsolve_run(&f, w, isa, 2, gram, &inner, NULL), 0);
         ts_fmat_get(&f, 0, n, a, 1);
         for (uint64_t i = 0; i < n; i++)
             for (uint32_t r = 0; r < rank; r++) {
@@ -74,19 +77,22 @@ END_TEST
 START_TEST(bits_do_not_depend_on_threads)
 {
     static const uint32_t threads[] = { 1, 2, 3, 7 };
-    const uint32_t rank = ranks[_i / 2];
+    const uint32_t rank = ranks[_i / 2 % N_RANKS];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const enum ts_isa isa = (enum ts_isa)(_i / 2 / N_RANKS);
     const uint64_t n = 5003, square = (uint64_t)rank * rank;
     double *w = malloc(square * sizeof *w), *m = malloc(n * rank * sizeof *m);
     double *got[4], inner[4], *a[4];
+    if (!ts_isa_here(isa))
+        return;
     for (uint64_t i = 0; i < square; i++)
         w[i] = entry(UINT64_C(1) << 40 | i);
     for (int t = 0; t < 4; t++) {
         struct ts_fmat f = make(n, rank, precision, m);
         got[t] = malloc(2 * square * sizeof(double));
         a[t] = malloc(n * rank * sizeof(double));
-        ck_assert_int_eq(ts_rowsolve_run(&f, w, threads[t], got[t], &inner[t], NULL), 0);
-        ck_assert_int_eq(ts_rowsolve_run(&f, NULL, threads[t], got[t] + square, NULL, NULL), 0);
+        ck_assert_int_eq(ts_rowsolve_run(&f, w, isa, threads[t], got[t], &inner[t], NULL), 0);
+        ck_assert_int_eq(ts_rowsolve_run(&f, NULL, isa, threads[t], got[t] + square, NULL, NULL), 0);
         ts_fmat_get(&f, 0, n, a[t], 1);
         ck_assert(memcmp(got[t], got[t] + square, square * sizeof(double)) == 0);
         ck_assert(memcmp(got[t], got[0], square * sizeof(double)) == 0);
@@ -110,8 +116,8 @@ int main(void)
     SRunner *runner;
     int failed;
     tcase_set_timeout(t, 300);
-    tcase_add_loop_test(t, solve_equals_reference, 0, 2 * N_RANKS);
-    tcase_add_loop_test(t, bits_do_not_depend_on_threads, 0, 2 * N_RANKS);
+    tcase_add_loop_test(t, solve_equals_reference, 0, 2 * N_RANKS * TS_N_ISA);
+    tcase_add_loop_test(t, bits_do_not_depend_on_threads, 0, 2 * N_RANKS * TS_N_ISA);
     suite_add_tcase(suite, t);
     runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); /* OpenMP threads do not survive a fork */

@@ -36,9 +36,9 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     const struct ts_tensor *t = conf->tensor;
     struct cpu *c;
     int rc = 0;
-    if (conf->rank == 0 || conf->rank > TS_KERNEL_MAX_STRIDE)
+    if (conf->rank == 0 || conf->rank > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", conf->rank,
-                       TS_KERNEL_MAX_STRIDE);
+                       TS_FMAT_MAX_RANK);
     c = calloc(1, sizeof *c);
     if (c == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
@@ -105,21 +105,22 @@ static int cpu_solve(void *be, uint32_t mode, const double *w, double *gram, dou
                      struct ts_err *err)
 {
     struct cpu *c = be;
-    return ts_rowsolve_run(&c->factor[mode], w, c->threads, gram, inner, err);
+    return ts_rowsolve_run(&c->factor[mode], w, ts_isa_best(), c->threads, gram, inner, err);
 }
 
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct cpu *c = be;
     (void)err;
-    ts_fmat_scale(&c->factor[mode], s, c->threads);
+    ts_rowsolve_scale(&c->factor[mode], s, ts_isa_best(), c->threads);
     return 0;
 }
 
 static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
-    return ts_rowsolve_run(&c->factor[mode], NULL, c->threads, gram, NULL, err);
+    return ts_rowsolve_run(&c->factor[mode], NULL, ts_isa_best(), c->threads, gram, NULL,
+                           err);
 }
 
 const struct ts_backend ts_backend_cpu = {

@@ -7,7 +7,7 @@
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision)
 {
     const uint32_t line = precision == TS_FLOAT32 ? 16 : 8;
-    return rank <= line / 2 ? line / 2 : (rank + line - 1) / line * line;
+    return rank <= 8 ? 8 : (rank + line - 1) / line * line;
 }
 
 uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precision)
@@ -63,20 +63,5 @@ void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows
         else
             for (uint32_t r = 0; r < rank; r++)
                 to[r] = ((const float *)f->data)[at + r];
-    }
-}
-
-void ts_fmat_scale(struct ts_fmat *f, const double *s, uint32_t threads)
-{
-    const uint32_t rank = f->rank;
-#pragma omp parallel for num_threads(threads) if (f->n_rows * rank > 65536)
-    for (uint64_t i = 0; i < f->n_rows; i++) {
-        const uint64_t at = i * f->stride;
-        if (f->precision == TS_FLOAT64)
-            for (uint32_t r = 0; r < rank; r++)
-                ((double *)f->data)[at + r] *= s[r];
-        else
-            for (uint32_t r = 0; r < rank; r++)
-                ((float *)f->data)[at + r] = (float)(((float *)f->data)[at + r] * s[r]);
     }
 }

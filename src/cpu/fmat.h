@@ -6,7 +6,7 @@
  *
  *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free
  *   units    stride is in elements: row i starts at element i * stride
- *   threads  rows are independent; put, get and scale use `threads` OpenMP threads
+ *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
  */
 #ifndef TS_CPU_FMAT_H
@@ -24,8 +24,9 @@ struct ts_fmat {
     enum ts_precision precision;
 };
 
-/* Elements from one row to the next: 32 bytes for up to 8 floats or 4 doubles, else a multiple of
- * 64 bytes. */
+/* Elements from one row to the next: 8 for up to 8 columns, else a multiple of 64 bytes. */
+#define TS_FMAT_MAX_STRIDE 1024u
+#define TS_FMAT_MAX_RANK TS_FMAT_MAX_STRIDE
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);
 uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precision);
 
@@ -36,8 +37,5 @@ void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
 /* n rows from row `row` on, from and to n x rank float64. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);
 void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads);
-
-/* Column r times s[r], for all r < rank. */
-void ts_fmat_scale(struct ts_fmat *f, const double *s, uint32_t threads);
 
 #endif

@@ -16,9 +16,10 @@
 
 #include <stdint.h>
 
+#include "cpu/fmat.h"
+#include "cpu/isa.h"
 #include "cpu/unpack.h"
 #include "format/shard.h"
-#include "stream/backend.h"
 
 /* One MTTKRP. */
 struct ts_kernel_job {
@@ -28,13 +29,11 @@ struct ts_kernel_job {
     void *out;                       /* factor of the mode at level 0 */
 };
 
-#define TS_KERNEL_MAX_STRIDE 1024u
-
 /* What a thread needs while it works. */
 struct ts_kernel_scratch {
     /* products of fibres, up to 256 bytes of columns at once */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_KERNEL_MAX_STRIDE]; /* of the row in work; also used as float */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the row in work; also used as float */
     struct ts_unpacked block;
 };
 
@@ -47,13 +46,8 @@ typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_disk_
                           const void *raw, uint32_t partition, struct ts_kernel_scratch *scratch,
                           void *head, struct ts_kernel_edge *edge);
 
-enum ts_kernel_isa { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512, TS_N_ISA };
-
 /* The kernel of an instruction set for rows of `stride` elements (fmat.h), or NULL when this machine
  * or build has none. */
-ts_kernel_fn *ts_kernel_get(enum ts_kernel_isa isa, enum ts_precision precision, uint32_t stride);
-
-/* The best one that this machine has. */
-enum ts_kernel_isa ts_kernel_best(void);
+ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 #endif

@@ -18,17 +18,9 @@
 #define TS_KERNEL_NAME ts_kernel_avx512_f64
 #include "cpu/kernel_body.h"
 
-/* rows of 32 bytes */
-
 #define TS_REAL float
 #define TS_LANES 8
-#define TS_KERNEL_NAME ts_kernel_avx512_narrow_f32
+#define TS_KERNEL_NAME ts_kernel_avx512_narrow
 #include "cpu/kernel_body.h"
-
-#define TS_REAL double
-#define TS_LANES 4
-#define TS_KERNEL_NAME ts_kernel_avx512_narrow_f64
-#include "cpu/kernel_body.h"
-
 #include "cpu/target_pop.h"
 #endif

@@ -1,19 +1,12 @@
-/* kernel_isa.h - the kernels of each instruction set, for kernel.c to choose from, and what their
- * sources share. */
+/* kernel_isa.h - the kernels of each instruction set, for kernel.c to choose from. */
 #ifndef TS_CPU_KERNEL_ISA_H
 #define TS_CPU_KERNEL_ISA_H
 
 #include "cpu/kernel.h"
 
-#ifdef __clang__
-#define TS_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define TS_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 ts_kernel_fn ts_kernel_portable_f32, ts_kernel_portable_f64;
 ts_kernel_fn ts_kernel_avx2_f32, ts_kernel_avx2_f64; /* these only on x86-64 */
 ts_kernel_fn ts_kernel_avx512_f32, ts_kernel_avx512_f64;
-ts_kernel_fn ts_kernel_avx512_narrow_f32, ts_kernel_avx512_narrow_f64; /* rows of 32 bytes */
+ts_kernel_fn ts_kernel_avx512_narrow; /* rows of 8 floats */
 
 #endif

@@ -82,7 +82,7 @@ int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32
         p->precision = conf->precision;
     p->rank = conf->rank;
     p->stride = ts_fmat_stride(conf->rank, conf->precision);
-    p->kernel = kernel != NULL ? kernel : ts_kernel_get(ts_kernel_best(), p->precision, p->stride);
+    p->kernel = kernel != NULL ? kernel : ts_kernel_get(ts_isa_best(), p->precision, p->stride);
     p->threads = threads;
     p->max_partitions = max_partitions(conf->tensor);
     p->heads_bytes = ts_fmat_bytes(p->max_partitions, conf->rank, conf->precision);

@@ -1,92 +1,110 @@
 #include "cpu/rowsolve.h"
 
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpu/rowblock.h"
 
-#define BLOCK_ROWS 64u /* converted to float64 at once: 16 KB at rank 32 */
 #define MAX_GROUPS 64u
 #define MIN_GROUPS 4u
 #define GROUPS_BYTES (UINT64_C(16) << 20) /* for partial Gram matrices, unless that leaves few */
+#define GROUP_ROWS (8 * TS_ROWBLOCK_ROWS) /* at least, but for the last */
 
-static uint64_t group_count(uint64_t n_rows, uint32_t rank)
+/* How the memory of a run is divided; counts of float64. */
+struct layout {
+    uint32_t padded;
+    uint64_t groups, square;
+    uint64_t group_size;  /* a Gram matrix and 8 partial sums */
+    uint64_t buffer_size; /* m and a of a thread */
+    uint64_t all;
+};
+
+static struct layout lay_out(uint64_t n_rows, uint32_t rank, uint32_t threads)
 {
-    const uint64_t gram_bytes = (uint64_t)rank * rank * sizeof(double);
-    uint64_t n = (n_rows + 8 * BLOCK_ROWS - 1) / (8 * BLOCK_ROWS), most = GROUPS_BYTES / gram_bytes;
+    const uint64_t wanted = (n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
+    struct layout l = { .padded = (rank + 7) / 8 * 8 };
+    uint64_t most;
+    l.square = (uint64_t)l.padded * l.padded;
+    most = GROUPS_BYTES / (l.square * sizeof(double));
     most = most < MIN_GROUPS ? MIN_GROUPS : most > MAX_GROUPS ? MAX_GROUPS : most;
-    return n < most ? n : most;
+    l.groups = wanted < most ? wanted : most;
+    l.group_size = l.square + 8;
+    l.buffer_size = 2 * (uint64_t)TS_ROWBLOCK_ROWS * l.padded;
+    l.all = l.square + l.groups * l.group_size + threads * l.buffer_size;
+    return l;
 }
 
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads)
 {
-    const uint64_t doubles = group_count(max_rows, rank) * ((uint64_t)rank * rank + 1) +
-                             2 * (uint64_t)threads * BLOCK_ROWS * rank;
-    return ts_bigmem_cost(doubles * sizeof(double));
+    return ts_bigmem_cost(lay_out(max_rows, rank, threads).all * sizeof(double));
 }
 
-/* One block of n rows: m holds M and a gets A, both n x rank. */
-static void solve_block(struct ts_fmat *f, uint64_t row, uint32_t n, const double *w, double *m,
-                        double *a, double *gram, double *inner)
+/* gram and inner: the groups' sums, in order; the lower triangle mirrors the upper. */
+static void add_groups(const struct layout *l, const double *part, uint32_t rank, double *gram,
+                       double *inner)
 {
-    const uint32_t rank = f->rank;
-    ts_fmat_get(f, row, n, m, 1);
-    if (w != NULL) {
-        memset(a, 0, (size_t)n * rank * sizeof *a);
-        for (uint32_t i = 0; i < n; i++)
-            for (uint32_t k = 0; k < rank; k++)
-                for (uint32_t r = 0; r < rank; r++)
-                    a[i * rank + r] += m[i * rank + k] * w[k * rank + r];
-        ts_fmat_put(f, row, n, a, 1);
-        ts_fmat_get(f, row, n, a, 1);
-    } else {
-        memcpy(a, m, (size_t)n * rank * sizeof *a);
+    double sums[8] = { 0 };
+    memset(gram, 0, (uint64_t)rank * rank * sizeof *gram);
+    for (uint64_t g = 0; g < l->groups; g++, part += l->group_size) {
+        for (uint32_t p = 0; p < rank; p++)
+            for (uint32_t q = p; q < rank; q++)
+                gram[p * rank + q] += part[p * l->padded + q];
+        for (uint32_t i = 0; i < 8; i++)
+            sums[i] += part[l->square + i];
     }
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < rank; k++)
-            for (uint32_t r = k; r < rank; r++)
-                gram[k * rank + r] += a[i * rank + k] * a[i * rank + r];
-    for (uint32_t i = 0; i < n * rank; i++)
-        *inner += m[i] * a[i];
+    for (uint32_t p = 0; p < rank; p++)
+        for (uint32_t q = 0; q < p; q++)
+            gram[p * rank + q] = gram[q * rank + p];
+    if (inner != NULL)
+        *inner = ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+                 ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-int ts_rowsolve_run(struct ts_fmat *f, const double *w, uint32_t threads, double *gram,
-                    double *inner, struct ts_err *err)
+int ts_rowsolve_run(struct ts_fmat *f, const double *w, enum ts_isa isa, uint32_t threads,
+                    double *gram, double *inner, struct ts_err *err)
 {
-    const uint32_t rank = f->rank;
-    const uint64_t n_groups = group_count(f->n_rows, rank), square = (uint64_t)rank * rank;
-    const uint64_t n_blocks = (f->n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    const uint64_t bytes = (n_groups * (square + 1) + 2 * (uint64_t)threads * BLOCK_ROWS * rank) *
-                           sizeof(double);
-    double *part, *buffers, total = 0;
+    const struct ts_rowblock_ops *ops = ts_rowblock_get(isa);
+    const struct layout l = lay_out(f->n_rows, f->rank, threads);
+    const uint64_t n_blocks = (f->n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
+    double *padded_w, *part, *buffers;
     void *memory;
-    const int rc = ts_bigmem_new(bytes, "partial Gram matrices", &memory, err);
+    const int rc = ts_bigmem_new(l.all * sizeof(double), "partial Gram matrices", &memory, err);
     if (rc < 0)
         return rc;
-    part = memory;
-    buffers = part + n_groups * (square + 1);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (uint64_t g = 0; g < n_groups; g++) {
-        double *m = buffers + (uint64_t)omp_get_thread_num() * 2 * BLOCK_ROWS * rank;
-        double *own = part + g * (square + 1);
-        for (uint64_t b = n_blocks * g / n_groups; b < n_blocks * (g + 1) / n_groups; b++) {
-            const uint64_t row = b * BLOCK_ROWS, left = f->n_rows - row;
-            solve_block(f, row, left < BLOCK_ROWS ? (uint32_t)left : BLOCK_ROWS, w, m,
-                        m + BLOCK_ROWS * rank, own, own + square);
+    padded_w = memory;
+    part = padded_w + l.square;
+    buffers = part + l.groups * l.group_size;
+    for (uint32_t p = 0; w != NULL && p < f->rank; p++)
+        memcpy(padded_w + p * l.padded, w + p * f->rank, f->rank * sizeof *w);
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (l.groups > 1)
+    for (uint64_t g = 0; g < l.groups; g++) {
+        double *m = buffers + (uint64_t)omp_get_thread_num() * l.buffer_size;
+        double *own = part + g * l.group_size;
+        const struct ts_rowblock block = {
+            .w = w == NULL ? NULL : padded_w, .m = m, .a = m + l.buffer_size / 2, .gram = own,
+            .inner = own + l.square, .padded = l.padded,
+        };
+        for (uint64_t b = n_blocks * g / l.groups; b < n_blocks * (g + 1) / l.groups; b++) {
+            const uint64_t row = b * TS_ROWBLOCK_ROWS, left = f->n_rows - row;
+            ops->solve(f, row, left < TS_ROWBLOCK_ROWS ? (uint32_t)left : TS_ROWBLOCK_ROWS, &block);
         }
     }
-    memset(gram, 0, square * sizeof *gram);
-    for (uint64_t g = 0; g < n_groups; g++) {
-        for (uint64_t i = 0; i < square; i++)
-            gram[i] += part[g * (square + 1) + i];
-        total += part[g * (square + 1) + square];
-    }
-    for (uint32_t k = 0; k < rank; k++)
-        for (uint32_t r = 0; r < k; r++)
-            gram[k * rank + r] = gram[r * rank + k];
-    if (inner != NULL)
-        *inner = total;
-    ts_bigmem_free(memory, bytes);
+    add_groups(&l, part, f->rank, gram, inner);
+    ts_bigmem_free(memory, l.all * sizeof(double));
     return 0;
+}
+
+void ts_rowsolve_scale(struct ts_fmat *f, const double *s, enum ts_isa isa, uint32_t threads)
+{
+    const struct ts_rowblock_ops *ops = ts_rowblock_get(isa);
+    const uint64_t n_chunks = (f->n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
+    _Alignas(64) double padded[TS_FMAT_MAX_STRIDE];
+    for (uint32_t r = 0; r < f->stride; r++)
+        padded[r] = r < f->rank ? s[r] : 0;
+#pragma omp parallel for num_threads(threads) if (n_chunks > 1)
+    for (uint64_t c = 0; c < n_chunks; c++) {
+        const uint64_t row = c * GROUP_ROWS, left = f->n_rows - row;
+        ops->scale(f, row, left < GROUP_ROWS ? left : GROUP_ROWS, padded);
+    }
 }

@@ -14,10 +14,14 @@
 #define TS_CPU_ROWSOLVE_H
 
 #include "cpu/fmat.h"
+#include "cpu/isa.h"
 
 /* w == NULL leaves the factor as it is (A = M): gram alone. inner may be NULL. */
-int ts_rowsolve_run(struct ts_fmat *f, const double *w, uint32_t threads, double *gram,
-                    double *inner, struct ts_err *err);
+int ts_rowsolve_run(struct ts_fmat *f, const double *w, enum ts_isa isa, uint32_t threads,
+                    double *gram, double *inner, struct ts_err *err);
+
+/* Column r times s[r], for all r < rank. */
+void ts_rowsolve_scale(struct ts_fmat *f, const double *s, enum ts_isa isa, uint32_t threads);
 
 /* Memory that a run takes for a while. */
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);

@@ -1,0 +1,18 @@
+#include "cpu/rowblock.h"
+
+#include <stddef.h>
+
+#include "cpu/rowblock_isa.h"
+
+const struct ts_rowblock_ops *ts_rowblock_get(enum ts_isa isa)
+{
+    if (!ts_isa_here(isa))
+        return NULL;
+#ifdef __x86_64__
+    if (isa == TS_ISA_AVX512)
+        return &ts_rowblock_avx512;
+    if (isa == TS_ISA_AVX2)
+        return &ts_rowblock_avx2;
+#endif
+    return &ts_rowblock_portable;
+}
