@@ -622,34 +622,63 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
 
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out)
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        out[i] = s->base + ts_bits_get(s->word, (uint64_t)i * s->width, s->width);
+    const uint8_t *byte = (const uint8_t *)s->word;
+    const uint32_t n = s->n, width = s->width, base = s->base, mask = low_mask(width);
+    const uint32_t n_bytes = (n * width + 31) / 32 * 4;
+    /* 8 bytes from an entry's first one hold it whole; at the end of a stream they may lie outside */
+    const uint32_t whole = width == 0 || n_bytes < 8 ? 0 : 8 * (n_bytes - 8) / width;
+    const uint32_t n_fast = whole < n ? whole : n;
+    for (uint32_t i = 0, bit = 0; i < n_fast; i++, bit += width) {
+        uint64_t eight;
+        memcpy(&eight, byte + bit / 8, sizeof eight);
+        out[i] = base + ((uint32_t)(eight >> bit % 8) & mask);
+    }
+    for (uint32_t i = n_fast; i < n; i++)
+        out[i] = base + ts_bits_get(s->word, (uint64_t)i * width, width);
     for (uint32_t i = 0; i < s->n_exc; i++) {
         const uint32_t pos = ts_bits_get(side, s->pos_bit + 8 * i, 8);
         out[pos] += ts_bits_get(side, s->high_bit + i * s->exc_width, s->exc_width) << s->width;
     }
 }
 
+/* Indices of a level. up: flags of the level above, the first nonzero included; own: its flags. Without
+ * branches, as flags are coin tosses: an entry of either stream is read where it may not be
+ * wanted, so both have one more than they need. */
+static void decode_level(const struct ts_flags *up, const struct ts_flags *own, uint32_t n,
+                         const uint32_t *abs, const uint32_t *delta, uint32_t *ret)
+{
+    uint32_t index = 0;
+    for (uint32_t k = 0; 64 * k < n; k++) {
+        const uint32_t end = n - 64 * k < 64 ? n - 64 * k : 64;
+        const uint64_t is_abs = up->bit[k], is_delta = own->bit[k] & ~is_abs;
+        for (uint32_t j = 0; j < end; j++) {
+            const uint32_t a = is_abs >> j & 1, d = is_delta >> j & 1;
+            index = (index & (a - 1)) + (*abs & -a) + (*delta & -d);
+            abs += a;
+            delta += d;
+            ret[64 * k + j] = index;
+        }
+    }
+}
+
 void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, struct ts_block *ret)
 {
     const uint32_t leaf = parts->n_levels - 1, n = parts->n;
-    uint32_t abs[TS_BLOCK_NNZ], delta[TS_BLOCK_NNZ];
+    uint32_t abs[TS_BLOCK_NNZ + 1], delta[TS_BLOCK_NNZ + 1];
+    struct ts_flags up = parts->flags[0];
     ret->n = n;
     for (uint32_t p = 0, row = first_row; p < n; p++) {
         row += (uint32_t)flag_at(&parts->flags[0], p);
         ret->level[0][p] = row;
     }
+    flag_set(&up, 0);
     for (uint32_t l = 1; l <= leaf; l++) {
-        uint32_t i = 0, d = 0, index = 0;
-        ts_packed_decode(&parts->stream[2 * l - 2], parts->side, abs);
-        ts_packed_decode(&parts->stream[2 * l - 1], parts->side, delta);
-        for (uint32_t p = 0; p < n; p++) {
-            if (p == 0 || flag_at(&parts->flags[l - 1], p))
-                index = abs[i++];
-            else if (flag_at(&parts->flags[l], p))
-                index += delta[d++];
-            ret->level[l][p] = index;
-        }
+        const struct ts_packed *s = &parts->stream[2 * l - 2];
+        ts_packed_decode(&s[0], parts->side, abs);
+        ts_packed_decode(&s[1], parts->side, delta);
+        abs[s[0].n] = delta[s[1].n] = 0;
+        decode_level(&up, &parts->flags[l], n, abs, delta, ret->level[l]);
+        up = parts->flags[l];
     }
     for (uint32_t c = 0; c < parts->n_streams - 2 * leaf; c++)
         ts_packed_decode(&parts->stream[2 * leaf + c], parts->side, ret->code[c]);

@@ -44,6 +44,19 @@ void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_
     ret->row_last = level[0][nnz - 1];
 }
 
+/* Position of the first of n entries that is not below `limit`, or n. */
+static uint32_t find_beyond(const uint32_t *entry, uint32_t n, uint64_t limit)
+{
+    uint32_t most = 0, p = 0;
+    for (uint32_t i = 0; i < n; i++) /* without an exit: vector code */
+        most = entry[i] > most ? entry[i] : most;
+    if (most < limit)
+        return n;
+    while (entry[p] < limit)
+        p++;
+    return p;
+}
+
 /* Checks the decoded block b; *row is the row of the nonzero before it. */
 static int check_block(const struct ts_disk_shard *s, const struct ts_block *block, uint32_t order,
                        uint32_t n_codes, const uint64_t n_rows[], uint32_t n_dict, uint32_t b,
@@ -57,17 +70,20 @@ static int check_block(const struct ts_disk_shard *s, const struct ts_block *blo
         return ts_fail(err, TS_EFORMAT, "%s: block %u reaches row %u, beyond the shard's last, %u",
                        where, b, last, s->row_last);
     *row = last;
-    for (uint32_t l = 0; l < order; l++)
-        for (uint32_t p = 0; p < block->n; p++)
-            if (block->level[l][p] >= n_rows[l])
-                return ts_fail(err, TS_EFORMAT,
-                               "%s: block %u, nonzero %u: index %u of level %u is not below %llu",
-                               where, b, p, block->level[l][p], l, (unsigned long long)n_rows[l]);
-    for (uint32_t p = 0; n_dict > 0 && n_codes > 0 && p < block->n; p++)
-        if (block->code[0][p] >= n_dict)
+    for (uint32_t l = 0; l < order; l++) {
+        const uint32_t p = find_beyond(block->level[l], block->n, n_rows[l]);
+        if (p < block->n)
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: block %u, nonzero %u: index %u of level %u is not below %llu",
+                           where, b, p, block->level[l][p], l, (unsigned long long)n_rows[l]);
+    }
+    if (n_dict > 0 && n_codes > 0) {
+        const uint32_t p = find_beyond(block->code[0], block->n, n_dict);
+        if (p < block->n)
             return ts_fail(err, TS_EFORMAT,
                            "%s: block %u, nonzero %u: code %u is not below the dictionary's %u",
                            where, b, p, block->code[0][p], n_dict);
+    }
     return 0;
 }
 
