@@ -14,6 +14,7 @@
 
 struct ts_reader {
     struct ts_reader_files files;
+    const char **path; /* n_files */
     struct ts_reader_uring *uring; /* one of them is not NULL */
     struct ts_reader_pread *pread;
 };
@@ -101,10 +102,15 @@ int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, str
     r->files.conf = *conf;
     pthread_mutex_init(&r->files.lock, NULL);
     r->files.fd = malloc((conf->n_files + 1) * sizeof *r->files.fd);
+    r->path = malloc((conf->n_files + 1) * sizeof *r->path);
+    r->files.conf.path = r->path;
     for (uint32_t i = 0; r->files.fd != NULL && i < conf->n_files; i++)
         r->files.fd[i] = -1;
-    rc = r->files.fd == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a reader")
-                             : open_files(&r->files, err);
+    for (uint32_t i = 0; r->path != NULL && i < conf->n_files; i++)
+        r->path[i] = conf->path[i];
+    rc = r->files.fd == NULL || r->path == NULL
+             ? ts_fail(err, TS_ENOMEM, "out of memory for a reader")
+             : open_files(&r->files, err);
     if (rc == 0 && (conf->avoid & TS_AVOID_URING) == 0)
         rc = ts_reader_uring_new(&r->files, &r->uring, err);
     if (rc == TS_ELIMIT)
@@ -128,6 +134,7 @@ void ts_reader_free(struct ts_reader *r)
         if (r->files.fd[i] >= 0)
             close(r->files.fd[i]);
     free(r->files.fd);
+    free(r->path);
     pthread_mutex_destroy(&r->files.lock);
     free(r);
 }

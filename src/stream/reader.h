@@ -54,7 +54,7 @@ struct ts_reader_facts {
     const char *fallback; /* NULL, or a sentence on what was refused; the reader owns it */
 };
 
-/* conf is copied, but for the paths, which stay while the reader lives. */
+/* conf is copied, but for the text of the paths, which stays while the reader lives. */
 int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, struct ts_err *err);
 void ts_reader_free(struct ts_reader *r); /* waits for what is in flight; NULL is fine */
 void ts_reader_kick(struct ts_reader *r);
