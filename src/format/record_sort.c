@@ -1,0 +1,311 @@
+#include "format/record_sort.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/record.h"
+
+#define MAX_DIGIT 11u        /* 2048 destinations: what the second-level TLB covers with 4K pages */
+#define LOCAL_WORDS 65536u   /* a piece of at most 512 KiB is sorted where it lies */
+#define TARGET_WORDS 6144u   /* pieces that the first deal aims at */
+#define INSERTION_MAX 24u
+
+/* What stays the same through a sort. */
+struct sort {
+    uint64_t *array[2];
+    uint32_t words, key_bits, bits, threads;
+};
+
+/* n records at `at` of array[in], equal in all bits before `bit`. */
+struct piece {
+    uint64_t at, n;
+    uint32_t bit;
+    int in;
+};
+
+/* A digit of a record: bits [first, first + width), inside one word. */
+struct digit {
+    uint32_t word, shift, mask, width;
+};
+
+/* The digit that starts at `first` and has at most `width` bits, cut at `end` and at its word. */
+static struct digit digit_at(uint32_t first, uint32_t width, uint32_t end)
+{
+    const uint32_t at = first % 64;
+    struct digit d = { .word = first / 64 };
+    width = width > end - first ? end - first : width;
+    width = width > 64 - at ? 64 - at : width;
+    d.width = width;
+    d.shift = 64 - at - width;
+    d.mask = (UINT32_C(1) << width) - 1;
+    return d;
+}
+
+static inline uint32_t digit_of(const uint64_t *rec, struct digit d)
+{
+    return (uint32_t)(rec[d.word] >> d.shift) & d.mask;
+}
+
+static inline void copy_record(uint64_t *to, const uint64_t *from, uint32_t words)
+{
+    for (uint32_t w = 0; w < words; w++)
+        to[w] = from[w];
+}
+
+static void insertion_sort(uint64_t *a, uint64_t n, uint32_t words)
+{
+    uint64_t rec[TS_RECORD_WORDS];
+    for (uint64_t i = 1; i < n; i++) {
+        uint64_t j = i;
+        if (ts_record_compare(a + (i - 1) * words, a + i * words, words) <= 0)
+            continue;
+        copy_record(rec, a + i * words, words);
+        for (; j > 0 && ts_record_compare(a + (j - 1) * words, rec, words) > 0; j--)
+            copy_record(a + j * words, a + (j - 1) * words, words);
+        copy_record(a + j * words, rec, words);
+    }
+}
+
+/* Deals n records from `in` to `out`; count[] holds the digits' numbers and becomes their ends. */
+static inline __attribute__((always_inline)) void deal(const uint64_t *in, uint64_t *out,
+                                                       uint64_t n, struct digit d,
+                                                       uint32_t words, uint32_t *count)
+{
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k <= d.mask; k++) {
+        const uint32_t c = count[k];
+        count[k] = sum;
+        sum += c;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        copy_record(out + (size_t)words * count[digit_of(in + i * words, d)]++, in + i * words,
+                    words);
+}
+
+/* Least significant digit first, bits [first, end) of n records, n below 2^32. Returns which of the
+ * two arrays has the result. */
+static inline __attribute__((always_inline)) int sort_lsd(uint64_t *const array[2], int in,
+                                                          uint64_t n, uint32_t words,
+                                                          uint32_t first, uint32_t end)
+{
+    enum { DIGITS = 8 };
+    const uint32_t size = n < 512 ? 6 : 8;
+    uint32_t count[DIGITS][256];
+    while (end > first) { /* up to DIGITS digits share a walk for their counts */
+        struct digit digit[DIGITS];
+        uint32_t n_digits = 0;
+        for (; n_digits < DIGITS && end > first; n_digits++) {
+            uint32_t from = end - first > size ? end - size : first;
+            if (from / 64 != (end - 1) / 64)
+                from = (end - 1) / 64 * 64;
+            digit[n_digits] = digit_at(from, end - from, end);
+            memset(count[n_digits], 0, sizeof count[0] / 256 * (digit[n_digits].mask + 1));
+            end = from;
+        }
+        for (uint64_t i = 0; i < n; i++)
+            for (uint32_t k = 0; k < n_digits; k++)
+                count[k][digit_of(array[in] + i * words, digit[k])]++;
+        for (uint32_t k = 0; k < n_digits; k++) {
+            if (count[k][digit_of(array[in], digit[k])] == n)
+                continue; /* all the same */
+            deal(array[in], array[!in], n, digit[k], words, count[k]);
+            in = !in;
+        }
+    }
+    return in;
+}
+
+static int sort_local(uint64_t *const array[2], int in, uint64_t n, uint32_t words, uint32_t first,
+                      uint32_t end)
+{
+    switch (words) {
+    case 1:
+        return sort_lsd(array, in, n, 1, first, end);
+    case 2:
+        return sort_lsd(array, in, n, 2, first, end);
+    default:
+        return sort_lsd(array, in, n, words, first, end);
+    }
+}
+
+static void sort_piece(const struct sort *s, struct piece p, int to);
+
+/* Sorts by the bits behind the key where keys are equal, in array[to]. */
+static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
+{
+    const uint32_t last = (s->key_bits - 1) / 64;
+    const uint64_t mask = s->key_bits % 64 == 0 ? UINT64_MAX : ~(UINT64_MAX >> s->key_bits % 64);
+    const uint64_t *a = s->array[to] + at * s->words;
+    uint64_t first = 0;
+    for (uint64_t i = 1; i <= n; i++) {
+        const uint64_t *x = a + (i - 1) * s->words, *y = a + i * s->words;
+        if (i < n && ts_record_compare(x, y, last) == 0 && ((x[last] ^ y[last]) & mask) == 0)
+            continue;
+        if (i - first > 1) {
+            const struct piece tie = { at + first, i - first, s->key_bits, to };
+            sort_piece(s, tie, to);
+        }
+        first = i;
+    }
+}
+
+/* Splits a piece too large for the cache by one digit, and sorts the parts. */
+static void split_piece(const struct sort *s, struct piece p, int to)
+{
+    const struct digit d = digit_at(p.bit, 8, s->bits);
+    uint64_t end[256] = { 0 }, sum = 0;
+    const uint64_t *in = s->array[p.in] + p.at * s->words;
+    uint64_t *out = s->array[!p.in] + p.at * s->words;
+    for (uint64_t i = 0; i < p.n; i++)
+        end[digit_of(in + i * s->words, d)]++;
+    for (uint32_t k = 0; k <= d.mask; k++) {
+        const uint64_t c = end[k];
+        end[k] = sum;
+        sum += c;
+    }
+    for (uint64_t i = 0; i < p.n; i++)
+        copy_record(out + s->words * end[digit_of(in + i * s->words, d)]++, in + i * s->words,
+                    s->words);
+    for (uint32_t k = 0; k <= d.mask; k++) {
+        const uint64_t first = k == 0 ? 0 : end[k - 1];
+        const struct piece part = { p.at + first, end[k] - first, p.bit + d.width, !p.in };
+        if (part.n > 0)
+            sort_piece(s, part, to);
+    }
+}
+
+/* Sorts one piece with one thread; the result goes to array[to]. */
+static void sort_piece(const struct sort *s, struct piece p, int to)
+{
+    uint64_t *const array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
+    const uint32_t end = p.bit < s->key_bits ? s->key_bits : s->bits;
+    int in = p.in;
+    if (p.n > INSERTION_MAX && p.n * s->words > LOCAL_WORDS && p.bit < s->bits) {
+        split_piece(s, p, to);
+        return;
+    }
+    if (p.n > INSERTION_MAX && p.bit < s->bits)
+        in = sort_local(array, p.in, p.n, s->words, p.bit, end);
+    if (in != to)
+        memcpy(array[to], array[in], p.n * s->words * sizeof(uint64_t));
+    if (p.n <= INSERTION_MAX)
+        insertion_sort(array[to], p.n, s->words);
+    else if (end < s->bits)
+        sort_ties(s, p.at, p.n, to);
+}
+
+static int is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads)
+{
+    int sorted = 1;
+    for (uint64_t i = 1; i < n && i < 64; i++) /* mostly decided here */
+        if (ts_record_compare(a + (i - 1) * words, a + i * words, words) > 0)
+            return 0;
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : sorted)
+    for (uint64_t part = 0; part < 256; part++) {
+        const uint64_t last = n * (part + 1) / 256;
+        for (uint64_t i = n * part / 256; i < last; i++)
+            if (i > 0 && ts_record_compare(a + (i - 1) * words, a + i * words, words) > 0) {
+                sorted = 0;
+                break;
+            }
+    }
+    return sorted;
+}
+
+/* Deals a large piece out with all threads, in the order of the records. end[k], for mask + 1
+ * digits, is where the records of digit k end; count has threads times as many. */
+static void split_parallel(const struct sort *s, struct piece p, struct digit d, uint64_t *count,
+                           uint64_t *end)
+{
+    const uint32_t threads = s->threads, n_digits = d.mask + 1, words = s->words;
+    const uint64_t *in = s->array[p.in] + p.at * words;
+    uint64_t *out = s->array[!p.in] + p.at * words, sum = 0;
+    memset(count, 0, (size_t)threads * n_digits * sizeof *count);
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (uint32_t t = 0; t < threads; t++) {
+        uint64_t *mine = count + (size_t)t * n_digits;
+        const uint64_t last = p.n * (t + 1) / threads;
+        for (uint64_t i = p.n * t / threads; i < last; i++)
+            mine[digit_of(in + i * words, d)]++;
+    }
+    for (uint32_t k = 0; k < n_digits; k++) {
+        for (uint32_t t = 0; t < threads; t++) {
+            const uint64_t c = count[(size_t)t * n_digits + k];
+            count[(size_t)t * n_digits + k] = sum;
+            sum += c;
+        }
+        end[k] = sum;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (uint32_t t = 0; t < threads; t++) {
+        uint64_t *mine = count + (size_t)t * n_digits;
+        const uint64_t last = p.n * (t + 1) / threads;
+        if (words == 1)
+            for (uint64_t i = p.n * t / threads; i < last; i++)
+                out[mine[digit_of(in + i, d)]++] = in[i];
+        else
+            for (uint64_t i = p.n * t / threads; i < last; i++)
+                copy_record(out + words * mine[digit_of(in + i * words, d)]++, in + i * words,
+                            words);
+    }
+}
+
+/* Deals pieces out until none is too large for one thread. Returns the number of pieces in list;
+ * those beyond its room are sorted on the spot. */
+static uint64_t split_all(const struct sort *s, uint64_t n, struct piece *list, uint64_t room,
+                          uint64_t *count, uint64_t *end)
+{
+    uint64_t n_done = 0, n_open = 1;
+    struct piece open[64] = { { 0, n, 0, 0 } };
+    const uint64_t large = n / (4 * (uint64_t)s->threads) + LOCAL_WORDS;
+    while (n_open > 0) {
+        const struct piece p = open[--n_open];
+        uint32_t width = 1;
+        struct digit d;
+        while (width < MAX_DIGIT && p.n * s->words >> width > TARGET_WORDS)
+            width++;
+        d = digit_at(p.bit, width, s->bits);
+        split_parallel(s, p, d, count, end);
+        for (uint32_t k = 0; k <= d.mask; k++) {
+            const uint64_t first = k == 0 ? 0 : end[k - 1];
+            const struct piece part = { p.at + first, end[k] - first, p.bit + d.width, !p.in };
+            if (part.n == 0)
+                continue;
+            if (part.n > large && part.bit < s->bits && n_open < 64)
+                open[n_open++] = part;
+            else if (n_done < room)
+                list[n_done++] = part;
+            else
+                sort_piece(s, part, 0);
+        }
+    }
+    return n_done;
+}
+
+uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
+                         uint32_t key_bits, uint32_t bits, uint32_t threads)
+{
+    const struct sort s = { { a, scratch }, words, key_bits, bits, threads };
+    const uint64_t room = UINT64_C(64) << MAX_DIGIT;
+    const struct piece whole = { 0, n, 0, 0 };
+    struct piece *list = NULL;
+    uint64_t *count = NULL, *end = NULL, n_pieces = 0;
+    if (n < 2 || bits == 0 || is_sorted(a, n, words, threads))
+        return a;
+    if (n * words > LOCAL_WORDS) {
+        list = malloc(room * sizeof *list);
+        count = malloc(((size_t)threads << MAX_DIGIT) * sizeof *count);
+        end = malloc(sizeof *end << MAX_DIGIT);
+    }
+    if (list != NULL && count != NULL && end != NULL)
+        n_pieces = split_all(&s, n, list, room, count, end);
+    else
+        sort_piece(&s, whole, 0);
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 8)
+    for (uint64_t i = 0; i < n_pieces; i++)
+        sort_piece(&s, list[i], 0);
+    free(list);
+    free(count);
+    free(end);
+    return a;
+}

@@ -1,0 +1,24 @@
+/* record_sort.h - sorts records (record.h) in memory, with all threads.
+ *
+ * Records are first dealt out by their leading bits (most significant digit first) into pieces that
+ * fit the second-level cache, each of which one thread then sorts by least significant digits. So a
+ * record crosses memory three times, whatever its length in bits.
+ *
+ *   owner    both arrays are the caller's; the result lies in one of them
+ *   units    records of `words` 64-bit words
+ *   threads  called from one; uses `threads` (OpenMP)
+ *   errors   none: small tables are on the stack, and without memory for larger ones it sorts with
+ *            one thread
+ */
+#ifndef TS_FORMAT_RECORD_SORT_H
+#define TS_FORMAT_RECORD_SORT_H
+
+#include <stdint.h>
+
+/* Sorts n records by their first `bits` bits; the rest of each record is zero. Of these, the first
+ * key_bits are sorted directly, the others only where those are equal: give the bits that mostly
+ * decide. scratch has room for n records. Returns where the sorted records are: a or scratch. */
+uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
+                         uint32_t key_bits, uint32_t bits, uint32_t threads);
+
+#endif

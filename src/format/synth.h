@@ -1,0 +1,43 @@
+/* synth.h - synthetic tensors: draw number i is a function of the seed and i alone, so any number of
+ * threads makes the same nonzeros.
+ *
+ * Indices are uniform, or follow a power law a in each mode: popularity rank k (from 1) is drawn with
+ * probability about proportional to k^-a, and ranks are scattered over the mode by a fixed
+ * bijection. Or a planted model of a given rank R: R dense blocks without a common slice, each the
+ * outer product of positive vectors, every value times 1 + noise * (a normal number). A
+ * decomposition of rank R then reaches a fit of about 1 - noise.
+ *
+ *   owner    plain values
+ *   units    nonzeros are draws: those that fall on one cell are merged later
+ *   threads  pure
+ *   errors   TS_EARG for laws that make no sense
+ */
+#ifndef TS_FORMAT_SYNTH_H
+#define TS_FORMAT_SYNTH_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/batch.h"
+#include "format/layout.h"
+
+struct ts_synth {
+    uint32_t order;
+    uint64_t dim[TS_MAX_ORDER];
+    uint64_t nnz, seed;
+    double power[TS_MAX_ORDER]; /* exponent of each mode; 0: uniform */
+    uint64_t value_first, value_last; /* whole numbers, drawn uniformly; both 0: real, (0, 1] */
+    uint32_t planted; /* rank of the model, 0: none */
+    double noise;
+    uint32_t value_bytes;
+    uint64_t side[TS_MAX_ORDER]; /* of the planted blocks; set by init */
+};
+
+/* Checks the law and completes it. With a planted model nnz becomes what its blocks hold: at most as
+ * many as asked for. */
+int ts_synth_init(struct ts_synth *s, struct ts_err *err);
+
+/* Appends draws [first, first + n) to b, which has room. */
+void ts_synth_draw(const struct ts_synth *s, uint64_t first, uint64_t n, struct ts_batch *b);
+
+#endif

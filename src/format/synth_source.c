@@ -1,0 +1,98 @@
+#include "format/synth_source.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PIECE UINT64_C(16384) /* draws in a batch */
+
+struct worker {
+    struct ts_synth_source *source;
+    struct ts_batch batch;
+    pthread_t thread;
+    int made;
+};
+
+struct ts_synth_source {
+    struct ts_synth synth;
+    struct ts_collect *collect;
+    uint32_t threads;
+    uint64_t next; /* batch, atomic */
+    struct worker *worker;
+};
+
+int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
+                        struct ts_synth_source **ret, struct ts_err *err)
+{
+    struct ts_synth_source *s = calloc(1, sizeof *s);
+    int rc = 0;
+    if (s == NULL || (s->worker = calloc(threads, sizeof *s->worker)) == NULL) {
+        free(s);
+        return ts_fail(err, TS_ENOMEM, "out of memory for the generator");
+    }
+    s->synth = *synth;
+    s->threads = threads;
+    for (uint32_t t = 0; t < threads && rc == 0; t++) {
+        s->worker[t].source = s;
+        rc = ts_batch_new(synth->order, PIECE, &s->worker[t].batch, err);
+    }
+    if (rc == 0)
+        *ret = s;
+    else
+        ts_synth_source_free(s);
+    return rc;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct ts_synth_source *s = w->source;
+    for (;;) {
+        const uint64_t number = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
+        const uint64_t first = number * PIECE, left = s->synth.nnz - first;
+        if (first >= s->synth.nnz)
+            break;
+        ts_batch_clear(&w->batch);
+        ts_synth_draw(&s->synth, first, left < PIECE ? left : PIECE, &w->batch);
+        if (ts_collect_put(s->collect, number, &w->batch) < 0)
+            break;
+    }
+    ts_collect_done(s->collect);
+    return NULL;
+}
+
+int ts_synth_source_start(struct ts_synth_source *s, struct ts_collect *c, struct ts_err *err)
+{
+    s->collect = c;
+    for (uint32_t t = 0; t < s->threads; t++) {
+        struct worker *w = &s->worker[t];
+        errno = pthread_create(&w->thread, NULL, work, w);
+        w->made = errno == 0;
+        if (!w->made) {
+            for (uint32_t k = t; k < s->threads; k++)
+                ts_collect_done(c);
+            return t > 0 ? 0 : ts_fail_errno(err, TS_ENOMEM, "cannot start a thread");
+        }
+    }
+    return 0;
+}
+
+void ts_synth_source_free(struct ts_synth_source *s)
+{
+    if (s == NULL)
+        return;
+    for (uint32_t t = 0; t < s->threads; t++) {
+        if (s->worker[t].made)
+            pthread_join(s->worker[t].thread, NULL);
+        ts_batch_free(&s->worker[t].batch);
+    }
+    free(s->worker);
+    free(s);
+}
+
+void ts_synth_source_progress(const struct ts_synth_source *s, uint64_t *done, uint64_t *total)
+{
+    const uint64_t drawn = __atomic_load_n(&s->next, __ATOMIC_RELAXED) * PIECE;
+    *total = s->synth.nnz;
+    *done = drawn < s->synth.nnz ? drawn : s->synth.nnz;
+}

@@ -1,0 +1,26 @@
+/* synth_source.h - the generator's threads, feeding a ts_collect.
+ *
+ *   owner    the source owns its threads and batches
+ *   units    draws
+ *   threads  new, start and free from one
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_FORMAT_SYNTH_SOURCE_H
+#define TS_FORMAT_SYNTH_SOURCE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/collect.h"
+#include "format/synth.h"
+
+struct ts_synth_source;
+
+int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
+                        struct ts_synth_source **ret, struct ts_err *err);
+int ts_synth_source_start(struct ts_synth_source *s, struct ts_collect *c, struct ts_err *err);
+void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; NULL is fine */
+
+void ts_synth_source_progress(const struct ts_synth_source *s, uint64_t *done, uint64_t *total);
+
+#endif

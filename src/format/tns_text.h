@@ -1,0 +1,53 @@
+/* tns_text.h - lines of text to nonzeros: FROSTT's .tns and what follows an sptensor header.
+ *
+ * A line is `order` indices and a value between blanks or tabs. Lines may be empty, end with CR, and
+ * hold a comment from a '#' on that starts a field. Indices are whole numbers, values what strtod
+ * takes in decimal, exactly rounded to float64 and from there to float32 when that is asked for.
+ *
+ *   owner    text and batch are the caller's
+ *   units    bytes; lines from 1 within the text given
+ *   threads  all functions are pure
+ *   errors   TS_EFORMAT or TS_ELIMIT with a sentence that has no file and line in front: the caller
+ *            knows them (*line, from 1, within the text)
+ */
+#ifndef TS_FORMAT_TNS_TEXT_H
+#define TS_FORMAT_TNS_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/batch.h"
+
+#define TS_TEXT_PAD 32u /* readable bytes that must follow a text */
+
+struct ts_tns_rules {
+    uint32_t order;
+    uint32_t base;        /* 0 or 1: the first index */
+    uint32_t value_bytes; /* 4 or 8 */
+    int fixed;            /* dim[] bounds the indices (--dims or a header), else TS_MAX_DIM does */
+    const char *fixed_by; /* "--dims", "the header": for the sentence */
+    uint64_t dim[TS_MAX_ORDER];
+};
+
+/* Parses whole lines: text[bytes - 1] is '\n', TS_TEXT_PAD bytes follow. Appends to b, which has
+ * room for bytes / (2 (order + 1)) + 1 nonzeros. */
+int ts_tns_parse(const struct ts_tns_rules *rules, const char *text, size_t bytes,
+                 struct ts_batch *b, uint64_t *line, struct ts_err *err);
+
+/* Fields of the first line of the text that has any, 0 when none has: order + 1. */
+uint32_t ts_tns_fields(const char *text, size_t bytes);
+
+/* Recognises an `sptensor` header (Tensor Toolbox, pyttb): word, order, sizes, number of nonzeros,
+ * each on a line. Returns 1 and fills order, sizes, nnz and the bytes and lines that it takes; 0
+ * when the text does not start with the word; negative when the header is wrong. */
+struct ts_tns_header {
+    uint32_t order;
+    uint64_t dim[TS_MAX_ORDER], nnz;
+    size_t bytes;
+    uint64_t lines;
+};
+int ts_tns_header(const char *text, size_t bytes, struct ts_tns_header *ret, uint64_t *line,
+                  struct ts_err *err);
+
+#endif

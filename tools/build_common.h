@@ -1,0 +1,52 @@
+/* build_common.h - what tshard build and tshard gen share: options, progress, the report.
+ *
+ *   threads  the main thread
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_TOOLS_BUILD_COMMON_H
+#define TS_TOOLS_BUILD_COMMON_H
+
+#include <stddef.h>
+
+#include "base/opt.h"
+#include "format/build.h"
+#include "tools/tool.h"
+
+/* The options that say how to build, part of both commands' arguments. */
+struct build_common {
+    uint64_t memory, shard;
+    uint32_t threads;
+    const char *tmp;
+    int force, values, json, quiet;
+};
+
+/* Their rows of an option table; `base` is the offset of the struct. */
+#define BUILD_COMMON_OPTS(base)                                                                    \
+    { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_common, force), NULL, NULL,        \
+      "replace an existing tensor of that name, once the new one is whole" },                      \
+    { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_common, values), "float32",       \
+      "float32|float64", "precision of the values" },                                              \
+    { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_common, memory), NULL, "SIZE",    \
+      "memory to use; what does not fit goes through temporary files (default: half of what is "   \
+      "free)" },                                                                                   \
+    { "tmp", 0, TS_OPT_STRING, (base) + offsetof(struct build_common, tmp), NULL, "DIR",           \
+      "directory for temporary files (default: $TMPDIR, else that of the result)" },               \
+    { "threads", 't', TS_OPT_U32, (base) + offsetof(struct build_common, threads), NULL, "N",      \
+      "threads to use (default: all CPUs)" },                                                      \
+    { "shard", 0, TS_OPT_SIZE, (base) + offsetof(struct build_common, shard), "4M", "SIZE",        \
+      "most bytes of a shard, the unit of reading" },                                              \
+    { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL,            \
+      "print the report as one JSON object" }
+
+/* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */
+int build_common_apply(const struct build_common *c, struct ts_build_options *o,
+                       struct tool_progress *progress, struct ts_err *err);
+
+/* Prints the report of what was built. */
+int build_common_report(const struct ts_cmd *cmd, const struct ts_build_options *o,
+                        const struct ts_build_report *r, int json, struct ts_err *err);
+
+/* "30x40x50" -> sizes; returns how many, or a failure. */
+int build_common_dims(const char *text, uint64_t dim[TS_MAX_ORDER], struct ts_err *err);
+
+#endif

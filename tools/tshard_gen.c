@@ -1,0 +1,193 @@
+/* tshard gen: synthetic tensors, to shards or to text. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/build.h"
+#include "format/synth.h"
+#include "format/value_table.h"
+#include "tools/build_common.h"
+#include "tools/tool.h"
+#include "tools/tshard.h"
+
+#define TEXT_PIECE UINT64_C(16384) /* draws made at a time */
+
+struct gen_args {
+    const char *out, *dims, *value_range;
+    uint64_t nnz, seed;
+    struct ts_opt_list law;
+    uint32_t planted;
+    double noise;
+    struct build_common common;
+};
+
+#define AT(field) offsetof(struct gen_args, field)
+static const struct ts_opt gen_opts[] = {
+    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME",
+      "NAME.tsh for a tensor directory, anything else for text, - for standard output" },
+    { "dims", 0, TS_OPT_STRING, AT(dims), "1000x1000x1000", "IxJxK", "sizes of the modes" },
+    { "nnz", 'n', TS_OPT_U64, AT(nnz), "1M", "N",
+      "draws; those that fall on one cell are added up in a .tsh, and stay lines in text" },
+    { "law", 0, TS_OPT_LIST, AT(law), NULL, "uniform|power:A",
+      "how the indices of a mode are drawn: once for all modes, or once for each (default: "
+      "uniform); power:A draws the k-th most popular index with a share of about k^-A" },
+    { "planted", 0, TS_OPT_U32, AT(planted), "0", "RANK",
+      "dense blocks of a known decomposition of this rank instead, with about --nnz nonzeros" },
+    { "noise", 0, TS_OPT_DOUBLE, AT(noise), "0", "S",
+      "with --planted: each value times 1 + S times a normal number" },
+    { "value", 0, TS_OPT_STRING, AT(value_range), "1..5", "A..B|real",
+      "whole numbers from A to B, or real numbers in (0, 1]" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "another number, another tensor" },
+    BUILD_COMMON_OPTS(AT(common)),
+    { 0 },
+};
+
+static int parse_laws(const struct ts_opt_list *laws, struct ts_synth *s, struct ts_err *err)
+{
+    if (laws->n > 1 && laws->n != s->order)
+        return ts_fail(err, TS_EARG, "--law is given %u times; once, or once for each of the %u "
+                       "modes", laws->n, s->order);
+    for (uint32_t m = 0; m < s->order && laws->n > 0; m++) {
+        const char *text = laws->item[laws->n == 1 ? 0 : m];
+        char *end;
+        if (strcmp(text, "uniform") == 0)
+            continue;
+        if (strncmp(text, "power:", 6) != 0)
+            return ts_fail(err, TS_EARG, "--law %s: expected uniform or power:A", text);
+        s->power[m] = strtod(text + 6, &end);
+        if (end == text + 6 || *end != '\0')
+            return ts_fail(err, TS_EARG, "--law %s: expected uniform or power:A", text);
+    }
+    return 0;
+}
+
+static int parse_values(const char *text, struct ts_synth *s, struct ts_err *err)
+{
+    int end = 0;
+    if (strcmp(text, "real") == 0)
+        return 0;
+    if (sscanf(text, "%" SCNu64 "..%" SCNu64 "%n", &s->value_first, &s->value_last, &end) != 2 ||
+        text[end] != '\0' || s->value_last == 0 || strchr(text, '-') != NULL)
+        return ts_fail(err, TS_EARG, "--value %s: expected A..B or real", text);
+    return 0;
+}
+
+/* Shortest text that reads back as the same value. */
+static int print_value(char *to, size_t room, double x, uint32_t value_bytes)
+{
+    for (int digits = value_bytes == 4 ? 6 : 15;; digits++) {
+        const int n = snprintf(to, room, "%.*g", digits, x);
+        const double back = strtod(to, NULL);
+        if (back == x || (value_bytes == 4 && (float)back == (float)x) || digits == 17)
+            return n;
+    }
+}
+
+static int write_text(const struct ts_synth *s, const char *path, struct ts_err *err)
+{
+    FILE *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    struct ts_batch b = { 0 };
+    int rc = to == NULL ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path)
+                        : ts_batch_new(s->order, TEXT_PIECE, &b, err);
+    for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
+        const uint64_t left = s->nnz - first;
+        ts_batch_clear(&b);
+        ts_synth_draw(s, first, left < TEXT_PIECE ? left : TEXT_PIECE, &b);
+        for (uint64_t i = 0; i < b.n; i++) {
+            char line[TS_MAX_ORDER * 16 + 40];
+            int n = 0;
+            for (uint32_t m = 0; m < s->order; m++)
+                n += snprintf(line + n, sizeof line - (size_t)n, "%" PRIu64 " ",
+                              b.index[i * s->order + m] + 1);
+            n += print_value(line + n, sizeof line - (size_t)n - 1,
+                             ts_value_of_bits(b.value[i], s->value_bytes), s->value_bytes);
+            line[n++] = '\n';
+            fwrite(line, 1, (size_t)n, to);
+        }
+        if (ferror(to))
+            rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
+        if (tool_stop)
+            rc = ts_fail(err, TS_ESTOP, "%s: stopped", path);
+    }
+    ts_batch_free(&b);
+    if (to != NULL && to != stdout && fclose(to) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
+    if (to == stdout && fflush(to) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "standard output: cannot write");
+    if (rc < 0 && to != NULL && to != stdout)
+        remove(path);
+    return rc;
+}
+
+static int is_directory_name(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".tsh") == 0;
+}
+
+static int run(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct gen_args args;
+    struct ts_build_options o = { 0 };
+    struct ts_build_report report;
+    struct tool_progress progress = { 0 };
+    struct ts_synth s = { 0 };
+    struct ts_err err = { 0 };
+    uint32_t n = 0;
+    int rc, status = tool_parse(cmd, argc, argv, &args, &n, argv, NULL);
+    if (status >= 0)
+        return status;
+    if (args.out == NULL)
+        return tool_usage(cmd, "-o is needed: NAME.tsh, NAME.tns or -");
+    rc = build_common_apply(&args.common, &o, &progress, &err);
+    o.out = args.out;
+    s.nnz = args.nnz;
+    s.seed = args.seed;
+    s.planted = args.planted;
+    s.noise = args.noise;
+    s.value_bytes = o.value_bytes;
+    if (rc == 0)
+        rc = build_common_dims(args.dims, s.dim, &err);
+    s.order = rc > 0 ? (uint32_t)rc : 0;
+    if (rc >= 0)
+        rc = parse_laws(&args.law, &s, &err);
+    if (rc == 0)
+        rc = parse_values(args.value_range, &s, &err);
+    if (rc == 0)
+        rc = ts_synth_init(&s, &err);
+    if (rc < 0)
+        return tool_usage(cmd, "%s", err.text);
+    if (is_directory_name(args.out)) {
+        rc = ts_build_synth(&o, &s, &report, &err);
+        if (progress.what != NULL)
+            tool_progress_end(&progress);
+        if (rc == 0)
+            rc = build_common_report(cmd, &o, &report, args.common.json, &err);
+    } else {
+        rc = write_text(&s, args.out, &err);
+    }
+    return rc < 0 ? tool_fail(cmd, &err) : 0;
+}
+
+const struct ts_cmd tshard_gen_cmd = {
+    .program = "tshard",
+    .name = "gen",
+    .operands = "",
+    .min_operands = 0,
+    .max_operands = 0,
+    .summary = "makes synthetic tensors, as shards or as text",
+    .text = "The same options make the same tensor on any machine and with any number of "
+            "threads. Text holds the draws, one a line; a .tsh is what tshard build makes of "
+            "that text.",
+    .examples = "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
+                "  ten million uniform draws with values 1 to 5\n"
+                "tshard gen --dims 4000x3000x2000 --law power:1.1 --nnz 1M -o - | gzip > p.tns.gz\n"
+                "  popular indices, as text\n"
+                "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o planted.tsh\n"
+                "  a tensor whose decomposition of rank 8 has a fit of about 0.9\n",
+    .opts = gen_opts,
+    .run = run,
+};
