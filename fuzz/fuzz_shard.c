@@ -10,7 +10,6 @@
  *   Z  raw bytes (u32): an LZ4 shard
  * What a check accepts is then decoded, and must lie in the bounds that the check promised.
  */
-#define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "cpu/isa.h"
+#include "cpu/unpack.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "format/tensor_index.h"
@@ -109,6 +110,50 @@ static void fuzz_shard(const uint8_t *data, size_t size)
     free(raw);
 }
 
+/* Every decoder that this machine can run gives what the obvious one gives, for whatever block a
+ * check accepts: encoders write few of the blocks that are possible. */
+static void fuzz_unpack(const uint32_t *word, const struct ts_block_parts *parts,
+                        const struct ts_block *want, uint32_t n_codes)
+{
+    static ts_unpack_fn *const fn[] = { ts_unpack_portable,
+#ifdef __x86_64__
+                                        ts_unpack_avx2, ts_unpack_avx512
+#endif
+    };
+    static const enum ts_isa isa[] = { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512 };
+    static const uint32_t kind[] = { TS_VALUE_CONST, TS_VALUE_INT, TS_VALUE_F64 };
+    static struct ts_unpacked got;
+    const struct ts_unpack_conf conf = { .order = parts->n_levels, .n_codes = n_codes,
+                                         .value_kind = kind[n_codes], .as_double = 1 };
+    const struct ts_tensor t = { .header = { .value_kind = kind[n_codes] } };
+    const uint32_t leaf = parts->n_levels - 1, bytes = 4 * parts->n_words;
+    uint8_t *copy = malloc(bytes + TS_SHARD_SLACK);
+    const struct ts_block_at at = { (const uint32_t *)copy, parts->n_words, parts->n, 7 };
+    memcpy(copy, word, bytes);
+    memset(copy + bytes, 0xa5, TS_SHARD_SLACK);
+    for (size_t i = 0; i < sizeof fn / sizeof fn[0]; i++) {
+        if (!ts_isa_here(isa[i]))
+            continue;
+        fn[i](&conf, &at, &got);
+        MUST(got.n == want->n && got.row == want->level[0][0]);
+        for (uint32_t p = 0, row = got.row, start = 0; p < want->n; p++) {
+            const uint32_t in_fibre = got.shared ? got.idx[0][p] : p;
+            const double value = ts_tensor_value(&t, n_codes > 0 ? want->code[0][p] : 0,
+                                                 n_codes > 1 ? want->code[1][p] : 0);
+            if (start < got.n_starts && got.start[start] == p) {
+                row++;
+                start++;
+            }
+            MUST(row == want->level[0][p]);
+            MUST(memcmp(&got.value.d[p], &value, sizeof value) == 0 || value != value);
+            MUST(got.idx[leaf][p] == want->level[leaf][p]);
+            for (uint32_t l = 1; l < leaf; l++)
+                MUST(got.idx[l][in_fibre] == want->level[l][p]);
+        }
+    }
+    free(copy);
+}
+
 static void fuzz_block(const uint8_t *data, size_t size)
 {
     const uint32_t order = 2 + take(&data, &size, 1) % 15, n_codes = take(&data, &size, 1) % 3;
@@ -125,6 +170,7 @@ static void fuzz_block(const uint8_t *data, size_t size)
         static struct ts_block block2;
         uint32_t n_words;
         ts_block_decode(&parts, 7, &block);
+        fuzz_unpack(word, &parts, &block, n_codes);
         for (uint32_t l = 0; l < order; l++)
             level[l] = block.level[l];
         n_words = ts_block_encode(order, n, level, n_codes, code, again);
