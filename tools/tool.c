@@ -123,10 +123,10 @@ static void man(const char *program, const char *summary, const struct ts_cmd *c
 static int finish(const char *program, int status)
 {
     const int bad = ferror(stdout);
-    if (fflush(stdout) == 0 && !bad)
+    if ((fflush(stdout) == 0 && !bad) || status != 0)
         return status;
     fprintf(stderr, "%s: standard output: %s\n", program, strerror(errno));
-    return status != 0 ? status : 1;
+    return 1;
 }
 
 static int unknown(const char *program, const char *word, const struct ts_cmd *const cmds[])
