@@ -1,0 +1,65 @@
+/* mttkrp_kernel.h - the MTTKRP of packed shards on a GPU: what one launch takes.
+ *
+ * The kernel reads shards as they lie on disk (format/layout.h). A row whose nonzeros lie inside one
+ * partition is stored to `out` by the launch itself. The first and the last row of every partition
+ * go to `edge`, and ts_mttkrp_fold adds them in file order once all shards of the mode are done, so
+ * the sum of a row does not depend on when, or from where, its shards came.
+ *
+ *   owner    the caller owns all memory; pointers in the structs are device pointers
+ *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
+ *            16 bytes; edge rows are `ld` elements too
+ *   threads  launches are asynchronous, in the order of the stream
+ *   errors   0 or a cudaError_t
+ */
+#ifndef TS_GPU_MTTKRP_KERNEL_H
+#define TS_GPU_MTTKRP_KERNEL_H
+
+#include <stdint.h>
+
+#include "format/layout.h"
+#include "stream/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A shard in device memory, TS_SHARD_SLACK readable bytes behind it. */
+struct ts_gpu_shard {
+    const uint32_t *raw;
+    uint64_t first_partition; /* partitions of the mode copy before it */
+    uint32_t n_blocks, nnz, row_first;
+    uint32_t first_cta; /* partitions of the launch before it */
+};
+
+struct ts_gpu_mttkrp {
+    struct ts_gpu_shard one;         /* the shard of the launch, when n_many is 0 */
+    const struct ts_gpu_shard *many; /* else the shards, ascending in first_cta */
+    uint32_t n_many;
+    uint32_t n_partitions; /* of all shards of the launch */
+    uint32_t n_levels;     /* order - 1: levels below the row */
+    uint32_t value_kind;   /* enum ts_value_kind */
+    uint32_t n_codes;      /* ts_value_codes of it */
+    double value_base;
+    const double *dict;    /* TS_VALUE_DICT */
+    const void *factor[TS_MAX_ORDER - 1]; /* of the mode at level 1, 2, ... */
+    void *out;             /* n_rows x ld */
+    void *edge;            /* 2 x partitions of the mode copy, x ld */
+    uint32_t *edge_row;    /* 2 x partitions of the mode copy */
+    uint32_t ld;
+};
+
+/* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
+int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream);
+
+/* Elements that `edge` and `edge_row` need to hold for ts_mttkrp_fold: room for its own levels. */
+uint64_t ts_mttkrp_edges(uint64_t n_partitions);
+
+/* Adds the edges of a mode copy of n_partitions up into rows of `out`. */
+int ts_mttkrp_fold(enum ts_precision precision, uint64_t n_partitions, void *edge,
+                   uint32_t *edge_row, uint32_t ld, void *out, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,315 @@
+/* The GPU kernel that reads packed shards equals the obvious loop, for every order, rank, kind of
+ * value and way in which rows, partitions and shards meet; and it gives the same bits however its
+ * shards are launched. */
+#include <check.h>
+#include <cuda_runtime.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "gpu/coo_kernel.h"
+#include "gpu/mttkrp_kernel.h"
+#include "tests/support.h"
+
+#define CUDA(call) \
+    do { \
+        const cudaError_t e_ = (cudaError_t)(call); \
+        ck_assert_msg(e_ == cudaSuccess, "%s: %s", #call, cudaGetErrorString(e_)); \
+    } while (0)
+
+static void *to_device(const void *from, size_t bytes)
+{
+    void *p;
+    CUDA(cudaMalloc(&p, bytes + 256));
+    CUDA(cudaMemset((char *)p + bytes, 0, 256)); /* what is read there must not matter */
+    CUDA(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice));
+    return p;
+}
+
+/* A tensor sorted for one mode, on the device: packed in shards of shard_nnz, and its factors. */
+struct packed {
+    struct test_coo x; /* sorted */
+    uint8_t level[TS_MAX_ORDER];
+    uint32_t rank, ld, element, n_shards;
+    uint64_t n_partitions;
+    double *factor[TS_MAX_ORDER]; /* host, dim x rank, exact in float32 */
+    struct ts_gpu_mttkrp args;
+    struct ts_gpu_shard shard[64];
+    double *dict;
+};
+
+static void pack_shards(struct packed *p, uint32_t kind, uint64_t shard_nnz)
+{
+    for (uint64_t first = 0; first < p->x.nnz; first += shard_nnz) {
+        struct test_coo part = p->x;
+        struct ts_disk_shard entry;
+        struct ts_gpu_shard *s = &p->shard[p->n_shards++];
+        void *raw;
+        ck_assert_uint_le(p->n_shards, 64);
+        for (uint32_t m = 0; m < part.order; m++)
+            part.idx[m] += first;
+        part.val += first;
+        part.nnz = part.nnz - first < shard_nnz ? part.nnz - first : shard_nnz;
+        raw = test_coo_pack(&part, p->level, kind, &entry);
+        s->raw = to_device(raw, entry.raw_bytes);
+        s->first_partition = p->n_partitions;
+        s->first_cta = (uint32_t)p->n_partitions;
+        s->n_blocks = entry.n_blocks;
+        s->nnz = entry.nnz;
+        s->row_first = entry.row_first;
+        p->n_partitions += ts_shard_partitions(&entry);
+        free(raw);
+    }
+}
+
+static void *factor_to_device(const struct packed *p, const double *rows, uint64_t n)
+{
+    char *padded = calloc(n * p->ld, p->element);
+    void *addr;
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < p->rank; r++) {
+            if (p->element == 4)
+                ((float *)padded)[i * p->ld + r] = (float)rows[i * p->rank + r];
+            else
+                ((double *)padded)[i * p->ld + r] = rows[i * p->rank + r];
+        }
+    addr = to_device(padded, n * p->ld * p->element);
+    free(padded);
+    return addr;
+}
+
+/* kind TS_VALUE_DICT packs integers that a dictionary maps to their square roots. */
+static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, uint64_t nnz,
+                          uint32_t range, double skew, uint32_t kind, uint32_t rank,
+                          uint32_t element, uint32_t mode, uint64_t shard_nnz)
+{
+    struct packed p = { .rank = rank, .ld = (rank + 3) / 4 * 4, .element = element };
+    double root[256];
+    p.x = test_coo_random(seed, order, dim, nnz, range, skew);
+    for (uint32_t l = 0; l < order; l++)
+        p.level[l] = (uint8_t)((mode + l) % order);
+    if (kind == TS_VALUE_CONST)
+        for (uint64_t i = 0; i < p.x.nnz; i++)
+            p.x.val[i] = 1.5;
+    test_coo_sort(&p.x, p.level);
+    pack_shards(&p, kind == TS_VALUE_DICT ? TS_VALUE_INT : kind, shard_nnz);
+    for (uint32_t i = 0; i < 256; i++)
+        root[i] = (float)sqrt(i);
+    if (kind == TS_VALUE_DICT)
+        for (uint64_t i = 0; i < p.x.nnz; i++)
+            p.x.val[i] = root[(int)p.x.val[i]];
+    p.args.dict = to_device(root, sizeof root);
+    p.args.value_kind = kind;
+    p.args.n_codes = ts_value_codes(kind);
+    p.args.value_base = kind == TS_VALUE_CONST ? 1.5 : 0;
+    p.args.n_levels = order - 1;
+    p.args.ld = p.ld;
+    for (uint32_t m = 0; m < order; m++) {
+        p.factor[m] = malloc(p.x.dim[m] * rank * sizeof(double));
+        for (uint64_t i = 0; i < p.x.dim[m] * rank; i++)
+            p.factor[m][i] = (float)(0.5 + ts_unit(ts_mix(seed + 77 * m + i)));
+    }
+    for (uint32_t l = 1; l < order; l++)
+        p.args.factor[l - 1] =
+            factor_to_device(&p, p.factor[p.level[l]], p.x.dim[p.level[l]]);
+    CUDA(cudaMalloc(&p.args.out, p.x.dim[mode] * p.ld * element));
+    CUDA(cudaMalloc(&p.args.edge, ts_mttkrp_edges(p.n_partitions) * p.ld * element));
+    CUDA(cudaMalloc((void **)&p.args.edge_row, ts_mttkrp_edges(p.n_partitions) * 4));
+    return p;
+}
+
+static void unmake(struct packed *p)
+{
+    for (uint32_t s = 0; s < p->n_shards; s++)
+        cudaFree((void *)p->shard[s].raw);
+    for (uint32_t m = 0; m < p->x.order; m++)
+        free(p->factor[m]);
+    for (uint32_t l = 0; l < p->args.n_levels; l++)
+        cudaFree((void *)p->args.factor[l]);
+    cudaFree((void *)p->args.dict);
+    cudaFree(p->args.out);
+    cudaFree(p->args.edge);
+    cudaFree(p->args.edge_row);
+    test_coo_free(&p->x);
+}
+
+/* The MTTKRP, shard by shard (backwards) or all in one launch; dim x rank float64, to be freed. */
+static double *run(struct packed *p, int one_launch)
+{
+    const uint64_t n = p->x.dim[p->level[0]];
+    char *got = malloc(n * p->ld * p->element);
+    double *ret = malloc(n * p->rank * sizeof *ret);
+    const enum ts_precision precision = p->element == 4 ? TS_FLOAT32 : TS_FLOAT64;
+    struct ts_gpu_mttkrp args = p->args;
+    void *table = NULL;
+    CUDA(cudaMemset(args.out, 0xff, n * p->ld * p->element)); /* NaN: every row must be written */
+    CUDA(cudaMemset(args.edge, 0xff, ts_mttkrp_edges(p->n_partitions) * p->ld * p->element));
+    if (one_launch) {
+        table = to_device(p->shard, p->n_shards * sizeof p->shard[0]);
+        args.many = table;
+        args.n_many = p->n_shards;
+        args.n_partitions = (uint32_t)p->n_partitions;
+        CUDA(ts_mttkrp_launch(precision, &args, NULL));
+    } else {
+        for (uint32_t s = p->n_shards; s-- > 0;) {
+            args.one = p->shard[s];
+            args.one.first_cta = 0;
+            args.n_partitions = (p->shard[s].n_blocks + TS_PARTITION_BLOCKS - 1) /
+                                TS_PARTITION_BLOCKS;
+            CUDA(ts_mttkrp_launch(precision, &args, NULL));
+        }
+    }
+    CUDA(ts_mttkrp_fold(precision, p->n_partitions, args.edge, args.edge_row, p->ld, args.out,
+                        NULL));
+    CUDA(cudaMemcpy(got, args.out, n * p->ld * p->element, cudaMemcpyDeviceToHost));
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < p->rank; r++)
+            ret[i * p->rank + r] = p->element == 4 ? ((float *)got)[i * p->ld + r]
+                                                   : ((double *)got)[i * p->ld + r];
+    cudaFree(table);
+    free(got);
+    return ret;
+}
+
+/* Terms are positive: a sum of n products of m factors carries at most n + m roundings, in the
+ * reference too; random ones cancel to about sqrt(n), so this is never reached unless something is
+ * wrong. */
+static void compare(const struct packed *p, const double *got, const double *want)
+{
+    const double eps = p->element == 4 ? FLT_EPSILON : DBL_EPSILON;
+    const double most = eps * (64 + 4 * sqrt((double)p->x.nnz));
+    const uint64_t n = p->x.dim[p->level[0]] * p->rank;
+    for (uint64_t i = 0; i < n; i++)
+        ck_assert_msg(fabs(got[i] - want[i]) <= most * fabs(want[i]),
+                      "row %llu of %llu, column %llu: %.9g, expected %.9g",
+                      (unsigned long long)(i / p->rank), (unsigned long long)(n / p->rank),
+                      (unsigned long long)(i % p->rank), got[i], want[i]);
+}
+
+static const struct shape {
+    uint32_t order;
+    uint64_t nnz;
+    uint32_t range;
+    double skew;
+    uint64_t dim[TS_MAX_ORDER];
+} shapes[] = {
+    { 2, 1, 1, 0, { 1, 1 } },
+    { 2, 700, 9, 0, { 31, 40 } },
+    { 3, 5000, 0, 0, { 40, 30, 20 } },
+    { 3, 70000, 5, 0, { 40000, 3000, 2000 } },
+    { 3, 100000, 200, 2, { 1, 3000, 2000 } },
+    { 3, 100000, 3, 3, { 5000, 46, 9000 } },
+    { 4, 60000, 100, 3, { 51, 2, 116, 9000 } },
+    { 5, 30001, 3, 1, { 700, 900, 50, 24, 3 } },
+    { 8, 20000, 0, 1, { 3, 5, 7, 11, 13, 17, 19, 23 } },
+    { 16, 10000, 70, 0, { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 } },
+};
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+static const uint32_t ranks[] = { 32, 1, 7, 8, 10, 16, 25, 50, 64, 100, 128, 200 };
+#define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
+
+static void check_shape(const struct shape *s, uint32_t rank, uint32_t element, uint32_t kind,
+                        uint32_t mode)
+{
+    struct packed p = make(3, s->order, s->dim, s->nnz, s->range, s->skew, kind, rank, element,
+                           mode, 2 * TS_PARTITION_NNZ);
+    double *want = malloc(p.x.dim[mode] * rank * sizeof *want), *got = run(&p, 0), *again;
+    test_mttkrp(&p.x, mode, rank, p.factor, want);
+    compare(&p, got, want);
+    again = run(&p, 1);
+    ck_assert(memcmp(got, again, p.x.dim[mode] * rank * sizeof *got) == 0);
+    free(want);
+    free(got);
+    free(again);
+    unmake(&p);
+}
+
+START_TEST(equals_reference_in_every_shape_and_mode)
+{
+    const struct shape *s = &shapes[_i / 2];
+    for (uint32_t mode = 0; mode < s->order; mode++)
+        check_shape(s, 32, _i % 2 ? 8 : 4, s->range > 0 ? TS_VALUE_INT : TS_VALUE_F32, mode);
+}
+END_TEST
+
+START_TEST(equals_reference_at_every_rank)
+{
+    check_shape(&shapes[5], ranks[_i / 2], _i % 2 ? 8 : 4, TS_VALUE_INT, 0);
+    check_shape(&shapes[7], ranks[_i / 2], _i % 2 ? 8 : 4, TS_VALUE_INT, 1);
+}
+END_TEST
+
+START_TEST(equals_reference_with_every_kind_of_value)
+{
+    const uint32_t element = _i % 2 ? 8 : 4;
+    check_shape(&shapes[4], 16, element, (uint32_t)_i / 2, 1);
+    check_shape(&shapes[6], 16, element, (uint32_t)_i / 2, 2);
+}
+END_TEST
+
+START_TEST(rank_1024_works)
+{
+    check_shape(&shapes[2], 1024, _i ? 8 : 4, TS_VALUE_F32, 1);
+}
+END_TEST
+
+/* Larger: against the simple kernel, 600 000 nonzeros in rows of all weights. */
+START_TEST(equals_simple_kernel)
+{
+    static const uint64_t dim[][3] = { { 46, 4000, 4000 }, { 90000, 4000, 4000 }, { 3, 9000, 9000 } };
+    struct packed p = make(9, 3, dim[_i], 600000, 5, 1.5, TS_VALUE_INT, 32, 4, 0, 6 * TS_PARTITION_NNZ);
+    const uint64_t n = p.x.dim[0];
+    struct ts_gpu_coo coo = { .n_rows = (uint32_t)n, .n_levels = 2, .rank = 32, .ld = 32 };
+    uint64_t *start = calloc(n + 1, sizeof *start);
+    double *want = malloc(n * 32 * sizeof *want), *got = run(&p, 0);
+    for (uint64_t i = 0; i < p.x.nnz; i++)
+        start[p.x.idx[0][i] + 1] = i + 1;
+    coo.row_start = to_device(start, (n + 1) * sizeof *start);
+    coo.val = to_device(p.x.val, p.x.nnz * sizeof(double));
+    for (uint32_t l = 0; l < 2; l++) {
+        coo.idx[l] = to_device(p.x.idx[l + 1], p.x.nnz * 4);
+        coo.factor[l] = to_device(p.factor[l + 1], p.x.dim[l + 1] * 32 * sizeof(double));
+    }
+    coo.out = to_device(want, n * 32 * sizeof *want);
+    CUDA(ts_coo_mttkrp(&coo, NULL));
+    CUDA(cudaMemcpy(want, coo.out, n * 32 * sizeof *want, cudaMemcpyDeviceToHost));
+    compare(&p, got, want);
+    for (uint32_t l = 0; l < 2; l++) {
+        cudaFree((void *)coo.idx[l]);
+        cudaFree((void *)coo.factor[l]);
+    }
+    cudaFree((void *)coo.row_start);
+    cudaFree((void *)coo.val);
+    cudaFree(coo.out);
+    free(start);
+    free(want);
+    free(got);
+    unmake(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_mttkrp");
+    TCase *tc = tcase_create("all");
+    SRunner *runner;
+    int failed, n_devices = 0;
+    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
+        return 77;
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, equals_reference_in_every_shape_and_mode, 0, 2 * N_SHAPES);
+    tcase_add_loop_test(tc, equals_reference_at_every_rank, 0, 2 * N_RANKS);
+    tcase_add_loop_test(tc, equals_reference_with_every_kind_of_value, 0, 10);
+    tcase_add_loop_test(tc, rank_1024_works, 0, 2);
+    tcase_add_loop_test(tc, equals_simple_kernel, 0, 3);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* a CUDA context does not survive fork */
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
