@@ -17,7 +17,8 @@ struct cp_args {
     uint32_t rank, iters, threads;
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, json, cpu, no_output;
+    int precision, rows, json, no_output;
+    struct tstream_processor processor;
     const char *init, *out, *format;
 };
 
@@ -46,7 +47,7 @@ static const struct ts_opt cp_opts[] = {
       "rows of the factors written: one per index, zeros for empty slices, or those of used slices "
       "alone with a file that names their indices" },
     { "no-output", 'n', TS_OPT_FLAG, AT(no_output), NULL, NULL, "write no factors" },
-    { "cpu", 0, TS_OPT_FLAG, AT(cpu), NULL, NULL, "compute on CPU cores" },
+    TSTREAM_PROCESSOR_OPTS(AT(processor)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "one JSON object a line on standard output: an event \"sweep\" for each, then \"done\"" },
     { 0 },
@@ -199,7 +200,8 @@ static int prepare(const struct ts_cmd *cmd, const struct cp_args *args, const c
     struct report r = { .cmd = cmd, .args = args, .engine = &e };
     const struct tstream_engine_conf ec = { .path = path, .rank = args->rank,
                                             .threads = args->threads, .precision = args->precision,
-                                            .host_bytes = args->host_bytes, .only_mode = -1 };
+                                            .host_bytes = args->host_bytes,
+                                            .processor = args->processor, .only_mode = -1 };
     struct ts_model_conf mc = { .used_rows = args->rows, .rank = args->rank,
                                 .precision = args->precision, .stop = &tool_stop };
     struct ts_model *model = NULL;

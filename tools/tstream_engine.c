@@ -6,12 +6,12 @@
 #include "base/machine.h"
 #include "base/num.h"
 #include "cpd/model_read.h"
-#include "cpu/cpu_backend.h"
 #include "tools/tool.h"
 
 /* What a run takes beside budget and factors may be this much: partial rows of all but the largest
  * tensors, so that a small budget is one for shards. */
 #define BESIDES_BYTES (UINT64_C(32) << 20)
+#define MAX_CHECKERS 16u
 
 /* Splits memory: factors come on top of the budget, what else the backend takes comes out of it where
  * it is much, and the feed gets the rest. */
@@ -58,13 +58,24 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         return rc;
     ts_machine_get(&machine);
     e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
-    e->backend = &ts_backend_cpu;
+    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc.device, err);
+    if (rc < 0)
+        return rc;
     bc.tensor = fc.tensor = e->tensor;
     bc.threads = e->threads;
+    bc.device_bytes = conf->processor.device_bytes;
     rc = plan_memory(conf, &bc, e, &fc.host_bytes, err);
     if (rc == 0)
-        rc = ts_feed_new(&fc, &e->feed, err);
-    return rc == 0 ? e->backend->open(&bc, &e->be, err) : rc;
+        rc = e->backend->open(&bc, &e->be, err);
+    if (rc < 0)
+        return rc;
+    if (e->backend->kept != NULL)
+        e->backend->kept(e->be, fc.kept);
+    fc.pin = e->backend->pin;
+    fc.unpin = e->backend->unpin;
+    if (fc.pin != NULL) /* one thread feeds the device: others check what was read */
+        fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
+    return ts_feed_new(&fc, &e->feed, err);
 }
 
 int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_engine *ret,
@@ -80,9 +91,9 @@ int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_e
 
 void tstream_engine_close(struct tstream_engine *e)
 {
+    ts_feed_free(e->feed); /* before the backend that its memory may be page-locked for */
     if (e->backend != NULL)
         e->backend->close(e->be);
-    ts_feed_free(e->feed);
     ts_tensor_close(e->tensor);
     memset(e, 0, sizeof *e);
 }

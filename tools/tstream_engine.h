@@ -10,12 +10,14 @@
 
 #include "base/opt.h"
 #include "stream/backend.h"
+#include "tools/tstream_gpu.h"
 
 struct tstream_engine_conf {
     const char *path; /* of the tensor */
     uint32_t rank, threads;
     int precision;       /* enum ts_precision */
     uint64_t host_bytes; /* --host-memory; 0: half of what is free */
+    struct tstream_processor processor;
     int only_mode;       /* of the feed: -1, or the mode that is passed over again and again */
 };
 

@@ -18,7 +18,8 @@
 struct mttkrp_args {
     uint32_t mode, rank, reps, threads;
     uint64_t seed, host_bytes;
-    int precision, check, json, cpu;
+    int precision, check, json;
+    struct tstream_processor processor;
 };
 
 #define AT(field) offsetof(struct mttkrp_args, field)
@@ -35,7 +36,7 @@ static const struct ts_opt mttkrp_opts[] = {
       "of factor matrices and products" },
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
       "compare with the obvious loop in float64, which takes two more float64 copies of the factors" },
-    { "cpu", 0, TS_OPT_FLAG, AT(cpu), NULL, NULL, "compute on CPU cores" },
+    TSTREAM_PROCESSOR_OPTS(AT(processor)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
     { 0 },
 };
@@ -237,6 +238,7 @@ static int measure(const struct ts_cmd *cmd, const struct mttkrp_args *args, con
                                               .threads = args->threads,
                                               .precision = args->precision,
                                               .host_bytes = args->host_bytes,
+                                              .processor = args->processor,
                                               .only_mode = (int)args->mode - 1 };
     struct tstream_engine e;
     int rc = tstream_engine_open(&conf, &e, err);

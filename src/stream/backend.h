@@ -14,6 +14,7 @@
 #ifndef TS_STREAM_BACKEND_H
 #define TS_STREAM_BACKEND_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -45,6 +46,14 @@ struct ts_backend {
 
     /* Bytes of host memory that open will take besides a feed, factors apart and included. */
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
+
+    /* Of each mode, how many shards stay with the backend once it has seen them (struct
+     * ts_feed_conf). NULL: none. */
+    void (*kept)(void *be, uint64_t kept[TS_MAX_ORDER]);
+
+    /* For struct ts_feed_conf, with a NULL context; NULL: shards may lie in any memory. */
+    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
+    void (*unpin)(void *ctx, void *addr);
 
     /* Rows row .. row+n-1 of factor[mode], from and to `n x rank` float64. */
     int (*put_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,

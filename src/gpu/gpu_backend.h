@@ -1,0 +1,15 @@
+/* gpu_backend.h - the backend that computes on one NVIDIA GPU.
+ *
+ * Factor matrices live in device memory for the whole run. What is left of the budget
+ * (ts_backend_conf.device_bytes) holds as many shards as fit, the same share of every mode, kept from
+ * their first delivery on; the others pass through a few slots: copies run on a stream of their own,
+ * kernels on several, and a slot is filled again once the event behind its kernel has come.
+ */
+#ifndef TS_GPU_GPU_BACKEND_H
+#define TS_GPU_GPU_BACKEND_H
+
+#include "stream/backend.h"
+
+extern const struct ts_backend ts_backend_gpu;
+
+#endif

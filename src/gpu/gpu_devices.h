@@ -1,0 +1,31 @@
+/* gpu_devices.h - which GPUs there are, and whether they can be used.
+ *
+ * CUDA_VISIBLE_DEVICES counts: what it hides is not there, and numbers are those after it.
+ *
+ *   owner    the caller owns the array
+ *   units    bytes
+ *   errors   none: without a driver, or without a device, there are 0, and *why says so
+ */
+#ifndef TS_GPU_GPU_DEVICES_H
+#define TS_GPU_GPU_DEVICES_H
+
+#include <stdint.h>
+
+#define TS_GPU_MAX_DEVICES 64
+
+struct ts_gpu_device {
+    int number;
+    char name[256];
+    int major, minor; /* compute capability */
+    uint64_t total_bytes, free_bytes;
+    int usable;
+    char why[160]; /* when it is not usable */
+};
+
+/* Returns how many there are; `ret` has room for TS_GPU_MAX_DEVICES, `why` for 160 bytes. */
+int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
+
+/* The first that can be used, or -1 with *why. Cheaper: asks no device for its memory. */
+int ts_gpu_first(char *why);
+
+#endif

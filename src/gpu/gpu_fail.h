@@ -1,0 +1,13 @@
+/* gpu_fail.h - a CUDA failure as a sentence.
+ *
+ *   errors   ts_gpu_fail returns TS_ECUDA, or TS_ENOMEM when the device is out of memory
+ */
+#ifndef TS_GPU_GPU_FAIL_H
+#define TS_GPU_GPU_FAIL_H
+
+#include "base/err.h"
+
+/* "what: CUDA's own sentence"; cuda_error is a cudaError_t and stored in err->sys. */
+int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what);
+
+#endif

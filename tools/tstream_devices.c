@@ -1,0 +1,117 @@
+/* tstream_devices.c - tstream devices: what a run would compute on, and why. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "base/machine.h"
+#include "base/num.h"
+#ifdef HAVE_CUDA
+#include "gpu/gpu_devices.h"
+#endif
+#include "tools/tool.h"
+#include "tools/tstream.h"
+
+struct devices_args {
+    int json;
+};
+
+static const struct ts_opt devices_opts[] = {
+    { "json", 0, TS_OPT_FLAG, offsetof(struct devices_args, json), NULL, NULL,
+      "one JSON object on standard output" },
+    { 0 },
+};
+
+#ifdef HAVE_CUDA
+static void json_gpus(struct tool_json *j, const struct ts_gpu_device *d, int n)
+{
+    tool_json_array(j, "gpus");
+    for (int i = 0; i < n; i++) {
+        tool_json_object(j, NULL);
+        tool_json_i64(j, "number", d[i].number);
+        tool_json_str(j, "name", d[i].name);
+        tool_json_i64(j, "major", d[i].major);
+        tool_json_i64(j, "minor", d[i].minor);
+        tool_json_u64(j, "total_bytes", d[i].total_bytes);
+        tool_json_u64(j, "free_bytes", d[i].free_bytes);
+        tool_json_bool(j, "usable", d[i].usable);
+        tool_json_str(j, "why", d[i].usable ? NULL : d[i].why);
+        tool_json_close(j);
+    }
+    tool_json_close(j);
+}
+
+static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
+{
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    int used = -1;
+    for (int i = n; i-- > 0;)
+        used = d[i].usable ? i : used;
+    for (int i = 0; i < n; i++) {
+        printf("GPU %d: %s, compute capability %d.%d", d[i].number, d[i].name, d[i].major,
+               d[i].minor);
+        if (d[i].usable)
+            printf(", %s free of %s%s\n", ts_num_bytes(a, d[i].free_bytes),
+                   ts_num_bytes(b, d[i].total_bytes), i == used ? ": used by default" : "");
+        else
+            printf(": not used, because %s\n", d[i].why);
+    }
+    if (n == 0)
+        printf("no GPU: %s\n", why);
+}
+#endif
+
+static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct devices_args args;
+    struct ts_machine machine;
+    struct tool_json j;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    const int status = operand == NULL
+                           ? 1
+                           : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    free(operand);
+    if (status >= 0)
+        return status;
+    ts_machine_get(&machine);
+#ifdef HAVE_CUDA
+    char why[160] = "";
+    struct ts_gpu_device *gpu = calloc(TS_GPU_MAX_DEVICES, sizeof *gpu);
+    const int n = gpu == NULL ? 0 : ts_gpu_devices(gpu, why);
+    if (args.json) {
+        tool_json_open(&j, stdout);
+        json_gpus(&j, gpu, n);
+    } else
+        print_gpus(gpu, n, why);
+    free(gpu);
+#else
+    if (args.json) {
+        tool_json_open(&j, stdout);
+        tool_json_array(&j, "gpus");
+        tool_json_close(&j);
+    } else
+        printf("no GPU: this program was built without CUDA\n");
+#endif
+    if (args.json) {
+        tool_json_u64(&j, "cpus", machine.cpus);
+        tool_json_u64(&j, "total_bytes", machine.total_bytes);
+        tool_json_u64(&j, "free_bytes", machine.free_bytes);
+        tool_json_close(&j);
+    } else
+        printf("CPU: %u cores, %s of memory free of %s\n", machine.cpus,
+               ts_num_bytes(a, machine.free_bytes), ts_num_bytes(b, machine.total_bytes));
+    return 0;
+}
+
+const struct ts_cmd tstream_devices = {
+    .program = "tstream",
+    .name = "devices",
+    .operands = "",
+    .summary = "list what a run would compute on, and why",
+    .text = "Lists the GPUs, whether each can be used, and the CPUs and memory that this process may "
+            "take. CUDA_VISIBLE_DEVICES hides and orders GPUs, as in every CUDA program.",
+    .examples = "tstream devices\n  what is there\n",
+    .opts = devices_opts,
+    .run = run_devices,
+};

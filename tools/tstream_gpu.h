@@ -1,0 +1,33 @@
+/* tstream_gpu.h - which processor a command computes on: the only place that knows whether GPUs were
+ * built in.
+ *
+ *   errors   0 or a negative ts_code: what was asked for is not there
+ */
+#ifndef TS_TOOLS_TSTREAM_GPU_H
+#define TS_TOOLS_TSTREAM_GPU_H
+
+#include "base/opt.h"
+#include "stream/backend.h"
+
+/* As the options give it. */
+struct tstream_processor {
+    int cpu;           /* --cpu */
+    const char *gpus;  /* --gpus; NULL: a GPU when there is one */
+    uint64_t device_bytes; /* --gpu-memory; 0: what is free */
+};
+
+/* The rows of an option table that fill a struct tstream_processor at offset `at`. */
+#define TSTREAM_PROCESSOR_OPTS(at) \
+    { "cpu", 0, TS_OPT_FLAG, (at) + offsetof(struct tstream_processor, cpu), NULL, NULL, \
+      "compute on CPU cores, also where there is a GPU" }, \
+    { "gpus", 0, TS_OPT_STRING, (at) + offsetof(struct tstream_processor, gpus), NULL, "N", \
+      "number of GPUs to compute on, 0 or 1. Default: 1 where there is one, see tstream devices" }, \
+    { "gpu-memory", 0, TS_OPT_SIZE, (at) + offsetof(struct tstream_processor, device_bytes), NULL, \
+      "SIZE", "GPU memory for factors and shards; what does not fit is sent from host memory again " \
+      "in each sweep. Default: what is free, less a reserve" }
+
+/* The backend, and the number of its device. */
+int tstream_processor_choose(const struct tstream_processor *want, const struct ts_backend **ret,
+                             int *device, struct ts_err *err);
+
+#endif
