@@ -1,0 +1,417 @@
+/* Factors are written whole or not at all, in three formats that say the same, and read back. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cpd/model_write.h"
+#include "tests/run_als.h"
+#include "tests/tsh_writer.h"
+
+static char *tmp, dir[4096], out[4096], partial[4200];
+
+static void setup(void)
+{
+    tmp = test_tsh_tmp();
+    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
+    snprintf(out, sizeof out, "%s/x.cp", tmp);
+    snprintf(partial, sizeof partial, "%s.partial", out);
+}
+
+static void teardown(void)
+{
+    test_tsh_remove(dir);
+    test_tsh_remove(out);
+    test_tsh_remove(partial);
+    test_tsh_remove(tmp);
+    free(tmp);
+}
+
+static void write_tensor(uint32_t stretch)
+{
+    static const uint64_t dim[3] = { 30, 20, 10 };
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_F32, .stretch = stretch };
+    struct test_coo x = test_coo_random(29, 3, dim, 1500, 0, 0.5);
+    for (uint64_t n = 0; n < x.nnz; n++)
+        x.val[n] -= 0.25; /* both signs */
+    for (uint64_t n = 0; n < x.nnz; n++)
+        x.val[n] = (float)x.val[n];
+    test_tsh_write(dir, &x, &conf);
+    test_coo_free(&x);
+}
+
+static const struct test_als_conf usual = { .rank = 4, .iters = 3, .seed = 1,
+                                            .precision = TS_FLOAT64, .out = out,
+                                            .formats = TS_WRITE_KTENSOR | TS_WRITE_NPY |
+                                                       TS_WRITE_SPLATT };
+
+static int exists(const char *name)
+{
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s", out, name);
+    return access(path, F_OK) == 0;
+}
+
+static void remove_file(const char *name)
+{
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s", out, name);
+    unlink(path);
+}
+
+struct whole {
+    uint32_t order, rank;
+    uint64_t n_rows[TS_MAX_ORDER];
+    double *a[TS_MAX_ORDER], *weight;
+};
+
+static struct whole read_whole(const char *path)
+{
+    struct whole w = { 0 };
+    struct ts_model *m = NULL;
+    struct ts_err err;
+    ck_assert_msg(ts_model_open(path, &m, &err) == 0, "%s", err.text);
+    w.order = m->order;
+    w.rank = m->rank;
+    w.weight = malloc(m->rank * sizeof(double));
+    memcpy(w.weight, m->weight, m->rank * sizeof(double));
+    for (uint32_t k = 0; k < w.order; k++) {
+        w.n_rows[k] = m->n_rows[k];
+        w.a[k] = malloc(w.n_rows[k] * w.rank * sizeof(double) + 1);
+        for (uint64_t i = 0; i < w.n_rows[k]; i += 7) /* in pieces */
+            ck_assert_msg(ts_model_rows(m, k, w.n_rows[k] - i < 7 ? w.n_rows[k] - i : 7,
+                                        w.a[k] + i * w.rank, &err) == 0, "%s", err.text);
+    }
+    ts_model_close(m);
+    return w;
+}
+
+static void whole_free(struct whole *w)
+{
+    for (uint32_t k = 0; k < w->order; k++)
+        free(w->a[k]);
+    free(w->weight);
+}
+
+START_TEST(three_formats_say_the_same)
+{
+    struct test_als_conf conf = usual;
+    struct test_als a;
+    struct whole k, n, s;
+    conf.precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
+    write_tensor(_i < 2 ? 0 : 3);
+    a = test_als_run(dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    k = read_whole(out);
+    remove_file("model.ktensor");
+    n = read_whole(out);
+    remove_file("weights.npy");
+    s = read_whole(out);
+    ck_assert_uint_eq(k.order, 3);
+    ck_assert_uint_eq(k.rank, 4);
+    ck_assert_mem_eq(k.weight, n.weight, 4 * sizeof(double));
+    ck_assert_mem_eq(k.weight, s.weight, 4 * sizeof(double));
+    for (uint32_t m = 0; m < 3; m++) {
+        ck_assert_uint_eq(k.n_rows[m], n.n_rows[m]);
+        ck_assert_uint_eq(k.n_rows[m], s.n_rows[m]);
+        ck_assert_uint_eq(k.n_rows[m], _i < 2 ? a.n_rows[m] : k.n_rows[m]);
+        for (uint64_t i = 0; i < k.n_rows[m] * 4; i++) { /* float32 by its nine digits */
+            if (_i % 2 == 0)
+                ck_assert_double_eq(k.a[m][i], n.a[m][i]);
+            else
+                ck_assert_double_eq((float)k.a[m][i], n.a[m][i]);
+            ck_assert_double_eq(k.a[m][i], s.a[m][i]);
+        }
+    }
+    whole_free(&k);
+    whole_free(&n);
+    whole_free(&s);
+    test_als_free(&a);
+}
+END_TEST
+
+/* The columns of a mode: found one by one among those of the run, times one sign per column. */
+START_TEST(columns_are_sorted_and_signed)
+{
+    struct test_als a;
+    struct whole w;
+    write_tensor(0);
+    a = test_als_run(dir, &usual);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    w = read_whole(out);
+    for (uint32_t r = 0; r < 4; r++) {
+        uint32_t from = 0, negative = 0;
+        double sign = 1;
+        while (from < 4 && a.weight[from] != w.weight[r])
+            from++;
+        ck_assert_uint_lt(from, 4);
+        ck_assert(r == 0 || w.weight[r] <= w.weight[r - 1]);
+        for (uint32_t m = 0; m < 3; m++) {
+            double most = 0, at = 0;
+            for (uint64_t i = 0; i < w.n_rows[m]; i++)
+                if (fabs(w.a[m][i * 4 + r]) > most) {
+                    most = fabs(w.a[m][i * 4 + r]);
+                    at = w.a[m][i * 4 + r] / a.factor[m][i * 4 + from];
+                    negative = w.a[m][i * 4 + r] < 0 ? negative | 1u << m : negative & ~(1u << m);
+                }
+            ck_assert(at == 1 || at == -1);
+            for (uint64_t i = 0; i < w.n_rows[m]; i++)
+                ck_assert_double_eq(w.a[m][i * 4 + r], at * a.factor[m][i * 4 + from]);
+            sign *= at;
+        }
+        ck_assert_double_eq(sign, 1); /* the model did not change */
+        ck_assert(negative == 0 || negative == 1 || negative == 2 || negative == 4);
+    }
+    whole_free(&w);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(rows_of_empty_slices_are_zeros)
+{
+    struct test_als_conf conf = usual;
+    struct ts_tensor *t = NULL;
+    struct test_als a;
+    struct whole w;
+    write_tensor(3);
+    a = test_als_run(dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    w = read_whole(out);
+    ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
+    for (uint32_t m = 0; m < 3; m++) {
+        uint64_t *rows = NULL, used = 0;
+        ck_assert_int_eq(ts_tensor_rows(t, m, &rows, NULL), 0);
+        ck_assert_ptr_nonnull(rows);
+        ck_assert_uint_eq(w.n_rows[m], t->mode[m].disk.dim);
+        for (uint64_t i = 0; i < w.n_rows[m]; i++) {
+            double sum = 0;
+            for (uint32_t r = 0; r < 4; r++)
+                sum += fabs(w.a[m][i * 4 + r]);
+            if (used < t->mode[m].disk.n_rows && rows[used] == i) {
+                ck_assert_double_gt(sum, 0);
+                used++;
+            } else
+                ck_assert_double_eq(sum, 0);
+        }
+        free(rows);
+    }
+    ck_assert(!exists("mode1.index"));
+    whole_free(&w);
+    test_als_free(&a);
+    conf.used_rows = 1;
+    a = test_als_run(dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    w = read_whole(out);
+    for (uint32_t m = 0; m < 3; m++)
+        ck_assert_uint_eq(w.n_rows[m], t->mode[m].disk.n_rows);
+    ck_assert(exists("mode1.index"));
+    whole_free(&w);
+    test_als_free(&a);
+    ts_tensor_close(t);
+}
+END_TEST
+
+/* From the factors of three sweeps, one more is the fourth. Also from used rows alone, whose Gram
+ * matrices are the same. */
+START_TEST(a_decomposition_goes_on_from_its_files)
+{
+    struct test_als_conf conf = usual;
+    struct test_als a, b, c;
+    write_tensor(3);
+    conf.used_rows = _i == 3;
+    conf.formats = _i == 0 ? TS_WRITE_KTENSOR : _i == 1 ? TS_WRITE_NPY : TS_WRITE_SPLATT;
+    a = test_als_run(dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    conf.out = NULL;
+    conf.iters = 4;
+    b = test_als_run(dir, &conf);
+    conf.iters = 1;
+    conf.init = out;
+    c = test_als_run(dir, &conf);
+    ck_assert_msg(c.rc == 0, "%s", c.err.text);
+    ck_assert_double_eq_tol(c.fit[0], b.fit[3], 1e-10); /* columns come in another order */
+    test_als_free(&a);
+    test_als_free(&b);
+    test_als_free(&c);
+}
+END_TEST
+
+START_TEST(an_unfitting_start_is_refused)
+{
+    struct test_als_conf conf = usual;
+    struct test_als a;
+    write_tensor(0);
+    a = test_als_run(dir, &conf);
+    ck_assert_int_eq(a.rc, 0);
+    test_als_free(&a);
+    conf.out = NULL;
+    conf.init = out;
+    conf.rank = 5;
+    a = test_als_run(dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "rank 4, asked for is 5"));
+    test_tsh_remove(dir);
+    write_tensor(2);
+    conf.rank = 4;
+    a = test_als_run(dir, &conf);
+    ck_assert_int_eq(a.rc, 0); /* rows of used slices alone */
+}
+END_TEST
+
+START_TEST(an_earlier_result_is_replaced_and_nothing_else)
+{
+    struct test_als a;
+    char path[4400];
+    FILE *f;
+    write_tensor(0);
+    for (int k = 0; k < 2; k++) {
+        a = test_als_run(dir, &usual);
+        ck_assert_msg(a.rc == 0, "%s", a.err.text);
+        test_als_free(&a);
+        ck_assert_int_eq(access(partial, F_OK), -1);
+    }
+    snprintf(path, sizeof path, "%s/thesis.tex", out);
+    f = fopen(path, "w");
+    fclose(f);
+    a = test_als_run(dir, &usual);
+    ck_assert_int_eq(a.rc, TS_EBUSY);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "thesis.tex"));
+    ck_assert(exists("thesis.tex") && exists("model.ktensor"));
+    ck_assert_int_eq(access(partial, F_OK), -1);
+}
+END_TEST
+
+START_TEST(litter_is_cleared_and_a_second_run_refused)
+{
+    struct test_als a;
+    char path[4400];
+    FILE *f;
+    int fd;
+    write_tensor(0);
+    ck_assert_int_eq(mkdir(partial, 0777), 0);
+    snprintf(path, sizeof path, "%s/mode1.npy", partial);
+    f = fopen(path, "w");
+    fclose(f);
+    fd = open(partial, O_RDONLY | O_DIRECTORY);
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+    a = test_als_run(dir, &usual);
+    ck_assert_int_eq(a.rc, TS_EBUSY);
+    close(fd);
+    a = test_als_run(dir, &usual);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    ck_assert_int_eq(access(partial, F_OK), -1);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(factors_beyond_the_disk_are_refused_at_once)
+{
+    struct ts_model_out *o = NULL;
+    struct ts_model_conf conf = { .dir = out, .formats = TS_WRITE_NPY, .rank = 16 };
+    struct ts_tensor *t = NULL;
+    struct ts_err err;
+    write_tensor(0);
+    ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
+    conf.tensor = t;
+    t->mode[1].disk.dim = TS_MAX_DIM; /* 2^40 rows of 16 columns */
+    ck_assert_int_eq(ts_model_begin(&conf, &o, &err), TS_ELIMIT);
+    ck_assert_ptr_nonnull(strstr(err.text, "mode 2 with 1099511627776 rows"));
+    ck_assert_ptr_nonnull(strstr(err.text, "--rows used"));
+    ck_assert_int_eq(access(partial, F_OK), -1);
+    conf.used_rows = 1;
+    ck_assert_int_eq(ts_model_begin(&conf, &o, &err), 0);
+    ts_model_end(o);
+    ck_assert_int_eq(access(partial, F_OK), -1);
+    ts_tensor_close(t);
+}
+END_TEST
+
+/* ---- text that is no decomposition ---- */
+
+static const struct bad {
+    const char *text, *says;
+} bads[] = {
+    { "", "line 1: found \"end of file\"" },
+    { "sptensor\n", "expected \"ktensor\"" },
+    { "ktensor\n99\n", "line 2: \"99\" is no number of modes" },
+    { "ktensor\n3\n2 2\n2\n", "line 5: \"end of file\" is no rank" },
+    { "ktensor\n2\n2 99999999999999999999\n", "is no size of a mode" },
+    { "ktensor\n2\n2 -1\n", "is no size of a mode" },
+    { "ktensor\n2\n2 2\n4000000000\n", "is no rank" },
+    { "ktensor\n2\n2 2\n2\n1 x\n", "line 5: \"x\" is not a finite number" },
+    { "ktensor\n2\n2 2\n2\n1 nan\n", "not a finite number" },
+    { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n3 1\n", "line 8: matrix 1 is 3 x 1" },
+    { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n2 1\n1\n", "the file ends too early" },
+    { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n2 1\n1 2 3\n", "found \"3\", expected \"matrix\"" },
+    { "ktensor\n2\n2 2\n1\n"
+      "11111111111111111111111111111111111111111111111111111111111111111111111111111111\n",
+      "a word of more than" },
+};
+#define N_BAD (int)(sizeof bads / sizeof bads[0])
+
+START_TEST(bad_text_is_refused)
+{
+    struct ts_model *m = NULL;
+    struct ts_err err;
+    double rows[8];
+    FILE *f = fopen(out, "w");
+    int rc;
+    fputs(bads[_i].text, f);
+    fclose(f);
+    rc = ts_model_open(out, &m, &err);
+    for (uint32_t k = 0; rc == 0 && k < 2; k++)
+        rc = ts_model_rows(m, k, 2, rows, &err);
+    ts_model_close(rc == 0 || m != NULL ? m : NULL);
+    unlink(out);
+    ck_assert_int_eq(rc, TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, bads[_i].says) != NULL, "%s", err.text);
+}
+END_TEST
+
+START_TEST(formats_are_names)
+{
+    unsigned f = 0;
+    struct ts_err err;
+    ck_assert_int_eq(ts_model_formats("npy,ktensor", &f, &err), 0);
+    ck_assert_uint_eq(f, TS_WRITE_KTENSOR | TS_WRITE_NPY);
+    ck_assert_int_eq(ts_model_formats("npy,matlab", &f, &err), TS_EARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "\"matlab\""));
+    ck_assert_int_eq(ts_model_formats("", &f, &err), TS_EARG);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("outputs");
+    TCase *c = tcase_create("outputs");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, three_formats_say_the_same, 0, 4);
+    tcase_add_test(c, columns_are_sorted_and_signed);
+    tcase_add_test(c, rows_of_empty_slices_are_zeros);
+    tcase_add_loop_test(c, a_decomposition_goes_on_from_its_files, 0, 4);
+    tcase_add_test(c, an_unfitting_start_is_refused);
+    tcase_add_test(c, an_earlier_result_is_replaced_and_nothing_else);
+    tcase_add_test(c, litter_is_cleared_and_a_second_run_refused);
+    tcase_add_test(c, factors_beyond_the_disk_are_refused_at_once);
+    tcase_add_loop_test(c, bad_text_is_refused, 0, N_BAD);
+    tcase_add_test(c, formats_are_names);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(suite());
+    int failed;
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,35 @@
+/* run_als.h - a whole decomposition in one call, for tests. */
+#ifndef TS_TESTS_RUN_ALS_H
+#define TS_TESTS_RUN_ALS_H
+
+#include "cpd/als.h"
+
+struct test_als_conf {
+    uint32_t rank, iters, threads;
+    double tol;
+    uint64_t seed;
+    enum ts_precision precision;
+    uint64_t host_bytes; /* 0: 1 GiB */
+    unsigned avoid;      /* of the feed */
+    const char *init;    /* NULL: random; else a model */
+    const char *out;     /* NULL, or where factors are written */
+    unsigned formats;
+    int used_rows;
+};
+
+struct test_als {
+    int rc; /* of the run; the rest is empty when it is not 0 */
+    struct ts_err err;
+    uint32_t order, rank, sweeps;
+    int converged;
+    double fit[100]; /* after each sweep */
+    uint64_t n_rows[TS_MAX_ORDER];
+    double *factor[TS_MAX_ORDER]; /* n_rows x rank, as the backend holds them */
+    double *weight;
+    uint64_t n_slots; /* of the feed: 0 when everything stayed in memory */
+};
+
+struct test_als test_als_run(const char *tensor, const struct test_als_conf *conf);
+void test_als_free(struct test_als *a);
+
+#endif
