@@ -1,0 +1,151 @@
+/* Copies of a tensor that do not hold the same nonzeros are told apart, however alike they are. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tsh_writer.h"
+#include "tools/verify_sum.h"
+
+static char *tmp;
+
+static void setup(void)
+{
+    tmp = test_tsh_tmp();
+}
+
+static void teardown(void)
+{
+    char dir[4096];
+    for (const char *name = "ab"; *name != '\0'; name++) {
+        snprintf(dir, sizeof dir, "%s/%c.tsh", tmp, *name);
+        test_tsh_remove(dir);
+    }
+    test_tsh_remove(tmp);
+    free(tmp);
+}
+
+static struct test_coo make(char name, uint64_t swap)
+{
+    static const uint64_t dim[3] = { 60, 50, 40 };
+    const struct test_tsh_conf conf = { TS_VALUE_INT, 1, 3, 0, 0 };
+    struct test_coo x = test_coo_random(4, 3, dim, 40000, 9, 0);
+    char dir[4096];
+    for (uint64_t i = 0; i < swap; i++) { /* the same values elsewhere: norm and range stay */
+        const double v = x.val[i];
+        x.val[i] = x.val[x.nnz - 1 - i];
+        x.val[x.nnz - 1 - i] = v;
+    }
+    snprintf(dir, sizeof dir, "%s/%c.tsh", tmp, name);
+    test_tsh_write(dir, &x, &conf);
+    return x;
+}
+
+static struct ts_tensor *open_tensor(char name)
+{
+    struct ts_tensor *t;
+    struct ts_err err;
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s/%c.tsh", tmp, name);
+    ck_assert_msg(ts_tensor_open(dir, &t, &err) == 0, "%s", err.text);
+    return t;
+}
+
+static struct verify_sum sum_mode(const struct ts_tensor *t, uint32_t mode)
+{
+    void *raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    struct verify_sum sum, next;
+    struct ts_err err;
+    for (uint64_t s = 0; s < t->mode[mode].disk.n_shards; s++) {
+        ck_assert_int_eq(ts_tensor_read_shard(t, mode, s, raw, &err), 0);
+        ck_assert_int_eq(verify_sum_shard(t, mode, s, raw, s == 0 ? &sum : &next, &err), 0);
+        if (s > 0)
+            ck_assert_msg(verify_sum_append(t, mode, s, &sum, &next, &err) == 0, "%s", err.text);
+    }
+    ck_assert_msg(verify_sum_check(t, mode, &sum, &err) == 0, "%s", err.text);
+    free(raw);
+    return sum;
+}
+
+static int equal(const struct verify_sum *a, const struct verify_sum *b)
+{
+    return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1];
+}
+
+START_TEST(copies_have_one_sum_and_other_tensors_another)
+{
+    struct test_coo x = make('a', 0), y = make('b', (uint64_t)_i);
+    struct ts_tensor *a = open_tensor('a'), *b = open_tensor('b');
+    const struct verify_sum first = sum_mode(a, 0);
+    for (uint32_t m = 0; m < 3; m++) {
+        const struct verify_sum mine = sum_mode(a, m), other = sum_mode(b, m);
+        ck_assert(equal(&mine, &first));
+        ck_assert(equal(&other, &first) == (_i == 0));
+        ck_assert(other.nnz == mine.nnz && fabs(other.squares - mine.squares) < 1e-6);
+    }
+    ts_tensor_close(a);
+    ts_tensor_close(b);
+    test_coo_free(&x);
+    test_coo_free(&y);
+}
+END_TEST
+
+/* Sorted nonzeros are part of the format: shards in the wrong order are seen. */
+START_TEST(shards_out_of_order_are_seen)
+{
+    struct test_coo x = make('a', 0);
+    struct ts_tensor *t = open_tensor('a');
+    void *raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    struct verify_sum sum;
+    struct ts_err err;
+    ck_assert_int_eq(ts_tensor_read_shard(t, 1, 0, raw, &err), 0);
+    ck_assert_int_eq(verify_sum_shard(t, 1, 0, raw, &sum, &err), 0);
+    ck_assert_int_eq(verify_sum_append(t, 1, 1, &sum, &sum, &err), TS_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(err.text, "shard 1 does not come behind"));
+    ts_tensor_close(t);
+    free(raw);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(claims_of_the_index_are_checked)
+{
+    struct test_coo x = make('a', 0);
+    struct ts_tensor *t = open_tensor('a');
+    struct verify_sum sum = sum_mode(t, 0);
+    struct ts_err err;
+    t->header.norm *= 1 + 1e-9;
+    ck_assert_int_eq(verify_sum_check(t, 0, &sum, &err), TS_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(err.text, "norm"));
+    t->header.norm /= 1 + 1e-9;
+    t->header.value_max++;
+    ck_assert_int_eq(verify_sum_check(t, 0, &sum, &err), TS_EFORMAT);
+    t->header.value_max--;
+    t->mode[0].disk.largest_slice--;
+    ck_assert_int_eq(verify_sum_check(t, 0, &sum, &err), TS_EFORMAT);
+    t->mode[0].disk.largest_slice++;
+    ck_assert_int_eq(verify_sum_check(t, 0, &sum, &err), 0);
+    ts_tensor_close(t);
+    test_coo_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("verify_sum");
+    TCase *tc = tcase_create("all");
+    SRunner *runner;
+    int failed;
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, copies_have_one_sum_and_other_tensors_another, 0, 3);
+    tcase_add_test(tc, shards_out_of_order_are_seen);
+    tcase_add_test(tc, claims_of_the_index_are_checked);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
