@@ -1,0 +1,134 @@
+/* libFuzzer: text as tshard build reads it. The first byte chooses the rules (base, precision, fixed
+ * sizes), the second the length of the pieces, the rest is the file: plain text, or gzip when it
+ * starts like one.
+ *
+ * Whatever the text, parsing must stay inside it, every nonzero taken must obey the rules, and the
+ * result must not depend on where the text is cut into pieces.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "format/text_input.h"
+#include "format/tns_text.h"
+#include "format/value_table.h"
+
+#define MUST(holds)           \
+    do {                      \
+        if (!(holds))         \
+            __builtin_trap(); \
+    } while (0)
+
+/* What a text came to. */
+struct outcome {
+    int rc;
+    uint64_t hash, n_read, n_zeros, line; /* line of the mistake, from the start of the file */
+};
+
+static void add(struct outcome *o, uint64_t x)
+{
+    o->hash = (o->hash ^ x) * UINT64_C(0x100000001b3);
+}
+
+/* Parses one piece, with nothing but the promised padding behind it. */
+static int parse(const struct ts_tns_rules *r, const char *text, size_t bytes, struct outcome *o)
+{
+    char *copy = malloc(bytes + TS_TEXT_PAD);
+    struct ts_batch b;
+    struct ts_err err;
+    uint64_t line = 0;
+    int rc;
+    memcpy(copy, text, bytes);
+    memset(copy + bytes, '7', TS_TEXT_PAD); /* digits: whoever reads on is found out */
+    MUST(ts_batch_new(r->order, bytes / (2 * (r->order + 1)) + 1, &b, &err) == 0);
+    ts_batch_clear(&b);
+    rc = ts_tns_parse(r, copy, bytes, &b, &line, &err);
+    MUST(b.n <= b.room && b.n + b.n_zeros == b.n_read);
+    for (uint64_t i = 0; i < b.n; i++) {
+        MUST(ts_value_of_bits(b.value[i], r->value_bytes) != 0);
+        for (uint32_t m = 0; m < r->order; m++) {
+            const uint64_t index = b.index[i * r->order + m];
+            MUST(index < (r->fixed ? r->dim[m] : TS_MAX_DIM) && index <= b.max[m]);
+            add(o, index);
+        }
+        add(o, b.value[i]);
+    }
+    o->n_read += b.n_read;
+    o->n_zeros += b.n_zeros;
+    o->line += rc < 0 ? line : b.n_lines;
+    o->rc = rc;
+    ts_batch_free(&b);
+    free(copy);
+    return rc;
+}
+
+static struct outcome run(const char *path, const struct ts_tns_rules *fixed, size_t piece)
+{
+    struct ts_text_input *in;
+    struct ts_tns_rules rules = *fixed;
+    struct outcome o = { 0 };
+    struct ts_err err;
+    char *buf = calloc(1, piece + TS_TEXT_PAD);
+    MUST(ts_text_input_open(&path, 1, piece, &in, &err) == 0);
+    for (;;) {
+        struct ts_text_piece p;
+        struct ts_tns_header h = { 0 };
+        uint64_t line;
+        o.rc = ts_text_input_next(in, buf, &p, &err);
+        if (o.rc < 0 || p.bytes == 0)
+            break;
+        MUST(p.bytes <= piece && buf[p.bytes - 1] == '\n');
+        memset(buf + p.bytes, '7', piece + TS_TEXT_PAD - p.bytes);
+        if (p.first)
+            o.rc = ts_tns_header(buf, p.bytes, &h, &line, &err);
+        if (o.rc < 0)
+            break;
+        MUST(h.bytes <= p.bytes);
+        o.line += h.lines;
+        if (rules.order == 0)
+            rules.order = o.rc > 0 ? h.order : ts_tns_fields(buf, p.bytes) - 1;
+        if (rules.order == UINT32_MAX) { /* comments alone so far */
+            rules.order = 0;
+            continue;
+        }
+        if (rules.order < TS_MIN_ORDER || rules.order > TS_MAX_ORDER)
+            break;
+        if (parse(&rules, buf + h.bytes, p.bytes - h.bytes, &o) < 0)
+            break;
+    }
+    ts_text_input_close(in);
+    free(buf);
+    return o;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ts_tns_rules rules = { 0 };
+    struct outcome whole, cut;
+    char path[64];
+    size_t piece;
+    int fd;
+    if (size < 2 || size > 1 << 16)
+        return 0;
+    rules.base = data[0] & 1;
+    rules.value_bytes = data[0] & 2 ? 4 : 8;
+    rules.fixed = (data[0] & 4) != 0;
+    rules.fixed_by = "--dims";
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        rules.dim[m] = 1 + (data[0] >> 3) * (m + 1);
+    piece = 64 + data[1] * 16;
+    fd = memfd_create("text", 0);
+    MUST(fd >= 0 && write(fd, data + 2, size - 2) == (ssize_t)(size - 2));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    whole = run(path, &rules, 1 << 21);
+    cut = run(path, &rules, piece);
+    /* a short piece may refuse a long line or not see a header whole; else both agree */
+    if (cut.rc == 0 && whole.rc == 0 && cut.n_read == whole.n_read)
+        MUST(cut.hash == whole.hash && cut.n_zeros == whole.n_zeros && cut.line == whole.line);
+    close(fd);
+    return 0;
+}
