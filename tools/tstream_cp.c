@@ -26,12 +26,12 @@ struct cp_args {
 static const struct ts_opt cp_opts[] = {
     { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix" },
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
-    { "tol", 't', TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
+    { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
       "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
     { "init", 0, TS_OPT_STRING, AT(init), "random", "random|FILE",
       "initial factors: random numbers in [0, 1), or a ktensor file or directory of factors" },
-    { "threads", 'j', TS_OPT_U32, AT(threads), "0", "N",
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. Factor matrices come on top. "

@@ -47,7 +47,7 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
                       struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = conf->rank, .precision = conf->precision };
-    struct ts_feed_conf fc = { .only_mode = conf->only_mode };
+    struct ts_feed_conf fc = { .only_mode = conf->only_mode, .stop = &tool_stop };
     struct ts_machine machine;
     int rc;
     if (conf->rank == 0 || conf->rank > TS_MAX_RANK)

@@ -28,7 +28,7 @@ static const struct ts_opt mttkrp_opts[] = {
     { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix" },
     { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "times that it is computed" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random factors" },
-    { "threads", 'j', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. Default: half of what the "
       "machine has free" },

@@ -1,0 +1,124 @@
+#!/bin/sh
+# tstream from the outside: cp, top and mttkrp do what their help says, and refuse with one sentence
+# and exit 1 (2 for wrong usage), leaving nothing half-made.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+failed=0
+
+bad()
+{
+    echo "FAILED: $*"
+    failed=1
+}
+
+# refused STATUS TEXT COMMAND...: it exits so, and says so in one line on standard error
+refused()
+{
+    status=$1 text=$2
+    shift 2
+    got=0
+    "$@" > out 2> err || got=$?
+    [ "$got" -eq "$status" ] || bad "$*: exit $got, expected $status: $(cat err)"
+    grep -qF -- "$text" err || bad "$*: no \"$text\" in: $(cat err)"
+    [ "$status" -eq 2 ] || [ "$(wc -l < err)" -eq 1 ] || bad "$*: more than a sentence: $(cat err)"
+    [ ! -e x.cp.partial ] || bad "$*: left x.cp.partial"
+}
+
+# ---- no operand ----
+refused 1 "There is no *.tsh in the current directory" "$bin/tstream" cp
+"$bin/tshard" gen --planted 3 --noise 0.1 --dims 60x50x40 --nnz 60000 -o x.tns > log 2>&1
+for i in $(seq 60); do echo "thing $i"; done > x.mode1.map
+"$bin/tshard" build x.tns > log 2>&1
+"$bin/tstream" cp --cpu -r 3 -i 8 --tol 0 > log
+grep -q '^ *8 ' log || bad "cp: no eighth sweep: $(cat log)"
+grep -q 'factors in x.cp$' log || bad "cp: does not say where: $(cat log)"
+[ -s x.cp/model.ktensor ] || bad "cp: no model.ktensor"
+
+# ---- the record for programs ----
+"$bin/tstream" cp --cpu -r 3 -i 8 --tol 0 --json --out y.cp --format ktensor,npy,splatt > json
+[ "$(grep -c '^{"event":"sweep","sweep":[0-9]*,"fit":0[.][0-9]*,' json)" -eq 8 ] ||
+    bad "cp --json: not eight sweeps: $(cat json)"
+tail -n 1 json | grep -q '^{"event":"done",' || bad "cp --json: the last event is not done"
+for f in model.ktensor weights.npy mode1.npy mode3.npy lambda.mat mode2.mat; do
+    [ -s y.cp/$f ] || bad "cp: no $f"
+done
+cmp -s x.cp/model.ktensor y.cp/model.ktensor || bad "cp: not the same bytes twice"
+
+# ---- the same bytes from shuffled input, another memory, other threads and budgets ----
+sort -R --random-source=x.tns x.tns > shuffled.tns
+"$bin/tshard" build shuffled.tns --memory 64M -o z.tsh --shard 64K > log 2>&1 || bad "build: $(cat log)"
+for threads in 1 2 3 7; do
+    "$bin/tstream" cp z.tsh --cpu -r 3 -i 8 --tol 0 --threads $threads --out z.cp > log
+    cmp -s x.cp/model.ktensor z.cp/model.ktensor || bad "cp: other bytes with $threads threads"
+done
+"$bin/tstream" cp z.tsh --cpu -r 3 -i 8 --tol 0 --host-memory 200K --out z.cp > log 2>&1 || bad "cp: $(cat log)"
+cmp -s x.cp/model.ktensor z.cp/model.ktensor || bad "cp: other bytes when streamed"
+refused 1 "which tensor? There are x.tsh, z.tsh" "$bin/tstream" cp
+
+# ---- going on from a result ----
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --init x.cp --json --no-output > json
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 9 --tol 0 --json --no-output > all
+a=$(sed -n 's/.*"sweep":1,"fit":\([0-9.]*\).*/\1/p' json)
+b=$(sed -n 's/.*"sweep":9,"fit":\([0-9.]*\).*/\1/p' all)
+awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-5 && d > -1e-5) }' ||
+    bad "cp --init: fit $a, expected $b"
+refused 1 "x.cp: the model has rank 3, asked for is 4" "$bin/tstream" cp x.tsh --cpu -r 4 --init x.cp
+refused 1 "nothere: cannot be opened" "$bin/tstream" cp x.tsh --cpu --init nothere
+
+# ---- top ----
+"$bin/tstream" top x.cp x.tsh -n 2 > log
+[ "$(grep -c '^component' log)" -eq 3 ] || bad "top: not three components: $(cat log)"
+grep -q 'thing [0-9]' log || bad "top: no names: $(cat log)"
+"$bin/tstream" top y.cp x.tsh -n 2 -c 1 -k 1 --json > json
+grep -q '^{"component":1,"weight":.*"label":"thing [0-9]*"' json || bad "top --json: $(cat json)"
+refused 1 "no decomposition" "$bin/tstream" top x.tsh x.tsh/.
+refused 1 "there is no mode 7, only 3" "$bin/tstream" top x.cp x.tsh -k 7
+
+# ---- mttkrp ----
+for mode in 1 2 3; do
+    for precision in float32 float64; do
+        "$bin/tstream" mttkrp z.tsh --cpu --mode $mode --reps 2 --check --precision $precision \
+            --host-memory 200K > log || bad "mttkrp: $(cat log)"
+        grep -q '^check: off by' log || bad "mttkrp --check: $(cat log)"
+    done
+done
+refused 1 "there is no mode 4, only 3" "$bin/tstream" mttkrp x.tsh --cpu --mode 4
+
+# ---- what is refused ----
+refused 2 "did you mean '--rank'" "$bin/tstream" cp x.tsh --rnak 3
+refused 2 "--iters must be at least 1" "$bin/tstream" cp x.tsh --iters 0
+refused 2 "--rank must be 1 to" "$bin/tstream" cp x.tsh --rank 0
+refused 1 "is not known" "$bin/tstream" cp x.tsh --format matlab
+refused 1 "two of them must fit" "$bin/tstream" cp x.tsh --cpu --host-memory 8K
+refused 1 "nothere" "$bin/tstream" cp nothere --cpu
+refused 1 "x.tns" "$bin/tstream" cp x.tns --cpu
+mkdir other
+touch other/precious
+refused 1 "holds precious" "$bin/tstream" cp x.tsh --cpu --out other
+[ -e other/precious ] || bad "cp: removed other/precious"
+refused 1 "cannot be created" "$bin/tstream" cp x.tsh --cpu --out no/such/place
+
+# A flipped byte is found before use, and what was there stays.
+cp x.cp/model.ktensor before
+cp -r x.tsh d.tsh
+printf 'X' | dd of=d.tsh/mode2.shards bs=1 seek=777 conv=notrunc 2> log
+refused 1 "d.tsh/mode2.shards: shard 0 at byte 0: the checksum" "$bin/tstream" cp d.tsh --cpu --out x.cp
+cmp -s before x.cp/model.ktensor || bad "cp: a failed run touched what was there"
+truncate -s 4096 d.tsh/mode3.shards
+refused 1 "d.tsh/mode3.shards" "$bin/tstream" cp d.tsh --cpu
+
+# Interrupted, it writes nothing.
+"$bin/tstream" cp x.tsh --cpu --iters 100000000 --tol 0 --out stopped > log 2>&1 &
+pid=$!
+while ! grep -q '^ *2 ' log; do sleep 0.05; done
+kill -INT $pid
+got=0
+wait $pid || got=$?
+[ "$got" -eq 1 ] || bad "cp: exit $got after SIGINT"
+[ ! -e stopped ] && [ ! -e stopped.partial ] || bad "cp: left something after SIGINT"
+exit $failed
