@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/num.h"
 #include "format/tensor.h"
 #include "tools/tool.h"
@@ -118,13 +119,22 @@ static void print_json(const struct ts_tensor *t)
     tool_json_close(&j);
 }
 
+/* As tshard export writes it. */
+static const char *value_text(const struct ts_tensor *t, double value, char *text)
+{
+    *(t->header.value_bytes == 4 ? ts_decimal_f32(text, (float)value)
+                                 : ts_decimal_f64(text, value)) = '\0';
+    return text;
+}
+
 static void print_values(const struct ts_tensor *t)
 {
     const struct ts_disk_header *h = &t->header;
+    char a[TS_DECIMAL_CHARS + 1], b[TS_DECIMAL_CHARS + 1];
     printf("  values      ");
     switch (h->value_kind) {
     case TS_VALUE_CONST:
-        printf("all %.9g\n", h->value_base);
+        printf("all %s\n", value_text(t, h->value_base, a));
         return;
     case TS_VALUE_DICT:
         printf("%" PRIu32 " different ones, ", h->n_dict);
@@ -132,7 +142,8 @@ static void print_values(const struct ts_tensor *t)
     default:
         printf("%s, ", kind_names[h->value_kind]);
     }
-    printf("%.9g to %.9g, entropy %s%.2f bits\n", h->value_min, h->value_max,
+    printf("%s to %s, entropy %s%.2f bits\n", value_text(t, h->value_min, a),
+           value_text(t, h->value_max, b),
            (h->flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0 ? "about " : "", h->value_bits);
 }
 

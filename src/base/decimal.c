@@ -16,23 +16,40 @@ static const double power_of_10[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 #define MAX_POWER 22 /* the last power of ten that is exact in float64 */
 
+/* Decimal digits of x. */
+static inline uint32_t n_digits(uint64_t x)
+{
+    for (uint32_t n = 1;; n += 4, x /= 10000) {
+        if (x < 10)
+            return n;
+        if (x < 100)
+            return n + 1;
+        if (x < 1000)
+            return n + 2;
+        if (x < 10000)
+            return n + 3;
+    }
+}
+
 char *ts_decimal_u64(char *at, uint64_t x)
 {
-    char text[20];
-    int from = 20;
-    while (x >= 100) {
-        from -= 2;
-        memcpy(text + from, pairs + 2 * (x % 100), 2);
+    char *end = at + n_digits(x), *to = end;
+    while (x > UINT32_MAX) { /* 64-bit divisions are several times as dear */
+        to -= 2;
+        memcpy(to, pairs + 2 * (x % 100), 2);
         x /= 100;
     }
-    if (x >= 10) {
-        from -= 2;
-        memcpy(text + from, pairs + 2 * x, 2);
-    } else {
-        text[--from] = (char)('0' + x);
+    for (uint32_t y = (uint32_t)x;; y /= 100) {
+        if (y < 10) {
+            if (to > at)
+                *--to = (char)('0' + y);
+            return end;
+        }
+        to -= 2;
+        memcpy(to, pairs + 2 * (y % 100), 2);
+        if (to == at)
+            return end;
     }
-    memcpy(at, text + from, (size_t)(20 - from));
-    return at + (20 - from);
 }
 
 /* A decimal: digits * 10^exp10. */
