@@ -30,6 +30,8 @@ struct export_args {
     int format;
 };
 
+#define MAX_THREADS 1024u /* each has a stack and a shard */
+
 #define AT(field) offsetof(struct export_args, field)
 static const struct ts_opt export_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(output), NULL, "FILE",
@@ -331,6 +333,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     e.t = t;
     e.mode = args.mode - 1;
     e.n_threads = args.threads > 0 ? args.threads : machine.cpus;
+    if (e.n_threads > MAX_THREADS)
+        e.n_threads = MAX_THREADS;
     tool_catch_signals();
     rc = export_all(&e, &args, &err);
     ts_tensor_close(t);

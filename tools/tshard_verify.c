@@ -23,6 +23,8 @@ struct verify_args {
     int json, quiet;
 };
 
+#define MAX_THREADS 1024u /* each has a stack and a shard */
+
 #define AT(field) offsetof(struct verify_args, field)
 static const struct ts_opt verify_opts[] = {
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
@@ -208,6 +210,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     start = ts_clock_ns();
     v.t = t;
     v.n_threads = args.threads > 0 ? args.threads : machine.cpus;
+    if (v.n_threads > MAX_THREADS)
+        v.n_threads = MAX_THREADS;
     rc = verify_all(&v, &err);
     if (rc == 0)
         report(&v, &args, ts_clock_ns() - start);
