@@ -21,11 +21,16 @@
 #include "cpu/unpack.h"
 #include "format/shard.h"
 
+/* Positions between the row in work and the one whose loading starts, where rows are far: 24 of 128
+ * bytes cover a miss of the second-level cache. */
+#define TS_KERNEL_AHEAD 24u
+
 /* One MTTKRP. */
 struct ts_kernel_job {
     struct ts_unpack_conf unpack;
     uint32_t order, stride;
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0] is not used */
+    int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
     void *out;                       /* factor of the mode at level 0 */
 };
 
@@ -34,7 +39,7 @@ struct ts_kernel_scratch {
     /* products of fibres, up to 256 bytes of columns at once */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
     _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the row in work; also used as float */
-    struct ts_unpacked block;
+    struct ts_unpacked block[2]; /* the one in work, and the one after it */
 };
 
 /* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */

@@ -2,56 +2,101 @@
  *
  * Included by kernel_ISA.c with TS_REAL (float or double), TS_LANES (a power of two), TS_UNPACK (the
  * decoder) and TS_KERNEL_NAME defined. Vectors are those of the compiler (GCC and clang), so that the
- * same text serves every machine; TS_UNROLL makes the loops over the vectors of a row straight
- * code, their counts being constants after inlining.
+ * same text serves every machine. The numbers of vectors in a row and of operands, and strides, are
+ * constants after inlining, and TS_UNROLL makes the loops over them straight code.
  */
 #define PASTE2(a, b, c) a##_##b##_##c
 #define PASTE(a, b, c) PASTE2(a, b, c)
 #define LOCAL(name) PASTE(name, TS_REAL, TS_LANES)
 #define VEC LOCAL(vec)
+#define INLINE static inline __attribute__((always_inline))
 
 typedef TS_REAL VEC __attribute__((vector_size(TS_LANES * sizeof(TS_REAL))));
 
-/* Rows of matrices, of which the nonzero's row is the product. */
+/* A matrix whose rows are factors of the product, and which row at each position. */
 struct LOCAL(operand) {
     const TS_REAL *row; /* the columns in work of row 0 */
-    uint64_t stride;
     const uint32_t *idx;
+    int far;            /* rows are fetched ahead */
 };
 
-#define ROW(o, p) ((const VEC *)((o)->row + (o)->idx[p] * (o)->stride))
+/* The matrices of a product: `n`, the first with a stride of its own. */
+struct LOCAL(operands) {
+    struct LOCAL(operand) of[TS_MAX_ORDER];
+    uint32_t n;
+    uint64_t first_stride, stride;
+};
 
-/* term := the product of the rows at p */
-#define TERM(term, op, n_op, p)                                                                    \
-    do {                                                                                           \
-        const VEC *row_ = ROW(&(op)[0], p);                                                        \
-        TS_UNROLL                                                                                  \
-        for (uint32_t v = 0; v < n_vec; v++)                                                       \
-            (term)[v] = row_[v];                                                                   \
-        for (uint32_t o = 1; o < (n_op); o++) {                                                    \
-            row_ = ROW(&(op)[o], p);                                                               \
-            TS_UNROLL                                                                              \
-            for (uint32_t v = 0; v < n_vec; v++)                                                   \
-                (term)[v] *= row_[v];                                                              \
-        }                                                                                          \
-    } while (0)
+INLINE const VEC *LOCAL(row)(const struct LOCAL(operands) *x, uint32_t o, uint32_t p)
+{
+    return (const VEC *)(x->of[o].row + x->of[o].idx[p] * (o == 0 ? x->first_stride : x->stride));
+}
+
+/* term := the product of the rows at position p */
+INLINE void LOCAL(multiply)(const struct LOCAL(operands) *x, uint32_t n_vec, uint32_t p, VEC *term)
+{
+    const VEC *row = LOCAL(row)(x, 0, p);
+    TS_UNROLL
+    for (uint32_t v = 0; v < n_vec; v++)
+        term[v] = row[v];
+    for (uint32_t o = 1; o < x->n; o++) {
+        row = LOCAL(row)(x, o, p);
+        TS_UNROLL
+        for (uint32_t v = 0; v < n_vec; v++)
+            term[v] *= row[v];
+    }
+}
+
+/* Starts loading the rows of a later position, where they are far. */
+INLINE void LOCAL(fetch)(const struct LOCAL(operands) *x, uint32_t n_vec, uint32_t p)
+{
+    for (uint32_t o = 0; o < x->n; o++) {
+        const char *row = (const char *)LOCAL(row)(x, o, p + TS_KERNEL_AHEAD);
+        if (!x->of[o].far)
+            continue;
+        for (uint32_t byte = 0; byte < n_vec * sizeof(VEC); byte += 64)
+            __builtin_prefetch(row + byte);
+    }
+}
 
 /* Sums the block's nonzeros over n_vec vectors of columns. sum is the row being summed, dst where
- * it goes, next where the one after it does. */
-static inline __attribute__((always_inline)) void LOCAL(rows)(
-    const struct ts_unpacked *b, const struct LOCAL(operand) *op, uint32_t n_op, uint32_t n_vec,
-    uint64_t stride, TS_REAL *restrict sum, TS_REAL *restrict dst, TS_REAL *restrict next)
+ * it goes, next where the one after it does. Narrow rows are summed in two halves, even and odd
+ * positions of the row in this block: one sum would wait for its own last addition. */
+INLINE void LOCAL(rows)(const struct ts_unpacked *b, const struct LOCAL(operands) *x, uint32_t n_vec,
+                        TS_REAL *restrict sum, TS_REAL *restrict dst, TS_REAL *restrict next)
 {
     const TS_REAL *value = (const TS_REAL *)&b->value;
-    VEC acc[4], term[4];
+    const int two = n_vec <= 2;
+    VEC acc[4], odd[4], term[4];
     uint32_t p = 0;
     TS_UNROLL
     for (uint32_t v = 0; v < n_vec; v++)
         acc[v] = ((const VEC *)sum)[v];
-    for (uint32_t s = 0; s <= b->n_starts; s++) {
+    for (uint32_t s = 0;; s++) {
         const uint32_t end = s < b->n_starts ? b->start[s] : b->n;
+        if (two && p + 1 < end) {
+            TS_UNROLL
+            for (uint32_t v = 0; v < n_vec; v++)
+                odd[v] = (VEC){ 0 };
+            for (; p + 1 < end; p += 2) {
+                LOCAL(fetch)(x, n_vec, p);
+                LOCAL(multiply)(x, n_vec, p, term);
+                TS_UNROLL
+                for (uint32_t v = 0; v < n_vec; v++)
+                    acc[v] += term[v] * value[p];
+                LOCAL(fetch)(x, n_vec, p + 1);
+                LOCAL(multiply)(x, n_vec, p + 1, term);
+                TS_UNROLL
+                for (uint32_t v = 0; v < n_vec; v++)
+                    odd[v] += term[v] * value[p + 1];
+            }
+            TS_UNROLL
+            for (uint32_t v = 0; v < n_vec; v++)
+                acc[v] += odd[v];
+        }
         for (; p < end; p++) {
-            TERM(term, op, n_op, p);
+            LOCAL(fetch)(x, n_vec, p);
+            LOCAL(multiply)(x, n_vec, p, term);
             TS_UNROLL
             for (uint32_t v = 0; v < n_vec; v++)
                 acc[v] += term[v] * value[p];
@@ -64,7 +109,7 @@ static inline __attribute__((always_inline)) void LOCAL(rows)(
             acc[v] = (VEC){ 0 };
         }
         dst = next;
-        next += stride;
+        next += x->stride;
     }
     TS_UNROLL
     for (uint32_t v = 0; v < n_vec; v++)
@@ -72,12 +117,12 @@ static inline __attribute__((always_inline)) void LOCAL(rows)(
 }
 
 /* out(k, :) := the product of the rows of fibre k */
-static inline __attribute__((always_inline)) void LOCAL(products)(
-    uint32_t n, const struct LOCAL(operand) *op, uint32_t n_op, uint32_t n_vec, TS_REAL *out)
+INLINE void LOCAL(products)(uint32_t n, const struct LOCAL(operands) *x, uint32_t n_vec, TS_REAL *out)
 {
     VEC term[4];
     for (uint32_t k = 0; k < n; k++, out += n_vec * TS_LANES) {
-        TERM(term, op, n_op, k);
+        LOCAL(fetch)(x, n_vec, k);
+        LOCAL(multiply)(x, n_vec, k, term);
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++)
             ((VEC *)out)[v] = term[v];
@@ -85,34 +130,37 @@ static inline __attribute__((always_inline)) void LOCAL(products)(
 }
 
 /* One block, n_vec vectors of columns from col on. */
-static inline __attribute__((always_inline)) void LOCAL(columns)(
-    const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t n_vec, uint32_t col,
-    struct ts_kernel_scratch *scratch, TS_REAL *dst)
+INLINE void LOCAL(columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                           uint32_t n_vec, uint64_t stride, uint32_t col,
+                           struct ts_kernel_scratch *scratch, TS_REAL *dst)
 {
     const uint32_t leaf = job->order - 1;
     TS_REAL *sum = (TS_REAL *)scratch->sum + col;
-    TS_REAL *next = (TS_REAL *)job->out + (b->row + UINT64_C(1)) * job->stride + col;
-    struct LOCAL(operand) op[TS_MAX_ORDER];
+    TS_REAL *next = (TS_REAL *)job->out + (b->row + UINT64_C(1)) * stride + col;
+    struct LOCAL(operands) x = { .n = leaf, .first_stride = stride, .stride = stride };
     dst += col;
     for (uint32_t l = 1; l <= leaf; l++)
-        op[l - 1] = (struct LOCAL(operand)){ (const TS_REAL *)job->table[l] + col, job->stride,
-                                             b->idx[l] };
+        x.of[l - 1] = (struct LOCAL(operand)){ (const TS_REAL *)job->table[l] + col, b->idx[l],
+                                               job->far[l] };
     if (b->shared) {
-        struct LOCAL(operand) two[2];
         TS_REAL *product = (TS_REAL *)scratch->product;
-        two[0] = (struct LOCAL(operand)){ product, n_vec * TS_LANES, b->idx[0] };
-        two[1] = op[leaf - 1];
-        if (leaf == 3)
-            LOCAL(products)(b->n_fibres, op, 2, n_vec, product);
-        else
-            LOCAL(products)(b->n_fibres, op, leaf - 1, n_vec, product);
-        LOCAL(rows)(b, two, 2, n_vec, job->stride, sum, dst, next);
+        x.n = leaf - 1;
+        if (x.n == 2) {
+            x.n = 2;
+            LOCAL(products)(b->n_fibres, &x, n_vec, product);
+        } else {
+            LOCAL(products)(b->n_fibres, &x, n_vec, product);
+        }
+        x.of[0] = (struct LOCAL(operand)){ product, b->idx[0], 0 };
+        x.of[1] = x.of[leaf - 1];
+        x.n = 2;
+        x.first_stride = n_vec * TS_LANES;
+        LOCAL(rows)(b, &x, n_vec, sum, dst, next);
     } else if (leaf == 2) {
-        LOCAL(rows)(b, op, 2, n_vec, job->stride, sum, dst, next);
-    } else if (leaf == 3) {
-        LOCAL(rows)(b, op, 3, n_vec, job->stride, sum, dst, next);
+        x.n = 2;
+        LOCAL(rows)(b, &x, n_vec, sum, dst, next);
     } else {
-        LOCAL(rows)(b, op, leaf, n_vec, job->stride, sum, dst, next);
+        LOCAL(rows)(b, &x, n_vec, sum, dst, next);
     }
 }
 
@@ -120,19 +168,35 @@ static void LOCAL(block)(const struct ts_kernel_job *job, const struct ts_unpack
                          struct ts_kernel_scratch *scratch, TS_REAL *dst)
 {
     uint32_t col = 0;
-    for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
-        LOCAL(columns)(job, b, 4, col, scratch, dst);
-    switch ((job->stride - col) / TS_LANES) {
-    case 3:
-        LOCAL(columns)(job, b, 3, col, scratch, dst);
-        break;
-    case 2:
-        LOCAL(columns)(job, b, 2, col, scratch, dst);
-        break;
+    switch (job->stride / TS_LANES) {
     case 1:
-        LOCAL(columns)(job, b, 1, col, scratch, dst);
-        break;
+        LOCAL(columns)(job, b, 1, TS_LANES, 0, scratch, dst);
+        return;
+    case 2:
+        LOCAL(columns)(job, b, 2, 2 * TS_LANES, 0, scratch, dst);
+        return;
+    case 3:
+        LOCAL(columns)(job, b, 3, 3 * TS_LANES, 0, scratch, dst);
+        return;
+    case 4:
+        LOCAL(columns)(job, b, 4, 4 * TS_LANES, 0, scratch, dst);
+        return;
     }
+    for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
+        LOCAL(columns)(job, b, 4, job->stride, col, scratch, dst);
+    for (; col < job->stride; col += TS_LANES)
+        LOCAL(columns)(job, b, 1, job->stride, col, scratch, dst);
+}
+
+/* The first indices of the next block behind those of this one, for fetching ahead. */
+static void LOCAL(append)(const struct ts_kernel_job *job, const struct ts_unpacked *next,
+                          struct ts_unpacked *b)
+{
+    const uint32_t leaf = job->order - 1;
+    for (uint32_t l = 1; l <= leaf; l++)
+        if (job->far[l])
+            memcpy(b->idx[l] + (b->shared && l < leaf ? b->n_fibres : b->n), next->idx[l],
+                   TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
 
 void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_disk_shard *entry,
@@ -143,15 +207,19 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_disk_shard 
     const uint32_t end = first + TS_PARTITION_BLOCKS < entry->n_blocks
                              ? first + TS_PARTITION_BLOCKS : entry->n_blocks;
     const size_t row_bytes = job->stride * sizeof(TS_REAL);
+    struct ts_unpacked *b = &scratch->block[0], *next = &scratch->block[1], *t;
     TS_REAL *sum = (TS_REAL *)scratch->sum, *dst = head;
+    struct ts_block_at at = ts_shard_block(entry, raw, first);
     memset(sum, 0, row_bytes);
-    for (uint32_t k = first; k < end; k++) {
-        const struct ts_block_at at = ts_shard_block(entry, raw, k);
-        struct ts_unpacked *b = &scratch->block;
-        TS_UNPACK(&job->unpack, &at, b);
-        if (k == first)
-            edge->first = b->row;
-        else if (b->row != edge->last) { /* a row may start at the first nonzero of a block */
+    TS_UNPACK(&job->unpack, &at, b);
+    edge->first = edge->last = b->row;
+    for (uint32_t k = first; k < end; k++, t = b, b = next, next = t) {
+        if (k + 1 < end) {
+            at = ts_shard_block(entry, raw, k + 1);
+            TS_UNPACK(&job->unpack, &at, next);
+        }
+        LOCAL(append)(job, k + 1 < end ? next : b, b);
+        if (b->row != edge->last) { /* a row may start at the first nonzero of a block */
             memcpy(dst, sum, row_bytes);
             memset(sum, 0, row_bytes);
             dst = (TS_REAL *)job->out + (uint64_t)b->row * job->stride;
@@ -164,8 +232,7 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_disk_shard 
     memcpy(dst, sum, row_bytes);
 }
 
-#undef TERM
-#undef ROW
+#undef INLINE
 #undef VEC
 #undef LOCAL
 #undef PASTE

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bigmem.h"
 #include "base/clock.h"
@@ -188,6 +189,16 @@ static void add_heads(struct ts_pass *p, uint64_t n_partitions, struct ts_fmat *
     }
 }
 
+/* From this size on, a matrix is taken to lie beyond the second-level cache. */
+static uint64_t far_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return 3 * (bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20) / 2;
+}
+
 static void fill_job(const struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
                      struct ts_kernel_job *job)
 {
@@ -196,8 +207,11 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, struct ts_fmat *fac
     job->order = t->order;
     job->stride = p->stride;
     job->out = factor[mode].data;
-    for (uint32_t l = 1; l < t->order; l++)
-        job->table[l] = factor[t->mode[mode].disk.level[l]].data;
+    for (uint32_t l = 1; l < t->order; l++) {
+        const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
+        job->table[l] = f->data;
+        job->far[l] = f->bytes > far_bytes();
+    }
     job->unpack.order = t->order;
     job->unpack.n_codes = ts_value_codes(t->header.value_kind);
     job->unpack.value_kind = t->header.value_kind;
