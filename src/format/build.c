@@ -65,13 +65,16 @@ static int tell(const struct build *b, const char *what, const char *unit, uint6
 /* ------------------------------------------------------------------ memory */
 
 /* Memory is three equal areas for sorting, but for what buffers, tables and code take. */
+static uint64_t choose_area_words(const struct ts_build_options *o)
+{
+    const uint64_t other = o->memory / 4 < (UINT64_C(64) << 20) ? o->memory / 4 : UINT64_C(64) << 20;
+    const uint64_t words = o->area_words > 0 ? o->area_words : (o->memory - other) / N_AREAS / 8;
+    return words / 512 * 512;
+}
+
 static int new_areas(struct build *b, struct ts_err *err)
 {
-    const uint64_t memory = b->o->memory;
-    const uint64_t other = memory / 4 < (UINT64_C(64) << 20) ? memory / 4 : UINT64_C(64) << 20;
     int rc;
-    b->area_words = b->o->area_words > 0 ? b->o->area_words : (memory - other) / N_AREAS / 8;
-    b->area_words = b->area_words / 512 * 512;
     b->area_bytes = N_AREAS * b->area_words * 8;
     rc = ts_bigmem_new(b->area_bytes, "sorting", &b->area_mem, err);
     if (rc < 0)
@@ -725,6 +728,7 @@ static int init(struct build *b, const struct ts_build_options *o, struct ts_bui
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)
              : slash == NULL ? strdup(".")
                              : strndup(o->out, (size_t)(slash - o->out) + 1);
+    b->area_words = choose_area_words(o);
     b->merge_threads = threads_for(b, UINT64_C(8) << 20);
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
@@ -779,7 +783,9 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
     memcpy(plan.dim, o->dim, sizeof plan.dim);
     plan.threads = threads_for(&b, UINT64_C(1) << 20);
     plan.piece_bytes = (size_t)512 << 10;
-    while (plan.piece_bytes > 64 << 10 && plan.piece_bytes * 16 * plan.threads > o->memory)
+    /* what a piece holds must fit an area, and all threads' pieces a share of the memory */
+    while ((plan.piece_bytes > 64 << 10 && plan.piece_bytes * 16 * plan.threads > o->memory) ||
+           plan.piece_bytes / 2 > b.area_words)
         plan.piece_bytes /= 2;
     if (rc == 0)
         rc = ts_text_source_open(&plan, &s, err);

@@ -136,6 +136,8 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
 int ts_collect_put(struct ts_collect *c, uint64_t number, const struct ts_batch *b)
 {
     static const struct ts_err no_memory = { TS_ENOMEM, 0, "out of memory for a list of batches" };
+    static const struct ts_err no_room = { TS_ENOMEM, 0, "too little memory for the nonzeros that "
+                                                         "are read at a time" };
     struct ts_record_layout layout;
     const struct ts_collect_segment *s;
     uint64_t *out;
@@ -144,6 +146,10 @@ int ts_collect_put(struct ts_collect *c, uint64_t number, const struct ts_batch 
         goto failed;
     grow_layout(c, b);
     while (!has_room(c, b->n) && !c->failed) {
+        if (c->n == 0) {
+            fail(c, &no_room);
+            break;
+        }
         c->full = 1;
         pthread_cond_signal(&c->wanted);
         pthread_cond_wait(&c->moved, &c->lock);
