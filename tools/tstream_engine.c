@@ -73,8 +73,7 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         e->backend->kept(e->be, fc.kept);
     fc.pin = e->backend->pin;
     fc.unpin = e->backend->unpin;
-    if (fc.pin != NULL) /* one thread feeds the device: others check what was read */
-        fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
+    fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
     return ts_feed_new(&fc, &e->feed, err);
 }
 

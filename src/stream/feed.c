@@ -156,34 +156,46 @@ struct pick {
     int check; /* it still has to be */
 };
 
-static int pick_one(struct ts_feed *f, uint32_t mode, struct pick *ret)
+static int pick_slot(struct ts_feed *f, enum ts_slot_state state, struct pick *ret)
 {
-    struct ts_feed_mode *m = &f->mode[mode];
-    struct ts_slot *best = NULL;
     for (uint32_t i = 0; i < f->plan.n_slots; i++) {
         struct ts_slot *s = &f->slot[i];
-        if (s->pass == f->now && s->state == TS_SLOT_READY) {
-            best = s;
-            break;
-        }
-        if (s->pass == f->now && s->state == TS_SLOT_READ)
-            best = s;
-    }
-    if (best != NULL) {
-        ret->slot = best;
-        ret->shard = best->shard;
-        ret->base = best->base;
-        ret->check = best->state == TS_SLOT_READ;
-        best->state = TS_SLOT_LENT;
+        if (s->pass != f->now || s->state != state)
+            continue;
+        ret->slot = s;
+        ret->shard = s->shard;
+        ret->base = s->base;
+        ret->check = state == TS_SLOT_READ;
+        s->state = TS_SLOT_LENT;
         return 1;
     }
-    if (f->next_loaded == m->n_loaded)
+    return 0;
+}
+
+static int pick_resident(struct ts_feed *f, uint32_t mode, struct pick *ret)
+{
+    struct ts_feed_mode *m = &f->mode[mode];
+    uint64_t at = f->next_loaded, shard;
+    while (at < m->n_loaded && (atomic_load(&m->known[m->loaded[at]]) & TS_SHARD_BUSY) != 0)
+        at++;
+    if (at == m->n_loaded)
         return 0;
+    shard = m->loaded[at];
+    m->loaded[at] = m->loaded[f->next_loaded];
+    m->loaded[f->next_loaded++] = shard;
     ret->slot = NULL;
-    ret->shard = m->loaded[f->next_loaded++];
-    ret->base = (char *)f->memory.resident + f->plan.place[mode][ret->shard];
-    ret->check = (atomic_load(&m->known[ret->shard]) & TS_SHARD_WHOLE) == 0;
+    ret->shard = shard;
+    ret->base = (char *)f->memory.resident + f->plan.place[mode][shard];
+    ret->check = (atomic_load(&m->known[shard]) & TS_SHARD_WHOLE) == 0;
+    if (ret->check)
+        atomic_fetch_or(&m->known[shard], TS_SHARD_BUSY);
     return 1;
+}
+
+static int pick_one(struct ts_feed *f, uint32_t mode, struct pick *ret)
+{
+    return pick_slot(f, TS_SLOT_READY, ret) || pick_slot(f, TS_SLOT_READ, ret) ||
+           pick_resident(f, mode, ret);
 }
 
 /* Waits for a shard of the pass: 1, 0 at its end, or a failure. The caller holds the lock. */
@@ -235,12 +247,14 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, struct ts_shard_view *ret, st
         return rc;
     fill_view(f, mode, &p, ret);
     rc = p.check ? ts_feed_check(f, mode, p.shard, p.base, &found) : 0;
-    if (rc == 0 && p.slot == NULL)
-        atomic_fetch_or(&f->mode[mode].known[p.shard], TS_SHARD_WHOLE);
-    if (rc == 0 && p.shard < f->conf.kept[mode]) {
+    if (rc == 0 && ((p.check && p.slot == NULL) || p.shard < f->conf.kept[mode])) {
         pthread_mutex_lock(&f->lock);
-        atomic_fetch_or(&f->mode[mode].known[p.shard], TS_SHARD_GONE);
-        f->mode[mode].n_gone++;
+        if (p.slot == NULL)
+            ts_feed_whole(f, mode, p.shard);
+        else {
+            atomic_fetch_or(&f->mode[mode].known[p.shard], TS_SHARD_GONE);
+            f->mode[mode].n_gone++;
+        }
         pthread_mutex_unlock(&f->lock);
     }
     if (rc == 0)

@@ -7,7 +7,9 @@
  * shards arrive. Order of delivery within a mode is free; every shard comes exactly once.
  *
  * Every byte read from disk is checked against its hash before it is lent, and the structure of every
- * shard once, by the thread that asks for it, so that this work spreads over the consumers.
+ * Every byte read from disk is checked against its hash before it is lent, and the structure of every
+ * shard once: by `checkers` threads ahead of the consumers, and by the consumer that is faster than
+ * they are.
  *
  *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done. A
  *            thread that holds views and asks for another waits for good once all slots are with
@@ -35,7 +37,7 @@ struct ts_feed_conf {
     /* The first kept[m] shards of a mode stay with the consumer (in device memory): they are lent
      * once and never again, and take no memory here afterwards. */
     uint64_t kept[TS_MAX_ORDER];
-    uint32_t checkers; /* threads that check shards ahead of ts_feed_next, which does it otherwise */
+    uint32_t checkers; /* threads that check what was read; 0 leaves it to ts_feed_next */
     unsigned avoid;    /* sum of ts_reader_avoid (stream/reader.h): 0 but in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     /* Page-locks (or unlocks) memory for a device; NULL without one. Called from new and free. */

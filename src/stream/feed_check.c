@@ -32,31 +32,65 @@ static struct ts_slot *next_slot(struct ts_feed *f)
     return first;
 }
 
+/* Checks one slot; the lock is held before and after. */
+static void check_slot(struct ts_feed *f, struct ts_slot *s)
+{
+    struct ts_err err;
+    int rc;
+    s->state = TS_SLOT_CHECKING;
+    pthread_mutex_unlock(&f->lock);
+    rc = ts_feed_check(f, s->mode, s->shard, s->base, &err);
+    pthread_mutex_lock(&f->lock);
+    if (rc < 0)
+        ts_feed_fail(f, rc, &err);
+    if (rc == 0 && s->pass >= f->now)
+        s->state = TS_SLOT_READY;
+    else {
+        ts_feed_drop(f, s);
+        ts_reader_kick(f->reader);
+    }
+    pthread_cond_broadcast(&f->moved);
+}
+
+/* Checks one resident shard: 0 when there was none to check. */
+static int check_resident(struct ts_feed *f)
+{
+    const uint32_t first = ts_feed_mode_of(f, f->now); /* wanted soonest */
+    for (uint32_t k = 0; k < f->n_modes; k++) {
+        const uint32_t mode = f->first_mode + (first - f->first_mode + k) % f->n_modes;
+        struct ts_feed_mode *m = &f->mode[mode];
+        while (m->settled < m->n_loaded) {
+            const uint64_t shard = m->loaded[m->settled++];
+            struct ts_err err;
+            int rc;
+            if ((atomic_load(&m->known[shard]) & (TS_SHARD_WHOLE | TS_SHARD_BUSY)) != 0)
+                continue;
+            atomic_fetch_or(&m->known[shard], TS_SHARD_BUSY);
+            pthread_mutex_unlock(&f->lock);
+            rc = ts_feed_check(f, mode, shard,
+                               (char *)f->memory.resident + f->plan.place[mode][shard], &err);
+            pthread_mutex_lock(&f->lock);
+            if (rc < 0)
+                ts_feed_fail(f, rc, &err);
+            else
+                ts_feed_whole(f, mode, shard);
+            pthread_cond_broadcast(&f->moved);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void *run(void *arg)
 {
     struct ts_feed *f = arg;
     pthread_mutex_lock(&f->lock);
     while (!f->stop && f->failed == 0) {
         struct ts_slot *s = next_slot(f);
-        struct ts_err err;
-        int rc;
-        if (s == NULL) {
+        if (s != NULL)
+            check_slot(f, s);
+        else if (!check_resident(f))
             pthread_cond_wait(&f->moved, &f->lock);
-            continue;
-        }
-        s->state = TS_SLOT_CHECKING;
-        pthread_mutex_unlock(&f->lock);
-        rc = ts_feed_check(f, s->mode, s->shard, s->base, &err);
-        pthread_mutex_lock(&f->lock);
-        if (rc < 0)
-            ts_feed_fail(f, rc, &err);
-        if (rc == 0 && s->pass >= f->now)
-            s->state = TS_SLOT_READY;
-        else {
-            ts_feed_drop(f, s);
-            ts_reader_kick(f->reader);
-        }
-        pthread_cond_broadcast(&f->moved);
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;
@@ -64,7 +98,7 @@ static void *run(void *arg)
 
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
 {
-    const uint32_t want = f->plan.n_slots == 0 ? 0 : f->conf.checkers;
+    const uint32_t want = f->conf.checkers;
     if (want == 0)
         return 0;
     f->checker = calloc(want, sizeof *f->checker);

@@ -40,13 +40,16 @@ enum ts_shard_known {
     TS_SHARD_SOUND = 2,   /* its structure was checked */
     TS_SHARD_WHOLE = 4,   /* resident: its hash was checked, and it is unpacked */
     TS_SHARD_GONE = 8,    /* the consumer keeps it */
+    TS_SHARD_BUSY = 16,   /* resident: somebody checks it for the first time */
 };
 
 struct ts_feed_mode {
     uint64_t n_shards;
     atomic_uchar *known; /* n_shards, sums of ts_shard_known; set by a shard's holder too */
-    uint64_t *loaded; /* resident shards, in the order in which they came */
-    uint64_t n_loaded, n_gone;
+    /* Resident shards in the order in which they came. Those before `settled` are whole or busy;
+     * a pass that finds a busy one swaps it with a later one. */
+    uint64_t *loaded;
+    uint64_t n_loaded, settled, n_gone;
 };
 
 struct ts_feed {
@@ -95,6 +98,13 @@ static inline void ts_feed_drop(struct ts_feed *f, struct ts_slot *slot)
     if (slot->shard < f->conf.kept[slot->mode]) /* to be lent once, and was not */
         atomic_fetch_and(&f->mode[slot->mode].known[slot->shard],
                          (unsigned char)~TS_SHARD_LOADING);
+}
+
+/* A resident shard whose first check ended well. The caller holds the lock. */
+static inline void ts_feed_whole(struct ts_feed *f, uint32_t mode, uint64_t shard)
+{
+    atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_WHOLE);
+    atomic_fetch_and(&f->mode[mode].known[shard], (unsigned char)~TS_SHARD_BUSY);
 }
 
 /* feed_check.c. Checks and unpacks the shard at base; the caller holds it, and not the lock. */
