@@ -270,29 +270,47 @@ static const struct lie {
 };
 #define N_LIES (int)(sizeof lies / sizeof lies[0])
 
+/* Opens the tensor and reads shard and rows of mode 1: a wrong hash is seen when its file is read. */
+static int open_and_read(struct ts_err *err)
+{
+    struct ts_tensor *t = NULL;
+    uint64_t *rows = NULL;
+    void *raw;
+    int rc = ts_tensor_open(dir, &t, err);
+    if (rc < 0)
+        return rc;
+    raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    rc = ts_tensor_read_shard(t, 0, 0, raw, err);
+    if (rc == 0)
+        rc = ts_tensor_rows(t, 0, &rows, err);
+    free(rows);
+    free(raw);
+    ts_tensor_close(t);
+    return rc;
+}
+
 /* Every field is checked even when the checksum is right: a forged index must not be followed. */
 START_TEST(an_index_that_lies_is_refused)
 {
     const struct test_tsh_conf conf = { TS_VALUE_INT, 1, 3, 0, 1 };
-    struct test_coo x = make(&conf, wide_dim, 40000, 5);
-    struct ts_tensor *t = NULL;
+    struct test_coo x = make(&conf, wide_dim, 18000, 5);
+    char path[4200];
     struct ts_err err = { 0 };
-    uint64_t *rows = NULL;
-    void *raw;
-    int rc;
-    poke("index", lies[_i].at, &lies[_i].value, 4);
-    rehash();
-    rc = ts_tensor_open(dir, &t, &err);
-    if (rc == 0) { /* a wrong hash of another file: seen when that is read */
-        raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
-        rc = ts_tensor_read_shard(t, 0, 0, raw, &err);
-        if (rc == 0)
-            rc = ts_tensor_rows(t, 0, &rows, &err);
-        free(raw);
-        ts_tensor_close(t);
+    snprintf(path, sizeof path, "%s/index", dir);
+    for (int i = 0; i < N_LIES; i++) {
+        uint32_t truth;
+        FILE *f = fopen(path, "rb");
+        fseek(f, lies[i].at, SEEK_SET);
+        ck_assert_uint_eq(fread(&truth, sizeof truth, 1, f), 1);
+        fclose(f);
+        poke("index", lies[i].at, &lies[i].value, 4);
+        rehash();
+        ck_assert_msg(open_and_read(&err) == TS_EFORMAT, "byte %ld, %u", lies[i].at, lies[i].value);
+        ck_assert_has(err.text, lies[i].word);
+        poke("index", lies[i].at, &truth, 4);
+        rehash();
     }
-    ck_assert_int_eq(rc, TS_EFORMAT);
-    ck_assert_has(err.text, lies[_i].word);
+    ck_assert_int_eq(open_and_read(&err), 0);
     test_coo_free(&x);
 }
 END_TEST
@@ -323,7 +341,7 @@ END_TEST
 /* Against sums of logarithms. 1e-12: the stated error, far above that of either side. */
 START_TEST(log2_choose_equals_the_product)
 {
-    for (uint32_t n = 1; n < 3000; n += 1 + n / 7)
+    for (uint32_t n = 1; n < 3000; n += 1 + n / 3)
         for (uint32_t k = 0; k <= n; k++) {
             long double want = 0;
             for (uint32_t i = 0; i < (k < n - k ? k : n - k); i++)
@@ -364,7 +382,7 @@ int main(void)
     tcase_add_test(tc, labels_are_found);
     tcase_add_test(tc, other_directories_are_no_tensors);
     tcase_add_loop_test(tc, files_cut_short_are_seen_at_opening, 0, 4);
-    tcase_add_loop_test(tc, an_index_that_lies_is_refused, 0, N_LIES);
+    tcase_add_test(tc, an_index_that_lies_is_refused);
     tcase_add_test(tc, one_flipped_byte_of_the_index_is_seen);
     tcase_add_test(tc, log2_choose_equals_the_product);
     tcase_add_loop_test(tc, log2_choose_of_huge_counts, 0, 7);
