@@ -7,7 +7,6 @@
  * shards arrive. Order of delivery within a mode is free; every shard comes exactly once.
  *
  * Every byte read from disk is checked against its hash before it is lent, and the structure of every
- * Every byte read from disk is checked against its hash before it is lent, and the structure of every
  * shard once: by `checkers` threads ahead of the consumers, and by the consumer that is faster than
  * they are.
  *
