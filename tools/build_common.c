@@ -69,7 +69,7 @@ static void report_json(const struct ts_cmd *cmd, const struct ts_build_options 
     tool_json_f64(&j, "entropy_bound", ts_tensor_entropy_bound(t));
     tool_json_array(&j, "bytes_per_nnz");
     for (uint32_t m = 0; m < r->order; m++)
-        tool_json_f64(&j, NULL, (double)t->mode[m].disk.shards_bytes / (double)r->nnz);
+        tool_json_f64(&j, NULL, ts_tensor_bytes_per_nnz(t, m));
     tool_json_close(&j);
     tool_json_u64(&j, "runs", r->n_runs);
     tool_json_u64(&j, "memory", o->memory);
@@ -96,7 +96,7 @@ static void report_text(const struct ts_build_options *o, const struct ts_build_
            ts_num_count(b, r->n_duplicates), ts_num_count(c, r->n_zeros));
     printf("  bytes per nonzero");
     for (uint32_t m = 0; m < r->order; m++)
-        printf("%s %.2f", m > 0 ? "," : "", (double)t->mode[m].disk.shards_bytes / (double)r->nnz);
+        printf("%s %.2f", m > 0 ? "," : "", ts_tensor_bytes_per_nnz(t, m));
     printf(" (entropy bound %.2f)\n", bound);
     printf("  %s, %s nonzeros/s", ts_num_duration(a, ns),
            ts_num_short(b, (double)r->input_nnz / (1e-9 * (double)ns + 1e-9)));

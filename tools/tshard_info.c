@@ -23,21 +23,6 @@ static const struct ts_opt info_opts[] = {
 static const char *const kind_names[] = { "constant", "integers", "dictionary", "float32",
                                           "float64" };
 
-/* Bytes of one mode copy: its shards, its rows file, and its share of the index (its own tables and
- * an equal part of what is common). Labels are no part of it. */
-static double copy_bytes(const struct ts_tensor *t, uint32_t mode)
-{
-    const struct ts_disk_mode *d = &t->mode[mode].disk;
-    const double common = sizeof t->header + sizeof(double) * (t->header.n_dict + 1.0);
-    return (double)d->shards_bytes + (double)d->rows_bytes + sizeof *d +
-           (double)d->n_shards * sizeof(struct ts_disk_shard) + common / t->order;
-}
-
-static double bytes_per_nnz(const struct ts_tensor *t, uint32_t mode)
-{
-    return copy_bytes(t, mode) / (double)t->nnz;
-}
-
 /* A nonzero in coordinate form in memory: an index of 4 or 8 bytes per mode, and the value. */
 static uint32_t coo_bytes(const struct ts_tensor *t)
 {
@@ -76,7 +61,7 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     tool_json_u64(j, "shards_bytes", d->shards_bytes);
     tool_json_u64(j, "rows_bytes", d->rows_bytes);
     tool_json_u64(j, "labels", d->n_labels);
-    tool_json_f64(j, "bytes_per_nnz", bytes_per_nnz(t, mode));
+    tool_json_f64(j, "bytes_per_nnz", ts_tensor_bytes_per_nnz(t, mode));
     tool_json_array(j, "sorted_by");
     for (uint32_t l = 0; l < t->order; l++)
         tool_json_u64(j, NULL, d->level[l] + 1u);
@@ -175,7 +160,7 @@ static void print_table(const struct ts_tensor *t)
            "largest slice", "shards", "bytes/nnz", "/ bound", "/ COO", "labels");
     for (uint32_t m = 0; m < t->order; m++) {
         const struct ts_disk_mode *mode = &t->mode[m].disk;
-        const double per = bytes_per_nnz(t, m);
+        const double per = ts_tensor_bytes_per_nnz(t, m);
         sum += per;
         printf("  %4" PRIu32 " %17s %15s %15s %8s %10.3f %8.2f %6.0f%% %12s\n", m + 1,
                ts_num_count(a, mode->dim), ts_num_count(b, mode->n_rows),

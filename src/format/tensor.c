@@ -187,3 +187,12 @@ double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1
         return value;
     }
 }
+
+double ts_tensor_bytes_per_nnz(const struct ts_tensor *t, uint32_t mode)
+{
+    const struct ts_disk_mode *d = &t->mode[mode].disk;
+    const double common = sizeof t->header + sizeof(double) * (t->header.n_dict + 1.0);
+    return ((double)d->shards_bytes + (double)d->rows_bytes + sizeof *d +
+            (double)d->n_shards * sizeof(struct ts_disk_shard) + common / t->order) /
+           (double)t->nnz;
+}

@@ -66,4 +66,8 @@ double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1
  * (log2 C(cells, nnz) + nnz * value_bits) / (8 nnz). 0 when nnz is 0. */
 double ts_tensor_entropy_bound(const struct ts_tensor *t);
 
+/* Bytes per nonzero of one mode copy: its shards, its rows file, and its share of the index (its own
+ * tables and an equal part of what is common). Labels are no part of it. */
+double ts_tensor_bytes_per_nnz(const struct ts_tensor *t, uint32_t mode);
+
 #endif
