@@ -261,6 +261,7 @@ START_TEST(an_unfitting_start_is_refused)
     conf.rank = 4;
     a = test_als_run(dir, &conf);
     ck_assert_int_eq(a.rc, 0); /* rows of used slices alone */
+    test_als_free(&a);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cpd/model_read.h"
 #include "format/tensor.h"
@@ -237,6 +238,26 @@ static int is_tensor(const char *name)
     return n > 4 && strncmp(name + n - 4, ".tsh", 4) == 0;
 }
 
+/* The tensor of this directory that a decomposition is of: NAME.tsh for NAME.cp, as tstream cp names
+ * them, else the only one; NULL when neither is there. */
+static char *tensor_here(const char *model)
+{
+    char *path = tstream_operand_swap(model, "");
+    const size_t n = path == NULL ? 0 : strlen(path);
+    struct stat st;
+    if (n > 3 && strcmp(path + n - 3, ".cp") == 0) {
+        char *named;
+        path[n - 3] = '\0';
+        named = tstream_operand_swap(path, ".tsh");
+        free(path);
+        if (named != NULL && stat(named, &st) == 0)
+            return named;
+        path = named;
+    }
+    free(path);
+    return tstream_operand(NULL, ".tsh", "tensor", &path, NULL) == 0 ? path : NULL;
+}
+
 /* Operands in any order: what ends with .tsh is the tensor. */
 static int open_both(struct top *t, uint32_t n_operands, char **operand, struct ts_err *err)
 {
@@ -262,7 +283,8 @@ static int open_both(struct top *t, uint32_t n_operands, char **operand, struct 
     free(path);
     if (rc < 0)
         return rc;
-    if (tensor == NULL && tstream_operand(NULL, ".tsh", "tensor", &path, NULL) == 0) {
+    path = tensor == NULL ? tensor_here(t->model->path) : NULL;
+    if (path != NULL) {
         /* the tensor of this directory, if it is the one that was decomposed */
         rc = ts_tensor_open(path, &t->tensor, err);
         free(path);
@@ -330,7 +352,8 @@ const struct ts_cmd tstream_top = {
             "the tensor was built with, or numbers from 1 where there are none.\n\n"
             "FACTORS is a directory written by tstream cp or a ktensor file. Without it the one .cp "
             "of the current directory is taken, or the one named like the tensor; without "
-            "TENSOR.tsh, the one .tsh of the current directory if its shape fits.",
+            "TENSOR.tsh, the .tsh of the current directory that is named like FACTORS, or the only "
+            "one, if its shape fits.",
     .examples = "tstream top --count 10\n  ten names of each component\n"
                 "tstream top result amazon.tsh --components 3 --json\n  three components as JSON\n",
     .opts = top_opts,
