@@ -112,6 +112,15 @@ cmp -s before x.cp/model.ktensor || bad "cp: a failed run touched what was there
 truncate -s 4096 d.tsh/mode3.shards
 refused 1 "d.tsh/mode3.shards" "$bin/tstream" cp d.tsh --cpu
 
+# A mode of 2^40 indices: whole factors are refused before the work, used rows are written.
+printf '%s\n' '1 1 1 2' '1099511627776 2 3 4' '77 3 2 1' > w.tns
+"$bin/tshard" build w.tns > log 2>&1 || bad "build: $(cat log)"
+refused 1 "mode 1 with 1099511627776 rows of 2 columns takes at least" "$bin/tstream" cp w.tsh --cpu -r 2
+"$bin/tstream" cp w.tsh --cpu -r 2 --rows used > log || bad "cp --rows used: $(cat log)"
+[ "$(tr '\n' ' ' < w.cp/mode1.index)" = '1 77 1099511627776 ' ] || bad "cp: $(cat w.cp/mode1.index)"
+"$bin/tstream" top w.cp w.tsh -n 1 -k 1 > log
+grep -q 1099511627776 log || bad "top: $(cat log)"
+
 # Interrupted, it writes nothing.
 "$bin/tstream" cp x.tsh --cpu --iters 100000000 --tol 0 --out stopped > log 2>&1 &
 pid=$!
@@ -120,5 +129,5 @@ kill -INT $pid
 got=0
 wait $pid || got=$?
 [ "$got" -eq 1 ] || bad "cp: exit $got after SIGINT"
-[ ! -e stopped ] && [ ! -e stopped.partial ] || bad "cp: left something after SIGINT"
+if [ -e stopped ] || [ -e stopped.partial ]; then bad "cp: left something after SIGINT"; fi
 exit $failed

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/num.h"
@@ -139,6 +140,13 @@ static void print_start(const struct ts_cmd *cmd, const struct cp_args *args, co
     tool_json_close(&j);
 }
 
+/* Most memory that this process ever had resident. */
+static uint64_t peak_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
 static void print_done(const struct report *r, const struct ts_als_result *res, const char *out,
                        uint64_t total_ns)
 {
@@ -159,6 +167,7 @@ static void print_done(const struct report *r, const struct ts_als_result *res, 
     tool_json_bool(&j, "converged", res->converged);
     tool_json_f64(&j, "seconds", seconds(total_ns));
     tool_json_u64(&j, "bytes_read", r->bytes_read);
+    tool_json_u64(&j, "peak_bytes", peak_bytes());
     tool_json_str(&j, "out", out);
     tool_json_close(&j);
 }

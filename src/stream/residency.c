@@ -141,7 +141,7 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode, const uint64_t *
     struct ts_residency r = { 0 };
     uint64_t room = s.total;
     int rc = allocate(t, only_mode, &r, err);
-    if (rc == 0 && (s.passing || ts_bigmem_cost(s.total) > host_bytes)) {
+    if (rc == 0 && s.n > 0 && (s.passing || ts_bigmem_cost(s.total) > host_bytes)) {
         rc = plan_slots(t, &s, host_bytes, &r, err);
         if (rc == 0) {
             room = host_bytes - ts_bigmem_cost(r.n_slots * r.slot_bytes);
