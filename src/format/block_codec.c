@@ -3,460 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-static inline uint32_t low_mask(uint32_t width)
-{
-    return width >= 32 ? UINT32_MAX : (UINT32_C(1) << width) - 1;
-}
-
-static inline uint32_t bit_length(uint32_t x)
-{
-    return x == 0 ? 0 : 32 - (uint32_t)__builtin_clz(x);
-}
-
-static inline int flag_at(const struct ts_flags *f, uint32_t p)
-{
-    return (int)(f->bit[p >> 6] >> (p & 63) & 1);
-}
-
-static inline void flag_set(struct ts_flags *f, uint32_t p)
-{
-    f->bit[p >> 6] |= UINT64_C(1) << (p & 63);
-}
-
-static uint32_t flag_count(const struct ts_flags *f)
-{
-    uint32_t count = 0;
-    for (int k = 0; k < 4; k++)
-        count += (uint32_t)__builtin_popcountll(f->bit[k]);
-    return count;
-}
-
-/* The n lowest bits set. */
-static struct ts_flags flag_full(uint32_t n)
-{
-    struct ts_flags f;
-    for (uint32_t k = 0; k < 4; k++) {
-        const uint32_t first = 64 * k;
-        f.bit[k] = n >= first + 64 ? UINT64_MAX : n <= first ? 0 : (UINT64_C(1) << (n - first)) - 1;
-    }
-    return f;
-}
-
-/* ------------------------------------------------------------------ encoder */
-
-/* Inlined into one copy of the encoder per instruction set. */
-#define INLINE static inline __attribute__((always_inline))
-
-/* Appends bit strings, lowest bit first. */
-struct bit_writer {
-    uint32_t *word;
-    uint64_t pending;
-    uint32_t n_pending;
-};
-
-/* Without a branch: whether a word is full is a coin toss to the predictor. Always stores a word. */
-static inline void put_bits(struct bit_writer *w, uint32_t value, uint32_t width)
-{
-    w->pending |= (uint64_t)value << w->n_pending;
-    w->n_pending += width;
-    *w->word = (uint32_t)w->pending;
-    w->word += w->n_pending >> 5;
-    w->pending >>= w->n_pending & 32;
-    w->n_pending &= 31;
-}
-
-static inline void flush_bits(struct bit_writer *w)
-{
-    if (w->n_pending > 0)
-        *w->word++ = (uint32_t)w->pending;
-    w->pending = 0;
-    w->n_pending = 0;
-}
-
-/* The steps that take most of the encoder's time, 16 entries at once. The plain forms of the same
- * names without `_avx512` are below and say what they do. Reads beyond n are masked off. */
-#if defined(__x86_64__)
-#define AVX512 "avx512f,avx512bw,avx512cd,avx512vl,avx512dq"
-#define AVX512_FN __attribute__((target(AVX512 ",popcnt"))) static
-
-AVX512_FN inline __mmask16 lanes_left(uint32_t n, uint32_t i)
-{
-    return n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
-}
-
-AVX512_FN void find_range_avx512(const uint32_t *value, uint32_t n, uint32_t *lo, uint32_t *hi)
-{
-    __m512i least = _mm512_set1_epi32(-1), most = _mm512_setzero_si512();
-    for (uint32_t i = 0; i < n; i += 16) {
-        const __mmask16 in = lanes_left(n, i);
-        const __m512i v = _mm512_maskz_loadu_epi32(in, value + i);
-        least = _mm512_mask_min_epu32(least, in, least, v);
-        most = _mm512_max_epu32(most, v);
-    }
-    *lo = _mm512_reduce_min_epu32(least);
-    *hi = _mm512_reduce_max_epu32(most);
-}
-
-AVX512_FN void count_longer_avx512(const uint32_t *value, uint32_t n, uint32_t base,
-                                   uint32_t max_width, uint32_t *longer)
-{
-    uint8_t length[TS_BLOCK_NNZ] __attribute__((aligned(64)));
-    const uint32_t n_vectors = (n + 63) / 64;
-    for (uint32_t i = 0; i < 64 * n_vectors; i += 16) {
-        const __mmask16 in = i < n ? lanes_left(n, i) : 0;
-        const __m512i v = _mm512_maskz_loadu_epi32(in, value + i);
-        const __m512i clz = _mm512_lzcnt_epi32(_mm512_sub_epi32(v, _mm512_set1_epi32((int)base)));
-        const __m512i bits = _mm512_maskz_sub_epi32(in, _mm512_set1_epi32(32), clz);
-        _mm_store_si128((__m128i *)(length + i), _mm512_cvtepi32_epi8(bits));
-    }
-    for (uint32_t w = max_width; w-- > 0;) {
-        uint32_t sum = 0;
-        for (uint32_t k = 0; k < n_vectors; k++)
-            sum += (uint32_t)__builtin_popcountll(_mm512_cmpgt_epu8_mask(
-                _mm512_load_si512(length + 64 * k), _mm512_set1_epi8((char)w)));
-        longer[w] = sum;
-    }
-}
-
-AVX512_FN struct ts_flags row_flags_avx512(const uint32_t *row, uint32_t n)
-{
-    struct ts_flags flags = { { 0 } };
-    for (uint32_t i = 0; i < n; i += 16) {
-        __mmask16 in = lanes_left(n, i);
-        in &= i == 0 ? 0xfffe : 0xffff;
-        const __m512i now = _mm512_maskz_loadu_epi32(in, row + i);
-        const __m512i before = _mm512_maskz_loadu_epi32(in, row + i - 1);
-        flags.bit[i >> 6] |= (uint64_t)_mm512_cmpneq_epi32_mask(now, before) << (i & 63);
-    }
-    return flags;
-}
-
-AVX512_FN uint32_t split_level_avx512(const uint32_t *idx, uint32_t n, int is_leaf,
-                                      struct ts_flags *flags, uint32_t *abs, uint32_t *delta,
-                                      uint32_t *n_delta)
-{
-    uint32_t n_abs = 0, n_gaps = 0;
-    for (uint32_t i = 0; i < n; i += 16) {
-        const __mmask16 in = lanes_left(n, i), above = (__mmask16)(flags->bit[i >> 6] >> (i & 63));
-        const __m512i now = _mm512_maskz_loadu_epi32(in, idx + i);
-        const __m512i before = _mm512_maskz_loadu_epi32(i == 0 ? in & 0xfffe : in, idx + i - 1);
-        const __m512i step = _mm512_sub_epi32(now, before);
-        const __mmask16 set = in & (above | (is_leaf ? 0xffff : _mm512_test_epi32_mask(step, step)));
-        const __mmask16 gap = set & (__mmask16)~above;
-        _mm512_storeu_si512(abs + n_abs, _mm512_maskz_compress_epi32(above, now));
-        n_abs += (uint32_t)__builtin_popcount(above);
-        _mm512_storeu_si512(delta + n_gaps, _mm512_maskz_compress_epi32(gap, step));
-        n_gaps += (uint32_t)__builtin_popcount(gap);
-        flags->bit[i >> 6] |= (uint64_t)set << (i & 63);
-    }
-    *n_delta = n_gaps;
-    return n_abs;
-}
-#else
-#define find_range_avx512 find_range
-#define count_longer_avx512 count_longer
-#define row_flags_avx512 row_flags
-#define split_level_avx512 split_level
-#endif
-
-/* How a stream will be stored. */
-struct stream_plan {
-    const uint32_t *value;
-    uint32_t n, width, exc_width, n_exc, base;
-};
-
-static uint32_t plan_descriptor(const struct stream_plan *s)
-{
-    return s->width | s->exc_width << 6 | s->n_exc << 12 | bit_length(s->base) << 20;
-}
-
-/* How many of a stream's entries, less the least one, are longer than w bits: longer[w], w < 32.
- * Lengths are counted in four tables in turn: one would wait for its own stores. */
-INLINE void count_longer(const uint32_t *value, uint32_t n, uint32_t base, uint32_t max_width,
-                         uint32_t *longer)
-{
-    uint32_t count[4][33] = { { 0 } }, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        count[i & 3][bit_length(value[i] - base)]++;
-    for (uint32_t w = max_width; w-- > 0;) {
-        sum += count[0][w + 1] + count[1][w + 1] + count[2][w + 1] + count[3][w + 1];
-        longer[w] = sum;
-    }
-}
-
-INLINE void find_range(const uint32_t *value, uint32_t n, uint32_t *lo, uint32_t *hi)
-{
-    *lo = UINT32_MAX;
-    *hi = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        *lo = value[i] < *lo ? value[i] : *lo;
-        *hi = value[i] > *hi ? value[i] : *hi;
-    }
-}
-
-/* Chooses the width that needs the fewest bits, entries that do not fit being exceptions. */
-INLINE struct stream_plan plan_stream(const uint32_t *value, uint32_t n, int avx512)
-{
-    struct stream_plan s = { .value = value, .n = n };
-    uint32_t hi, max_width, best, longer[32];
-    if (n == 0)
-        return s;
-    if (avx512)
-        find_range_avx512(value, n, &s.base, &hi);
-    else
-        find_range(value, n, &s.base, &hi);
-    max_width = bit_length(hi - s.base);
-    s.width = max_width;
-    if (max_width == 0)
-        return s;
-    if (avx512)
-        count_longer_avx512(value, n, s.base, max_width, longer);
-    else
-        count_longer(value, n, s.base, max_width, longer);
-    best = n * max_width;
-    for (uint32_t w = max_width; w-- > 0 && longer[w] < 256;) {
-        const uint32_t bits = n * w + longer[w] * (8 + max_width - w);
-        if (bits < best) {
-            best = bits;
-            s.width = w;
-            s.exc_width = max_width - w;
-            s.n_exc = longer[w];
-        }
-    }
-    return s;
-}
-
-/* Appends n strings of `width` (<= 56) bits each to a fresh bit string at out. A store covers 8 bytes: up to 8 bytes behind the string are overwritten. */
-INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32_t *out)
-{
-    uint8_t *byte = (uint8_t *)out;
-    uint64_t pending = 0;
-    uint32_t n_pending = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        pending |= part[i] << n_pending;
-        memcpy(byte, &pending, 8);
-        n_pending += width;
-        byte += n_pending >> 3;
-        pending >>= n_pending & 56; /* whole bytes are out */
-        n_pending &= 7;
-    }
-    memcpy(byte, &pending, 8);
-}
-
-/* Writes the low `width` bits of every entry. Neighbours are joined first, four or two to a 64-bit
- * part: loops that compilers vectorise, and fewer steps of the appending one, which waits on itself. */
-INLINE uint32_t *pack_stream(const struct stream_plan *s, uint32_t *out)
-{
-    const uint32_t mask = low_mask(s->width), w = s->width, base = s->base;
-    uint32_t low[TS_BLOCK_NNZ + 4];
-    uint64_t part[TS_BLOCK_NNZ];
-    if (w == 0)
-        return out;
-    for (uint32_t i = 0; i < s->n; i++)
-        low[i] = (s->value[i] - base) & mask;
-    for (uint32_t i = 0; i < 4; i++)
-        low[s->n + i] = 0;
-    if (w <= 14) {
-        const uint32_t n = (s->n + 3) / 4;
-        for (uint32_t i = 0; i < n; i++)
-            part[i] = (low[4 * i] | (uint64_t)low[4 * i + 1] << w) |
-                      (low[4 * i + 2] | (uint64_t)low[4 * i + 3] << w) << 2 * w;
-        append_bits(part, n, 4 * w, out);
-    } else if (w <= 28) {
-        const uint32_t n = (s->n + 1) / 2;
-        for (uint32_t i = 0; i < n; i++)
-            part[i] = low[2 * i] | (uint64_t)low[2 * i + 1] << w;
-        append_bits(part, n, 2 * w, out);
-    } else {
-        for (uint32_t i = 0; i < s->n; i++)
-            part[i] = low[i];
-        append_bits(part, s->n, w, out);
-    }
-    return out + (s->n * w + 31) / 32;
-}
-
-INLINE void pack_side(const struct stream_plan *s, struct bit_writer *w)
-{
-    const uint32_t limit = low_mask(s->width);
-    uint32_t pos[TS_BLOCK_NNZ + 1], n = 0;
-    put_bits(w, s->base, bit_length(s->base));
-    if (s->n_exc == 0)
-        return;
-    for (uint32_t i = 0; n < s->n_exc; i++) { /* without a branch, as exceptions surprise */
-        pos[n] = i;
-        n += s->value[i] - s->base > limit;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        put_bits(w, pos[i], 8);
-    for (uint32_t i = 0; i < n; i++)
-        put_bits(w, (s->value[pos[i]] - s->base) >> s->width, s->exc_width);
-}
-
-/* Cheapest way to write the flags of a level; `full` are those of TS_FLAGS_ALL, `none` of
- * TS_FLAGS_NONE. A position costs 8 bits, the bitmap 256, so lists hold at most 31. */
-static enum ts_flags_kind plan_flags(const struct ts_flags *f, const struct ts_flags *full,
-                                     uint32_t implied, uint32_t *count)
-{
-    const uint32_t n_set = flag_count(f) - implied, n_clear = flag_count(full) - flag_count(f);
-    *count = 0;
-    if (n_set == 0)
-        return TS_FLAGS_NONE;
-    if (n_clear == 0)
-        return TS_FLAGS_ALL;
-    if (n_set > 31 && n_clear > 31)
-        return TS_FLAGS_BITMAP;
-    *count = n_set <= n_clear ? n_set : n_clear;
-    return n_set <= n_clear ? TS_FLAGS_SET : TS_FLAGS_CLEAR;
-}
-
-/* Divides the indices of a level into absolute entries and gaps. *flags holds the flags of the level
- * above, the first nonzero included, and becomes those of this one. Both arrays have room for n;
- * returns the number of absolute entries. Without branches: both are written, one is kept. */
-INLINE uint32_t split_level(const uint32_t *idx, uint32_t n, int is_leaf, struct ts_flags *flags,
-                            uint32_t *abs, uint32_t *delta, uint32_t *n_delta)
-{
-    uint32_t n_abs = 0, n_gaps = 0, before = idx[0];
-    for (uint32_t k = 0; 64 * k < n; k++) {
-        const uint32_t end = n - 64 * k < 64 ? n - 64 * k : 64;
-        const uint64_t above = flags->bit[k];
-        uint64_t mine = 0;
-        for (uint32_t j = 0; j < end; j++) {
-            const uint32_t index = idx[64 * k + j], step = index - before;
-            const uint32_t up = above >> j & 1, set = up | (step != 0) | (uint32_t)is_leaf;
-            abs[n_abs] = index;
-            n_abs += up;
-            delta[n_gaps] = step;
-            n_gaps += set & ~up;
-            mine |= (uint64_t)set << j;
-            before = index;
-        }
-        flags->bit[k] = mine;
-    }
-    *n_delta = n_gaps;
-    return n_abs;
-}
-
-/* Row flags: level 0 steps by at most 1. */
-INLINE struct ts_flags row_flags(const uint32_t *row, uint32_t n)
-{
-    struct ts_flags flags = { { 0 } };
-    uint32_t before = row[0];
-    for (uint32_t k = 0; 64 * k < n; k++) {
-        const uint32_t end = n - 64 * k < 64 ? n - 64 * k : 64;
-        uint64_t mine = 0;
-        for (uint32_t j = 0; j < end; j++) {
-            const uint32_t r = row[64 * k + j];
-            assert(r - before <= 1);
-            mine |= (uint64_t)(r != before) << j;
-            before = r;
-        }
-        flags.bit[k] = mine;
-    }
-    return flags;
-}
-
-INLINE uint32_t encode(uint32_t order, uint32_t n, const uint32_t *const level[],
-                       uint32_t n_codes, const uint32_t *const code[], uint32_t *out, int avx512)
-{
-    const uint32_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
-    uint32_t entry[2 * (TS_MAX_ORDER - 1)][TS_BLOCK_NNZ + 16]; /* 16: room for a vector's store */
-    struct stream_plan plan[TS_BLOCK_MAX_STREAMS];
-    struct ts_flags flags[TS_MAX_ORDER], up;
-    enum ts_flags_kind kind[TS_MAX_ORDER];
-    uint32_t count[TS_MAX_ORDER], *word = out;
-    struct bit_writer side = { 0 };
-
-    assert(order >= TS_MIN_ORDER && order <= TS_MAX_ORDER && n >= 1 && n <= TS_BLOCK_NNZ);
-    flags[0] = avx512 ? row_flags_avx512(level[0], n) : row_flags(level[0], n);
-    up = flags[0]; /* flags of the level above, the first nonzero included */
-    flag_set(&up, 0);
-    for (uint32_t l = 1; l <= leaf; l++) {
-        uint32_t *abs = entry[2 * l - 2], *delta = entry[2 * l - 1], n_abs, n_delta;
-        if (avx512)
-            n_abs = split_level_avx512(level[l], n, l == leaf, &up, abs, delta, &n_delta);
-        else
-            n_abs = split_level(level[l], n, l == leaf, &up, abs, delta, &n_delta);
-        plan[2 * l - 2] = plan_stream(abs, n_abs, avx512);
-        plan[2 * l - 1] = plan_stream(delta, n_delta, avx512);
-        flags[l] = up;
-    }
-    for (uint32_t c = 0; c < n_codes; c++)
-        plan[2 * leaf + c] = plan_stream(code[c], n, avx512);
-
-    memset(word, 0, (leaf + 3) / 4 * sizeof *word);
-    for (uint32_t l = 0; l < leaf; l++) {
-        struct ts_flags full = flag_full(n);
-        full.bit[0] &= l == 0 ? ~UINT64_C(1) : UINT64_MAX;
-        kind[l] = plan_flags(&flags[l], &full, l > 0, &count[l]);
-        word[l / 4] |= ((uint32_t)kind[l] | count[l] << 3) << 8 * (l % 4);
-    }
-    word += (leaf + 3) / 4;
-    for (uint32_t s = 0; s < n_streams; s++)
-        *word++ = plan_descriptor(&plan[s]);
-    for (uint32_t l = 0; l < leaf; l++) {
-        if (kind[l] != TS_FLAGS_BITMAP)
-            continue;
-        for (uint32_t k = 0; k < 8; k++)
-            *word++ = (uint32_t)(flags[l].bit[k / 2] >> 32 * (k % 2));
-    }
-    for (uint32_t s = 0; s < n_streams; s++)
-        word = pack_stream(&plan[s], word);
-    side.word = word;
-    for (uint32_t l = 0; l < leaf; l++) {
-        const int want = kind[l] == TS_FLAGS_SET;
-        if (kind[l] != TS_FLAGS_SET && kind[l] != TS_FLAGS_CLEAR)
-            continue;
-        for (uint32_t p = 1; p < n; p++)
-            if (flag_at(&flags[l], p) == want)
-                put_bits(&side, p, 8);
-    }
-    for (uint32_t s = 0; s < n_streams; s++)
-        pack_side(&plan[s], &side);
-    flush_bits(&side);
-    return (uint32_t)(side.word - out);
-}
-
-uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const level[],
-                               uint32_t n_codes, const uint32_t *const code[], uint32_t *out)
-{
-    return encode(order, n, level, n_codes, code, out, 0);
-}
-
-#if defined(__x86_64__)
-/* Shifts by a variable cost three steps without BMI2, and min, max and joins want wide vectors. */
-__attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static uint32_t
-encode_avx2(uint32_t order, uint32_t n, const uint32_t *const level[], uint32_t n_codes,
-            const uint32_t *const code[], uint32_t *out)
-{
-    return encode(order, n, level, n_codes, code, out, 0);
-}
-
-__attribute__((target(AVX512 ",bmi,bmi2,lzcnt,popcnt"))) static uint32_t
-encode_avx512(uint32_t order, uint32_t n, const uint32_t *const level[], uint32_t n_codes,
-              const uint32_t *const code[], uint32_t *out)
-{
-    return encode(order, n, level, n_codes, code, out, 1);
-}
-#endif
-
-uint32_t ts_block_encode(uint32_t order, uint32_t n, const uint32_t *const level[],
-                         uint32_t n_codes, const uint32_t *const code[], uint32_t *out)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
-        return encode_avx512(order, n, level, n_codes, code, out);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
-        return encode_avx2(order, n, level, n_codes, code, out);
-#endif
-    return ts_block_encode_plain(order, n, level, n_codes, code, out);
-}
-
-/* ------------------------------------------------------------------ decoder */
+#include "format/block_bits.h"
 
 uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width)
 {
@@ -471,14 +18,115 @@ uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width)
     return (uint32_t)(two >> shift) & low_mask(width);
 }
 
-/* Reads the flags of a level. *side_bit is where its positions start, and moves past them. */
-static int parse_flags(uint32_t kind, uint32_t count, uint32_t n, int is_row,
-                       const uint32_t *bitmap, const uint32_t *side, uint64_t *side_bit,
-                       struct ts_flags *ret, struct ts_err *err)
+/* A block while it is taken apart. Sizes come first, so that nothing outside the block is touched:
+ * lists of flags lie behind the streams, whose place follows from their lengths, and these from the
+ * number of flags at each level, not from their places. */
+struct parse {
+    const uint32_t *word, *desc, *bitmap; /* the block, its stream descriptors, its bitmaps */
+    uint32_t n_words, leaf, n_streams, n;
+    uint32_t n_set[TS_MAX_ORDER]; /* flags of a level, that of the first nonzero included */
+    uint64_t at;                  /* words taken */
+    uint64_t side_bits;           /* bits of the side string taken */
+};
+
+static inline uint32_t kind_of(const struct parse *b, uint32_t level)
 {
-    const struct ts_flags full = flag_full(n);
+    return b->word[level / 4] >> 8 * (level % 4) & 7;
+}
+
+static inline uint32_t listed_at(const struct parse *b, uint32_t level)
+{
+    return b->word[level / 4] >> 8 * (level % 4) >> 3 & 31;
+}
+
+/* Counts the flags of every level. */
+static int count_flags(struct parse *b, struct ts_err *err)
+{
+    for (uint32_t l = 0; l < b->leaf; l++) {
+        const uint32_t kind = kind_of(b, l), count = listed_at(b, l), implied = l > 0;
+        const int is_list = kind == TS_FLAGS_SET || kind == TS_FLAGS_CLEAR;
+        if (kind > TS_FLAGS_BITMAP)
+            return ts_fail(err, TS_EFORMAT, "flags of unknown kind %u", kind);
+        if (is_list ? count >= b->n : count != 0)
+            return ts_fail(err, TS_EFORMAT, "a wrong number of flags, %u", count);
+        b->side_bits += is_list ? 8 * count : 0;
+        b->n_set[l] = implied + (kind == TS_FLAGS_ALL || kind == TS_FLAGS_CLEAR ? b->n - 1 : 0);
+        b->n_set[l] += kind == TS_FLAGS_SET ? count : 0;
+        b->n_set[l] -= kind == TS_FLAGS_CLEAR ? count : 0;
+        if (kind != TS_FLAGS_BITMAP)
+            continue;
+        if (b->at + 8 > b->n_words)
+            return ts_fail(err, TS_EFORMAT, "a bitmap beyond the end of the block");
+        b->n_set[l] = 0;
+        for (uint32_t k = 0; k < 8; k++)
+            b->n_set[l] += (uint32_t)__builtin_popcount(b->word[b->at + k]);
+        b->at += 8;
+    }
+    b->n_set[b->leaf] = b->n;
+    return 0;
+}
+
+/* Finds the words of every stream. */
+static int find_streams(struct parse *b, struct ts_packed *stream, struct ts_err *err)
+{
+    for (uint32_t s = 0; s < b->n_streams; s++) {
+        struct ts_packed *p = &stream[s];
+        const uint32_t l = s / 2 + 1, d = b->desc[s];
+        p->n = b->n;
+        if (s < 2 * b->leaf) {
+            const uint32_t above = l == 1 ? b->n_set[0] + 1 : b->n_set[l - 1];
+            if (b->n_set[l] < above)
+                return ts_fail(err, TS_EFORMAT, "level %u has fewer nodes than the level above", l);
+            p->n = s % 2 == 0 ? above : b->n_set[l] - above;
+        }
+        p->width = d & 63;
+        p->exc_width = d >> 6 & 63;
+        p->n_exc = d >> 12 & 255;
+        if (p->width + p->exc_width > 32 || (d >> 20 & 63) > 32 || d >> 26 != 0)
+            return ts_fail(err, TS_EFORMAT, "stream %u has an impossible width", s);
+        if (p->n_exc > p->n || (p->n_exc > 0) != (p->exc_width > 0))
+            return ts_fail(err, TS_EFORMAT, "stream %u has an impossible number of exceptions", s);
+        p->word = b->word + b->at;
+        b->at += ((uint64_t)p->n * p->width + 31) / 32;
+        if (b->at > b->n_words)
+            return ts_fail(err, TS_EFORMAT, "stream %u ends beyond the block", s);
+    }
+    return 0;
+}
+
+/* Finds base and exceptions of every stream in the side bits. */
+static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_packed *stream,
+                           struct ts_err *err)
+{
+    for (uint32_t s = 0; s < b->n_streams; s++) {
+        struct ts_packed *p = &stream[s];
+        const uint32_t base_width = b->desc[s] >> 20 & 63;
+        const uint64_t end = b->side_bits + base_width + (uint64_t)p->n_exc * (8 + p->exc_width);
+        if (b->at + (end + 31) / 32 > b->n_words)
+            return ts_fail(err, TS_EFORMAT, "exceptions of stream %u end beyond the block", s);
+        p->base = ts_bits_get(side, b->side_bits, base_width);
+        p->pos_bit = (uint32_t)b->side_bits + base_width;
+        p->high_bit = p->pos_bit + 8 * p->n_exc;
+        b->side_bits = end;
+        for (uint32_t i = 0, last = 0; i < p->n_exc; i++) {
+            const uint32_t pos = ts_bits_get(side, p->pos_bit + 8 * i, 8);
+            if (pos >= p->n || (i > 0 && pos <= last))
+                return ts_fail(err, TS_EFORMAT, "exceptions of stream %u do not ascend inside it", s);
+            last = pos;
+        }
+    }
+    return 0;
+}
+
+/* Reads the flags of a level. *side_bit is where its positions start, and moves past them. */
+static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bitmap,
+                      const uint32_t *side, uint64_t *side_bit, struct ts_flags *ret,
+                      struct ts_err *err)
+{
+    const uint32_t kind = kind_of(b, level), count = listed_at(b, level), is_row = level == 0;
+    const struct ts_flags full = flag_full(b->n);
+    struct ts_flags f = { { !is_row, 0, 0, 0 } };
     uint32_t last = 0;
-    struct ts_flags f = { { is_row ? 0 : 1, 0, 0, 0 } };
     if (kind == TS_FLAGS_ALL || kind == TS_FLAGS_CLEAR) {
         f = full;
         f.bit[0] &= is_row ? ~UINT64_C(1) : UINT64_MAX;
@@ -488,20 +136,38 @@ static int parse_flags(uint32_t kind, uint32_t count, uint32_t n, int is_row,
             f.bit[k] = bitmap[2 * k] | (uint64_t)bitmap[2 * k + 1] << 32;
         for (uint32_t k = 0; k < 4; k++)
             if ((f.bit[k] & ~full.bit[k]) != 0)
-                return ts_fail(err, TS_EFORMAT, "flags beyond the block's %u nonzeros", n);
+                return ts_fail(err, TS_EFORMAT, "flags beyond the block's %u nonzeros", b->n);
         if ((f.bit[0] & 1) != !is_row)
             return ts_fail(err, TS_EFORMAT, "the flag of the first nonzero is wrong");
     }
-    if (kind == TS_FLAGS_SET || kind == TS_FLAGS_CLEAR) {
-        for (uint32_t i = 0; i < count; i++, *side_bit += 8) {
-            const uint32_t p = ts_bits_get(side, *side_bit, 8);
-            if (p <= last || p >= n)
-                return ts_fail(err, TS_EFORMAT, "flag positions do not ascend inside the block");
-            f.bit[p >> 6] ^= UINT64_C(1) << (p & 63);
-            last = p;
-        }
+    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* 0 but for the kinds with a list */
+        const uint32_t p = ts_bits_get(side, *side_bit, 8);
+        if (p <= last || p >= b->n)
+            return ts_fail(err, TS_EFORMAT, "flag positions do not ascend inside the block");
+        f.bit[p >> 6] ^= UINT64_C(1) << (p & 63);
+        last = p;
     }
     *ret = f;
+    return 0;
+}
+
+/* Reads the flags of every level: each holds those of the level above. */
+static int find_flags(const struct parse *b, const uint32_t *side, struct ts_flags *flags,
+                      struct ts_err *err)
+{
+    const uint32_t *bitmap = b->bitmap;
+    uint64_t side_bit = 0;
+    for (uint32_t l = 0; l < b->leaf; l++) {
+        const int rc = read_flags(b, l, bitmap, side, &side_bit, &flags[l], err);
+        if (rc < 0)
+            return rc;
+        bitmap += kind_of(b, l) == TS_FLAGS_BITMAP ? 8 : 0;
+    }
+    flags[b->leaf] = flag_full(b->n);
+    for (uint32_t l = 1; l <= b->leaf; l++)
+        for (uint32_t k = 0; k < 4; k++)
+            if ((flags[l - 1].bit[k] & ~flags[l].bit[k]) != 0)
+                return ts_fail(err, TS_EFORMAT, "flags of level %u lack one of the level above", l);
     return 0;
 }
 
@@ -509,11 +175,11 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
                    uint32_t n_codes, struct ts_block_parts *ret, struct ts_err *err)
 {
     const uint32_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
-    const uint32_t n_head = (leaf + 3) / 4 + n_streams, *desc = word + (leaf + 3) / 4;
-    uint64_t at = n_head, side_bits = 0, end_bit;
-    const uint32_t *bitmap;
-    struct ts_flags up;
-
+    const uint32_t n_head = (leaf + 3) / 4 + n_streams;
+    struct parse b = { .word = word, .desc = word + (leaf + 3) / 4, .bitmap = word + n_head,
+                       .n_words = n_words, .leaf = leaf, .n_streams = n_streams, .n = n,
+                       .at = n_head };
+    int rc;
     assert(order >= TS_MIN_ORDER && order <= TS_MAX_ORDER && n >= 1 && n <= TS_BLOCK_NNZ);
     if (n_words < n_head)
         return ts_fail(err, TS_EFORMAT, "a block of %u words is shorter than its header", n_words);
@@ -521,103 +187,17 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
     ret->n_levels = order;
     ret->n_streams = n_streams;
     ret->n_words = n_words;
-    bitmap = word + n_head;
-
-    /* Sizes first, so that nothing outside the block is touched. Stream lengths follow from the
-     * flags, and lists of flags lie behind the streams, whose place follows from the lengths: the
-     * number of flags, not their place, settles the lengths. */
-    uint32_t n_set[TS_MAX_ORDER];
-    for (uint32_t l = 0; l < leaf; l++) {
-        const uint32_t d = word[l / 4] >> 8 * (l % 4), kind = d & 7, count = d >> 3 & 31;
-        const uint32_t implied = l > 0;
-        if (kind > TS_FLAGS_BITMAP)
-            return ts_fail(err, TS_EFORMAT, "flags of unknown kind %u", kind);
-        if ((kind == TS_FLAGS_SET || kind == TS_FLAGS_CLEAR) ? count >= n : count != 0)
-            return ts_fail(err, TS_EFORMAT, "a wrong number of flags, %u", count);
-        switch (kind) {
-        case TS_FLAGS_NONE:
-            n_set[l] = implied;
-            break;
-        case TS_FLAGS_ALL:
-            n_set[l] = n - 1 + implied;
-            break;
-        case TS_FLAGS_SET:
-            n_set[l] = count + implied;
-            side_bits += 8 * count;
-            break;
-        case TS_FLAGS_CLEAR:
-            n_set[l] = n - 1 - count + implied;
-            side_bits += 8 * count;
-            break;
-        default:
-            if (at + 8 > n_words)
-                return ts_fail(err, TS_EFORMAT, "a bitmap beyond the end of the block");
-            n_set[l] = 0;
-            for (uint32_t k = 0; k < 8; k++)
-                n_set[l] += (uint32_t)__builtin_popcount(word[at + k]);
-            at += 8;
-        }
-    }
-    n_set[leaf] = n;
-    for (uint32_t s = 0; s < n_streams; s++) {
-        struct ts_packed *p = &ret->stream[s];
-        const uint32_t l = s / 2 + 1;
-        const uint32_t above = s >= 2 * leaf ? 0 : l == 1 ? n_set[0] + 1 : n_set[l - 1];
-        p->n = s >= 2 * leaf ? n : s % 2 == 0 ? above : n_set[l] - above;
-        p->width = desc[s] & 63;
-        p->exc_width = desc[s] >> 6 & 63;
-        p->n_exc = desc[s] >> 12 & 255;
-        if (s < 2 * leaf && n_set[l] < above)
-            return ts_fail(err, TS_EFORMAT, "level %u has fewer nodes than the level above", l);
-        if (p->width + p->exc_width > 32 || (desc[s] >> 20 & 63) > 32 || desc[s] >> 26 != 0)
-            return ts_fail(err, TS_EFORMAT, "stream %u has an impossible width", s);
-        if (p->n_exc > p->n || (p->n_exc > 0) != (p->exc_width > 0))
-            return ts_fail(err, TS_EFORMAT, "stream %u has an impossible number of exceptions", s);
-        p->word = word + at;
-        at += ((uint64_t)p->n * p->width + 31) / 32;
-        if (at > n_words)
-            return ts_fail(err, TS_EFORMAT, "stream %u ends beyond the block", s);
-    }
-    ret->side = word + at;
-    for (uint32_t s = 0; s < n_streams; s++) {
-        struct ts_packed *p = &ret->stream[s];
-        const uint32_t base_width = desc[s] >> 20 & 63;
-        end_bit = side_bits + base_width + (uint64_t)p->n_exc * (8 + p->exc_width);
-        if (at + (end_bit + 31) / 32 > n_words)
-            return ts_fail(err, TS_EFORMAT, "exceptions of stream %u end beyond the block", s);
-        p->base = ts_bits_get(ret->side, side_bits, base_width);
-        p->pos_bit = (uint32_t)side_bits + base_width;
-        p->high_bit = p->pos_bit + 8 * p->n_exc;
-        side_bits = end_bit;
-        for (uint32_t i = 0, last = 0; i < p->n_exc; i++) {
-            const uint32_t pos = ts_bits_get(ret->side, p->pos_bit + 8 * i, 8);
-            if (pos >= p->n || (i > 0 && pos <= last))
-                return ts_fail(err, TS_EFORMAT, "exceptions of stream %u do not ascend inside it", s);
-            last = pos;
-        }
-    }
-    if (at + (side_bits + 31) / 32 != n_words)
-        return ts_fail(err, TS_EFORMAT, "the block has %u words, its parts need %u", n_words,
-                       (uint32_t)(at + (side_bits + 31) / 32));
-
-    side_bits = 0;
-    for (uint32_t l = 0; l < leaf; l++) {
-        const uint32_t d = word[l / 4] >> 8 * (l % 4), kind = d & 7, count = d >> 3 & 31;
-        const int rc = parse_flags(kind, count, n, l == 0, bitmap, ret->side, &side_bits,
-                                   &ret->flags[l], err);
-        if (rc < 0)
-            return rc;
-        bitmap += kind == TS_FLAGS_BITMAP ? 8 : 0;
-    }
-    ret->flags[leaf] = flag_full(n);
-    up = ret->flags[0];
-    for (uint32_t l = 1; l <= leaf; l++) {
-        for (uint32_t k = 0; k < 4; k++)
-            if ((up.bit[k] & ~ret->flags[l].bit[k]) != 0)
-                return ts_fail(err, TS_EFORMAT, "flags of level %u lack one of the level above", l);
-        up = ret->flags[l];
-    }
-    return 0;
+    rc = count_flags(&b, err);
+    if (rc == 0)
+        rc = find_streams(&b, ret->stream, err);
+    if (rc < 0)
+        return rc;
+    ret->side = word + b.at;
+    rc = find_exceptions(&b, ret->side, ret->stream, err);
+    if (rc == 0 && b.at + (b.side_bits + 31) / 32 != n_words)
+        rc = ts_fail(err, TS_EFORMAT, "the block has %u words, its parts need %u", n_words,
+                     (uint32_t)(b.at + (b.side_bits + 31) / 32));
+    return rc < 0 ? rc : find_flags(&b, ret->side, ret->flags, err);
 }
 
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out)
