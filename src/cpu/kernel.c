@@ -18,3 +18,18 @@ ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision precision, uint32
     (void)stride;
     return f32 ? ts_kernel_portable_f32 : ts_kernel_portable_f64;
 }
+
+void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
+                      struct ts_unpack_conf *ret)
+{
+    const struct ts_disk_header *h = &t->header;
+    ret->order = t->order;
+    ret->n_codes = ts_value_codes(h->value_kind);
+    ret->value_kind = h->value_kind;
+    ret->as_double = precision == TS_FLOAT64;
+    /* float32 holds integers up to 2^24 exactly, and the sum of two below half of it */
+    ret->small = h->value_kind == TS_VALUE_INT && h->value_base >= -0x1p23 &&
+                 h->value_max <= 0x1p23;
+    ret->value_base = h->value_base;
+    ret->dict = t->dict;
+}

@@ -51,6 +51,10 @@ typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_disk_
                           const void *raw, uint32_t partition, struct ts_kernel_scratch *scratch,
                           void *head, struct ts_kernel_edge *edge);
 
+/* How the values of a tensor are to be read. */
+void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
+                      struct ts_unpack_conf *ret);
+
 /* The kernel of an instruction set for rows of `stride` elements (fmat.h), or NULL when this machine
  * or build has none. */
 ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);

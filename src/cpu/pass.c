@@ -212,14 +212,7 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, struct ts_fmat *fac
         job->table[l] = f->data;
         job->far[l] = f->bytes > far_bytes();
     }
-    job->unpack.order = t->order;
-    job->unpack.n_codes = ts_value_codes(t->header.value_kind);
-    job->unpack.value_kind = t->header.value_kind;
-    job->unpack.as_double = p->precision == TS_FLOAT64;
-    job->unpack.small = t->header.value_kind == TS_VALUE_INT && t->header.value_base >= -0x1p23 &&
-                        t->header.value_max <= 0x1p23;
-    job->unpack.value_base = t->header.value_base;
-    job->unpack.dict = t->dict;
+    ts_kernel_values(t, p->precision, &job->unpack);
 }
 
 int ts_pass_run(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor, struct ts_feed *feed,
