@@ -74,29 +74,38 @@ static uint64_t rows_of(const struct ts_model_out *o, uint32_t mode)
     return o->conf.used_rows ? disk->n_rows : disk->dim;
 }
 
-/* Refuses what the disk cannot hold, from the least that a row can take: zeros are short as text. */
-static int check_room(const struct ts_model_out *o, struct ts_err *err)
+/* Least bytes that the files take for a mode: zeros are short as text. */
+static double least_bytes(const struct ts_model_out *o, uint32_t mode)
 {
     const struct ts_model_conf *c = &o->conf;
-    const double number = c->precision == TS_FLOAT32 ? 4 : 8;
-    for (uint32_t m = 0; m < c->tensor->order; m++) {
-        const double used = (double)c->tensor->mode[m].disk.n_rows, rows = (double)rows_of(o, m);
-        double bytes = 0;
-        if (c->formats & TS_WRITE_NPY)
-            bytes += rows * c->rank * number;
-        if (c->formats & TS_WRITE_KTENSOR)
-            bytes += used * c->rank * 2 * number + (rows - used) * c->rank * 2;
-        if (c->formats & TS_WRITE_SPLATT)
-            bytes += used * c->rank * 2 * number + (rows - used) * c->rank * 2;
-        if (bytes > (double)o->dir.free_bytes)
-            return ts_fail(err, TS_ELIMIT,
-                           "%s: mode %u with %.0f rows of %u columns takes at least %.3g bytes, and "
-                           "%.3g are free there%s",
-                           o->dir.dir, m + 1, rows, c->rank, bytes, (double)o->dir.free_bytes,
-                           used < rows ? "; rows of used slices alone would be fewer (--rows used)"
-                                       : "");
+    const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(o, mode);
+    const double used = (double)c->tensor->mode[mode].disk.n_rows;
+    const double text = used * c->rank * 2 * number + (rows - used) * c->rank * 2;
+    return (c->formats & TS_WRITE_NPY ? rows * c->rank * number : 0) +
+           (c->formats & TS_WRITE_KTENSOR ? text : 0) + (c->formats & TS_WRITE_SPLATT ? text : 0);
+}
+
+/* Refuses what the disk cannot hold; the sentence is about the largest mode. */
+static int check_room(const struct ts_model_out *o, struct ts_err *err)
+{
+    const struct ts_tensor *t = o->conf.tensor;
+    double total = 0;
+    uint32_t largest = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        total += least_bytes(o, m);
+        if (least_bytes(o, m) > least_bytes(o, largest))
+            largest = m;
     }
-    return 0;
+    if (total <= (double)o->dir.free_bytes)
+        return 0;
+    return ts_fail(err, TS_ELIMIT,
+                   "%s: mode %u with %" PRIu64 " rows of %u columns takes at least %.3g bytes, all "
+                   "modes %.3g, and %.3g are free there%s",
+                   o->dir.dir, largest + 1, rows_of(o, largest), o->conf.rank,
+                   least_bytes(o, largest), total, (double)o->dir.free_bytes,
+                   t->mode[largest].disk.n_rows < rows_of(o, largest)
+                       ? "; rows of used slices alone would be fewer (--rows used)"
+                       : "");
 }
 
 int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, struct ts_err *err)
