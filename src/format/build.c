@@ -524,8 +524,13 @@ static int compact(struct build *b, struct ts_err *err)
     width[b->order] = b->code->code_bits;
     ts_record_layout_set(&to, b->order + 1, width);
     if (b->spool.mem != NULL) {
+        const uint64_t used = b->spool.n * to.words;
         other_areas(b, b->spool.mem, area);
         compact_parallel(b, &to, b->spool.mem, area[0], b->spool.n);
+        b->area[0] = area[0];
+        b->area[1] = b->spool.mem;
+        /* memory touched before is cheaper than new memory, which the kernel clears */
+        b->area[2] = 2 * used <= b->spool.n * b->spool.layout.words ? b->area[1] + used : area[1];
         b->spool.mem = area[0];
         b->spool.layout = to;
         return 0;

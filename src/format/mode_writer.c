@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lz4.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 #include "format/block_codec.h"
 
 #define PARTITION_WORDS (TS_PARTITION_BLOCKS * TS_BLOCK_MAX_WORDS)
-#define SLOTS_PER_THREAD 4u
 #define N_BUFFERS 3u /* one being filled, one being written, one between */
 #define MIN_BLOCK_BYTES 12u /* no block is smaller */
 
@@ -47,6 +47,10 @@ struct ts_mode_writer {
     size_t front_words, buffer_words;
     struct buffer buffer[N_BUFFERS];
     uint32_t filling;
+
+    pthread_mutex_t turn_lock;
+    pthread_cond_t turn_moved;
+    uint64_t turn; /* partitions joined since the last call of add_partitions */
 
     /* slices */
     uint32_t run_row;
@@ -311,25 +315,39 @@ static int join_partition(struct ts_mode_writer *w, const struct slot *s, struct
     return 0;
 }
 
-/* Packs and joins whole partitions (and a last one of `rest` records). */
+/* Waits until `turn` partitions of this call are joined, joins one more and lets the next go. Asleep,
+ * not spinning as OpenMP's `ordered` does: whoever has the turn may wait for the disk. */
+static void join_in_turn(struct ts_mode_writer *w, const struct slot *s, uint64_t turn, int *rc,
+                         struct ts_err *err)
+{
+    pthread_mutex_lock(&w->turn_lock);
+    while (w->turn != turn)
+        pthread_cond_wait(&w->turn_moved, &w->turn_lock);
+    pthread_mutex_unlock(&w->turn_lock);
+    if (*rc == 0)
+        *rc = join_partition(w, s, err);
+    pthread_mutex_lock(&w->turn_lock);
+    w->turn++;
+    pthread_cond_broadcast(&w->turn_moved);
+    pthread_mutex_unlock(&w->turn_lock);
+}
+
+/* Packs whole partitions (and a last one of `rest` records). A thread joins what it packed when its
+ * turn has come: in file order, without a barrier between. */
 static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n_partitions,
                           uint32_t rest, struct ts_err *err)
 {
     const uint64_t stride = (uint64_t)TS_PARTITION_NNZ * w->plan.layout.words;
     const uint64_t all = n_partitions + (rest > 0);
-    for (uint64_t first = 0; first < all; first += w->n_slots) {
-        const uint32_t count = all - first < w->n_slots ? (uint32_t)(all - first) : w->n_slots;
-#pragma omp parallel for num_threads(w->plan.threads) schedule(dynamic, 1)
-        for (uint32_t k = 0; k < count; k++)
-            pack_partition(w, rec + (first + k) * stride,
-                           first + k < n_partitions ? TS_PARTITION_NNZ : rest, &w->slot[k]);
-        for (uint32_t k = 0; k < count; k++) {
-            const int rc = join_partition(w, &w->slot[k], err);
-            if (rc < 0)
-                return rc;
-        }
+    int rc = 0;
+    w->turn = 0;
+#pragma omp parallel for num_threads(w->plan.threads) schedule(monotonic : dynamic, 1) if (all > 1)
+    for (uint64_t k = 0; k < all; k++) {
+        struct slot *s = &w->slot[omp_get_thread_num()];
+        pack_partition(w, rec + k * stride, k < n_partitions ? TS_PARTITION_NNZ : rest, s);
+        join_in_turn(w, s, k, &rc, err);
     }
-    return 0;
+    return rc;
 }
 
 int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n,
@@ -402,8 +420,10 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     w->fd = -1;
     w->run_row = UINT32_MAX;
     pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->turn_lock, NULL);
+    pthread_cond_init(&w->turn_moved, NULL);
     pthread_cond_init(&w->moved, NULL);
-    w->n_slots = SLOTS_PER_THREAD * plan->threads;
+    w->n_slots = plan->threads;
     w->slot = calloc(w->n_slots, sizeof *w->slot);
     w->carry = malloc((size_t)TS_PARTITION_NNZ * plan->layout.words * sizeof *w->carry);
     if (w->slot == NULL || w->carry == NULL || new_buffers(w) < 0) {
@@ -456,6 +476,8 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     if (w->fd >= 0)
         close(w->fd);
     pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->turn_lock);
+    pthread_cond_destroy(&w->turn_moved);
     pthread_cond_destroy(&w->moved);
     free(w->slot);
     free(w->carry);
