@@ -107,3 +107,18 @@ refused "$tmp/missing.tsh" "No such file"
 mkdir "$tmp/missing.tsh.building"
 refused "$tmp/missing.tsh" "missing.tsh.building is there"
 refused "$top/README.md" "not a tensor directory but a file"
+
+# An export that fails leaves nothing, one that is told to stop neither; mistakes are usage errors.
+fresh v1-shards-order2
+poke "$tmp/x.tsh/mode1.shards" 40 377
+mkdir "$tmp/out.d"
+status=0
+"$tshard" export "$tmp/x.tsh" -o "$tmp/out.d/x.tns" 2> "$tmp/err" || status=$?
+[ "$status" -eq 1 ] && grep -q "checksum" "$tmp/err" || fail "export of a damaged tensor: $status"
+[ -z "$(ls "$tmp/out.d")" ] || fail "export left $(ls "$tmp/out.d")"
+"$tshard" export --mode 2 "$tmp/x.tsh" -o "$tmp/out.d/x.tns" || fail "the other copy is sound"
+status=0
+"$tshard" export --mode 3 "$tmp/x.tsh" > "$tmp/out" 2> "$tmp/err" || status=$?
+[ "$status" -eq 2 ] || fail "export --mode 3 of an order-2 tensor: exit status $status"
+"$tshard" export "$top/tests/golden/v1-shards-order2.tsh" 2> "$tmp/err" | head -n 1 > "$tmp/out"
+[ ! -s "$tmp/err" ] || fail "export | head: $(cat "$tmp/err")"
