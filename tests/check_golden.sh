@@ -108,7 +108,7 @@ mkdir "$tmp/missing.tsh.building"
 refused "$tmp/missing.tsh" "missing.tsh.building is there"
 refused "$top/README.md" "not a tensor directory but a file"
 
-# An export that fails leaves nothing, one that is told to stop neither; mistakes are usage errors.
+# An export that fails leaves nothing; mistakes are usage errors; `| head` is no failure to speak of.
 fresh v1-shards-order2
 poke "$tmp/x.tsh/mode1.shards" 40 377
 mkdir "$tmp/out.d"
