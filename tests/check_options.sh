@@ -53,7 +53,7 @@ for program in tshard tstream; do
                 complain "$program $command --$option: not in the man page"
             [ "$option" = help ] && continue
             code=0
-            "$tool" "$command" "--$option" --help > "$tmp/out" 2> "$tmp/err" < /dev/null || code=$?
+            "$tool" "$command" "--$option=1" --help > "$tmp/out" 2> "$tmp/err" < /dev/null || code=$?
             if grep -q 'unknown option' "$tmp/err"; then
                 complain "$program $command --$option: in --help, but unknown"
             fi
