@@ -9,7 +9,7 @@
 #include "cpu/rowsolve.h"
 
 static const uint32_t ranks[] = { 1, 3, 5, 8, 10, 16, 17, 25, 32, 33, 50, 64, 100, 130 };
-static const uint64_t sizes[] = { 1, 2, 63, 64, 65, 512, 513, 1000, 5003 };
+static const uint64_t sizes[] = { 1, 2, 63, 64, 65, 512, 513, 1003 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 #define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
 
@@ -80,7 +80,7 @@ START_TEST(bits_do_not_depend_on_threads)
     const uint32_t rank = ranks[_i / 2 % N_RANKS];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     const enum ts_isa isa = (enum ts_isa)(_i / 2 / N_RANKS);
-    const uint64_t n = 5003, square = (uint64_t)rank * rank;
+    const uint64_t n = 2503, square = (uint64_t)rank * rank;
     double *w = malloc(square * sizeof *w), *m = malloc(n * rank * sizeof *m);
     double *got[4], inner[4], *a[4];
     if (!ts_isa_here(isa))
