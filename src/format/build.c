@@ -481,10 +481,53 @@ static int drop_full_rows(struct build *b, uint32_t m)
     return 0;
 }
 
+/* The same for records of one word, a field after another over a piece that stays in the cache: most
+ * fields are then a vector loop. */
+static void compact_words(const struct build *b, const struct ts_record_layout *to,
+                          const uint64_t *in, uint64_t *out, uint64_t n)
+{
+    enum { PIECE = 512 };
+    const struct ts_record_layout *from = &b->spool.layout;
+    uint64_t sum[PIECE];
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
+        memset(sum, 0, sizeof sum);
+        for (uint32_t f = 0; f <= b->order; f++) {
+            const uint32_t left = from->start[f], right = 64 - from->width[f];
+            const uint32_t place = 64 - to->start[f] - to->width[f];
+            const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
+            if (to->width[f] == 0)
+                continue;
+            if (f == b->order && b->code->kind == TS_VALUE_INT && b->code->value_bytes == 4) {
+                for (uint32_t i = 0; i < count; i++) {
+                    const uint32_t bits = (uint32_t)(in[first + i] << left >> right);
+                    float x;
+                    memcpy(&x, &bits, sizeof x);
+                    sum[i] |= (uint64_t)(int64_t)((double)x - b->code->base) << place;
+                }
+            } else if (f == b->order) {
+                for (uint32_t i = 0; i < count; i++)
+                    sum[i] |= ts_value_code_of(b->code, in[first + i] << left >> right) << place;
+            } else if (b->mapped[f] || b->n_rows[f] == b->dim[f]) {
+                for (uint32_t i = 0; i < count; i++)
+                    sum[i] |= in[first + i] << left >> right << place;
+            } else {
+                for (uint32_t i = 0; i < count; i++)
+                    sum[i] |= ts_slices_row(s, in[first + i] << left >> right) << place;
+            }
+        }
+        memcpy(out + first, sum, count * sizeof *sum);
+    }
+}
+
 static void compact_records(const struct build *b, const struct ts_record_layout *to,
                             const uint64_t *in, uint64_t *out, uint64_t n)
 {
     const struct ts_record_layout *from = &b->spool.layout;
+    if (from->words == 1 && to->words == 1) {
+        compact_words(b, to, in, out, n);
+        return;
+    }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t *r = in + i * from->words;
         uint64_t rec[TS_RECORD_WORDS] = { 0 };

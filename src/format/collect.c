@@ -239,21 +239,25 @@ uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t th
 {
     static const uint8_t same[TS_RECORD_FIELDS] = { 0, 1, 2,  3,  4,  5,  6,  7, 8,
                                                     9, 10, 11, 12, 13, 14, 15, 16 };
-    int differ = 0;
+    int differ = 0, longer = 0;
+    uint64_t *to;
     for (uint32_t i = 0; i < c->n_segments; i++) {
-        struct ts_collect_segment *s = &c->segment[i];
-        differ |= memcmp(&s->layout, &c->layout, sizeof s->layout) != 0;
+        const struct ts_record_layout *l = &c->segment[i].layout;
+        differ |= memcmp(l, &c->layout, sizeof *l) != 0;
+        longer |= l->words != c->layout.words;
     }
     if (!differ)
         return c->array;
+    to = longer ? scratch : c->array; /* of one length, each is converted where it lies */
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (uint32_t i = 0; i < c->n_segments; i++) {
         const struct ts_collect_segment *s = &c->segment[i];
-        ts_record_convert(&s->layout, c->array + s->at, &c->layout, same,
-                          scratch + s->first * c->layout.words, s->n);
+        if (longer || memcmp(&s->layout, &c->layout, sizeof s->layout) != 0)
+            ts_record_convert(&s->layout, c->array + s->at, &c->layout, same,
+                              to + s->first * c->layout.words, s->n);
     }
-    c->array = scratch;
-    return scratch;
+    c->array = to;
+    return to;
 }
 
 void ts_collect_resume(struct ts_collect *c, uint64_t *array)

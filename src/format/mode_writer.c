@@ -112,6 +112,10 @@ static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, u
 /* Follows the rows of a block. */
 static void count_runs(struct slot *s, const uint32_t *row, uint32_t n, uint32_t *run)
 {
+    if (s->nnz > 0 && row[n - 1] == s->row_last) { /* mostly: rows ascend, so all are the same */
+        *run += n;
+        return;
+    }
     for (uint32_t i = 0; i < n; i++) {
         if (s->nnz + i > 0 && row[i] != s->row_last) {
             s->first_run = s->first_run == 0 ? *run : s->first_run;
