@@ -35,7 +35,7 @@ static int read_all(struct ts_err *err)
     int rc = ts_tensor_open(dir, &t, err);
     if (rc < 0)
         return rc;
-    raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    raw = malloc(ts_tensor_raw_bytes(t));
     for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
         const uint64_t first = 0;
         uint64_t *rows = NULL;

@@ -100,7 +100,7 @@ START_TEST(what_was_written_is_read)
     for (uint32_t m = 0; m < 3; m++) {
         const struct ts_mode *mode = &t->mode[m];
         const uint32_t n_codes = ts_value_codes(conf->kind);
-        void *raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+        void *raw = malloc(ts_tensor_raw_bytes(t));
         uint64_t *rows, n = 0;
         struct ts_block_parts parts;
         struct ts_block block;
@@ -279,7 +279,7 @@ static int open_and_read(struct ts_err *err)
     int rc = ts_tensor_open(dir, &t, err);
     if (rc < 0)
         return rc;
-    raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    raw = malloc(ts_tensor_raw_bytes(t));
     rc = ts_tensor_read_shard(t, 0, 0, raw, err);
     if (rc == 0)
         rc = ts_tensor_rows(t, 0, &rows, err);

@@ -54,7 +54,7 @@ static struct ts_tensor *open_tensor(char name)
 
 static struct verify_sum sum_mode(const struct ts_tensor *t, uint32_t mode)
 {
-    void *raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    void *raw = malloc(ts_tensor_raw_bytes(t));
     struct verify_sum sum, next;
     struct ts_err err;
     for (uint64_t s = 0; s < t->mode[mode].disk.n_shards; s++) {
@@ -96,7 +96,7 @@ START_TEST(shards_out_of_order_are_seen)
 {
     struct test_coo x = make('a', 0);
     struct ts_tensor *t = open_tensor('a');
-    void *raw = malloc((t->header.max_shard_bytes + TS_SHARD_SLACK + TS_PAGE) / TS_PAGE * TS_PAGE);
+    void *raw = malloc(ts_tensor_raw_bytes(t));
     struct verify_sum sum;
     struct ts_err err;
     ck_assert_int_eq(ts_tensor_read_shard(t, 1, 0, raw, &err), 0);

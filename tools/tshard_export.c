@@ -252,11 +252,9 @@ static int prepare(struct export *e, struct ts_err *err)
 
 static struct scratch *scratch_new(const struct export *e)
 {
-    const size_t raw = (e->t->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) /
-                       TS_PAGE * TS_PAGE;
     struct scratch *s = calloc(e->n_threads, sizeof *s);
     for (uint32_t i = 0; s != NULL && i < e->n_threads; i++) {
-        s[i].raw = aligned_alloc(TS_PAGE, raw);
+        s[i].raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(e->t));
         s[i].text = malloc(text_room(e->t));
     }
     return s;

@@ -81,8 +81,7 @@ static void verify_shard(struct verify *v, uint64_t shard, void *raw)
 
 static int verify_shards(struct verify *v, struct ts_err *err)
 {
-    const size_t bytes = (v->t->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) /
-                         TS_PAGE * TS_PAGE;
+    const size_t bytes = ts_tensor_raw_bytes(v->t);
     int out_of_memory = 0;
     tool_progress_start(&v->progress, "verifying", "bytes", v->total);
 #pragma omp parallel num_threads(v->n_threads) reduction(| : out_of_memory)

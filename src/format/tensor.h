@@ -54,8 +54,11 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
 int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                           struct ts_err *err);
 
-/* Reads, unpacks and checks one shard into raw (header.max_shard_bytes + TS_SHARD_SLACK, rounded up
- * to TS_PAGE): the simple way, for tools and tests. */
+/* Bytes of memory that any shard of the tensor fits into, as ts_tensor_read_shard wants it. */
+size_t ts_tensor_raw_bytes(const struct ts_tensor *t);
+
+/* Reads, unpacks and checks one shard into raw (ts_tensor_raw_bytes): the simple way, for tools and
+ * tests. */
 int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, void *raw,
                          struct ts_err *err);
 

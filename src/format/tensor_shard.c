@@ -54,6 +54,11 @@ int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sha
                           n_rows, t->header.n_dict, where, err);
 }
 
+size_t ts_tensor_raw_bytes(const struct ts_tensor *t)
+{
+    return (t->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+}
+
 int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, void *raw,
                          struct ts_err *err)
 {
