@@ -106,6 +106,36 @@ START_TEST(sort_equals_qsort)
 }
 END_TEST
 
+/* _i: which size. */
+START_TEST(converting_sort_equals_both_steps)
+{
+    static const uint8_t source[] = { 2, 0, 1, 3 };
+    const uint64_t n = sizes[_i];
+    for (uint32_t k = 0; k < 6; k++) {
+        const struct ts_record_layout from = layout_of(4, k < 3 ? 15 : 40, 7 * k + (uint64_t)_i);
+        struct ts_record_layout to;
+        uint64_t *in = records(&from, n, k), *want, *out, *scratch;
+        struct ts_record_move move = { &from, &to, in, source };
+        uint32_t width[4];
+        for (uint32_t f = 0; f < 4; f++)
+            width[f] = from.width[source[f]];
+        ts_record_layout_set(&to, 4, width);
+        words = to.words;
+        want = malloc(n * words * 8 + 8);
+        out = malloc(n * words * 8 + 8);
+        scratch = malloc(n * words * 8 + 8);
+        ts_record_convert(&from, in, &to, source, want, n);
+        qsort(want, n, words * 8, compare);
+        ts_record_sort_moved(&move, n, out, scratch, to.bits - to.width[3], to.bits, 1 + k % 3);
+        ck_assert(memcmp(out, want, n * words * 8) == 0);
+        free(in);
+        free(want);
+        free(out);
+        free(scratch);
+    }
+}
+END_TEST
+
 START_TEST(equal_records_sort)
 {
     const struct ts_record_layout l = layout_of(3, 20, 5);
@@ -177,6 +207,7 @@ int main(void)
     tcase_add_test(t, fields_come_back);
     tcase_add_test(t, convert_moves_fields);
     tcase_add_loop_test(t, sort_equals_qsort, 0, sizeof sizes / sizeof *sizes);
+    tcase_add_loop_test(t, converting_sort_equals_both_steps, 0, sizeof sizes / sizeof *sizes);
     tcase_add_test(t, equal_records_sort);
     tcase_add_loop_test(t, extsort_equals_one_sort, 0, 4);
     suite_add_tcase(s, t);

@@ -316,16 +316,25 @@ static int sort_spool(struct build *b, const struct ts_record_layout *to, const 
                       uint32_t direct_bits, consume_fn *consume, void *arg, const char *what,
                       struct ts_err *err)
 {
+    const struct ts_record_move move = { &b->spool.layout, to, b->spool.mem, source };
     uint64_t *area[2], *sorted;
-    int rc = tell(b, what, "nonzeros", 0, b->spool.n, err);
+    int same_order = 1, rc = tell(b, what, "nonzeros", 0, b->spool.n, err);
+    for (uint32_t f = 0; f < to->n_fields; f++)
+        same_order &= source[f] == f;
     if (rc < 0)
         return rc;
     if (b->spool.mem == NULL)
         return sort_file(b, to, source, direct_bits, consume, arg, what, err);
     other_areas(b, b->spool.mem, area);
-    convert_parallel(b, &b->spool.layout, b->spool.mem, to, source, area[0], b->spool.n);
-    sorted = ts_record_sort(area[0], area[1], b->spool.n, to->words, direct_bits, to->bits,
-                            b->o->threads);
+    sorted = area[0];
+    if (same_order) { /* mostly sorted already */
+        convert_parallel(b, &b->spool.layout, b->spool.mem, to, source, area[0], b->spool.n);
+        sorted = ts_record_sort(area[0], area[1], b->spool.n, to->words, direct_bits, to->bits,
+                                b->o->threads);
+    } else {
+        ts_record_sort_moved(&move, b->spool.n, area[0], area[1], direct_bits, to->bits,
+                             b->o->threads);
+    }
     return consume(arg, sorted, b->spool.n, err);
 }
 

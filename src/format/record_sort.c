@@ -14,6 +14,7 @@
 struct sort {
     uint64_t *array[2];
     uint32_t words, key_bits, bits, threads;
+    uint64_t *own; /* LOCAL_WORDS of the thread, in the cache: NULL, or instead of the other array */
 };
 
 /* n records at `at` of array[in], equal in all bits before `bit`. */
@@ -177,13 +178,15 @@ static void split_piece(const struct sort *s, struct piece p, int to)
 /* Sorts one piece with one thread; the result goes to array[to]. */
 static void sort_piece(const struct sort *s, struct piece p, int to)
 {
-    uint64_t *const array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
+    uint64_t *array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
     const uint32_t end = p.bit < s->key_bits ? s->key_bits : s->bits;
     int in = p.in;
     if (p.n > INSERTION_MAX && p.n * s->words > LOCAL_WORDS && p.bit < s->bits) {
         split_piece(s, p, to);
         return;
     }
+    if (s->own != NULL && p.in == to && p.n * s->words <= LOCAL_WORDS)
+        array[!to] = s->own;
     if (p.n > INSERTION_MAX && p.bit < s->bits)
         in = sort_local(array, p.in, p.n, s->words, p.bit, end);
     if (in != to)
@@ -250,62 +253,152 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     }
 }
 
-/* Deals pieces out until none is too large for one thread. Returns the number of pieces in list;
- * those beyond its room are sorted on the spot. */
-static uint64_t split_all(const struct sort *s, uint64_t n, struct piece *list, uint64_t room,
-                          uint64_t *count, uint64_t *end)
+/* Pieces on their way from one deal to the next, or to a single thread. */
+struct work {
+    struct piece open[64], *list; /* too large for one thread; not so */
+    uint64_t n_open, n_list;
+    uint64_t large;
+    uint64_t *count, *end; /* tables of split_parallel */
+};
+#define LIST_ROOM (UINT64_C(64) << MAX_DIGIT)
+
+static int new_work(struct work *w, uint64_t n, uint32_t threads)
 {
-    uint64_t n_done = 0, n_open = 1;
-    struct piece open[64] = { { 0, n, 0, 0 } };
-    const uint64_t large = n / (4 * (uint64_t)s->threads) + LOCAL_WORDS;
-    while (n_open > 0) {
-        const struct piece p = open[--n_open];
-        uint32_t width = 1;
-        struct digit d;
-        while (width < MAX_DIGIT && p.n * s->words >> width > TARGET_WORDS)
-            width++;
-        d = digit_at(p.bit, width, s->bits);
-        split_parallel(s, p, d, count, end);
-        for (uint32_t k = 0; k <= d.mask; k++) {
-            const uint64_t first = k == 0 ? 0 : end[k - 1];
-            const struct piece part = { p.at + first, end[k] - first, p.bit + d.width, !p.in };
-            if (part.n == 0)
-                continue;
-            if (part.n > large && part.bit < s->bits && n_open < 64)
-                open[n_open++] = part;
-            else if (n_done < room)
-                list[n_done++] = part;
-            else
-                sort_piece(s, part, 0);
-        }
+    memset(w, 0, sizeof *w);
+    w->large = n / (4 * (uint64_t)threads) + LOCAL_WORDS;
+    w->list = malloc(LIST_ROOM * sizeof *w->list);
+    w->count = malloc(((size_t)threads << MAX_DIGIT) * sizeof *w->count);
+    w->end = malloc(sizeof *w->end << MAX_DIGIT);
+    return w->list != NULL && w->count != NULL && w->end != NULL ? 0 : -1;
+}
+
+static void free_work(struct work *w)
+{
+    free(w->list);
+    free(w->count);
+    free(w->end);
+}
+
+/* The first digit of a piece: wide enough for parts that fit the cache. */
+static struct digit choose_digit(const struct sort *s, struct piece p)
+{
+    uint32_t width = 1;
+    while (width < MAX_DIGIT && p.n * s->words >> width > TARGET_WORDS)
+        width++;
+    return digit_at(p.bit, width, s->bits);
+}
+
+/* Takes the parts that w->end divides the piece into, now in array[in]. */
+static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in)
+{
+    for (uint32_t k = 0; k <= d.mask; k++) {
+        const uint64_t first = k == 0 ? 0 : w->end[k - 1];
+        const struct piece part = { p.at + first, w->end[k] - first, p.bit + d.width, in };
+        if (part.n == 0)
+            continue;
+        if (part.n > w->large && part.bit < s->bits && w->n_open < 64)
+            w->open[w->n_open++] = part;
+        else if (w->n_list < LIST_ROOM)
+            w->list[w->n_list++] = part;
+        else
+            sort_piece(s, part, 0);
     }
-    return n_done;
+}
+
+/* Does all the work left; the result is in array[0]. */
+static void do_work(const struct sort *s, struct work *w)
+{
+    while (w->n_open > 0) {
+        const struct piece p = w->open[--w->n_open];
+        const struct digit d = choose_digit(s, p);
+        split_parallel(s, p, d, w->count, w->end);
+        add_parts(s, w, p, d, !p.in);
+    }
+#pragma omp parallel num_threads(s->threads)
+    {
+        struct sort mine = *s;
+        mine.own = malloc(LOCAL_WORDS * sizeof *mine.own);
+#pragma omp for schedule(dynamic, 8)
+        for (uint64_t i = 0; i < w->n_list; i++)
+            sort_piece(&mine, w->list[i], 0);
+        free(mine.own);
+    }
 }
 
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
                          uint32_t key_bits, uint32_t bits, uint32_t threads)
 {
-    const struct sort s = { { a, scratch }, words, key_bits, bits, threads };
-    const uint64_t room = UINT64_C(64) << MAX_DIGIT;
+    const struct sort s = { { a, scratch }, words, key_bits, bits, threads, NULL };
     const struct piece whole = { 0, n, 0, 0 };
-    struct piece *list = NULL;
-    uint64_t *count = NULL, *end = NULL, n_pieces = 0;
+    struct work w;
     if (n < 2 || bits == 0 || is_sorted(a, n, words, threads))
         return a;
-    if (n * words > LOCAL_WORDS) {
-        list = malloc(room * sizeof *list);
-        count = malloc(((size_t)threads << MAX_DIGIT) * sizeof *count);
-        end = malloc(sizeof *end << MAX_DIGIT);
-    }
-    if (list != NULL && count != NULL && end != NULL)
-        n_pieces = split_all(&s, n, list, room, count, end);
-    else
+    if (n * words <= LOCAL_WORDS || new_work(&w, n, threads) < 0) {
         sort_piece(&s, whole, 0);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 8)
-    for (uint64_t i = 0; i < n_pieces; i++)
-        sort_piece(&s, list[i], 0);
-    free(list);
-    free(count);
-    free(end);
+        return a;
+    }
+    w.open[w.n_open++] = whole;
+    do_work(&s, &w);
+    free_work(&w);
     return a;
+}
+
+/* ------------------------------------------------------------------ converting on the way */
+
+#define CONVERT_PIECE 256u
+
+/* Deals records out as they are converted: once to count, once to move. */
+static void split_converting(const struct sort *s, const struct ts_record_move *v, uint64_t n,
+                             struct digit d, struct work *w)
+{
+    const uint32_t threads = s->threads, n_digits = d.mask + 1, words = s->words;
+    uint64_t sum = 0;
+    memset(w->count, 0, (size_t)threads * n_digits * sizeof *w->count);
+    for (int moving = 0; moving < 2; moving++) {
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+        for (uint32_t t = 0; t < threads; t++) {
+            uint64_t *mine = w->count + (size_t)t * n_digits, rec[CONVERT_PIECE * TS_RECORD_WORDS];
+            const uint64_t last = n * (t + 1) / threads;
+            for (uint64_t first = n * t / threads; first < last; first += CONVERT_PIECE) {
+                const uint64_t left = last - first;
+                const uint64_t count = left < CONVERT_PIECE ? left : CONVERT_PIECE;
+                ts_record_convert(v->from, v->in + first * v->from->words, v->to, v->source, rec,
+                                  count);
+                for (uint64_t i = 0; i < count && !moving; i++)
+                    mine[digit_of(rec + i * words, d)]++;
+                for (uint64_t i = 0; i < count && moving; i++)
+                    copy_record(s->array[0] + words * mine[digit_of(rec + i * words, d)]++,
+                                rec + i * words, words);
+            }
+        }
+        for (uint32_t k = 0; k < n_digits && !moving; k++) {
+            for (uint32_t t = 0; t < threads; t++) {
+                const uint64_t c = w->count[(size_t)t * n_digits + k];
+                w->count[(size_t)t * n_digits + k] = sum;
+                sum += c;
+            }
+            w->end[k] = sum;
+        }
+    }
+}
+
+void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
+                          uint64_t *scratch, uint32_t key_bits, uint32_t bits, uint32_t threads)
+{
+    const uint32_t words = v->to->words;
+    const struct sort s = { { out, scratch }, words, key_bits, bits, threads, NULL };
+    const struct piece whole = { 0, n, 0, 0 };
+    struct digit d;
+    struct work w;
+    if (n * words <= LOCAL_WORDS || bits == 0 || new_work(&w, n, threads) < 0) {
+        ts_record_convert(v->from, v->in, v->to, v->source, out, n);
+        if (n > 1 && bits > 0)
+            sort_piece(&s, whole, 0);
+        return;
+    }
+    d = choose_digit(&s, whole);
+    split_converting(&s, v, n, d, &w);
+    add_parts(&s, &w, whole, d, 0);
+    do_work(&s, &w);
+    free_work(&w);
 }

@@ -15,10 +15,23 @@
 
 #include <stdint.h>
 
+#include "format/record.h"
+
 /* Sorts n records by their first `bits` bits; the rest of each record is zero. Of these, the first
  * key_bits are sorted directly, the others only where those are equal: give the bits that mostly
  * decide. scratch has room for n records. Returns where the sorted records are: a or scratch. */
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
                          uint32_t key_bits, uint32_t bits, uint32_t threads);
+
+/* The same for records that are converted on the way (ts_record_convert), which saves writing them
+ * once more: the n records at `in` end up sorted in `out`. scratch is touched only where many
+ * records share their leading bits. */
+struct ts_record_move {
+    const struct ts_record_layout *from, *to;
+    const uint64_t *in;
+    const uint8_t *source;
+};
+void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
+                          uint64_t *scratch, uint32_t key_bits, uint32_t bits, uint32_t threads);
 
 #endif
