@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "gpu/coo_kernel.h"
+#include "gpu/edge_kernel.h"
 #include "gpu/mttkrp_kernel.h"
 #include "tests/support.h"
 
@@ -116,8 +117,8 @@ static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, ui
         p.args.factor[l - 1] =
             factor_to_device(&p, p.factor[p.level[l]], p.x.dim[p.level[l]]);
     CUDA(cudaMalloc(&p.args.out, p.x.dim[mode] * p.ld * element));
-    CUDA(cudaMalloc(&p.args.edge, ts_mttkrp_edges(p.n_partitions) * p.ld * element));
-    CUDA(cudaMalloc((void **)&p.args.edge_row, ts_mttkrp_edges(p.n_partitions) * 4));
+    CUDA(cudaMalloc(&p.args.edge, ts_edge_count(p.n_partitions) * p.ld * element));
+    CUDA(cudaMalloc((void **)&p.args.edge_row, ts_edge_count(p.n_partitions) * 4));
     return p;
 }
 
@@ -146,7 +147,7 @@ static double *run(struct packed *p, int one_launch)
     struct ts_gpu_mttkrp args = p->args;
     void *table = NULL;
     CUDA(cudaMemset(args.out, 0xff, n * p->ld * p->element)); /* NaN: every row must be written */
-    CUDA(cudaMemset(args.edge, 0xff, ts_mttkrp_edges(p->n_partitions) * p->ld * p->element));
+    CUDA(cudaMemset(args.edge, 0xff, ts_edge_count(p->n_partitions) * p->ld * p->element));
     if (one_launch) {
         table = to_device(p->shard, p->n_shards * sizeof p->shard[0]);
         args.many = table;
@@ -162,7 +163,7 @@ static double *run(struct packed *p, int one_launch)
             CUDA(ts_mttkrp_launch(precision, &args, NULL));
         }
     }
-    CUDA(ts_mttkrp_fold(precision, p->n_partitions, args.edge, args.edge_row, p->ld, args.out,
+    CUDA(ts_edge_fold(precision, p->n_partitions, args.edge, args.edge_row, p->ld, args.out,
                         NULL));
     CUDA(cudaMemcpy(got, args.out, n * p->ld * p->element, cudaMemcpyDeviceToHost));
     for (uint64_t i = 0; i < n; i++)
@@ -291,21 +292,27 @@ START_TEST(equals_simple_kernel)
 }
 END_TEST
 
+/* A test case each, so that CK_RUN_CASE picks what a slow checker runs. */
+static void add(Suite *suite, const char *name, const TTest *test, int n)
+{
+    TCase *tc = tcase_create(name);
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, test, 0, n);
+    suite_add_tcase(suite, tc);
+}
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_mttkrp");
-    TCase *tc = tcase_create("all");
     SRunner *runner;
     int failed, n_devices = 0;
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, equals_reference_in_every_shape_and_mode, 0, 2 * N_SHAPES);
-    tcase_add_loop_test(tc, equals_reference_at_every_rank, 0, 2 * N_RANKS);
-    tcase_add_loop_test(tc, equals_reference_with_every_kind_of_value, 0, 10);
-    tcase_add_loop_test(tc, rank_1024_works, 0, 2);
-    tcase_add_loop_test(tc, equals_simple_kernel, 0, 3);
-    suite_add_tcase(suite, tc);
+    add(suite, "shapes", equals_reference_in_every_shape_and_mode, 2 * N_SHAPES);
+    add(suite, "ranks", equals_reference_at_every_rank, 2 * N_RANKS);
+    add(suite, "values", equals_reference_with_every_kind_of_value, 10);
+    add(suite, "rank_1024", rank_1024_works, 2);
+    add(suite, "large", equals_simple_kernel, 3);
     runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); /* a CUDA context does not survive fork */
     srunner_run_all(runner, CK_ENV);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "format/shard.h"
+#include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 
@@ -220,7 +221,7 @@ static int run(struct pass *p, struct ts_err *err)
         return rc;
     e = join_streams(g, 0);
     if (e == cudaSuccess)
-        e = (cudaError_t)ts_mttkrp_fold(g->precision, g->n_partitions[p->mode], g->edge,
+        e = (cudaError_t)ts_edge_fold(g->precision, g->n_partitions[p->mode], g->edge,
                                         g->edge_row, g->ld, g->factor[p->mode], g->compute[0]);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(g->compute[0]);

@@ -12,8 +12,8 @@
 #include "stream/backend.h"
 
 enum {
-    TS_GPU_SLOTS = 8,   /* shards under way when not all stay on the device */
-    TS_GPU_STREAMS = 3, /* of kernels: a shard's partitions alone do not fill a large GPU */
+    TS_GPU_SLOTS = 16,  /* shards under way when not all stay on the device */
+    TS_GPU_STREAMS = 8, /* of kernels: a shard has too few partitions to fill a large GPU alone */
 };
 
 struct ts_gpu_slot {

@@ -2,8 +2,8 @@
  *
  * The kernel reads shards as they lie on disk (format/layout.h). A row whose nonzeros lie inside one
  * partition is stored to `out` by the launch itself. The first and the last row of every partition
- * go to `edge`, and ts_mttkrp_fold adds them in file order once all shards of the mode are done, so
- * the sum of a row does not depend on when, or from where, its shards came.
+ * go to `edge`, and ts_edge_fold (edge_kernel.h) adds them in file order once all shards of the mode
+ * are done, so the sum of a row does not depend on when, or from where, its shards came.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
@@ -50,13 +50,6 @@ struct ts_gpu_mttkrp {
 
 /* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
 int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream);
-
-/* Elements that `edge` and `edge_row` need to hold for ts_mttkrp_fold: room for its own levels. */
-uint64_t ts_mttkrp_edges(uint64_t n_partitions);
-
-/* Adds the edges of a mode copy of n_partitions up into rows of `out`. */
-int ts_mttkrp_fold(enum ts_precision precision, uint64_t n_partitions, void *edge,
-                   uint32_t *edge_row, uint32_t ld, void *out, void *stream);
 
 #ifdef __cplusplus
 }
