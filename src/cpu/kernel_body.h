@@ -188,15 +188,16 @@ static void LOCAL(block)(const struct ts_kernel_job *job, const struct ts_unpack
         LOCAL(columns)(job, b, 1, job->stride, col, scratch, dst);
 }
 
-/* The first indices of the next block behind those of this one, for fetching ahead. */
+/* The first indices of the next block behind those of this one, for fetching ahead. The last block of a
+ * mode copy is its own next one, and may be shorter than what is fetched: the two places overlap. */
 static void LOCAL(append)(const struct ts_kernel_job *job, const struct ts_unpacked *next,
                           struct ts_unpacked *b)
 {
     const uint32_t leaf = job->order - 1;
     for (uint32_t l = 1; l <= leaf; l++)
         if (job->far[l])
-            memcpy(b->idx[l] + (b->shared && l < leaf ? b->n_fibres : b->n), next->idx[l],
-                   TS_KERNEL_AHEAD * sizeof(uint32_t));
+            memmove(b->idx[l] + (b->shared && l < leaf ? b->n_fibres : b->n), next->idx[l],
+                    TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
 
 void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_disk_shard *entry,
