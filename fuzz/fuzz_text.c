@@ -96,8 +96,10 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
             rules.order = 0;
             continue;
         }
-        if (rules.order < TS_MIN_ORDER || rules.order > TS_MAX_ORDER)
+        if (rules.order < TS_MIN_ORDER || rules.order > TS_MAX_ORDER) {
+            o.rc = TS_ELIMIT;
             break;
+        }
         if (parse(&rules, buf + h.bytes, p.bytes - h.bytes, &o) < 0)
             break;
     }
