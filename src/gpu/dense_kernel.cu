@@ -3,9 +3,9 @@
 
 #include <cuda_runtime.h>
 
-/* Thread blocks of a sum over rows: enough to fill any GPU, and a constant, because the order of the
- * sum follows from it. */
-enum { CHUNKS = 528, THREADS = 256, TILE = 32, GRAM_ROWS = 64 };
+/* Thread blocks of a sum over rows: what 132 multiprocessors hold at a time, and constants, because
+ * the order of the sum follows from them. */
+enum { CHUNKS = 528, GRAM_CHUNKS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
 /* ------------------------------------------------------------------ a := a w */
 
@@ -172,7 +172,7 @@ static uint32_t tile_pairs(uint32_t ld)
 static uint32_t gram_chunks(uint32_t ld, uint64_t n_rows)
 {
     const uint64_t tiles = (n_rows + GRAM_ROWS - 1) / GRAM_ROWS;
-    uint32_t chunks = CHUNKS / tile_pairs(ld);
+    uint32_t chunks = GRAM_CHUNKS / tile_pairs(ld);
     if (chunks < 8)
         chunks = 8;
     return tiles < chunks ? (uint32_t)(tiles > 0 ? tiles : 1) : chunks;
@@ -184,91 +184,83 @@ uint64_t ts_dense_scratch(uint32_t ld)
     return gram > 2 * CHUNKS ? gram : 2 * CHUNKS;
 }
 
-/* The n-th of the 36 pairs (y, x) with y <= x < 8. */
-static __device__ inline void upper_pair(uint32_t n, uint32_t *y, uint32_t *x)
+/* d += a b on the tensor cores, float64: a is 8 x 4, b 4 x 8, d 8 x 8. Lane L holds a(L / 4, L % 4),
+ * b(L % 4, L / 4) and d(L / 4, 2 (L % 4) + 0..1). */
+static __device__ inline void multiply_add(double (&d)[2], double a, double b)
 {
-    uint32_t row = 0, left = 8;
-    while (n >= left) {
-        n -= left--;
-        row++;
-    }
-    *y = row;
-    *x = row + n;
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(d[0]), "+d"(d[1])
+        : "d"(a), "d"(b));
 }
 
 /* part[chunk][pair](i, j) = sum over the chunk's rows of a(row, 32 ti + i) a(row, 32 tj + j)
  *
- *   launch  grid (chunks, pairs of column tiles ti <= tj)
- *   shared  64 rows of both column tiles as float64, then the sums
+ *   launch  grid (chunks, pairs of column tiles ti <= tj), 8 warps each
+ *   shared  32 x 32 sums, to which the warps add theirs one after another
  *
- * A thread sums a 4 x 4 corner over every g-th row: 36 corners x 7 row groups when the tiles are the
- * same (only the upper half is wanted), else 64 x 4. Row groups are added in order at the end. */
-template <class T>
+ * A warp takes 4 rows at a time. A lane's element of them, a(row L % 4, column L / 4), is its part of
+ * both operands: of the transposed one on the left and of the one on the right. So each element is
+ * read from memory once for 32 columns, by requests of whole sectors, and never shuffled. */
+template <class T, bool SAME>
 static __global__ void __launch_bounds__(THREADS) gram_tiles(const T *a, uint64_t n_rows,
                                                              uint32_t ld, double *part)
 {
-    __shared__ __align__(16) double rows[2][GRAM_ROWS][TILE];
-    const uint64_t tiles = (n_rows + GRAM_ROWS - 1) / GRAM_ROWS;
-    uint32_t ti = 0, tj = blockIdx.y, n_tiles = (ld + TILE - 1) / TILE, corner, group, y, x;
-    while (tj >= n_tiles - ti) {
-        tj -= n_tiles - ti;
-        ti++;
-    }
-    tj += ti;
-    const bool same = ti == tj;
-    const uint32_t n_corners = same ? 36 : 64, n_groups = same ? 7 : 4;
-    corner = threadIdx.x % n_corners;
-    group = threadIdx.x / n_corners;
-    if (same)
-        upper_pair(corner, &y, &x);
+    __shared__ double total[TILE][TILE];
+    constexpr int STEP = 4; /* groups of 4 rows whose loads are under way together */
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_tiles = (ld + TILE - 1) / TILE;
+    uint32_t ti = 0, tj = SAME ? 0 : blockIdx.y;
+    if (SAME)
+        ti = tj = blockIdx.y;
     else {
-        y = corner / 8;
-        x = corner % 8;
+        while (tj >= n_tiles - 1 - ti) {
+            tj -= n_tiles - 1 - ti;
+            ti++;
+        }
+        tj += ti + 1;
     }
-    double sum[4][4] = {};
-    for (uint64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-        __syncthreads();
-        for (int half = 0; half < (same ? 1 : 2); half++)
-            for (uint32_t i = threadIdx.x; i < GRAM_ROWS * TILE / 4; i += THREADS) {
-                const uint32_t row = i / (TILE / 4), c = i % (TILE / 4) * 4;
-                const uint32_t column = (half == 0 ? ti : tj) * TILE + c;
-                quad<T> v = { { 0, 0, 0, 0 } };
-                if (t * GRAM_ROWS + row < n_rows && column < ld)
-                    v = load4(a + (t * GRAM_ROWS + row) * ld + column);
-                store4(&rows[half][row][c],
-                       quad<double>{ { (double)v.v[0], (double)v.v[1], (double)v.v[2],
-                                       (double)v.v[3] } });
-            }
-        __syncthreads();
-        if (group < n_groups) {
-            const double(*other)[TILE] = rows[same ? 0 : 1];
-#pragma unroll 2
-            for (uint32_t row = group; row < GRAM_ROWS; row += n_groups) {
-                const quad<double> u = load4(&rows[0][row][4 * y]), v = load4(&other[row][4 * x]);
+    double sum[4][4][2] = {};
+    const uint64_t stride = (uint64_t)gridDim.x * (THREADS / 32) * 4 * STEP;
+    for (uint64_t first = (blockIdx.x * (uint64_t)(THREADS / 32) + warp) * 4 * STEP; first < n_rows;
+         first += stride) {
+        T x[STEP][4], y[STEP][4];
 #pragma unroll
-                for (int i = 0; i < 4; i++)
+        for (int s = 0; s < STEP; s++) {
+            const uint64_t row = first + 4 * s + lane % 4;
 #pragma unroll
-                    for (int j = 0; j < 4; j++)
-                        sum[i][j] += u.v[i] * v.v[j];
+            for (int t = 0; t < 4; t++) {
+                const uint32_t i = ti * TILE + 8 * t + lane / 4, j = tj * TILE + 8 * t + lane / 4;
+                x[s][t] = row < n_rows && i < ld ? __ldg(a + row * ld + i) : (T)0;
+                y[s][t] = SAME ? x[s][t] : row < n_rows && j < ld ? __ldg(a + row * ld + j) : (T)0;
             }
         }
-    }
-    double *const total = &rows[0][0][0]; /* TILE x TILE */
-    for (uint32_t g = 0; g < n_groups; g++) {
-        __syncthreads();
-        if (group == g)
+#pragma unroll
+        for (int s = 0; s < STEP; s++)
+#pragma unroll
             for (int i = 0; i < 4; i++)
-                for (int j = 0; j < 4; j++) {
-                    double *to = total + (4 * y + i) * TILE + 4 * x + j;
-                    *to = g == 0 ? sum[i][j] : *to + sum[i][j];
+#pragma unroll
+                for (int j = SAME ? i : 0; j < 4; j++)
+                    multiply_add(sum[i][j], (double)x[s][i], (double)y[s][j]);
+    }
+    for (uint32_t w = 0; w < THREADS / 32; w++) {
+        __syncthreads();
+        if (warp != w)
+            continue;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+#pragma unroll
+                for (int k = 0; k < 2; k++) {
+                    double *to = &total[8 * i + lane / 4][8 * j + 2 * (lane % 4) + k];
+                    *to = w == 0 ? sum[i][j][k] : *to + sum[i][j][k];
                 }
     }
     __syncthreads();
-    double *const out = part + ((uint64_t)blockIdx.x * gridDim.y + blockIdx.y) * TILE * TILE;
-    for (uint32_t i = threadIdx.x; i < TILE * TILE; i += THREADS) {
-        const uint32_t r = i / TILE, c = i % TILE; /* below the diagonal: nothing was computed */
-        out[i] = same && r / 4 > c / 4 ? 0 : total[i];
-    }
+    const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj; /* counted row by row, ti <= tj */
+    double *const out =
+        part + ((uint64_t)blockIdx.x * (n_tiles * (n_tiles + 1) / 2) + pair) * TILE * TILE;
+    for (uint32_t i = threadIdx.x; i < TILE * TILE; i += THREADS)
+        out[i] = total[i / TILE][i % TILE];
 }
 
 /* Adds the chunks up and mirrors: a warp per element of the upper half. */
@@ -299,18 +291,24 @@ static __global__ void gram_finish(const double *part, uint32_t chunks, uint32_t
     }
 }
 
+template <class T>
+static int gram_of(const T *a, uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
+                   cudaStream_t s)
+{
+    const uint32_t pairs = tile_pairs(ld), chunks = gram_chunks(ld, n_rows), tiles = tiles_of(ld);
+    gram_tiles<T, true><<<dim3(chunks, tiles), THREADS, 0, s>>>(a, n_rows, ld, scratch);
+    if (pairs > tiles)
+        gram_tiles<T, false><<<dim3(chunks, pairs - tiles), THREADS, 0, s>>>(a, n_rows, ld, scratch);
+    gram_finish<<<pairs * TILE * TILE / 8, 256, 0, s>>>(scratch, chunks, pairs, ld, gram);
+    return cudaGetLastError();
+}
+
 int ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
                   double *scratch, double *gram, void *stream)
 {
     cudaStream_t s = (cudaStream_t)stream;
-    const uint32_t pairs = tile_pairs(ld), chunks = gram_chunks(ld, n_rows);
-    const dim3 grid(chunks, pairs);
-    if (precision == TS_FLOAT32)
-        gram_tiles<float><<<grid, THREADS, 0, s>>>((const float *)a, n_rows, ld, scratch);
-    else
-        gram_tiles<double><<<grid, THREADS, 0, s>>>((const double *)a, n_rows, ld, scratch);
-    gram_finish<<<pairs * TILE * TILE / 8, 256, 0, s>>>(scratch, chunks, pairs, ld, gram);
-    return cudaGetLastError();
+    return precision == TS_FLOAT32 ? gram_of((const float *)a, n_rows, ld, scratch, gram, s)
+                                   : gram_of((const double *)a, n_rows, ld, scratch, gram, s);
 }
 
 /* ------------------------------------------------------------------ element by element */
