@@ -22,8 +22,8 @@
 #include "format/shard.h"
 
 /* M nonzeros/s at ranks 16, 32, 64, float32, 2 threads, and seconds of a sweep at rank 32: the best
- * other program (ALTO on every line), measured in July 2026 on a 2-core machine whose triad was
- * 20 GB/s and whose random 128-byte rows 40, 23, 12.5 and 7 GB/s a core from 1, 4, 16 and 64 MB. */
+ * other program (ALTO on every line), measured on a 2-core machine whose triad was 20 GB/s
+ * and whose random 128-byte rows 40, 23, 12.5 and 7 GB/s a core from 1, 4, 16 and 64 MB. */
 static const struct peer {
     const char *tensor;
     double rate[3], sweep;
