@@ -1,0 +1,94 @@
+/* build_impl.h - the inside of a build: gathering what a source gives (build_gather.c), numbering
+ * the slices (build_number.c), sorting all nonzeros another way (build_spool.c), and the steps from
+ * first to last with the files they leave (build.c).
+ *
+ *   owner    the build: build.c makes and frees all that hangs on it, but for the runs of a sort,
+ *            which whoever sorts frees
+ *   units    words of 8 bytes, nonzeros
+ *   threads  called from the one that builds; work that is split uses o->threads
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_FORMAT_BUILD_IMPL_H
+#define TS_FORMAT_BUILD_IMPL_H
+
+#include <stdint.h>
+
+#include "format/build.h"
+#include "format/build_dir.h"
+#include "format/collect.h"
+#include "format/extsort.h"
+#include "format/merge.h"
+#include "format/record.h"
+#include "format/spool.h"
+#include "format/value_table.h"
+
+#define TS_AREAS 3u
+#define TS_CONVERT_PIECE UINT64_C(32768) /* records that a thread converts at a time */
+#define TS_READ_PIECE UINT64_C(262144)   /* records read from a spool at a time, at most */
+
+struct ts_build {
+    const struct ts_build_options *o;
+    struct ts_build_report *report;
+    char *tmp; /* directory for temporary files */
+    uint32_t order, merge_threads;
+    struct ts_build_dir *dir;
+
+    void *area_mem;
+    size_t area_bytes;
+    uint64_t *area[TS_AREAS], area_words;
+
+    struct ts_collect collect;
+    struct ts_extsort *runs; /* of the input, when it does not fit */
+    struct ts_merge merge;
+    struct ts_spool spool;   /* all nonzeros, merged; in one of the areas or in a file */
+    int mapped[TS_MAX_ORDER]; /* the field holds compact rows already */
+    uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
+    struct ts_value_code *code;
+    double sum_of_squares;
+    struct ts_disk_mode mode[TS_MAX_ORDER];
+    struct ts_disk_shard *shard[TS_MAX_ORDER];
+    uint32_t max_raw_bytes;
+};
+
+/* Bits of the fields that say where a nonzero is: all but the last, its value. */
+static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
+{
+    return l->bits - l->width[l->n_fields - 1];
+}
+
+/* build.c. Shows how far a step is, and finds out whether the user wants to stop. */
+int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
+                  uint64_t total, struct ts_err *err);
+
+/* The areas but the one that `used` is in (NULL: none); two of them. */
+void ts_build_other_areas(const struct ts_build *b, const uint64_t *used, uint64_t *ret[2]);
+
+/* build_gather.c. Serves the source that fills b->collect until it ends; what does not fit goes to
+ * b->runs. `position` tells how far the source is. */
+int ts_build_gather(struct ts_build *b,
+                    void (*position)(const void *source, uint64_t *done, uint64_t *total),
+                    const void *source, const char *unit, struct ts_err *err);
+
+/* From what was gathered to all nonzeros, each once, in the order of the modes, in b->spool. The
+ * sizes of the modes are known by now. */
+int ts_build_gather_merge(struct ts_build *b, struct ts_err *err);
+
+/* build_number.c. From indices and values in b->spool to compact rows and codes; writes modeK.rows
+ * of the modes with empty slices, and chooses the code of the values. */
+int ts_build_number(struct ts_build *b, struct ts_err *err);
+
+/* build_spool.c. Takes the next n records, which it may overwrite. */
+typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err);
+
+/* Gives all nonzeros, as records of `to` (whose field f is the spool's field source[f]), sorted, to
+ * `consume`. The first direct_bits mostly decide. `what` names the step to the user. */
+int ts_build_spool_sort(struct ts_build *b, const struct ts_record_layout *to,
+                        const uint8_t source[], uint32_t direct_bits, ts_build_spool_fn *consume,
+                        void *arg, const char *what, struct ts_err *err);
+
+/* ts_record_convert() by all threads. */
+void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_layout *from,
+                            const uint64_t *in, const struct ts_record_layout *to,
+                            const uint8_t source[], uint64_t *out, uint64_t n);
+
+#endif
