@@ -1,6 +1,7 @@
 /* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -60,7 +61,23 @@ struct report {
     const struct tstream_engine *engine;
     uint64_t bytes_read; /* in all sweeps */
     int noted;           /* what the kernel refused was said */
+    struct tool_progress progress; /* of the sweep under way */
+    _Atomic uint64_t done_nnz;     /* in it, over all modes */
 };
+
+static void start_progress(struct report *r)
+{
+    const struct ts_tensor *t = r->engine->tensor;
+    r->done_nnz = 0;
+    tool_progress_start(&r->progress, "sweep", "nonzeros", t->order * t->nnz);
+}
+
+/* From the threads that compute, once a shard. */
+static void count_done(void *ctx, uint64_t nnz)
+{
+    struct report *r = ctx;
+    tool_progress_update(&r->progress, atomic_fetch_add(&r->done_nnz, nnz) + nnz);
+}
 
 static double seconds(uint64_t ns)
 {
@@ -97,6 +114,7 @@ static void print_sweep(void *ctx, const struct ts_als_sweep *s)
     struct report *r = ctx;
     char rate[TS_NUM_CHARS], bytes[TS_NUM_CHARS];
     struct ts_feed_stats stats;
+    tool_progress_end(&r->progress);
     r->bytes_read += s->bytes_read;
     if (!r->noted) {
         ts_feed_stats(r->engine->feed, &stats);
@@ -106,6 +124,7 @@ static void print_sweep(void *ctx, const struct ts_als_sweep *s)
     }
     if (r->args->json) {
         print_json(r, s);
+        start_progress(r);
         return;
     }
     if (s->sweep == 1)
@@ -116,6 +135,7 @@ static void print_sweep(void *ctx, const struct ts_als_sweep *s)
            ts_num_bytes(bytes, s->bytes_read), seconds(s->wait_ns), seconds(s->copy_ns),
            seconds(s->kernel_ns), seconds(s->solve_ns));
     fflush(stdout);
+    start_progress(r);
 }
 
 static void print_start(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
@@ -188,7 +208,10 @@ static int decompose(struct report *r, struct ts_model *model, struct ts_model_o
         .ctx = r,
     };
     struct ts_als_result result;
-    int rc = ts_als_run(&conf, &result, err);
+    int rc;
+    start_progress(r);
+    rc = ts_als_run(&conf, &result, err);
+    tool_progress_end(&r->progress);
     if (rc < 0)
         return rc;
     if (out != NULL)
@@ -210,7 +233,8 @@ static int prepare(const struct ts_cmd *cmd, const struct cp_args *args, const c
     const struct tstream_engine_conf ec = { .path = path, .rank = args->rank,
                                             .threads = args->threads, .precision = args->precision,
                                             .host_bytes = args->host_bytes,
-                                            .processor = args->processor, .only_mode = -1 };
+                                            .processor = args->processor, .only_mode = -1,
+                                            .done = count_done, .done_ctx = &r };
     struct ts_model_conf mc = { .used_rows = args->rows, .rank = args->rank,
                                 .precision = args->precision, .stop = &tool_stop };
     struct ts_model *model = NULL;

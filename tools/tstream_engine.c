@@ -71,6 +71,10 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         return rc;
     if (e->backend->kept != NULL)
         e->backend->kept(e->be, fc.kept);
+    else {
+        fc.done = conf->done;
+        fc.done_ctx = conf->done_ctx;
+    }
     fc.pin = e->backend->pin;
     fc.unpin = e->backend->unpin;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;

@@ -279,6 +279,8 @@ void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
     pthread_mutex_unlock(&f->lock);
     if (slot != NULL)
         ts_reader_kick(f->reader);
+    if (f->conf.done != NULL)
+        f->conf.done(f->conf.done_ctx, view->entry->nnz);
 }
 
 void ts_feed_rewind(struct ts_feed *f)

@@ -43,6 +43,9 @@ struct ts_feed_conf {
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
+    /* Told the nonzeros of each view that comes back, from any thread; NULL: nobody asks. */
+    void (*done)(void *ctx, uint64_t nnz);
+    void *done_ctx;
 };
 
 struct ts_shard_view {
