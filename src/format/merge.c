@@ -91,8 +91,9 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     uint64_t rec[TS_RECORD_WORDS] = { 0 };
     char name[256];
     if (!isfinite(ts_value_of_bits(bits, g->value_bytes)))
-        return ts_fail(err, TS_EFORMAT, "the sum of the values at (%s), %g, is beyond the range of "
-                       "float%u", name_cell(g, cell, name, sizeof name), sum, 8 * g->value_bytes);
+        return ts_fail(err, TS_EFORMAT, "the sum of the values at (%s), counted from 1, is %g, beyond the "
+                       "range of float%u", name_cell(g, cell, name, sizeof name), sum,
+                       8 * g->value_bytes);
     for (uint32_t m = 0; m < g->order; m++)
         ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
     ts_record_put(&g->layout, rec, g->order, bits);
@@ -103,8 +104,8 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
 static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
 {
     char name[256];
-    return ts_fail(err, TS_EFORMAT, "there is more than one nonzero at (%s), and --duplicates error "
-                   "forbids it", name_cell(g, rec, name, sizeof name));
+    return ts_fail(err, TS_EFORMAT, "there is more than one nonzero at (%s), counted from 1, and "
+                   "--duplicates error forbids it", name_cell(g, rec, name, sizeof name));
 }
 
 /* ------------------------------------------------------------------ a piece */
