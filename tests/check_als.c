@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "cpd/symm.h"
 #include "tests/run_als.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 static char *tmp, dir[4096];
@@ -373,10 +374,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite());
-    int failed;
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return test_run_suite(suite(), CK_FORK_GETENV);
 }

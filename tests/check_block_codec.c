@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "tests/run_suite.h"
 #include "tests/support.h"
 
 static const struct shape {
@@ -236,8 +237,6 @@ int main(void)
 {
     Suite *suite = suite_create("block_codec");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, blocks_come_back, 0, 3 * N_SHAPES);
     tcase_add_loop_test(tc, every_encoder_writes_the_same_words, 0, N_SHAPES);
@@ -245,9 +244,5 @@ int main(void)
     tcase_add_loop_test(tc, blocks_of_every_shape_come_back, 0, 10);
     tcase_add_test(tc, streams_take_the_cheapest_width);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

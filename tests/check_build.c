@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "format/build.h"
 #include "format/tensor.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 static char *tmp, text[4096], out[4096], other[4096];
@@ -634,8 +635,6 @@ int main(void)
 {
     Suite *s = suite_create("build");
     TCase *t = tcase_create("build");
-    SRunner *r;
-    int failed;
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, every_copy_holds_the_nonzeros, 2, 17);
@@ -655,9 +654,5 @@ int main(void)
     tcase_add_test(t, generated_tensors_do_not_depend_on_the_machine);
     tcase_add_test(t, planted_blocks_hold_each_cell_once);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed > 0;
+    return test_run_suite(s, CK_FORK_GETENV);
 }

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "cpu/rowsolve.h"
+#include "tests/run_suite.h"
 
 static const uint32_t ranks[] = { 1, 3, 5, 8, 10, 16, 17, 25, 32, 33, 50, 64, 100, 130 };
 static const uint64_t sizes[] = { 1, 2, 63, 64, 65, 512, 513, 1003 };
@@ -113,16 +114,9 @@ int main(void)
 {
     Suite *suite = suite_create("cpu_rowsolve");
     TCase *t = tcase_create("cpu_rowsolve");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, solve_equals_reference, 0, 2 * N_RANKS * TS_N_ISA);
     tcase_add_loop_test(t, bits_do_not_depend_on_threads, 0, 2 * N_RANKS * TS_N_ISA);
     suite_add_tcase(suite, t);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* OpenMP threads do not survive a fork */
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return test_run_suite(suite, CK_NOFORK);
 }

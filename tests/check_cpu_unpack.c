@@ -10,6 +10,7 @@
 #include "cpu/kernel.h"
 #include "cpu/pass.h"
 #include "tests/memfeed.h"
+#include "tests/run_suite.h"
 
 static const struct shape {
     uint32_t order, nnz, value_range;
@@ -198,16 +199,9 @@ int main(void)
 {
     Suite *suite = suite_create("cpu_unpack");
     TCase *t = tcase_create("cpu_unpack");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, decoders_equal_the_obvious_one, 0, 5 * N_SHAPES);
     tcase_add_loop_test(t, kernels_equal_the_portable_one, 0, 2 * N_SHAPES);
     suite_add_tcase(suite, t);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* OpenMP threads do not survive a fork */
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return test_run_suite(suite, CK_NOFORK);
 }

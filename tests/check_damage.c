@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "format/tensor.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 static char *tmp, dir[4096];
@@ -147,16 +148,10 @@ int main(void)
 {
     Suite *suite = suite_create("damage");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, every_flipped_byte_is_found, 0, 3);
     tcase_add_loop_test(tc, every_cut_is_found, 0, 3);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

@@ -7,6 +7,7 @@
 
 #include "base/decimal.h"
 #include "base/rng.h"
+#include "tests/run_suite.h"
 
 static const char *f32(float x)
 {
@@ -121,16 +122,10 @@ int main(void)
 {
     Suite *suite = suite_create("decimal");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, floats_read_back_in_fewest_digits);
     tcase_add_test(tc, doubles_read_back_in_fewest_digits);
     tcase_add_test(tc, numbers_look_as_a_person_writes_them);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

@@ -15,6 +15,7 @@
 #include "stream/feed.h"
 #include "stream/reader.h"
 #include "stream/residency.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 #define TMPFS_MAGIC_NUMBER 0x01021994
@@ -517,10 +518,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite());
-    int failed;
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return test_run_suite(suite(), CK_FORK_GETENV);
 }

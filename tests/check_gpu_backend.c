@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "gpu/gpu_backend.h"
+#include "tests/run_suite.h"
 #include "tests/support.h"
 #include "tests/tsh_writer.h"
 
@@ -243,8 +244,7 @@ int main(void)
 {
     Suite *suite = suite_create("gpu_backend");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed, n_devices = 0;
+    int n_devices = 0;
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
     tcase_set_timeout(tc, 300);
@@ -252,10 +252,5 @@ int main(void)
     tcase_add_loop_test(tc, same_bits_for_every_budget, 0, 2);
     tcase_add_test(tc, more_than_the_device_has_is_refused);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* a CUDA context does not survive fork */
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_NOFORK);
 }

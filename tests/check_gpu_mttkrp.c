@@ -13,6 +13,7 @@
 #include "gpu/coo_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/mttkrp_kernel.h"
+#include "tests/run_suite.h"
 #include "tests/support.h"
 
 #define CUDA(call) \
@@ -304,8 +305,7 @@ static void add(Suite *suite, const char *name, const TTest *test, int n)
 int main(void)
 {
     Suite *suite = suite_create("gpu_mttkrp");
-    SRunner *runner;
-    int failed, n_devices = 0;
+    int n_devices = 0;
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
     add(suite, "shapes", equals_reference_in_every_shape_and_mode, 2 * N_SHAPES);
@@ -313,10 +313,5 @@ int main(void)
     add(suite, "values", equals_reference_with_every_kind_of_value, 10);
     add(suite, "rank_1024", rank_1024_works, 2);
     add(suite, "large", equals_simple_kernel, 3);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* a CUDA context does not survive fork */
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_NOFORK);
 }

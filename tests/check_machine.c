@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "tests/run_suite.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -193,8 +194,6 @@ int main(void)
 {
     Suite *suite = suite_create("machine");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_add_checked_fixture(tc, start, stop);
     tcase_add_test(tc, meminfo_alone);
     tcase_add_test(tc, v2_takes_the_lowest_of_own_and_parents);
@@ -204,9 +203,5 @@ int main(void)
     tcase_add_test(tc, this_machine_makes_sense);
     tcase_add_test(tc, limits_of_the_process_count);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

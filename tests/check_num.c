@@ -5,6 +5,7 @@
 
 #include "base/bigmem.h"
 #include "base/num.h"
+#include "tests/run_suite.h"
 
 START_TEST(bytes_have_three_digits)
 {
@@ -94,8 +95,6 @@ int main(void)
 {
     Suite *suite = suite_create("num");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_add_test(tc, bytes_have_three_digits);
     tcase_add_test(tc, counts_have_commas);
     tcase_add_test(tc, rates_have_three_digits);
@@ -103,9 +102,5 @@ int main(void)
     tcase_add_test(tc, big_blocks_hold_what_they_say);
     tcase_add_test(tc, too_big_a_block_is_refused);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

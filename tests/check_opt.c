@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/opt.h"
+#include "tests/run_suite.h"
 
 struct args {
     int json, init;
@@ -224,8 +225,6 @@ int main(void)
 {
     Suite *suite = suite_create("opt");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_add_test(tc, defaults_are_set);
     tcase_add_test(tc, every_form_is_taken);
     tcase_add_test(tc, numbers_mean_what_they_say);
@@ -236,9 +235,5 @@ int main(void)
     tcase_add_test(tc, text_shows_values);
     tcase_add_test(tc, nearest_is_near);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

@@ -12,6 +12,7 @@
 
 #include "cpd/model_write.h"
 #include "tests/run_als.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 static char *tmp, dir[4096], out[4096], partial[4200];
@@ -409,10 +410,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite());
-    int failed;
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return test_run_suite(suite(), CK_FORK_GETENV);
 }

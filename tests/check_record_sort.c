@@ -7,6 +7,7 @@
 #include "format/extsort.h"
 #include "format/record.h"
 #include "format/record_sort.h"
+#include "tests/run_suite.h"
 
 static uint32_t words; /* of the records being compared */
 
@@ -201,8 +202,6 @@ int main(void)
 {
     Suite *s = suite_create("record_sort");
     TCase *t = tcase_create("record_sort");
-    SRunner *r;
-    int failed;
     tcase_set_timeout(t, 300);
     tcase_add_test(t, fields_come_back);
     tcase_add_test(t, convert_moves_fields);
@@ -211,9 +210,5 @@ int main(void)
     tcase_add_test(t, equal_records_sort);
     tcase_add_loop_test(t, extsort_equals_one_sort, 0, 4);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed > 0;
+    return test_run_suite(s, CK_FORK_GETENV);
 }

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "format/entropy.h"
 #include "format/tensor.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 static char *tmp, dir[4096];
@@ -374,8 +375,6 @@ int main(void)
 {
     Suite *suite = suite_create("tensor");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, what_was_written_is_read, 0, 5);
@@ -387,9 +386,5 @@ int main(void)
     tcase_add_test(tc, log2_choose_equals_the_product);
     tcase_add_loop_test(tc, log2_choose_of_huge_counts, 0, 7);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "format/tns_text.h"
 #include "format/value_table.h"
+#include "tests/run_suite.h"
 
 static struct ts_batch b;
 static struct ts_err err;
@@ -175,8 +176,6 @@ int main(void)
 {
     Suite *s = suite_create("tns_text");
     TCase *t = tcase_create("tns_text");
-    SRunner *r;
-    int failed;
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, odd_lines_are_read);
@@ -188,9 +187,5 @@ int main(void)
     tcase_add_test(t, fields_of_the_first_line);
     tcase_add_test(t, headers_are_recognised);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed > 0;
+    return test_run_suite(s, CK_FORK_GETENV);
 }

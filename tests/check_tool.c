@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/run_suite.h"
 #include "tools/tool.h"
 
 struct args {
@@ -148,16 +149,10 @@ int main(void)
 {
     Suite *suite = suite_create("tool");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_add_test(tc, commands_are_dispatched);
     tcase_add_test(tc, json_is_escaped_and_exact);
     tcase_add_test(tc, progress_is_silent_without_a_terminal);
     tcase_add_test_raise_signal(tc, the_first_signal_is_a_request, SIGTERM);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

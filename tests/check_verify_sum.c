@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 #include "tools/verify_sum.h"
 
@@ -135,17 +136,11 @@ int main(void)
 {
     Suite *suite = suite_create("verify_sum");
     TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, copies_have_one_sum_and_other_tensors_another, 0, 3);
     tcase_add_test(tc, shards_out_of_order_are_seen);
     tcase_add_test(tc, claims_of_the_index_are_checked);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return test_run_suite(suite, CK_FORK_GETENV);
 }

@@ -225,9 +225,10 @@ static int decompose(struct report *r, struct ts_model *model, struct ts_model_o
 }
 
 /* Everything that can be refused is, before the work. */
-static int prepare(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
+static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *path,
                    struct ts_err *err)
 {
+    const struct cp_args *args = parsed;
     struct tstream_engine e;
     struct report r = { .cmd = cmd, .args = args, .engine = &e };
     const struct tstream_engine_conf ec = { .path = path, .rank = args->rank,
@@ -268,9 +269,8 @@ static int prepare(const struct ts_cmd *cmd, const struct cp_args *args, const c
 static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct cp_args args;
-    struct ts_err err;
     uint32_t n_operands;
-    char *path, **operand = calloc((size_t)argc + 1, sizeof *operand);
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
     int status = operand == NULL
                      ? 1
                      : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
@@ -280,17 +280,8 @@ static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && !(args.tol >= 0))
         status = tool_usage(cmd, "--tol must not be negative");
-    if (status < 0) {
-        tool_catch_signals();
-        status = 0;
-        if (tstream_operand(n_operands > 0 ? operand[0] : NULL, ".tsh", "tensor", &path, &err) < 0)
-            status = tool_fail(cmd, &err);
-        else {
-            if (prepare(cmd, &args, path, &err) < 0)
-                status = tool_fail(cmd, &err);
-            free(path);
-        }
-    }
+    if (status < 0)
+        status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, prepare);
     free(operand);
     return status;
 }

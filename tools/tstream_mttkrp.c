@@ -231,9 +231,10 @@ static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
     return rc;
 }
 
-static int measure(const struct ts_cmd *cmd, const struct mttkrp_args *args, const char *path,
+static int measure(const struct ts_cmd *cmd, const void *parsed, const char *path,
                    struct ts_err *err)
 {
+    const struct mttkrp_args *args = parsed;
     const struct tstream_engine_conf conf = { .path = path, .rank = args->rank,
                                               .threads = args->threads,
                                               .precision = args->precision,
@@ -254,9 +255,8 @@ static int measure(const struct ts_cmd *cmd, const struct mttkrp_args *args, con
 static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct mttkrp_args args;
-    struct ts_err err;
     uint32_t n_operands;
-    char *path, **operand = calloc((size_t)argc + 1, sizeof *operand);
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
     int status = operand == NULL
                      ? 1
                      : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
@@ -264,17 +264,8 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER || args.reps == 0))
         status = tool_usage(cmd, "--mode and --reps count from 1");
-    if (status < 0) {
-        tool_catch_signals();
-        status = 0;
-        if (tstream_operand(n_operands > 0 ? operand[0] : NULL, ".tsh", "tensor", &path, &err) < 0)
-            status = tool_fail(cmd, &err);
-        else {
-            if (measure(cmd, &args, path, &err) < 0)
-                status = tool_fail(cmd, &err);
-            free(path);
-        }
-    }
+    if (status < 0)
+        status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, measure);
     free(operand);
     return status;
 }

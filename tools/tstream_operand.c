@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/tool.h"
+
 static int ends_with(const char *name, const char *suffix)
 {
     const size_t n = strlen(name), k = strlen(suffix);
@@ -57,6 +59,21 @@ int tstream_operand(const char *operand, const char *suffix, const char *what, c
                           suffix)
                 : ts_fail(err, TS_EARG, "which %s? There are %s", what, list);
     return rc;
+}
+
+int tstream_operand_work(const struct ts_cmd *cmd, const char *operand, const void *args,
+                         int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
+                                     struct ts_err *err))
+{
+    struct ts_err err;
+    char *path;
+    int rc;
+    tool_catch_signals();
+    if (tstream_operand(operand, ".tsh", "tensor", &path, &err) < 0)
+        return tool_fail(cmd, &err);
+    rc = work(cmd, args, path, &err);
+    free(path);
+    return rc < 0 ? tool_fail(cmd, &err) : 0;
 }
 
 char *tstream_operand_swap(const char *tensor, const char *suffix)

@@ -7,11 +7,18 @@
 #define TS_TOOLS_TSTREAM_OPERAND_H
 
 #include "base/err.h"
+#include "base/opt.h"
 
 /* The operand, or when it is NULL the one directory of the current directory whose name ends with
  * `suffix` (".tsh", ".cp"). `what` names it in sentences: "tensor". */
 int tstream_operand(const char *operand, const char *suffix, const char *what, char **ret,
                     struct ts_err *err);
+
+/* A command's work on the tensor that its operand (NULL: the directory) names, signals caught and a
+ * failure said: returns the exit status. */
+int tstream_operand_work(const struct ts_cmd *cmd, const char *operand, const void *args,
+                         int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
+                                     struct ts_err *err));
 
 /* "data/amazon.tsh" with ".cp": "amazon.cp", in the current directory. */
 char *tstream_operand_swap(const char *tensor, const char *suffix);

@@ -1,0 +1,21 @@
+/* run_suite.h - how every program of this folder runs its suite and ends. */
+#ifndef TS_TESTS_RUN_SUITE_H
+#define TS_TESTS_RUN_SUITE_H
+
+#include <check.h>
+
+/* Runs and frees the suite; returns the exit status. fork_status is CK_FORK_GETENV (a process for each
+ * test, unless the environment says otherwise), or CK_NOFORK where OpenMP threads or a CUDA context
+ * are made, which do not survive a fork. */
+static inline int test_run_suite(Suite *suite, enum fork_status fork_status)
+{
+    SRunner *runner = srunner_create(suite);
+    int failed;
+    srunner_set_fork_status(runner, fork_status);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
+
+#endif
