@@ -66,8 +66,9 @@ static double *random_rows(uint64_t seed, uint64_t n, uint32_t rank)
 static void *open_backend(const struct disk *d, uint32_t rank, enum ts_precision precision,
                           uint64_t device_bytes, double **factor)
 {
-    const struct ts_backend_conf conf = { .tensor = d->tensor, .rank = rank,
-                                          .precision = precision, .device_bytes = device_bytes };
+    const struct ts_backend_conf conf = { .tensor = d->tensor, .rank = rank, .n_devices = 1,
+                                          .only_mode = -1, .precision = precision,
+                                          .device_bytes = device_bytes };
     void *gpu;
     OK(be->open(&conf, &gpu, &err));
     for (uint32_t m = 0; m < d->x.order; m++)
@@ -80,7 +81,7 @@ static struct ts_feed *open_feed(const struct disk *d, void *gpu, uint64_t host_
     struct ts_feed_conf conf = { .tensor = d->tensor, .host_bytes = host_bytes, .only_mode = -1,
                                  .checkers = 2, .pin = be->pin, .unpin = be->unpin };
     struct ts_feed *feed;
-    be->kept(gpu, conf.kept);
+    be->deal(gpu, &conf.deal);
     OK(ts_feed_new(&conf, &feed, &err));
     return feed;
 }
@@ -160,8 +161,9 @@ static uint64_t least_budget(const struct disk *d, uint32_t rank, enum ts_precis
 {
     uint64_t bytes = 1 << 20;
     for (;; bytes += 64 << 10) {
-        const struct ts_backend_conf conf = { .tensor = d->tensor, .rank = rank,
-                                              .precision = precision, .device_bytes = bytes };
+        const struct ts_backend_conf conf = { .tensor = d->tensor, .rank = rank, .n_devices = 1,
+                                              .only_mode = -1, .precision = precision,
+                                              .device_bytes = bytes };
         void *gpu;
         const int rc = be->open(&conf, &gpu, &err);
         if (rc == 0) {
@@ -230,8 +232,8 @@ END_TEST
 START_TEST(more_than_the_device_has_is_refused)
 {
     struct disk d = disk_new();
-    const struct ts_backend_conf conf = { .tensor = d.tensor, .rank = 4,
-                                          .device_bytes = UINT64_C(1) << 50 };
+    const struct ts_backend_conf conf = { .tensor = d.tensor, .rank = 4, .n_devices = 1,
+                                          .only_mode = -1, .device_bytes = UINT64_C(1) << 50 };
     void *gpu = NULL;
     ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
     ck_assert_ptr_nonnull(strstr(err.text, "--gpu-memory"));

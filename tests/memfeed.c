@@ -110,9 +110,11 @@ void memfeed_free(struct ts_feed *f)
     free(f);
 }
 
-int ts_feed_next(struct ts_feed *f, uint32_t mode, struct ts_shard_view *ret, struct ts_err *err)
+int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
+                 struct ts_err *err)
 {
     int rc = 0;
+    (void)consumer;
     (void)err;
     pthread_mutex_lock(&lock);
     if (f->given < f->tensor.mode[mode].disk.n_shards) {

@@ -36,7 +36,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
 {
     struct ts_err *err = &a->err;
     struct ts_backend_conf bc = { .rank = c->rank, .precision = c->precision,
-                                  .threads = c->threads };
+                                  .threads = c->threads, .only_mode = -1 };
     struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
                                .only_mode = -1, .avoid = c->avoid };
     struct ts_als_conf ac = { .iters = c->iters, .tol = c->tol, .sweep = note_sweep, .ctx = a };

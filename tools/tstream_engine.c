@@ -46,8 +46,11 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
 static int open_parts(const struct tstream_engine_conf *conf, struct tstream_engine *e,
                       struct ts_err *err)
 {
-    struct ts_backend_conf bc = { .rank = conf->rank, .precision = conf->precision };
-    struct ts_feed_conf fc = { .only_mode = conf->only_mode, .stop = &tool_stop };
+    struct ts_backend_conf bc = { .rank = conf->rank, .precision = conf->precision,
+                                  .n_devices = 1, .only_mode = conf->only_mode,
+                                  .done = conf->done, .done_ctx = conf->done_ctx };
+    struct ts_feed_conf fc = { .only_mode = conf->only_mode, .stop = &tool_stop,
+                               .done = conf->done, .done_ctx = conf->done_ctx };
     struct ts_machine machine;
     int rc;
     if (conf->rank == 0 || conf->rank > TS_MAX_RANK)
@@ -58,7 +61,7 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         return rc;
     ts_machine_get(&machine);
     e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
-    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc.device, err);
+    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc.device[0], err);
     if (rc < 0)
         return rc;
     bc.tensor = fc.tensor = e->tensor;
@@ -69,12 +72,8 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         rc = e->backend->open(&bc, &e->be, err);
     if (rc < 0)
         return rc;
-    if (e->backend->kept != NULL)
-        e->backend->kept(e->be, fc.kept);
-    else {
-        fc.done = conf->done;
-        fc.done_ctx = conf->done_ctx;
-    }
+    if (e->backend->deal != NULL)
+        e->backend->deal(e->be, &fc.deal);
     fc.pin = e->backend->pin;
     fc.unpin = e->backend->unpin;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;

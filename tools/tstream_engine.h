@@ -19,8 +19,7 @@ struct tstream_engine_conf {
     uint64_t host_bytes; /* --host-memory; 0: half of what is free */
     struct tstream_processor processor;
     int only_mode;       /* of the feed: -1, or the mode that is passed over again and again */
-    /* Told the nonzeros of each shard that was worked through, from any thread, unless a device keeps
-     * shards that are then not seen any more; NULL: nobody asks. */
+    /* Told the nonzeros of shards that were worked through, from any thread; NULL: nobody asks. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
 };

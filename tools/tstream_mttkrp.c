@@ -190,16 +190,16 @@ static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *
         tool_json_f64(&j, "nnz_per_s", rate);
         tool_json_f64(&j, "packed_bytes_per_s", packed / s);
         tool_json_u64(&j, "bytes_read", bytes_read);
-        tool_json_f64(&j, "wait_seconds", (double)times->wait_ns * 1e-9);
-        tool_json_f64(&j, "kernel_seconds", (double)times->kernel_ns * 1e-9);
+        tool_json_f64(&j, "wait_seconds", (double)times->device[0].wait_ns * 1e-9);
+        tool_json_f64(&j, "kernel_seconds", (double)times->device[0].kernel_ns * 1e-9);
         tool_json_close(&j);
         return;
     }
     if (rep == 1)
         printf("  rep    seconds  nonzeros/s   packed GB/s        read     wait   kernel\n");
     printf("%5u %10.4f %11s %13.3f %11s  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
-           packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)times->wait_ns * 1e-9,
-           (double)times->kernel_ns * 1e-9);
+           packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)times->device[0].wait_ns * 1e-9,
+           (double)times->device[0].kernel_ns * 1e-9);
     fflush(stdout);
 }
 

@@ -43,31 +43,54 @@ static void norm_columns(struct als *a, uint32_t mode)
             gram[(size_t)i * a->rank + j] *= a->scale[i] * a->scale[j];
 }
 
+/* The product and the rows: in one call where the backend has one, else in two. */
+static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *times,
+                       struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    double *gram = a->gram + mode * a->square;
+    double *inner = mode + 1 == a->order ? &a->inner : NULL;
+    int rc;
+    ts_feed_rewind(a->conf->feed);
+    if (c->backend->update != NULL)
+        return c->backend->update(c->be, mode, a->conf->feed, a->w, gram, inner, times, err);
+    rc = c->backend->mttkrp(c->be, mode, a->conf->feed, times, err);
+    return rc == 0 ? c->backend->solve(c->be, mode, a->w, gram, &a->inner, err) : rc;
+}
+
+/* The mean over devices; what is not the backend's product counts as solving. */
+static void add_times(struct als *a, const struct ts_backend_times *t, uint64_t all_ns)
+{
+    const uint32_t n = t->n_devices > 0 ? t->n_devices : 1;
+    struct ts_device_times sum = { 0 };
+    for (uint32_t i = 0; i < t->n_devices; i++) {
+        sum.wait_ns += t->device[i].wait_ns;
+        sum.copy_ns += t->device[i].copy_ns;
+        sum.kernel_ns += t->device[i].kernel_ns;
+        sum.solve_ns += t->device[i].solve_ns;
+    }
+    a->now.wait_ns += sum.wait_ns / n;
+    a->now.copy_ns += sum.copy_ns / n;
+    a->now.kernel_ns += sum.kernel_ns / n;
+    a->now.solve_ns += sum.solve_ns / n + all_ns - t->total_ns;
+}
+
 static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t start = ts_clock_ns();
     struct ts_backend_times times = { 0 };
-    uint64_t start;
     int singular, rc;
-    ts_feed_rewind(a->conf->feed);
-    rc = c->backend->mttkrp(c->be, mode, a->conf->feed, &times, err);
-    if (rc < 0)
-        return rc;
-    a->now.wait_ns += times.wait_ns;
-    a->now.copy_ns += times.copy_ns;
-    a->now.kernel_ns += times.kernel_ns;
-    start = ts_clock_ns();
     multiply_grams(a, mode);
     rc = ts_symm_pinv(a->rank, a->v, a->w, &singular, err);
-    if (rc < 0)
-        return rc;
-    rc = c->backend->solve(c->be, mode, a->w, a->gram + mode * a->square, &a->inner, err);
+    if (rc == 0)
+        rc = update_mode(a, mode, &times, err);
     if (rc < 0)
         return rc;
     norm_columns(a, mode);
     rc = c->backend->scale(c->be, mode, a->scale, err);
     a->now.n_singular += (uint32_t)singular;
-    a->now.solve_ns += ts_clock_ns() - start;
+    add_times(a, &times, ts_clock_ns() - start);
     return rc;
 }
 

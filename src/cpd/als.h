@@ -25,7 +25,7 @@ struct ts_als_sweep {
     uint32_t sweep; /* from 1 */
     double fit, change; /* change of the fit; in the first sweep the fit itself */
     uint64_t total_ns;
-    uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs, as the backend counts them */
+    uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
     uint64_t solve_ns; /* inverses, row solves, Gram matrices, scaling */
     uint64_t bytes_read;
     uint32_t n_singular; /* modes whose Gram product needed the pseudo-inverse */

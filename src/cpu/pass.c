@@ -123,7 +123,7 @@ static void borrow(struct run *r)
     struct loan *l = r->pass->loan;
     while (atomic_load(&l->left) > 0) /* one of threads + 1 is free: others hold one each */
         l++;
-    r->rc = ts_feed_next(r->feed, r->mode, &l->view, r->err);
+    r->rc = ts_feed_next(r->feed, r->mode, 0, &l->view, r->err);
     r->newest = NULL;
     if (r->rc <= 0)
         return;
@@ -229,10 +229,13 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor, struct
         return r.rc;
     add_heads(p, mode_partitions(p->tensor, mode), &factor[mode], p->scratch[0].sum);
     if (times != NULL) {
-        const uint64_t all_ns = ts_clock_ns() - begin;
-        times->wait_ns = r.wait_ns / p->threads;
-        times->copy_ns = 0;
-        times->kernel_ns = all_ns - times->wait_ns;
+        const uint64_t all_ns = ts_clock_ns() - begin, wait_ns = r.wait_ns / p->threads;
+        *times = (struct ts_backend_times){
+            .total_ns = all_ns,
+            .n_devices = 1,
+            .device[0] = { .number = -1, .nnz = p->tensor->nnz, .wait_ns = wait_ns,
+                           .kernel_ns = all_ns - wait_ns, .share = 1 },
+        };
     }
     return 0;
 }

@@ -98,7 +98,8 @@ static int plan_shards(struct ts_gpu *g, uint64_t budget, struct ts_err *err)
         uint64_t whole = 0, share;
         k->offset = calloc(mode->disk.n_shards + 1, sizeof *k->offset);
         k->filled = calloc(mode->disk.n_shards + 1, 1);
-        if (k->offset == NULL || k->filled == NULL)
+        k->keep = calloc(mode->disk.n_shards + 1, 1);
+        if (k->offset == NULL || k->filled == NULL || k->keep == NULL)
             return ts_fail(err, TS_ENOMEM, "%s: out of memory", mode->shards_path);
         for (uint64_t i = 0; i < mode->disk.n_shards; i++)
             whole += ts_gpu_place(&mode->shard[i]);
@@ -108,6 +109,7 @@ static int plan_shards(struct ts_gpu *g, uint64_t budget, struct ts_err *err)
             if (k->bytes + bytes > share)
                 break;
             k->offset[k->n] = k->bytes;
+            k->keep[k->n] = 1;
             k->bytes += bytes;
         }
     }
@@ -176,6 +178,7 @@ static void gpu_close(void *be)
         cudaFree(g->kept[m].table);
         free(g->kept[m].offset);
         free(g->kept[m].filled);
+        free(g->kept[m].keep);
     }
     cudaFree(g->edge);
     cudaFree(g->edge_row);
@@ -210,7 +213,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
-    rc = check(err, cudaSetDevice(conf->device), "the GPU cannot be used");
+    rc = check(err, cudaSetDevice(conf->device[0]), "the GPU cannot be used");
     if (rc == 0)
         rc = check(err, cudaMemGetInfo(&free_bytes, &total_bytes), "the GPU cannot be used");
     if (rc < 0)
@@ -225,6 +228,9 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
                      budget >> 20, (uint64_t)free_bytes >> 20, (uint64_t)total_bytes >> 20);
         goto fail;
     }
+    g->number = conf->device[0];
+    g->done = conf->done;
+    g->done_ctx = conf->done_ctx;
     set_sizes(g, conf);
     rc = plan_shards(g, budget, err);
     if (rc == 0)
@@ -247,11 +253,12 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
     *other = 8 * ld * ld + 8;
 }
 
-static void gpu_kept(void *be, uint64_t kept[TS_MAX_ORDER])
+static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
     const struct ts_gpu *g = be;
+    *ret = (struct ts_feed_deal){ .n_consumers = 1 };
     for (uint32_t m = 0; m < g->tensor->order; m++)
-        kept[m] = g->kept[m].n;
+        ret->keep[m] = g->kept[m].keep;
 }
 
 /* Page-locked memory is copied at the full speed of the link, and while kernels run. */
@@ -398,7 +405,7 @@ const struct ts_backend ts_backend_gpu = {
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,
-    .kept = gpu_kept,
+    .deal = gpu_deal,
     .pin = gpu_pin,
     .unpin = gpu_unpin,
     .put_rows = gpu_put_rows,

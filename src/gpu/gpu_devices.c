@@ -6,17 +6,30 @@
 
 #define WHY_BYTES 160
 
-static int count(char *why)
+/* cudaErrorInsufficientDriver is both: no driver, and one that is too old. */
+static void explain_driver(char *why)
+{
+    int version = 0;
+    if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0)
+        snprintf(why, WHY_BYTES, "no NVIDIA driver is installed (libcuda.so.1 is not found)");
+    else
+        snprintf(why, WHY_BYTES,
+                 "the NVIDIA driver is of CUDA %d.%d, too old for CUDA %d.%d, which this program was "
+                 "built with; update the driver",
+                 version / 1000, version % 1000 / 10, CUDART_VERSION / 1000,
+                 CUDART_VERSION % 1000 / 10);
+}
+
+int ts_gpu_count(char *why)
 {
     int n = 0;
     const cudaError_t e = cudaGetDeviceCount(&n);
     if (e == cudaErrorInsufficientDriver)
-        snprintf(why, WHY_BYTES, "there is no NVIDIA driver, or it is older than CUDA %d.%d needs",
-                 CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+        explain_driver(why);
+    else if (e == cudaErrorNoDevice || (e == cudaSuccess && n == 0))
+        snprintf(why, WHY_BYTES, "no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all");
     else if (e != cudaSuccess)
-        snprintf(why, WHY_BYTES, "%s", cudaGetErrorString(e));
-    else if (n == 0)
-        snprintf(why, WHY_BYTES, "no NVIDIA GPU is there");
+        snprintf(why, WHY_BYTES, "the NVIDIA driver does not work: %s", cudaGetErrorString(e));
     if (e != cudaSuccess)
         n = 0;
     return n > TS_GPU_MAX_DEVICES ? TS_GPU_MAX_DEVICES : n;
@@ -38,7 +51,7 @@ static int check_capability(int number, int *major, int *minor, char *why)
 
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
 {
-    const int n = count(why);
+    const int n = ts_gpu_count(why);
     for (int i = 0; i < n; i++) {
         struct ts_gpu_device *d = &ret[i];
         struct cudaDeviceProp prop;
@@ -65,12 +78,8 @@ int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
     return n;
 }
 
-int ts_gpu_first(char *why)
+int ts_gpu_usable(int number, char *why)
 {
-    const int n = count(why);
     int major, minor;
-    for (int i = 0; i < n; i++)
-        if (check_capability(i, &major, &minor, why))
-            return i;
-    return -1;
+    return check_capability(number, &major, &minor, why);
 }

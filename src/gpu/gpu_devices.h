@@ -22,10 +22,12 @@ struct ts_gpu_device {
     char why[160]; /* when it is not usable */
 };
 
-/* Returns how many there are; `ret` has room for TS_GPU_MAX_DEVICES, `why` for 160 bytes. */
+/* Returns how many there are; `ret` has room for TS_GPU_MAX_DEVICES, `why` for 160 bytes. Makes a
+ * context on each for its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
 
-/* The first that can be used, or -1 with *why. Cheaper: asks no device for its memory. */
-int ts_gpu_first(char *why);
+/* How many there are, and whether one can be used: 1, or 0 with *why. Cheap: no context is made. */
+int ts_gpu_count(char *why);
+int ts_gpu_usable(int number, char *why);
 
 #endif

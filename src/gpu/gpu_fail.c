@@ -2,27 +2,75 @@
 
 #include <cuda_runtime.h>
 
+/* The GPU is lost to this process: its context answers every further call with the same error. */
+static int is_lost(cudaError_t e)
+{
+    switch (e) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorDeviceUninitialized:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorNoDevice:
+    case cudaErrorUnknown:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int fail_memory(struct ts_err *err, int gpu, const char *what)
+{
+    return ts_fail(err, TS_ENOMEM,
+                   "GPU %d: %s: it is out of memory; another program may be using it, or "
+                   "--gpu-memory is more than it has free",
+                   gpu, what);
+}
+
+static int fail_unsupported(struct ts_err *err, cudaError_t e, int gpu, const char *what)
+{
+    if (e == cudaErrorInsufficientDriver)
+        return ts_fail(err, TS_ECUDA,
+                       "GPU %d: %s: the NVIDIA driver is older than CUDA %d.%d, which this program "
+                       "was built with; update it, or use --cpu",
+                       gpu, what, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    return ts_fail(err, TS_ECUDA,
+                   "GPU %d: %s: it is not among those that the program was built for "
+                   "(--with-cuda-arch of configure); build for it, or use --cpu",
+                   gpu, what);
+}
+
 int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)
 {
     const cudaError_t e = (cudaError_t)cuda_error;
-    int rc;
+    const char *text = cudaGetErrorString(e);
+    int gpu = 0, rc;
+    (void)cudaGetDevice(&gpu); /* of the calling thread; answers on a lost device too */
     if (e == cudaErrorMemoryAllocation)
-        rc = ts_fail(err, TS_ENOMEM,
-                     "%s: the GPU is out of memory; another program may be using it, or "
-                     "--gpu-memory is more than it has free",
-                     what);
-    else if (e == cudaErrorInsufficientDriver)
+        rc = fail_memory(err, gpu, what);
+    else if (e == cudaErrorInsufficientDriver || e == cudaErrorNoKernelImageForDevice ||
+             e == cudaErrorUnsupportedPtxVersion)
+        rc = fail_unsupported(err, e, gpu, what);
+    else if (e == cudaErrorDevicesUnavailable)
         rc = ts_fail(err, TS_ECUDA,
-                     "%s: the NVIDIA driver is older than CUDA %d.%d, which this program was built "
-                     "with; update it, or use --cpu",
-                     what, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    else if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorUnsupportedPtxVersion)
+                     "GPU %d: %s: it is busy or unavailable; another process may have it for itself "
+                     "(nvidia-smi shows compute mode and processes). Leave it out with --gpus LIST, or "
+                     "use --cpu",
+                     gpu, what);
+    else if (is_lost(e))
         rc = ts_fail(err, TS_ECUDA,
-                     "%s: this GPU is not among those that the program was built for "
-                     "(--with-cuda-arch of configure); use --cpu",
-                     what);
+                     "GPU %d: %s: the GPU failed (%s); nvidia-smi -q and the kernel's log (Xid) say "
+                     "more. Run again, without it if it fails again: --gpus LIST or --cpu",
+                     gpu, what, text);
     else
-        rc = ts_fail(err, TS_ECUDA, "%s: %s", what, cudaGetErrorString(e));
+        rc = ts_fail(err, TS_ECUDA, "GPU %d: %s: %s", gpu, what, text);
     if (err != NULL)
         err->sys = cuda_error;
     return rc;

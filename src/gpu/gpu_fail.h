@@ -1,5 +1,6 @@
-/* gpu_fail.h - a CUDA failure as a sentence.
+/* gpu_fail.h - a CUDA failure as a sentence that names the GPU and says what to do.
  *
+ *   threads  any: the GPU named is the current device of the thread that calls
  *   errors   ts_gpu_fail returns TS_ECUDA, or TS_ENOMEM when the device is out of memory
  */
 #ifndef TS_GPU_GPU_FAIL_H
@@ -7,7 +8,7 @@
 
 #include "base/err.h"
 
-/* "what: CUDA's own sentence"; cuda_error is a cudaError_t and stored in err->sys. */
+/* `what` was under way: "row solves". cuda_error is a cudaError_t and stored in err->sys. */
 int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what);
 
 #endif

@@ -19,7 +19,7 @@ struct pass {
     cudaEvent_t lent_until[MAX_LENT];
     uint32_t n_lent, first_lent;
     uint32_t next_stream;
-    uint64_t wait_ns, copy_ns;
+    uint64_t wait_ns, copy_ns, bytes;
 };
 
 static int fail(struct ts_err *err, cudaError_t e)
@@ -95,6 +95,7 @@ static int make_table(struct pass *p, struct ts_err *err)
         table[i] = describe(&mode->shard[i], partitions, k->memory + k->offset[i]);
         table[i].first_cta = (uint32_t)partitions;
         partitions += ts_shard_partitions(&mode->shard[i]);
+        k->nnz += mode->shard[i].nnz;
     }
     k->n_partitions = (uint32_t)partitions;
     e = cudaMalloc((void **)&k->table, k->n * sizeof *table);
@@ -139,6 +140,7 @@ static int take_shard(struct pass *p, const struct ts_shard_view *view, struct t
         ts_feed_done(p->feed, view);
         return fail(err, e);
     }
+    p->bytes += view->entry->raw_bytes;
     p->lent[last] = *view;
     p->n_lent++;
     args.one = describe(view->entry, view->first_partition, to);
@@ -171,7 +173,7 @@ static int take_all(struct pass *p, struct ts_err *err)
         if (rc < 0)
             return rc;
         start = ts_clock_ns();
-        rc = ts_feed_next(p->feed, p->mode, &view, err);
+        rc = ts_feed_next(p->feed, p->mode, 0, &view, err);
         p->wait_ns += ts_clock_ns() - start;
         if (rc <= 0)
             return rc;
@@ -227,6 +229,8 @@ static int run(struct pass *p, struct ts_err *err)
         e = cudaStreamSynchronize(g->compute[0]);
     if (e != cudaSuccess)
         return fail(err, e);
+    if (k->table != NULL && g->done != NULL)
+        g->done(g->done_ctx, k->nnz);
     if (k->n > 0 && k->table == NULL && k->n_filled == k->n)
         return make_table(p, err);
     return 0;
@@ -248,8 +252,15 @@ int ts_gpu_pass(struct ts_gpu *g, uint32_t mode, struct ts_feed *feed,
     for (int i = 0; i < MAX_LENT; i++)
         if (p.lent_until[i] != NULL)
             cudaEventDestroy(p.lent_until[i]);
-    times->wait_ns = p.wait_ns;
-    times->copy_ns = p.copy_ns;
-    times->kernel_ns = ts_clock_ns() - start - p.wait_ns - p.copy_ns;
+    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start, .n_devices = 1 };
+    times->device[0] = (struct ts_device_times){
+        .number = g->number,
+        .nnz = g->tensor->nnz,
+        .bytes = p.bytes,
+        .wait_ns = p.wait_ns,
+        .copy_ns = p.copy_ns,
+        .kernel_ns = times->total_ns - p.wait_ns - p.copy_ns,
+        .share = 1,
+    };
     return rc;
 }

@@ -25,15 +25,20 @@ struct ts_gpu_slot {
 struct ts_gpu_kept {
     uint64_t n, bytes;
     uint64_t n_filled;          /* of them delivered so far */
+    uint64_t nnz;               /* in all of them, once all are filled */
     char *memory;               /* NULL until the mode's first pass */
     uint64_t *offset;           /* n: of each in memory */
     unsigned char *filled;      /* n */
+    unsigned char *keep;        /* a byte per shard of the mode, for struct ts_feed_deal */
     struct ts_gpu_shard *table; /* device; n entries, once all are filled */
     uint32_t n_partitions;
 };
 
 struct ts_gpu {
     const struct ts_tensor *tensor;
+    int number; /* of the device */
+    void (*done)(void *ctx, uint64_t nnz); /* as in struct ts_backend_conf */
+    void *done_ctx;
     enum ts_precision precision;
     uint32_t rank, ld, element; /* element: bytes */
     uint64_t n_partitions[TS_MAX_ORDER];

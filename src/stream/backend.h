@@ -2,14 +2,15 @@
  *
  * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
  * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
- * written: it is not an operand of that product, so no second matrix is needed.
+ * written: it is not an operand of that product, so no second matrix is needed. A backend of several
+ * devices holds all of them on each, and none of it shows here.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
  *            rank x rank or n_rows x rank, without padding, owned by the caller
  *   threads  one thread calls; a backend uses what threads or streams it likes inside a call
  *   errors   0 or a negative ts_code; after a failure only close is allowed
  *   bits     every result is a function of the tensor's bytes, the factors and the precision alone:
- *            not of the number of threads, of delivery order or of the memory budget
+ *            not of the number of threads or devices, of delivery order or of the memory budget
  */
 #ifndef TS_STREAM_BACKEND_H
 #define TS_STREAM_BACKEND_H
@@ -23,20 +24,46 @@
 
 enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
 
+#define TS_MAX_DEVICES TS_FEED_MAX_CONSUMERS
+
+struct ts_trace;
+
 struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
     enum ts_precision precision;
     uint32_t threads; /* 0: all */
-    int device;            /* gpu: its number */
-    uint64_t device_bytes; /* gpu: budget of its memory; 0: what is free, less a reserve */
+    int device[TS_MAX_DEVICES]; /* gpu: numbers of those to use; one may be named twice, for tests */
+    uint32_t n_devices;
+    uint64_t device_bytes; /* gpu: budget of the memory of each; 0: what is free, less a reserve */
+    int only_mode; /* -1, or the only mode that will be asked for: no memory for shards of others */
+    int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
+    struct ts_trace *trace; /* copies and kernels are told to it; NULL: nobody asks */
+    /* Told the nonzeros of shards that were computed on and did not come from the feed because a
+     * device keeps them, from any thread; NULL: nobody asks. */
+    void (*done)(void *ctx, uint64_t nnz);
+    void *done_ctx;
 };
 
-/* Where the time of one call went. */
+/* Where a device's time went in one call; what happened at the same time is counted in each. */
+struct ts_device_times {
+    int number; /* of the device; -1: CPU cores */
+    uint64_t nnz;
+    uint64_t bytes;   /* host to device */
+    uint64_t wait_ns; /* no shard was ready */
+    uint64_t copy_ns; /* host to device */
+    uint64_t kernel_ns;   /* the product */
+    uint64_t solve_ns;    /* rows and Gram matrix */
+    uint64_t exchange_ns; /* rows from device to device */
+    uint64_t exposed_ns;  /* of that, nothing computed meanwhile */
+    uint64_t idle_ns;     /* none of these was at work */
+    double share; /* of the mode's predicted cost that it gets next time, 0 to 1 */
+};
+
 struct ts_backend_times {
-    uint64_t wait_ns;   /* no shard was ready */
-    uint64_t copy_ns;   /* host to device */
-    uint64_t kernel_ns; /* computing */
+    uint64_t total_ns; /* of the call */
+    uint32_t n_devices;
+    struct ts_device_times device[TS_MAX_DEVICES];
 };
 
 struct ts_backend {
@@ -47,9 +74,9 @@ struct ts_backend {
     /* Bytes of host memory that open will take besides a feed, factors apart and included. */
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 
-    /* Of each mode, how many shards stay with the backend once it has seen them (struct
-     * ts_feed_conf). NULL: none. */
-    void (*kept)(void *be, uint64_t kept[TS_MAX_ORDER]);
+    /* Which shards go to which device, and which stay there, for struct ts_feed_conf; the arrays are
+     * the backend's and hold until its next call. NULL: one consumer, which keeps nothing. */
+    void (*deal)(void *be, struct ts_feed_deal *ret);
 
     /* For struct ts_feed_conf, with a NULL context; NULL: shards may lie in any memory. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
@@ -69,6 +96,11 @@ struct ts_backend {
      * *inner := sum of the elementwise product of M and A. */
     int (*solve)(void *be, uint32_t mode, const double *w, double *gram, double *inner,
                  struct ts_err *err);
+
+    /* mttkrp and solve in one call, for a backend that overlaps them: *inner as in solve, NULL when
+     * it is not needed. NULL: the caller calls one after the other. */
+    int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const double *w, double *gram,
+                  double *inner, struct ts_backend_times *times, struct ts_err *err);
 
     /* factor[mode](:, r) *= s[r] */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);

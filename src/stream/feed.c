@@ -15,6 +15,16 @@ void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
     pthread_cond_broadcast(&f->moved);
 }
 
+static void set_ranges(struct ts_feed *f, uint32_t mode, const uint64_t *first)
+{
+    struct ts_feed_mode *m = &f->mode[mode];
+    for (uint32_t c = 0; c <= f->n_consumers; c++) {
+        m->first[c] = first != NULL ? first[c] : c == 0 ? 0 : m->n_shards;
+        assert(m->first[c] <= m->n_shards && (c == 0 || m->first[c - 1] <= m->first[c]));
+    }
+    assert(m->first[0] == 0 && m->first[f->n_consumers] == m->n_shards);
+}
+
 static int make_modes(struct ts_feed *f, struct ts_err *err)
 {
     for (uint32_t m = f->first_mode; m < f->first_mode + f->n_modes; m++) {
@@ -22,9 +32,15 @@ static int make_modes(struct ts_feed *f, struct ts_err *err)
         mode->n_shards = f->tensor->mode[m].disk.n_shards;
         mode->known = calloc(mode->n_shards + 1, sizeof *mode->known);
         mode->loaded = calloc(mode->n_shards + 1, sizeof *mode->loaded);
-        if (mode->known == NULL || mode->loaded == NULL)
+        mode->keep = calloc(mode->n_shards + 1, 1);
+        if (mode->known == NULL || mode->loaded == NULL || mode->keep == NULL)
             return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
+        if (f->conf.deal.keep[m] != NULL)
+            memcpy(mode->keep, f->conf.deal.keep[m], mode->n_shards);
+        set_ranges(f, m, f->conf.deal.first[m]);
     }
+    memset(f->conf.deal.keep, 0, sizeof f->conf.deal.keep); /* the caller's memory no longer */
+    memset(f->conf.deal.first, 0, sizeof f->conf.deal.first);
     f->slot = calloc(f->plan.n_slots + 1, sizeof *f->slot);
     if (f->slot == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
@@ -56,7 +72,7 @@ static int make(struct ts_feed *f, struct ts_err *err)
 {
     const struct ts_feed_conf *c = &f->conf;
     struct ts_hostbuf_conf memory = { .pin = c->pin, .unpin = c->unpin, .pin_ctx = c->pin_ctx };
-    int rc = ts_residency_plan(f->tensor, c->only_mode, c->kept, c->host_bytes, &f->plan, err);
+    int rc = ts_residency_plan(f->tensor, c->only_mode, c->deal.keep, c->host_bytes, &f->plan, err);
     if (rc < 0)
         return rc;
     memory.resident_bytes = f->plan.resident_bytes;
@@ -82,6 +98,8 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
     f->conf = *conf;
     f->tensor = conf->tensor;
+    f->n_consumers = conf->deal.n_consumers > 0 ? conf->deal.n_consumers : 1;
+    assert(f->n_consumers <= TS_FEED_MAX_CONSUMERS);
     if (conf->only_mode >= (int)f->tensor->order)
         rc = ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", f->tensor->path,
                      conf->only_mode + 1, f->tensor->order);
@@ -112,6 +130,7 @@ void ts_feed_free(struct ts_feed *f)
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         free(f->mode[m].known);
         free(f->mode[m].loaded);
+        free(f->mode[m].keep);
     }
     free(f->slot);
     if (f->locks_up) {
@@ -234,12 +253,14 @@ static void fill_view(const struct ts_feed *f, uint32_t mode, const struct pick 
     ret->lease = p->slot;
 }
 
-int ts_feed_next(struct ts_feed *f, uint32_t mode, struct ts_shard_view *ret, struct ts_err *err)
+int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
+                 struct ts_err *err)
 {
     struct ts_err found;
     struct pick p = { 0 };
     int rc;
     assert(mode >= f->first_mode && mode < f->first_mode + f->n_modes);
+    assert(consumer < f->n_consumers);
     pthread_mutex_lock(&f->lock);
     rc = take(f, mode, &p, err);
     pthread_mutex_unlock(&f->lock);
@@ -247,7 +268,7 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, struct ts_shard_view *ret, st
         return rc;
     fill_view(f, mode, &p, ret);
     rc = p.check ? ts_feed_check(f, mode, p.shard, p.base, &found) : 0;
-    if (rc == 0 && ((p.check && p.slot == NULL) || p.shard < f->conf.kept[mode])) {
+    if (rc == 0 && ((p.check && p.slot == NULL) || f->mode[mode].keep[p.shard] != 0)) {
         pthread_mutex_lock(&f->lock);
         if (p.slot == NULL)
             ts_feed_whole(f, mode, p.shard);
@@ -287,6 +308,21 @@ void ts_feed_rewind(struct ts_feed *f)
 {
     pthread_mutex_lock(&f->lock);
     f->open = 0;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
+{
+    pthread_mutex_lock(&f->lock);
+    set_ranges(f, mode, first);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void ts_feed_fail_with(struct ts_feed *f, int rc, const struct ts_err *err)
+{
+    assert(rc < 0);
+    pthread_mutex_lock(&f->lock);
+    ts_feed_fail(f, rc, err);
     pthread_mutex_unlock(&f->lock);
 }
 

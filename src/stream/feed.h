@@ -28,14 +28,28 @@
 #include "format/tensor.h"
 
 struct ts_feed;
+struct ts_trace;
+
+#define TS_FEED_MAX_CONSUMERS 16
+
+/* Who gets which shards. Consumers are numbered from 0: devices that compute, each for the rows of a
+ * contiguous range of shards. */
+struct ts_feed_deal {
+    uint32_t n_consumers; /* 0: one */
+    /* Of each mode, n_consumers + 1 numbers: consumer c's range is first[c] .. first[c + 1] - 1.
+     * NULL: everything to consumer 0. */
+    const uint64_t *first[TS_MAX_ORDER];
+    /* Of each mode a byte per shard, 1: it stays with its consumer (in device memory). Such a shard
+     * is lent once, to the consumer of its range, never again, and takes no memory here afterwards.
+     * NULL: none. */
+    const unsigned char *keep[TS_MAX_ORDER];
+};
 
 struct ts_feed_conf {
     const struct ts_tensor *tensor; /* stays open while the feed lives */
     uint64_t host_bytes;  /* budget for slots and resident shards */
     int only_mode;        /* -1: all modes in turn; else this mode, over and over */
-    /* The first kept[m] shards of a mode stay with the consumer (in device memory): they are lent
-     * once and never again, and take no memory here afterwards. */
-    uint64_t kept[TS_MAX_ORDER];
+    struct ts_feed_deal deal; /* copied */
     uint32_t checkers; /* threads that check what was read; 0 leaves it to ts_feed_next */
     unsigned avoid;    /* sum of ts_reader_avoid (stream/reader.h): 0 but in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
@@ -46,6 +60,7 @@ struct ts_feed_conf {
     /* Told the nonzeros of each view that comes back, from any thread; NULL: nobody asks. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
+    struct ts_trace *trace; /* reads and waits are told to it; NULL: nobody asks */
 };
 
 struct ts_shard_view {
@@ -68,16 +83,23 @@ struct ts_feed_stats {
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
 void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every view is back */
 
-/* Lends the next shard of `mode`: 1 and *ret; 0 when all of them were handed out (and the feed moves
- * on to read the next mode). Blocks until one is ready. A pass over a mode starts with the first
+/* Lends the next shard of `mode` to a consumer: 1 and *ret; 0 when all that it may get were handed out
+ * (once all were, the feed moves on to read the next mode). Shards of its own range come first, then
+ * those of others' that do not keep them. Blocks until one is ready. A pass over a mode starts with the first
  * call that names another mode than the call before, or that follows ts_feed_rewind; once it is
  * over, every further call returns 0. A pass may be given up in the middle. */
-int ts_feed_next(struct ts_feed *feed, uint32_t mode, struct ts_shard_view *ret,
-                 struct ts_err *err);
+int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer,
+                 struct ts_shard_view *ret, struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 
 /* The next call of ts_feed_next starts a new pass, even over the same mode. */
 void ts_feed_rewind(struct ts_feed *feed);
+
+/* New ranges (as in struct ts_feed_deal) for the passes over `mode` that have not begun. */
+void ts_feed_deal(struct ts_feed *feed, uint32_t mode, const uint64_t *first);
+
+/* A consumer failed: every further call, and those that wait, return rc (negative) and *err. */
+void ts_feed_fail_with(struct ts_feed *feed, int rc, const struct ts_err *err);
 
 void ts_feed_stats(struct ts_feed *feed, struct ts_feed_stats *ret);
 

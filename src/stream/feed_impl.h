@@ -45,6 +45,8 @@ enum ts_shard_known {
 
 struct ts_feed_mode {
     uint64_t n_shards;
+    unsigned char *keep;  /* n_shards, as in struct ts_feed_deal */
+    uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* ranges of the consumers */
     atomic_uchar *known; /* n_shards, sums of ts_shard_known; set by a shard's holder too */
     /* Resident shards in the order in which they came. Those before `settled` are whole or busy;
      * a pass that finds a busy one swaps it with a later one. */
@@ -56,6 +58,7 @@ struct ts_feed {
     struct ts_feed_conf conf;
     const struct ts_tensor *tensor;
     uint32_t first_mode, n_modes; /* served: the only one, or all from 0 */
+    uint32_t n_consumers;
     struct ts_residency plan;
     struct ts_hostbuf memory;
     struct ts_reader *reader;
@@ -95,7 +98,7 @@ void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const 
 static inline void ts_feed_drop(struct ts_feed *f, struct ts_slot *slot)
 {
     slot->state = TS_SLOT_FREE;
-    if (slot->shard < f->conf.kept[slot->mode]) /* to be lent once, and was not */
+    if (f->mode[slot->mode].keep[slot->shard] != 0) /* to be lent once, and was not */
         atomic_fetch_and(&f->mode[slot->mode].known[slot->shard],
                          (unsigned char)~TS_SHARD_LOADING);
 }

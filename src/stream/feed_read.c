@@ -31,7 +31,7 @@ static int make_job(struct ts_feed *f, uint32_t mode, uint64_t shard, struct ts_
         slot->pass = f->ahead;
         base = slot->base;
     }
-    if (slot == NULL || shard < f->conf.kept[mode])
+    if (slot == NULL || f->mode[mode].keep[shard] != 0)
         atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_LOADING);
     ret->file = mode - f->first_mode;
     ret->offset = s->offset;

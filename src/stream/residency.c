@@ -44,6 +44,12 @@ static int served(int only_mode, uint32_t mode)
     return only_mode < 0 || (uint32_t)only_mode == mode;
 }
 
+/* A consumer keeps it. */
+static int kept(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
+{
+    return keep[mode] != NULL && keep[mode][shard] != 0;
+}
+
 /* Sums over the shards that are served. */
 struct sums {
     uint64_t total;   /* places of those that may stay */
@@ -52,15 +58,16 @@ struct sums {
     int passing;      /* some do not stay whatever the budget */
 };
 
-static struct sums add_up(const struct ts_tensor *t, int only_mode, const uint64_t *kept)
+static struct sums add_up(const struct ts_tensor *t, int only_mode,
+                          const unsigned char *const *keep)
 {
     struct sums s = { 0 };
     for (uint32_t m = 0; m < t->order; m++)
         for (uint64_t i = 0; served(only_mode, m) && i < t->mode[m].disk.n_shards; i++) {
             const uint64_t bytes = ts_residency_bytes(&t->mode[m].shard[i]);
-            s.total += i < kept[m] ? 0 : bytes;
+            s.total += kept(keep, m, i) ? 0 : bytes;
             s.largest = bytes > s.largest ? bytes : s.largest;
-            s.passing |= i < kept[m];
+            s.passing |= kept(keep, m, i);
             s.n++;
         }
     return s;
@@ -92,15 +99,15 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint64_t 
 }
 
 /* Spreads `room` bytes evenly: a shard stays when the share of all bytes so far allows it. */
-static void choose(const struct ts_tensor *t, int only_mode, const uint64_t *kept, uint64_t total,
-                   uint64_t room, struct ts_residency *r)
+static void choose(const struct ts_tensor *t, int only_mode, const unsigned char *const *keep,
+                   uint64_t total, uint64_t room, struct ts_residency *r)
 {
     uint64_t seen = 0;
     for (uint32_t m = 0; m < t->order; m++)
         for (uint64_t i = 0; served(only_mode, m) && i < t->mode[m].disk.n_shards; i++) {
             const uint64_t bytes = ts_residency_bytes(&t->mode[m].shard[i]);
             r->place[m][i] = TS_NOT_RESIDENT;
-            if (i < kept[m])
+            if (kept(keep, m, i))
                 continue;
             seen += bytes;
             if (room < total && (double)(r->resident_bytes + bytes) >
@@ -133,10 +140,11 @@ static int allocate(const struct ts_tensor *t, int only_mode, struct ts_residenc
     return 0;
 }
 
-int ts_residency_plan(const struct ts_tensor *t, int only_mode, const uint64_t *kept,
-                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err)
+int ts_residency_plan(const struct ts_tensor *t, int only_mode,
+                      const unsigned char *const keep[TS_MAX_ORDER], uint64_t host_bytes,
+                      struct ts_residency *ret, struct ts_err *err)
 {
-    const struct sums s = add_up(t, only_mode, kept);
+    const struct sums s = add_up(t, only_mode, keep);
     const uint64_t least = ts_bigmem_cost(0);
     struct ts_residency r = { 0 };
     uint64_t room = s.total;
@@ -152,7 +160,7 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode, const uint64_t *
         ts_residency_free(&r);
         return rc;
     }
-    choose(t, only_mode, kept, s.total, room, &r);
+    choose(t, only_mode, keep, s.total, room, &r);
     *ret = r;
     return 0;
 }

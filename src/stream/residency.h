@@ -32,10 +32,11 @@ struct ts_residency {
     uint32_t n_slots; /* 0 when every shard stays */
 };
 
-/* only_mode: -1, or the one mode that is served. The first kept[m] shards of a mode pass through
- * slots once and do not stay. */
-int ts_residency_plan(const struct ts_tensor *t, int only_mode, const uint64_t *kept,
-                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err);
+/* only_mode: -1, or the one mode that is served. Shards that keep[m] marks (a byte each; keep[m]
+ * NULL: none) pass through slots once and do not stay. */
+int ts_residency_plan(const struct ts_tensor *t, int only_mode,
+                      const unsigned char *const keep[TS_MAX_ORDER], uint64_t host_bytes,
+                      struct ts_residency *ret, struct ts_err *err);
 void ts_residency_free(struct ts_residency *r);
 
 uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* of a shard's place */
