@@ -269,6 +269,7 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
 static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct cp_args args;
+    struct ts_err err;
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
     int status = operand == NULL
@@ -280,6 +281,8 @@ static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && !(args.tol >= 0))
         status = tool_usage(cmd, "--tol must not be negative");
+    if (status < 0 && tstream_processor_check(&args.processor, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
         status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, prepare);
     free(operand);

@@ -5,6 +5,7 @@
 
 #include "base/machine.h"
 #include "base/num.h"
+#include "stream/backend.h"
 #ifdef HAVE_CUDA
 #include "gpu/gpu_devices.h"
 #endif
@@ -22,6 +23,15 @@ static const struct ts_opt devices_opts[] = {
 };
 
 #ifdef HAVE_CUDA
+/* The one that a run takes without --gpus: the first that can be used; n when none can. */
+static int default_gpu(const struct ts_gpu_device *d, int n)
+{
+    int i = 0;
+    while (i < n && !d[i].usable)
+        i++;
+    return i;
+}
+
 static void json_gpus(struct tool_json *j, const struct ts_gpu_device *d, int n)
 {
     tool_json_array(j, "gpus");
@@ -35,6 +45,7 @@ static void json_gpus(struct tool_json *j, const struct ts_gpu_device *d, int n)
         tool_json_u64(j, "free_bytes", d[i].free_bytes);
         tool_json_bool(j, "usable", d[i].usable);
         tool_json_str(j, "why", d[i].usable ? NULL : d[i].why);
+        tool_json_bool(j, "default", i == default_gpu(d, n));
         tool_json_close(j);
     }
     tool_json_close(j);
@@ -43,20 +54,23 @@ static void json_gpus(struct tool_json *j, const struct ts_gpu_device *d, int n)
 static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
-    int used = -1;
-    for (int i = n; i-- > 0;)
-        used = d[i].usable ? i : used;
+    int usable = 0;
     for (int i = 0; i < n; i++) {
         printf("GPU %d: %s, compute capability %d.%d", d[i].number, d[i].name, d[i].major,
                d[i].minor);
         if (d[i].usable)
             printf(", %s free of %s%s\n", ts_num_bytes(a, d[i].free_bytes),
-                   ts_num_bytes(b, d[i].total_bytes), i == used ? ": used by default" : "");
+                   ts_num_bytes(b, d[i].total_bytes),
+                   i == default_gpu(d, n) ? ": used by default" : "");
         else
             printf(": not used, because %s\n", d[i].why);
+        usable += d[i].usable;
     }
     if (n == 0)
         printf("no GPU: %s\n", why);
+    if (usable > 1)
+        printf("--gpus %d uses %s of them\n", usable < TS_MAX_DEVICES ? usable : TS_MAX_DEVICES,
+               usable > TS_MAX_DEVICES ? "that many" : usable == 2 ? "both" : "all");
 }
 #endif
 
@@ -110,7 +124,8 @@ const struct ts_cmd tstream_devices = {
     .operands = "",
     .summary = "list what a run would compute on, and why",
     .text = "Lists the GPUs, whether each can be used, and the CPUs and memory that this process may "
-            "take. CUDA_VISIBLE_DEVICES hides and orders GPUs, as in every CUDA program.",
+            "take. A run takes the first GPU that can be used unless --gpus or --cpu say otherwise. "
+            "CUDA_VISIBLE_DEVICES hides and orders GPUs, as in every CUDA program.",
     .examples = "tstream devices\n  what is there\n",
     .opts = devices_opts,
     .run = run_devices,

@@ -1,7 +1,9 @@
 #include "tools/tstream_engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/machine.h"
 #include "base/num.h"
@@ -43,15 +45,71 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
     return 0;
 }
 
+/* Memory of this process that is resident now; 0 where the kernel does not say. */
+static uint64_t resident_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%*u %lu", &pages) != 1)
+        pages = 0;
+    fclose(f);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What driver and libraries of the GPUs took since `before` comes out of the budget: it is known only
+ * now, some 0.2 GiB and more with each GPU. The backend's own buffers were counted. */
+static int take_libraries(struct tstream_engine *e, uint64_t before, uint64_t *feed_bytes,
+                          struct ts_err *err)
+{
+    const uint64_t counted = before + e->host_bytes - *feed_bytes, now = resident_bytes();
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    e->library_bytes = now > counted ? now - counted : 0;
+    if (e->library_bytes >= *feed_bytes)
+        return ts_fail(err, TS_ELIMIT,
+                       "--host-memory: %s is too little with GPUs, whose driver and libraries take %s "
+                       "of it",
+                       ts_num_bytes(a, e->host_bytes), ts_num_bytes(b, e->library_bytes));
+    *feed_bytes -= e->library_bytes;
+    return 0;
+}
+
+static int open_feed(const struct tstream_engine_conf *conf, struct ts_feed_conf *fc,
+                     struct tstream_engine *e, struct ts_err *err)
+{
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    int rc;
+    fc->tensor = e->tensor;
+    fc->only_mode = conf->only_mode;
+    fc->stop = &tool_stop;
+    fc->done = conf->done;
+    fc->done_ctx = conf->done_ctx;
+    fc->trace = conf->trace;
+    if (e->backend->deal != NULL)
+        e->backend->deal(e->be, &fc->deal);
+    fc->pin = e->backend->pin;
+    fc->unpin = e->backend->unpin;
+    fc->checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
+    rc = ts_feed_new(fc, &e->feed, err);
+    if (rc == TS_ELIMIT && e->library_bytes > 0) { /* less was left than the user named */
+        const size_t at = strlen(err->text);
+        snprintf(err->text + at, sizeof err->text - at,
+                 " (of --host-memory %s, driver and libraries of the GPUs take %s)",
+                 ts_num_bytes(a, e->host_bytes), ts_num_bytes(b, e->library_bytes));
+    }
+    return rc;
+}
+
 static int open_parts(const struct tstream_engine_conf *conf, struct tstream_engine *e,
                       struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = conf->rank, .precision = conf->precision,
-                                  .n_devices = 1, .only_mode = conf->only_mode,
+                                  .only_mode = conf->only_mode, .trace = conf->trace,
                                   .done = conf->done, .done_ctx = conf->done_ctx };
-    struct ts_feed_conf fc = { .only_mode = conf->only_mode, .stop = &tool_stop,
-                               .done = conf->done, .done_ctx = conf->done_ctx };
+    struct ts_feed_conf fc = { 0 };
     struct ts_machine machine;
+    uint64_t before;
     int rc;
     if (conf->rank == 0 || conf->rank > TS_MAX_RANK)
         return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", conf->rank,
@@ -61,23 +119,20 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         return rc;
     ts_machine_get(&machine);
     e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
-    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc.device[0], err);
+    before = resident_bytes();
+    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc, err);
     if (rc < 0)
         return rc;
-    bc.tensor = fc.tensor = e->tensor;
+    bc.tensor = e->tensor;
     bc.threads = e->threads;
-    bc.device_bytes = conf->processor.device_bytes;
+    e->n_devices = bc.n_devices;
+    memcpy(e->device, bc.device, sizeof e->device);
     rc = plan_memory(conf, &bc, e, &fc.host_bytes, err);
     if (rc == 0)
         rc = e->backend->open(&bc, &e->be, err);
-    if (rc < 0)
-        return rc;
-    if (e->backend->deal != NULL)
-        e->backend->deal(e->be, &fc.deal);
-    fc.pin = e->backend->pin;
-    fc.unpin = e->backend->unpin;
-    fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
-    return ts_feed_new(&fc, &e->feed, err);
+    if (rc == 0 && bc.n_devices > 0)
+        rc = take_libraries(e, before, &fc.host_bytes, err);
+    return rc == 0 ? open_feed(conf, &fc, e, err) : rc;
 }
 
 int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_engine *ret,

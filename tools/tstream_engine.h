@@ -9,6 +9,7 @@
 #define TS_TOOLS_TSTREAM_ENGINE_H
 
 #include "base/opt.h"
+#include "base/trace.h"
 #include "stream/backend.h"
 #include "tools/tstream_gpu.h"
 
@@ -22,6 +23,7 @@ struct tstream_engine_conf {
     /* Told the nonzeros of shards that were worked through, from any thread; NULL: nobody asks. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
+    struct ts_trace *trace; /* reads, copies and kernels are told to it; NULL: nobody asks */
 };
 
 struct tstream_engine {
@@ -32,6 +34,9 @@ struct tstream_engine {
     uint32_t threads;      /* in numbers, never 0 */
     uint64_t host_bytes;   /* the budget: given, or chosen */
     uint64_t factor_bytes; /* of the backend, beside the budget */
+    uint64_t library_bytes; /* of the budget, what the libraries of GPUs took; 0 on the CPU */
+    uint32_t n_devices;     /* GPUs, 0: CPU */
+    int device[TS_MAX_DEVICES];
 };
 
 int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_engine *ret,

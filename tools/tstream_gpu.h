@@ -1,7 +1,7 @@
 /* tstream_gpu.h - which processor a command computes on: the only place that knows whether GPUs were
  * built in.
  *
- *   errors   0 or a negative ts_code: what was asked for is not there
+ *   errors   0 or a negative ts_code: what was asked for makes no sense, or is not there
  */
 #ifndef TS_TOOLS_TSTREAM_GPU_H
 #define TS_TOOLS_TSTREAM_GPU_H
@@ -20,14 +20,20 @@ struct tstream_processor {
 #define TSTREAM_PROCESSOR_OPTS(at) \
     { "cpu", 0, TS_OPT_FLAG, (at) + offsetof(struct tstream_processor, cpu), NULL, NULL, \
       "compute on CPU cores, also where there is a GPU" }, \
-    { "gpus", 0, TS_OPT_STRING, (at) + offsetof(struct tstream_processor, gpus), NULL, "N", \
-      "number of GPUs to compute on, 0 or 1. Default: 1 where there is one, see tstream devices" }, \
+    { "gpus", 'g', TS_OPT_STRING, (at) + offsetof(struct tstream_processor, gpus), NULL, "N|LIST", \
+      "GPUs to compute on: the first N that can be used, or those with these numbers, with commas " \
+      "(0,2; number 2 alone: 2,). The result does not depend on it. Default: 1 where there is one, " \
+      "see tstream devices" }, \
     { "gpu-memory", 0, TS_OPT_SIZE, (at) + offsetof(struct tstream_processor, device_bytes), NULL, \
-      "SIZE", "GPU memory for factors and shards; what does not fit is sent from host memory again " \
-      "in each sweep. The CUDA driver takes about 0.5G more. Default: what is free, less a reserve" }
+      "SIZE", "memory of each GPU for factors and shards; what does not fit is sent from host memory " \
+      "again in each sweep. The CUDA driver takes about 0.5G more. Default: what is free, less a " \
+      "reserve" }
 
-/* The backend, and the number of its device. */
+/* Whether the options make sense, wherever they are used: 0 or TS_EARG. */
+int tstream_processor_check(const struct tstream_processor *want, struct ts_err *err);
+
+/* The backend, and in conf its devices and their budget; n_devices is 0 for the CPU. */
 int tstream_processor_choose(const struct tstream_processor *want, const struct ts_backend **ret,
-                             int *device, struct ts_err *err);
+                             struct ts_backend_conf *conf, struct ts_err *err);
 
 #endif

@@ -255,6 +255,7 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
 static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct mttkrp_args args;
+    struct ts_err err;
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
     int status = operand == NULL
@@ -264,6 +265,8 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER || args.reps == 0))
         status = tool_usage(cmd, "--mode and --reps count from 1");
+    if (status < 0 && tstream_processor_check(&args.processor, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
         status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, measure);
     free(operand);
