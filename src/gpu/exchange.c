@@ -1,0 +1,210 @@
+#include "config.h"
+
+#include "gpu/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpu/exchange_impl.h"
+#include "gpu/gpu_fail.h"
+
+#define POLL_NS 20000 /* between two looks at a stream: short beside a gather, long beside a look */
+
+static int check_cuda(struct ts_err *err, cudaError_t e, const char *what)
+{
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+}
+
+int ts_exchange_fail_aborted(struct ts_err *err)
+{
+    return ts_fail(err, TS_ECUDA,
+                   "the exchange between GPUs was given up, because the work of one of them failed");
+}
+
+/* ---- making one ---- */
+
+static int is_named_twice(const int *device, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (device[i] == device[j])
+                return 1;
+    return 0;
+}
+
+/* Copies between two GPUs, the exchange's or the caller's, go through host memory until each may reach
+ * into the other. Where they cannot, that stays so: slower, not wrong. */
+static void enable_peers(const int *device, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (cudaSetDevice(device[i]) != cudaSuccess)
+            break;
+        for (uint32_t j = 0; j < n; j++) {
+            int can = 0;
+            if (device[i] != device[j] &&
+                cudaDeviceCanAccessPeer(&can, device[i], device[j]) == cudaSuccess && can)
+                (void)cudaDeviceEnablePeerAccess(device[j], 0); /* or it is enabled */
+        }
+    }
+    (void)cudaGetLastError();
+}
+
+static int make_events(struct ts_exchange *x, struct ts_err *err)
+{
+    cudaError_t e = cudaSuccess;
+    for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++) {
+        e = cudaSetDevice(x->device[i]);
+        if (e == cudaSuccess)
+            e = cudaEventCreateWithFlags(&x->done[i], cudaEventDisableTiming);
+    }
+    return check_cuda(err, e, "preparing the exchange between GPUs");
+}
+
+static int open_way(struct ts_exchange *x, const struct ts_exchange_way *ops, struct ts_err *err)
+{
+    const int rc = ops->open == NULL ? 0 : ops->open(x, err);
+    if (rc == 0)
+        x->ops = ops;
+    else if (ops->close != NULL)
+        ops->close(x);
+    return rc;
+}
+
+/* What was asked for; AUTO is content with what there is. */
+static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, struct ts_err *err)
+{
+    const int twice = is_named_twice(x->device, x->n);
+    if (kind == TS_EXCHANGE_NCCL && twice)
+        return ts_fail(err, TS_EARG, "NCCL cannot exchange with a GPU that is named twice");
+#ifdef HAVE_NCCL
+    if (kind == TS_EXCHANGE_NCCL)
+        return open_way(x, &ts_exchange_nccl, err);
+    if (kind == TS_EXCHANGE_AUTO && !twice && x->n > 1) {
+        struct ts_err why;
+        if (open_way(x, &ts_exchange_nccl, &why) == 0)
+            return 0;
+        snprintf(x->note, sizeof x->note, "%s", why.text);
+    }
+#else
+    if (kind == TS_EXCHANGE_NCCL)
+        return ts_fail(err, TS_ELIMIT,
+                       "this program was built without NCCL (--with-nccl of configure)");
+#endif
+    return open_way(x, &ts_exchange_copy, err);
+}
+
+int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
+                    struct ts_exchange **ret, struct ts_err *err)
+{
+    struct ts_exchange *x = calloc(1, sizeof *x);
+    int current = 0, rc;
+    if (x != NULL) {
+        x->n = n;
+        x->device = calloc(n, sizeof *x->device);
+        x->done = calloc(n, sizeof(cudaEvent_t));
+    }
+    if (x == NULL || x->device == NULL || x->done == NULL) {
+        ts_exchange_free(x);
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    }
+    memcpy(x->device, device, n * sizeof *device);
+    rc = check_cuda(err, cudaGetDevice(&current), "preparing the exchange between GPUs");
+    if (rc == 0) {
+        enable_peers(x->device, n);
+        rc = make_events(x, err);
+        if (rc == 0)
+            rc = choose_way(x, kind, err);
+        (void)cudaSetDevice(current);
+    }
+    if (rc < 0) {
+        ts_exchange_free(x);
+        return rc;
+    }
+    *ret = x;
+    return 0;
+}
+
+void ts_exchange_free(struct ts_exchange *x)
+{
+    if (x == NULL)
+        return;
+    if (x->ops != NULL && x->ops->close != NULL)
+        x->ops->close(x);
+    for (uint32_t i = 0; i < x->n && x->done != NULL; i++)
+        if (x->done[i] != NULL)
+            (void)cudaEventDestroy(x->done[i]);
+    free(x->done);
+    free(x->device);
+    free(x);
+}
+
+enum ts_exchange_kind ts_exchange_used(const struct ts_exchange *x)
+{
+    return x->ops->kind;
+}
+
+const char *ts_exchange_note(const struct ts_exchange *x)
+{
+    return x->note[0] == '\0' ? NULL : x->note;
+}
+
+/* ---- using it ---- */
+
+int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
+                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       struct ts_err *err)
+{
+    int rc = 0;
+    if (x->aborted)
+        return ts_exchange_fail_aborted(err);
+    if (x->n > 1)
+        rc = x->ops->gather(x, rank, base, part, stream, err);
+    if (rc == 0)
+        rc = check_cuda(err, cudaEventRecord(x->done[rank], stream), "exchange between GPUs");
+    return rc;
+}
+
+/* A gather that pushes has filled this replica when those of all ranks are done; else when its own is.
+ * A rank that is ahead may have recorded the event of its next gather already: then the stream waits
+ * longer than it must, never in a circle, because an event stands for what was enqueued before. */
+int ts_exchange_join(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
+{
+    cudaError_t e = cudaSuccess;
+    if (x->aborted)
+        return ts_exchange_fail_aborted(err);
+    for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++)
+        if (x->ops->pushes || i == rank)
+            e = cudaStreamWaitEvent(stream, x->done[i], 0);
+    return check_cuda(err, e, "exchange between GPUs");
+}
+
+int ts_exchange_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err)
+{
+    if (x->aborted)
+        return ts_exchange_fail_aborted(err);
+    return x->ops->check == NULL ? 0 : x->ops->check(x, rank, err);
+}
+
+int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
+{
+    const struct timespec nap = { 0, POLL_NS };
+    for (;;) {
+        const cudaError_t e = cudaStreamQuery(stream);
+        const int rc = ts_exchange_check(x, rank, err);
+        if (rc < 0)
+            return rc;
+        if (e != cudaErrorNotReady)
+            return check_cuda(err, e, "exchange between GPUs");
+        (void)cudaGetLastError(); /* that it is not ready is no error to be found later */
+        nanosleep(&nap, NULL);
+    }
+}
+
+void ts_exchange_abort(struct ts_exchange *x)
+{
+    x->aborted = 1;
+    if (x->ops->abort != NULL)
+        x->ops->abort(x);
+}

@@ -1,0 +1,34 @@
+/* Exchange by copies: each rank writes its spans into the other replicas. */
+#include "gpu/exchange_impl.h"
+#include "gpu/gpu_fail.h"
+
+/* The driver takes the direct way where peer access is enabled (exchange.c does that), else it goes
+ * through page-locked host memory of its own. Rank r starts with r + 1, so that at no time all write to
+ * one GPU. */
+static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
+                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       struct ts_err *err)
+{
+    const struct ts_exchange_part *own = &part[rank];
+    for (uint32_t k = 1; k < x->n; k++) {
+        const uint32_t to = (rank + k) % x->n;
+        for (uint32_t i = 0; i < own->n; i++) {
+            const struct ts_exchange_span *s = &own->span[i];
+            cudaError_t e;
+            if (s->bytes == 0)
+                continue;
+            e = cudaMemcpyPeerAsync((char *)base[to] + s->offset, x->device[to],
+                                    (const char *)base[rank] + s->offset, x->device[rank],
+                                    s->bytes, stream);
+            if (e != cudaSuccess)
+                return ts_gpu_fail(err, (int)e, "copying from GPU to GPU");
+        }
+    }
+    return 0;
+}
+
+const struct ts_exchange_way ts_exchange_copy = {
+    .kind = TS_EXCHANGE_COPY,
+    .pushes = 1,
+    .gather = copy_gather,
+};

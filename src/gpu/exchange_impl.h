@@ -1,0 +1,40 @@
+/* exchange_impl.h - what the ways of exchanging share. Included by exchange*.c alone.
+ *
+ *   owner    exchange.c makes and frees it; `way` belongs to the way
+ *   threads  as exchange.h says; `aborted` is set once, by any thread
+ */
+#ifndef TS_GPU_EXCHANGE_IMPL_H
+#define TS_GPU_EXCHANGE_IMPL_H
+
+#include <stdatomic.h>
+
+#include "gpu/exchange.h"
+
+struct ts_exchange {
+    const struct ts_exchange_way *ops;
+    void *way;
+    uint32_t n;
+    int *device;
+    cudaEvent_t *done; /* of each rank: behind its last gather, on the stream of that */
+    atomic_int aborted;
+    char note[512];
+};
+
+/* A way to do it; `gather` as in exchange.h, more than one rank. */
+struct ts_exchange_way {
+    enum ts_exchange_kind kind;
+    int pushes; /* a gather fills the other replicas, not the one of its rank */
+    int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
+    void (*close)(struct ts_exchange *x);                   /* also when open failed; may be NULL */
+    int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
+                  const struct ts_exchange_part part[], cudaStream_t stream, struct ts_err *err);
+    int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: all is well */
+    void (*abort)(struct ts_exchange *x); /* x->aborted is set; NULL: nothing to do */
+};
+
+extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_nccl;
+
+/* The sentence of every call after an abort. */
+int ts_exchange_fail_aborted(struct ts_err *err);
+
+#endif

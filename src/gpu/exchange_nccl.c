@@ -1,0 +1,362 @@
+/* Exchange by NCCL: sends and receives around a ring (exchange_ring.h).
+ *
+ * NCCL is loaded when it is first asked for. A program that was linked with it would not start where
+ * it is missing, and would load its 200 MB to compute on CPUs; what is loaded here may be missing, too
+ * old or broken, and a sentence says so.
+ *
+ * Communicators are of the kind that does not block: what would take long says "in progress", and we
+ * look again until it has ended or the exchange is aborted. A lock for each rank keeps ncclCommAbort,
+ * which frees the communicator, from one that is in use; it is held for no longer than it takes to
+ * enqueue. All connections are made, and kernels loaded, at the start: a rank that enqueues waits for
+ * no other one. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "gpu/exchange_impl.h"
+#include "gpu/exchange_ring.h"
+#include "gpu/gpu_fail.h"
+
+#define LEAST_VERSION NCCL_VERSION(2, 18, 0) /* has the fields of ncclConfig_t that are set here */
+#define OPEN_SECONDS 60
+#define POLL_NS 5000
+
+/* Thread blocks, each of a multiprocessor, while a gather is under way. What they do is hidden behind a
+ * kernel that wants them all. NCCL_MAX_CTAS overrides it. */
+#define MAX_BLOCKS 8
+
+/* ---- the library ---- */
+
+#define FUNCTIONS(f)                                                                               \
+    f(GetVersion) f(GetUniqueId) f(CommInitRankConfig) f(CommDestroy) f(CommAbort)                 \
+    f(CommGetAsyncError) f(GetErrorString) f(GetLastError) f(GroupStart) f(GroupEnd) f(Send)       \
+    f(Recv)
+
+static struct {
+    pthread_once_t once;
+    int code; /* 0 once it is loaded */
+    char why[400];
+#define MEMBER(name) __typeof__(&nccl##name) name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} nccl = { .once = PTHREAD_ONCE_INIT };
+
+static int load_functions(void *library)
+{
+#define LOAD(name)                                                                                 \
+    *(void **)&nccl.name = dlsym(library, "nccl" #name);                                           \
+    if (nccl.name == NULL)                                                                         \
+        return -1;
+    FUNCTIONS(LOAD)
+#undef LOAD
+    return 0;
+}
+
+static void load(void)
+{
+    void *library;
+    int version = 0;
+    /* NVLink multicast sets up state of the switch that a program which dies leaves behind; sends and
+     * receives have no use for it. */
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+    library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+#ifdef NCCL_LIBRARY
+    if (library == NULL)
+        library = dlopen(NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+#endif
+    nccl.code = TS_ELIMIT;
+    if (library == NULL)
+        snprintf(nccl.why, sizeof nccl.why,
+                 "NCCL cannot be loaded: %s; install libnccl2, or name its folder in LD_LIBRARY_PATH",
+                 dlerror());
+    else if (load_functions(library) < 0 || nccl.GetVersion(&version) != ncclSuccess ||
+             version < LEAST_VERSION)
+        snprintf(nccl.why, sizeof nccl.why,
+                 "the NCCL of this machine, %d.%d, is older than 2.18; update it, or put a newer one "
+                 "into LD_LIBRARY_PATH",
+                 version / 10000, version / 100 % 100);
+    else
+        nccl.code = 0;
+}
+
+static int fail(struct ts_err *err, ncclComm_t comm, ncclResult_t r, const char *what)
+{
+    const char *last = nccl.GetLastError(comm);
+    const int known = last != NULL && last[0] != '\0';
+    ts_fail(err, TS_ECUDA, "%s: NCCL: %s%s%s", what, nccl.GetErrorString(r), known ? ": " : "",
+            known ? last : "");
+    if (err != NULL)
+        err->sys = (int)r;
+    return TS_ECUDA;
+}
+
+/* ---- communicators ---- */
+
+struct way {
+    pthread_mutex_t aborting, *lock; /* lock[rank] for comm[rank] */
+    ncclComm_t *comm;                /* NULL once aborted */
+    uint32_t n_locks;
+};
+
+static void nap(void)
+{
+    const struct timespec t = { 0, POLL_NS };
+    nanosleep(&t, NULL);
+}
+
+/* What an operation comes to; ncclInProgress when x is aborted, or `until` comes, before that. */
+static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, uint64_t until)
+{
+    while (r == ncclInProgress && !x->aborted && ts_clock_ns() < until) {
+        if (nccl.CommGetAsyncError(comm, &r) != ncclSuccess)
+            r = ncclInternalError;
+        if (r == ncclInProgress)
+            nap();
+    }
+    return r;
+}
+
+/* Waits until no rank is in progress any more. */
+static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, struct ts_err *err)
+{
+    struct way *w = x->way;
+    for (uint32_t i = 0; i < x->n; i++) {
+        const ncclResult_t r = settle(x, w->comm[i], ncclInProgress, until);
+        if (r == ncclInProgress)
+            return ts_fail(err, TS_ECUDA,
+                           "%s: NCCL is not ready after %d seconds; NCCL_DEBUG=INFO shows what it "
+                           "waits for",
+                           what, OPEN_SECONDS);
+        if (r != ncclSuccess)
+            return fail(err, w->comm[i], r, what);
+    }
+    return 0;
+}
+
+static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
+{
+    static const char what[] = "connecting the GPUs";
+    struct way *w = x->way;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    ncclResult_t r = nccl.GetUniqueId(&id), end;
+    if (r != ncclSuccess)
+        return fail(err, NULL, r, what);
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = MAX_BLOCKS;
+    config.cgaClusterSize = 1; /* a cluster starts only where several multiprocessors are free at once */
+    nccl.GroupStart();
+    for (uint32_t i = 0; i < x->n && (r == ncclSuccess || r == ncclInProgress); i++) {
+        const cudaError_t e = cudaSetDevice(x->device[i]);
+        if (e != cudaSuccess) {
+            nccl.GroupEnd();
+            return ts_gpu_fail(err, (int)e, what);
+        }
+        r = nccl.CommInitRankConfig(&w->comm[i], (int)x->n, id, (int)i, &config);
+    }
+    end = nccl.GroupEnd();
+    r = r == ncclSuccess || r == ncclInProgress ? end : r;
+    if (r != ncclSuccess && r != ncclInProgress)
+        return fail(err, NULL, r, what);
+    return settle_all(x, until, what, err);
+}
+
+/* Sixteen bytes from each rank to the next: what NCCL and CUDA do at the first time is done. */
+static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffer, uint64_t until,
+                       struct ts_err *err)
+{
+    static const char what[] = "the first exchange between GPUs";
+    struct way *w = x->way;
+    ncclResult_t r = ncclSuccess, end;
+    cudaError_t e = cudaSuccess;
+    int rc;
+    for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++) {
+        e = cudaSetDevice(x->device[i]);
+        if (e == cudaSuccess)
+            e = cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking);
+        if (e == cudaSuccess)
+            e = cudaMalloc((void **)&buffer[i], 32);
+    }
+    if (e != cudaSuccess)
+        return ts_gpu_fail(err, (int)e, what);
+    nccl.GroupStart();
+    for (uint32_t i = 0; i < x->n && r == ncclSuccess; i++) {
+        r = nccl.Send(buffer[i], 16, ncclUint8, (int)((i + 1) % x->n), w->comm[i], stream[i]);
+        if (r == ncclSuccess || r == ncclInProgress)
+            r = nccl.Recv(buffer[i] + 16, 16, ncclUint8, (int)((i + x->n - 1) % x->n), w->comm[i],
+                          stream[i]);
+        r = r == ncclInProgress ? ncclSuccess : r;
+    }
+    end = nccl.GroupEnd();
+    r = r == ncclSuccess ? end : r;
+    if (r != ncclSuccess && r != ncclInProgress)
+        return fail(err, NULL, r, what);
+    rc = settle_all(x, until, what, err);
+    for (uint32_t i = 0; i < x->n && rc == 0; i++) {
+        while ((e = cudaStreamQuery(stream[i])) == cudaErrorNotReady && ts_clock_ns() < until)
+            nap();
+        (void)cudaGetLastError();
+        if (e == cudaErrorNotReady)
+            rc = ts_fail(err, TS_ECUDA, "%s: nothing arrives within %d seconds", what,
+                         OPEN_SECONDS);
+        else if (e != cudaSuccess)
+            rc = ts_gpu_fail(err, (int)e, what);
+    }
+    return rc;
+}
+
+static void nccl_abort(struct ts_exchange *x)
+{
+    struct way *w = x->way;
+    pthread_mutex_lock(&w->aborting);
+    /* The first n - 1 calls end what is under way on their ranks, the last one frees all of them. */
+    for (uint32_t i = 0; i < x->n; i++) {
+        pthread_mutex_lock(&w->lock[i]);
+        if (w->comm[i] != NULL)
+            (void)nccl.CommAbort(w->comm[i]);
+        w->comm[i] = NULL;
+        pthread_mutex_unlock(&w->lock[i]);
+    }
+    pthread_mutex_unlock(&w->aborting);
+}
+
+static void nccl_close(struct ts_exchange *x)
+{
+    struct way *w = x->way;
+    if (w == NULL)
+        return;
+    for (uint32_t i = 0; i < x->n && w->comm != NULL; i++)
+        if (w->comm[i] != NULL)
+            (void)nccl.CommDestroy(w->comm[i]);
+    for (uint32_t i = 0; i < w->n_locks; i++)
+        pthread_mutex_destroy(&w->lock[i]);
+    pthread_mutex_destroy(&w->aborting);
+    free(w->lock);
+    free(w->comm);
+    free(w);
+    x->way = NULL;
+}
+
+static int make_locks(struct ts_exchange *x, struct ts_err *err)
+{
+    struct way *w = calloc(1, sizeof *w);
+    x->way = w;
+    if (w != NULL) {
+        pthread_mutex_init(&w->aborting, NULL);
+        w->lock = calloc(x->n, sizeof *w->lock);
+        w->comm = calloc(x->n, sizeof(ncclComm_t));
+    }
+    if (w == NULL || w->lock == NULL || w->comm == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    for (; w->n_locks < x->n; w->n_locks++)
+        pthread_mutex_init(&w->lock[w->n_locks], NULL);
+    return 0;
+}
+
+static int nccl_open(struct ts_exchange *x, struct ts_err *err)
+{
+    const uint64_t until = ts_clock_ns() + OPEN_SECONDS * UINT64_C(1000000000);
+    cudaStream_t *stream = calloc(x->n, sizeof(cudaStream_t));
+    char **buffer = calloc(x->n, sizeof *buffer);
+    int rc;
+    pthread_once(&nccl.once, load);
+    if (nccl.code < 0)
+        rc = ts_fail(err, nccl.code, "%s", nccl.why);
+    else if (stream == NULL || buffer == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory");
+    else
+        rc = make_locks(x, err);
+    if (rc == 0) {
+        rc = init_ranks(x, until, err);
+        if (rc == 0)
+            rc = first_round(x, stream, buffer, until, err);
+        if (rc < 0) /* not CommDestroy, which waits for what may never come */
+            nccl_abort(x);
+    }
+    for (uint32_t i = 0; i < x->n && stream != NULL && buffer != NULL; i++) {
+        cudaFree(buffer[i]);
+        if (stream[i] != NULL)
+            cudaStreamDestroy(stream[i]);
+    }
+    free(stream);
+    free(buffer);
+    return rc;
+}
+
+/* ---- gathers ---- */
+
+/* A round: pieces to the next rank and from the last one, as one group, which is one kernel. */
+static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm, struct ts_exchange_ring *r,
+                                   char *base, cudaStream_t stream)
+{
+    const int to = (int)((r->rank + 1) % r->n), from = (int)((r->rank + r->n - 1) % r->n);
+    struct ts_exchange_span s;
+    ncclResult_t rc = nccl.GroupStart(), end;
+    if (rc != ncclSuccess)
+        return rc;
+    while ((rc == ncclSuccess || rc == ncclInProgress) && ts_exchange_ring_next(r, &r->out, &s))
+        rc = nccl.Send(base + s.offset, s.bytes, ncclUint8, to, comm, stream);
+    while ((rc == ncclSuccess || rc == ncclInProgress) && ts_exchange_ring_next(r, &r->in, &s))
+        rc = nccl.Recv(base + s.offset, s.bytes, ncclUint8, from, comm, stream);
+    end = nccl.GroupEnd();
+    if (rc == ncclSuccess || rc == ncclInProgress)
+        rc = settle(x, comm, end, UINT64_MAX);
+    return rc;
+}
+
+static int nccl_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
+                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       struct ts_err *err)
+{
+    struct way *w = x->way;
+    struct ts_exchange_ring ring;
+    uint64_t *scratch = malloc(3 * (size_t)x->n * sizeof *scratch);
+    ncclResult_t r = ncclSuccess;
+    int rc = 0;
+    if (scratch == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    ts_exchange_ring_start(&ring, part, x->n, rank, scratch);
+    pthread_mutex_lock(&w->lock[rank]);
+    while (r == ncclSuccess && w->comm[rank] != NULL && ts_exchange_ring_round(&ring))
+        if (ring.out.left > 0 || ring.in.left > 0)
+            r = exchange_round(x, w->comm[rank], &ring, base[rank], stream);
+    if (x->aborted || w->comm[rank] == NULL)
+        rc = ts_exchange_fail_aborted(err);
+    else if (r != ncclSuccess)
+        rc = fail(err, w->comm[rank], r, "exchange between GPUs");
+    pthread_mutex_unlock(&w->lock[rank]);
+    free(scratch);
+    return rc;
+}
+
+static int nccl_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err)
+{
+    struct way *w = x->way;
+    ncclResult_t r = ncclSuccess;
+    int rc = 0;
+    pthread_mutex_lock(&w->lock[rank]);
+    if (w->comm[rank] == NULL)
+        rc = ts_exchange_fail_aborted(err);
+    else if (nccl.CommGetAsyncError(w->comm[rank], &r) != ncclSuccess)
+        r = ncclInternalError;
+    if (rc == 0 && r != ncclSuccess && r != ncclInProgress)
+        rc = fail(err, w->comm[rank], r, "exchange between GPUs");
+    pthread_mutex_unlock(&w->lock[rank]);
+    return rc;
+}
+
+const struct ts_exchange_way ts_exchange_nccl = {
+    .kind = TS_EXCHANGE_NCCL,
+    .open = nccl_open,
+    .close = nccl_close,
+    .gather = nccl_gather,
+    .check = nccl_check,
+    .abort = nccl_abort,
+};
