@@ -323,7 +323,7 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
         rc = ts_collect_init(&b.collect, b.order, 8 * o->value_bytes, b.area[0], b.area_words,
                              threads, err);
     if (rc == 0)
-        rc = ts_synth_source_new(synth, threads, &s, err);
+        rc = ts_synth_source_new(synth, threads, o->memory / 16, &s, err);
     if (rc == 0)
         rc = ts_synth_source_start(s, &b.collect, err);
     if (rc == 0)

@@ -1,6 +1,7 @@
 #include "format/synth.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -33,6 +34,16 @@ static int plan_blocks(struct ts_synth *s, struct ts_err *err)
     return 0;
 }
 
+static void init_scatter(struct ts_scatter *c, uint64_t n, uint64_t key)
+{
+    c->n = n;
+    c->half = 1;
+    while (c->half < 20 && UINT64_C(1) << 2 * c->half < n)
+        c->half++;
+    for (uint32_t round = 0; round < 4; round++)
+        c->round_key[round] = ts_mix(key + round);
+}
+
 int ts_synth_init(struct ts_synth *s, struct ts_err *err)
 {
     if (s->order < TS_MIN_ORDER || s->order > TS_MAX_ORDER)
@@ -50,41 +61,26 @@ int ts_synth_init(struct ts_synth *s, struct ts_err *err)
         return ts_fail(err, TS_EARG, "values must be a range of whole numbers up to 2^24");
     if (!(s->noise >= 0 && s->noise <= 10))
         return ts_fail(err, TS_EARG, "noise must be 0 to 10");
+    for (uint32_t m = 0; m < s->order; m++) {
+        init_scatter(&s->scatter[m], s->dim[m], ts_mix(s->seed) + 1000 * (m + 1));
+        if (s->power[m] > 0)
+            ts_power_law_init(&s->law[m], s->power[m], s->dim[m]);
+    }
     return s->planted > 0 ? plan_blocks(s, err) : 0;
 }
 
-/* Draw x in [0, 1) to popularity rank 0..n-1 with density proportional to (rank + 1)^-a: the inverse
- * of the continuous law on [1, n + 1), cut to whole ranks. */
-static uint64_t power_rank(double x, double a, uint64_t n)
+static uint64_t scatter(const struct ts_scatter *c, uint64_t k)
 {
-    const double top = (double)n + 1;
-    double y;
-    uint64_t k;
-    if (fabs(a - 1) < 1e-9)
-        y = exp(x * log(top));
-    else
-        y = pow(1 + x * (pow(top, 1 - a) - 1), 1 / (1 - a));
-    k = y < 1 ? 0 : (uint64_t)y - 1;
-    return k < n ? k : n - 1;
-}
-
-/* A bijection of 0..n-1 that scatters neighbours: a Feistel network on the next even number of bits,
- * walked until it falls inside. */
-static uint64_t scatter(uint64_t k, uint64_t n, uint64_t key)
-{
-    uint32_t half = 1;
-    while (half < 20 && UINT64_C(1) << 2 * half < n)
-        half++;
+    const uint64_t mask = (UINT64_C(1) << c->half) - 1;
     do {
-        const uint64_t mask = (UINT64_C(1) << half) - 1;
-        uint64_t left = k >> half, right = k & mask;
+        uint64_t left = k >> c->half, right = k & mask;
         for (uint32_t round = 0; round < 4; round++) {
-            const uint64_t next = left ^ (ts_mix(ts_mix(key + round) + right) & mask);
+            const uint64_t next = left ^ (ts_mix(c->round_key[round] + right) & mask);
             left = right;
             right = next;
         }
-        k = left << half | right;
-    } while (k >= n);
+        k = left << c->half | right;
+    } while (k >= c->n);
     return k;
 }
 
@@ -105,7 +101,7 @@ static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, u
     for (uint32_t m = 0; m < s->order; m++) {
         const uint64_t row = block * s->side[m] + i % s->side[m];
         i /= s->side[m];
-        index[m] = scatter(row, s->dim[m], key + 1000 * (m + 1));
+        index[m] = scatter(&s->scatter[m], row);
         product *= 0.5 + ts_unit(ts_mix(ts_mix(key + m) + row));
     }
     return product * (1 + s->noise * normal);
@@ -119,38 +115,100 @@ static double draw_value(const struct ts_synth *s, uint64_t state)
     return 1 - ts_unit(ts_mix(state));
 }
 
-static void draw_index(const struct ts_synth *s, uint64_t key, uint64_t state, uint64_t *index)
+/* ------------------------------------------------------------------ many at a time */
+
+#define PIECE TS_POWER_LAW_PIECE
+
+/* Column m of the indices of n draws. */
+static void draw_indices(const struct ts_synth *s, uint32_t m, const uint64_t *state, uint32_t n,
+                         uint64_t *index)
 {
-    for (uint32_t m = 0; m < s->order; m++) {
-        const uint64_t random = ts_mix(state + 16 + m);
-        index[m] = s->power[m] > 0
-                       ? scatter(power_rank(ts_unit(random), s->power[m], s->dim[m]), s->dim[m],
-                                 key + 1000 * (m + 1))
-                       : below(random, s->dim[m]);
+    double x[PIECE];
+    if (s->power[m] == 0) {
+        for (uint32_t i = 0; i < n; i++)
+            index[i] = below(ts_mix(state[i] + 16 + m), s->dim[m]);
+        return;
     }
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = ts_unit(ts_mix(state[i] + 16 + m));
+    ts_power_law_ranks(&s->law[m], x, n, index);
+    if (s->place[m] != NULL)
+        for (uint32_t i = 0; i < n; i++)
+            index[i] = s->place[m][index[i]];
+    else
+        for (uint32_t i = 0; i < n; i++)
+            index[i] = scatter(&s->scatter[m], index[i]);
+}
+
+/* n draws, n <= PIECE: a column after another, as most of the work is a loop without a branch. */
+static void draw_piece(const struct ts_synth *s, uint64_t first, uint32_t n, struct ts_batch *b)
+{
+    const uint64_t key = ts_mix(s->seed);
+    uint64_t state[PIECE], column[TS_MAX_ORDER][PIECE];
+    double value[PIECE];
+    for (uint32_t i = 0; i < n; i++)
+        state[i] = ts_mix(key + first + i);
+    for (uint32_t m = 0; m < s->order && s->planted == 0; m++)
+        draw_indices(s, m, state, n, column[m]);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t cell[TS_MAX_ORDER];
+        if (s->planted == 0) {
+            value[i] = draw_value(s, state[i] + 8);
+            continue;
+        }
+        value[i] = planted_cell(s, first + i, key, state[i], cell);
+        for (uint32_t m = 0; m < s->order; m++)
+            column[m][i] = cell[m];
+    }
+    for (uint32_t m = 0; m < s->order; m++)
+        for (uint32_t i = 0; i < n; i++)
+            b->max[m] = column[m][i] > b->max[m] ? column[m][i] : b->max[m];
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t bits = ts_value_to_bits(value[i], s->value_bytes);
+        uint64_t *index = b->index + b->n * s->order;
+        for (uint32_t m = 0; m < s->order; m++)
+            index[m] = column[m][i];
+        b->value[b->n] = bits;
+        b->n += ts_value_of_bits(bits, s->value_bytes) != 0.0;
+        b->n_zeros += ts_value_of_bits(bits, s->value_bytes) == 0.0;
+    }
+    b->n_read += n;
 }
 
 void ts_synth_draw(const struct ts_synth *s, uint64_t first, uint64_t n, struct ts_batch *b)
 {
-    const uint64_t key = ts_mix(s->seed);
-    for (uint64_t i = first; i < first + n; i++) {
-        const uint64_t state = ts_mix(key + i);
-        uint64_t *index = b->index + b->n * s->order, bits;
-        double value;
-        if (s->planted > 0) {
-            value = planted_cell(s, i, key, state, index);
-        } else {
-            draw_index(s, key, state, index);
-            value = draw_value(s, state + 8);
-        }
-        for (uint32_t m = 0; m < s->order; m++)
-            b->max[m] = index[m] > b->max[m] ? index[m] : b->max[m];
-        bits = ts_value_to_bits(value, s->value_bytes);
-        b->n_read++;
-        if (ts_value_of_bits(bits, s->value_bytes) == 0.0) {
-            b->n_zeros++;
+    for (uint64_t at = 0; at < n; at += PIECE)
+        draw_piece(s, first + at, n - at < PIECE ? (uint32_t)(n - at) : PIECE, b);
+}
+
+/* ------------------------------------------------------------------ tables */
+
+int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t threads,
+                        struct ts_err *err)
+{
+    for (uint32_t m = 0; m < s->order; m++) {
+        const uint64_t n = s->dim[m];
+        /* an entry costs what a draw without the table does */
+        if (s->power[m] == 0 || s->planted > 0 || s->nnz < n || n > UINT32_MAX ||
+            n > most_bytes / sizeof *s->place[m])
             continue;
+        s->place[m] = malloc(n * sizeof *s->place[m]);
+        if (s->place[m] == NULL) {
+            ts_synth_tables_free(s);
+            return ts_fail(err, TS_ENOMEM, "out of memory for the generator");
         }
-        b->value[b->n++] = bits;
+        most_bytes -= n * sizeof *s->place[m];
+#pragma omp parallel for num_threads(threads) schedule(static)
+        for (uint64_t k = 0; k < n; k++)
+            s->place[m][k] = (uint32_t)scatter(&s->scatter[m], k);
+    }
+    return 0;
+}
+
+void ts_synth_tables_free(struct ts_synth *s)
+{
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        free(s->place[m]);
+        s->place[m] = NULL;
     }
 }

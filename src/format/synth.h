@@ -7,10 +7,10 @@
  * outer product of positive vectors, every value times 1 + noise * (a normal number). A
  * decomposition of rank R then reaches a fit of about 1 - noise.
  *
- *   owner    plain values
+ *   owner    plain values, but for the tables of ts_synth_tables_new
  *   units    nonzeros are draws: those that fall on one cell are merged later
  *   threads  pure
- *   errors   TS_EARG for laws that make no sense
+ *   errors   TS_EARG for laws that make no sense; TS_ENOMEM
  */
 #ifndef TS_FORMAT_SYNTH_H
 #define TS_FORMAT_SYNTH_H
@@ -20,6 +20,14 @@
 #include "base/err.h"
 #include "format/batch.h"
 #include "format/layout.h"
+#include "format/power_law.h"
+
+/* A bijection of 0..n-1 that scatters neighbours: a Feistel network on the next even number of bits,
+ * walked until it falls inside. */
+struct ts_scatter {
+    uint64_t n, round_key[4];
+    uint32_t half; /* bits of one side */
+};
 
 struct ts_synth {
     uint32_t order;
@@ -30,12 +38,24 @@ struct ts_synth {
     uint32_t planted; /* rank of the model, 0: none */
     double noise;
     uint32_t value_bytes;
-    uint64_t side[TS_MAX_ORDER]; /* of the planted blocks; set by init */
+
+    /* set by init */
+    uint64_t side[TS_MAX_ORDER]; /* of the planted blocks */
+    struct ts_power_law law[TS_MAX_ORDER];
+    struct ts_scatter scatter[TS_MAX_ORDER];
+
+    uint32_t *place[TS_MAX_ORDER]; /* the bijections as tables, NULL: to be computed */
 };
 
 /* Checks the law and completes it. With a planted model nnz becomes what its blocks hold: at most as
  * many as asked for. */
 int ts_synth_init(struct ts_synth *s, struct ts_err *err);
+
+/* Makes tables of the bijections, of at most most_bytes together, for modes where drawing is faster
+ * with one. The draws stay what they are. */
+int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t threads,
+                        struct ts_err *err);
+void ts_synth_tables_free(struct ts_synth *s);
 
 /* Appends draws [first, first + n) to b, which has room. */
 void ts_synth_draw(const struct ts_synth *s, uint64_t first, uint64_t n, struct ts_batch *b);

@@ -22,7 +22,7 @@ struct ts_synth_source {
 };
 
 int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
-                        struct ts_synth_source **ret, struct ts_err *err)
+                        uint64_t table_bytes, struct ts_synth_source **ret, struct ts_err *err)
 {
     struct ts_synth_source *s = calloc(1, sizeof *s);
     int rc = 0;
@@ -32,6 +32,7 @@ int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
     }
     s->synth = *synth;
     s->threads = threads;
+    rc = ts_synth_tables_new(&s->synth, table_bytes, threads, err);
     for (uint32_t t = 0; t < threads && rc == 0; t++) {
         s->worker[t].source = s;
         rc = ts_batch_new(synth->order, PIECE, &s->worker[t].batch, err);
@@ -86,6 +87,7 @@ void ts_synth_source_free(struct ts_synth_source *s)
             pthread_join(s->worker[t].thread, NULL);
         ts_batch_free(&s->worker[t].batch);
     }
+    ts_synth_tables_free(&s->synth);
     free(s->worker);
     free(s);
 }

@@ -16,8 +16,9 @@
 
 struct ts_synth_source;
 
+/* Tables that make drawing faster take at most table_bytes. */
 int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
-                        struct ts_synth_source **ret, struct ts_err *err);
+                        uint64_t table_bytes, struct ts_synth_source **ret, struct ts_err *err);
 int ts_synth_source_start(struct ts_synth_source *s, struct ts_collect *c, struct ts_err *err);
 void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; NULL is fine */
 
