@@ -5,7 +5,7 @@
 
 /* Thread blocks of a sum over rows: what 132 multiprocessors hold at a time, and constants, because
  * the order of the sum follows from them. */
-enum { CHUNKS = 528, GRAM_CHUNKS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
+enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
 /* ------------------------------------------------------------------ a := a w */
 
@@ -156,6 +156,324 @@ int ts_dense_solve(enum ts_precision precision, void *a, uint64_t n_rows, uint32
                : solve((double *)a, n_rows, ld, (const double *)w, scratch, inner, s);
 }
 
+/* ------------------------------------------------------------------ float64 tensor cores */
+
+/* d += a b, float64: a is 8 x 4, b 4 x 8, d 8 x 8. Lane L holds a(L / 4, L % 4), b(L % 4, L / 4) and
+ * d(L / 4, 2 (L % 4) + 0..1). */
+static __device__ inline void multiply_add(double (&d)[2], double a, double b)
+{
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(d[0]), "+d"(d[1])
+        : "d"(a), "d"(b));
+}
+
+/* ------------------------------------------------------------------ a(row, :) := a(row, :) w
+ *
+ * Lane L of a warp is at (i, j) = (L / 4, L % 4). Of 8 rows it holds row i, and of each 16 columns of
+ * it the four from 4 j on: one vector load, and whole sectors with its neighbours. They are its
+ * operands in 4 products with 16 rows of w, because the order in which k runs is ours to choose. The
+ * columns of w are dealt to the two products of 16 columns such that a lane gets the same four columns
+ * of the result: 2 i + u of w is column i of product u, whose columns 2 j and 2 j + 1 it holds.
+ *
+ * Each element of the result is summed in float64 over ascending groups of 16 k and in the same order
+ * inside them, whichever rows are in the call and wherever they lie in it. */
+
+/* w(k, column + 2 i + u), u < 2, as the right operands of the products of 16 columns */
+template <class T>
+static __device__ inline void load_right(const T *w, uint32_t ld, uint32_t k, uint32_t column,
+                                         double (&b)[2])
+{
+    const bool inside = k < ld && column < ld; /* ld and column are even */
+    const T *const at = w + (uint64_t)k * ld + column;
+    b[0] = inside ? (double)at[0] : 0;
+    b[1] = inside ? (double)at[1] : 0;
+}
+
+/* Columns 4 j .. 4 j + 3 of a lane's row, from the two products of 16 columns. */
+template <class T> static __device__ inline quad<T> round4(const double (&d)[2][2])
+{
+    return { { (T)d[0][0], (T)d[1][0], (T)d[0][1], (T)d[1][1] } };
+}
+
+template <class T> static __device__ inline double dot4(const quad<T> &x, const quad<T> &y, double sum)
+{
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+        sum += (double)x.v[c] * (double)y.v[c];
+    return sum;
+}
+
+/* Sum over the 4 lanes that share a row; every one gets it. */
+static __device__ inline double row_sum(double x)
+{
+    x += __shfl_xor_sync(0xffffffff, x, 1);
+    return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+/* Rows of up to 16 GROUPS columns.
+ *
+ *   launch  any number of thread blocks; a warp takes 8 rows, then 8 rows `step` further on, ...
+ *   list    (n) the rows, each once, or NULL: 0 .. n - 1. Nobody else reads or writes them
+ *
+ * All of w stays in the registers of each warp, and rows are asked for AHEAD rounds before they are
+ * needed, so warps wait for nothing but memory: no shared memory, no barrier. */
+template <class T, int GROUPS, bool INNER>
+static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
+    solve_narrow(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w, double *row_inner)
+{
+    constexpr int AHEAD = sizeof(T) == 4 ? 2 : 1; /* as many as there are registers for */
+    const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4;
+    const uint64_t first = (blockIdx.x * (uint64_t)(THREADS / 32) + threadIdx.x / 32) * 8;
+    const uint64_t step = gridDim.x * (uint64_t)(THREADS / 32) * 8;
+    double b[GROUPS][4][GROUPS][2];
+    quad<T> x[AHEAD][GROUPS];
+    uint64_t row[AHEAD];
+
+    auto fetch = [&](uint64_t at, int slot) {
+        if (at < n)
+            row[slot] = list != NULL ? list[at] : at;
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+            x[slot][g] = { { 0, 0, 0, 0 } };
+            if (at < n && 16 * g + 4 * j < ld)
+                x[slot][g] = load4(a + row[slot] * ld + 16 * g + 4 * j);
+        }
+    };
+
+    if (first >= n)
+        return;
+#pragma unroll
+    for (int slot = 0; slot < AHEAD; slot++)
+        fetch(first + slot * step + i, slot);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+        for (int s = 0; s < 4; s++)
+#pragma unroll
+            for (int h = 0; h < GROUPS; h++)
+                load_right(w, ld, 16 * g + 4 * j + s, 16 * h + 2 * i, b[g][s][h]);
+
+    for (uint64_t base = first; base < n; base += AHEAD * step) {
+#pragma unroll
+        for (int slot = 0; slot < AHEAD; slot++) {
+            const uint64_t at = base + slot * step + i;
+            double d[GROUPS][2][2] = {}, inner = 0;
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+                for (int s = 0; s < 4; s++)
+#pragma unroll
+                    for (int h = 0; h < GROUPS; h++)
+#pragma unroll
+                        for (int u = 0; u < 2; u++)
+                            multiply_add(d[h][u], (double)x[slot][g].v[s], b[g][s][h][u]);
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++) {
+                const quad<T> after = round4<T>(d[g]);
+                if (at < n && 16 * g + 4 * j < ld)
+                    store4(a + row[slot] * ld + 16 * g + 4 * j, after);
+                if (INNER)
+                    inner = dot4(x[slot][g], after, inner);
+            }
+            if (INNER) {
+                inner = row_sum(inner);
+                if (at < n && j == 0)
+                    row_inner[row[slot]] = inner;
+            }
+            fetch(at + AHEAD * step, slot);
+        }
+    }
+}
+
+/* Rows of any length.
+ *
+ *   launch  one thread block for each `tile_rows` of the n rows, 8 M or a multiple of it
+ *   shared  the rows before, `stride` elements apart; for INNER then (tile_rows, ceil(ld / 32)) sums
+ *
+ * A warp computes 8 M rows x 32 columns at a time; an operand from w, which comes through the caches,
+ * serves M products. */
+template <class T, int M, bool INNER>
+static __global__ void __launch_bounds__(THREADS, 2)
+    solve_wide(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w, uint32_t tile_rows,
+               uint32_t stride, double *row_inner)
+{
+    extern __shared__ uint4 shared[];
+    T *const tile = (T *)shared;
+    double *const sums = (double *)(tile + (size_t)tile_rows * stride);
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = lane / 4, j = lane % 4;
+    const uint32_t quads = (ld + 15) / 16 * 4, chunks = (ld + 31) / 32;
+    const uint64_t first = blockIdx.x * (uint64_t)tile_rows;
+    const uint32_t n_here = (uint32_t)min((uint64_t)tile_rows, n - first);
+
+    auto place = [&](uint32_t r) { return list != NULL ? list[first + r] : first + r; };
+
+#pragma unroll 4
+    for (uint32_t at = threadIdx.x; at < tile_rows * quads; at += THREADS) {
+        const uint32_t r = at / quads, column = at % quads * 4;
+        quad<T> x = { { 0, 0, 0, 0 } };
+        if (r < n_here && column < ld)
+            x = load4(a + place(r) * ld + column);
+        store4(tile + r * stride + column, x);
+    }
+    __syncthreads();
+
+    for (uint32_t item = warp; item < tile_rows / (8 * M) * chunks; item += THREADS / 32) {
+        const uint32_t top = item / chunks * 8 * M, chunk = item % chunks;
+        double d[M][2][2][2] = {};
+        for (uint32_t k = 0; k < ld; k += 16) {
+            quad<T> x[M];
+#pragma unroll
+            for (int m = 0; m < M; m++)
+                x[m] = load4(tile + (top + 8 * m + i) * stride + k + 4 * j);
+#pragma unroll
+            for (int s = 0; s < 4; s++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    double b[2];
+                    load_right(w, ld, k + 4 * j + s, 32 * chunk + 16 * h + 2 * i, b);
+#pragma unroll
+                    for (int m = 0; m < M; m++)
+#pragma unroll
+                        for (int u = 0; u < 2; u++)
+                            multiply_add(d[m][h][u], (double)x[m].v[s], b[u]);
+                }
+        }
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            const uint32_t r = top + 8 * m + i;
+            double inner = 0;
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const uint32_t column = 32 * chunk + 16 * h + 4 * j;
+                const quad<T> after = round4<T>(d[m][h]);
+                if (column >= ld)
+                    continue;
+                if (r < n_here)
+                    store4(a + place(r) * ld + column, after);
+                if (INNER)
+                    inner = dot4(load4(tile + r * stride + column), after, inner);
+            }
+            if (INNER) {
+                inner = row_sum(inner);
+                if (j == 0)
+                    sums[r * chunks + chunk] = inner;
+            }
+        }
+    }
+    if (INNER) {
+        __syncthreads();
+        for (uint32_t r = threadIdx.x; r < n_here; r += THREADS) {
+            double inner = 0;
+            for (uint32_t c = 0; c < chunks; c++)
+                inner += sums[r * chunks + c];
+            row_inner[place(r)] = inner;
+        }
+    }
+}
+
+template <class T, int GROUPS>
+static int launch_narrow(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w,
+                         double *row_inner, cudaStream_t s)
+{
+    const uint64_t blocks = (n + THREADS / 4 - 1) / (THREADS / 4);
+    const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2; /* as many as run at a time */
+    const uint32_t grid = (uint32_t)(blocks < most ? blocks : most);
+    if (row_inner != NULL)
+        solve_narrow<T, GROUPS, true><<<grid, THREADS, 0, s>>>(a, list, n, ld, w, row_inner);
+    else
+        solve_narrow<T, GROUPS, false><<<grid, THREADS, 0, s>>>(a, list, n, ld, w, NULL);
+    return cudaGetLastError();
+}
+
+template <class T, int M, bool INNER>
+static int launch_wide(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w,
+                       uint32_t tile_rows, uint32_t stride, double *row_inner, cudaStream_t s)
+{
+    const uint64_t sums = INNER ? (uint64_t)tile_rows * ((ld + 31) / 32) * sizeof(double) : 0;
+    const uint64_t bytes = (uint64_t)tile_rows * stride * sizeof(T) + sums;
+    const cudaError_t rc =
+        cudaFuncSetAttribute(solve_wide<T, M, INNER>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)bytes);
+    if (rc != cudaSuccess)
+        return rc;
+    solve_wide<T, M, INNER><<<(uint32_t)((n + tile_rows - 1) / tile_rows), THREADS, bytes, s>>>(
+        a, list, n, ld, w, tile_rows, stride, row_inner);
+    return cudaGetLastError();
+}
+
+/* Elements from a row to the next in shared memory, such that the 8 lanes whose vector loads go
+ * together, 4 of each of two rows, meet no bank twice. */
+template <class T> static uint32_t tile_stride(uint32_t ld)
+{
+    const uint32_t padded = (ld + 15) / 16 * 16;
+    if (sizeof(T) == 8)
+        return padded + 2;
+    return padded % 32 == 16 ? padded : padded + 16;
+}
+
+template <class T>
+static int solve_list(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w,
+                      double *row_inner, cudaStream_t s)
+{
+    const uint32_t stride = tile_stride<T>(ld);
+    uint32_t tile_rows = 128;
+    if (n == 0)
+        return cudaSuccess;
+    if (ld <= 16)
+        return launch_narrow<T, 1>(a, list, n, ld, w, row_inner, s);
+    if (ld <= 32)
+        return launch_narrow<T, 2>(a, list, n, ld, w, row_inner, s);
+    /* two thread blocks on a multiprocessor; every one at work where there are few rows */
+    while (tile_rows > 8 && (uint64_t)tile_rows * stride * sizeof(T) > 80 * 1024)
+        tile_rows /= 2;
+    while (tile_rows > 32 && n / tile_rows < CHUNKS / 2)
+        tile_rows /= 2;
+    if (tile_rows >= 32)
+        return row_inner != NULL
+                   ? launch_wide<T, 4, true>(a, list, n, ld, w, tile_rows, stride, row_inner, s)
+                   : launch_wide<T, 4, false>(a, list, n, ld, w, tile_rows, stride, NULL, s);
+    return row_inner != NULL
+               ? launch_wide<T, 1, true>(a, list, n, ld, w, tile_rows, stride, row_inner, s)
+               : launch_wide<T, 1, false>(a, list, n, ld, w, tile_rows, stride, NULL, s);
+}
+
+int ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list, uint64_t n,
+                        uint32_t ld, const void *w, double *row_inner, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    return precision == TS_FLOAT32
+               ? solve_list((float *)a, list, n, ld, (const float *)w, row_inner, s)
+               : solve_list((double *)a, list, n, ld, (const double *)w, row_inner, s);
+}
+
+/* ------------------------------------------------------------------ sum */
+
+/* part[block] := sum of x[i], i = thread of the grid, thread + threads, ... */
+static __global__ void __launch_bounds__(THREADS) sum_parts(const double *x, uint64_t n, double *part)
+{
+    __shared__ double shared[THREADS];
+    const uint64_t step = (uint64_t)gridDim.x * THREADS;
+    double sum = 0;
+#pragma unroll 8
+    for (uint64_t i = blockIdx.x * (uint64_t)THREADS + threadIdx.x; i < n; i += step)
+        sum += x[i];
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0)
+        part[blockIdx.x] = sum;
+}
+
+int ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    const uint64_t blocks = (n + THREADS - 1) / THREADS;
+    const uint32_t parts = blocks < CHUNKS ? (uint32_t)blocks : (uint32_t)CHUNKS;
+    static_assert(CHUNKS <= TS_DENSE_SUM_SCRATCH, "a part for each thread block");
+    if (parts > 0)
+        sum_parts<<<parts, THREADS, 0, s>>>(x, n, scratch);
+    add_parts<<<1, 32, 0, s>>>(scratch, parts, 1, sum);
+    return cudaGetLastError();
+}
+
 /* ------------------------------------------------------------------ gram */
 
 static uint32_t tiles_of(uint32_t ld)
@@ -168,46 +486,46 @@ static uint32_t tile_pairs(uint32_t ld)
     return tiles_of(ld) * (tiles_of(ld) + 1) / 2;
 }
 
-/* Thread blocks that share the rows, for each pair of column tiles. */
-static uint32_t gram_chunks(uint32_t ld, uint64_t n_rows)
+/* A thread block for each part and pair of column tiles. */
+uint32_t ts_dense_gram_parts(uint32_t ld, uint64_t n_rows)
 {
     const uint64_t tiles = (n_rows + GRAM_ROWS - 1) / GRAM_ROWS;
-    uint32_t chunks = GRAM_CHUNKS / tile_pairs(ld);
-    if (chunks < 8)
-        chunks = 8;
-    return tiles < chunks ? (uint32_t)(tiles > 0 ? tiles : 1) : chunks;
+    uint32_t parts = GRAM_PARTS / tile_pairs(ld);
+    if (parts < 8)
+        parts = 8;
+    return tiles < parts ? (uint32_t)(tiles > 0 ? tiles : 1) : parts;
+}
+
+uint64_t ts_dense_part_elements(uint32_t ld)
+{
+    return (uint64_t)tile_pairs(ld) * TILE * TILE;
 }
 
 uint64_t ts_dense_scratch(uint32_t ld)
 {
-    const uint64_t gram = (uint64_t)gram_chunks(ld, UINT64_MAX / 2) * tile_pairs(ld) * TILE * TILE;
+    const uint64_t gram = ts_dense_gram_parts(ld, UINT64_MAX / 2) * ts_dense_part_elements(ld);
     return gram > 2 * CHUNKS ? gram : 2 * CHUNKS;
 }
 
-/* d += a b on the tensor cores, float64: a is 8 x 4, b 4 x 8, d 8 x 8. Lane L holds a(L / 4, L % 4),
- * b(L % 4, L / 4) and d(L / 4, 2 (L % 4) + 0..1). */
-static __device__ inline void multiply_add(double (&d)[2], double a, double b)
-{
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-        : "+d"(d[0]), "+d"(d[1])
-        : "d"(a), "d"(b));
-}
-
-/* part[chunk][pair](i, j) = sum over the chunk's rows of a(row, 32 ti + i) a(row, 32 tj + j)
+/* part[p][pair](i, j) = sum over the part's rows of a(row, 32 ti + i) a(row, 32 tj + j)
  *
- *   launch  grid (chunks, pairs of column tiles ti <= tj), 8 warps each
+ *   launch  grid (parts from first_part on, pairs of column tiles ti <= tj), 8 warps each
  *   shared  32 x 32 sums, to which the warps add theirs one after another
+ *
+ * Of each n_parts times 128 rows, part p has the 128 from 128 p on.
  *
  * A warp takes 4 rows at a time. A lane's element of them, a(row L % 4, column L / 4), is its part of
  * both operands: of the transposed one on the left and of the one on the right. So each element is
  * read from memory once for 32 columns, by requests of whole sectors, and never shuffled. */
 template <class T, bool SAME>
 static __global__ void __launch_bounds__(THREADS) gram_tiles(const T *a, uint64_t n_rows,
-                                                             uint32_t ld, double *part)
+                                                             uint32_t ld, uint32_t first_part,
+                                                             uint32_t n_parts, double *part)
 {
     __shared__ double total[TILE][TILE];
     constexpr int STEP = 4; /* groups of 4 rows whose loads are under way together */
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_tiles = (ld + TILE - 1) / TILE;
+    const uint64_t p = first_part + blockIdx.x;
     uint32_t ti = 0, tj = SAME ? 0 : blockIdx.y;
     if (SAME)
         ti = tj = blockIdx.y;
@@ -219,9 +537,9 @@ static __global__ void __launch_bounds__(THREADS) gram_tiles(const T *a, uint64_
         tj += ti + 1;
     }
     double sum[4][4][2] = {};
-    const uint64_t stride = (uint64_t)gridDim.x * (THREADS / 32) * 4 * STEP;
-    for (uint64_t first = (blockIdx.x * (uint64_t)(THREADS / 32) + warp) * 4 * STEP; first < n_rows;
-         first += stride) {
+    static_assert(GRAM_ROWS == THREADS / 32 * 4 * STEP, "rows that a thread block takes at a time");
+    for (uint64_t first = p * GRAM_ROWS + warp * 4 * STEP; first < n_rows;
+         first += (uint64_t)n_parts * GRAM_ROWS) {
         T x[STEP][4], y[STEP][4];
 #pragma unroll
         for (int s = 0; s < STEP; s++) {
@@ -257,14 +575,13 @@ static __global__ void __launch_bounds__(THREADS) gram_tiles(const T *a, uint64_
     }
     __syncthreads();
     const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj; /* counted row by row, ti <= tj */
-    double *const out =
-        part + ((uint64_t)blockIdx.x * (n_tiles * (n_tiles + 1) / 2) + pair) * TILE * TILE;
+    double *const out = part + (p * (n_tiles * (n_tiles + 1) / 2) + pair) * TILE * TILE;
     for (uint32_t i = threadIdx.x; i < TILE * TILE; i += THREADS)
         out[i] = total[i / TILE][i % TILE];
 }
 
-/* Adds the chunks up and mirrors: a warp per element of the upper half. */
-static __global__ void gram_finish(const double *part, uint32_t chunks, uint32_t n_pairs,
+/* Adds the parts up and mirrors: a warp per element of the upper half. */
+static __global__ void gram_finish(const double *part, uint32_t n_parts, uint32_t n_pairs,
                                    uint32_t ld, double *gram)
 {
     const uint32_t at = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
@@ -281,7 +598,7 @@ static __global__ void gram_finish(const double *part, uint32_t chunks, uint32_t
     const uint32_t row = ti * TILE + i, column = tj * TILE + j;
     if (row > column || column >= ld)
         return;
-    for (uint32_t k = lane; k < chunks; k += 32)
+    for (uint32_t k = lane; k < n_parts; k += 32)
         sum += part[((uint64_t)k * n_pairs + pair) * TILE * TILE + i * TILE + j];
     for (int d = 16; d > 0; d /= 2)
         sum += __shfl_down_sync(0xffffffff, sum, d);
@@ -292,23 +609,43 @@ static __global__ void gram_finish(const double *part, uint32_t chunks, uint32_t
 }
 
 template <class T>
-static int gram_of(const T *a, uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
-                   cudaStream_t s)
+static int gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part, uint32_t n_parts,
+                     double *scratch, cudaStream_t s)
 {
-    const uint32_t pairs = tile_pairs(ld), chunks = gram_chunks(ld, n_rows), tiles = tiles_of(ld);
-    gram_tiles<T, true><<<dim3(chunks, tiles), THREADS, 0, s>>>(a, n_rows, ld, scratch);
+    const uint32_t pairs = tile_pairs(ld), tiles = tiles_of(ld), all = ts_dense_gram_parts(ld, n_rows);
+    if (n_parts == 0)
+        return cudaSuccess;
+    gram_tiles<T, true>
+        <<<dim3(n_parts, tiles), THREADS, 0, s>>>(a, n_rows, ld, first_part, all, scratch);
     if (pairs > tiles)
-        gram_tiles<T, false><<<dim3(chunks, pairs - tiles), THREADS, 0, s>>>(a, n_rows, ld, scratch);
-    gram_finish<<<pairs * TILE * TILE / 8, 256, 0, s>>>(scratch, chunks, pairs, ld, gram);
+        gram_tiles<T, false>
+            <<<dim3(n_parts, pairs - tiles), THREADS, 0, s>>>(a, n_rows, ld, first_part, all, scratch);
+    return cudaGetLastError();
+}
+
+int ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
+                       uint32_t first_part, uint32_t n_parts, double *scratch, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    return precision == TS_FLOAT32
+               ? gram_part((const float *)a, n_rows, ld, first_part, n_parts, scratch, s)
+               : gram_part((const double *)a, n_rows, ld, first_part, n_parts, scratch, s);
+}
+
+int ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram, void *stream)
+{
+    const uint32_t pairs = tile_pairs(ld);
+    gram_finish<<<pairs * TILE * TILE / 8, 256, 0, (cudaStream_t)stream>>>(
+        scratch, ts_dense_gram_parts(ld, n_rows), pairs, ld, gram);
     return cudaGetLastError();
 }
 
 int ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
                   double *scratch, double *gram, void *stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
-    return precision == TS_FLOAT32 ? gram_of((const float *)a, n_rows, ld, scratch, gram, s)
-                                   : gram_of((const double *)a, n_rows, ld, scratch, gram, s);
+    const uint32_t parts = ts_dense_gram_parts(ld, n_rows);
+    const int rc = ts_dense_gram_part(precision, a, n_rows, ld, 0, parts, scratch, stream);
+    return rc != 0 ? rc : ts_dense_gram_finish(n_rows, ld, scratch, gram, stream);
 }
 
 /* ------------------------------------------------------------------ element by element */

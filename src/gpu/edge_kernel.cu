@@ -3,7 +3,130 @@
 
 #include <cuda_runtime.h>
 
-enum { FOLD = 32 }; /* edges that a warp adds up */
+/* FOLD: edges of shards that a warp adds up; WARPS: of a thread block that adds up a shard's;
+ * BATCH: edges asked for at a time, a warp's share in a shard of 64 partitions */
+enum { FOLD = 32, WARPS = 16, BATCH = 8, PARTITION_BLOCKS = TS_PARTITION_BLOCKS };
+
+/* What a thread has of the row it is in, on its way over edges in file order. `first` holds until a
+ * row ends: that row may have begun before the edges. */
+struct row_walk {
+    double sum;
+    uint32_t row;
+    bool first;
+};
+
+/* Adds edges first .. end - 1 (at least one) in float64. Rows that begin and end among them go to
+ * `out`, the first row to `head` once another begins; what the last row has is returned. */
+template <class T, class Head>
+static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_t first, uint64_t end,
+                                     uint32_t ld, T *out, Head head)
+{
+    row_walk at = { 0, __ldg(row + first), true };
+    for (uint64_t i = first; i < end; i += BATCH) {
+        T x[BATCH];
+        uint32_t r[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            if (i + k < end) {
+                x[k] = __ldg(edge + (i + k) * ld);
+                r[k] = __ldg(row + i + k);
+            }
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            if (i + k >= end)
+                break;
+            if (r[k] != at.row) {
+                if (at.first)
+                    head(at.sum);
+                else
+                    out[(uint64_t)at.row * ld] = (T)at.sum;
+                at = { 0, r[k], false };
+            }
+            at.sum += x[k];
+        }
+    }
+    return at;
+}
+
+/* ------------------------------------------------------------------ inside a shard */
+
+/* out(row) := sum of the edges of row, for rows strictly inside a shard; those of its first and last
+ * row to rows 2 * number and 2 * number + 1 of shard_edge
+ *
+ *   launch  grid (shards, ceil(ld / 32)), WARPS warps each, a lane per column
+ *   shared  the sums of each warp's first and last row
+ *   out     a row inside the shard has all its edges in one thread block, which ends it once
+ *
+ * Warps take equal shares of the shard's edges, one after another. Sums are kept in float64. */
+template <class T>
+static __global__ void __launch_bounds__(32 * WARPS)
+    fold_shard(const __grid_constant__ ts_gpu_mttkrp p, T *shard_edge)
+{
+    __shared__ double ends[WARPS][2][32];
+    __shared__ uint32_t end_row[WARPS][2];
+    const ts_gpu_shard *const shard = p.n_many > 0 ? &p.many[blockIdx.x] : &p.one;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t column = 32 * blockIdx.y + lane, ld = p.ld;
+    const uint32_t n = 2 * ((shard->n_blocks + PARTITION_BLOCKS - 1) / PARTITION_BLOCKS);
+    const uint32_t share = (n + WARPS - 1) / WARPS, used = (n + share - 1) / share;
+    const uint32_t first = warp * share, end = min(first + share, n);
+    const uint32_t *const row = p.edge_row + 2 * shard->first_partition;
+    const T *const edge = (const T *)p.edge + 2 * shard->first_partition * ld + column;
+    T *const out = (T *)p.out + column, *const to = shard_edge + 2 * (uint64_t)shard->number * ld + column;
+
+    if (warp < used && column < ld) {
+        double *const my_ends = &ends[warp][0][lane];
+        const row_walk at =
+            add_edges(edge, row, first, end, ld, out, [=](double sum) { my_ends[0] = sum; });
+        my_ends[at.first ? 0 : 32] = at.sum;
+        if (at.first)
+            my_ends[32] = 0;
+        if (lane == 0) {
+            end_row[warp][0] = row[first];
+            end_row[warp][1] = at.row;
+        }
+    }
+    __syncthreads();
+    if (warp > 0 || column >= ld)
+        return;
+    row_walk at = { 0, end_row[0][0], true };
+#pragma unroll 4
+    for (uint32_t e = 0; e < 2 * used; e++) {
+        const uint32_t r = end_row[e / 2][e % 2];
+        const double x = ends[e / 2][e % 2][lane];
+        if (r != at.row) {
+            if (at.first)
+                to[0] = (T)at.sum;
+            else
+                out[(uint64_t)at.row * ld] = (T)at.sum;
+            at = { 0, r, false };
+        }
+        at.sum += x;
+    }
+    to[at.first ? 0 : ld] = (T)at.sum;
+    if (at.first)
+        to[ld] = 0;
+}
+
+template <class T>
+static int fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, cudaStream_t s)
+{
+    const uint32_t shards = args->n_many > 0 ? args->n_many : args->n_partitions > 0;
+    if (shards == 0)
+        return cudaSuccess;
+    fold_shard<T><<<dim3(shards, (args->ld + 31) / 32), 32 * WARPS, 0, s>>>(*args, shard_edge);
+    return cudaGetLastError();
+}
+
+int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                        void *shard_edge, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    return precision == TS_FLOAT32 ? fold_shards(args, (float *)shard_edge, s)
+                                   : fold_shards(args, (double *)shard_edge, s);
+}
+
+/* ------------------------------------------------------------------ between shards */
 
 /* Adds FOLD consecutive edges: sums of rows inside them go to `out`, those of the first and last row
  * to `next` (unless there is but one warp). Sums are kept in float64.
@@ -11,8 +134,8 @@ enum { FOLD = 32 }; /* edges that a warp adds up */
  *   launch  one warp per FOLD edges, a lane per column
  *   row     (n) ascending; equal rows follow each other */
 template <class T>
-__global__ void fold_edges(const T *edge, const uint32_t *row, uint64_t n, T *next,
-                           uint32_t *next_row, uint32_t ld, T *out)
+static __global__ void fold_edges(const T *edge, const uint32_t *row, uint64_t n, T *next,
+                                  uint32_t *next_row, uint32_t ld, T *out)
 {
     const uint64_t chunk = (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x) / 32;
     const uint64_t first = chunk * FOLD, end = min(first + FOLD, n);
@@ -20,34 +143,20 @@ __global__ void fold_edges(const T *edge, const uint32_t *row, uint64_t n, T *ne
     if (first >= n)
         return;
     for (uint32_t column = threadIdx.x % 32; column < ld; column += 32) {
-        uint32_t current = __ldg(row + first);
-        bool to_next = !last_level;
-        double sum = 0;
-#pragma unroll 8
-        for (uint64_t i = first; i < end; i++) {
-            const uint32_t r = __ldg(row + i);
-            const T x = edge[i * ld + column];
-            if (r != current) {
-                if (to_next)
-                    next[2 * chunk * ld + column] = (T)sum;
-                else
-                    out[(uint64_t)current * ld + column] = (T)sum;
-                to_next = false;
-                sum = 0;
-                current = r;
-            }
-            sum += x;
-        }
-        if (last_level) {
-            out[(uint64_t)current * ld + column] = (T)sum;
+        T *const head = last_level ? out + (uint64_t)__ldg(row + first) * ld + column
+                                   : next + 2 * chunk * ld + column;
+        const row_walk at = add_edges(edge + column, row, first, end, ld, out + column,
+                                      [=](double sum) { *head = (T)sum; });
+        if (at.first)
+            *head = (T)at.sum;
+        else if (last_level)
+            out[(uint64_t)at.row * ld + column] = (T)at.sum;
+        if (last_level)
             continue;
-        }
-        next[(2 * chunk + !to_next) * ld + column] = (T)sum;
-        if (to_next)
-            next[(2 * chunk + 1) * ld + column] = 0;
+        head[ld] = at.first ? (T)0 : (T)at.sum;
         if (column == 0) {
             next_row[2 * chunk] = __ldg(row + first);
-            next_row[2 * chunk + 1] = current;
+            next_row[2 * chunk + 1] = at.row;
         }
     }
 }
@@ -57,9 +166,9 @@ static uint64_t next_edges(uint64_t n)
     return 2 * ((n + FOLD - 1) / FOLD);
 }
 
-uint64_t ts_edge_count(uint64_t n_partitions)
+uint64_t ts_edge_count(uint64_t n_shards)
 {
-    uint64_t n = 2 * n_partitions, total = n;
+    uint64_t n = 2 * n_shards, total = n;
     while (n > FOLD) {
         n = next_edges(n);
         total += n;
@@ -68,9 +177,9 @@ uint64_t ts_edge_count(uint64_t n_partitions)
 }
 
 template <class T>
-static int fold(uint64_t n_partitions, T *edge, uint32_t *row, uint32_t ld, T *out, cudaStream_t s)
+static int fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, T *out, cudaStream_t s)
 {
-    for (uint64_t n = 2 * n_partitions;; n = next_edges(n)) {
+    for (uint64_t n = 2 * n_shards;; n = next_edges(n)) {
         const uint64_t warps = (n + FOLD - 1) / FOLD;
         fold_edges<T><<<(unsigned)((warps + 3) / 4), 128, 0, s>>>(edge, row, n, edge + n * ld,
                                                                  row + n, ld, out);
@@ -81,10 +190,10 @@ static int fold(uint64_t n_partitions, T *edge, uint32_t *row, uint32_t ld, T *o
     }
 }
 
-int ts_edge_fold(enum ts_precision precision, uint64_t n_partitions, void *edge,
-                   uint32_t *edge_row, uint32_t ld, void *out, void *stream)
+int ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge, uint32_t *edge_row,
+                 uint32_t ld, void *out, void *stream)
 {
     cudaStream_t s = (cudaStream_t)stream;
-    return precision == TS_FLOAT32 ? fold(n_partitions, (float *)edge, edge_row, ld, (float *)out, s)
-                                   : fold(n_partitions, (double *)edge, edge_row, ld, (double *)out, s);
+    return precision == TS_FLOAT32 ? fold(n_shards, (float *)edge, edge_row, ld, (float *)out, s)
+                                   : fold(n_shards, (double *)edge, edge_row, ld, (double *)out, s);
 }

@@ -1,11 +1,13 @@
 /* edge_kernel.h - rows that reach over partitions: their pieces added in file order.
  *
- * `edge` holds two rows for each partition of a mode copy: what it has of its first and of its last
- * row (zeros when that is the same row), and `edge_row` says which rows these are. Pieces of a row
- * follow each other, so groups of them are added level by level, always the same groups.
+ * The MTTKRP leaves two rows for each partition: what it has of its first and of its last row (zeros
+ * when that is the same row). Inside a shard they are added as soon as it is done, which leaves two
+ * rows for each shard; these are added once all shards of the mode are done. Pieces of a row follow
+ * each other, so groups of them are added, always the same groups: the sum does not depend on which
+ * shards a launch took, nor on when or where it ran.
  *
  *   owner    the caller owns all memory; pointers are device pointers
- *   units    rows of `edge` and `out` are `ld` elements apart
+ *   units    rows of edges and of `out` are `ld` elements apart
  *   threads  launches are asynchronous, in the order of the stream
  *   errors   0 or a cudaError_t
  */
@@ -14,18 +16,27 @@
 
 #include <stdint.h>
 
+#include "gpu/mttkrp_kernel.h"
 #include "stream/backend.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Rows that `edge` and `edge_row` have room for, those of the fold itself behind the partitions'. */
-uint64_t ts_edge_count(uint64_t n_partitions);
+/* Adds the partitions' edges of the shards that an MTTKRP launch took (args as for the launch). Rows
+ * inside a shard go to args->out, the shard's first row to row 2 * number of shard_edge and its last
+ * one to the row behind (zeros when that is the same row). */
+int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                        void *shard_edge, void *stream);
 
-/* Adds the edges of a mode copy of n_partitions up into rows of `out`. */
-int ts_edge_fold(enum ts_precision precision, uint64_t n_partitions, void *edge,
-                 uint32_t *edge_row, uint32_t ld, void *out, void *stream);
+/* Rows that `edge` and `edge_row` have room for in ts_edge_fold, those of the fold itself behind the
+ * shards'. */
+uint64_t ts_edge_count(uint64_t n_shards);
+
+/* Adds the edges of a mode copy up into rows of `out`: rows 2 s and 2 s + 1 of `edge` are what shard s
+ * has of its first and its last row, which are rows edge_row[2 s] and edge_row[2 s + 1] of `out`. */
+int ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge, uint32_t *edge_row,
+                 uint32_t ld, void *out, void *stream);
 
 #ifdef __cplusplus
 }

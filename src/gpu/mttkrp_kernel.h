@@ -2,8 +2,9 @@
  *
  * The kernel reads shards as they lie on disk (format/layout.h). A row whose nonzeros lie inside one
  * partition is stored to `out` by the launch itself. The first and the last row of every partition
- * go to `edge`, and ts_edge_fold (edge_kernel.h) adds them in file order once all shards of the mode
- * are done, so the sum of a row does not depend on when, or from where, its shards came.
+ * go to `edge`. edge_kernel.h adds them in file order, inside a shard once it is done and between
+ * shards once all of them are, so the sum of a row does not depend on when, or from where, its shards
+ * came.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
@@ -29,6 +30,7 @@ struct ts_gpu_shard {
     uint64_t first_partition; /* partitions of the mode copy before it */
     uint32_t n_blocks, nnz, row_first;
     uint32_t first_cta; /* partitions of the launch before it */
+    uint32_t number;    /* in its mode copy */
 };
 
 struct ts_gpu_mttkrp {
