@@ -89,6 +89,47 @@ for mode in 1 2 3; do
 done
 refused 1 "there is no mode 4, only 3" "$bin/tstream" mttkrp x.tsh --cpu --mode 4
 
+# ---- where time went ----
+json_ok() # FILE, where there is a program that can tell
+{
+    if command -v python3 > python; then python3 -m json.tool "$1" > parsed || bad "no JSON: $1"; fi
+}
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 2 --tol 0 --no-output --details --trace cp.json > log
+[ "$(grep -c '^ *[123] *CPU .* 100.00 %$' log)" -eq 6 ] || bad "cp --details: $(cat log)"
+json_ok cp.json
+[ "$(grep -c '"ph":"X".*"name":"product","ts":[0-9.]*,"dur":[0-9.]*,"args":{"mode":[123]}' cp.json)" \
+    -eq 6 ] || bad "cp --trace: $(cat cp.json)"
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 2 --tol 0 --no-output --json > json
+[ "$(grep -c '^{"event":"mode","sweep":[12],"mode":[123],.*"devices":\[{"gpu":null,"nnz":' json)" -eq 6 ] ||
+    bad "cp --json: no six modes: $(cat json)"
+[ "$(grep -c '"event":"sweep".*"exposed_seconds":0,"imbalance":1,' json)" -eq 2 ] ||
+    bad "cp --json: no imbalance: $(cat json)"
+"$bin/tstream" mttkrp x.tsh --cpu --reps 2 --details --trace mttkrp.json > log
+[ "$(grep -c '^ *1 *CPU ' log)" -eq 2 ] || bad "mttkrp --details: $(cat log)"
+json_ok mttkrp.json
+"$bin/tstream" mttkrp x.tsh --cpu --reps 1 --json > json
+grep -q '"event":"mttkrp".*"devices":\[{"gpu":null,' json || bad "mttkrp --json: $(cat json)"
+refused 1 "no/such/t.json.partial: the trace cannot be created" \
+    "$bin/tstream" cp x.tsh --cpu --trace no/such/t.json
+refused 1 "x.tsh: is a directory" "$bin/tstream" mttkrp x.tsh --cpu --trace x.tsh
+echo old > kept.json
+refused 1 "two of them must fit" "$bin/tstream" cp x.tsh --cpu --host-memory 8K --trace kept.json
+if [ "$(cat kept.json)" != old ] || [ -e kept.json.partial ]; then bad "a failed run touched a trace"; fi
+
+# ---- which GPUs ----
+for gpus in x '' -1 1x 99999999999999999999; do
+    refused 2 "--gpus $gpus: how many GPUs (2), or their numbers" "$bin/tstream" cp x.tsh --gpus "$gpus"
+done
+for gpus in , 1,,2 ,1 0,x 0,-1; do
+    refused 2 "--gpus $gpus: numbers of GPUs with commas" "$bin/tstream" mttkrp x.tsh --gpus "$gpus"
+done
+refused 2 "--gpus 1,0,1: GPU 1 is named twice" "$bin/tstream" cp x.tsh --gpus 1,0,1
+refused 2 "at most 16 GPUs" "$bin/tstream" cp x.tsh --gpus 17
+refused 2 "--cpu and --gpus 2, exclude each other" "$bin/tstream" cp x.tsh --cpu --gpus 2,
+refused 1 "--gpus 4000000,: " "$bin/tstream" cp x.tsh --gpus 4000000,
+"$bin/tstream" cp x.tsh --gpus 0 -r 3 -i 2 --no-output --json > json
+grep -q '"backend":"cpu",.*"gpus":\[\],"library_bytes":0,' json || bad "cp --gpus 0: $(cat json)"
+
 # ---- what is refused ----
 refused 2 "did you mean '--rank'" "$bin/tstream" cp x.tsh --rnak 3
 refused 2 "--iters must be at least 1" "$bin/tstream" cp x.tsh --iters 0

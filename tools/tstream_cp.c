@@ -11,17 +11,19 @@
 #include "cpd/als.h"
 #include "cpd/model_write.h"
 #include "tools/tool.h"
+#include "tools/tool_line.h"
 #include "tools/tstream.h"
 #include "tools/tstream_engine.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_times.h"
 
 struct cp_args {
     uint32_t rank, iters, threads;
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, json, no_output;
+    int precision, rows, details, json, no_output;
     struct tstream_processor processor;
-    const char *init, *out, *format;
+    const char *init, *out, *format, *trace;
 };
 
 #define AT(field) offsetof(struct cp_args, field)
@@ -50,8 +52,10 @@ static const struct ts_opt cp_opts[] = {
       "alone with a file that names their indices" },
     { "no-output", 'n', TS_OPT_FLAG, AT(no_output), NULL, NULL, "write no factors" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
+    TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object a line on standard output: an event \"sweep\" for each, then \"done\"" },
+      "one JSON object a line on standard output: an event \"start\", for each mode \"mode\" with "
+      "what --details tells, for each sweep \"sweep\", then \"done\"" },
     { 0 },
 };
 
@@ -61,8 +65,10 @@ struct report {
     const struct tstream_engine *engine;
     uint64_t bytes_read; /* in all sweeps */
     int noted;           /* what the kernel refused was said */
+    int headed;          /* the columns have their names */
     struct tool_progress progress; /* of the sweep under way */
     _Atomic uint64_t done_nnz;     /* in it, over all modes */
+    struct ts_trace *trace;        /* or NULL */
 };
 
 static void start_progress(struct report *r)
@@ -105,8 +111,42 @@ static void print_json(const struct report *r, const struct ts_als_sweep *s)
     tool_json_f64(&j, "copy_seconds", seconds(s->copy_ns));
     tool_json_f64(&j, "kernel_seconds", seconds(s->kernel_ns));
     tool_json_f64(&j, "solve_seconds", seconds(s->solve_ns));
+    tool_json_f64(&j, "exposed_seconds", seconds(s->exposed_ns));
+    tool_json_f64(&j, "imbalance", s->imbalance);
     tool_json_u64(&j, "singular_modes", s->n_singular);
     tool_json_close(&j);
+}
+
+static void print_head(struct report *r)
+{
+    if (r->headed)
+        return;
+    if (r->args->details)
+        tstream_times_head();
+    printf("sweep          fit     change   seconds  nonzeros/s        read     wait    copy  kernel   "
+           "solve\n");
+    r->headed = 1;
+}
+
+static void print_mode(void *ctx, const struct ts_als_mode *m)
+{
+    struct report *r = ctx;
+    struct tool_json j;
+    if (r->args->json) {
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "event", "mode");
+        tool_json_u64(&j, "sweep", m->sweep);
+        tool_json_u64(&j, "mode", m->mode + 1);
+        tool_json_f64(&j, "seconds", seconds(m->total_ns));
+        tool_json_f64(&j, "imbalance", tstream_times_imbalance(m->times));
+        tstream_times_json(&j, m->times);
+        tool_json_close(&j);
+    } else if (r->args->details) {
+        tool_line_erase();
+        print_head(r);
+        tstream_times_print(m->mode, m->times);
+        fflush(stdout);
+    }
 }
 
 static void print_sweep(void *ctx, const struct ts_als_sweep *s)
@@ -127,9 +167,7 @@ static void print_sweep(void *ctx, const struct ts_als_sweep *s)
         start_progress(r);
         return;
     }
-    if (s->sweep == 1)
-        printf("sweep          fit     change   seconds  nonzeros/s        read     wait    copy  "
-               "kernel   solve\n");
+    print_head(r);
     printf("%5u %12.9f %10.2e %9.3f %11s %11s  %7.3f %7.3f %7.3f %7.3f\n", s->sweep, s->fit,
            s->change, seconds(s->total_ns), ts_num_short(rate, nnz_per_s(r, s)),
            ts_num_bytes(bytes, s->bytes_read), seconds(s->wait_ns), seconds(s->copy_ns),
@@ -156,6 +194,11 @@ static void print_start(const struct ts_cmd *cmd, const struct cp_args *args, co
     tool_json_u64(&j, "threads", e->threads);
     tool_json_u64(&j, "host_bytes", e->host_bytes);
     tool_json_u64(&j, "factor_bytes", e->factor_bytes);
+    tool_json_array(&j, "gpus");
+    for (uint32_t i = 0; i < e->n_devices; i++)
+        tool_json_i64(&j, NULL, e->device[i]);
+    tool_json_close(&j);
+    tool_json_u64(&j, "library_bytes", e->library_bytes);
     tool_json_options(&j, cmd, args);
     tool_json_close(&j);
 }
@@ -204,8 +247,10 @@ static int decompose(struct report *r, struct ts_model *model, struct ts_model_o
         .feed = e->feed,
         .iters = args->iters,
         .tol = args->tol,
+        .mode = print_mode,
         .sweep = print_sweep,
         .ctx = r,
+        .trace = r->trace,
     };
     struct ts_als_result result;
     int rc;
@@ -224,6 +269,26 @@ static int decompose(struct report *r, struct ts_model *model, struct ts_model_o
     return rc;
 }
 
+/* With the engine open and, where factors are wanted, their directory begun. */
+static int run_engine(struct report *r, struct ts_model_conf *mc, struct ts_model *model,
+                      const char *path, struct ts_err *err)
+{
+    const struct tstream_engine *e = r->engine;
+    struct ts_model_out *out = NULL;
+    int rc = 0;
+    mc->tensor = e->tensor;
+    mc->backend = e->backend;
+    mc->threads = e->threads;
+    if (!r->args->no_output)
+        rc = ts_model_begin(mc, &out, err);
+    if (rc == 0) {
+        print_start(r->cmd, r->args, path, e);
+        rc = decompose(r, model, out, out == NULL ? NULL : mc->dir, err);
+    }
+    ts_model_end(out);
+    return rc;
+}
+
 /* Everything that can be refused is, before the work. */
 static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *path,
                    struct ts_err *err)
@@ -231,36 +296,29 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     const struct cp_args *args = parsed;
     struct tstream_engine e;
     struct report r = { .cmd = cmd, .args = args, .engine = &e };
-    const struct tstream_engine_conf ec = { .path = path, .rank = args->rank,
-                                            .threads = args->threads, .precision = args->precision,
-                                            .host_bytes = args->host_bytes,
-                                            .processor = args->processor, .only_mode = -1,
-                                            .done = count_done, .done_ctx = &r };
+    struct tstream_engine_conf ec = { .path = path, .rank = args->rank, .threads = args->threads,
+                                      .precision = args->precision, .host_bytes = args->host_bytes,
+                                      .processor = args->processor, .only_mode = -1,
+                                      .done = count_done, .done_ctx = &r };
     struct ts_model_conf mc = { .used_rows = args->rows, .rank = args->rank,
                                 .precision = args->precision, .stop = &tool_stop };
     struct ts_model *model = NULL;
-    struct ts_model_out *out = NULL;
     char *named = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
     int rc = named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                            : ts_model_formats(args->format, &mc.formats, err);
+    mc.dir = named;
     if (rc == 0 && strcmp(args->init, "random") != 0)
         rc = ts_model_open(args->init, &model, err);
     if (rc == 0)
+        rc = tstream_trace_open(args->trace, &r.trace, err);
+    ec.trace = r.trace;
+    if (rc == 0)
         rc = tstream_engine_open(&ec, &e, err);
     if (rc == 0) {
-        mc.dir = named;
-        mc.tensor = e.tensor;
-        mc.backend = e.backend;
-        mc.threads = e.threads;
-        if (!args->no_output)
-            rc = ts_model_begin(&mc, &out, err);
-        if (rc == 0) {
-            print_start(cmd, args, path, &e);
-            rc = decompose(&r, model, out, out == NULL ? NULL : named, err);
-        }
-        ts_model_end(out);
+        rc = run_engine(&r, &mc, model, path, err);
         tstream_engine_close(&e);
     }
+    rc = tstream_trace_close(r.trace, rc, err);
     ts_model_close(model);
     free(named);
     return rc;
@@ -301,14 +359,17 @@ const struct ts_cmd tstream_cp = {
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
         "fit (1 - |X - model| / |X|), its change, wall seconds, nonzeros per second (each mode "
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "
-        "device, computing products, solving for rows.\n\n"
+        "device, computing products, solving for rows; with several GPUs the mean over them. "
+        "--details, --json and --trace tell more.\n\n"
         "The factors are 2-normed, sorted by weight, and their signs are fixed: the entry of largest "
         "magnitude of a column is positive where signs can be moved in pairs. They are the same "
-        "bits for any number of threads and any memory budget. Interrupted, the command writes "
+        "bits for any number of threads or GPUs and any memory budget. Interrupted, the command writes "
         "nothing.",
     .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
                 "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
-                "  stream it within 4 GiB, NumPy files into result/\n",
+                "  stream it within 4 GiB, NumPy files into result/\n"
+                "tstream cp --gpus 4 --details --trace cp.json\n"
+                "  on four GPUs, telling what each of them did when\n",
     .opts = cp_opts,
     .run = run_cp,
 };

@@ -14,12 +14,14 @@
 #include "tools/tstream.h"
 #include "tools/tstream_engine.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_times.h"
 
 struct mttkrp_args {
     uint32_t mode, rank, reps, threads;
     uint64_t seed, host_bytes;
-    int precision, check, json;
+    int precision, check, details, json;
     struct tstream_processor processor;
+    const char *trace;
 };
 
 #define AT(field) offsetof(struct mttkrp_args, field)
@@ -37,7 +39,9 @@ static const struct ts_opt mttkrp_opts[] = {
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
       "compare with the obvious loop in float64, which takes two more float64 copies of the factors" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
+    TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "one JSON object a line on standard output, with what --details tells" },
     { 0 },
 };
 
@@ -180,6 +184,7 @@ static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *
 {
     const double s = (double)ns * 1e-9, rate = (double)e->tensor->nnz / s;
     const double packed = (double)e->tensor->mode[args->mode - 1].disk.shards_bytes;
+    const struct ts_device_times mean = tstream_times_mean(times);
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     if (args->json) {
         struct tool_json j;
@@ -190,21 +195,28 @@ static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *
         tool_json_f64(&j, "nnz_per_s", rate);
         tool_json_f64(&j, "packed_bytes_per_s", packed / s);
         tool_json_u64(&j, "bytes_read", bytes_read);
-        tool_json_f64(&j, "wait_seconds", (double)times->device[0].wait_ns * 1e-9);
-        tool_json_f64(&j, "kernel_seconds", (double)times->device[0].kernel_ns * 1e-9);
+        tool_json_f64(&j, "wait_seconds", (double)mean.wait_ns * 1e-9);
+        tool_json_f64(&j, "copy_seconds", (double)mean.copy_ns * 1e-9);
+        tool_json_f64(&j, "kernel_seconds", (double)mean.kernel_ns * 1e-9);
+        tool_json_f64(&j, "imbalance", tstream_times_imbalance(times));
+        tstream_times_json(&j, times);
         tool_json_close(&j);
         return;
     }
+    if (rep == 1 && args->details)
+        tstream_times_head();
     if (rep == 1)
-        printf("  rep    seconds  nonzeros/s   packed GB/s        read     wait   kernel\n");
-    printf("%5u %10.4f %11s %13.3f %11s  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
-           packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)times->device[0].wait_ns * 1e-9,
-           (double)times->device[0].kernel_ns * 1e-9);
+        printf("  rep    seconds  nonzeros/s   packed GB/s        read     wait     copy   kernel\n");
+    if (args->details)
+        tstream_times_print(args->mode - 1, times);
+    printf("%5u %10.4f %11s %13.3f %11s  %7.3f  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
+           packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)mean.wait_ns * 1e-9,
+           (double)mean.copy_ns * 1e-9, (double)mean.kernel_ns * 1e-9);
     fflush(stdout);
 }
 
 static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
-                     const struct mttkrp_args *args, struct ts_err *err)
+                     const struct mttkrp_args *args, struct ts_trace *trace, struct ts_err *err)
 {
     const struct ts_init_conf init = { .tensor = e->tensor, .backend = e->backend, .be = e->be,
                                        .rank = args->rank, .threads = e->threads,
@@ -220,6 +232,8 @@ static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
         rc = e->backend->mttkrp(e->be, args->mode - 1, e->feed, &times, err);
         if (rc < 0)
             return rc;
+        ts_trace_add(trace, TS_TRACE_MODES, "product", start, ts_clock_ns(), args->mode - 1,
+                     TS_TRACE_NO_SHARD, 0);
         start = ts_clock_ns() - start;
         ts_feed_stats(e->feed, &stats);
         if (rep == 1)
@@ -235,21 +249,22 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                    struct ts_err *err)
 {
     const struct mttkrp_args *args = parsed;
-    const struct tstream_engine_conf conf = { .path = path, .rank = args->rank,
-                                              .threads = args->threads,
-                                              .precision = args->precision,
-                                              .host_bytes = args->host_bytes,
-                                              .processor = args->processor,
-                                              .only_mode = (int)args->mode - 1 };
+    struct tstream_engine_conf conf = { .path = path, .rank = args->rank, .threads = args->threads,
+                                        .precision = args->precision,
+                                        .host_bytes = args->host_bytes,
+                                        .processor = args->processor,
+                                        .only_mode = (int)args->mode - 1 };
     struct tstream_engine e;
-    int rc = tstream_engine_open(&conf, &e, err);
-    if (rc < 0)
-        return rc;
-    rc = time_reps(cmd, &e, args, err);
-    if (rc == 0 && args->check)
-        rc = check(&e, args, err);
-    tstream_engine_close(&e);
-    return rc;
+    int rc = tstream_trace_open(args->trace, &conf.trace, err);
+    if (rc == 0)
+        rc = tstream_engine_open(&conf, &e, err);
+    if (rc == 0) {
+        rc = time_reps(cmd, &e, args, conf.trace, err);
+        if (rc == 0 && args->check)
+            rc = check(&e, args, err);
+        tstream_engine_close(&e);
+    }
+    return tstream_trace_close(conf.trace, rc, err);
 }
 
 static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)

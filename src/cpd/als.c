@@ -16,6 +16,7 @@ struct als {
     double *lambda;    /* rank: column norms of the mode solved last, 0 for columns of zeros */
     double *scale;     /* rank: what the columns were multiplied with */
     double inner;      /* <X, model> after the last mode */
+    uint64_t slowest_ns; /* kernel time of each mode's slowest device, over the sweep so far */
     struct ts_als_sweep now;
 };
 
@@ -43,6 +44,14 @@ static void norm_columns(struct als *a, uint32_t mode)
             gram[(size_t)i * a->rank + j] *= a->scale[i] * a->scale[j];
 }
 
+/* From `start` to now, on the trace's lane of modes. Returns now. */
+static uint64_t trace_step(const struct als *a, const char *what, uint64_t start, uint32_t mode)
+{
+    const uint64_t now = ts_clock_ns();
+    ts_trace_add(a->conf->trace, TS_TRACE_MODES, what, start, now, mode, TS_TRACE_NO_SHARD, 0);
+    return now;
+}
+
 /* The product and the rows: in one call where the backend has one, else in two. */
 static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *times,
                        struct ts_err *err)
@@ -50,29 +59,46 @@ static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *ti
     const struct ts_init_conf *c = &a->conf->init;
     double *gram = a->gram + mode * a->square;
     double *inner = mode + 1 == a->order ? &a->inner : NULL;
+    const uint64_t start = ts_clock_ns();
+    uint64_t then;
     int rc;
     ts_feed_rewind(a->conf->feed);
-    if (c->backend->update != NULL)
-        return c->backend->update(c->be, mode, a->conf->feed, a->w, gram, inner, times, err);
+    if (c->backend->update != NULL) {
+        rc = c->backend->update(c->be, mode, a->conf->feed, a->w, gram, inner, times, err);
+        trace_step(a, "product and rows", start, mode);
+        return rc;
+    }
     rc = c->backend->mttkrp(c->be, mode, a->conf->feed, times, err);
-    return rc == 0 ? c->backend->solve(c->be, mode, a->w, gram, &a->inner, err) : rc;
+    if (rc < 0)
+        return rc;
+    then = trace_step(a, "product", start, mode);
+    rc = c->backend->solve(c->be, mode, a->w, gram, &a->inner, err);
+    times->device[0].solve_ns = trace_step(a, "rows", then, mode) - then;
+    times->total_ns += times->device[0].solve_ns;
+    return rc;
 }
 
-/* The mean over devices; what is not the backend's product counts as solving. */
+/* Means over devices; what is not the backend's counts as solving. */
 static void add_times(struct als *a, const struct ts_backend_times *t, uint64_t all_ns)
 {
     const uint32_t n = t->n_devices > 0 ? t->n_devices : 1;
     struct ts_device_times sum = { 0 };
+    uint64_t slowest_ns = 0;
     for (uint32_t i = 0; i < t->n_devices; i++) {
-        sum.wait_ns += t->device[i].wait_ns;
-        sum.copy_ns += t->device[i].copy_ns;
-        sum.kernel_ns += t->device[i].kernel_ns;
-        sum.solve_ns += t->device[i].solve_ns;
+        const struct ts_device_times *d = &t->device[i];
+        sum.wait_ns += d->wait_ns;
+        sum.copy_ns += d->copy_ns;
+        sum.kernel_ns += d->kernel_ns;
+        sum.solve_ns += d->solve_ns;
+        sum.exposed_ns += d->exposed_ns;
+        slowest_ns = d->kernel_ns > slowest_ns ? d->kernel_ns : slowest_ns;
     }
     a->now.wait_ns += sum.wait_ns / n;
     a->now.copy_ns += sum.copy_ns / n;
     a->now.kernel_ns += sum.kernel_ns / n;
-    a->now.solve_ns += sum.solve_ns / n + all_ns - t->total_ns;
+    a->now.solve_ns += sum.solve_ns / n + (all_ns > t->total_ns ? all_ns - t->total_ns : 0);
+    a->now.exposed_ns += sum.exposed_ns / n;
+    a->slowest_ns += slowest_ns;
 }
 
 static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
@@ -80,17 +106,24 @@ static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
     const struct ts_init_conf *c = &a->conf->init;
     const uint64_t start = ts_clock_ns();
     struct ts_backend_times times = { 0 };
+    struct ts_als_mode done = { .sweep = a->now.sweep, .mode = mode, .times = &times };
+    uint64_t then;
     int singular, rc;
     multiply_grams(a, mode);
     rc = ts_symm_pinv(a->rank, a->v, a->w, &singular, err);
+    trace_step(a, "inverse", start, mode);
     if (rc == 0)
         rc = update_mode(a, mode, &times, err);
     if (rc < 0)
         return rc;
+    then = ts_clock_ns();
     norm_columns(a, mode);
     rc = c->backend->scale(c->be, mode, a->scale, err);
+    done.total_ns = trace_step(a, "scale", then, mode) - start;
     a->now.n_singular += (uint32_t)singular;
-    add_times(a, &times, ts_clock_ns() - start);
+    add_times(a, &times, done.total_ns);
+    if (rc == 0 && a->conf->mode != NULL)
+        a->conf->mode(a->conf->ctx, &done);
     return rc;
 }
 
@@ -118,6 +151,7 @@ static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err
     struct ts_feed_stats stats;
     memset(&a->now, 0, sizeof a->now);
     a->now.sweep = sweep;
+    a->slowest_ns = 0;
     for (uint32_t m = 0; m < a->order; m++) {
         const int rc = solve_mode(a, m, err);
         if (rc < 0)
@@ -134,6 +168,8 @@ static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err
                        sweep, fmax(fabs(c->tensor->header.value_min), c->tensor->header.value_max));
     ts_feed_stats(a->conf->feed, &stats);
     a->now.bytes_read = stats.bytes_read;
+    a->now.imbalance =
+        a->now.kernel_ns > 0 ? (double)a->slowest_ns / (double)a->now.kernel_ns : 1;
     a->now.total_ns = ts_clock_ns() - start;
     if (a->conf->sweep != NULL)
         a->conf->sweep(a->conf->ctx, &a->now);

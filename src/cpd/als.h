@@ -18,6 +18,7 @@
 
 #include <stdint.h>
 
+#include "base/trace.h"
 #include "cpd/init.h"
 #include "stream/backend.h"
 
@@ -27,8 +28,16 @@ struct ts_als_sweep {
     uint64_t total_ns;
     uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
     uint64_t solve_ns; /* inverses, row solves, Gram matrices, scaling */
+    uint64_t exposed_ns; /* rows went from device to device and nothing computed: a mean, too */
+    double imbalance; /* kernel times of each mode's slowest device, summed, over the sum of means */
     uint64_t bytes_read;
     uint32_t n_singular; /* modes whose Gram product needed the pseudo-inverse */
+};
+
+struct ts_als_mode {
+    uint32_t sweep, mode; /* from 1, from 0 */
+    uint64_t total_ns;
+    const struct ts_backend_times *times; /* device by device; lent for the call */
 };
 
 struct ts_als_conf {
@@ -36,8 +45,10 @@ struct ts_als_conf {
     struct ts_feed *feed;     /* of all modes */
     uint32_t iters;
     double tol; /* done when the fit changes by less */
+    void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;
+    struct ts_trace *trace; /* what each mode did when; NULL: nobody asks */
 };
 
 struct ts_als_result {

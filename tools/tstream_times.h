@@ -1,0 +1,44 @@
+/* tstream_times.h - where the time of a mode went, device by device: for --details, --json and
+ * --trace.
+ *
+ *   units    seconds in JSON, milliseconds in lines
+ *   threads  the one that prints
+ */
+#ifndef TS_TOOLS_TSTREAM_TIMES_H
+#define TS_TOOLS_TSTREAM_TIMES_H
+
+#include "base/trace.h"
+#include "stream/backend.h"
+#include "tools/tool.h"
+
+/* The rows of an option table that choose what is told: --details and --trace. */
+#define TSTREAM_TIMES_OPTS(at_details, at_trace) \
+    { "details", 'd', TS_OPT_FLAG, (at_details), NULL, NULL, \
+      "print a line for each mode and GPU, too: nonzeros, bytes sent to it, milliseconds that it " \
+      "waited for shards, received them, computed products, solved for rows, exchanged rows with " \
+      "other GPUs, did so while nothing computed, did nothing, and its share of the mode next time" }, \
+    { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", \
+      "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or " \
+      "chrome://tracing; some 120 bytes for each shard and step" }
+
+/* Means over the devices; bytes and nonzeros are sums. */
+struct ts_device_times tstream_times_mean(const struct ts_backend_times *t);
+
+/* Kernel time of the slowest device over the mean; 1 when there is one device. */
+double tstream_times_imbalance(const struct ts_backend_times *t);
+
+/* "devices":[{"gpu":0,...}], a member of the open object; the CPU's gpu is null. */
+void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t);
+
+/* Column names, and a line for each device, for standard output. */
+void tstream_times_head(void);
+void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
+
+/* *ret is NULL when path is. The host's part has its name. */
+int tstream_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err);
+
+/* After everything that could write to it is closed: keeps the file when rc is 0 and returns what
+ * became of it, else removes it and returns rc. */
+int tstream_trace_close(struct ts_trace *trace, int rc, struct ts_err *err);
+
+#endif
