@@ -353,6 +353,37 @@ START_TEST(zero_matrices_have_zero_inverses)
 }
 END_TEST
 
+/* A backend may take product and rows in one call, and then is asked for <X, model> in the last mode
+ * alone. Its devices' times become one line. */
+START_TEST(product_and_rows_in_one_call_are_those_of_two)
+{
+    const uint64_t dim[] = { 30, 20, 25 };
+    struct test_coo x = test_coo_random(5, 3, dim, 2000, 9, 0.5);
+    const struct test_tsh_conf conf = { 0 };
+    struct test_als_conf c = { .rank = 7, .iters = 4, .threads = 2, .seed = 3 };
+    struct test_als two, one;
+    test_tsh_write(dir, &x, &conf);
+    two = test_als_run(dir, &c);
+    c.one_call = 1;
+    one = test_als_run(dir, &c);
+    ck_assert_msg(two.rc == 0, "%s", two.err.text);
+    ck_assert_msg(one.rc == 0, "%s", one.err.text);
+    ck_assert_uint_eq(two.n_modes, 12);
+    ck_assert_uint_eq(one.n_modes, 12);
+    ck_assert_mem_eq(one.fit, two.fit, 4 * sizeof *one.fit);
+    for (uint32_t m = 0; m < 3; m++)
+        ck_assert_mem_eq(one.factor[m], two.factor[m], one.n_rows[m] * 7 * sizeof(double));
+    ck_assert_double_eq(two.last.imbalance, 1);
+    ck_assert_uint_eq(two.last.exposed_ns, 0);
+    ck_assert_double_eq_tol(one.last.imbalance, 1.5, 1e-12);
+    ck_assert_uint_eq(one.last.kernel_ns, 6000000);
+    ck_assert_uint_eq(one.last.exposed_ns, 6000000);
+    test_als_free(&one);
+    test_als_free(&two);
+    test_coo_free(&x);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("als");
@@ -365,6 +396,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, one_nonzero_is_fitted, 0, 4);
     tcase_add_test(c, columns_are_normed_and_it_stops);
     tcase_add_test(c, values_beyond_float32_are_refused);
+    tcase_add_test(c, product_and_rows_in_one_call_are_those_of_two);
     tcase_add_loop_test(symm, pseudo_inverses_are_right, 0, 40);
     tcase_add_test(symm, zero_matrices_have_zero_inverses);
     suite_add_tcase(s, c);

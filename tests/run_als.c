@@ -11,6 +11,33 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
     struct test_als *a = ctx;
     if (s->sweep <= 100)
         a->fit[s->sweep - 1] = s->fit;
+    a->last = *s;
+}
+
+static void note_mode(void *ctx, const struct ts_als_mode *m)
+{
+    struct test_als *a = ctx;
+    const uint32_t order = a->order;
+    if (m->sweep == a->n_modes / order + 1 && m->mode == a->n_modes % order &&
+        m->times->n_devices > 0 && m->total_ns >= m->times->device[0].solve_ns)
+        a->n_modes++;
+}
+
+/* As a backend of several devices has it. The second device computes three times as long as the first;
+ * each millisecond is one of rows that travel. */
+static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed, const double *w, double *gram,
+                      double *inner, struct ts_backend_times *times, struct ts_err *err)
+{
+    double unused;
+    int rc = ts_backend_cpu.mttkrp(be, mode, feed, times, err);
+    if (rc == 0)
+        rc = ts_backend_cpu.solve(be, mode, w, gram, inner != NULL ? inner : &unused, err);
+    *times = (struct ts_backend_times){
+        .n_devices = 2,
+        .device = { { .number = 0, .kernel_ns = 1000000, .exposed_ns = 1000000 },
+                    { .number = 1, .kernel_ns = 3000000, .exposed_ns = 3000000 } },
+    };
+    return rc;
 }
 
 struct parts {
@@ -39,7 +66,9 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                   .threads = c->threads, .only_mode = -1 };
     struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
                                .only_mode = -1, .avoid = c->avoid };
-    struct ts_als_conf ac = { .iters = c->iters, .tol = c->tol, .sweep = note_sweep, .ctx = a };
+    struct ts_als_conf ac = { .iters = c->iters, .tol = c->tol, .mode = note_mode,
+                              .sweep = note_sweep, .ctx = a };
+    struct ts_backend backend = ts_backend_cpu;
     struct ts_model_conf mc = { .dir = c->out, .formats = c->formats, .used_rows = c->used_rows,
                                 .rank = c->rank, .threads = c->threads, .precision = c->precision,
                                 .backend = &ts_backend_cpu };
@@ -57,7 +86,10 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         rc = ts_model_begin(&mc, &p->out, err);
     if (rc < 0)
         return rc;
-    ac.init = (struct ts_init_conf){ .tensor = p->tensor, .backend = &ts_backend_cpu, .be = p->be,
+    if (c->one_call)
+        backend.update = cpu_update;
+    a->order = p->tensor->order;
+    ac.init = (struct ts_init_conf){ .tensor = p->tensor, .backend = &backend, .be = p->be,
                                      .rank = c->rank, .threads = c->threads, .seed = c->seed,
                                      .model = p->model };
     ac.feed = p->feed;
@@ -66,7 +98,6 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     rc = ts_als_run(&ac, &result, err);
     if (rc < 0)
         return rc;
-    a->order = p->tensor->order;
     a->rank = c->rank;
     a->sweeps = result.sweeps;
     a->converged = result.converged;

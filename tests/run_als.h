@@ -15,6 +15,7 @@ struct test_als_conf {
     const char *out;     /* NULL, or where factors are written */
     unsigned formats;
     int used_rows;
+    int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
 };
 
 struct test_als {
@@ -23,6 +24,8 @@ struct test_als {
     uint32_t order, rank, sweeps;
     int converged;
     double fit[100]; /* after each sweep */
+    uint32_t n_modes; /* modes that were told of, in order; those out of order are not counted */
+    struct ts_als_sweep last; /* sweep */
     uint64_t n_rows[TS_MAX_ORDER];
     double *factor[TS_MAX_ORDER]; /* n_rows x rank, as the backend holds them */
     double *weight;
