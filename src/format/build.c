@@ -77,6 +77,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         .order = b->order,
         .threads = b->o->threads,
         .shard_bytes = b->o->shard_bytes,
+        .memory = b->o->memory / 16,
         .code = b->code,
         .want_norm = m == 0,
     };

@@ -1,8 +1,7 @@
 /* mode_writer.h - packs the sorted nonzeros of one mode into modeK.shards.
  *
- * Partitions are packed by all threads at once, then joined in their order into shards, which a
- * thread of the writer's own hashes (and compresses) and writes meanwhile. What is written depends on
- * the nonzeros and on shard_bytes alone.
+ * Partitions are packed by all threads at once, then put in their order into shards, which go to the
+ * disk meanwhile (shard_writer.h). What is written depends on the nonzeros and on shard_bytes alone.
  *
  *   owner    the writer owns the file until it is finished
  *   units    records (record.h): a field for each level in the order of `level`, then the code
@@ -25,6 +24,7 @@ struct ts_mode_writer_plan {
     const char *path;   /* of modeK.shards, which must not exist */
     uint32_t order, threads;
     uint64_t shard_bytes; /* raw; a shard of a single partition may be larger */
+    uint64_t memory;      /* that shards on their way may take; it works with less than one */
     struct ts_record_layout layout;
     const struct ts_value_code *code;
     int want_norm;      /* sum the squares of the values, too */
