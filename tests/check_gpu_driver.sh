@@ -1,0 +1,58 @@
+#!/bin/sh
+# A driver that is missing, too old or broken, and a machine without GPUs: tstream says so in one
+# sentence and exits 1 where a GPU was asked for, and computes on the CPU where none was. The driver is
+# a fake (fake_driver.c), which the CUDA runtime loads in place of the real one.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+failed=0
+
+bad()
+{
+    echo "FAILED: $*"
+    failed=1
+}
+
+if "$bin/tstream" devices | grep -q 'built without CUDA'; then exit 77; fi
+${CC:-cc} -shared -fPIC -Wl,-soname,libcuda.so.1 -o libcuda.so.1 "$top/tests/fake_driver.c" -ldl ||
+    exit 77
+printf '%s\n' '1 1 1 2' '1 2 3 4' '2 3 2 1' > x.tns
+"$bin/tshard" build x.tns > log 2>&1 || bad "build: $(cat log)"
+
+# with VERSION INIT COMMAND...: under a driver of that version whose start gives that error
+with()
+{
+    FAKE_CUDA_VERSION=$1 FAKE_CUDA_INIT=$2
+    export FAKE_CUDA_VERSION FAKE_CUDA_INIT
+    shift 2
+    LD_LIBRARY_PATH=$tmp "$@"
+}
+
+# says TEXT VERSION INIT: devices, cp with and without --gpus, and a budget
+says()
+{
+    text=$1 version=$2 init=$3
+    with "$version" "$init" "$bin/tstream" devices > log
+    grep -q "^no GPU: .*$text" log || bad "devices ($version, $init): $(cat log)"
+    for option in --gpus=1 --gpus=0,1 --gpu-memory=1G; do
+        got=0
+        with "$version" "$init" "$bin/tstream" cp x.tsh "$option" > log 2> err || got=$?
+        [ "$got" -eq 1 ] || bad "cp $option ($version, $init): exit $got: $(cat err)"
+        grep -q -e "${option%=*}.*: .*$text" err || bad "cp $option ($version, $init): $(cat err)"
+        [ "$(wc -l < err)" -eq 1 ] || bad "cp $option: more than a sentence: $(cat err)"
+        if [ -e x.cp ] || [ -e x.cp.partial ]; then bad "cp $option: left x.cp"; fi
+    done
+    with "$version" "$init" "$bin/tstream" cp x.tsh -r 1 -i 1 --no-output --json > log ||
+        bad "cp ($version, $init): does not fall back to the CPU"
+    grep -q '"backend":"cpu"' log || bad "cp ($version, $init): $(cat log)"
+}
+
+says 'no NVIDIA driver is installed' 0 0
+says 'the NVIDIA driver is of CUDA 11.2, too old for CUDA 1[0-9.]*, which.*update the driver' 11020 0
+says 'no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all' 99000 100
+says 'the NVIDIA driver does not work: system not yet initialized' 99000 802
+exit $failed
