@@ -120,7 +120,7 @@ if [ "$(cat kept.json)" != old ] || [ -e kept.json.partial ]; then bad "a failed
 for gpus in x '' -1 1x 99999999999999999999; do
     refused 2 "--gpus $gpus: how many GPUs (2), or their numbers" "$bin/tstream" cp x.tsh --gpus "$gpus"
 done
-for gpus in , 1,,2 ,1 0,x 0,-1; do
+for gpus in ',' '1,,2' ',1' '0,x' '0,-1'; do
     refused 2 "--gpus $gpus: numbers of GPUs with commas" "$bin/tstream" mttkrp x.tsh --gpus "$gpus"
 done
 refused 2 "--gpus 1,0,1: GPU 1 is named twice" "$bin/tstream" cp x.tsh --gpus 1,0,1
