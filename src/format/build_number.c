@@ -164,12 +164,13 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 
 /* ------------------------------------------------------------------ compacting */
 
+#define PIECE 512u /* records whose columns stay in the cache */
+
 /* compact_records() for records of one word, a field after another over a piece that stays in the
  * cache: most fields are then a vector loop. */
 static void compact_words(const struct ts_build *b, const struct ts_record_layout *to,
                           const uint64_t *in, uint64_t *out, uint64_t n)
 {
-    enum { PIECE = 512 };
     const struct ts_record_layout *from = &b->spool.layout;
     uint64_t sum[PIECE];
     for (uint64_t first = 0; first < n; first += PIECE) {
@@ -211,19 +212,23 @@ static void compact_records(const struct ts_build *b, const struct ts_record_lay
         compact_words(b, to, in, out, n);
         return;
     }
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t *r = in + i * from->words;
-        uint64_t rec[TS_RECORD_WORDS] = { 0 };
-        for (uint32_t m = 0; m < b->order; m++) {
-            uint64_t row = ts_record_get(from, r, m);
-            if (!b->mapped[m] && b->n_rows[m] != b->dim[m])
-                row = ts_slices_row(&b->merge.slices[m], row);
-            ts_record_put(to, rec, m, row);
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        const uint64_t count = n - first < PIECE ? n - first : PIECE;
+        uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS];
+        memset(rec, 0, count * to->words * sizeof *rec);
+        for (uint32_t f = 0; f <= b->order; f++) {
+            const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
+            if (to->width[f] == 0)
+                continue;
+            ts_record_column(from, in + first * from->words, count, f, column);
+            for (uint64_t i = 0; i < count && f == b->order; i++)
+                column[i] = ts_value_code_of(b->code, column[i]);
+            if (f < b->order && !b->mapped[f] && b->n_rows[f] != b->dim[f])
+                for (uint64_t i = 0; i < count; i++)
+                    column[i] = ts_slices_row(s, column[i]);
+            ts_record_put_column(to, rec, count, f, column, 1);
         }
-        ts_record_put(to, rec, b->order,
-                      ts_value_code_of(b->code, ts_record_get(from, r, b->order)));
-        for (uint32_t w = 0; w < to->words; w++)
-            out[i * to->words + w] = rec[w];
+        memcpy(out + first * to->words, rec, count * to->words * sizeof *rec);
     }
 }
 

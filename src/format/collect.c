@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#define PIECE UINT64_C(256) /* records packed at a time */
+
 int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, uint64_t *array,
                     uint64_t room_words, uint32_t sources, struct ts_err *err)
 {
@@ -92,7 +94,7 @@ static struct ts_collect_segment *add_segment(struct ts_collect *c, uint64_t n)
 /* Waits for the batch's turn. Returns 0, or -1 after a failure. */
 static int wait_turn(struct ts_collect *c, uint64_t number)
 {
-    while (c->turn != number && !c->failed)
+    while (number != TS_COLLECT_ANY && c->turn != number && !c->failed)
         pthread_cond_wait(&c->moved, &c->lock);
     return c->failed ? -1 : 0;
 }
@@ -124,12 +126,14 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
         pack_rows(b, order, l, out);
         return;
     }
-    for (uint64_t i = 0; i < b->n; i++) {
-        uint64_t rec[TS_RECORD_WORDS] = { 0 };
+    for (uint64_t first = 0; first < b->n; first += PIECE) { /* what stays in the cache */
+        const uint64_t n = b->n - first < PIECE ? b->n - first : PIECE;
+        uint64_t rec[PIECE * TS_RECORD_WORDS];
+        memset(rec, 0, n * l->words * sizeof *rec);
         for (uint32_t m = 0; m < order; m++)
-            ts_record_put(l, rec, m, b->index[i * order + m]);
-        ts_record_put(l, rec, order, b->value[i]);
-        memcpy(out + i * l->words, rec, l->words * sizeof *rec);
+            ts_record_put_column(l, rec, n, m, b->index + first * order + m, order);
+        ts_record_put_column(l, rec, n, order, b->value + first, 1);
+        memcpy(out + first * l->words, rec, n * l->words * sizeof *rec);
     }
 }
 
@@ -168,8 +172,10 @@ int ts_collect_put(struct ts_collect *c, uint64_t number, const struct ts_batch 
     c->n_lines = (b->file == c->file ? c->n_lines : 0) + b->n_lines;
     c->file = b->file;
     c->packing++;
-    c->turn++;
-    pthread_cond_broadcast(&c->moved);
+    if (number != TS_COLLECT_ANY) {
+        c->turn++;
+        pthread_cond_broadcast(&c->moved);
+    }
     pthread_mutex_unlock(&c->lock);
     pack(b, &layout, out);
     pthread_mutex_lock(&c->lock);

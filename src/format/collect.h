@@ -1,5 +1,5 @@
 /* collect.h - gathers batches of nonzeros from many threads into one array of records, in the order
- * of their numbers.
+ * of their numbers where that matters.
  *
  * The sizes of the modes are not known before the end, so the layout of the records grows while they
  * arrive; each batch is stored in the layout of its time and converted at the end, when it differs.
@@ -52,7 +52,9 @@ int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, u
                     uint64_t room_words, uint32_t sources, struct ts_err *err);
 void ts_collect_fini(struct ts_collect *c);
 
-/* Adds batch `number` (0, 1, 2, ...: each exactly once). Waits for its turn and for room. */
+/* Adds batch `number` (0, 1, 2, ...: each exactly once), or one whose place does not matter: records
+ * are sorted later, and only failures care which came first. Waits for its turn and for room. */
+#define TS_COLLECT_ANY UINT64_MAX
 int ts_collect_put(struct ts_collect *c, uint64_t number, const struct ts_batch *b);
 
 /* A source has no more batches. */

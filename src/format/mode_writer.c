@@ -47,20 +47,24 @@ static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, 
 {
     const struct ts_record_layout *l = &w->plan.layout;
     const uint32_t order = w->plan.order;
+    uint64_t wide[TS_BLOCK_NNZ];
     for (uint32_t f = 0; f < order; f++) {
-        if (l->words == 1) {
+        if (l->words == 1) { /* in one loop */
             const uint32_t left = l->start[f], right = 64 - l->width[f];
             for (uint32_t i = 0; i < n; i++)
                 column[f][i] = right == 64 ? 0 : (uint32_t)(rec[i] << left >> right);
             continue;
         }
+        ts_record_column(l, rec, n, f, wide);
         for (uint32_t i = 0; i < n; i++)
-            column[f][i] = (uint32_t)ts_record_get(l, rec + (size_t)i * l->words, f);
+            column[f][i] = (uint32_t)wide[i];
     }
-    for (uint32_t i = 0; i < n && w->n_codes > 0; i++) {
-        const uint64_t x = ts_record_get(l, rec + (size_t)i * l->words, order);
-        code[0][i] = w->n_codes == 2 ? (uint32_t)(x >> 32) : (uint32_t)x;
-        code[1][i] = (uint32_t)x;
+    if (w->n_codes == 0)
+        return;
+    ts_record_column(l, rec, n, order, wide);
+    for (uint32_t i = 0; i < n; i++) {
+        code[0][i] = w->n_codes == 2 ? (uint32_t)(wide[i] >> 32) : (uint32_t)wide[i];
+        code[1][i] = (uint32_t)wide[i];
     }
 }
 

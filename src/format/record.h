@@ -70,6 +70,14 @@ static inline int ts_record_compare(const uint64_t *a, const uint64_t *b, uint32
     return 0;
 }
 
+/* column[i] = the field of record i, for n records: a loop without a branch. */
+void ts_record_column(const struct ts_record_layout *l, const uint64_t *rec, uint64_t n,
+                      uint32_t field, uint64_t *column);
+
+/* Sets the field of record i, which must hold zero bits before, to column[i * stride]. */
+void ts_record_put_column(const struct ts_record_layout *l, uint64_t *rec, uint64_t n,
+                          uint32_t field, const uint64_t *column, uint32_t stride);
+
 /* to[i]'s field f = from[i]'s field source[f], for n records. Fields of `to` are wide enough. The
  * arrays are apart, or the same and `to` has no more words than `from`. */
 void ts_record_convert(const struct ts_record_layout *from, const uint64_t *in,

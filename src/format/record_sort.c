@@ -352,7 +352,10 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
                              struct digit d, struct work *w)
 {
     const uint32_t threads = s->threads, n_digits = d.mask + 1, words = s->words;
+    struct ts_record_layout leading = *v->to; /* the fields that counting looks at */
     uint64_t sum = 0;
+    while (leading.n_fields > 1 && leading.start[leading.n_fields - 1] >= d.width)
+        leading.n_fields--;
     memset(w->count, 0, (size_t)threads * n_digits * sizeof *w->count);
     for (int moving = 0; moving < 2; moving++) {
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
@@ -362,8 +365,8 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
             for (uint64_t first = n * t / threads; first < last; first += CONVERT_PIECE) {
                 const uint64_t left = last - first;
                 const uint64_t count = left < CONVERT_PIECE ? left : CONVERT_PIECE;
-                ts_record_convert(v->from, v->in + first * v->from->words, v->to, v->source, rec,
-                                  count);
+                ts_record_convert(v->from, v->in + first * v->from->words,
+                                  moving ? v->to : &leading, v->source, rec, count);
                 for (uint64_t i = 0; i < count && !moving; i++)
                     mine[digit_of(rec + i * words, d)]++;
                 for (uint64_t i = 0; i < count && moving; i++)

@@ -55,7 +55,7 @@ static void *work(void *arg)
             break;
         ts_batch_clear(&w->batch);
         ts_synth_draw(&s->synth, first, left < PIECE ? left : PIECE, &w->batch);
-        if (ts_collect_put(s->collect, number, &w->batch) < 0)
+        if (ts_collect_put(s->collect, TS_COLLECT_ANY, &w->batch) < 0)
             break;
     }
     ts_collect_done(s->collect);
