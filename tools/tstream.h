@@ -4,6 +4,6 @@
 
 #include "base/opt.h"
 
-extern const struct ts_cmd tstream_cp, tstream_top, tstream_mttkrp, tstream_devices;
+extern const struct ts_cmd tstream_cp, tstream_top, tstream_mttkrp, tstream_devices, tstream_bench;
 
 #endif

@@ -2,19 +2,30 @@
 
 #include "gpu/exchange.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "gpu/exchange_impl.h"
 #include "gpu/gpu_fail.h"
 
-#define POLL_NS 20000 /* between two looks at a stream: short beside a gather, long beside a look */
+#define AWAKE_NS 300000
 
 static int check_cuda(struct ts_err *err, cudaError_t e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+}
+
+void ts_exchange_pause(uint64_t since_ns)
+{
+    const struct timespec nap = { 0, 10000 };
+    if (ts_clock_ns() - since_ns < AWAKE_NS)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
 }
 
 int ts_exchange_fail_aborted(struct ts_err *err)
@@ -189,7 +200,7 @@ int ts_exchange_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err)
 
 int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
 {
-    const struct timespec nap = { 0, POLL_NS };
+    const uint64_t since = ts_clock_ns();
     for (;;) {
         const cudaError_t e = cudaStreamQuery(stream);
         const int rc = ts_exchange_check(x, rank, err);
@@ -198,7 +209,7 @@ int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, 
         if (e != cudaErrorNotReady)
             return check_cuda(err, e, "exchange between GPUs");
         (void)cudaGetLastError(); /* that it is not ready is no error to be found later */
-        nanosleep(&nap, NULL);
+        ts_exchange_pause(since);
     }
 }
 

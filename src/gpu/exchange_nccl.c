@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "gpu/exchange_impl.h"
@@ -25,7 +24,6 @@
 
 #define LEAST_VERSION NCCL_VERSION(2, 18, 0) /* has the fields of ncclConfig_t that are set here */
 #define OPEN_SECONDS 60
-#define POLL_NS 5000
 
 /* Thread blocks, each of a multiprocessor, while a gather is under way. What they do is hidden behind a
  * kernel that wants them all. NCCL_MAX_CTAS overrides it. */
@@ -104,20 +102,15 @@ struct way {
     uint32_t n_locks;
 };
 
-static void nap(void)
-{
-    const struct timespec t = { 0, POLL_NS };
-    nanosleep(&t, NULL);
-}
-
 /* What an operation comes to; ncclInProgress when x is aborted, or `until` comes, before that. */
 static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, uint64_t until)
 {
+    const uint64_t since = ts_clock_ns();
     while (r == ncclInProgress && !x->aborted && ts_clock_ns() < until) {
         if (nccl.CommGetAsyncError(comm, &r) != ncclSuccess)
             r = ncclInternalError;
         if (r == ncclInProgress)
-            nap();
+            ts_exchange_pause(since);
     }
     return r;
 }
@@ -200,8 +193,9 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
         return fail(err, NULL, r, what);
     rc = settle_all(x, until, what, err);
     for (uint32_t i = 0; i < x->n && rc == 0; i++) {
+        const uint64_t since = ts_clock_ns();
         while ((e = cudaStreamQuery(stream[i])) == cudaErrorNotReady && ts_clock_ns() < until)
-            nap();
+            ts_exchange_pause(since);
         (void)cudaGetLastError();
         if (e == cudaErrorNotReady)
             rc = ts_fail(err, TS_ECUDA, "%s: nothing arrives within %d seconds", what,

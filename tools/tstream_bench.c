@@ -1,0 +1,200 @@
+/* tstream bench: measures a part of the engine alone. So far the exchange between GPUs. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HAVE_CUDA
+#include "base/num.h"
+#include "gpu/exchange_speed.h"
+#include "gpu/gpu_devices.h"
+#endif
+#include "tools/tool.h"
+#include "tools/tstream.h"
+#include "tools/tstream_gpu.h"
+
+#define LEAST_BYTES (UINT64_C(1) << 20)
+#define MOST_BYTES (UINT64_C(1) << 30)
+
+struct bench_args {
+    const char *gpus;
+    uint64_t bytes;
+    int kind, json;
+};
+
+#define AT(field) offsetof(struct bench_args, field)
+static const struct ts_opt bench_opts[] = {
+    { "gpus", 'g', TS_OPT_STRING, AT(gpus), NULL, "N|LIST",
+      "GPUs that exchange: the first N that can be used, or those with these numbers, with commas. "
+      "Default: all" },
+    { "bytes", 'b', TS_OPT_SIZE, AT(bytes), NULL, "SIZE",
+      "bytes that each GPU has in the end. Default: a range, 1M to 1G" },
+    { "kind", 'k', TS_OPT_CHOICE, AT(kind), "auto", "auto|nccl|copy",
+      "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, or what a run "
+      "would take, which is NCCL where it is to be had" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
+    { 0 },
+};
+
+#ifdef HAVE_CUDA
+struct row {
+    uint64_t bytes, ns;
+    int unequal;
+};
+
+static const char *name_of(const struct ts_exchange *x)
+{
+    return ts_exchange_used(x) == TS_EXCHANGE_NCCL ? "nccl" : "copy";
+}
+
+static void print_row(const struct ts_exchange *x, const struct bench_args *args, uint32_t n,
+                      const struct row *r)
+{
+    const double rate = (double)r->bytes / (double)r->ns * 1e9;
+    const double bus = rate * (n - 1) / n;
+    char size[TS_NUM_CHARS];
+    if (args->json) {
+        struct tool_json j;
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "event", "exchange");
+        tool_json_str(&j, "kind", name_of(x));
+        tool_json_u64(&j, "gpus", n);
+        tool_json_u64(&j, "bytes", r->bytes);
+        tool_json_str(&j, "parts", r->unequal ? "unequal" : "equal");
+        tool_json_f64(&j, "seconds", (double)r->ns * 1e-9);
+        tool_json_f64(&j, "algorithm_bytes_per_s", rate);
+        tool_json_f64(&j, "bus_bytes_per_s", bus);
+        tool_json_close(&j);
+        return;
+    }
+    printf("%10s  %-8s %11.1f %14.2f %11.2f\n", ts_num_bytes(size, r->bytes),
+           r->unequal ? "unequal" : "equal", (double)r->ns * 1e-3, rate * 1e-9, bus * 1e-9);
+    fflush(stdout);
+}
+
+static int measure(const struct ts_cmd *cmd, struct ts_exchange_speed *s,
+                   const struct bench_args *args, uint32_t n, struct ts_err *err)
+{
+    const struct ts_exchange *x = ts_exchange_speed_of(s);
+    const uint64_t first = args->bytes > 0 ? args->bytes : LEAST_BYTES;
+    const uint64_t last = args->bytes > 0 ? args->bytes : MOST_BYTES;
+    if (ts_exchange_note(x) != NULL)
+        tool_note(cmd, "exchanging by copies: %s", ts_exchange_note(x));
+    if (!args->json)
+        printf("%u GPUs exchange by %s\n     bytes  parts      time (us)   algbw (GB/s) "
+               "busbw (GB/s)\n",
+               n, name_of(x));
+    for (int unequal = 0; unequal < 2; unequal++)
+        for (uint64_t bytes = first; bytes <= last; bytes *= 4) {
+            struct row row = { .bytes = bytes, .unequal = unequal };
+            const int rc = ts_exchange_speed_run(s, bytes, unequal, &row.ns, err);
+            if (rc < 0)
+                return rc;
+            print_row(x, args, n, &row);
+            if (tool_stop != 0)
+                return ts_fail(err, TS_ESTOP, "stopped");
+        }
+    return 0;
+}
+
+static int choose_all(struct ts_backend_conf *conf, struct ts_err *err)
+{
+    char why[160];
+    const int there = ts_gpu_count(why);
+    for (int i = 0; i < there && conf->n_devices < TS_MAX_DEVICES; i++)
+        if (ts_gpu_usable(i, why))
+            conf->device[conf->n_devices++] = i;
+    return conf->n_devices > 0 ? 0 : ts_fail(err, TS_ECUDA, "no GPU can be used: %s", why);
+}
+
+static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *args,
+                            const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    struct ts_exchange_speed *s = NULL;
+    int rc = ts_exchange_speed_new(conf->device, conf->n_devices, (enum ts_exchange_kind)args->kind,
+                                   args->bytes > 0 ? args->bytes : MOST_BYTES, &s, err);
+    if (rc == 0)
+        rc = measure(cmd, s, args, conf->n_devices, err);
+    ts_exchange_speed_free(s);
+    return rc;
+}
+#else
+static int choose_all(struct ts_backend_conf *conf, struct ts_err *err)
+{
+    (void)conf;
+    return ts_fail(err, TS_ECUDA, "no GPU can be used: this program was built without CUDA");
+}
+
+static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *args,
+                            const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    (void)cmd, (void)args, (void)conf;
+    return ts_fail(err, TS_ECUDA, "this program was built without CUDA");
+}
+#endif
+
+static int bench_exchange(const struct ts_cmd *cmd, const struct bench_args *args,
+                          struct ts_err *err)
+{
+    const struct tstream_processor want = { .gpus = args->gpus };
+    const struct ts_backend *backend;
+    struct ts_backend_conf conf = { .n_devices = 0 };
+    const int rc = args->gpus == NULL ? choose_all(&conf, err)
+                                      : tstream_processor_choose(&want, &backend, &conf, err);
+    if (rc < 0)
+        return rc;
+    if (conf.n_devices < 2)
+        return ts_fail(err, TS_ELIMIT, "an exchange takes at least 2 GPUs, and %u %s",
+                       conf.n_devices, args->gpus == NULL ? "can be used" : "asked for");
+    return exchange_between(cmd, args, &conf, err);
+}
+
+static int run_bench(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    static const char *const names[] = { "exchange", NULL };
+    struct bench_args args;
+    struct ts_err err;
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status = operand == NULL
+                     ? 1
+                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && strcmp(operand[0], names[0]) != 0) {
+        const char *near = ts_opt_nearest(operand[0], names);
+        status = tool_usage(cmd, "there is nothing to measure named '%s'%s%s%s", operand[0],
+                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    if (status < 0 && args.gpus != NULL) {
+        const struct tstream_processor want = { .gpus = args.gpus };
+        if (tstream_processor_check(&want, &err) < 0)
+            status = tool_usage(cmd, "%s", err.text);
+    }
+    if (status < 0) {
+        tool_catch_signals();
+        status = bench_exchange(cmd, &args, &err) < 0 ? tool_fail(cmd, &err) : 0;
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_bench = {
+    .program = "tstream",
+    .name = "bench",
+    .operands = "exchange",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "measure the exchange between GPUs",
+    .text = "exchange: each GPU has a part of a buffer, and in the end all of it, as the rows of a "
+            "factor matrix in each sweep. What arrives is compared first; then the median of nine is "
+            "printed, for parts of equal sizes, and for parts in the ratio 1 : 2 : 3 and so on.\n\n"
+            "algbw is bytes over time, bytes being those of the whole buffer; busbw is algbw times "
+            "(n - 1) / n for n GPUs: what a GPU has received on average, over time. That is how NVIDIA's "
+            "nccl-tests define both for an all-gather.\n\n"
+            "NCCL takes 8 multiprocessors at most, to leave the others to what computes meanwhile; "
+            "NCCL_MAX_CTAS in the environment changes that.",
+    .examples = "tstream bench exchange\n  all GPUs, a table from 1 MiB to 1 GiB\n"
+                "tstream bench exchange --gpus 0,1 --kind copy --bytes 256M\n  one size, by copies\n",
+    .opts = bench_opts,
+    .run = run_bench,
+};
