@@ -38,6 +38,8 @@ says()
     text=$1 version=$2 init=$3
     with "$version" "$init" "$bin/tstream" devices > log
     grep -q "^no GPU: .*$text" log || bad "devices ($version, $init): $(cat log)"
+    with "$version" "$init" "$bin/tstream" devices --json > log
+    grep -q "^{\"gpus\":\[\],\"no_gpu\":\"$text" log || bad "devices ($version, $init): $(cat log)"
     for option in --gpus=1 --gpus=0,1 --gpu-memory=1G; do
         got=0
         with "$version" "$init" "$bin/tstream" cp x.tsh "$option" > log 2> err || got=$?

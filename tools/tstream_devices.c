@@ -96,6 +96,7 @@ static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
     if (args.json) {
         tool_json_open(&j, stdout);
         json_gpus(&j, gpu, n);
+        tool_json_str(&j, "no_gpu", n == 0 ? why : NULL);
     } else
         print_gpus(gpu, n, why);
     free(gpu);
@@ -104,6 +105,7 @@ static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
         tool_json_open(&j, stdout);
         tool_json_array(&j, "gpus");
         tool_json_close(&j);
+        tool_json_str(&j, "no_gpu", "this program was built without CUDA");
     } else
         printf("no GPU: this program was built without CUDA\n");
 #endif
