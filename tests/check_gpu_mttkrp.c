@@ -2,7 +2,6 @@
  * value and way in which rows, partitions and shards meet; and it gives the same bits however its
  * shards are launched. */
 #include <check.h>
-#include <cuda_runtime.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,23 +12,9 @@
 #include "gpu/coo_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/mttkrp_kernel.h"
+#include "tests/on_gpu.h"
 #include "tests/run_suite.h"
 #include "tests/support.h"
-
-#define CUDA(call) \
-    do { \
-        const cudaError_t e_ = (cudaError_t)(call); \
-        ck_assert_msg(e_ == cudaSuccess, "%s: %s", #call, cudaGetErrorString(e_)); \
-    } while (0)
-
-static void *to_device(const void *from, size_t bytes)
-{
-    void *p;
-    CUDA(cudaMalloc(&p, bytes + 256));
-    CUDA(cudaMemset((char *)p + bytes, 0, 256)); /* what is read there must not matter */
-    CUDA(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice));
-    return p;
-}
 
 /* A tensor sorted for one mode, on the device: packed in shards of shard_nnz, and its factors. */
 struct packed {
@@ -40,6 +25,7 @@ struct packed {
     double *factor[TS_MAX_ORDER]; /* host, dim x rank, exact in float32 */
     struct ts_gpu_mttkrp args;
     struct ts_gpu_shard shard[64];
+    uint32_t shard_row[2 * 64]; /* first and last of each */
     double *dict;
 };
 
@@ -57,11 +43,14 @@ static void pack_shards(struct packed *p, uint32_t kind, uint64_t shard_nnz)
         part.nnz = part.nnz - first < shard_nnz ? part.nnz - first : shard_nnz;
         raw = test_coo_pack(&part, p->level, kind, &entry);
         s->raw = to_device(raw, entry.raw_bytes);
+        s->number = p->n_shards - 1;
         s->first_partition = p->n_partitions;
         s->first_cta = (uint32_t)p->n_partitions;
         s->n_blocks = entry.n_blocks;
         s->nnz = entry.nnz;
         s->row_first = entry.row_first;
+        p->shard_row[2 * s->number] = entry.row_first;
+        p->shard_row[2 * s->number + 1] = part.idx[p->level[0]][part.nnz - 1];
         p->n_partitions += ts_shard_partitions(&entry);
         free(raw);
     }
@@ -118,8 +107,8 @@ static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, ui
         p.args.factor[l - 1] =
             factor_to_device(&p, p.factor[p.level[l]], p.x.dim[p.level[l]]);
     CUDA(cudaMalloc(&p.args.out, p.x.dim[mode] * p.ld * element));
-    CUDA(cudaMalloc(&p.args.edge, ts_edge_count(p.n_partitions) * p.ld * element));
-    CUDA(cudaMalloc((void **)&p.args.edge_row, ts_edge_count(p.n_partitions) * 4));
+    CUDA(cudaMalloc(&p.args.edge, 2 * p.n_partitions * p.ld * element));
+    CUDA(cudaMalloc((void **)&p.args.edge_row, 2 * p.n_partitions * 4));
     return p;
 }
 
@@ -146,15 +135,19 @@ static double *run(struct packed *p, int one_launch)
     double *ret = malloc(n * p->rank * sizeof *ret);
     const enum ts_precision precision = p->element == 4 ? TS_FLOAT32 : TS_FLOAT64;
     struct ts_gpu_mttkrp args = p->args;
-    void *table = NULL;
+    void *table = NULL, *shard_edge = nan_on_device(ts_edge_count(p->n_shards) * p->ld * p->element);
+    uint32_t *shard_row;
+    CUDA(cudaMalloc((void **)&shard_row, ts_edge_count(p->n_shards) * 4));
+    CUDA(cudaMemcpy(shard_row, p->shard_row, 2 * p->n_shards * 4, cudaMemcpyHostToDevice));
     CUDA(cudaMemset(args.out, 0xff, n * p->ld * p->element)); /* NaN: every row must be written */
-    CUDA(cudaMemset(args.edge, 0xff, ts_edge_count(p->n_partitions) * p->ld * p->element));
+    CUDA(cudaMemset(args.edge, 0xff, 2 * p->n_partitions * p->ld * p->element));
     if (one_launch) {
         table = to_device(p->shard, p->n_shards * sizeof p->shard[0]);
         args.many = table;
         args.n_many = p->n_shards;
         args.n_partitions = (uint32_t)p->n_partitions;
         CUDA(ts_mttkrp_launch(precision, &args, NULL));
+        CUDA(ts_edge_fold_shards(precision, &args, shard_edge, NULL));
     } else {
         for (uint32_t s = p->n_shards; s-- > 0;) {
             args.one = p->shard[s];
@@ -162,16 +155,18 @@ static double *run(struct packed *p, int one_launch)
             args.n_partitions = (p->shard[s].n_blocks + TS_PARTITION_BLOCKS - 1) /
                                 TS_PARTITION_BLOCKS;
             CUDA(ts_mttkrp_launch(precision, &args, NULL));
+            CUDA(ts_edge_fold_shards(precision, &args, shard_edge, NULL));
         }
     }
-    CUDA(ts_edge_fold(precision, p->n_partitions, args.edge, args.edge_row, p->ld, args.out,
-                        NULL));
+    CUDA(ts_edge_fold(precision, p->n_shards, shard_edge, shard_row, p->ld, args.out, NULL));
     CUDA(cudaMemcpy(got, args.out, n * p->ld * p->element, cudaMemcpyDeviceToHost));
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < p->rank; r++)
             ret[i * p->rank + r] = p->element == 4 ? ((float *)got)[i * p->ld + r]
                                                    : ((double *)got)[i * p->ld + r];
     cudaFree(table);
+    cudaFree(shard_edge);
+    cudaFree(shard_row);
     free(got);
     return ret;
 }
@@ -305,8 +300,7 @@ static void add(Suite *suite, const char *name, const TTest *test, int n)
 int main(void)
 {
     Suite *suite = suite_create("gpu_mttkrp");
-    int n_devices = 0;
-    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
+    if (!have_gpu())
         return 77;
     add(suite, "shapes", equals_reference_in_every_shape_and_mode, 2 * N_SHAPES);
     add(suite, "ranks", equals_reference_at_every_rank, 2 * N_RANKS);

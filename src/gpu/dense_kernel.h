@@ -1,9 +1,9 @@
 /* dense_kernel.h - the dense work of a sweep on a GPU: row solves, Gram matrices, scaling.
  *
  * A factor matrix lies row-major in float32 or float64 with rows `ld` elements apart, ld a multiple
- * of 4, columns from `rank` on zero; it begins at a multiple of 16 bytes (float64: 32). Sums are
- * float64 and taken in an order that depends on the number of rows and ld alone, so that devices
- * which each do a part of the work arrive at the bits that one of them would.
+ * of 4, columns from `rank` on zero; it begins at a multiple of 16 bytes. Sums are float64 and taken
+ * in an order that depends on the number of rows and ld alone, so that devices which each do a part
+ * of the work arrive at the bits that one of them would.
  *
  *   owner    the caller owns all memory; pointers are device pointers
  *   threads  launches are asynchronous, in the order of the stream
