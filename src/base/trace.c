@@ -17,6 +17,7 @@
 
 struct ts_trace {
     char *path, *partial; /* partial NULL: path is no regular file and written directly */
+    int ours;             /* partial is there and locked by us */
     FILE *file;
     char *buffer;
     pthread_mutex_t lock;
@@ -26,19 +27,25 @@ struct ts_trace {
 
 /* ---- the file ---- */
 
+/* Whether the open file still has this name: another process may have put it in place meanwhile. */
+static int has_name(int fd, const char *path)
+{
+    struct stat file, name;
+    return fstat(fd, &file) == 0 && stat(path, &name) == 0 && file.st_dev == name.st_dev &&
+           file.st_ino == name.st_ino;
+}
+
 static int open_whole(struct ts_trace *t, const char *path, int *fd, struct ts_err *err)
 {
     *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (*fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: the trace cannot be created", path);
-    if (t->partial != NULL && flock(*fd, LOCK_EX | LOCK_NB) != 0) {
-        close(*fd);
-        *fd = -1;
-        free(t->partial); /* another's: not to be removed */
-        t->partial = NULL;
+    if (t->partial == NULL)
+        return 0;
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 || !has_name(*fd, path))
         return ts_fail(err, TS_EBUSY, "%s: another process is writing it", path);
-    }
-    if (t->partial != NULL && ftruncate(*fd, 0) != 0)
+    t->ours = 1;
+    if (ftruncate(*fd, 0) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", path);
     return 0;
 }
@@ -106,7 +113,7 @@ void ts_trace_drop(struct ts_trace *t)
 {
     if (t == NULL)
         return;
-    if (t->partial != NULL)
+    if (t->ours)
         unlink(t->partial);
     trace_free(t);
 }
@@ -125,10 +132,8 @@ int ts_trace_close(struct ts_trace *t, struct ts_err *err)
     } else if (t->partial != NULL && rename(t->partial, t->path) != 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be put in place", t->path);
     }
-    if (rc == 0) {
-        free(t->partial);
-        t->partial = NULL;
-    }
+    if (rc == 0)
+        t->ours = 0; /* it has its name */
     ts_trace_drop(t);
     return rc;
 }
