@@ -125,6 +125,8 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
         return rc;
     bc.tensor = e->tensor;
     bc.threads = e->threads;
+    if (bc.n_devices == 0) /* a GPU's backend names its own */
+        ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
     rc = plan_memory(conf, &bc, e, &fc.host_bytes, err);

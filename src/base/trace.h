@@ -25,7 +25,7 @@ struct ts_trace;
 #define TS_TRACE_NO_SHARD UINT64_MAX
 
 /* Lanes are numbered here, so that those who write to one trace do not collide. A group is shown as
- * one box: 0 is the host, 1 + g the g-th GPU of the run. */
+ * one box: 0 is the host, 1 + g the g-th GPU of the run; 1 is the CPU where it computes. */
 #define TS_TRACE_LANES 256u /* of a group */
 #define TS_TRACE_GPU(g) ((1u + (uint32_t)(g)) * TS_TRACE_LANES)
 
