@@ -107,10 +107,11 @@ START_TEST(sort_equals_qsort)
 }
 END_TEST
 
-/* _i: which size. */
+/* _i: which size; with a scratch that holds all, a part, little, nothing. */
 START_TEST(converting_sort_equals_both_steps)
 {
     static const uint8_t source[] = { 2, 0, 1, 3 };
+    static const uint64_t parts[] = { 1, 3, 50, 1000000 };
     const uint64_t n = sizes[_i];
     for (uint32_t k = 0; k < 6; k++) {
         const struct ts_record_layout from = layout_of(4, k < 3 ? 15 : 40, 7 * k + (uint64_t)_i);
@@ -124,15 +125,21 @@ START_TEST(converting_sort_equals_both_steps)
         words = to.words;
         want = malloc(n * words * 8 + 8);
         out = malloc(n * words * 8 + 8);
-        scratch = malloc(n * words * 8 + 8);
         ts_record_convert(&from, in, &to, source, want, n);
         qsort(want, n, words * 8, compare);
-        ts_record_sort_moved(&move, n, out, scratch, to.bits - to.width[3], to.bits, 1 + k % 3);
-        ck_assert(memcmp(out, want, n * words * 8) == 0);
+        for (uint32_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+            const uint64_t room = n * words / parts[p];
+            scratch = malloc(room * 8 + 1);
+            memset(out, 0xff, n * words * 8);
+            ts_record_sort_moved(&move, n, out, scratch, room, to.bits - to.width[3], to.bits,
+                                 1 + (k + p) % 3);
+            ck_assert(memcmp(out, want, n * words * 8) == 0);
+            ck_assert(ts_record_is_sorted(out, n, words, 2));
+            free(scratch);
+        }
         free(in);
         free(want);
         free(out);
-        free(scratch);
     }
 }
 END_TEST

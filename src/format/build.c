@@ -27,33 +27,39 @@ int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, 
 
 /* ------------------------------------------------------------------ memory */
 
-/* Memory is three equal areas for sorting, but for what buffers, tables and code take. */
-static uint64_t choose_area_words(const struct ts_build_options *o)
+#define SCRATCH_SHARE 16u                    /* of an area */
+#define SCRATCH_WORDS (UINT64_C(1) << 20)    /* at least, or the area if that is less */
+#define OTHER_BYTES (UINT64_C(64) << 20)     /* buffers, tables and code, */
+#define THREAD_BYTES (UINT64_C(8) << 20)     /* and of each thread: at most a quarter in all */
+
+/* Memory is two equal areas, and a smaller one, but for what buffers, tables and code take. */
+static void choose_area_words(struct ts_build *b)
 {
-    const uint64_t most = UINT64_C(64) << 20;
+    const struct ts_build_options *o = b->o;
+    const uint64_t most = OTHER_BYTES + o->threads * THREAD_BYTES;
     const uint64_t other = o->memory / 4 < most ? o->memory / 4 : most;
-    const uint64_t words = o->area_words > 0 ? o->area_words : (o->memory - other) / TS_AREAS / 8;
-    return words / 512 * 512;
+    const uint64_t words = (o->memory - other) / 8;
+    uint64_t area = words / (2 * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
+    if (area / SCRATCH_SHARE < SCRATCH_WORDS)
+        area = words / 3 > SCRATCH_WORDS ? (words - SCRATCH_WORDS) / 2 : words / 3;
+    area = o->area_words > 0 ? o->area_words : area;
+    b->area_words = area / 512 * 512;
+    b->scratch_words = b->area_words / SCRATCH_SHARE;
+    if (b->scratch_words < SCRATCH_WORDS)
+        b->scratch_words = b->area_words < SCRATCH_WORDS ? b->area_words : SCRATCH_WORDS;
 }
 
 static int new_areas(struct ts_build *b, struct ts_err *err)
 {
     int rc;
-    b->area_bytes = TS_AREAS * b->area_words * 8;
+    b->area_bytes = (2 * b->area_words + b->scratch_words) * 8;
     rc = ts_bigmem_new(b->area_bytes, "sorting", &b->area_mem, err);
     if (rc < 0)
         return rc;
-    for (uint32_t k = 0; k < TS_AREAS; k++)
-        b->area[k] = (uint64_t *)b->area_mem + k * b->area_words;
+    b->area[0] = b->area_mem;
+    b->area[1] = b->area[0] + b->area_words;
+    b->scratch = b->area[1] + b->area_words;
     return 0;
-}
-
-void ts_build_other_areas(const struct ts_build *b, const uint64_t *used, uint64_t *ret[2])
-{
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < TS_AREAS && n < 2; k++)
-        if (b->area[k] != used)
-            ret[n++] = b->area[k];
 }
 
 /* Threads need some memory each. */
@@ -81,8 +87,10 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         .code = b->code,
         .want_norm = m == 0,
     };
-    uint32_t width[TS_RECORD_FIELDS], direct;
+    uint32_t width[TS_RECORD_FIELDS];
     uint8_t source[TS_RECORD_FIELDS] = { 0 };
+    struct ts_build_spool_sort sort = { .to = &plan.layout, .source = source,
+                                        .consume = give_to_writer };
     struct ts_disk_mode *disk = &b->mode[m];
     struct ts_mode_writer *w = NULL;
     struct ts_mode_written written;
@@ -97,10 +105,12 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         width[f] = l->width[source[f]];
     ts_record_layout_set(&plan.layout, b->order + 1, width);
     plan.path = path;
-    direct = ts_build_key_bits(&plan.layout);
     rc = ts_mode_writer_new(&plan, &w, err);
+    sort.direct_bits = ts_build_key_bits(&plan.layout);
+    sort.arg = w;
+    sort.what = what;
     if (rc == 0)
-        rc = ts_build_spool_sort(b, &plan.layout, source, direct, give_to_writer, w, what, err);
+        rc = ts_build_spool_sort(b, &sort, err);
     if (rc == 0)
         rc = ts_mode_writer_finish(w, &written, err);
     if (rc == 0) {
@@ -227,7 +237,7 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)
              : slash == NULL ? strdup(".")
                              : strndup(o->out, (size_t)(slash - o->out) + 1);
-    b->area_words = choose_area_words(o);
+    choose_area_words(b);
     b->merge_threads = threads_for(b, UINT64_C(8) << 20);
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);

@@ -13,12 +13,9 @@
 static uint64_t *sort_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
-    uint64_t *rest[2], *rec;
-    ts_build_other_areas(b, c->array, rest);
-    rec = ts_collect_settle(c, rest[0], b->o->threads);
-    ts_build_other_areas(b, rec, rest);
-    return ts_record_sort(rec, rest[0], c->n, c->layout.words, ts_build_key_bits(&c->layout),
-                          c->layout.bits, b->o->threads);
+    uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->o->threads);
+    return ts_record_sort(rec, ts_build_other_area(b, rec), c->n, c->layout.words,
+                          ts_build_key_bits(&c->layout), c->layout.bits, b->o->threads);
 }
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
@@ -76,12 +73,12 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 static int merge_runs(struct ts_build *b, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
-    uint64_t *area[2] = { b->area[0], b->area[1] }, total = 0, done = 0;
+    uint64_t total = 0, done = 0;
     int rc = c->n > 0 ? spill_collected(b, err) : 0;
     if (rc == 0)
         rc = ts_spool_file(&b->spool, &c->layout, b->tmp, err);
     if (rc == 0)
-        rc = ts_extsort_begin(b->runs, &c->layout, ts_build_key_bits(&c->layout), area,
+        rc = ts_extsort_begin(b->runs, &c->layout, ts_build_key_bits(&c->layout), b->area,
                               b->area_words, err);
     total = c->n_read - c->n_zeros;
     while (rc == 0) {
@@ -94,8 +91,9 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
                           err);
         if (rc == 0 && n_before > 0)
             rc = ts_spool_append(&b->spool, before, 1, err);
-        if (rc == 0)
-            rc = ts_spool_append(&b->spool, rec, kept, err);
+        for (uint32_t t = 0; t < b->merge_threads && rc == 0; t++)
+            rc = ts_spool_append(&b->spool, rec + b->merge.piece[t].first * c->layout.words,
+                                 b->merge.piece[t].n, err);
         if (rc == 0)
             rc = ts_build_tell(b, "merging", "nonzeros", done, total, err);
     }
@@ -124,6 +122,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
         b->spool.layout = c->layout;
         rc = ts_merge_add(&b->merge, b->spool.mem, c->n, 1, before, &n_before, &kept, err);
         b->spool.n = kept;
+        b->gaps = 1;
     }
     if (rc < 0)
         return rc;

@@ -22,7 +22,6 @@
 #include "format/spool.h"
 #include "format/value_table.h"
 
-#define TS_AREAS 3u
 #define TS_CONVERT_PIECE UINT64_C(32768) /* records that a thread converts at a time */
 #define TS_READ_PIECE UINT64_C(262144)   /* records read from a spool at a time, at most */
 
@@ -33,14 +32,17 @@ struct ts_build {
     uint32_t order, merge_threads;
     struct ts_build_dir *dir;
 
+    /* two areas as large as can be, and one for pieces of them: to sort in, and to read into */
     void *area_mem;
     size_t area_bytes;
-    uint64_t *area[TS_AREAS], area_words;
+    uint64_t *area[2], area_words;
+    uint64_t *scratch, scratch_words;
 
     struct ts_collect collect;
     struct ts_extsort *runs; /* of the input, when it does not fit */
     struct ts_merge merge;
     struct ts_spool spool;   /* all nonzeros, merged; in one of the areas or in a file */
+    int gaps;                /* in memory it is merge.piece, not all of one piece */
     int mapped[TS_MAX_ORDER]; /* the field holds compact rows already */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     struct ts_value_code *code;
@@ -60,8 +62,11 @@ static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
 
-/* The areas but the one that `used` is in (NULL: none); two of them. */
-void ts_build_other_areas(const struct ts_build *b, const uint64_t *used, uint64_t *ret[2]);
+/* The area that `used` is not. */
+static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint64_t *used)
+{
+    return b->area[used == b->area[0]];
+}
 
 /* build_gather.c. Serves the source that fills b->collect until it ends; what does not fit goes to
  * b->runs. `position` tells how far the source is. */
@@ -77,14 +82,25 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err);
  * of the modes with empty slices, and chooses the code of the values. */
 int ts_build_number(struct ts_build *b, struct ts_err *err);
 
-/* build_spool.c. Takes the next n records, which it may overwrite. */
+/* build_spool.c. Takes the next n records, which it may overwrite where the sort says so. */
 typedef int ts_build_spool_fn(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err);
 
-/* Gives all nonzeros, as records of `to` (whose field f is the spool's field source[f]), sorted, to
- * `consume`. The first direct_bits mostly decide. `what` names the step to the user. */
-int ts_build_spool_sort(struct ts_build *b, const struct ts_record_layout *to,
-                        const uint8_t source[], uint32_t direct_bits, ts_build_spool_fn *consume,
-                        void *arg, const char *what, struct ts_err *err);
+struct ts_build_spool_sort {
+    const struct ts_record_layout *to; /* its field f is the spool's field source[f] */
+    const uint8_t *source;
+    uint32_t direct_bits; /* the first ones: they mostly decide */
+    int overwrites;       /* `consume` does */
+    ts_build_spool_fn *consume;
+    void *arg;
+    const char *what;     /* the step, for the user */
+};
+
+/* Gives all nonzeros, converted and sorted, to `consume`. */
+int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
+                        struct ts_err *err);
+
+/* Makes one piece of a spool that has gaps. */
+void ts_build_spool_close_gaps(struct ts_build *b);
 
 /* ts_record_convert() by all threads. */
 void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_layout *from,

@@ -80,13 +80,13 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
         return 0;
     }
     for (uint64_t first = 0, count; first < n; first += count) {
-        const uint64_t fit = g->b->area_words / g->numbered.words;
+        const uint64_t fit = g->b->scratch_words / g->numbered.words;
         int rc;
         count = n - first < TS_READ_PIECE ? n - first : TS_READ_PIECE;
         count = count < fit ? count : fit;
         ts_build_spool_convert(g->b, l, rec + first * l->words, &g->numbered, g->source,
-                               g->b->area[2], count);
-        rc = ts_spool_append(&g->out, g->b->area[2], count, err);
+                               g->b->scratch, count);
+        rc = ts_spool_append(&g->out, g->b->scratch, count, err);
         if (rc < 0)
             return rc;
     }
@@ -100,6 +100,9 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     struct numbering g = { .b = b, .mode = m };
     uint32_t width[TS_RECORD_FIELDS], n = 1;
     uint8_t source[TS_RECORD_FIELDS] = { (uint8_t)m };
+    struct ts_build_spool_sort sort = { .to = &g.sorted, .source = source, .overwrites = 1,
+                                        .consume = number_records, .arg = &g,
+                                        .what = "numbering" };
     char *path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
     int rc;
     width[0] = l->width[m];
@@ -109,6 +112,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
             width[n++] = l->width[f];
         }
     ts_record_layout_set(&g.sorted, n, width);
+    sort.direct_bits = g.sorted.bits;
     memcpy(width, l->width, sizeof width);
     width[m] = width[m] < ts_record_width(b->spool.n) ? width[m] : ts_record_width(b->spool.n);
     ts_record_layout_set(&g.numbered, n, width);
@@ -117,6 +121,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     g.out.fd = -1;
     if (path == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+    ts_build_spool_close_gaps(b);
     if (b->spool.mem != NULL) {
         g.out.mem = b->spool.mem; /* once sorted elsewhere, its own place is free */
         g.out.layout = g.numbered;
@@ -127,8 +132,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     if (rc == 0)
         rc = ts_rows_write_new(path, m, b->dim[m], &g.rows, err);
     if (rc == 0)
-        rc = ts_build_spool_sort(b, &g.sorted, source, g.sorted.bits, number_records, &g,
-                                 "numbering", err);
+        rc = ts_build_spool_sort(b, &sort, err);
     if (rc == 0) {
         rc = end_rows(b, m, g.rows, err);
         g.rows = NULL;
@@ -242,27 +246,42 @@ static void compact_parallel(const struct ts_build *b, const struct ts_record_la
     }
 }
 
+/* The spool in memory, to the other area and without gaps. */
+static void compact_memory(struct ts_build *b, const struct ts_record_layout *to)
+{
+    const uint64_t used = b->spool.n * to->words, *in = b->spool.mem;
+    const uint64_t touched = b->collect.n * b->spool.layout.words;
+    uint64_t *out = ts_build_other_area(b, in), at = 0;
+    for (uint32_t t = 0; t < b->merge_threads && b->gaps; t++) {
+        const struct ts_merge_piece *p = &b->merge.piece[t];
+        compact_parallel(b, to, in + p->first * b->spool.layout.words, out + at * to->words, p->n);
+        at += p->n;
+    }
+    if (!b->gaps)
+        compact_parallel(b, to, in, out, b->spool.n);
+    b->gaps = 0;
+    b->spool.mem = out;
+    b->spool.layout = *to;
+    /* the sorts to come need a part of the other area for their result; what is left of the part
+     * that was used before is a scratch that the kernel need not clear again */
+    if (used + b->scratch_words <= touched) {
+        b->scratch = ts_build_other_area(b, out) + used;
+        b->scratch_words = touched - used;
+    }
+}
+
 static int compact(struct ts_build *b, struct ts_err *err)
 {
     uint32_t width[TS_RECORD_FIELDS];
     struct ts_record_layout to;
     struct ts_spool out = { .fd = -1 };
-    uint64_t *area[2];
     int rc = 0;
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(b->n_rows[m] - 1);
     width[b->order] = b->code->code_bits;
     ts_record_layout_set(&to, b->order + 1, width);
     if (b->spool.mem != NULL) {
-        const uint64_t used = b->spool.n * to.words;
-        ts_build_other_areas(b, b->spool.mem, area);
-        compact_parallel(b, &to, b->spool.mem, area[0], b->spool.n);
-        b->area[0] = area[0];
-        b->area[1] = b->spool.mem;
-        /* memory touched before is cheaper than new memory, which the kernel clears */
-        b->area[2] = 2 * used <= b->spool.n * b->spool.layout.words ? b->area[1] + used : area[1];
-        b->spool.mem = area[0];
-        b->spool.layout = to;
+        compact_memory(b, &to);
         return 0;
     }
     rc = ts_spool_file(&out, &to, b->tmp, err);

@@ -1,5 +1,7 @@
 /* build_spool.c - all nonzeros of a build in another order: sorted in the areas when they are in
  * memory, else from the spool's file through sorted runs. */
+#include <string.h>
+
 #include "format/build_impl.h"
 #include "format/record_sort.h"
 
@@ -15,14 +17,33 @@ void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_lay
     }
 }
 
-/* Sorts the spool's file through runs. */
-static int sort_file(struct ts_build *b, const struct ts_record_layout *to, const uint8_t source[],
-                     uint32_t direct_bits, ts_build_spool_fn *consume, void *arg,
-                     const char *what, struct ts_err *err)
+void ts_build_spool_close_gaps(struct ts_build *b)
 {
-    const struct ts_record_layout *from = &b->spool.layout;
+    uint64_t *to = ts_build_other_area(b, b->spool.mem), at = 0;
+    const uint32_t words = b->spool.layout.words;
+    if (!b->gaps)
+        return;
+    for (uint32_t t = 0; t < b->merge_threads; t++) {
+        const struct ts_merge_piece *p = &b->merge.piece[t];
+        const uint64_t *from = b->spool.mem + p->first * words;
+#pragma omp parallel for num_threads(b->o->threads) schedule(static)
+        for (uint64_t first = 0; first < p->n; first += TS_CONVERT_PIECE) {
+            const uint64_t n = p->n - first < TS_CONVERT_PIECE ? p->n - first : TS_CONVERT_PIECE;
+            memcpy(to + (at + first) * words, from + first * words, n * words * sizeof *to);
+        }
+        at += p->n;
+    }
+    b->spool.mem = to;
+    b->gaps = 0;
+}
+
+/* Sorts the spool's file through runs. */
+static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, struct ts_err *err)
+{
+    const struct ts_record_layout *from = &b->spool.layout, *to = s->to;
+    const uint32_t direct_bits = s->direct_bits;
     const uint64_t room = b->area_words / to->words;
-    uint64_t piece = b->area_words / from->words, filled = 0;
+    uint64_t piece = b->scratch_words / from->words, filled = 0;
     struct ts_extsort *runs = NULL;
     int rc = ts_extsort_new(b->tmp, b->o->threads, &runs, err);
     piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;
@@ -38,19 +59,19 @@ static int sort_file(struct ts_build *b, const struct ts_record_layout *to, cons
             filled = 0;
             continue;
         }
-        rc = ts_spool_read(&b->spool, at, n, b->area[2], &in, err);
+        rc = ts_spool_read(&b->spool, at, n, b->scratch, &in, err);
         if (rc < 0)
             break;
-        ts_build_spool_convert(b, from, in, to, source, b->area[0] + filled * to->words, n);
+        ts_build_spool_convert(b, from, in, to, s->source, b->area[0] + filled * to->words, n);
         filled += n;
         at += n;
-        rc = ts_build_tell(b, what, "nonzeros", at / 2, b->spool.n, err);
+        rc = ts_build_tell(b, s->what, "nonzeros", at / 2, b->spool.n, err);
     }
     if (rc == 0) {
         uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits,
                                           to->bits, b->o->threads);
         if (ts_extsort_runs(runs) == 0) {
-            rc = consume(arg, sorted, filled, err);
+            rc = s->consume(s->arg, sorted, filled, err);
             ts_extsort_free(runs);
             return rc;
         }
@@ -64,36 +85,33 @@ static int sort_file(struct ts_build *b, const struct ts_record_layout *to, cons
         if (rc < 0 || n == 0)
             break;
         done += n;
-        rc = consume(arg, rec, n, err);
+        rc = s->consume(s->arg, rec, n, err);
         if (rc == 0)
-            rc = ts_build_tell(b, what, "nonzeros", (b->spool.n + done) / 2, b->spool.n, err);
+            rc = ts_build_tell(b, s->what, "nonzeros", (b->spool.n + done) / 2, b->spool.n, err);
     }
     ts_extsort_free(runs);
     return rc;
 }
 
-int ts_build_spool_sort(struct ts_build *b, const struct ts_record_layout *to,
-                        const uint8_t source[], uint32_t direct_bits, ts_build_spool_fn *consume,
-                        void *arg, const char *what, struct ts_err *err)
+int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
+                        struct ts_err *err)
 {
-    const struct ts_record_move move = { &b->spool.layout, to, b->spool.mem, source };
-    uint64_t *area[2], *sorted;
-    int same_order = 1, rc = ts_build_tell(b, what, "nonzeros", 0, b->spool.n, err);
+    const struct ts_record_layout *from = &b->spool.layout, *to = s->to;
+    const struct ts_record_move move = { from, to, b->spool.mem, s->source };
+    uint64_t *sorted;
+    int same = memcmp(from, to, sizeof *to) == 0;
+    int rc = ts_build_tell(b, s->what, "nonzeros", 0, b->spool.n, err);
     for (uint32_t f = 0; f < to->n_fields; f++)
-        same_order &= source[f] == f;
+        same &= s->source[f] == f;
     if (rc < 0)
         return rc;
     if (b->spool.mem == NULL)
-        return sort_file(b, to, source, direct_bits, consume, arg, what, err);
-    ts_build_other_areas(b, b->spool.mem, area);
-    sorted = area[0];
-    if (same_order) { /* mostly sorted already */
-        ts_build_spool_convert(b, &b->spool.layout, b->spool.mem, to, source, area[0], b->spool.n);
-        sorted = ts_record_sort(area[0], area[1], b->spool.n, to->words, direct_bits, to->bits,
-                                b->o->threads);
-    } else {
-        ts_record_sort_moved(&move, b->spool.n, area[0], area[1], direct_bits, to->bits,
-                             b->o->threads);
-    }
-    return consume(arg, sorted, b->spool.n, err);
+        return sort_file(b, s, err);
+    if (same && !s->overwrites &&
+        ts_record_is_sorted(b->spool.mem, b->spool.n, to->words, b->o->threads))
+        return s->consume(s->arg, b->spool.mem, b->spool.n, err);
+    sorted = ts_build_other_area(b, b->spool.mem);
+    ts_record_sort_moved(&move, b->spool.n, sorted, b->scratch, b->scratch_words, s->direct_bits,
+                         to->bits, b->o->threads);
+    return s->consume(s->arg, sorted, b->spool.n, err);
 }

@@ -36,6 +36,12 @@ void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n)
                 add_hash(f->longest[m], ts_mix(rec[i] & mask[0]));
             continue;
         }
+        if (f->words == 2) {
+            for (uint64_t i = 0; i < n; i++)
+                add_hash(f->longest[m], ts_mix(ts_mix(rec[2 * i] & mask[0]) ^
+                                               (rec[2 * i + 1] & mask[1])));
+            continue;
+        }
         for (uint64_t i = 0; i < n; i++) {
             uint64_t hash = 0;
             for (uint32_t w = 0; w < f->words; w++)

@@ -24,7 +24,8 @@ int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uin
     g->threads = threads;
     g->fibres = malloc(threads * sizeof *g->fibres);
     g->values = calloc(threads, sizeof *g->values);
-    if (g->fibres == NULL || g->values == NULL) {
+    g->piece = calloc(threads, sizeof *g->piece);
+    if (g->fibres == NULL || g->values == NULL || g->piece == NULL) {
         rc = ts_fail(err, TS_ENOMEM, "out of memory for merging");
         goto fail;
     }
@@ -50,6 +51,7 @@ void ts_merge_fini(struct ts_merge *g)
         ts_slices_fini(&g->slices[m]);
     free(g->fibres);
     free(g->values);
+    free(g->piece);
     memset(g, 0, sizeof *g);
 }
 
@@ -112,18 +114,24 @@ static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struc
 
 static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec, uint64_t n)
 {
-    const uint32_t words = g->layout.words;
+    const struct ts_record_layout *l = &g->layout;
+    uint64_t column[PIECE];
     if (g->order > 2)
         ts_fibres_add(&g->fibres[thread], rec, n);
-    for (uint32_t m = 0; m < g->order; m++) {
-        if (g->slices[m].bitmap == NULL)
-            continue;
-        for (uint64_t i = 0; i < n; i++)
-            ts_slices_mark(&g->slices[m], ts_record_get(&g->layout, rec + i * words, m));
+    for (uint64_t first = 0, count; first < n; first += count) {
+        const uint64_t *from = rec + first * l->words;
+        count = n - first < PIECE ? n - first : PIECE;
+        for (uint32_t m = 0; m < g->order; m++) {
+            if (g->slices[m].bitmap == NULL)
+                continue;
+            ts_record_column(l, from, count, m, column);
+            for (uint64_t i = 0; i < count; i++)
+                ts_slices_mark(&g->slices[m], column[i]);
+        }
+        ts_record_column(l, from, count, g->order, column);
+        for (uint64_t i = 0; i < count; i++)
+            ts_value_table_add(g->values[thread], column[i]);
     }
-    for (uint64_t i = 0; i < n; i++)
-        ts_value_table_add(g->values[thread],
-                           ts_record_get(&g->layout, rec + i * words, g->order));
 }
 
 /* What one thread found. */
@@ -144,8 +152,9 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             next++;
         if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
             s->n_duplicates += next - in - 1;
-            if (out != in)
-                memmove(rec + out * words, rec + in * words, (next - in) * words * sizeof *rec);
+            if (out != in) /* forward, as it is a step or two */
+                for (uint64_t i = 0; i < (next - in) * words; i++)
+                    rec[out * words + i] = rec[in * words + i];
             out += next - in;
         } else {
             double sum = 0;
@@ -199,8 +208,8 @@ static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *ke
         rc = s->rc;
         if (rc < 0 && err != NULL)
             *err = s->err;
-        if (out != s->first)
-            memmove(rec + out * words, rec + s->first * words, s->kept * words * sizeof *rec);
+        g->piece[t].first = s->first;
+        g->piece[t].n = rc == 0 ? s->kept : 0;
         out += s->kept;
         g->n_duplicates += s->n_duplicates;
         g->n_zeros += s->n_zeros;
@@ -278,6 +287,7 @@ int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64
         g->open |= n > 0;
         return merge_all(g, rec, n, kept, err);
     }
+    memset(g->piece, 0, g->threads * sizeof *g->piece);
     taken = continue_cell(g, rec, n);
     if (taken == n && !last)
         return 0;
@@ -288,8 +298,8 @@ int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64
     if (!last)
         left = open_cell(g, rec + taken * words, left);
     rc = merge_all(g, rec + taken * words, left, kept, err);
-    if (taken > 0)
-        memmove(rec, rec + taken * words, *kept * words * sizeof *rec);
+    for (uint32_t t = 0; t < g->threads; t++)
+        g->piece[t].first += taken;
     return rc;
 }
 

@@ -17,6 +17,11 @@
 #include "format/slices.h"
 #include "format/value_table.h"
 
+/* Records that remain of a range: [first, first + n). */
+struct ts_merge_piece {
+    uint64_t first, n;
+};
+
 struct ts_merge {
     struct ts_record_layout layout;
     uint32_t order, value_bytes, threads;
@@ -25,6 +30,8 @@ struct ts_merge {
     struct ts_slices slices[TS_MAX_ORDER]; /* marked where there is a bitmap */
     struct ts_fibres *fibres;              /* one a thread; [0] holds all after finish */
     struct ts_value_table **values;        /* the same */
+
+    struct ts_merge_piece *piece; /* one a thread: what remains of the records of the last add */
 
     /* the cell that the next records may continue */
     int open;
@@ -39,9 +46,9 @@ int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uin
                   struct ts_err *err);
 void ts_merge_fini(struct ts_merge *g);
 
-/* Takes the next n sorted records, in place; *kept of them remain, at the start. When more follow
- * (last 0) the last cell is held back, and may come out later: `before` (1 if *n_before) is a record
- * that precedes those kept. */
+/* Takes the next n sorted records, in place. Those that remain, *kept in all, are the pieces, in this
+ * order. When more follow (last 0) the last cell is held back, and may come out later: `before` (1 if
+ * *n_before) is a record that precedes those kept. */
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 

@@ -1,5 +1,6 @@
 #include "format/record_sort.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,7 +198,7 @@ static void sort_piece(const struct sort *s, struct piece p, int to)
         sort_ties(s, p.at, p.n, to);
 }
 
-static int is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads)
+int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads)
 {
     int sorted = 1;
     for (uint64_t i = 1; i < n && i < 64; i++) /* mostly decided here */
@@ -262,6 +263,14 @@ struct work {
 };
 #define LIST_ROOM (UINT64_C(64) << MAX_DIGIT)
 
+static void free_work(struct work *w)
+{
+    free(w->list);
+    free(w->count);
+    free(w->end);
+    memset(w, 0, sizeof *w);
+}
+
 static int new_work(struct work *w, uint64_t n, uint32_t threads)
 {
     memset(w, 0, sizeof *w);
@@ -269,14 +278,10 @@ static int new_work(struct work *w, uint64_t n, uint32_t threads)
     w->list = malloc(LIST_ROOM * sizeof *w->list);
     w->count = malloc(((size_t)threads << MAX_DIGIT) * sizeof *w->count);
     w->end = malloc(sizeof *w->end << MAX_DIGIT);
-    return w->list != NULL && w->count != NULL && w->end != NULL ? 0 : -1;
-}
-
-static void free_work(struct work *w)
-{
-    free(w->list);
-    free(w->count);
-    free(w->end);
+    if (w->list != NULL && w->count != NULL && w->end != NULL)
+        return 0;
+    free_work(w);
+    return -1;
 }
 
 /* The first digit of a piece: wide enough for parts that fit the cache. */
@@ -331,7 +336,7 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
     const struct sort s = { { a, scratch }, words, key_bits, bits, threads, NULL };
     const struct piece whole = { 0, n, 0, 0 };
     struct work w;
-    if (n < 2 || bits == 0 || is_sorted(a, n, words, threads))
+    if (n < 2 || bits == 0 || ts_record_is_sorted(a, n, words, threads))
         return a;
     if (n * words <= LOCAL_WORDS || new_work(&w, n, threads) < 0) {
         sort_piece(&s, whole, 0);
@@ -385,23 +390,134 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
     }
 }
 
+/* Deals a piece of array[0] out by up to 8 bits where it lies: each record goes to its place, and the
+ * one found there goes on. One thread. end[k] as in split_parallel. */
+static void split_in_place(const struct sort *s, struct piece p, struct digit d, uint64_t *end)
+{
+    uint64_t *a = s->array[0] + p.at * s->words, at[256] = { 0 }, sum = 0;
+    for (uint64_t i = 0; i < p.n; i++)
+        at[digit_of(a + i * s->words, d)]++;
+    for (uint32_t k = 0; k <= d.mask; k++) {
+        const uint64_t c = at[k];
+        at[k] = sum;
+        sum += c;
+        end[k] = sum;
+    }
+    for (uint32_t k = 0; k <= d.mask; k++)
+        while (at[k] < end[k]) {
+            uint64_t *here = a + at[k] * s->words, rec[TS_RECORD_WORDS];
+            uint32_t to = digit_of(here, d);
+            if (to == k) {
+                at[k]++;
+                continue;
+            }
+            copy_record(rec, here, s->words);
+            while (to != k) {
+                uint64_t *there = a + at[to]++ * s->words, other[TS_RECORD_WORDS];
+                copy_record(other, there, s->words);
+                copy_record(there, rec, s->words);
+                copy_record(rec, other, s->words);
+                to = digit_of(rec, d);
+            }
+            copy_record(here, rec, s->words);
+            at[k]++;
+        }
+}
+
+/* Sorts a piece of array[0] that all threads share, in a scratch that holds it. */
+static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
+{
+    const struct sort sub = { { s->array[0] + p.at * s->words, scratch }, s->words, s->key_bits,
+                              s->bits, s->threads, NULL };
+    const struct piece whole = { 0, p.n, p.bit, 0 };
+    struct work w;
+    if (p.n * s->words <= LOCAL_WORDS || new_work(&w, p.n, s->threads) < 0) {
+        sort_piece(&sub, whole, 0);
+        return;
+    }
+    w.open[w.n_open++] = whole;
+    do_work(&sub, &w);
+    free_work(&w);
+}
+
+/* What a scratch smaller than the records can do. */
+struct tight {
+    uint64_t *scratch, words, share; /* in all, and of a thread */
+    struct piece *list;              /* fit a share */
+    uint64_t n_list, room;
+};
+
+/* Puts a piece on the list, or sorts it now. */
+static void add_tight(const struct sort *s, struct tight *t, struct piece p)
+{
+    const uint64_t words = p.n * s->words;
+    if (p.n < 2 || p.bit >= s->bits)
+        return;
+    if (words <= t->share && t->n_list < t->room) {
+        t->list[t->n_list++] = p;
+    } else if (words <= t->words) {
+        sort_shared(s, p, t->scratch);
+    } else {
+        const struct digit d = digit_at(p.bit, 8, s->bits);
+        uint64_t end[256];
+        split_in_place(s, p, d, end);
+        for (uint32_t k = 0; k <= d.mask; k++) {
+            const uint64_t first = k == 0 ? 0 : end[k - 1];
+            const struct piece part = { p.at + first, end[k] - first, p.bit + d.width, 0 };
+            add_tight(s, t, part);
+        }
+    }
+}
+
+/* Sorts the parts of array[0] that end where `end` says and differ in their first digit. */
+static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end, struct tight *t)
+{
+    for (uint32_t k = 0; k <= d.mask; k++) {
+        const uint64_t first = k == 0 ? 0 : end[k - 1];
+        const struct piece part = { first, end[k] - first, d.width, 0 };
+        add_tight(s, t, part);
+    }
+#pragma omp parallel num_threads(s->threads)
+    {
+        struct sort mine = *s;
+        uint64_t *share = t->scratch + t->share * (uint64_t)omp_get_thread_num();
+        mine.own = malloc(LOCAL_WORDS * sizeof *mine.own);
+#pragma omp for schedule(dynamic, 1)
+        for (uint64_t i = 0; i < t->n_list; i++) {
+            const struct piece p = t->list[i], whole = { 0, p.n, p.bit, 0 };
+            mine.array[0] = s->array[0] + p.at * s->words;
+            mine.array[1] = share;
+            sort_piece(&mine, whole, 0);
+        }
+        free(mine.own);
+    }
+}
+
 void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
-                          uint64_t *scratch, uint32_t key_bits, uint32_t bits, uint32_t threads)
+                          uint64_t *scratch, uint64_t scratch_words, uint32_t key_bits,
+                          uint32_t bits, uint32_t threads)
 {
     const uint32_t words = v->to->words;
     const struct sort s = { { out, scratch }, words, key_bits, bits, threads, NULL };
     const struct piece whole = { 0, n, 0, 0 };
+    struct tight t = { scratch, scratch_words, scratch_words / threads, NULL, 0, 0 };
     struct digit d;
-    struct work w;
+    struct work w = { .n_open = 0 };
     if (n * words <= LOCAL_WORDS || bits == 0 || new_work(&w, n, threads) < 0) {
         ts_record_convert(v->from, v->in, v->to, v->source, out, n);
-        if (n > 1 && bits > 0)
-            sort_piece(&s, whole, 0);
+        add_tight(&s, &t, whole);
+        free_work(&w);
         return;
     }
     d = choose_digit(&s, whole);
     split_converting(&s, v, n, d, &w);
-    add_parts(&s, &w, whole, d, 0);
-    do_work(&s, &w);
+    if (n * words <= scratch_words) {
+        add_parts(&s, &w, whole, d, 0);
+        do_work(&s, &w);
+    } else {
+        t.list = w.list;
+        t.room = LIST_ROOM;
+        sort_tight(&s, d, w.end, &t);
+    }
     free_work(&w);
 }

@@ -23,15 +23,20 @@
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
                          uint32_t key_bits, uint32_t bits, uint32_t threads);
 
-/* The same for records that are converted on the way (ts_record_convert), which saves writing them
- * once more: the n records at `in` end up sorted in `out`. scratch is touched only where many
- * records share their leading bits. */
+/* Whether the records are in order. */
+int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads);
+
+/* Sorts records that are converted on the way (ts_record_convert), which saves writing them once more:
+ * the n records at `in` end up sorted in `out`. The scratch of scratch_words words can be far smaller
+ * than they are: pieces that the first deal leaves are sorted in it by one thread each, larger ones
+ * by all threads one after another, and those that do not fit at all change places where they lie. */
 struct ts_record_move {
     const struct ts_record_layout *from, *to;
     const uint64_t *in;
     const uint8_t *source;
 };
 void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
-                          uint64_t *scratch, uint32_t key_bits, uint32_t bits, uint32_t threads);
+                          uint64_t *scratch, uint64_t scratch_words, uint32_t key_bits,
+                          uint32_t bits, uint32_t threads);
 
 #endif
