@@ -102,34 +102,46 @@ struct way {
     uint32_t n_locks;
 };
 
-/* What an operation comes to; ncclInProgress when x is aborted, or `until` comes, before that. */
-static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, uint64_t until)
+static ncclResult_t state_of(ncclComm_t comm)
+{
+    ncclResult_t r = ncclSuccess;
+    return nccl.CommGetAsyncError(comm, &r) == ncclSuccess ? r : ncclInternalError;
+}
+
+/* What an operation comes to; ncclInProgress when x is aborted before that. */
+static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r)
 {
     const uint64_t since = ts_clock_ns();
-    while (r == ncclInProgress && !x->aborted && ts_clock_ns() < until) {
-        if (nccl.CommGetAsyncError(comm, &r) != ncclSuccess)
-            r = ncclInternalError;
+    while (r == ncclInProgress && !x->aborted) {
+        r = state_of(comm);
         if (r == ncclInProgress)
             ts_exchange_pause(since);
     }
     return r;
 }
 
-/* Waits until no rank is in progress any more. */
+/* Waits until no rank is in progress any more, or one has failed: then others may stay so. */
 static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, struct ts_err *err)
 {
-    struct way *w = x->way;
-    for (uint32_t i = 0; i < x->n; i++) {
-        const ncclResult_t r = settle(x, w->comm[i], ncclInProgress, until);
-        if (r == ncclInProgress)
+    const struct way *w = x->way;
+    const uint64_t since = ts_clock_ns();
+    for (;;) {
+        uint32_t busy = 0;
+        for (uint32_t i = 0; i < x->n; i++) {
+            const ncclResult_t r = state_of(w->comm[i]);
+            if (r != ncclSuccess && r != ncclInProgress)
+                return fail(err, w->comm[i], r, what);
+            busy += r == ncclInProgress;
+        }
+        if (busy == 0)
+            return 0;
+        if (ts_clock_ns() > until)
             return ts_fail(err, TS_ECUDA,
                            "%s: NCCL is not ready after %d seconds; NCCL_DEBUG=INFO shows what it "
                            "waits for",
                            what, OPEN_SECONDS);
-        if (r != ncclSuccess)
-            return fail(err, w->comm[i], r, what);
+        ts_exchange_pause(since);
     }
-    return 0;
 }
 
 static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
@@ -301,7 +313,7 @@ static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm, struc
         rc = nccl.Recv(base + s.offset, s.bytes, ncclUint8, from, comm, stream);
     end = nccl.GroupEnd();
     if (rc == ncclSuccess || rc == ncclInProgress)
-        rc = settle(x, comm, end, UINT64_MAX);
+        rc = settle(x, comm, end);
     return rc;
 }
 
@@ -338,8 +350,8 @@ static int nccl_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err)
     pthread_mutex_lock(&w->lock[rank]);
     if (w->comm[rank] == NULL)
         rc = ts_exchange_fail_aborted(err);
-    else if (nccl.CommGetAsyncError(w->comm[rank], &r) != ncclSuccess)
-        r = ncclInternalError;
+    else
+        r = state_of(w->comm[rank]);
     if (rc == 0 && r != ncclSuccess && r != ncclInProgress)
         rc = fail(err, w->comm[rank], r, "exchange between GPUs");
     pthread_mutex_unlock(&w->lock[rank]);
