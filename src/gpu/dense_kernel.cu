@@ -178,15 +178,33 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
  * Each element of the result is summed in float64 over ascending groups of 16 k and in the same order
  * inside them, whichever rows are in the call and wherever they lie in it. */
 
-/* w(k, column + 2 i + u), u < 2, as the right operands of the products of 16 columns */
+/* Loads below are from clamped places rather than conditional: a branch for each would let one load be
+ * under way at a time. */
+
+static __device__ inline void load2(const float *p, float (&x)[2])
+{
+    const float2 v = *(const float2 *)p;
+    x[0] = v.x;
+    x[1] = v.y;
+}
+static __device__ inline void load2(const double *p, double (&x)[2])
+{
+    const double2 v = *(const double2 *)p;
+    x[0] = v.x;
+    x[1] = v.y;
+}
+
+/* w(k, column) and w(k, column + 1), column even, as the right operands of the products of 16
+ * columns; zeros outside of w */
 template <class T>
 static __device__ inline void load_right(const T *w, uint32_t ld, uint32_t k, uint32_t column,
                                          double (&b)[2])
 {
-    const bool inside = k < ld && column < ld; /* ld and column are even */
-    const T *const at = w + (uint64_t)k * ld + column;
-    b[0] = inside ? (double)at[0] : 0;
-    b[1] = inside ? (double)at[1] : 0;
+    const bool inside = k < ld && column < ld;
+    T x[2];
+    load2(w + (uint64_t)min(k, ld - 1) * ld + min(column, ld - 2), x);
+    b[0] = inside ? (double)x[0] : 0;
+    b[1] = inside ? (double)x[1] : 0;
 }
 
 /* Columns 4 j .. 4 j + 3 of a lane's row, from the two products of 16 columns. */
@@ -227,17 +245,16 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     const uint64_t step = gridDim.x * (uint64_t)(THREADS / 32) * 8;
     double b[GROUPS][4][GROUPS][2];
     quad<T> x[AHEAD][GROUPS];
-    uint64_t row[AHEAD];
+    uint32_t row[AHEAD];
 
+    /* behind the last row that one again, not to be stored; behind the last column, where w is taken
+     * as zero, the last ones again */
     auto fetch = [&](uint64_t at, int slot) {
-        if (at < n)
-            row[slot] = list != NULL ? list[at] : at;
+        at = min(at, n - 1);
+        row[slot] = list != NULL ? list[at] : (uint32_t)at;
 #pragma unroll
-        for (int g = 0; g < GROUPS; g++) {
-            x[slot][g] = { { 0, 0, 0, 0 } };
-            if (at < n && 16 * g + 4 * j < ld)
-                x[slot][g] = load4(a + row[slot] * ld + 16 * g + 4 * j);
-        }
+        for (int g = 0; g < GROUPS; g++)
+            x[slot][g] = load4(a + (uint64_t)row[slot] * ld + min(16 * g + 4 * j, ld - 4));
     };
 
     if (first >= n)
@@ -252,6 +269,9 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
 #pragma unroll
             for (int h = 0; h < GROUPS; h++)
                 load_right(w, ld, 16 * g + 4 * j + s, 16 * h + 2 * i, b[g][s][h]);
+#pragma unroll
+    for (int k = 0; k < GROUPS * 4 * GROUPS * 2; k++) /* or float32 is kept and converted every time */
+        asm volatile("" : "+d"((&b[0][0][0][0])[k]));
 
     for (uint64_t base = first; base < n; base += AHEAD * step) {
 #pragma unroll
@@ -271,8 +291,8 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
             for (int g = 0; g < GROUPS; g++) {
                 const quad<T> after = round4<T>(d[g]);
                 if (at < n && 16 * g + 4 * j < ld)
-                    store4(a + row[slot] * ld + 16 * g + 4 * j, after);
-                if (INNER)
+                    store4(a + (uint64_t)row[slot] * ld + 16 * g + 4 * j, after);
+                if (INNER) /* zero behind the last column */
                     inner = dot4(x[slot][g], after, inner);
             }
             if (INNER) {
