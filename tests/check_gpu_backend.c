@@ -1,9 +1,12 @@
 /* The GPU backend does what its table says, with the same bits whether shards stay on the device, or
- * pass through it from host memory, or from disk; and it refuses budgets that cannot work. */
+ * pass through it from host memory, or from disk, and for any number of devices; and it refuses budgets
+ * that cannot work. A team of devices is tested on one GPU by naming it several times, which makes
+ * members that share nothing but its multiprocessors; where there are more GPUs, on those too. */
 #include <check.h>
 #include <cuda_runtime.h>
 #include <float.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,26 +24,35 @@ static const uint32_t ranks[] = { 1, 7, 32, 50, 130 };
 static struct ts_err err;
 static const struct ts_backend *const be = &ts_backend_gpu;
 
-/* A tensor on disk, with 8 shards in each mode. */
+static int n_devices;
+
+/* A tensor on disk. */
 struct disk {
     char *dir;
     struct test_coo x;
     struct ts_tensor *tensor;
 };
 
-static struct disk disk_new(void)
+/* partitions of each shard: as in struct test_tsh_conf */
+static struct disk disk_new(uint32_t order, const uint64_t *dim, uint64_t nnz, uint32_t partitions)
 {
-    static const uint64_t dim[] = { 700, 3, 9000 };
-    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .shard_partitions = partitions };
     struct disk d = { .dir = test_tsh_tmp() };
     char *path = malloc(strlen(d.dir) + 8);
-    d.x = test_coo_random(21, 3, dim, 8 * TS_PARTITION_NNZ - 500, 9, 1);
+    d.x = test_coo_random(21, order, dim, nnz, 9, 1);
     strcat(strcpy(path, d.dir), "/t.tsh");
     test_tsh_write(path, &d.x, &conf);
     OK(ts_tensor_open(path, &d.tensor, &err));
     free(d.dir);
     d.dir = path;
     return d;
+}
+
+/* 8 shards in each mode; one of the modes has rows that reach over shards. */
+static struct disk disk_usual(void)
+{
+    static const uint64_t dim[] = { 700, 3, 9000 };
+    return disk_new(3, dim, 8 * TS_PARTITION_NNZ - 500, 1);
 }
 
 static void disk_free(struct disk *d)
@@ -63,23 +75,64 @@ static double *random_rows(uint64_t seed, uint64_t n, uint32_t rank)
     return a;
 }
 
-static void *open_backend(const struct disk *d, uint32_t rank, enum ts_precision precision,
-                          uint64_t device_bytes, double **factor)
+/* What a backend is opened with, and operands for it. */
+struct setup {
+    const struct disk *disk;
+    uint32_t rank;
+    enum ts_precision precision;
+    uint32_t n_members;
+    int spread; /* over the devices there are; else all on the first */
+    uint64_t device_bytes, host_bytes;
+    double *factor[TS_MAX_ORDER], *w;
+};
+
+static struct setup setup_new(const struct disk *d, uint32_t rank, enum ts_precision precision)
 {
-    const struct ts_backend_conf conf = { .tensor = d->tensor, .rank = rank, .n_devices = 1,
-                                          .only_mode = -1, .precision = precision,
-                                          .device_bytes = device_bytes };
+    struct setup s = { .disk = d, .rank = rank, .precision = precision, .n_members = 1,
+                       .host_bytes = 64 << 20 };
+    for (uint32_t m = 0; m < d->x.order; m++)
+        s.factor[m] = random_rows(100 * m, d->x.dim[m], rank);
+    s.w = random_rows(5, rank, rank);
+    return s;
+}
+
+static void setup_free(struct setup *s)
+{
+    for (uint32_t m = 0; m < s->disk->x.order; m++)
+        free(s->factor[m]);
+    free(s->w);
+}
+
+static struct ts_backend_conf conf_of(const struct setup *s)
+{
+    struct ts_backend_conf conf = {
+        .tensor = s->disk->tensor,
+        .rank = s->rank,
+        .precision = s->precision,
+        .n_devices = s->n_members,
+        .device_bytes = s->device_bytes,
+        .only_mode = -1,
+    };
+    for (uint32_t i = 0; i < s->n_members && s->spread; i++)
+        conf.device[i] = (int)i % n_devices;
+    return conf;
+}
+
+static void *open_backend(const struct setup *s)
+{
+    const struct ts_backend_conf conf = conf_of(s);
     void *gpu;
     OK(be->open(&conf, &gpu, &err));
-    for (uint32_t m = 0; m < d->x.order; m++)
-        OK(be->put_rows(gpu, m, 0, d->x.dim[m], factor[m], &err));
+    for (uint32_t m = 0; m < s->disk->x.order; m++)
+        OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
     return gpu;
 }
 
-static struct ts_feed *open_feed(const struct disk *d, void *gpu, uint64_t host_bytes)
+static struct ts_feed *open_feed(const struct setup *s, void *gpu)
 {
-    struct ts_feed_conf conf = { .tensor = d->tensor, .host_bytes = host_bytes, .only_mode = -1,
-                                 .checkers = 2, .pin = be->pin, .unpin = be->unpin };
+    struct ts_feed_conf conf = { .tensor = s->disk->tensor, .host_bytes = s->host_bytes,
+                                 .only_mode = -1, .checkers = 2, .pin = be->pin,
+                                 .unpin = be->unpin };
     struct ts_feed *feed;
     be->deal(gpu, &conf.deal);
     OK(ts_feed_new(&conf, &feed, &err));
@@ -89,42 +142,42 @@ static struct ts_feed *open_feed(const struct disk *d, void *gpu, uint64_t host_
 static void check_near(const double *got, const double *want, uint64_t n, double most)
 {
     for (uint64_t i = 0; i < n; i++)
-        ck_assert_msg(fabs(got[i] - want[i]) <= most, "entry %llu: %.12g, expected %.12g",
-                      (unsigned long long)i, got[i], want[i]);
+        if (!(fabs(got[i] - want[i]) <= most))
+            ck_abort_msg("entry %llu: %.12g, expected %.12g", (unsigned long long)i, got[i], want[i]);
 }
 
 /* Factors and w have entries of magnitude up to 0.7, so the sums below are of terms of that size;
  * each bound is the number of terms times their size times the precision's rounding. */
 START_TEST(dense_work_equals_reference)
 {
-    const uint32_t rank = ranks[_i / 2];
+    const uint32_t rank = ranks[_i / 4];
     const enum ts_precision precision = _i % 2 ? TS_FLOAT64 : TS_FLOAT32;
     const double eps = precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
-    struct disk d = disk_new();
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, rank, precision);
     const uint32_t mode = 2;
     const uint64_t n = d.x.dim[mode], size = n * rank, square = (uint64_t)rank * rank;
-    double *factor[3], *a = calloc(size, sizeof *a), *got = malloc(size * sizeof *got);
-    double *w = random_rows(5, rank, rank), *gram = malloc(square * sizeof *gram);
+    double *a = calloc(size, sizeof *a), *got = malloc(size * sizeof *got);
+    double *gram = malloc(square * sizeof *gram);
     double *want = calloc(square, sizeof *want), inner, want_inner = 0;
     void *gpu;
-    for (uint32_t m = 0; m < 3; m++)
-        factor[m] = random_rows(100 * m, d.x.dim[m], rank);
-    gpu = open_backend(&d, rank, precision, 0, factor);
+    s.n_members = _i % 4 < 2 ? 1 : 2;
+    gpu = open_backend(&s);
 
     OK(be->get_rows(gpu, mode, 0, n, got, &err));
-    ck_assert(memcmp(got, factor[mode], size * sizeof *got) == 0);
+    ck_assert(memcmp(got, s.factor[mode], size * sizeof *got) == 0);
     OK(be->get_rows(gpu, mode, n - 2, 2, got, &err));
-    ck_assert(memcmp(got, factor[mode] + size - 2 * rank, 2 * rank * sizeof *got) == 0);
+    ck_assert(memcmp(got, s.factor[mode] + size - 2 * rank, 2 * rank * sizeof *got) == 0);
 
-    OK(be->solve(gpu, mode, w, gram, &inner, &err));
+    OK(be->solve(gpu, mode, s.w, gram, &inner, &err));
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < rank; k++)
             for (uint32_t c = 0; c < rank; c++)
-                a[i * rank + c] += factor[mode][i * rank + k] * w[k * rank + c];
+                a[i * rank + c] += s.factor[mode][i * rank + k] * s.w[k * rank + c];
     OK(be->get_rows(gpu, mode, 0, n, got, &err));
     check_near(got, a, size, 4 * rank * eps);
     for (uint64_t i = 0; i < size; i++)
-        want_inner += factor[mode][i] * got[i]; /* what the device has: its roundings are not ours */
+        want_inner += s.factor[mode][i] * got[i]; /* what the device has: its roundings are not ours */
     check_near(&inner, &want_inner, 1, (double)size * rank * 2 * eps);
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < rank; r++)
@@ -133,105 +186,309 @@ START_TEST(dense_work_equals_reference)
     check_near(gram, want, square, (double)n * rank * rank * DBL_EPSILON);
 
     for (uint32_t r = 0; r < rank; r++)
-        w[r] = 0.25 * (r % 5 + 1);
-    OK(be->scale(gpu, mode, w, &err));
+        s.w[r] = 0.25 * (r % 5 + 1);
+    OK(be->scale(gpu, mode, s.w, &err));
     for (uint64_t i = 0; i < size; i++)
-        a[i] = got[i] * w[i % rank];
+        a[i] = got[i] * s.w[i % rank];
     OK(be->get_rows(gpu, mode, 0, n, got, &err));
     check_near(got, a, size, rank * eps);
     OK(be->gram(gpu, mode, gram, &err));
     for (uint64_t i = 0; i < square; i++)
-        want[i] *= w[i / rank] * w[i % rank];
+        want[i] *= s.w[i / rank] * s.w[i % rank];
     check_near(gram, want, square, (double)n * rank * rank * 4 * eps);
 
     be->close(gpu);
-    for (uint32_t m = 0; m < 3; m++)
-        free(factor[m]);
     free(a);
     free(got);
-    free(w);
     free(gram);
     free(want);
+    setup_free(&s);
     disk_free(&d);
 }
 END_TEST
 
-/* The smallest budget that opens, to within 64 KiB. */
-static uint64_t least_budget(const struct disk *d, uint32_t rank, enum ts_precision precision)
+/* What a mode's update gives, or its product alone. */
+struct result {
+    double *rows[TS_MAX_ORDER], *gram[TS_MAX_ORDER], inner[TS_MAX_ORDER];
+};
+
+static struct result result_new(const struct setup *s)
 {
-    uint64_t bytes = 1 << 20;
-    for (;; bytes += 64 << 10) {
-        const struct ts_backend_conf conf = { .tensor = d->tensor, .rank = rank, .n_devices = 1,
-                                              .only_mode = -1, .precision = precision,
-                                              .device_bytes = bytes };
-        void *gpu;
-        const int rc = be->open(&conf, &gpu, &err);
-        if (rc == 0) {
-            be->close(gpu);
-            return bytes;
-        }
-        ck_assert_int_eq(rc, TS_ELIMIT);
-        ck_assert_ptr_nonnull(strstr(err.text, "cannot work"));
+    struct result r = { 0 };
+    for (uint32_t m = 0; m < s->disk->x.order; m++) {
+        r.rows[m] = malloc(s->disk->x.dim[m] * s->rank * sizeof(double));
+        r.gram[m] = malloc((size_t)s->rank * s->rank * sizeof(double));
+    }
+    return r;
+}
+
+static void result_free(const struct setup *s, struct result *r)
+{
+    for (uint32_t m = 0; m < s->disk->x.order; m++) {
+        free(r->rows[m]);
+        free(r->gram[m]);
     }
 }
 
-/* All modes, twice (what stays on the device is there from the second time on). */
-static void run_modes(const struct disk *d, uint32_t rank, enum ts_precision precision,
-                      uint64_t device_bytes, uint64_t host_bytes, double **factor, double **out)
+static void check_same(const struct setup *s, uint32_t m, const struct result *got,
+                       const struct result *want, int whole)
 {
-    void *gpu = open_backend(d, rank, precision, device_bytes, factor);
-    struct ts_feed *feed = open_feed(d, gpu, host_bytes);
+    const uint64_t n = s->disk->x.dim[m] * s->rank;
+    for (uint64_t i = 0; i < n; i++)
+        if (memcmp(&got->rows[m][i], &want->rows[m][i], sizeof(double)) != 0)
+            ck_abort_msg("mode %u, row %llu, column %llu: %.17g, with one GPU %.17g", m,
+                         (unsigned long long)(i / s->rank), (unsigned long long)(i % s->rank),
+                         got->rows[m][i], want->rows[m][i]);
+    if (!whole)
+        return;
+    ck_assert(memcmp(got->gram[m], want->gram[m], (size_t)s->rank * s->rank * sizeof(double)) == 0);
+    ck_assert_msg(memcmp(&got->inner[m], &want->inner[m], sizeof(double)) == 0, "%.17g, %.17g",
+                  got->inner[m], want->inner[m]);
+}
+
+/* One mode of one sweep. */
+static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uint32_t m, int update,
+                     struct result *r)
+{
     struct ts_backend_times times;
-    for (int twice = 0; twice < 2; twice++)
-        for (uint32_t m = 0; m < d->x.order; m++) {
-            OK(be->mttkrp(gpu, m, feed, &times, &err));
-            OK(be->get_rows(gpu, m, 0, d->x.dim[m], out[m], &err));
-            OK(be->put_rows(gpu, m, 0, d->x.dim[m], factor[m], &err));
+    uint64_t nnz = 0;
+    ts_feed_rewind(feed);
+    if (update)
+        OK(be->update(gpu, m, feed, s->w, r->gram[m], &r->inner[m], &times, &err));
+    else
+        OK(be->mttkrp(gpu, m, feed, &times, &err));
+    ck_assert_uint_eq(times.n_devices, s->n_members);
+    for (uint32_t i = 0; i < times.n_devices; i++)
+        nnz += times.device[i].nnz;
+    ck_assert_uint_eq(nnz, s->disk->tensor->nnz);
+    OK(be->get_rows(gpu, m, 0, s->disk->x.dim[m], r->rows[m], &err));
+    OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
+}
+
+/* Several sweeps (what stays on the devices is there from the second on, and ranges move after each),
+ * each compared with `want`; or one sweep that fills `want`. */
+static void run_sweeps(const struct setup *s, uint32_t sweeps, int update, const struct result *want,
+                       struct result *fill)
+{
+    void *gpu = open_backend(s);
+    struct ts_feed *feed = open_feed(s, gpu);
+    struct result own = result_new(s), *got = fill != NULL ? fill : &own;
+    for (uint32_t k = 0; k < sweeps; k++)
+        for (uint32_t m = 0; m < s->disk->x.order; m++) {
+            run_mode(s, gpu, feed, m, update, got);
+            if (want != NULL)
+                check_same(s, m, got, want, update);
         }
     ts_feed_free(feed);
     be->close(gpu);
+    result_free(s, &own);
 }
 
-START_TEST(same_bits_for_every_budget)
+/* The smallest budget that opens, to within 64 KiB. */
+static uint64_t least_budget(const struct setup *s)
 {
-    const enum ts_precision precision = _i ? TS_FLOAT64 : TS_FLOAT32;
-    const double eps = precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
-    const uint32_t rank = 17;
-    struct disk d = disk_new();
-    const uint64_t least = least_budget(&d, rank, precision);
-    double *factor[3], *first[3], *again[3];
-    for (uint32_t m = 0; m < 3; m++) {
-        const uint64_t n = d.x.dim[m] * rank;
-        factor[m] = random_rows(100 * m, d.x.dim[m], rank);
-        for (uint64_t i = 0; i < n; i++)
-            factor[m][i] = fabs(factor[m][i]);
-        first[m] = malloc(n * sizeof(double));
-        again[m] = malloc(n * sizeof(double));
+    struct setup now = *s;
+    uint64_t low = 0, high = UINT64_C(3) << 30; /* it does not open; it does */
+    while (high - low > 64 << 10) {
+        struct ts_backend_conf conf;
+        void *gpu;
+        int rc;
+        now.device_bytes = (low + high) / 2 > 0 ? (low + high) / 2 : 1;
+        conf = conf_of(&now);
+        rc = be->open(&conf, &gpu, &err);
+        if (rc == 0) {
+            be->close(gpu);
+            high = now.device_bytes;
+            continue;
+        }
+        ck_assert_int_eq(rc, TS_ELIMIT);
+        ck_assert_ptr_nonnull(strstr(err.text, "GPU"));
+        low = now.device_bytes;
     }
-    run_modes(&d, rank, precision, 0, 64 << 20, factor, first);
-    for (uint32_t m = 0; m < 3; m++) {
-        test_mttkrp(&d.x, m, rank, factor, again[m]);
-        for (uint64_t i = 0; i < d.x.dim[m] * rank; i++)
-            ck_assert(fabs(first[m][i] - again[m][i]) <= 2000 * eps * fabs(again[m][i]));
+    return high;
+}
+
+/* One GPU, everything on it, against the obvious loop; then its rows solved are those of an update. */
+static void run_reference(struct setup *s, struct result *product, struct result *update)
+{
+    const double eps = s->precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    const struct test_coo *x = &s->disk->x;
+    struct result again = result_new(s);
+    void *gpu;
+    run_sweeps(s, 1, 0, NULL, product);
+    for (uint32_t m = 0; m < x->order; m++) {
+        double *size = malloc(x->dim[m] * s->rank * sizeof *size), *positive[TS_MAX_ORDER];
+        test_mttkrp(x, m, s->rank, s->factor, again.rows[m]);
+        for (uint32_t k = 0; k < x->order; k++) {
+            positive[k] = malloc(x->dim[k] * s->rank * sizeof(double));
+            for (uint64_t i = 0; i < x->dim[k] * s->rank; i++)
+                positive[k][i] = fabs(s->factor[k][i]);
+        }
+        test_mttkrp(x, m, s->rank, positive, size); /* values are positive: sums of magnitudes */
+        for (uint64_t i = 0; i < x->dim[m] * s->rank; i++)
+            if (!(fabs(product->rows[m][i] - again.rows[m][i]) <= 2000 * eps * size[i]))
+                ck_abort_msg("mode %u, entry %llu: %.9g, expected %.9g", m, (unsigned long long)i,
+                             product->rows[m][i], again.rows[m][i]);
+        for (uint32_t k = 0; k < x->order; k++)
+            free(positive[k]);
+        free(size);
     }
-    for (int k = 0; k < 6; k++) { /* budgets of the device, and of the host: resident and from disk */
-        run_modes(&d, rank, precision, least + (uint64_t)k % 3 * 250000,
-                  k < 3 ? 64 << 20 : (uint64_t)512 << 10, factor, again);
+    run_sweeps(s, 1, 1, NULL, update);
+    gpu = open_backend(s);
+    for (uint32_t m = 0; m < x->order; m++) {
+        OK(be->put_rows(gpu, m, 0, x->dim[m], product->rows[m], &err));
+        OK(be->solve(gpu, m, s->w, again.gram[m], &again.inner[m], &err));
+        OK(be->get_rows(gpu, m, 0, x->dim[m], again.rows[m], &err));
+        check_same(s, m, &again, update, 1);
+    }
+    be->close(gpu);
+    result_free(s, &again);
+}
+
+/* All teams, with budgets of the devices from the least on, and of the host: resident and from disk. */
+static void check_teams(const struct disk *d, uint32_t rank, enum ts_precision precision,
+                        uint32_t most_members)
+{
+    struct setup s = setup_new(d, rank, precision);
+    struct result product = result_new(&s), update = result_new(&s);
+    run_reference(&s, &product, &update);
+    for (s.n_members = 1; s.n_members <= most_members; s.n_members++)
+        for (s.spread = 0; s.spread < (n_devices > 1 && s.n_members > 1 ? 2 : 1); s.spread++) {
+            uint64_t least;
+            s.device_bytes = 0;
+            s.host_bytes = 64 << 20;
+            least = least_budget(&s);
+            run_sweeps(&s, 4, 1, &update, NULL);
+            for (int k = 0; k < 6; k++) {
+                s.device_bytes = least + (128 << 10) + (uint64_t)k % 3 * 250000;
+                s.host_bytes = k < 3 ? 64 << 20 : (uint64_t)768 << 10;
+                run_sweeps(&s, 3, k % 2, k % 2 ? &update : &product, NULL);
+            }
+        }
+    result_free(&s, &product);
+    result_free(&s, &update);
+    setup_free(&s);
+}
+
+START_TEST(same_bits_for_every_budget_and_team)
+{
+    struct disk d = disk_usual();
+    check_teams(&d, 17, _i ? TS_FLOAT64 : TS_FLOAT32, 3);
+    disk_free(&d);
+}
+END_TEST
+
+/* Enough bytes of rows that ranges are sent in several chunks. */
+START_TEST(same_bits_in_chunks)
+{
+    static const uint64_t dim[] = { 40, 30, 25000 };
+    struct disk d = disk_new(3, dim, 20 * TS_PARTITION_NNZ, 1);
+    struct setup s = setup_new(&d, 250, TS_FLOAT64);
+    struct result update = result_new(&s);
+    run_sweeps(&s, 1, 1, NULL, &update);
+    for (s.n_members = 2; s.n_members <= 4; s.n_members += 2) {
+        uint64_t least;
+        s.spread = n_devices > 1;
+        s.device_bytes = 0;
+        run_sweeps(&s, 4, 1, &update, NULL);
+        least = least_budget(&s);
+        for (int k = 0; k < 2; k++) {
+            s.device_bytes = least + (128 << 10) + (uint64_t)k * 500000;
+            run_sweeps(&s, 4, 1, &update, NULL);
+        }
+    }
+    result_free(&s, &update);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
+/* Orders other than 3, one shard for all, and modes of one row. */
+START_TEST(same_bits_for_odd_shapes)
+{
+    static const struct {
+        uint32_t order, partitions;
+        uint64_t dim[6], nnz;
+    } shape[] = {
+        { 2, 1, { 3000, 500 }, 70000 },
+        { 3, 0, { 60, 50, 40 }, 60000 },
+        { 3, 1, { 1, 300, 2000 }, 70000 },
+        { 4, 2, { 1, 1, 200, 300 }, 33000 },
+        { 6, 1, { 20, 5, 9, 4, 7, 30 }, 60000 },
+        { 3, 1, { 2, 2, 2 }, 8 },
+    };
+    struct disk d = disk_new(shape[_i].order, shape[_i].dim, shape[_i].nnz, shape[_i].partitions);
+    check_teams(&d, 5, TS_FLOAT32, 3);
+    disk_free(&d);
+}
+END_TEST
+
+START_TEST(only_one_mode_is_kept)
+{
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, 8, TS_FLOAT32);
+    struct result want = result_new(&s), got = result_new(&s);
+    struct ts_backend_times times;
+    run_sweeps(&s, 1, 0, NULL, &want);
+    for (s.n_members = 1; s.n_members <= 2; s.n_members++) {
+        struct ts_backend_conf conf = conf_of(&s);
+        struct ts_feed_conf fc = { .tensor = d.tensor, .host_bytes = 64 << 20, .only_mode = 2,
+                                   .pin = be->pin, .unpin = be->unpin };
+        struct ts_feed *feed;
+        void *gpu;
+        conf.only_mode = 2;
+        OK(be->open(&conf, &gpu, &err));
         for (uint32_t m = 0; m < 3; m++)
-            ck_assert(memcmp(first[m], again[m], d.x.dim[m] * rank * sizeof(double)) == 0);
+            OK(be->put_rows(gpu, m, 0, d.x.dim[m], s.factor[m], &err));
+        be->deal(gpu, &fc.deal);
+        OK(ts_feed_new(&fc, &feed, &err));
+        for (int k = 0; k < 4; k++) {
+            ts_feed_rewind(feed);
+            OK(be->mttkrp(gpu, 2, feed, &times, &err));
+            OK(be->get_rows(gpu, 2, 0, d.x.dim[2], got.rows[2], &err));
+            check_same(&s, 2, &got, &want, 0);
+        }
+        ck_assert_uint_eq(times.device[0].bytes, 0); /* all is there */
+        ts_feed_free(feed);
+        be->close(gpu);
     }
-    for (uint32_t m = 0; m < 3; m++) {
-        free(factor[m]);
-        free(first[m]);
-        free(again[m]);
-    }
+    result_free(&s, &want);
+    result_free(&s, &got);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
+static volatile sig_atomic_t stop;
+
+/* A pass that is stopped ends all members, and they can be closed. */
+START_TEST(a_stop_ends_all_members)
+{
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, 4, TS_FLOAT32);
+    struct ts_feed_conf conf = { .tensor = d.tensor, .host_bytes = 64 << 20, .only_mode = -1,
+                                 .checkers = 1, .stop = &stop, .pin = be->pin, .unpin = be->unpin };
+    struct ts_backend_times times;
+    struct ts_feed *feed;
+    void *gpu;
+    s.n_members = 3;
+    stop = 0;
+    gpu = open_backend(&s);
+    be->deal(gpu, &conf.deal);
+    OK(ts_feed_new(&conf, &feed, &err));
+    OK(be->mttkrp(gpu, 0, feed, &times, &err));
+    stop = 1;
+    ck_assert_int_eq(be->mttkrp(gpu, 1, feed, &times, &err), TS_ESTOP);
+    ts_feed_free(feed);
+    be->close(gpu);
+    setup_free(&s);
     disk_free(&d);
 }
 END_TEST
 
 START_TEST(more_than_the_device_has_is_refused)
 {
-    struct disk d = disk_new();
+    struct disk d = disk_usual();
     const struct ts_backend_conf conf = { .tensor = d.tensor, .rank = 4, .n_devices = 1,
                                           .only_mode = -1, .device_bytes = UINT64_C(1) << 50 };
     void *gpu = NULL;
@@ -242,17 +499,34 @@ START_TEST(more_than_the_device_has_is_refused)
 }
 END_TEST
 
+START_TEST(too_small_a_budget_is_refused_with_the_arithmetic)
+{
+    struct disk d = disk_usual();
+    const struct ts_backend_conf conf = { .tensor = d.tensor, .rank = 900, .n_devices = 1,
+                                          .only_mode = -1, .device_bytes = 20 << 20 };
+    void *gpu = NULL;
+    ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
+    ck_assert_ptr_nonnull(strstr(err.text, "cannot work: the factor matrices of rank 900"));
+    ck_assert_ptr_nonnull(strstr(err.text, "CUDA driver"));
+    disk_free(&d);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_backend");
     TCase *tc = tcase_create("all");
-    int n_devices = 0;
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
     tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, dense_work_equals_reference, 0, 2 * N_RANKS);
-    tcase_add_loop_test(tc, same_bits_for_every_budget, 0, 2);
+    tcase_add_loop_test(tc, dense_work_equals_reference, 0, 4 * N_RANKS);
+    tcase_add_loop_test(tc, same_bits_for_every_budget_and_team, 0, 2);
+    tcase_add_test(tc, same_bits_in_chunks);
+    tcase_add_loop_test(tc, same_bits_for_odd_shapes, 0, 6);
+    tcase_add_test(tc, only_one_mode_is_kept);
+    tcase_add_test(tc, a_stop_ends_all_members);
     tcase_add_test(tc, more_than_the_device_has_is_refused);
+    tcase_add_test(tc, too_small_a_budget_is_refused_with_the_arithmetic);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_NOFORK);
 }

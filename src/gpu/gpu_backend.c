@@ -1,170 +1,182 @@
 #include "gpu/gpu_backend.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "format/shard.h"
-#include "gpu/dense_kernel.h"
-#include "gpu/edge_kernel.h"
+#include "base/trace.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_memory.h"
 #include "gpu/gpu_state.h"
 
-/* Device memory that is left to others when no budget is given: the driver takes some for each
- * kernel module and stream. */
+/* Device memory that is left to others when no budget is given. */
 #define RESERVE_BYTES (UINT64_C(512) << 20)
-#define STAGE_BYTES (UINT64_C(16) << 20)
+
+/* What a budget leaves unused: CUDA takes memory in pieces of 2 MiB. */
+#define ROUNDING_BYTES (UINT64_C(4) << 20)
+
+/* A measurement beyond this was disturbed by another process that came or went. */
+#define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
 }
 
-/* Elements from one row to the next. Rows of up to 128 bytes lie in one line of the cache (padding
- * rank 25 from 112 to 128 bytes made random reads a third faster), longer ones in whole sectors. */
-static uint32_t row_stride(uint32_t rank, uint32_t element)
+/* ---- the budget */
+
+struct budget {
+    struct ts_gpu_memory *memory;
+    uint64_t asked;                     /* 0: what is free */
+    uint64_t before[TS_MAX_DEVICES];    /* in use on each member's device at first */
+    int measured[TS_MAX_DEVICES];       /* that is known, and this process had no part of it */
+    uint64_t driver[TS_MAX_DEVICES];    /* of the context and all that belongs to it */
+};
+
+static uint64_t assumed(const struct ts_gpu *g)
 {
-    const uint32_t bytes = rank * element;
-    const uint32_t unit = bytes <= 16 ? 16 : bytes <= 32 || bytes > 128 ? 32 : 64;
-    const uint32_t padded = (bytes + unit - 1) / unit * unit / element;
-    return (padded + 3) / 4 * 4;
+    return TS_GPU_DRIVER_BYTES + (g->n_members > 1 ? TS_GPU_DRIVER_BYTES_NCCL : 0);
 }
 
-static void set_sizes(struct ts_gpu *g, const struct ts_backend_conf *conf)
+/* Members on a device: more than one in tests alone. */
+static uint32_t sharers(const struct ts_gpu *g, int device)
 {
-    g->tensor = conf->tensor;
-    g->precision = conf->precision;
-    g->rank = conf->rank;
-    g->element = conf->precision == TS_FLOAT32 ? 4 : 8;
-    g->ld = row_stride(conf->rank, g->element);
-    g->stage_rows = STAGE_BYTES / (8 * (uint64_t)conf->rank);
-    for (uint32_t m = 0; m < g->tensor->order; m++)
-        for (uint64_t i = 0; i < g->tensor->mode[m].disk.n_shards; i++)
-            g->n_partitions[m] += ts_shard_partitions(&g->tensor->mode[m].shard[i]);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        n += g->member[i].device == device;
+    return n;
 }
 
-static uint64_t factor_bytes(const struct ts_gpu *g, uint32_t mode)
+static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, struct ts_err *err)
 {
-    return g->tensor->mode[mode].disk.n_rows * g->ld * g->element;
+    const uint64_t factors = ts_gpu_plan_factors(g);
+    return ts_fail(err, TS_ELIMIT,
+                   "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %"
+                   PRIu64 " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
+                   " MiB, and two shards %" PRIu64 " MiB",
+                   budget >> 20, g->rank, factors >> 20,
+                   (ts_gpu_device_work_bytes(g) - factors) >> 20, driver >> 20,
+                   (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
 }
 
-static uint64_t most_edges(const struct ts_gpu *g)
+/* Before anything is allocated: what is refused now costs nothing. */
+static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, struct ts_err *err)
 {
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < g->tensor->order; m++) {
-        const uint64_t n = ts_edge_count(g->n_partitions[m]);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
-/* Device memory apart from shards and factors. */
-static uint64_t work_bytes(const struct ts_gpu *g)
-{
-    const uint64_t square = (uint64_t)g->ld * g->ld;
-    return most_edges(g) * ((uint64_t)g->ld * g->element + 4) + 8 * ts_dense_scratch(g->ld) +
-           square * (8 + g->element) + 8 * (uint64_t)g->tensor->header.n_dict +
-           8 * g->stage_rows * g->rank + 4096;
-}
-
-/* Decides which shards stay on the device: of every mode the same share, from its start. */
-static int plan_shards(struct ts_gpu *g, uint64_t budget, struct ts_err *err)
-{
-    uint64_t factors = 0, all = 0, left, fixed = work_bytes(g);
-    const uint64_t slot =
-        ((uint64_t)g->tensor->header.max_shard_bytes + TS_SHARD_SLACK + 255) / 256 * 256;
-    for (uint32_t m = 0; m < g->tensor->order; m++) {
-        factors += factor_bytes(g, m);
-        for (uint64_t i = 0; i < g->tensor->mode[m].disk.n_shards; i++)
-            all += ts_gpu_place(&g->tensor->mode[m].shard[i]);
-    }
-    if (factors + fixed + 2 * slot > budget)
+    const int device = g->member[i].device;
+    const uint64_t work = ts_gpu_device_work_bytes(g) + 2 * ts_gpu_plan_largest(g);
+    size_t left, total;
+    int rc;
+    b->measured[i] = !ts_gpu_memory_has_context(device) &&
+                     ts_gpu_memory_used(b->memory, device, &b->before[i]);
+    rc = check(err, cudaSetDevice(device), "the GPU cannot be used");
+    if (rc == 0)
+        rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
+    if (rc < 0)
+        return rc;
+    if (b->asked > 0 && (b->asked > total || (b->measured[i] && b->asked > total - b->before[i]) ||
+                         (!b->measured[i] && b->asked > left + assumed(g))))
         return ts_fail(err, TS_ELIMIT,
-                       "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u "
-                       "take %" PRIu64 " MiB, partial sums %" PRIu64 " MiB, and two shards %" PRIu64
-                       " MiB",
-                       budget >> 20, g->rank, factors >> 20, fixed >> 20, 2 * slot >> 20);
-    left = budget - factors - fixed;
-    if (all > left) {
-        g->slot_bytes = slot;
-        g->n_slots = left / 2 / slot < 2 ? 2
-                     : left / 2 / slot > TS_GPU_SLOTS ? TS_GPU_SLOTS
-                                                      : (uint32_t)(left / 2 / slot);
-        left -= g->n_slots * slot;
-    }
-    for (uint32_t m = 0; m < g->tensor->order; m++) {
-        const struct ts_mode *mode = &g->tensor->mode[m];
-        struct ts_gpu_kept *k = &g->kept[m];
-        uint64_t whole = 0, share;
-        k->offset = calloc(mode->disk.n_shards + 1, sizeof *k->offset);
-        k->filled = calloc(mode->disk.n_shards + 1, 1);
-        k->keep = calloc(mode->disk.n_shards + 1, 1);
-        if (k->offset == NULL || k->filled == NULL || k->keep == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", mode->shards_path);
-        for (uint64_t i = 0; i < mode->disk.n_shards; i++)
-            whole += ts_gpu_place(&mode->shard[i]);
-        share = all <= left ? whole : (uint64_t)((double)whole / (double)all * (double)left);
-        for (; k->n < mode->disk.n_shards; k->n++) {
-            const uint64_t bytes = ts_gpu_place(&mode->shard[k->n]);
-            if (k->bytes + bytes > share)
-                break;
-            k->offset[k->n] = k->bytes;
-            k->keep[k->n] = 1;
-            k->bytes += bytes;
-        }
+                       "--gpu-memory asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
+                       " MiB free of %" PRIu64,
+                       b->asked >> 20, device, (uint64_t)left >> 20, (uint64_t)total >> 20);
+    if (b->asked > 0 && work > b->asked)
+        return too_little(g, b->asked, assumed(g), err);
+    if (work > left)
+        return too_little(g, left, assumed(g), err);
+    return 0;
+}
+
+/* Once all but shards is there. */
+static void measure(const struct ts_gpu *g, struct budget *b, uint32_t i)
+{
+    const int device = g->member[i].device;
+    const uint64_t n = sharers(g, device), work = n * ts_gpu_device_work_bytes(g);
+    uint64_t now;
+    b->driver[i] = assumed(g);
+    if (b->measured[i] && ts_gpu_memory_used(b->memory, device, &now) && now > b->before[i] + work &&
+        now - b->before[i] - work < MOST_DRIVER_BYTES)
+        b->driver[i] = (now - b->before[i] - work) / n;
+}
+
+/* What is left for shards on each device: the least of them. */
+static int left_for_shards(const struct ts_gpu *g, const struct budget *b, uint64_t *ret,
+                           struct ts_err *err)
+{
+    const uint64_t work = ts_gpu_device_work_bytes(g);
+    *ret = UINT64_MAX;
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        const uint64_t taken = work + b->driver[i] + ROUNDING_BYTES;
+        uint64_t left;
+        size_t free_bytes, total;
+        int rc = check(err, cudaSetDevice(g->member[i].device), "the GPU cannot be used");
+        if (rc == 0)
+            rc = check(err, cudaMemGetInfo(&free_bytes, &total), "the GPU cannot be used");
+        if (rc < 0)
+            return rc;
+        left = free_bytes > 2 * RESERVE_BYTES ? free_bytes - RESERVE_BYTES : free_bytes / 2;
+        left /= sharers(g, g->member[i].device);
+        if (b->asked > 0)
+            left = b->asked > taken ? b->asked - taken : 0;
+        if (left < 2 * ts_gpu_plan_largest(g))
+            return too_little(g, b->asked > 0 ? b->asked : left + taken, b->driver[i] + ROUNDING_BYTES,
+                              err);
+        *ret = left < *ret ? left : *ret;
     }
     return 0;
 }
 
-static int allocate(struct ts_gpu *g, struct ts_err *err)
+/* ---- open and close */
+
+static void name_lanes(const struct ts_gpu *g)
 {
-    const struct ts_disk_header *h = &g->tensor->header;
-    const uint64_t square = (uint64_t)g->ld * g->ld, edges = most_edges(g);
-    cudaError_t e = cudaSuccess;
-    for (uint32_t m = 0; m < g->tensor->order && e == cudaSuccess; m++) {
-        e = cudaMalloc((void **)&g->factor[m], factor_bytes(g, m));
-        if (e == cudaSuccess)
-            e = cudaMemset(g->factor[m], 0, factor_bytes(g, m));
+    static const struct {
+        uint32_t lane;
+        const char *name;
+    } lanes[] = {
+        { TS_TRACE_WAIT, "wait" },
+        { TS_TRACE_COPY, "copy" },
+        { TS_TRACE_SOLVE, "solve" },
+        { TS_TRACE_EXCHANGE, "exchange" },
+    };
+    char name[40];
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        snprintf(name, sizeof name, "GPU %d", g->member[i].device);
+        ts_trace_group(g->trace, 1 + i, name);
+        for (size_t k = 0; k < sizeof lanes / sizeof lanes[0]; k++)
+            ts_trace_lane(g->trace, TS_TRACE_GPU(i) + lanes[k].lane, lanes[k].name);
+        for (uint32_t k = 0; k < TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS; k++) {
+            snprintf(name, sizeof name, k < TS_GPU_STREAMS ? "kernel %u" : "kernel %u, kept shards", k);
+            ts_trace_lane(g->trace, TS_TRACE_GPU(i) + TS_TRACE_KERNEL + k, name);
+        }
     }
-    if (e == cudaSuccess)
-        e = cudaMalloc(&g->edge, edges * g->ld * g->element);
-    if (e == cudaSuccess)
-        e = cudaMalloc((void **)&g->edge_row, edges * 4);
-    if (e == cudaSuccess)
-        e = cudaMalloc((void **)&g->dict, 8 * (uint64_t)h->n_dict + 8);
-    if (e == cudaSuccess && h->n_dict > 0)
-        e = cudaMemcpy(g->dict, g->tensor->dict, 8 * (size_t)h->n_dict, cudaMemcpyHostToDevice);
-    if (e == cudaSuccess)
-        e = cudaMalloc((void **)&g->scratch, 8 * ts_dense_scratch(g->ld));
-    if (e == cudaSuccess)
-        e = cudaMalloc((void **)&g->gram, 8 * square + 8);
-    if (e == cudaSuccess)
-        e = cudaMalloc(&g->w, square * g->element);
-    if (e == cudaSuccess)
-        e = cudaMalloc((void **)&g->stage, 8 * g->stage_rows * g->rank);
-    if (e == cudaSuccess)
-        e = cudaHostAlloc(&g->host, 8 * square + 8, cudaHostAllocDefault);
-    if (e == cudaSuccess && g->n_slots > 0)
-        e = cudaMalloc((void **)&g->slot_memory, g->n_slots * g->slot_bytes);
-    g->inner = g->gram == NULL ? NULL : g->gram + square;
-    return check(err, e, "memory for the factor matrices on the GPU");
 }
 
-static int make_streams(struct ts_gpu *g, struct ts_err *err)
+/* All but shards, and what that took; then shards. */
+static int open_devices(struct ts_gpu *g, struct budget *b, int exchange, struct ts_err *err)
 {
-    cudaError_t e = cudaStreamCreateWithFlags(&g->copy, cudaStreamNonBlocking);
-    for (int i = 0; i < TS_GPU_STREAMS && e == cudaSuccess; i++) {
-        e = cudaStreamCreateWithFlags(&g->compute[i], cudaStreamNonBlocking);
-        if (e == cudaSuccess)
-            e = cudaEventCreateWithFlags(&g->joined[i], cudaEventDisableTiming);
+    int device[TS_MAX_DEVICES], rc = 0;
+    uint64_t left;
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+        rc = check_first(g, b, i, err);
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
+        device[i] = g->member[i].device;
+        rc = ts_gpu_device_open(g, &g->member[i], err);
     }
-    if (e == cudaSuccess)
-        e = cudaEventCreateWithFlags(&g->start, cudaEventDisableTiming);
-    for (uint32_t i = 0; i < g->n_slots && e == cudaSuccess; i++) {
-        g->slot[i].addr = g->slot_memory + i * g->slot_bytes;
-        e = cudaEventCreateWithFlags(&g->slot[i].used, cudaEventDisableTiming);
-    }
-    return check(err, e, "streams of the GPU");
+    if (rc == 0)
+        rc = ts_gpu_team_open(g, err);
+    if (rc == 0 && g->n_members > 1)
+        rc = ts_exchange_new(device, g->n_members, (enum ts_exchange_kind)exchange, &g->exchange, err);
+    if (rc == 0)
+        rc = ts_gpu_team_run(g, ts_gpu_device_warm, NULL, NULL, err);
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+        measure(g, b, i);
+    if (rc == 0)
+        rc = left_for_shards(g, b, &left, err);
+    if (rc == 0)
+        rc = ts_gpu_plan_shards(g, left, err);
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+        rc = ts_gpu_device_store(g, &g->member[i], err);
+    return rc;
 }
 
 static void gpu_close(void *be)
@@ -172,101 +184,67 @@ static void gpu_close(void *be)
     struct ts_gpu *g = be;
     if (g == NULL)
         return;
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
-        cudaFree(g->factor[m]);
-        cudaFree(g->kept[m].memory);
-        cudaFree(g->kept[m].table);
-        free(g->kept[m].offset);
-        free(g->kept[m].filled);
-        free(g->kept[m].keep);
-    }
-    cudaFree(g->edge);
-    cudaFree(g->edge_row);
-    cudaFree(g->dict);
-    cudaFree(g->scratch);
-    cudaFree(g->gram);
-    cudaFree(g->w);
-    cudaFree(g->stage);
-    cudaFree(g->slot_memory);
-    cudaFreeHost(g->host);
-    for (uint32_t i = 0; i < TS_GPU_SLOTS; i++)
-        if (g->slot[i].used != NULL)
-            cudaEventDestroy(g->slot[i].used);
-    for (int i = 0; i < TS_GPU_STREAMS; i++) {
-        if (g->joined[i] != NULL)
-            cudaEventDestroy(g->joined[i]);
-        if (g->compute[i] != NULL)
-            cudaStreamDestroy(g->compute[i]);
-    }
-    if (g->start != NULL)
-        cudaEventDestroy(g->start);
-    if (g->copy != NULL)
-        cudaStreamDestroy(g->copy);
+    ts_gpu_team_close(g);
+    ts_exchange_free(g->exchange);
+    for (uint32_t i = 0; i < g->n_members; i++)
+        ts_gpu_device_close(&g->member[i]);
+    ts_gpu_plan_free(g);
     free(g);
 }
 
 static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
 {
     struct ts_gpu *g = calloc(1, sizeof *g);
-    size_t free_bytes, total_bytes;
-    uint64_t budget;
+    struct budget b = { .asked = conf->device_bytes };
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
-    rc = check(err, cudaSetDevice(conf->device[0]), "the GPU cannot be used");
-    if (rc == 0)
-        rc = check(err, cudaMemGetInfo(&free_bytes, &total_bytes), "the GPU cannot be used");
-    if (rc < 0)
-        goto fail;
-    budget = conf->device_bytes;
-    if (budget == 0)
-        budget = free_bytes > 2 * RESERVE_BYTES ? free_bytes - RESERVE_BYTES : free_bytes / 2;
-    else if (budget > free_bytes) {
-        rc = ts_fail(err, TS_ELIMIT,
-                     "--gpu-memory asks for %" PRIu64 " MiB, but the GPU has %" PRIu64
-                     " MiB free of %" PRIu64,
-                     budget >> 20, (uint64_t)free_bytes >> 20, (uint64_t)total_bytes >> 20);
-        goto fail;
+    g->n_members = conf->n_devices > 0 ? conf->n_devices : 1;
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        g->member[i].gpu = g;
+        g->member[i].number = i;
+        g->member[i].device = conf->device[i];
     }
-    g->number = conf->device[0];
-    g->done = conf->done;
-    g->done_ctx = conf->done_ctx;
-    set_sizes(g, conf);
-    rc = plan_shards(g, budget, err);
-    if (rc == 0)
-        rc = allocate(g, err);
-    if (rc == 0)
-        rc = make_streams(g, err);
-    if (rc < 0)
-        goto fail;
+    rc = ts_gpu_plan_new(g, conf, err);
+    if (rc == 0) {
+        b.memory = ts_gpu_memory_open();
+        rc = open_devices(g, &b, conf->exchange, err);
+        ts_gpu_memory_close(b.memory);
+    }
+    if (rc < 0) {
+        gpu_close(g);
+        return rc;
+    }
+    name_lanes(g);
     *ret = g;
     return 0;
-fail:
-    gpu_close(g);
-    return rc;
 }
+
+/* ---- the table */
 
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
-    const uint64_t ld = row_stride(conf->rank, 8);
-    *factors = 0; /* they are on the device */
-    *other = 8 * ld * ld + 8;
+    const uint64_t ld = ts_gpu_plan_stride(conf->rank, 8);
+    *factors = 0; /* they are on the devices */
+    *other = (8 * ld * ld + 8) * conf->n_devices;
 }
 
 static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
     const struct ts_gpu *g = be;
-    *ret = (struct ts_feed_deal){ .n_consumers = 1 };
-    for (uint32_t m = 0; m < g->tensor->order; m++)
-        ret->keep[m] = g->kept[m].keep;
+    *ret = (struct ts_feed_deal){ .n_consumers = g->n_members };
+    for (uint32_t m = 0; m < g->tensor->order; m++) {
+        ret->first[m] = g->mode[m].first;
+        ret->keep[m] = g->mode[m].keep;
+    }
 }
 
 /* Page-locked memory is copied at the full speed of the link, and while kernels run. */
 static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 {
     (void)ctx;
-    return check(err, cudaHostRegister(addr, bytes, cudaHostRegisterDefault),
-                 "page-locking host memory for the GPU");
+    return check(err, cudaHostRegister(addr, bytes, cudaHostRegisterPortable),
+                 "page-locking host memory");
 }
 
 static void gpu_unpin(void *ctx, void *addr)
@@ -278,126 +256,45 @@ static void gpu_unpin(void *ctx, void *addr)
 static int gpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
                         struct ts_err *err)
 {
-    struct ts_gpu *g = be;
-    cudaError_t e = cudaSuccess;
-    for (uint64_t done = 0; done < n && e == cudaSuccess;) {
-        const uint64_t k = n - done < g->stage_rows ? n - done : g->stage_rows;
-        e = cudaMemcpyAsync(g->stage, rows + done * g->rank, 8 * k * g->rank,
-                            cudaMemcpyHostToDevice, g->compute[0]);
-        if (e == cudaSuccess)
-            e = (cudaError_t)ts_dense_put(g->precision,
-                                          g->factor[mode] + (row + done) * g->ld * g->element, k,
-                                          g->ld, g->rank, g->stage, g->compute[0]);
-        done += k;
-    }
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(g->compute[0]);
-    return check(err, e, "writing factor rows to the GPU");
+    return ts_gpu_dense_put(be, mode, row, n, rows, err);
 }
 
 static int gpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                         struct ts_err *err)
 {
-    struct ts_gpu *g = be;
-    cudaError_t e = cudaSuccess;
-    for (uint64_t done = 0; done < n && e == cudaSuccess;) {
-        const uint64_t k = n - done < g->stage_rows ? n - done : g->stage_rows;
-        e = (cudaError_t)ts_dense_get(g->precision,
-                                      g->factor[mode] + (row + done) * g->ld * g->element, k,
-                                      g->ld, g->rank, g->stage, g->compute[0]);
-        if (e == cudaSuccess)
-            e = cudaMemcpyAsync(rows + done * g->rank, g->stage, 8 * k * g->rank,
-                                cudaMemcpyDeviceToHost, g->compute[0]);
-        if (e == cudaSuccess)
-            e = cudaStreamSynchronize(g->compute[0]);
-        done += k;
-    }
-    return check(err, e, "reading factor rows from the GPU");
-}
-
-/* Sends `rows` x rank float64 as rows x ld of the precision to g->w. */
-static cudaError_t send_square(struct ts_gpu *g, const double *from, uint32_t rows)
-{
-    memset(g->host, 0, (size_t)g->ld * rows * g->element);
-    for (uint32_t i = 0; i < rows; i++)
-        for (uint32_t j = 0; j < g->rank; j++) {
-            const size_t to = (size_t)i * g->ld + j;
-            if (g->precision == TS_FLOAT32)
-                ((float *)g->host)[to] = (float)from[(size_t)i * g->rank + j];
-            else
-                ((double *)g->host)[to] = from[(size_t)i * g->rank + j];
-        }
-    return cudaMemcpyAsync(g->w, g->host, (size_t)g->ld * rows * g->element,
-                           cudaMemcpyHostToDevice, g->compute[0]);
-}
-
-/* Fetches g->gram (and g->inner behind it) once everything before has ended. */
-static cudaError_t fetch_gram(struct ts_gpu *g, double *gram, double *inner)
-{
-    const size_t square = (size_t)g->ld * g->ld;
-    const double *from = g->host;
-    cudaError_t e = cudaMemcpyAsync(g->host, g->gram, 8 * square + 8, cudaMemcpyDeviceToHost,
-                                    g->compute[0]);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(g->compute[0]);
-    if (e != cudaSuccess)
-        return e;
-    for (uint32_t i = 0; i < g->rank; i++)
-        memcpy(gram + (size_t)i * g->rank, from + (size_t)i * g->ld, 8 * (size_t)g->rank);
-    if (inner != NULL)
-        *inner = from[square];
-    return cudaSuccess;
+    return ts_gpu_dense_get(be, mode, row, n, rows, err);
 }
 
 static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed,
                       struct ts_backend_times *times, struct ts_err *err)
 {
-    return ts_gpu_pass(be, mode, feed, times, err);
+    const struct ts_gpu_request ask = { .mode = mode, .feed = feed };
+    return ts_gpu_pass_run(be, &ask, times, err);
 }
 
 static int gpu_solve(void *be, uint32_t mode, const double *w, double *gram, double *inner,
                      struct ts_err *err)
 {
-    struct ts_gpu *g = be;
-    const uint64_t n = g->tensor->mode[mode].disk.n_rows;
-    cudaError_t e = cudaMemsetAsync(g->w, 0, (size_t)g->ld * g->ld * g->element, g->compute[0]);
-    if (e == cudaSuccess)
-        e = send_square(g, w, g->rank);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_dense_solve(g->precision, g->factor[mode], n, g->ld, g->w, g->scratch,
-                                        g->inner, g->compute[0]);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_dense_gram(g->precision, g->factor[mode], n, g->ld, g->scratch, g->gram,
-                                       g->compute[0]);
-    if (e == cudaSuccess)
-        e = fetch_gram(g, gram, inner);
-    return check(err, e, "row solves on the GPU");
+    return ts_gpu_dense_solve(be, mode, w, gram, inner, err);
+}
+
+static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed, const double *w, double *gram,
+                      double *inner, struct ts_backend_times *times, struct ts_err *err)
+{
+    const struct ts_gpu_request ask = {
+        .mode = mode, .feed = feed, .w = w, .gram = gram, .inner = inner,
+    };
+    return ts_gpu_pass_run(be, &ask, times, err);
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
-    struct ts_gpu *g = be;
-    cudaError_t e = cudaStreamSynchronize(g->compute[0]); /* g->host may be on its way */
-    if (e == cudaSuccess)
-        e = send_square(g, s, 1);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_dense_scale(g->precision, g->factor[mode],
-                                        g->tensor->mode[mode].disk.n_rows, g->ld, g->w,
-                                        g->compute[0]);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(g->compute[0]);
-    return check(err, e, "scaling columns on the GPU");
+    return ts_gpu_dense_scale(be, mode, s, err);
 }
 
 static int gpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
-    struct ts_gpu *g = be;
-    cudaError_t e = (cudaError_t)ts_dense_gram(g->precision, g->factor[mode],
-                                               g->tensor->mode[mode].disk.n_rows, g->ld,
-                                               g->scratch, g->gram, g->compute[0]);
-    if (e == cudaSuccess)
-        e = fetch_gram(g, gram, NULL);
-    return check(err, e, "Gram matrix on the GPU");
+    return ts_gpu_dense_gram(be, mode, gram, err);
 }
 
 const struct ts_backend ts_backend_gpu = {
@@ -412,6 +309,7 @@ const struct ts_backend ts_backend_gpu = {
     .get_rows = gpu_get_rows,
     .mttkrp = gpu_mttkrp,
     .solve = gpu_solve,
+    .update = gpu_update,
     .scale = gpu_scale,
     .gram = gpu_gram,
 };

@@ -1,266 +1,512 @@
-#include <stdlib.h>
-
-#include "base/clock.h"
-#include "format/shard.h"
-#include "gpu/edge_kernel.h"
-#include "gpu/gpu_fail.h"
+/* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the order
+ * of one stream, => an event):
+ *
+ *   [copy]     slot's last kernel => copy a shard -> the next one ...
+ *   [compute]  its copy => product -> edges inside the shard          (round robin over streams)
+ *   [keeping]  product of the kept shards of a chunk -> the next but one chunk
+ *   [dense]    w -> keeping => edges inside the chunk's shards -> compute => solve the chunk's rows -> ...
+ *   [send]     solve of chunk k => gather k -> gather k + 1 ... -> gather of shards' edges and of what
+ *              was taken from others
+ *   [dense]    send, and other members' gathers => edges between shards -> their rows -> a part of the
+ *              Gram matrix
+ *   [send]     that => gather of parts
+ *   [dense]    send => Gram matrix -> host
+ *
+ * The host waits at the end, when everything is enqueued, so that every stream is idle when a pass
+ * begins: what a pass writes, nobody reads any more. Before that it waits for shards, for copies out of
+ * lent memory, and for the other members' hosts.
+ *
+ * With one member there is nothing to send: one chunk, and all rows are solved at the end. */
 #include "gpu/gpu_state.h"
 
-/* Shards lent by the feed whose copy to the device may not have ended. A feed that streams has few
- * slots, so few are held: one being copied, one behind it. */
-enum { MAX_LENT = 2 };
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
-struct pass {
-    struct ts_gpu *g;
-    uint32_t mode;
-    struct ts_feed *feed;
-    struct ts_gpu_mttkrp args;
-    struct ts_shard_view lent[MAX_LENT];
-    cudaEvent_t lent_until[MAX_LENT];
-    uint32_t n_lent, first_lent;
-    uint32_t next_stream;
-    uint64_t wait_ns, copy_ns, bytes;
+#include "base/clock.h"
+#include "base/trace.h"
+#include "gpu/edge_kernel.h"
+#include "gpu/gpu_fail.h"
+
+/* Least bytes of rows in a chunk: a gather of less is dominated by its start. */
+#define CHUNK_BYTES (UINT64_C(4) << 20)
+
+/* Shards lent by the feed whose copy to the device may not have ended. */
+struct walk {
+    struct ts_gpu_pass *pass;
+    struct ts_shard_view lent[TS_GPU_LENT];
+    uint32_t first, n, n_leased; /* leased: in a slot of the feed's */
 };
 
 static int fail(struct ts_err *err, cudaError_t e)
 {
-    return ts_gpu_fail(err, (int)e, "MTTKRP on the GPU");
+    return ts_gpu_fail(err, (int)e, "MTTKRP");
 }
 
-static void fill_args(struct pass *p)
+static void fill_args(struct ts_gpu_pass *p)
 {
     const struct ts_gpu *g = p->g;
+    const struct ts_gpu_member *me = p->me;
     const struct ts_disk_header *h = &g->tensor->header;
     p->args.n_levels = g->tensor->order - 1;
     p->args.value_kind = h->value_kind;
     p->args.n_codes = ts_value_codes(h->value_kind);
     p->args.value_base = h->value_base;
-    p->args.dict = g->dict;
+    p->args.dict = me->dict;
     for (uint32_t l = 1; l < g->tensor->order; l++)
-        p->args.factor[l - 1] = g->factor[g->tensor->mode[p->mode].disk.level[l]];
-    p->args.out = g->factor[p->mode];
-    p->args.edge = g->edge;
-    p->args.edge_row = g->edge_row;
+        p->args.factor[l - 1] = me->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
+    p->args.out = me->factor[p->ask->mode];
+    p->args.edge = me->edge;
+    p->args.edge_row = me->edge_row;
     p->args.ld = g->ld;
 }
 
-static struct ts_gpu_shard describe(const struct ts_disk_shard *s, uint64_t first_partition,
-                                    const void *addr)
+static struct ts_gpu_shard describe(const struct ts_gpu_mode *m, uint64_t shard, const void *addr)
 {
+    const struct ts_disk_shard *s = &m->shard[shard];
     const struct ts_gpu_shard d = {
         .raw = addr,
-        .first_partition = first_partition,
+        .first_partition = m->first_partition[shard],
         .n_blocks = s->n_blocks,
         .nnz = s->nnz,
         .row_first = s->row_first,
+        .number = (uint32_t)shard,
     };
     return d;
 }
 
-/* Gives the oldest shard back to the feed, its copy having ended. */
-static int return_oldest(struct pass *p, struct ts_err *err)
+/* ---- shards that are there */
+
+static int is_here(const struct ts_gpu_mode *m, uint64_t shard)
 {
-    const uint64_t start = ts_clock_ns();
-    const uint32_t i = p->first_lent;
-    const cudaError_t e = cudaEventSynchronize(p->lent_until[i]);
-    p->copy_ns += ts_clock_ns() - start;
-    ts_feed_done(p->feed, &p->lent[i]);
-    p->first_lent = (i + 1) % MAX_LENT;
-    p->n_lent--;
-    return e == cudaSuccess ? 0 : fail(err, e);
+    return m->keep[shard] && m->present[shard];
 }
 
-/* Makes room for the kept shards of a mode, on its first pass. */
-static int start_keeping(struct pass *p, struct ts_err *err)
+/* Describes the kept shards of the member's range, if that is not what the device has already. */
+static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    struct ts_gpu_kept *k = &p->g->kept[p->mode];
-    cudaError_t e;
-    if (k->n == 0 || k->memory != NULL)
+    const struct ts_gpu_mode *m = p->mode;
+    struct ts_gpu_member *me = p->me;
+    struct ts_gpu_table *t = &me->table[p->ask->mode];
+    struct ts_gpu_shard *entry;
+    uint32_t n = 0;
+    cudaError_t e = cudaSuccess;
+    if (t->version == m->version)
         return 0;
-    e = cudaMalloc((void **)&k->memory, k->bytes);
-    return e == cudaSuccess ? 0 : fail(err, e);
-}
-
-/* All kept shards are on the device: one launch takes them from now on. */
-static int make_table(struct pass *p, struct ts_err *err)
-{
-    struct ts_gpu_kept *k = &p->g->kept[p->mode];
-    const struct ts_mode *mode = &p->g->tensor->mode[p->mode];
-    struct ts_gpu_shard *table = malloc(k->n * sizeof *table);
-    uint64_t partitions = 0;
-    cudaError_t e;
-    if (table == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for %llu shards", (unsigned long long)k->n);
-    for (uint64_t i = 0; i < k->n; i++) {
-        table[i] = describe(&mode->shard[i], partitions, k->memory + k->offset[i]);
-        table[i].first_cta = (uint32_t)partitions;
-        partitions += ts_shard_partitions(&mode->shard[i]);
-        k->nnz += mode->shard[i].nnz;
+    entry = malloc((m->first[me->number + 1] - m->first[me->number] + 1) * sizeof *entry);
+    if (entry == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for %" PRIu64 " shards", m->n_shards);
+    for (uint32_t c = 0; c < p->g->board.n_chunks; c++) {
+        t->n[c] = t->n_partitions[c] = 0;
+        for (uint64_t i = ts_gpu_chunk(p->g, m, me->number, c);
+             i < ts_gpu_chunk(p->g, m, me->number, c + 1); i++) {
+            if (!is_here(m, i))
+                continue;
+            entry[n] = describe(m, i, me->kept + m->place[i]);
+            entry[n++].first_cta = t->n_partitions[c];
+            t->n[c]++;
+            t->n_partitions[c] += ts_shard_partitions(&m->shard[i]);
+        }
     }
-    k->n_partitions = (uint32_t)partitions;
-    e = cudaMalloc((void **)&k->table, k->n * sizeof *table);
-    if (e == cudaSuccess)
-        e = cudaMemcpy(k->table, table, k->n * sizeof *table, cudaMemcpyHostToDevice);
-    free(table);
-    return e == cudaSuccess ? 0 : fail(err, e);
-}
-
-static int launch_kept(struct pass *p, struct ts_err *err)
-{
-    const struct ts_gpu_kept *k = &p->g->kept[p->mode];
-    struct ts_gpu_mttkrp args = p->args;
-    cudaError_t e;
-    if (k->table == NULL)
-        return 0;
-    args.many = k->table;
-    args.n_many = (uint32_t)k->n;
-    args.n_partitions = k->n_partitions;
-    e = (cudaError_t)ts_mttkrp_launch(p->g->precision, &args, p->g->compute[0]);
-    return e == cudaSuccess ? 0 : fail(err, e);
-}
-
-/* Copies a lent shard to the device and computes on it, all of it later and elsewhere. */
-static int take_shard(struct pass *p, const struct ts_shard_view *view, struct ts_err *err)
-{
-    struct ts_gpu *g = p->g;
-    struct ts_gpu_kept *k = &g->kept[p->mode];
-    const int keep = view->shard < k->n;
-    struct ts_gpu_slot *slot = &g->slot[g->next_slot];
-    struct ts_gpu_mttkrp args = p->args;
-    cudaStream_t stream = g->compute[p->next_stream];
-    char *to = keep ? k->memory + k->offset[view->shard] : slot->addr;
-    const uint32_t last = (p->first_lent + p->n_lent) % MAX_LENT;
-    cudaError_t e = keep ? cudaSuccess : cudaStreamWaitEvent(g->copy, slot->used, 0);
-    if (e == cudaSuccess)
-        e = cudaMemcpyAsync(to, view->raw, (size_t)view->entry->raw_bytes + TS_SHARD_SLACK,
-                            cudaMemcpyHostToDevice, g->copy);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(p->lent_until[last], g->copy);
-    if (e != cudaSuccess) {
-        ts_feed_done(p->feed, view);
-        return fail(err, e);
-    }
-    p->bytes += view->entry->raw_bytes;
-    p->lent[last] = *view;
-    p->n_lent++;
-    args.one = describe(view->entry, view->first_partition, to);
-    args.n_many = 0;
-    args.n_partitions = ts_shard_partitions(view->entry);
-    e = cudaStreamWaitEvent(stream, p->lent_until[last], 0);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_mttkrp_launch(g->precision, &args, stream);
-    if (e == cudaSuccess && !keep)
-        e = cudaEventRecord(slot->used, stream);
+    if (n > 0)
+        e = cudaMemcpy(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice);
+    free(entry);
     if (e != cudaSuccess)
         return fail(err, e);
-    p->next_stream = (p->next_stream + 1) % TS_GPU_STREAMS;
-    if (keep) {
-        k->filled[view->shard] = 1;
-        k->n_filled++;
-    } else {
-        g->next_slot = (g->next_slot + 1) % g->n_slots;
-    }
+    t->version = m->version;
     return 0;
 }
 
-static int take_all(struct pass *p, struct ts_err *err)
+/* Shards of a chunk that need not come from the feed are the member's from the start. */
+static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 {
-    const struct ts_gpu_kept *k = &p->g->kept[p->mode];
-    struct ts_shard_view view;
-    for (;;) {
-        uint64_t start;
-        int rc = p->n_lent == MAX_LENT ? return_oldest(p, err) : 0;
-        if (rc < 0)
-            return rc;
-        start = ts_clock_ns();
-        rc = ts_feed_next(p->feed, p->mode, 0, &view, err);
-        p->wait_ns += ts_clock_ns() - start;
-        if (rc <= 0)
-            return rc;
-        if (k->table != NULL && view.shard < k->n) { /* launch_kept took it */
-            ts_feed_done(p->feed, &view);
-            continue;
+    const struct ts_gpu_mode *m = p->mode;
+    const uint32_t number = p->me->number;
+    uint64_t n = 0;
+    for (uint64_t i = ts_gpu_chunk(p->g, m, number, c); i < ts_gpu_chunk(p->g, m, number, c + 1); i++)
+        if (is_here(m, i)) {
+            p->g->board.taken[i] = (unsigned char)number;
+            p->kept_nnz += m->shard[i].nnz;
+            n++;
         }
-        rc = take_shard(p, &view, err);
-        if (rc < 0)
-            return rc;
-    }
+    atomic_fetch_sub(&p->g->board.left[number][c], n);
 }
 
-/* Waits in compute[0] for the other streams, or in the others for compute[0]. */
-static cudaError_t join_streams(struct ts_gpu *g, int fork)
+static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,
+                       struct ts_err *err)
 {
-    cudaError_t e = cudaSuccess;
-    if (fork)
-        e = cudaEventRecord(g->start, g->compute[0]);
-    for (int i = 1; i < TS_GPU_STREAMS && e == cudaSuccess; i++) {
-        if (fork) {
-            e = cudaStreamWaitEvent(g->compute[i], g->start, 0);
-            continue;
-        }
-        e = cudaEventRecord(g->joined[i], g->compute[i]);
-        if (e == cudaSuccess)
-            e = cudaStreamWaitEvent(g->compute[0], g->joined[i], 0);
+    struct ts_gpu_member *me = p->me;
+    const struct ts_gpu_table *t = &me->table[p->ask->mode];
+    const uint32_t k = c % TS_GPU_KEPT_STREAMS;
+    const cudaEvent_t ended = me->joined[TS_GPU_STREAMS + k];
+    struct ts_gpu_mttkrp args = p->args;
+    cudaError_t e;
+    args.many = many;
+    args.n_many = t->n[c];
+    args.n_partitions = t->n_partitions[c];
+    e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards", TS_TRACE_KERNEL + TS_GPU_STREAMS + k,
+                         me->keeping[k]);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_mttkrp_launch(p->g->precision, &args, me->keeping[k]);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(ended, me->keeping[k]);
+    if (e == cudaSuccess)
+        e = cudaStreamWaitEvent(me->dense, ended, 0);
+    if (e == cudaSuccess) /* not behind the next chunk's thread blocks */
+        e = (cudaError_t)ts_edge_fold_shards(p->g->precision, &args, me->shard_edge, me->dense);
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
+static int take_present(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    const struct ts_gpu_table *t = &p->me->table[p->ask->mode];
+    const struct ts_gpu_shard *next = t->entry;
+    int rc = make_table(p, err);
+    for (uint32_t c = 0; c < p->g->board.n_chunks && rc == 0; c++) {
+        take_kept(p, c);
+        if (t->n[c] > 0)
+            rc = launch_kept(p, c, next, err);
+        next += t->n[c];
+        if (rc == 0)
+            rc = ts_gpu_rows_advance(p, err);
     }
+    p->nnz += p->kept_nnz;
+    return rc;
+}
+
+/* ---- shards from the feed */
+
+/* Gives the oldest shard back to the feed, its copy having ended. */
+static int return_oldest(struct walk *w, struct ts_err *err)
+{
+    struct ts_gpu_pass *p = w->pass;
+    const int rc = ts_gpu_team_wait(p->g, p->me, p->me->copied[w->first], err);
+    if (rc < 0) /* somebody failed; the memory may go only when nobody reads it */
+        (void)cudaStreamSynchronize(p->me->copy);
+    w->n_leased -= w->lent[w->first].lease != NULL;
+    ts_feed_done(p->ask->feed, &w->lent[w->first]);
+    w->first = (w->first + 1) % TS_GPU_LENT;
+    w->n--;
+    return rc;
+}
+
+/* Before asking for a shard. All slots may be with members who ask for more, so that one member holds
+ * one at most then, of at least two, and one of several members none. */
+static int return_some(struct walk *w, struct ts_err *err)
+{
+    const uint32_t most = w->pass->g->n_members > 1 ? 0 : 1;
+    int rc = 0;
+    while (rc == 0 && (w->n == TS_GPU_LENT || w->n_leased > most))
+        rc = return_oldest(w, err);
+    return rc;
+}
+
+static int wait_for_marks(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    uint32_t n = 0;
+    int rc = 0;
+    while (rc == 0 && !ts_gpu_log_room(&p->me->log)) {
+        ts_gpu_team_pause(&n);
+        rc = ts_gpu_team_failed(p->g, err);
+    }
+    return rc;
+}
+
+/* The board learns who computes a shard: whose range it is in counts down. */
+static void claim(struct ts_gpu_pass *p, uint64_t shard)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    const struct ts_gpu_mode *m = p->mode;
+    uint32_t owner = 0, c = 0;
+    while (shard >= m->first[owner + 1])
+        owner++;
+    while (shard >= ts_gpu_chunk(p->g, m, owner, c + 1))
+        c++;
+    b->taken[shard] = (unsigned char)p->me->number;
+    if (owner != p->me->number)
+        atomic_store(&b->any_stolen, 1);
+    atomic_fetch_sub(&b->left[owner][c], 1); /* after taken: whoever sees 0 sees that too */
+}
+
+static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
+                              const struct ts_gpu_slot *slot)
+{
+    struct ts_gpu_pass *p = w->pass;
+    struct ts_gpu_member *me = p->me;
+    const size_t bytes = (size_t)view->entry->raw_bytes + TS_SHARD_SLACK;
+    const uint32_t last = (w->first + w->n) % TS_GPU_LENT;
+    cudaError_t e = slot != NULL ? cudaStreamWaitEvent(me->copy, slot->used, 0) : cudaSuccess;
+    if (e == cudaSuccess)
+        e = ts_gpu_log_start(&me->log, TS_GPU_COPY, "copy", TS_TRACE_COPY, me->copy);
+    if (e == cudaSuccess)
+        e = cudaMemcpyAsync(to, view->raw, bytes, cudaMemcpyHostToDevice, me->copy);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, me->copy, view->shard, bytes);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(me->copied[last], me->copy);
+    if (e != cudaSuccess) {
+        (void)cudaStreamSynchronize(me->copy);
+        ts_feed_done(p->ask->feed, view);
+        return e;
+    }
+    p->bytes += bytes;
+    w->lent[last] = *view;
+    w->n_leased += view->lease != NULL;
+    w->n++;
+    return cudaStreamWaitEvent(me->compute[me->next_stream], me->copied[last], 0);
+}
+
+static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const void *addr)
+{
+    struct ts_gpu_member *me = p->me;
+    const cudaStream_t stream = me->compute[me->next_stream];
+    struct ts_gpu_mttkrp args = p->args;
+    cudaError_t e;
+    args.one = describe(p->mode, shard, addr);
+    args.n_partitions = ts_shard_partitions(&p->mode->shard[shard]);
+    e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream, stream);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_mttkrp_launch(p->g->precision, &args, stream);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_edge_fold_shards(p->g->precision, &args, me->shard_edge, stream);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, stream, shard, 0);
+    p->unjoined |= 1u << me->next_stream;
     return e;
 }
 
-static int run(struct pass *p, struct ts_err *err)
+/* Copies a lent shard to the device and computes on it, all of it later and elsewhere. */
+static int take_shard(struct walk *w, const struct ts_shard_view *view, struct ts_err *err)
 {
-    struct ts_gpu *g = p->g;
-    struct ts_gpu_kept *k = &g->kept[p->mode];
-    cudaError_t e = join_streams(g, 1);
-    int rc = e == cudaSuccess ? start_keeping(p, err) : fail(err, e);
-    if (rc == 0)
-        rc = launch_kept(p, err);
-    if (rc == 0)
-        rc = take_all(p, err);
-    while (p->n_lent > 0) {
-        const int back = return_oldest(p, rc == 0 ? err : NULL);
-        rc = rc == 0 ? back : rc;
-    }
-    if (rc < 0)
-        return rc;
-    e = join_streams(g, 0);
+    struct ts_gpu_pass *p = w->pass;
+    struct ts_gpu_member *me = p->me;
+    struct ts_gpu_mode *m = &p->g->mode[p->ask->mode];
+    const int keep = m->keep[view->shard];
+    struct ts_gpu_slot *slot = keep ? NULL : &me->slot[me->next_slot];
+    char *to = keep ? me->kept + m->place[view->shard] : slot->addr;
+    cudaError_t e = copy_shard(w, view, to, slot);
     if (e == cudaSuccess)
-        e = (cudaError_t)ts_edge_fold(g->precision, g->n_partitions[p->mode], g->edge,
-                                        g->edge_row, g->ld, g->factor[p->mode], g->compute[0]);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(g->compute[0]);
+        e = launch_shard(p, view->shard, to);
+    if (e == cudaSuccess && !keep)
+        e = cudaEventRecord(slot->used, me->compute[me->next_stream]);
     if (e != cudaSuccess)
         return fail(err, e);
-    if (k->table != NULL && g->done != NULL)
-        g->done(g->done_ctx, k->nnz);
-    if (k->n > 0 && k->table == NULL && k->n_filled == k->n)
-        return make_table(p, err);
+    me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
+    p->nnz += view->entry->nnz;
+    if (keep) {
+        m->present[view->shard] = 1;
+        p->n_filled++;
+    } else {
+        me->next_slot = (me->next_slot + 1) % p->g->n_slots;
+    }
+    claim(p, view->shard);
     return 0;
 }
 
-int ts_gpu_pass(struct ts_gpu *g, uint32_t mode, struct ts_feed *feed,
-                struct ts_backend_times *times, struct ts_err *err)
+static int take_all(struct walk *w, struct ts_err *err)
 {
-    struct pass p = { .g = g, .mode = mode, .feed = feed };
-    const uint64_t start = ts_clock_ns();
-    int rc = 0;
-    fill_args(&p);
-    for (int i = 0; i < MAX_LENT && rc == 0; i++) {
-        const cudaError_t e = cudaEventCreateWithFlags(&p.lent_until[i], cudaEventDisableTiming);
-        rc = e == cudaSuccess ? 0 : fail(err, e);
+    struct ts_gpu_pass *p = w->pass;
+    struct ts_shard_view view;
+    for (;;) {
+        uint64_t start, now;
+        int rc = return_some(w, err);
+        if (rc == 0)
+            rc = wait_for_marks(p, err);
+        if (rc == 0)
+            rc = ts_gpu_rows_advance(p, err);
+        if (rc < 0)
+            return rc;
+        start = ts_clock_ns();
+        rc = ts_feed_next(p->ask->feed, p->ask->mode, p->me->number, &view, err);
+        now = ts_clock_ns();
+        p->wait_ns += now - start;
+        if (rc <= 0)
+            return rc;
+        ts_trace_add(p->g->trace, TS_TRACE_GPU(p->me->number) + TS_TRACE_WAIT, "wait", start, now,
+                     p->ask->mode, view.shard, 0);
+        rc = take_shard(w, &view, err);
+        if (rc < 0)
+            return rc;
     }
+}
+
+/* ---- the pass */
+
+static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct walk w = { .pass = p };
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = ts_gpu_log_begin(&me->log, me->dense);
+    int rc;
+    if (e == cudaSuccess && p->ask->w != NULL)
+        e = ts_gpu_device_send_w(p->g, me, p->ask->w, p->g->rank);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = take_present(p, err);
     if (rc == 0)
-        rc = run(&p, err);
-    for (int i = 0; i < MAX_LENT; i++)
-        if (p.lent_until[i] != NULL)
-            cudaEventDestroy(p.lent_until[i]);
-    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start, .n_devices = 1 };
-    times->device[0] = (struct ts_device_times){
-        .number = g->number,
-        .nnz = g->tensor->nnz,
-        .bytes = p.bytes,
-        .wait_ns = p.wait_ns,
-        .copy_ns = p.copy_ns,
-        .kernel_ns = times->total_ns - p.wait_ns - p.copy_ns,
+        rc = take_all(&w, err);
+    while (w.n > 0) {
+        const int back = return_oldest(&w, rc == 0 ? err : NULL);
+        rc = rc == 0 ? back : rc;
+    }
+    return rc == 0 ? ts_gpu_rows_finish(p, err) : rc;
+}
+
+struct job {
+    const struct ts_gpu_request *ask;
+    struct ts_gpu_pass pass[TS_MAX_DEVICES];
+};
+
+static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    struct job *j = arg;
+    struct ts_gpu_pass *p = &j->pass[me->number];
+    p->g = g;
+    p->me = me;
+    p->ask = j->ask;
+    p->mode = &g->mode[j->ask->mode];
+    fill_args(p);
+    return run_pass(p, err);
+}
+
+/* A chunk has a share of the rows that is worth a gather, and a shard. */
+static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m)
+{
+    uint64_t n = m->n_rows * ts_gpu_row_bytes(g) / g->n_members / CHUNK_BYTES;
+    if (g->n_members == 1 || n == 0)
+        return 1;
+    if (n > m->n_shards / g->n_members)
+        n = m->n_shards / g->n_members > 0 ? m->n_shards / g->n_members : 1;
+    return n < TS_GPU_CHUNKS ? (uint32_t)n : TS_GPU_CHUNKS;
+}
+
+static void begin(struct ts_gpu *g, uint32_t mode)
+{
+    struct ts_gpu_board *b = &g->board;
+    const struct ts_gpu_mode *m = &g->mode[mode];
+    b->n_chunks = count_chunks(g, m);
+    atomic_store(&b->any_stolen, 0);
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        atomic_store(&b->n_published[i], 0);
+        b->n_span[i] = 0;
+        for (uint32_t c = 0; c < b->n_chunks; c++)
+            atomic_store(&b->left[i][c], ts_gpu_chunk(g, m, i, c + 1) - ts_gpu_chunk(g, m, i, c));
+    }
+}
+
+/* A member's gather begins when the last member has come to it; before that, NCCL's kernel waits. */
+static void align_exchanges(struct ts_gpu *g)
+{
+    enum { MOST = 4 * TS_GPU_CHUNKS };
+    uint64_t start[MOST] = { 0 };
+    if (g->exchange == NULL || ts_exchange_used(g->exchange) != TS_EXCHANGE_NCCL)
+        return;
+    for (int twice = 0; twice < 2; twice++)
+        for (uint32_t i = 0; i < g->n_members; i++) {
+            struct ts_gpu_spans *s = &g->member[i].log.spans[TS_GPU_EXCHANGE];
+            for (size_t k = 0; k < s->n; k++) {
+                struct ts_gpu_span *span = &s->at[k];
+                uint64_t *from = &start[span->shard % MOST];
+                if (twice == 0)
+                    *from = span->start_ns > *from ? span->start_ns : *from;
+                else
+                    span->start_ns = *from < span->end_ns ? *from : span->end_ns;
+            }
+            if (twice == 1)
+                ts_gpu_spans_sort(s);
+        }
+}
+
+static void trace(const struct ts_gpu *g, uint32_t mode)
+{
+    if (g->trace == NULL)
+        return;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        for (int w = 0; w < TS_GPU_WORKS; w++) {
+            const struct ts_gpu_spans *s = &g->member[i].log.spans[w];
+            for (size_t k = 0; k < s->n; k++)
+                ts_trace_add(g->trace, TS_TRACE_GPU(i) + s->at[k].lane, s->at[k].what,
+                             s->at[k].start_ns, s->at[k].end_ns, mode,
+                             w == TS_GPU_EXCHANGE ? TS_TRACE_NO_SHARD : s->at[k].shard,
+                             s->at[k].bytes);
+        }
+}
+
+static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_device_times *t)
+{
+    const struct ts_gpu_log *log = &p->me->log;
+    const unsigned computes = 1u << TS_GPU_KERNEL | 1u << TS_GPU_SOLVE;
+    const uint64_t busy = ts_gpu_log_busy(log, (1u << TS_GPU_WORKS) - 1);
+    *t = (struct ts_device_times){
+        .number = p->me->device,
+        .nnz = p->nnz,
+        .bytes = p->bytes,
+        .wait_ns = p->wait_ns,
+        .copy_ns = ts_gpu_log_busy(log, 1u << TS_GPU_COPY),
+        .kernel_ns = ts_gpu_log_busy(log, 1u << TS_GPU_KERNEL),
+        .solve_ns = ts_gpu_log_busy(log, 1u << TS_GPU_SOLVE),
+        .exchange_ns = ts_gpu_log_busy(log, 1u << TS_GPU_EXCHANGE),
+        .exposed_ns = ts_gpu_log_alone(log, TS_GPU_EXCHANGE, computes),
+        .idle_ns = total_ns > busy ? total_ns - busy : 0,
         .share = 1,
     };
+}
+
+/* What each member's range costs it: nanoseconds that it took for a nonzero times the nonzeros of the
+ * range, which are more than it computed where others helped it out, and less where it helped. One that
+ * computed nothing is taken for an average one. */
+static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
+{
+    const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;
+    double per_nnz[TS_MAX_DEVICES], sum = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        per_nnz[i] = 0;
+        if (pass[i].nnz == 0)
+            continue;
+        per_nnz[i] = (double)ts_gpu_log_busy(&g->member[i].log, works) / (double)pass[i].nnz;
+        sum += per_nnz[i];
+        n++;
+    }
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        const struct ts_gpu_mode *m = pass[i].mode;
+        uint64_t nnz = 0;
+        for (uint64_t s = m->first[i]; s < m->first[i + 1]; s++)
+            nnz += m->shard[s].nnz;
+        ret[i] = (uint64_t)((pass[i].nnz > 0 ? per_nnz[i] : n > 0 ? sum / n : 0) * (double)nnz);
+    }
+}
+
+int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
+                    struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct job job = { .ask = ask };
+    uint64_t n_filled = 0, busy_ns[TS_MAX_DEVICES];
+    double share[TS_MAX_DEVICES];
+    int rc;
+    begin(g, ask->mode);
+    rc = ts_gpu_team_run(g, pass_job, &job, ask->feed, err);
+    if (rc < 0)
+        return rc;
+    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start, .n_devices = g->n_members };
+    align_exchanges(g);
+    trace(g, ask->mode);
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        add_up(&job.pass[i], times->total_ns, &times->device[i]);
+        n_filled += job.pass[i].n_filled;
+        if (g->done != NULL && job.pass[i].kept_nnz > 0)
+            g->done(g->done_ctx, job.pass[i].kept_nnz);
+    }
+    if (n_filled > 0)
+        g->mode[ask->mode].version++;
+    if (g->n_members == 1)
+        return 0;
+    range_times(g, job.pass, busy_ns);
+    rc = ts_gpu_keep_balance(g, ask->mode, busy_ns, ask->feed, share, err);
+    for (uint32_t i = 0; i < g->n_members; i++)
+        times->device[i].share = share[i];
     return rc;
 }

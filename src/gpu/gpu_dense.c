@@ -1,0 +1,146 @@
+#include <string.h>
+
+#include "base/trace.h"
+#include "gpu/dense_kernel.h"
+#include "gpu/gpu_fail.h"
+#include "gpu/gpu_state.h"
+
+struct job {
+    uint32_t mode;
+    uint64_t row, n;
+    const double *from; /* rows, w or s */
+    int inner;
+};
+
+static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
+{
+    cudaError_t e = cudaSuccess;
+    for (uint64_t done = 0; done < j->n && e == cudaSuccess;) {
+        const uint64_t k = j->n - done < g->stage_rows ? j->n - done : g->stage_rows;
+        char *to = me->factor[j->mode] + (j->row + done) * ts_gpu_row_bytes(g);
+        e = cudaMemcpyAsync(me->stage, j->from + done * g->rank, 8 * k * g->rank,
+                            cudaMemcpyHostToDevice, me->dense);
+        if (e == cudaSuccess)
+            e = (cudaError_t)ts_dense_put(g->precision, to, k, g->ld, g->rank, me->stage, me->dense);
+        done += k;
+    }
+    return e == cudaSuccess ? cudaStreamSynchronize(me->dense) : e;
+}
+
+static int put_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const cudaError_t e = put(g, me, arg);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "writing factor rows");
+}
+
+int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
+                     struct ts_err *err)
+{
+    struct job j = { .mode = mode, .row = row, .n = n, .from = rows };
+    return ts_gpu_team_run(g, put_job, &j, NULL, err);
+}
+
+int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                     struct ts_err *err)
+{
+    struct ts_gpu_member *me = &g->member[0];
+    cudaError_t e = cudaSetDevice(me->device);
+    for (uint64_t done = 0; done < n && e == cudaSuccess;) {
+        const uint64_t k = n - done < g->stage_rows ? n - done : g->stage_rows;
+        const char *from = me->factor[mode] + (row + done) * ts_gpu_row_bytes(g);
+        e = (cudaError_t)ts_dense_get(g->precision, from, k, g->ld, g->rank, me->stage, me->dense);
+        if (e == cudaSuccess)
+            e = cudaMemcpyAsync(rows + done * g->rank, me->stage, 8 * k * g->rank,
+                                cudaMemcpyDeviceToHost, me->dense);
+        if (e == cudaSuccess)
+            e = cudaStreamSynchronize(me->dense);
+        done += k;
+    }
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "reading factor rows");
+}
+
+cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
+                                int inner)
+{
+    const uint64_t n = g->mode[mode].n_rows;
+    cudaError_t e =
+        ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense);
+    if (e == cudaSuccess && inner)
+        e = (cudaError_t)ts_dense_sum(me->row_inner, n, me->sums, me->inner, me->dense);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
+    if (e == cudaSuccess)
+        e = cudaMemcpyAsync(me->host, me->gram, 8 * ((size_t)g->ld * g->ld + 1),
+                            cudaMemcpyDeviceToHost, me->dense);
+    return e;
+}
+
+void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner)
+{
+    const double *from = g->member[0].host;
+    for (uint32_t i = 0; i < g->rank; i++)
+        memcpy(gram + (size_t)i * g->rank, from + (size_t)i * g->ld, 8 * (size_t)g->rank);
+    if (inner != NULL)
+        *inner = from[(size_t)g->ld * g->ld];
+}
+
+/* Every replica is solved as a whole, with the same bits, so that nothing need be exchanged; sums are
+ * member 0's. Without w, the Gram matrix alone. */
+static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const struct job *j = arg;
+    const uint64_t n = g->mode[j->mode].n_rows;
+    void *a = me->factor[j->mode];
+    cudaError_t e = cudaSuccess;
+    if (j->from == NULL && me->number > 0)
+        return 0;
+    e = ts_gpu_log_begin(&me->log, me->dense);
+    if (e == cudaSuccess && j->from != NULL)
+        e = ts_gpu_device_send_w(g, me, j->from, g->rank);
+    if (e == cudaSuccess && j->from != NULL && n > 0)
+        e = (cudaError_t)ts_dense_solve_rows(g->precision, a, NULL, n, g->ld, me->w,
+                                             j->inner ? me->row_inner : NULL, me->dense);
+    if (e == cudaSuccess && me->number == 0)
+        e = (cudaError_t)ts_dense_gram_part(g->precision, a, n, g->ld, 0,
+                                            ts_dense_gram_parts(g->ld, n), me->parts, me->dense);
+    if (e == cudaSuccess && me->number == 0)
+        e = ts_gpu_dense_sum_up(g, me, j->mode, j->inner);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(me->dense);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "row solves");
+}
+
+int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram, double *inner,
+                       struct ts_err *err)
+{
+    struct job j = { .mode = mode, .from = w, .inner = inner != NULL };
+    const int rc = ts_gpu_team_run(g, solve_job, &j, NULL, err);
+    if (rc == 0)
+        ts_gpu_dense_copy_out(g, gram, inner);
+    return rc;
+}
+
+int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err)
+{
+    return ts_gpu_dense_solve(g, mode, NULL, gram, NULL, err);
+}
+
+static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const struct job *j = arg;
+    cudaError_t e = ts_gpu_device_send_w(g, me, j->from, 1);
+    if (e == cudaSuccess && g->mode[j->mode].n_rows > 0)
+        e = (cudaError_t)ts_dense_scale(g->precision, me->factor[j->mode], g->mode[j->mode].n_rows,
+                                        g->ld, me->w, me->dense);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(me->dense);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "scaling columns");
+}
+
+int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err)
+{
+    struct job j = { .mode = mode, .from = s };
+    return ts_gpu_team_run(g, scale_job, &j, NULL, err);
+}

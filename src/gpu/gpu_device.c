@@ -1,0 +1,315 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/dense_kernel.h"
+#include "gpu/edge_kernel.h"
+#include "gpu/gpu_fail.h"
+#include "gpu/gpu_state.h"
+
+static int check(struct ts_err *err, cudaError_t e, const char *what)
+{
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+}
+
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The next `bytes` of device memory that begins at `base` (NULL: nowhere, for the sum alone). */
+static void *take(char *base, uint64_t *used, uint64_t bytes)
+{
+    char *at = base == NULL ? NULL : base + *used;
+    *used += (bytes + 255) / 256 * 256;
+    return at;
+}
+
+/* Everything but shards in one piece of memory; returns its size. */
+static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base)
+{
+    const uint64_t row = ts_gpu_row_bytes(g), square = (uint64_t)g->ld * g->ld;
+    uint64_t used = 0, partitions = 0, shards = 0, rows = 0;
+    for (uint32_t m = 0; m < g->tensor->order; m++) {
+        const struct ts_gpu_mode *mode = &g->mode[m];
+        me->factor[m] = take(base, &used, mode->n_rows * row);
+        me->shard_row[m] = take(base, &used, 4 * ts_edge_count(mode->n_shards));
+        me->boundary[m] = take(base, &used, 4 * mode->n_boundary);
+        me->table[m].entry = take(base, &used, mode->n_shards * sizeof *me->table[m].entry);
+        partitions = more(partitions, mode->n_partitions);
+        shards = more(shards, mode->n_shards);
+        rows = more(rows, mode->n_rows);
+    }
+    me->edge = take(base, &used, 2 * partitions * row);
+    me->edge_row = take(base, &used, 8 * partitions);
+    me->shard_edge = take(base, &used, ts_edge_count(shards) * row);
+    me->row_inner = take(base, &used, 8 * rows);
+    me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
+    me->parts = take(base, &used, 8 * ts_dense_scratch(g->ld));
+    me->sums = take(base, &used, 8 * TS_DENSE_SUM_SCRATCH);
+    me->gram = take(base, &used, 8 * square + 8);
+    me->w = take(base, &used, square * g->element);
+    me->stage = take(base, &used, 8 * g->stage_rows * g->rank);
+    me->inner = base == NULL ? NULL : me->gram + square;
+    return used;
+}
+
+uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g)
+{
+    struct ts_gpu_member none = { 0 };
+    return lay_out(g, &none, NULL);
+}
+
+/* What the host knows about every mode and never changes. */
+static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    const struct ts_tensor *t = g->tensor;
+    cudaError_t e = cudaSuccess;
+    for (uint32_t m = 0; m < t->order && e == cudaSuccess; m++) {
+        const struct ts_gpu_mode *mode = &g->mode[m];
+        uint32_t *row = malloc((2 * mode->n_shards + 1) * sizeof *row);
+        if (row == NULL)
+            return cudaErrorMemoryAllocation;
+        for (uint64_t i = 0; i < mode->n_shards; i++) {
+            row[2 * i] = mode->shard[i].row_first;
+            row[2 * i + 1] = mode->shard[i].row_last;
+        }
+        e = cudaMemcpy(me->shard_row[m], row, 8 * mode->n_shards, cudaMemcpyHostToDevice);
+        if (e == cudaSuccess)
+            e = cudaMemcpy(me->boundary[m], mode->boundary, 4 * mode->n_boundary,
+                           cudaMemcpyHostToDevice);
+        free(row);
+    }
+    if (e == cudaSuccess && t->header.n_dict > 0)
+        e = cudaMemcpy(me->dict, t->dict, 8 * (size_t)t->header.n_dict, cudaMemcpyHostToDevice);
+    return e;
+}
+
+/* Priorities: what others wait for before what fills the GPU. A thread block of a kernel that is
+ * waiting gets the place of one that ended only if no kernel of a higher priority wants it, so rows of
+ * a finished chunk are solved and sent, and shards that came over the link computed on (which frees
+ * their slot), in the middle of a kernel over thousands of kept partitions. */
+static cudaError_t make_streams(struct ts_gpu_member *me)
+{
+    int least, greatest, middle;
+    cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    middle = least > greatest ? least - 1 : least;
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithPriority(&me->copy, cudaStreamNonBlocking, greatest);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithPriority(&me->dense, cudaStreamNonBlocking, greatest);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithPriority(&me->send, cudaStreamNonBlocking, greatest);
+    for (int i = 0; i < TS_GPU_STREAMS && e == cudaSuccess; i++)
+        e = cudaStreamCreateWithPriority(&me->compute[i], cudaStreamNonBlocking, middle);
+    for (int i = 0; i < TS_GPU_KEPT_STREAMS && e == cudaSuccess; i++)
+        e = cudaStreamCreateWithPriority(&me->keeping[i], cudaStreamNonBlocking, least);
+    return e;
+}
+
+static cudaError_t make_event(cudaEvent_t *ret, cudaError_t so_far)
+{
+    return so_far != cudaSuccess ? so_far : cudaEventCreateWithFlags(ret, cudaEventDisableTiming);
+}
+
+static cudaError_t make_events(struct ts_gpu_member *me)
+{
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; i < TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS; i++)
+        e = make_event(&me->joined[i], e);
+    for (int i = 0; i < TS_GPU_CHUNKS; i++)
+        e = make_event(&me->solved[i], e);
+    for (int i = 0; i < TS_GPU_SLOTS; i++)
+        e = make_event(&me->slot[i].used, e);
+    for (int i = 0; i < TS_GPU_LENT; i++)
+        e = make_event(&me->copied[i], e);
+    e = make_event(&me->ready, e);
+    e = make_event(&me->received, e);
+    e = make_event(&me->over, e);
+    return e == cudaSuccess ? ts_gpu_log_open(&me->log) : e;
+}
+
+int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
+{
+    const uint64_t bytes = ts_gpu_device_work_bytes(g);
+    const uint64_t host = 8 * (uint64_t)g->ld * g->ld + 8;
+    cudaError_t e = cudaSetDevice(me->device);
+    if (e == cudaSuccess)
+        e = cudaMalloc((void **)&me->work, bytes);
+    if (e != cudaSuccess)
+        return check(err, e, "memory for the factor matrices");
+    lay_out(g, me, me->work);
+    e = cudaMemset(me->work, 0, bytes);
+    if (e == cudaSuccess)
+        e = cudaHostAlloc(&me->host, host, cudaHostAllocDefault);
+    if (e == cudaSuccess)
+        e = send_constants(g, me);
+    if (e == cudaSuccess)
+        e = make_streams(me);
+    if (e == cudaSuccess)
+        e = make_events(me);
+    return check(err, e, "setting the GPU up");
+}
+
+/* One nonzero as a shard, where parts of a Gram matrix will be. */
+static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_disk_shard *entry,
+                    struct ts_err *err)
+{
+    const uint32_t zero = 0, *level[TS_MAX_ORDER], *code[2] = { &zero, &zero };
+    const uint32_t n_codes = ts_value_codes(g->tensor->header.value_kind);
+    void *raw = malloc(ts_shard_bound(g->tensor->order, n_codes, 1));
+    cudaError_t e;
+    if (raw == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    for (uint32_t l = 0; l < g->tensor->order; l++)
+        level[l] = &zero;
+    ts_shard_pack(g->tensor->order, n_codes, 1, level, code, raw, entry);
+    e = cudaMemcpy(me->parts, raw, entry->raw_bytes, cudaMemcpyHostToDevice);
+    free(raw);
+    return check(err, e, "copying to the GPU");
+}
+
+static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me,
+                                const struct ts_gpu_shard *shard)
+{
+    const struct ts_disk_header *h = &g->tensor->header;
+    struct ts_gpu_mttkrp args = {
+        .one = *shard,
+        .n_partitions = 1,
+        .n_levels = g->tensor->order - 1,
+        .value_kind = h->value_kind,
+        .n_codes = ts_value_codes(h->value_kind),
+        .value_base = h->value_base,
+        .dict = me->dict,
+        .out = me->factor[0],
+        .edge = me->edge,
+        .edge_row = me->edge_row,
+        .ld = g->ld,
+    };
+    cudaError_t e;
+    for (uint32_t l = 1; l < g->tensor->order; l++)
+        args.factor[l - 1] = me->factor[l];
+    e = (cudaError_t)ts_mttkrp_launch(g->precision, &args, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_edge_fold_shards(g->precision, &args, me->shard_edge, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_edge_fold(g->precision, 1, me->shard_edge, me->shard_row[0], g->ld,
+                                      me->factor[0], me->dense);
+    return e;
+}
+
+static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    const enum ts_precision p = g->precision;
+    const cudaStream_t s = me->dense;
+    void *a = me->factor[0];
+    int e = ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s);
+    if (e == 0)
+        e = ts_dense_solve_rows(p, a, me->boundary[0], 1, g->ld, me->w, me->row_inner, s);
+    if (e == 0)
+        e = ts_dense_sum(me->row_inner, 1, me->sums, me->inner, s);
+    if (e == 0)
+        e = ts_dense_gram_part(p, a, 1, g->ld, 0, 1, me->parts, s);
+    if (e == 0)
+        e = ts_dense_gram_finish(1, g->ld, me->parts, me->gram, s);
+    if (e == 0)
+        e = ts_dense_scale(p, a, 1, g->ld, me->w, s);
+    if (e == 0)
+        e = ts_dense_get(p, a, 1, g->ld, g->rank, me->stage, s);
+    if (e == 0)
+        e = ts_dense_put(p, a, 1, g->ld, g->rank, me->stage, s);
+    return (cudaError_t)e;
+}
+
+int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    struct ts_disk_shard entry;
+    struct ts_gpu_shard shard = { .raw = (void *)me->parts };
+    cudaError_t e;
+    int rc;
+    (void)arg;
+    if (g->tensor->nnz == 0)
+        return 0;
+    rc = pack_one(g, me, &entry, err);
+    if (rc < 0)
+        return rc;
+    shard.n_blocks = entry.n_blocks;
+    shard.nnz = entry.nnz;
+    e = warm_product(g, me, &shard);
+    if (e == cudaSuccess)
+        e = warm_dense(g, me);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(me->dense);
+    return check(err, e, "the first kernels");
+}
+
+int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
+{
+    cudaError_t e = cudaSetDevice(me->device);
+    if (e == cudaSuccess && g->store_bytes > 0)
+        e = cudaMalloc((void **)&me->store, g->store_bytes);
+    if (e != cudaSuccess)
+        return check(err, e, "memory for shards");
+    for (uint32_t i = 0; i < g->n_slots; i++)
+        me->slot[i].addr = me->store + i * g->slot_bytes;
+    me->kept = me->store + g->n_slots * g->slot_bytes;
+    return 0;
+}
+
+static void close_events(struct ts_gpu_member *me)
+{
+    cudaEvent_t *const each[] = { &me->ready, &me->received, &me->over };
+    for (int i = 0; i < 3; i++)
+        if (*each[i] != NULL)
+            cudaEventDestroy(*each[i]);
+    for (int i = 0; i < TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS; i++)
+        if (me->joined[i] != NULL)
+            cudaEventDestroy(me->joined[i]);
+    for (int i = 0; i < TS_GPU_CHUNKS; i++)
+        if (me->solved[i] != NULL)
+            cudaEventDestroy(me->solved[i]);
+    for (int i = 0; i < TS_GPU_SLOTS; i++)
+        if (me->slot[i].used != NULL)
+            cudaEventDestroy(me->slot[i].used);
+    for (int i = 0; i < TS_GPU_LENT; i++)
+        if (me->copied[i] != NULL)
+            cudaEventDestroy(me->copied[i]);
+    ts_gpu_log_close(&me->log);
+}
+
+void ts_gpu_device_close(struct ts_gpu_member *me)
+{
+    cudaStream_t *const each[] = { &me->copy, &me->dense, &me->send };
+    free(me->free_place);
+    if (me->work == NULL || cudaSetDevice(me->device) != cudaSuccess)
+        return;
+    for (int i = 0; i < 3; i++)
+        if (*each[i] != NULL)
+            cudaStreamDestroy(*each[i]);
+    for (int i = 0; i < TS_GPU_STREAMS; i++)
+        if (me->compute[i] != NULL)
+            cudaStreamDestroy(me->compute[i]);
+    for (int i = 0; i < TS_GPU_KEPT_STREAMS; i++)
+        if (me->keeping[i] != NULL)
+            cudaStreamDestroy(me->keeping[i]);
+    close_events(me);
+    cudaFreeHost(me->host);
+    cudaFree(me->store);
+    cudaFree(me->work);
+}
+
+cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
+                                 const double *from, uint32_t rows)
+{
+    const size_t bytes = (size_t)(rows < g->rank ? rows : g->ld) * g->ld * g->element;
+    memset(me->host, 0, bytes);
+    for (uint32_t i = 0; i < rows; i++)
+        for (uint32_t j = 0; j < g->rank; j++) {
+            const size_t to = (size_t)i * g->ld + j;
+            if (g->precision == TS_FLOAT32)
+                ((float *)me->host)[to] = (float)from[(size_t)i * g->rank + j];
+            else
+                ((double *)me->host)[to] = from[(size_t)i * g->rank + j];
+        }
+    return cudaMemcpyAsync(me->w, me->host, bytes, cudaMemcpyHostToDevice, me->dense);
+}

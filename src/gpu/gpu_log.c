@@ -1,0 +1,175 @@
+#include "gpu/gpu_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
+{
+    cudaError_t e = cudaEventCreate(&log->base);
+    for (int i = 0; i < TS_GPU_MARKS && e == cudaSuccess; i++) {
+        e = cudaEventCreate(&log->mark[i].start);
+        if (e == cudaSuccess)
+            e = cudaEventCreate(&log->mark[i].end);
+    }
+    return e;
+}
+
+void ts_gpu_log_close(struct ts_gpu_log *log)
+{
+    for (int i = 0; i < TS_GPU_MARKS; i++) {
+        if (log->mark[i].start != NULL)
+            cudaEventDestroy(log->mark[i].start);
+        if (log->mark[i].end != NULL)
+            cudaEventDestroy(log->mark[i].end);
+    }
+    if (log->base != NULL)
+        cudaEventDestroy(log->base);
+    for (int i = 0; i < TS_GPU_WORKS; i++)
+        free(log->spans[i].at);
+    memset(log, 0, sizeof *log);
+}
+
+cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
+{
+    const cudaError_t e = cudaEventRecord(log->base, stream);
+    log->base_ns = ts_clock_ns(); /* the stream is idle: the event is over within microseconds */
+    log->n_marks = 0;
+    for (int i = 0; i < TS_GPU_WORKS; i++)
+        log->spans[i].n = 0;
+    return e;
+}
+
+static uint64_t host_ns(const struct ts_gpu_log *log, float ms)
+{
+    return log->base_ns + (ms > 0 ? (uint64_t)((double)ms * 1e6) : 0);
+}
+
+static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
+{
+    if (s->n == s->room) {
+        const size_t room = s->room > 0 ? 2 * s->room : 64;
+        struct ts_gpu_span *at = realloc(s->at, room * sizeof *at);
+        if (at == NULL)
+            return;
+        s->at = at;
+        s->room = room;
+    }
+    s->at[s->n++] = *span;
+}
+
+/* Makes a mark a span if it has ended: cudaErrorNotReady if it has not. */
+static cudaError_t settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark)
+{
+    float start = 0, end = 0;
+    cudaError_t e = cudaEventQuery(mark->end);
+    if (e == cudaSuccess)
+        e = cudaEventElapsedTime(&start, log->base, mark->start);
+    if (e == cudaSuccess)
+        e = cudaEventElapsedTime(&end, log->base, mark->end);
+    if (e != cudaSuccess)
+        return e;
+    mark->span.start_ns = host_ns(log, start);
+    mark->span.end_ns = host_ns(log, end);
+    add_span(&log->spans[mark->work], &mark->span);
+    return cudaSuccess;
+}
+
+int ts_gpu_log_room(struct ts_gpu_log *log)
+{
+    uint32_t i = 0;
+    if (log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS)
+        return 1;
+    while (i < log->n_marks) { /* those that have ended swap places with the last in use */
+        const struct ts_gpu_mark mark = log->mark[i];
+        const cudaError_t e = settle(log, &log->mark[i]);
+        if (e == cudaErrorNotReady) {
+            i++;
+            continue;
+        }
+        if (e != cudaSuccess)
+            return 1; /* whoever waits next finds the failure */
+        log->mark[i] = log->mark[--log->n_marks];
+        log->mark[log->n_marks] = mark;
+    }
+    return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
+}
+
+cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
+                             uint32_t lane, cudaStream_t stream)
+{
+    struct ts_gpu_mark *mark;
+    if (log->n_marks == TS_GPU_MARKS)
+        return cudaSuccess; /* of the few that do not ask for room: not measured */
+    mark = &log->mark[log->n_marks];
+    mark->work = work;
+    mark->span = (struct ts_gpu_span){ .what = what, .lane = lane };
+    return cudaEventRecord(mark->start, stream);
+}
+
+cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_t shard,
+                            uint64_t bytes)
+{
+    struct ts_gpu_mark *mark;
+    if (log->n_marks == TS_GPU_MARKS)
+        return cudaSuccess;
+    mark = &log->mark[log->n_marks++];
+    mark->span.shard = shard;
+    mark->span.bytes = bytes;
+    return cudaEventRecord(mark->end, stream);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct ts_gpu_span *x = a, *y = b;
+    return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+void ts_gpu_spans_sort(struct ts_gpu_spans *s)
+{
+    if (s->n > 1)
+        qsort(s->at, s->n, sizeof *s->at, by_start);
+}
+
+cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
+{
+    cudaError_t e = cudaSuccess;
+    for (uint32_t i = 0; i < log->n_marks && e == cudaSuccess; i++)
+        e = settle(log, &log->mark[i]);
+    log->n_marks = 0;
+    for (int i = 0; i < TS_GPU_WORKS; i++)
+        ts_gpu_spans_sort(&log->spans[i]);
+    return e;
+}
+
+uint64_t ts_gpu_log_busy(const struct ts_gpu_log *log, unsigned works)
+{
+    size_t next[TS_GPU_WORKS] = { 0 };
+    uint64_t until = 0, sum = 0;
+    for (;;) { /* spans of all kinds by their start */
+        const struct ts_gpu_span *first = NULL;
+        int kind = -1;
+        for (int i = 0; i < TS_GPU_WORKS; i++) {
+            const struct ts_gpu_spans *s = &log->spans[i];
+            if ((works & 1u << i) == 0 || next[i] == s->n)
+                continue;
+            if (first == NULL || s->at[next[i]].start_ns < first->start_ns) {
+                first = &s->at[next[i]];
+                kind = i;
+            }
+        }
+        if (first == NULL)
+            return sum;
+        next[kind]++;
+        if (first->end_ns <= until)
+            continue;
+        sum += first->end_ns - (first->start_ns > until ? first->start_ns : until);
+        until = first->end_ns;
+    }
+}
+
+uint64_t ts_gpu_log_alone(const struct ts_gpu_log *log, enum ts_gpu_work work, unsigned besides)
+{
+    return ts_gpu_log_busy(log, besides | 1u << work) - ts_gpu_log_busy(log, besides);
+}

@@ -1,0 +1,229 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/gpu_state.h"
+#include "stream/balance.h"
+
+/* Rows are staged through this much device memory on their way from and to float64. */
+#define STAGE_BYTES (UINT64_C(16) << 20)
+
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Elements from one row to the next. Rows of up to 128 bytes lie in one line of the cache (padding
+ * rank 25 from 112 to 128 bytes made random reads a third faster), longer ones in whole sectors. */
+uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element)
+{
+    const uint32_t bytes = rank * element;
+    const uint32_t unit = bytes <= 16 ? 16 : bytes <= 32 || bytes > 128 ? 32 : 64;
+    const uint32_t padded = (bytes + unit - 1) / unit * unit / element;
+    return (padded + 3) / 4 * 4;
+}
+
+uint64_t ts_gpu_plan_factors(const struct ts_gpu *g)
+{
+    uint64_t sum = 0;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        sum += g->mode[m].n_rows * ts_gpu_row_bytes(g);
+    return sum;
+}
+
+uint64_t ts_gpu_plan_largest(const struct ts_gpu *g)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
+            most = more(most, ts_gpu_place(&g->mode[m].shard[i]));
+    return most > 0 ? most : 256;
+}
+
+static void find_boundary(struct ts_gpu_mode *m)
+{
+    for (uint64_t i = 0; i < m->n_shards; i++) {
+        const uint32_t end[2] = { m->shard[i].row_first, m->shard[i].row_last };
+        for (int k = 0; k < 2; k++)
+            if (m->n_boundary == 0 || m->boundary[m->n_boundary - 1] != end[k])
+                m->boundary[m->n_boundary++] = end[k];
+    }
+}
+
+static int make_mode(struct ts_gpu *g, uint32_t mode, struct ts_err *err)
+{
+    const struct ts_mode *t = &g->tensor->mode[mode];
+    struct ts_gpu_mode *m = &g->mode[mode];
+    const uint64_t n = t->disk.n_shards;
+    m->shard = t->shard;
+    m->n_shards = n;
+    m->n_rows = t->disk.n_rows;
+    m->version = 1;
+    m->first_partition = calloc(n + 1, sizeof *m->first_partition);
+    m->keep = calloc(n + 1, 1);
+    m->present = calloc(n + 1, 1);
+    m->place = calloc(n + 1, sizeof *m->place);
+    m->boundary = calloc(2 * n + 1, sizeof *m->boundary);
+    if (m->first_partition == NULL || m->keep == NULL || m->present == NULL || m->place == NULL ||
+        m->boundary == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", t->shards_path, n);
+    for (uint64_t i = 0; i < n; i++) {
+        m->first_partition[i] = m->n_partitions;
+        m->n_partitions += ts_shard_partitions(&m->shard[i]);
+    }
+    find_boundary(m);
+    ts_balance_even(m->shard, n, g->n_members, m->first);
+    return 0;
+}
+
+static int make_board(struct ts_gpu *g, struct ts_err *err)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        most = more(most, g->mode[m].n_shards);
+    g->board.taken = malloc(most + 1);
+    /* Runs of shards, for rows, inner products and edges. A chunk of no shard has none; others no more
+     * than shards, and what is taken from others is counted there. */
+    for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
+        g->board.span[i] = malloc((3 * most + 1) * sizeof **g->board.span);
+        if (g->board.span[i] == NULL)
+            break;
+        if (i + 1 == g->n_members)
+            return 0;
+    }
+    return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", g->tensor->path, most);
+}
+
+int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    uint64_t most_rows = 1;
+    g->tensor = conf->tensor;
+    g->precision = conf->precision;
+    g->rank = conf->rank;
+    g->element = conf->precision == TS_FLOAT32 ? 4 : 8;
+    g->ld = ts_gpu_plan_stride(conf->rank, g->element);
+    g->only_mode = conf->only_mode;
+    g->trace = conf->trace;
+    g->done = conf->done;
+    g->done_ctx = conf->done_ctx;
+    for (uint32_t m = 0; m < g->tensor->order; m++) {
+        const int rc = make_mode(g, m, err);
+        if (rc < 0)
+            return rc;
+        most_rows = more(most_rows, g->mode[m].n_rows);
+    }
+    g->stage_rows = STAGE_BYTES / (8 * (uint64_t)conf->rank);
+    if (g->stage_rows > most_rows)
+        g->stage_rows = most_rows;
+    return make_board(g, err);
+}
+
+void ts_gpu_plan_free(struct ts_gpu *g)
+{
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        free(g->mode[m].first_partition);
+        free(g->mode[m].keep);
+        free(g->mode[m].present);
+        free(g->mode[m].place);
+        free(g->mode[m].boundary);
+    }
+    free(g->board.taken);
+    for (uint32_t i = 0; i < TS_MAX_DEVICES; i++)
+        free(g->board.span[i]);
+}
+
+/* One member: of every mode the same share, from its start, one behind the other. */
+static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
+{
+    uint64_t used = 0;
+    for (uint32_t m = 0; m < g->tensor->order; m++) {
+        struct ts_gpu_mode *mode = &g->mode[m];
+        uint64_t whole = 0, share, mine = 0;
+        if (!ts_gpu_served(g, m))
+            continue;
+        for (uint64_t i = 0; i < mode->n_shards; i++)
+            whole += ts_gpu_place(&mode->shard[i]);
+        share = all <= left ? whole : (uint64_t)((double)whole / (double)all * (double)left);
+        for (uint64_t i = 0; i < mode->n_shards; i++) {
+            const uint64_t bytes = ts_gpu_place(&mode->shard[i]);
+            if (mine + bytes > share)
+                break;
+            mode->keep[i] = 1;
+            mode->place[i] = used + mine;
+            mine += bytes;
+        }
+        used += mine;
+    }
+    g->store_bytes = g->n_slots * g->slot_bytes + used;
+}
+
+/* Several members: places of equal size, so that a shard can move into any that is free. Of each range
+ * the middle stays: a boundary that moves a little moves shards that are streamed. */
+static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
+{
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        uint64_t next = 0;
+        for (uint32_t m = 0; m < g->tensor->order; m++) {
+            struct ts_gpu_mode *mode = &g->mode[m];
+            const uint64_t n = mode->first[i + 1] - mode->first[i];
+            const uint64_t keep = n_keep >= most ? n : n * n_keep / most;
+            const uint64_t from = mode->first[i] + (n - keep) / 2;
+            if (!ts_gpu_served(g, m))
+                continue;
+            for (uint64_t s = from; s < from + keep; s++) {
+                mode->keep[s] = 1;
+                mode->place[s] = next++ * g->place_bytes;
+            }
+        }
+        for (uint64_t p = g->n_places; p > next; p--)
+            g->member[i].free_place[g->member[i].n_free++] = (p - 1) * g->place_bytes;
+    }
+    g->store_bytes = g->n_slots * g->slot_bytes + g->n_places * g->place_bytes;
+}
+
+static void choose_slots(struct ts_gpu *g, uint64_t *left)
+{
+    uint64_t n = *left / 2 / ts_gpu_plan_largest(g);
+    n = n < 2 ? 2 : n > TS_GPU_SLOTS ? TS_GPU_SLOTS : n;
+    g->slot_bytes = ts_gpu_plan_largest(g);
+    g->n_slots = (uint32_t)n;
+    *left -= n * g->slot_bytes;
+}
+
+int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
+{
+    uint64_t all = 0, most = 0, n_keep;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
+            all += ts_gpu_place(&g->mode[m].shard[i]);
+    if (g->n_members == 1) {
+        if (all > left)
+            choose_slots(g, &left);
+        pack(g, all, left);
+        return 0;
+    }
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        uint64_t n = 0;
+        for (uint32_t m = 0; m < g->tensor->order; m++)
+            n += ts_gpu_served(g, m) ? g->mode[m].first[i + 1] - g->mode[m].first[i] : 0;
+        most = more(most, n);
+    }
+    g->place_bytes = ts_gpu_plan_largest(g);
+    if (left / g->place_bytes >= most) { /* all stays, with room for ranges to grow by a quarter */
+        const uint64_t want = most + most / 4 + 2, room = left / g->place_bytes;
+        g->n_places = want < room ? want : room;
+        n_keep = most;
+    } else {
+        choose_slots(g, &left);
+        g->n_places = left / g->place_bytes;
+        n_keep = g->n_places - (g->n_places + 31) / 32; /* some to move shards into */
+    }
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        g->member[i].free_place = malloc((g->n_places + 1) * sizeof *g->member[i].free_place);
+        if (g->member[i].free_place == NULL)
+            return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " places",
+                           g->tensor->path, g->n_places);
+    }
+    place(g, n_keep, most);
+    return 0;
+}

@@ -1,0 +1,378 @@
+#include <string.h>
+
+#include "base/trace.h"
+#include "gpu/dense_kernel.h"
+#include "gpu/edge_kernel.h"
+#include "gpu/gpu_fail.h"
+#include "gpu/gpu_state.h"
+
+static int fail(struct ts_err *err, cudaError_t e)
+{
+    return ts_gpu_fail(err, (int)e, "row solves");
+}
+
+/* `dense` waits for all that the member's other streams were given so far. */
+static cudaError_t join_compute(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; i < TS_GPU_STREAMS && e == cudaSuccess; i++) {
+        if ((p->unjoined & 1u << i) == 0)
+            continue;
+        e = cudaEventRecord(me->joined[i], me->compute[i]);
+        if (e == cudaSuccess)
+            e = cudaStreamWaitEvent(me->dense, me->joined[i], 0);
+    }
+    p->unjoined = 0;
+    return e;
+}
+
+/* ---- spans of what a member has */
+
+/* The rows of shards first..last that no other shard has a part of, boundary rows between the shards
+ * included: what is sent of those is overwritten by everybody at the end. 0 when there is none. */
+static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last, uint64_t *row,
+                      uint64_t *n)
+{
+    *row = (uint64_t)m->shard[first].row_first + 1;
+    if (m->shard[last].row_last <= *row)
+        return 0;
+    *n = m->shard[last].row_last - *row;
+    return 1;
+}
+
+/* The next run of shards from *first on, below end, that the member computes; 0 when there is none. */
+static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last, uint64_t end)
+{
+    const unsigned char *taken = p->g->board.taken;
+    while (*first < end && taken[*first] != p->me->number)
+        ++*first;
+    if (*first == end)
+        return 0;
+    for (*last = *first; *last + 1 < end && taken[*last + 1] == p->me->number; ++*last)
+        ;
+    return 1;
+}
+
+static void open_part(struct ts_gpu_pass *p, struct ts_exchange_part *part)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    part->span = b->span[p->me->number] + b->n_span[p->me->number];
+    part->n = 0;
+}
+
+static void add_span(struct ts_gpu_pass *p, struct ts_exchange_part *part, uint64_t offset,
+                     uint64_t bytes)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    const uint32_t i = p->me->number;
+    b->span[i][b->n_span[i]++] = (struct ts_exchange_span){ offset, bytes };
+    part->n++;
+}
+
+/* The spans of row_inner that belong to spans of rows. */
+static void derive_inner(struct ts_gpu_pass *p, uint32_t k)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    const struct ts_exchange_part *rows = &b->rows[k][p->me->number];
+    struct ts_exchange_part *inner = &b->inner[k][p->me->number];
+    const uint64_t row = ts_gpu_row_bytes(p->g);
+    open_part(p, inner);
+    for (uint32_t i = 0; p->ask->inner != NULL && i < rows->n; i++)
+        add_span(p, inner, rows->span[i].offset / row * 8, rows->span[i].bytes / row * 8);
+}
+
+/* ---- rows that are complete */
+
+static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_t *list, uint64_t n)
+{
+    const struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    char *rows = me->factor[p->ask->mode] + row * ts_gpu_row_bytes(g);
+    double *inner = p->ask->inner != NULL ? me->row_inner + row : NULL;
+    cudaError_t e;
+    if (p->ask->w == NULL || n == 0)
+        return cudaSuccess;
+    e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_dense_solve_rows(g->precision, rows, list, n, g->ld, me->w, inner,
+                                             me->dense);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
+    return e;
+}
+
+/* Solves the member's rows of chunk c and lets the others know that they come. */
+static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    struct ts_gpu_member *me = p->me;
+    const uint32_t k = p->n_published;
+    const uint64_t end = ts_gpu_chunk(p->g, p->mode, me->number, c + 1);
+    struct ts_exchange_part *part = &b->rows[k][me->number];
+    uint64_t first = ts_gpu_chunk(p->g, p->mode, me->number, c), last, row, n;
+    cudaError_t e = join_compute(p);
+    open_part(p, part);
+    for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
+        if (!inner_rows(p->mode, first, last, &row, &n))
+            continue;
+        add_span(p, part, row * ts_gpu_row_bytes(p->g), n * ts_gpu_row_bytes(p->g));
+        e = solve_rows(p, row, NULL, n);
+    }
+    derive_inner(p, k);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(me->solved[k], me->dense);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    p->published |= 1u << c;
+    p->n_published++;
+    atomic_store(&b->n_published[me->number], p->n_published);
+    return 0;
+}
+
+/* ---- gathers */
+
+static int anything(const struct ts_gpu *g, const struct ts_exchange_part *part)
+{
+    for (uint32_t i = 0; i < g->n_members; i++)
+        if (part[i].n > 0)
+            return 1;
+    return 0;
+}
+
+static uint64_t part_bytes(const struct ts_exchange_part *part)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < part->n; i++)
+        sum += part->span[i].bytes;
+    return sum;
+}
+
+/* One of the team's replicated buffers, by the offset of its pointer in struct ts_gpu_member. */
+static int gather(struct ts_gpu_pass *p, size_t buffer, const struct ts_exchange_part *part,
+                  struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    void *base[TS_MAX_DEVICES];
+    cudaError_t e;
+    int rc;
+    if (!anything(g, part))
+        return 0;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        memcpy(&base[i], (const char *)&g->member[i] + buffer, sizeof base[i]);
+    e = ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = ts_exchange_gather(g->exchange, me->number, base, part, me->send, err);
+    if (rc < 0)
+        return rc;
+    e = ts_gpu_log_stop(&me->log, me->send, p->n_exchanges++, part_bytes(&part[me->number]));
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
+static int gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
+{
+    const struct ts_gpu_board *b = &p->g->board;
+    const size_t factor = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
+    const int rc = gather(p, factor, b->rows[k], err);
+    return rc == 0 ? gather(p, offsetof(struct ts_gpu_member, row_inner), b->inner[k], err) : rc;
+}
+
+/* Enqueues the gathers that every member has published its part of, in the same order on all. */
+static int send_published(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    while (p->n_sent < g->board.n_chunks) {
+        cudaError_t e;
+        int rc;
+        for (uint32_t i = 0; i < g->n_members; i++)
+            if (atomic_load(&g->board.n_published[i]) <= p->n_sent)
+                return 0;
+        e = cudaStreamWaitEvent(p->me->send, p->me->solved[p->n_sent], 0);
+        if (e != cudaSuccess)
+            return fail(err, e);
+        rc = gather_rows(p, p->n_sent, err);
+        if (rc < 0)
+            return rc;
+        p->n_sent++;
+    }
+    return 0;
+}
+
+int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    if (p->g->n_members == 1)
+        return 0;
+    for (uint32_t c = 0; c < b->n_chunks; c++) {
+        int rc = 0;
+        if ((p->published & 1u << c) == 0 && atomic_load(&b->left[p->me->number][c]) == 0)
+            rc = publish(p, c, err);
+        if (rc < 0)
+            return rc;
+    }
+    return send_published(p, err);
+}
+
+/* ---- the end of a pass */
+
+/* What the member computed of others' ranges, and the edges of all its shards. */
+static cudaError_t prepare_last(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_board *b = &p->g->board;
+    const struct ts_gpu_mode *m = p->mode;
+    const uint32_t number = p->me->number, k = b->n_chunks;
+    const uint64_t bytes = ts_gpu_row_bytes(p->g);
+    struct ts_exchange_part *rows = &b->rows[k][number], *edges = &b->edges[number];
+    cudaError_t e = cudaSuccess;
+    uint64_t row, n, last;
+    open_part(p, rows);
+    for (uint64_t i = 0; i < m->n_shards && e == cudaSuccess; i++) {
+        const int mine = i >= m->first[number] && i < m->first[number + 1];
+        if (mine || b->taken[i] != number || !inner_rows(m, i, i, &row, &n))
+            continue;
+        add_span(p, rows, row * bytes, n * bytes);
+        e = solve_rows(p, row, NULL, n);
+    }
+    derive_inner(p, k);
+    open_part(p, edges);
+    for (uint64_t i = 0; next_run(p, &i, &last, m->n_shards); i = last + 1)
+        add_span(p, edges, 2 * i * bytes, 2 * (last + 1 - i) * bytes);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(p->me->ready, p->me->dense);
+    return e;
+}
+
+/* `dense` waits for what others sent, all members having enqueued that. */
+static int receive(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu_member *me = p->me;
+    int rc = ts_gpu_team_barrier(p->g, err);
+    cudaError_t e;
+    if (rc == 0)
+        rc = ts_exchange_join(p->g->exchange, me->number, me->send, err);
+    if (rc < 0)
+        return rc;
+    e = cudaEventRecord(me->received, me->send);
+    if (e == cudaSuccess)
+        e = cudaStreamWaitEvent(me->dense, me->received, 0);
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
+static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    cudaError_t e;
+    int rc = ts_gpu_team_barrier(g, err); /* all shards are taken, and it is known by whom */
+    if (rc == 0)
+        rc = ts_gpu_rows_advance(p, err);
+    if (rc < 0)
+        return rc;
+    e = prepare_last(p);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = ts_gpu_team_barrier(g, err); /* all parts are published */
+    if (rc == 0)
+        rc = send_published(p, err);
+    if (rc < 0)
+        return rc;
+    e = cudaStreamWaitEvent(p->me->send, p->me->ready, 0);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = gather(p, offsetof(struct ts_gpu_member, shard_edge), g->board.edges, err);
+    if (rc == 0 && atomic_load(&g->board.any_stolen))
+        rc = gather_rows(p, g->board.n_chunks, err);
+    return rc == 0 ? receive(p, err) : rc;
+}
+
+/* Each member computes its share of the parts of the Gram matrix; then all have all. */
+static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    const uint32_t n_parts = ts_dense_gram_parts(g->ld, p->mode->n_rows);
+    const uint64_t bytes = 8 * ts_dense_part_elements(g->ld);
+    struct ts_exchange_span span[TS_MAX_DEVICES];
+    struct ts_exchange_part part[TS_MAX_DEVICES];
+    uint32_t first[TS_MAX_DEVICES + 1];
+    cudaError_t e;
+    int rc;
+    for (uint32_t i = 0; i <= g->n_members; i++)
+        first[i] = (uint32_t)((uint64_t)n_parts * i / g->n_members);
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        span[i] = (struct ts_exchange_span){ first[i] * bytes, (first[i + 1] - first[i]) * bytes };
+        part[i] = (struct ts_exchange_part){ &span[i], first[i + 1] > first[i] };
+    }
+    e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
+    if (e == cudaSuccess && part[me->number].n > 0)
+        e = (cudaError_t)ts_dense_gram_part(g->precision, me->factor[p->ask->mode], p->mode->n_rows,
+                                            g->ld, first[me->number],
+                                            first[me->number + 1] - first[me->number], me->parts,
+                                            me->dense);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
+    if (e == cudaSuccess && g->n_members > 1)
+        e = cudaEventRecord(me->ready, me->dense);
+    if (e == cudaSuccess && g->n_members > 1)
+        e = cudaStreamWaitEvent(me->send, me->ready, 0);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    if (g->n_members == 1)
+        return 0;
+    rc = gather(p, offsetof(struct ts_gpu_member, parts), part, err);
+    return rc == 0 ? receive(p, err) : rc;
+}
+
+/* Rows that shards share, now that their sums are complete; with one member, all rows. */
+static cudaError_t finish_rows(struct ts_gpu_pass *p)
+{
+    const struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    const uint32_t mode = p->ask->mode;
+    cudaError_t e = cudaSuccess;
+    if (p->mode->n_shards > 0)
+        e = (cudaError_t)ts_edge_fold(g->precision, p->mode->n_shards, me->shard_edge,
+                                      me->shard_row[mode], g->ld, me->factor[mode], me->dense);
+    if (e != cudaSuccess)
+        return e;
+    if (g->n_members == 1)
+        return solve_rows(p, 0, NULL, p->mode->n_rows);
+    return solve_rows(p, 0, me->boundary[mode], p->mode->n_boundary);
+}
+
+int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = join_compute(p);
+    int rc = e == cudaSuccess ? 0 : fail(err, e);
+    if (rc == 0 && g->n_members > 1)
+        rc = exchange_rest(p, err);
+    if (rc < 0)
+        return rc;
+    e = finish_rows(p);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    if (p->ask->w != NULL)
+        rc = gram_parts(p, err);
+    if (rc < 0)
+        return rc;
+    if (p->ask->w != NULL && me->number == 0)
+        e = ts_gpu_dense_sum_up(g, me, p->ask->mode, p->ask->inner != NULL);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(me->over, me->dense);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = ts_gpu_team_wait(g, me, me->over, err);
+    if (rc < 0)
+        return rc;
+    e = ts_gpu_log_end(&me->log);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    if (g->exchange != NULL)
+        rc = ts_exchange_check(g->exchange, me->number, err);
+    if (rc == 0 && p->ask->w != NULL && me->number == 0)
+        ts_gpu_dense_copy_out(g, p->ask->gram, p->ask->inner);
+    return rc;
+}
