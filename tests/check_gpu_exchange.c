@@ -1,6 +1,6 @@
-/* After a gather every replica has every span, whatever the parts are and whichever way it is done; and
- * an abort frees whoever waits for a rank that never comes. With one GPU the ranks share it, and copies
- * are what is tested; NCCL takes two. */
+/* After a gather every replica has every span, whatever the parts are and whichever way it is done;
+ * and an abort frees whoever waits for a rank that never comes. With one GPU the ranks share it,
+ * and copies are what is tested; NCCL takes two. */
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdio.h>

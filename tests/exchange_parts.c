@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 
-struct parts parts_random(uint64_t seed, uint32_t n, uint32_t ranks, uint32_t n_spans, uint64_t most,
-                          uint64_t unit)
+struct parts parts_random(uint64_t seed, uint32_t n, uint32_t ranks, uint32_t n_spans,
+                          uint64_t most, uint64_t unit)
 {
     struct parts p = { .n = n, .span = calloc((size_t)n * n_spans + 1, sizeof *p.span) };
     assert(n <= PARTS_MAX_RANKS && p.span != NULL);

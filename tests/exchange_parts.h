@@ -19,10 +19,10 @@ struct parts {
 };
 
 /* Up to n_spans spans of 0 to most bytes (multiples of `unit`) for each rank whose bit is set in
- * `ranks`; the spans of the ranks lie between each other, with gaps. Bytes of spans are not 0, others
- * are. */
-struct parts parts_random(uint64_t seed, uint32_t n, uint32_t ranks, uint32_t n_spans, uint64_t most,
-                          uint64_t unit);
+ * `ranks`; the spans of the ranks lie between each other, with gaps. Bytes of spans are not 0,
+ * others are. */
+struct parts parts_random(uint64_t seed, uint32_t n, uint32_t ranks, uint32_t n_spans,
+                          uint64_t most, uint64_t unit);
 void parts_free(struct parts *p);
 
 /* The buffer as rank `rank` has it before: its own spans as in p->full, all other bytes 0. */

@@ -31,8 +31,8 @@ static const struct ts_opt bench_opts[] = {
     { "bytes", 'b', TS_OPT_SIZE, AT(bytes), NULL, "SIZE",
       "bytes that each GPU has in the end. Default: a range, 1M to 1G" },
     { "kind", 'k', TS_OPT_CHOICE, AT(kind), "auto", "auto|nccl|copy",
-      "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, or what a run "
-      "would take, which is NCCL where it is to be had" },
+      "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, or what a "
+      "run would take, which is NCCL where it is to be had" },
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
     { 0 },
 };
@@ -186,15 +186,17 @@ const struct ts_cmd tstream_bench = {
     .max_operands = 1,
     .summary = "measure the exchange between GPUs",
     .text = "exchange: each GPU has a part of a buffer, and in the end all of it, as the rows of a "
-            "factor matrix in each sweep. What arrives is compared first; then the median of nine is "
-            "printed, for parts of equal sizes, and for parts in the ratio 1 : 2 : 3 and so on.\n\n"
+            "factor matrix in each sweep. What arrives is compared first; then the median of nine "
+            "is printed, for parts of equal sizes, and for parts in the ratio 1 : 2 : 3 and so "
+            "on.\n\n"
             "algbw is bytes over time, bytes being those of the whole buffer; busbw is algbw times "
-            "(n - 1) / n for n GPUs: what a GPU has received on average, over time. That is how NVIDIA's "
-            "nccl-tests define both for an all-gather.\n\n"
+            "(n - 1) / n for n GPUs: what a GPU has received on average, over time. That is how "
+            "NVIDIA's nccl-tests define both for an all-gather.\n\n"
             "NCCL takes 8 multiprocessors at most, to leave the others to what computes meanwhile; "
             "NCCL_MAX_CTAS in the environment changes that.",
     .examples = "tstream bench exchange\n  all GPUs, a table from 1 MiB to 1 GiB\n"
-                "tstream bench exchange --gpus 0,1 --kind copy --bytes 256M\n  one size, by copies\n",
+                "tstream bench exchange --gpus 0,1 --kind copy --bytes 256M\n"
+                "  one size, by copies\n",
     .opts = bench_opts,
     .run = run_bench,
 };

@@ -31,7 +31,7 @@ void ts_exchange_pause(uint64_t since_ns)
 int ts_exchange_fail_aborted(struct ts_err *err)
 {
     return ts_fail(err, TS_ECUDA,
-                   "the exchange between GPUs was given up, because the work of one of them failed");
+                   "the exchange between GPUs was given up, because the work of one failed");
 }
 
 /* ---- making one ---- */
@@ -45,8 +45,8 @@ static int is_named_twice(const int *device, uint32_t n)
     return 0;
 }
 
-/* Copies between two GPUs, the exchange's or the caller's, go through host memory until each may reach
- * into the other. Where they cannot, that stays so: slower, not wrong. */
+/* Copies between two GPUs, the exchange's or the caller's, go through host memory until each may
+ * reach into the other. Where they cannot, that stays so: slower, not wrong. */
 static void enable_peers(const int *device, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -177,9 +177,10 @@ int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
     return rc;
 }
 
-/* A gather that pushes has filled this replica when those of all ranks are done; else when its own is.
- * A rank that is ahead may have recorded the event of its next gather already: then the stream waits
- * longer than it must, never in a circle, because an event stands for what was enqueued before. */
+/* A gather that pushes has filled this replica when those of all ranks are done; else when its own
+ * is. A rank that is ahead may have recorded the event of its next gather already: then the stream
+ * waits longer than it must, never in a circle, because an event stands for what was
+ * enqueued before it. */
 int ts_exchange_join(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
 {
     cudaError_t e = cudaSuccess;

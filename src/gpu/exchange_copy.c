@@ -3,8 +3,8 @@
 #include "gpu/gpu_fail.h"
 
 /* The driver takes the direct way where peer access is enabled (exchange.c does that), else it goes
- * through page-locked host memory of its own. Rank r starts with r + 1, so that at no time all write to
- * one GPU. */
+ * through page-locked host memory of its own. Rank r starts with r + 1, so that at no time all
+ * write to one GPU. */
 static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                        const struct ts_exchange_part part[], cudaStream_t stream,
                        struct ts_err *err)

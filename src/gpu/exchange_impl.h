@@ -34,8 +34,8 @@ struct ts_exchange_way {
 
 extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_nccl;
 
-/* Between two looks at what will soon be so, the first one at `since`: a gather takes 20 us to some ms,
- * and the shortest sleep about 60 us. */
+/* Between two looks at what will soon be so, the first one at `since`: a gather takes 20 us to some
+ * ms, and the shortest sleep about 60 us. */
 void ts_exchange_pause(uint64_t since_ns);
 
 /* The sentence of every call after an abort. */

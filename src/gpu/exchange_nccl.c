@@ -1,14 +1,14 @@
 /* Exchange by NCCL: sends and receives around a ring (exchange_ring.h).
  *
- * NCCL is loaded when it is first asked for. A program that was linked with it would not start where
- * it is missing, and would load its 200 MB to compute on CPUs; what is loaded here may be missing, too
- * old or broken, and a sentence says so.
+ * NCCL is loaded when it is first asked for. A program that was linked with it would not start
+ * where it is missing, and would load its 200 MB to compute on CPUs; what is loaded here may be
+ * missing, too old or broken, and a sentence says so.
  *
- * Communicators are of the kind that does not block: what would take long says "in progress", and we
- * look again until it has ended or the exchange is aborted. A lock for each rank keeps ncclCommAbort,
- * which frees the communicator, from one that is in use; it is held for no longer than it takes to
- * enqueue. All connections are made, and kernels loaded, at the start: a rank that enqueues waits for
- * no other one. */
+ * Communicators are of the kind that does not block: what would take long says "in progress", and
+ * we look again until it has ended or the exchange is aborted. A lock for each rank keeps
+ * ncclCommAbort, which frees the communicator, from one that is in use; it is held for no longer
+ * than it takes to enqueue. All connections are made, and kernels loaded, at the start: a rank that
+ * enqueues waits for no other one. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -25,8 +25,8 @@
 #define LEAST_VERSION NCCL_VERSION(2, 18, 0) /* has the fields of ncclConfig_t that are set here */
 #define OPEN_SECONDS 60
 
-/* Thread blocks, each of a multiprocessor, while a gather is under way. What they do is hidden behind a
- * kernel that wants them all. NCCL_MAX_CTAS overrides it. */
+/* Thread blocks, each of a multiprocessor, while a gather is under way. What they do is hidden
+ * behind a kernel that wants them all. NCCL_MAX_CTAS overrides it. */
 #define MAX_BLOCKS 8
 
 /* ---- the library ---- */
@@ -60,8 +60,8 @@ static void load(void)
 {
     void *library;
     int version = 0;
-    /* NVLink multicast sets up state of the switch that a program which dies leaves behind; sends and
-     * receives have no use for it. */
+    /* NVLink multicast sets up state of the switch that a program which dies leaves behind; sends
+     * and receives have no use for it. */
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
 #ifdef NCCL_LIBRARY
@@ -71,13 +71,14 @@ static void load(void)
     nccl.code = TS_ELIMIT;
     if (library == NULL)
         snprintf(nccl.why, sizeof nccl.why,
-                 "NCCL cannot be loaded: %s; install libnccl2, or name its folder in LD_LIBRARY_PATH",
+                 "NCCL cannot be loaded: %s; install libnccl2, or name its folder in "
+                 "LD_LIBRARY_PATH",
                  dlerror());
     else if (load_functions(library) < 0 || nccl.GetVersion(&version) != ncclSuccess ||
              version < LEAST_VERSION)
         snprintf(nccl.why, sizeof nccl.why,
-                 "the NCCL of this machine, %d.%d, is older than 2.18; update it, or put a newer one "
-                 "into LD_LIBRARY_PATH",
+                 "the NCCL of this machine, %d.%d, is older than 2.18; update it, or name the "
+                 "folder of a newer one in LD_LIBRARY_PATH",
                  version / 10000, version / 100 % 100);
     else
         nccl.code = 0;
@@ -156,7 +157,7 @@ static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
     config.blocking = 0;
     config.minCTAs = 1;
     config.maxCTAs = MAX_BLOCKS;
-    config.cgaClusterSize = 1; /* a cluster starts only where several multiprocessors are free at once */
+    config.cgaClusterSize = 1; /* a larger one waits until that many blocks fit at once */
     nccl.GroupStart();
     for (uint32_t i = 0; i < x->n && (r == ncclSuccess || r == ncclInProgress); i++) {
         const cudaError_t e = cudaSetDevice(x->device[i]);
@@ -222,7 +223,7 @@ static void nccl_abort(struct ts_exchange *x)
 {
     struct way *w = x->way;
     pthread_mutex_lock(&w->aborting);
-    /* The first n - 1 calls end what is under way on their ranks, the last one frees all of them. */
+    /* The first n - 1 calls end what is under way on their ranks, the last one frees all. */
     for (uint32_t i = 0; i < x->n; i++) {
         pthread_mutex_lock(&w->lock[i]);
         if (w->comm[i] != NULL)
@@ -299,8 +300,8 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
 /* ---- gathers ---- */
 
 /* A round: pieces to the next rank and from the last one, as one group, which is one kernel. */
-static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm, struct ts_exchange_ring *r,
-                                   char *base, cudaStream_t stream)
+static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
+                                   struct ts_exchange_ring *r, char *base, cudaStream_t stream)
 {
     const int to = (int)((r->rank + 1) % r->n), from = (int)((r->rank + r->n - 1) % r->n);
     struct ts_exchange_span s;

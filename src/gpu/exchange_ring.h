@@ -1,11 +1,11 @@
 /* exchange_ring.h - who sends what when, in an all-gather of unequal parts around a ring.
  *
- * Rank r sends to r + 1 alone: first its own spans, then, in the order in which they come from r - 1,
- * those of r - 1, r - 2, ... r + 2. Over the link r -> r + 1 so travels everything but the spans of
- * r + 1, as one sequence of bytes, in rounds: a round sends what has arrived before it, at most
+ * Rank r sends to r + 1 alone: first its own spans, then, in the order in which they come, those of
+ * r - 1, r - 2, ... r + 2. Over the link r -> r + 1 so travels everything but the spans
+ * of r + 1, as one sequence of bytes, in rounds: a round sends what has arrived before it, at most
  * `quantum` bytes. With equal parts that is the classic ring, one part a round. When one rank has
- * nearly all, its part travels in pieces, and the ranks behind it send the first pieces on while the
- * next ones come.
+ * nearly all, its part travels in pieces, and the ranks behind it send the first pieces on while
+ * the next ones come.
  *
  * Every rank goes through the same rounds of the same plan, so both ends of a link agree.
  *
@@ -41,8 +41,8 @@ struct ts_exchange_ring {
 void ts_exchange_ring_start(struct ts_exchange_ring *r, const struct ts_exchange_part *part,
                             uint32_t n, uint32_t rank, uint64_t *scratch);
 
-/* Goes to the next round: 0 when everything has arrived everywhere. A round may have nothing for this
- * rank to send, or to receive. */
+/* Goes to the next round: 0 when everything has arrived everywhere. A round may have nothing for
+ * this rank to send, or to receive. */
 int ts_exchange_ring_round(struct ts_exchange_ring *r);
 
 /* The next piece of this round on a link, &r->out or &r->in: 0 when there is none left. */
