@@ -3,11 +3,11 @@
 
 #include <cuda_runtime.h>
 
-/* Thread blocks of a sum over rows: what 132 multiprocessors hold at a time, and constants, because
- * the order of the sum follows from them. */
+/* CHUNKS, GRAM_PARTS: thread blocks of a sum, what 132 multiprocessors hold at a time; constants,
+ * because the order of the sum follows from them */
 enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
-/* ------------------------------------------------------------------ a := a w */
+/* ------------------------------------------------------------------ four elements, sums */
 
 template <class T> struct quad {
     T v[4];
@@ -44,116 +44,6 @@ static __device__ double block_sum(double x, double *shared)
             shared[threadIdx.x] += shared[threadIdx.x + d];
     }
     return shared[0];
-}
-
-/* a(i, c) := sum_k a(i, k) w(k, c);  part[block] := sum of a before .* a after
- *
- *   launch  up to CHUNKS thread blocks, each with every gridDim.x-th tile of `tile_rows` rows
- *   shared  the tile before, rows ld + 4 elements apart; nobody else reads or writes its rows
- *
- * A thread computes 4 rows x 4 columns: per 4 k, 4 vector loads of each operand for 64 products. */
-template <class T>
-static __global__ void __launch_bounds__(THREADS) solve_rows(T *a, uint64_t n_rows, uint32_t ld,
-                                                             const T *w, uint32_t tile_rows,
-                                                             double *part)
-{
-    extern __shared__ uint4 shared[];
-    double *const sums = (double *)shared;
-    T *const tile = (T *)(sums + THREADS);
-    const uint32_t stride = ld + 4, quads = ld / 4;
-    double inner = 0;
-    for (uint64_t t = blockIdx.x; t * tile_rows < n_rows; t += gridDim.x) {
-        T *const rows = a + t * tile_rows * ld;
-        const uint32_t n = (uint32_t)min((uint64_t)tile_rows, n_rows - t * tile_rows);
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i < tile_rows * quads; i += THREADS) {
-            const uint32_t row = i / quads, q = i % quads;
-            quad<T> x = { { 0, 0, 0, 0 } };
-            if (row < n)
-                x = load4(rows + (uint64_t)row * ld + 4 * q);
-            store4(tile + row * stride + 4 * q, x);
-        }
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i < tile_rows / 4 * quads; i += THREADS) {
-            const uint32_t row = i / quads * 4, column = i % quads * 4;
-            quad<T> sum[4] = {};
-            for (uint32_t k = 0; k < ld; k += 4) {
-                quad<T> x[4], y[4];
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    x[j] = load4(tile + (row + j) * stride + k);
-                    y[j] = load4(w + (uint64_t)(k + j) * ld + column);
-                }
-#pragma unroll
-                for (int r = 0; r < 4; r++)
-#pragma unroll
-                    for (int j = 0; j < 4; j++)
-#pragma unroll
-                        for (int c = 0; c < 4; c++)
-                            sum[r].v[c] += x[r].v[j] * y[j].v[c];
-            }
-#pragma unroll
-            for (int r = 0; r < 4; r++) {
-                const quad<T> before = load4(tile + (row + r) * stride + column);
-                if (row + r < n)
-                    store4(rows + (uint64_t)(row + r) * ld + column, sum[r]);
-#pragma unroll
-                for (int c = 0; c < 4; c++)
-                    inner += (double)before.v[c] * (double)sum[r].v[c];
-            }
-        }
-    }
-    inner = block_sum(inner, sums);
-    if (threadIdx.x == 0)
-        part[blockIdx.x] = inner;
-}
-
-/* out[i] = sum of part[k * n + i] over k < n_parts; a warp per element, lanes in a fixed tree */
-static __global__ void add_parts(const double *part, uint32_t n_parts, uint32_t n, double *out)
-{
-    const uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
-    double sum = 0;
-    if (i >= n)
-        return;
-    for (uint32_t k = lane; k < n_parts; k += 32)
-        sum += part[(uint64_t)k * n + i];
-    for (int d = 16; d > 0; d /= 2)
-        sum += __shfl_down_sync(0xffffffff, sum, d);
-    if (lane == 0)
-        out[i] = sum;
-}
-
-template <class T>
-static int solve(T *a, uint64_t n_rows, uint32_t ld, const T *w, double *scratch, double *inner,
-                 cudaStream_t s)
-{
-    uint32_t tile_rows = 128;
-    size_t bytes;
-    uint64_t tiles;
-    unsigned blocks;
-    while (tile_rows > 8 && tile_rows * (ld + 4) * sizeof(T) > 40000)
-        tile_rows /= 2;
-    bytes = THREADS * sizeof(double) + (size_t)tile_rows * (ld + 4) * sizeof(T);
-    tiles = (n_rows + tile_rows - 1) / tile_rows;
-    blocks = (unsigned)(tiles < 2 * CHUNKS ? tiles : 2 * CHUNKS);
-    if (bytes > 48 * 1024) {
-        const cudaError_t rc = cudaFuncSetAttribute(
-            solve_rows<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (rc != cudaSuccess)
-            return rc;
-    }
-    solve_rows<T><<<blocks, THREADS, bytes, s>>>(a, n_rows, ld, w, tile_rows, scratch);
-    add_parts<<<1, 32, 0, s>>>(scratch, blocks, 1, inner);
-    return cudaGetLastError();
-}
-
-int ts_dense_solve(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                   const void *w, double *scratch, double *inner, void *stream)
-{
-    cudaStream_t s = (cudaStream_t)stream;
-    return precision == TS_FLOAT32
-               ? solve((float *)a, n_rows, ld, (const float *)w, scratch, inner, s)
-               : solve((double *)a, n_rows, ld, (const double *)w, scratch, inner, s);
 }
 
 /* ------------------------------------------------------------------ float64 tensor cores */
@@ -482,6 +372,18 @@ static __global__ void __launch_bounds__(THREADS) sum_parts(const double *x, uin
         part[blockIdx.x] = sum;
 }
 
+/* One warp: *sum := the sum of the parts, lanes in a fixed tree. */
+static __global__ void add_parts(const double *part, uint32_t n_parts, double *sum)
+{
+    double x = 0;
+    for (uint32_t k = threadIdx.x; k < n_parts; k += 32)
+        x += part[k];
+    for (int d = 16; d > 0; d /= 2)
+        x += __shfl_down_sync(0xffffffff, x, d);
+    if (threadIdx.x == 0)
+        *sum = x;
+}
+
 int ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum, void *stream)
 {
     cudaStream_t s = (cudaStream_t)stream;
@@ -490,7 +392,7 @@ int ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum, void
     static_assert(CHUNKS <= TS_DENSE_SUM_SCRATCH, "a part for each thread block");
     if (parts > 0)
         sum_parts<<<parts, THREADS, 0, s>>>(x, n, scratch);
-    add_parts<<<1, 32, 0, s>>>(scratch, parts, 1, sum);
+    add_parts<<<1, 32, 0, s>>>(scratch, parts, sum);
     return cudaGetLastError();
 }
 
@@ -523,8 +425,7 @@ uint64_t ts_dense_part_elements(uint32_t ld)
 
 uint64_t ts_dense_scratch(uint32_t ld)
 {
-    const uint64_t gram = ts_dense_gram_parts(ld, UINT64_MAX / 2) * ts_dense_part_elements(ld);
-    return gram > 2 * CHUNKS ? gram : 2 * CHUNKS;
+    return ts_dense_gram_parts(ld, UINT64_MAX / 2) * ts_dense_part_elements(ld);
 }
 
 /* part[p][pair](i, j) = sum over the part's rows of a(row, 32 ti + i) a(row, 32 tj + j)

@@ -34,10 +34,6 @@ int ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *li
 #define TS_DENSE_SUM_SCRATCH 528
 int ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum, void *stream);
 
-/* a := a * w, in place, w being ld x ld of the precision; *inner := sum of (a before) .* (a after). */
-int ts_dense_solve(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                   const void *w, double *scratch, double *inner, void *stream);
-
 /* gram (ld x ld float64) := a' a in parts. Part p of the ts_dense_gram_parts is the product of the rows
  * that are its own, in the ts_dense_part_elements from p times as many on of `scratch`;
  * ts_dense_gram_part computes n_parts of them, ts_dense_gram_finish adds them all up. */
