@@ -3,8 +3,13 @@
  * A feed serves sweeps: modes 0, 1, ..., order-1, 0, 1, ... (or one mode over and over). What fits
  * the budget is read once and kept (a fixed set: a sweep is a cyclic scan, the worst case of LRU);
  * the rest is streamed through a fixed number of slots by io_uring with O_DIRECT, reading ahead of
- * the consumer, across the end of a mode too: while factors are solved, the next mode's first
+ * the consumers, across the end of a mode too: while factors are solved, the next mode's first
  * shards arrive. Order of delivery within a mode is free; every shard comes exactly once.
+ *
+ * Several consumers (devices) share a feed, so that a shard is read once whoever computes on it. Each
+ * gets the shards of its own range; the reader serves those alike who keep up, and a slow one takes
+ * no slots from the others. A consumer whose range was handed out gets what the others have left.
+ * They go through a pass together: nobody asks for the next before all have got the end of this one.
  *
  * Every byte read from disk is checked against its hash before it is lent, and the structure of every
  * shard once: by `checkers` threads ahead of the consumers, and by the consumer that is faster than
@@ -12,7 +17,8 @@
  *
  *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done. A
  *            thread that holds views and asks for another waits for good once all slots are with
- *            it: of a feed with slots (ts_feed_stats) it may hold n_slots - 1 when it asks
+ *            such threads: of a feed with slots (ts_feed_stats) all that ask may hold n_slots - 1
+ *            together, and there are always enough for one with each consumer
  *   units    bytes; host memory stays below the budget given, slots and resident shards together
  *   threads  ts_feed_next and ts_feed_done from any thread; new, free and rewind from one
  *   errors   0/1 or a negative ts_code; after a failure every further call returns it too
@@ -85,9 +91,10 @@ void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every vie
 
 /* Lends the next shard of `mode` to a consumer: 1 and *ret; 0 when all that it may get were handed out
  * (once all were, the feed moves on to read the next mode). Shards of its own range come first, then
- * those of others' that do not keep them. Blocks until one is ready. A pass over a mode starts with the first
- * call that names another mode than the call before, or that follows ts_feed_rewind; once it is
- * over, every further call returns 0. A pass may be given up in the middle. */
+ * those that others have left and will not keep, from the range that has most of them. Blocks until
+ * one is ready. A pass over a mode starts with the first call that names another mode than the call
+ * before, or that follows ts_feed_rewind; once it is over, every further call returns 0. A pass may
+ * be given up in the middle, by all consumers. */
 int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer,
                  struct ts_shard_view *ret, struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
@@ -95,7 +102,9 @@ void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 /* The next call of ts_feed_next starts a new pass, even over the same mode. */
 void ts_feed_rewind(struct ts_feed *feed);
 
-/* New ranges (as in struct ts_feed_deal) for the passes over `mode` that have not begun. */
+/* New ranges (as in struct ts_feed_deal) for the passes over `mode` to come; not to be called inside of
+ * one (between its first ts_feed_next and its end or ts_feed_rewind). What was read ahead stays, whose
+ * ever it is now; what is kept stays where it is, and what was not lent yet goes to its new owner. */
 void ts_feed_deal(struct ts_feed *feed, uint32_t mode, const uint64_t *first);
 
 /* A consumer failed: every further call, and those that wait, return rc (negative) and *err. */

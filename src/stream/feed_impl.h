@@ -1,11 +1,17 @@
-/* feed_impl.h - the inside of a feed: delivery (feed.c), reading (feed_read.c), checking (feed_check.c).
+/* feed_impl.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
+ * (feed_check.c), what holds them together (feed.c).
  *
- * Passes over modes are numbered. The consumer is in pass `now`; the reader's cursor is in pass
- * `ahead`, the same or a later one. When the consumer asks for something else than the sequence says,
+ * Passes over modes are numbered. The consumers are in pass `now`; the reader's cursors are in pass
+ * `ahead`, the same or a later one. When a consumer asks for something else than the sequence says,
  * it gets a new number beyond all that was read for, and slots of older passes fall free.
  *
+ * What can be lent at once hangs in queues, one set per mode and consumer, so that nobody looks
+ * through shards or slots to find work: shards of the pass `now` in slots and resident ones that are
+ * whole, both queued when the pass begins or when they arrive; and resident shards that were never
+ * checked, which stay queued from pass to pass until they are.
+ *
  *   threads  everything is under `lock`, but for the bytes of a shard, which belong to whoever put
- *            its slot (or resident shard) into the state READING, CHECKING or LENT
+ *            its slot into the state READING, CHECKING or LENT, or took it out of its queue
  */
 #ifndef TS_STREAM_FEED_IMPL_H
 #define TS_STREAM_FEED_IMPL_H
@@ -13,6 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/trace.h"
 #include "stream/feed.h"
 #include "stream/hostbuf.h"
 #include "stream/reader.h"
@@ -32,6 +39,7 @@ struct ts_slot {
     uint32_t mode;
     uint64_t shard, pass;
     char *base;
+    struct ts_slot *next; /* of the free ones */
 };
 
 /* What is known of a shard, from pass to pass. */
@@ -39,20 +47,53 @@ enum ts_shard_known {
     TS_SHARD_LOADING = 1, /* it need not be read again: resident, or on its way to who keeps it */
     TS_SHARD_SOUND = 2,   /* its structure was checked */
     TS_SHARD_WHOLE = 4,   /* resident: its hash was checked, and it is unpacked */
-    TS_SHARD_GONE = 8,    /* the consumer keeps it */
-    TS_SHARD_BUSY = 16,   /* resident: somebody checks it for the first time */
+    TS_SHARD_GONE = 8,    /* its consumer keeps it */
+};
+
+/* In the order in which a consumer takes them: slots first, because others wait for these. Those of
+ * shards that are to be kept apart, because only their own consumer may have them. */
+enum ts_feed_kind {
+    TS_READY_SLOT,
+    TS_READY_KEEP,
+    TS_RAW_SLOT, /* raw: not checked yet */
+    TS_RAW_KEEP,
+    TS_READY_STAY, /* resident */
+    TS_RAW_STAY,
+    TS_N_KINDS,
+};
+
+#define TS_FEED_NONE UINT64_MAX
+
+struct ts_feed_queue {
+    uint64_t head, tail; /* shards; head is TS_FEED_NONE when it is empty */
+};
+
+struct ts_feed_item {
+    uint64_t next;     /* in its queue */
+    uint64_t read_for; /* the last pass that the reader was sent for it */
+    uint32_t slot;     /* that it is in, while it hangs in a queue of slots */
+    unsigned char owner; /* the consumer whose range it is in */
+    unsigned char keep;  /* as in struct ts_feed_deal */
 };
 
 struct ts_feed_mode {
-    uint64_t n_shards;
-    unsigned char *keep;  /* n_shards, as in struct ts_feed_deal */
-    uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* ranges of the consumers */
-    atomic_uchar *known; /* n_shards, sums of ts_shard_known; set by a shard's holder too */
-    /* Resident shards in the order in which they came. Those before `settled` are whole or busy;
-     * a pass that finds a busy one swaps it with a later one. */
-    uint64_t *loaded;
-    uint64_t n_loaded, settled, n_gone;
+    uint64_t n_shards, n_gone;
+    atomic_uchar *known; /* n_shards, sums of ts_shard_known; SOUND is set without the lock */
+    struct ts_feed_item *item; /* n_shards */
+    uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
+    struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
 };
+
+struct ts_feed_consumer {
+    pthread_cond_t ready;
+    uint32_t waiting; /* threads */
+    uint64_t left;    /* of its range, to be lent in the pass `now` */
+    uint64_t loose;   /* of these, those that others may take */
+    uint64_t cursor;  /* in the reader's pass: shards of its range before this one are dealt with */
+    uint32_t slots;   /* in use for shards of that pass and range, and not lent */
+};
+
+#define TS_FEED_LANES (TS_TRACE_CHECK - TS_TRACE_READ)
 
 struct ts_feed {
     struct ts_feed_conf conf;
@@ -62,27 +103,32 @@ struct ts_feed {
     struct ts_residency plan;
     struct ts_hostbuf memory;
     struct ts_reader *reader;
-    struct ts_slot *slot;
+    struct ts_slot *slot, *free;
     struct ts_feed_mode mode[TS_MAX_ORDER];
 
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* something was read or checked, or failed */
+    pthread_cond_t work; /* for checkers: something was read, or failed */
     int locks_up;
     int failed; /* 0, or the code that every call returns */
     struct ts_err err;
 
-    uint64_t now;     /* number of the consumer's pass, 0 before the first */
-    int open;         /* it has begun and was not rewound */
-    uint64_t given;   /* shards lent in it */
-    uint64_t target;  /* to be lent in it */
-    uint64_t next_loaded; /* in mode[].loaded, of this pass */
-    uint64_t shift;   /* mode of pass p: first_mode + (p + shift) % n_modes */
-    uint64_t ahead, ahead_shard; /* the reader's cursor */
+    uint64_t now;   /* number of the consumers' pass, 0 before the first */
+    int open;       /* it has begun and was not rewound */
+    uint64_t left;  /* to be lent in it */
+    uint64_t loose; /* of these, those that any consumer may take */
+    uint64_t shift; /* mode of pass p: first_mode + (p + shift) % n_modes */
+    uint64_t ahead; /* number of the reader's pass */
+    struct ts_feed_consumer consumer[TS_FEED_MAX_CONSUMERS];
 
     uint64_t bytes_read, wait_ns, n_lent;
     pthread_t *checker;
-    uint32_t n_checkers;
+    uint32_t n_checkers, n_checking; /* threads; those that have begun */
+    uint32_t check_turn; /* whose queue a checker looks into first */
     int stop; /* of the checkers */
+
+    unsigned char lane_used[TS_FEED_LANES]; /* of the trace, by a read under way */
+    uint64_t lane_start_ns[TS_FEED_LANES];
+    uint32_t n_lanes; /* that have a name */
 };
 
 static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
@@ -90,32 +136,36 @@ static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
     return f->first_mode + (uint32_t)((pass + f->shift) % f->n_modes);
 }
 
-/* feed_read.c: the reader's two questions. */
-int ts_feed_read_next(void *feed, struct ts_read_job *ret);
-void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
+/* ---- the caller of all that follows holds the lock, unless it says so ---- */
 
-/* A slot whose shard nobody will take. The caller holds the lock. */
-static inline void ts_feed_drop(struct ts_feed *f, struct ts_slot *slot)
+static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
 {
     slot->state = TS_SLOT_FREE;
-    if (f->mode[slot->mode].keep[slot->shard] != 0) /* to be lent once, and was not */
-        atomic_fetch_and(&f->mode[slot->mode].known[slot->shard],
-                         (unsigned char)~TS_SHARD_LOADING);
+    slot->next = f->free;
+    f->free = slot;
 }
 
-/* A resident shard whose first check ended well. The caller holds the lock. */
-static inline void ts_feed_whole(struct ts_feed *f, uint32_t mode, uint64_t shard)
-{
-    atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_WHOLE);
-    atomic_fetch_and(&f->mode[mode].known[shard], (unsigned char)~TS_SHARD_BUSY);
-}
+/* feed_lend.c. A shard of the pass `now` that arrived, or was checked, in a slot of the state READ or
+ * READY, or in its place: queues it, and wakes who may want it. */
+void ts_feed_offer_slot(struct ts_feed *f, struct ts_slot *slot);
+void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int raw);
+/* The first in the queue, out of it, or TS_FEED_NONE. */
+uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
+void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
+
+/* feed_read.c: the reader's two questions (without the lock), and a new pass for its cursors. */
+int ts_feed_read_next(void *feed, struct ts_read_job *ret);
+void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
+void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
+/* The ranges of its pass's mode changed. */
+void ts_feed_read_again(struct ts_feed *f);
 
 /* feed_check.c. Checks and unpacks the shard at base; the caller holds it, and not the lock. */
 int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err);
-int ts_feed_check_start(struct ts_feed *f, struct ts_err *err);
-void ts_feed_check_stop(struct ts_feed *f);
+int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* without the lock */
+void ts_feed_check_stop(struct ts_feed *f); /* without the lock */
 
-/* The first failure stays; wakes everybody. The caller holds the lock. */
+/* The first failure stays; wakes everybody. */
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err);
 
 #endif

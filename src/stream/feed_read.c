@@ -1,95 +1,187 @@
-/* feed_read.c - what a feed has its reader read: the shards of pass after pass, as slots fall free. */
+/* feed_read.c - what a feed has its reader read: the shards of pass after pass, as slots fall free.
+ *
+ * Each consumer's range is read from its start, and the next shard is for the consumer that has the
+ * fewest slots waiting for it, of those the one that has most left to read. So ranges are read side by
+ * side while all keep up, and a consumer that falls behind takes no slot from the others: they go on
+ * at their own speed.
+ */
+#include "base/clock.h"
 #include "stream/feed_impl.h"
 
-/* A job's tag: the slot's number + 1 (0: resident), and the shard. */
-#define TAG_SHARD_BITS 44
+#include <stdio.h>
 
-static struct ts_slot *free_slot(struct ts_feed *f)
+/* A job's tag: the shard, the slot's number + 1 (0: resident), the lane of the trace + 1 (0: none). */
+#define TAG_SHARD_BITS 44
+#define TAG_SLOT_BITS 12
+
+static uint64_t tag_part(uint64_t tag, int at, int bits)
 {
-    for (uint32_t i = 0; i < f->plan.n_slots; i++)
-        if (f->slot[i].state == TS_SLOT_FREE)
-            return &f->slot[i];
-    return NULL;
+    return tag >> at & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Fills in the job for the shard at the cursor: 1, or 0 when it has to wait for a slot. */
-static int make_job(struct ts_feed *f, uint32_t mode, uint64_t shard, struct ts_read_job *ret)
+/* A free lane of the trace for a read that starts now: its number + 1, or 0. */
+static uint32_t take_lane(struct ts_feed *f)
 {
+    uint32_t lane = 0;
+    if (f->conf.trace == NULL)
+        return 0;
+    while (lane < TS_FEED_LANES && f->lane_used[lane])
+        lane++;
+    if (lane == TS_FEED_LANES)
+        return 0;
+    if (lane == f->n_lanes) {
+        char name[40];
+        snprintf(name, sizeof name, "disk, read %u", lane + 1);
+        ts_trace_lane(f->conf.trace, TS_TRACE_READ + lane, name);
+        f->n_lanes++;
+    }
+    f->lane_used[lane] = 1;
+    f->lane_start_ns[lane] = ts_clock_ns();
+    return lane + 1;
+}
+
+void ts_feed_read_from(struct ts_feed *f, uint64_t pass)
+{
+    f->ahead = pass;
+    for (uint32_t c = 0; c < f->n_consumers; c++) {
+        f->consumer[c].cursor = f->mode[ts_feed_mode_of(f, pass)].first[c];
+        f->consumer[c].slots = 0;
+    }
+}
+
+void ts_feed_read_again(struct ts_feed *f)
+{
+    const struct ts_feed_mode *m = &f->mode[ts_feed_mode_of(f, f->ahead)];
+    ts_feed_read_from(f, f->ahead);
+    for (uint32_t i = 0; i < f->plan.n_slots; i++) {
+        const struct ts_slot *s = &f->slot[i];
+        if (s->pass == f->ahead && s->state != TS_SLOT_FREE && s->state != TS_SLOT_LENT)
+            f->consumer[m->item[s->shard].owner].slots++;
+    }
+}
+
+/* Nothing to read for it: it is there, on its way, or with its consumer. */
+static int settled(const struct ts_feed *f, const struct ts_feed_mode *m, uint64_t shard)
+{
+    return m->item[shard].read_for == f->ahead ||
+           (atomic_load(&m->known[shard]) & (TS_SHARD_LOADING | TS_SHARD_GONE)) != 0;
+}
+
+/* a has more left to read than b, as a part of its range. */
+static int less_done(const struct ts_feed *f, const struct ts_feed_mode *m, uint32_t a, uint32_t b)
+{
+    const uint64_t left_a = m->first[a + 1] - f->consumer[a].cursor;
+    const uint64_t left_b = m->first[b + 1] - f->consumer[b].cursor;
+    return left_a * (m->first[b + 1] - m->first[b]) > left_b * (m->first[a + 1] - m->first[a]);
+}
+
+/* The consumer that the next read is for; n_consumers: there is nothing left to read in the pass. */
+static uint32_t hungriest(struct ts_feed *f, const struct ts_feed_mode *m)
+{
+    uint32_t best = f->n_consumers;
+    for (uint32_t i = 0; i < f->n_consumers; i++) {
+        struct ts_feed_consumer *c = &f->consumer[i];
+        while (c->cursor < m->first[i + 1] && settled(f, m, c->cursor))
+            c->cursor++;
+        if (c->cursor == m->first[i + 1])
+            continue;
+        if (best == f->n_consumers || c->slots < f->consumer[best].slots ||
+            (c->slots == f->consumer[best].slots && less_done(f, m, i, best)))
+            best = i;
+    }
+    return best;
+}
+
+/* Fills in the job for the shard at a consumer's cursor: 1, or 0 when it has to wait for a slot. */
+static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c,
+                    struct ts_read_job *ret)
+{
+    const uint64_t shard = c->cursor;
     const struct ts_disk_shard *s = &f->tensor->mode[mode].shard[shard];
     const uint64_t place = f->plan.place[mode][shard];
+    struct ts_feed_item *item = &f->mode[mode].item[shard];
     struct ts_slot *slot = NULL;
     char *base;
     if (place != TS_NOT_RESIDENT) {
         base = (char *)f->memory.resident + place;
     } else {
-        slot = free_slot(f);
+        slot = f->free;
         if (slot == NULL)
             return 0;
+        f->free = slot->next;
+        c->slots++;
         slot->state = TS_SLOT_READING;
         slot->mode = mode;
         slot->shard = shard;
         slot->pass = f->ahead;
         base = slot->base;
     }
-    if (slot == NULL || f->mode[mode].keep[shard] != 0)
+    if (slot == NULL || item->keep)
         atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_LOADING);
+    item->read_for = f->ahead;
+    c->cursor++;
     ret->file = mode - f->first_mode;
     ret->offset = s->offset;
     ret->bytes = ts_residency_stored(s);
     ret->addr = base + ts_residency_read_at(s);
-    ret->tag = shard | (slot == NULL ? 0 : (uint64_t)(slot - f->slot + 1)) << TAG_SHARD_BITS;
+    ret->tag = shard | (slot == NULL ? 0 : (uint64_t)(slot - f->slot + 1)) << TAG_SHARD_BITS |
+               (uint64_t)take_lane(f) << (TAG_SHARD_BITS + TAG_SLOT_BITS);
     return 1;
 }
 
-/* Nothing to read for it: it is there, on its way, or with the consumer. */
-static int settled(const struct ts_feed *f, uint32_t mode, uint64_t shard)
-{
-    return (atomic_load(&f->mode[mode].known[shard]) & (TS_SHARD_LOADING | TS_SHARD_GONE)) != 0;
-}
-
-/* A round of all modes is the farthest that the cursor goes ahead. Slots bound it too, but not when
+/* A round of all modes is the farthest that the cursors go ahead. Slots bound it too, but not when
  * nothing streams. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret)
 {
     struct ts_feed *f = feed;
     int rc = 0;
     pthread_mutex_lock(&f->lock);
-    while (rc == 0 && f->failed == 0 && f->ahead <= f->now + f->n_modes) {
+    while (f->failed == 0 && f->ahead <= f->now + f->n_modes) {
         const uint32_t mode = ts_feed_mode_of(f, f->ahead);
-        if (f->ahead_shard == f->mode[mode].n_shards) {
-            f->ahead++;
-            f->ahead_shard = 0;
-        } else if (settled(f, mode, f->ahead_shard))
-            f->ahead_shard++;
-        else if (make_job(f, mode, f->ahead_shard, ret)) {
-            f->ahead_shard++;
-            rc = 1;
-        } else
-            break;
+        const uint32_t c = hungriest(f, &f->mode[mode]);
+        if (c == f->n_consumers) {
+            ts_feed_read_from(f, f->ahead + 1);
+            continue;
+        }
+        rc = make_job(f, mode, &f->consumer[c], ret);
+        break;
     }
     pthread_mutex_unlock(&f->lock);
     return rc;
+}
+
+static void slot_arrived(struct ts_feed *f, struct ts_slot *slot, int rc)
+{
+    if (rc < 0 || slot->pass < f->now) {
+        ts_feed_free_slot(f, slot);
+        return;
+    }
+    slot->state = TS_SLOT_READ;
+    if (slot->pass == f->now)
+        ts_feed_offer_slot(f, slot);
 }
 
 void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err)
 {
     struct ts_feed *f = feed;
     const uint32_t mode = job->file + f->first_mode;
-    const uint64_t shard = job->tag & ((UINT64_C(1) << TAG_SHARD_BITS) - 1);
-    const uint64_t number = job->tag >> TAG_SHARD_BITS;
+    const uint64_t shard = tag_part(job->tag, 0, TAG_SHARD_BITS);
+    const uint64_t slot = tag_part(job->tag, TAG_SHARD_BITS, TAG_SLOT_BITS);
+    const uint32_t lane = (uint32_t)(job->tag >> (TAG_SHARD_BITS + TAG_SLOT_BITS));
     pthread_mutex_lock(&f->lock);
+    if (lane > 0) { /* told before another read may take the lane */
+        ts_trace_add(f->conf.trace, TS_TRACE_READ + lane - 1, "read", f->lane_start_ns[lane - 1],
+                     ts_clock_ns(), mode, shard, job->bytes);
+        f->lane_used[lane - 1] = 0;
+    }
     if (rc < 0)
         ts_feed_fail(f, rc, err);
     else
         f->bytes_read += job->bytes;
-    if (number > 0) {
-        struct ts_slot *slot = &f->slot[number - 1];
-        if (rc < 0 || slot->pass < f->now)
-            ts_feed_drop(f, slot);
-        else
-            slot->state = TS_SLOT_READ;
-    } else if (rc == 0)
-        f->mode[mode].loaded[f->mode[mode].n_loaded++] = shard;
-    pthread_cond_broadcast(&f->moved);
+    if (slot > 0)
+        slot_arrived(f, &f->slot[slot - 1], rc);
+    else if (rc == 0)
+        ts_feed_offer_stay(f, mode, shard, 1);
+    pthread_cond_signal(&f->work);
     pthread_mutex_unlock(&f->lock);
 }

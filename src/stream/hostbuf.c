@@ -1,13 +1,37 @@
 #include "stream/hostbuf.h"
 
+#include <linux/mempolicy.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/bigmem.h"
+
+#define MOST_NODES 1024u
+#define WORD_BITS (8 * sizeof(unsigned long))
+
+/* Only speed depends on it, so a refusal (as in many containers) stays unsaid. Straight to the kernel:
+ * libnuma would be a dependency for two calls. */
+static void spread(void *addr, size_t bytes)
+{
+    unsigned long node[MOST_NODES / WORD_BITS] = { 0 };
+    int n = 0;
+    if (syscall(SYS_get_mempolicy, NULL, node, (unsigned long)MOST_NODES, NULL,
+                (unsigned long)MPOL_F_MEMS_ALLOWED) != 0)
+        return;
+    for (size_t i = 0; i < MOST_NODES / WORD_BITS; i++)
+        n += __builtin_popcountl(node[i]);
+    if (n > 1)
+        (void)syscall(SYS_mbind, addr, bytes, (unsigned long)MPOL_INTERLEAVE, node,
+                      (unsigned long)MOST_NODES, 0ul);
+}
 
 static int make(const struct ts_hostbuf_conf *c, size_t bytes, const char *what, void **addr,
                 int *pinned, struct ts_err *err)
 {
     int rc = bytes == 0 ? 0 : ts_bigmem_new(bytes, what, addr, err);
+    if (rc == 0 && bytes > 0 && c->spread)
+        spread(*addr, ts_bigmem_cost(bytes));
     if (rc == 0 && bytes > 0 && c->pin != NULL) {
         rc = c->pin(c->pin_ctx, *addr, bytes, err);
         *pinned = rc == 0;

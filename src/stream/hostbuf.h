@@ -2,7 +2,8 @@
  * equal slots for the others.
  *
  * Both are mapped once, so host memory is the same for any tensor, and may be page-locked for a
- * device.
+ * device. They may be spread over the NUMA nodes of the machine: for cores or devices of several
+ * sockets, which would otherwise all read from the node of the thread that touched the memory first.
  *
  *   owner    the object owns both pieces; who uses which slot is the feed's business
  *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs
@@ -21,6 +22,7 @@ struct ts_hostbuf_conf {
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots;
+    int spread; /* over NUMA nodes, where there are several and the kernel allows it */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;

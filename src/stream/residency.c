@@ -1,6 +1,7 @@
 #include "stream/residency.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,8 @@
 #include "format/shard.h"
 
 #define AHEAD_BYTES (UINT64_C(64) << 20) /* read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS 4u /* that consumers hold meanwhile */
+#define LENT_SLOTS 4u /* that a consumer holds meanwhile */
 #define MOST_SLOTS 1024u
-#define LEAST_SLOTS 2u /* one to compute on, one to read into */
 
 static uint64_t pages(uint64_t bytes)
 {
@@ -73,26 +73,29 @@ static struct sums add_up(const struct ts_tensor *t, int only_mode,
     return s;
 }
 
-static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint64_t host_bytes,
-                      struct ts_residency *r, struct ts_err *err)
+static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t n_consumers,
+                      uint64_t host_bytes, struct ts_residency *r, struct ts_err *err)
 {
-    const uint64_t slot = s->largest;
-    uint64_t want = AHEAD_BYTES / slot + LENT_SLOTS;
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
+    const uint64_t slot = s->largest, least = n_consumers + 1;
+    uint64_t want = AHEAD_BYTES / slot + LENT_SLOTS * n_consumers;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], count[40];
     want = want > s->n ? s->n : want;
     want = want > MOST_SLOTS ? MOST_SLOTS : want;
     if (want > host_bytes / 2 / slot)
         want = host_bytes / 2 / slot;
-    if (want < LEAST_SLOTS + 1) /* three, if they fit at all */
-        want = LEAST_SLOTS + 1;
-    while (want >= LEAST_SLOTS && ts_bigmem_cost(want * slot) > host_bytes)
+    if (want < least + 1) /* one more, if it fits at all */
+        want = least + 1;
+    while (want >= least && ts_bigmem_cost(want * slot) > host_bytes)
         want--;
-    if (want < LEAST_SLOTS)
+    if (want < least) {
+        snprintf(count, sizeof count, "for %u devices %u", n_consumers, n_consumers + 1);
         return ts_fail(err, TS_ELIMIT,
-                       "%s: %s of memory for shards is too little: the largest takes %s, and two of "
+                       "%s: %s of memory for shards is too little: the largest takes %s, and %s of "
                        "them must fit, which is %s",
                        t->path, ts_num_bytes(a, host_bytes), ts_num_bytes(b, slot),
-                       ts_num_bytes(c, ts_bigmem_cost(LEAST_SLOTS * slot)));
+                       n_consumers == 1 ? "two" : count,
+                       ts_num_bytes(c, ts_bigmem_cost(least * slot)));
+    }
     r->slot_bytes = slot;
     r->n_slots = (uint32_t)want;
     return 0;
@@ -141,16 +144,16 @@ static int allocate(const struct ts_tensor *t, int only_mode, struct ts_residenc
 }
 
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
-                      const unsigned char *const keep[TS_MAX_ORDER], uint64_t host_bytes,
-                      struct ts_residency *ret, struct ts_err *err)
+                      const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
+                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err)
 {
     const struct sums s = add_up(t, only_mode, keep);
-    const uint64_t least = ts_bigmem_cost(0);
+    const uint64_t least = ts_bigmem_cost(0); /* that the piece for those that stay takes */
     struct ts_residency r = { 0 };
     uint64_t room = s.total;
     int rc = allocate(t, only_mode, &r, err);
     if (rc == 0 && s.n > 0 && (s.passing || ts_bigmem_cost(s.total) > host_bytes)) {
-        rc = plan_slots(t, &s, host_bytes, &r, err);
+        rc = plan_slots(t, &s, n_consumers, host_bytes, &r, err);
         if (rc == 0) {
             room = host_bytes - ts_bigmem_cost(r.n_slots * r.slot_bytes);
             room = room > least ? room - least : 0;

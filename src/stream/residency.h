@@ -11,7 +11,7 @@
  *   owner    the caller owns the plan
  *   units    bytes; places are multiples of TS_PAGE
  *   threads  pure functions
- *   errors   TS_ENOMEM, and TS_ELIMIT when the budget does not hold two slots
+ *   errors   TS_ENOMEM, and TS_ELIMIT when the budget does not hold the slots
  */
 #ifndef TS_STREAM_RESIDENCY_H
 #define TS_STREAM_RESIDENCY_H
@@ -33,10 +33,11 @@ struct ts_residency {
 };
 
 /* only_mode: -1, or the one mode that is served. Shards that keep[m] marks (a byte each; keep[m]
- * NULL: none) pass through slots once and do not stay. */
+ * NULL: none) pass through slots once and do not stay. Each of n_consumers may hold a slot while it
+ * asks for another, so there is one slot more than consumers. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
-                      const unsigned char *const keep[TS_MAX_ORDER], uint64_t host_bytes,
-                      struct ts_residency *ret, struct ts_err *err);
+                      const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
+                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err);
 void ts_residency_free(struct ts_residency *r);
 
 uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* of a shard's place */

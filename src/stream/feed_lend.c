@@ -1,0 +1,330 @@
+/* feed_lend.c - passes, and who gets which shard in them. */
+#include "stream/feed_impl.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define STOP_LOOK_MS 100 /* how often a thread that waits looks at the user's wish to stop */
+
+void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard)
+{
+    m->item[shard].next = TS_FEED_NONE;
+    if (q->head == TS_FEED_NONE)
+        q->head = shard;
+    else
+        m->item[q->tail].next = shard;
+    q->tail = shard;
+}
+
+uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q)
+{
+    const uint64_t shard = q->head;
+    if (shard != TS_FEED_NONE)
+        q->head = m->item[shard].next;
+    return shard;
+}
+
+/* ---- what can be lent ---- */
+
+/* One more for `owner`, or for those who have nothing of their own left, unless it is to be kept. */
+static void wake(struct ts_feed *f, uint32_t owner, int keep)
+{
+    pthread_cond_signal(&f->consumer[owner].ready);
+    for (uint32_t c = 0; !keep && c < f->n_consumers; c++)
+        if (c != owner && f->consumer[c].waiting > 0 && f->consumer[c].left == 0)
+            pthread_cond_signal(&f->consumer[c].ready);
+}
+
+static void queue_slot(struct ts_feed *f, struct ts_slot *slot)
+{
+    struct ts_feed_mode *m = &f->mode[slot->mode];
+    struct ts_feed_item *item = &m->item[slot->shard];
+    enum ts_feed_kind kind = slot->state == TS_SLOT_READY ? TS_READY_SLOT : TS_RAW_SLOT;
+    if (item->keep)
+        kind = kind == TS_READY_SLOT ? TS_READY_KEEP : TS_RAW_KEEP;
+    item->slot = (uint32_t)(slot - f->slot);
+    ts_feed_push(m, &m->queue[item->owner][kind], slot->shard);
+}
+
+void ts_feed_offer_slot(struct ts_feed *f, struct ts_slot *slot)
+{
+    const struct ts_feed_item *item = &f->mode[slot->mode].item[slot->shard];
+    queue_slot(f, slot);
+    wake(f, item->owner, item->keep);
+}
+
+void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int raw)
+{
+    struct ts_feed_mode *m = &f->mode[mode];
+    const uint32_t owner = m->item[shard].owner;
+    ts_feed_push(m, &m->queue[owner][raw ? TS_RAW_STAY : TS_READY_STAY], shard);
+    if (ts_feed_mode_of(f, f->now) == mode)
+        wake(f, owner, 0);
+}
+
+/* ---- passes ---- */
+
+/* Slots of older passes fall free, at once or when whoever has them is done. What was read to be kept
+ * has to be read again. Those of this pass are noted with their shards. */
+static void sort_slots(struct ts_feed *f)
+{
+    for (uint32_t i = 0; i < f->plan.n_slots; i++) {
+        struct ts_slot *s = &f->slot[i];
+        struct ts_feed_mode *m = &f->mode[s->mode];
+        if (s->state == TS_SLOT_FREE || s->state == TS_SLOT_LENT)
+            continue;
+        if (s->pass == f->now) {
+            m->item[s->shard].slot = i;
+            continue;
+        }
+        if (s->pass > f->now)
+            continue;
+        if (m->item[s->shard].keep)
+            atomic_fetch_and(&m->known[s->shard], (unsigned char)~TS_SHARD_LOADING);
+        if (s->state == TS_SLOT_READ || s->state == TS_SLOT_READY)
+            ts_feed_free_slot(f, s);
+    }
+}
+
+/* Queues what is there already, in the order of the file. */
+static void sort_shards(struct ts_feed *f, uint32_t mode)
+{
+    struct ts_feed_mode *m = &f->mode[mode];
+    for (uint32_t c = 0; c < f->n_consumers; c++) {
+        for (int k = 0; k < TS_N_KINDS; k++)
+            if (k != TS_RAW_STAY)
+                m->queue[c][k].head = TS_FEED_NONE;
+        f->consumer[c].left = f->consumer[c].loose = 0;
+    }
+    f->left = f->loose = 0;
+    for (uint64_t i = 0; i < m->n_shards; i++) {
+        const unsigned char known = atomic_load(&m->known[i]);
+        struct ts_feed_item *item = &m->item[i];
+        struct ts_feed_consumer *c = &f->consumer[item->owner];
+        struct ts_slot *s = &f->slot[item->slot];
+        if ((known & TS_SHARD_GONE) != 0)
+            continue;
+        c->left++;
+        c->loose += !item->keep;
+        if ((known & TS_SHARD_WHOLE) != 0)
+            ts_feed_push(m, &m->queue[item->owner][TS_READY_STAY], i);
+        else if (s->pass == f->now && s->mode == mode && s->shard == i &&
+                 (s->state == TS_SLOT_READ || s->state == TS_SLOT_READY))
+            queue_slot(f, s);
+    }
+    for (uint32_t c = 0; c < f->n_consumers; c++) {
+        f->left += f->consumer[c].left;
+        f->loose += f->consumer[c].loose;
+    }
+}
+
+/* Begins a pass over `mode`: the one that was read ahead for if that is it, else another. */
+static void begin_pass(struct ts_feed *f, uint32_t mode)
+{
+    if (f->left == 0 && ts_feed_mode_of(f, f->now + 1) == mode) {
+        f->now++;
+        if (f->ahead < f->now)
+            ts_feed_read_from(f, f->now);
+    } else {
+        f->now = f->ahead + 1; /* beyond all that was asked for */
+        f->shift = (mode - f->first_mode + f->n_modes - (uint32_t)(f->now % f->n_modes)) % f->n_modes;
+        ts_feed_read_from(f, f->now);
+    }
+    sort_slots(f);
+    sort_shards(f, mode);
+    f->open = 1;
+    ts_reader_kick(f->reader);
+}
+
+/* ---- lending ---- */
+
+/* A shard that is lent, or about to be. */
+struct pick {
+    struct ts_slot *slot; /* NULL: resident */
+    uint64_t shard, pass;
+    char *base;
+    int check; /* it still has to be */
+};
+
+/* The queue to take from: of its own range, and when that was handed out, of the range that has most
+ * left. NULL: nothing is there yet. */
+static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uint32_t consumer,
+                                  enum ts_feed_kind *kind)
+{
+    struct ts_feed_queue *found = NULL;
+    uint64_t most = 0;
+    for (int k = 0; k < TS_N_KINDS; k++)
+        if (m->queue[consumer][k].head != TS_FEED_NONE) {
+            *kind = (enum ts_feed_kind)k;
+            return &m->queue[consumer][k];
+        }
+    if (f->consumer[consumer].left > 0)
+        return NULL;
+    for (uint32_t c = 0; c < f->n_consumers; c++)
+        for (int k = 0; k < TS_N_KINDS && f->consumer[c].loose > most; k++)
+            if (k != TS_READY_KEEP && k != TS_RAW_KEEP && m->queue[c][k].head != TS_FEED_NONE) {
+                *kind = (enum ts_feed_kind)k;
+                most = f->consumer[c].loose;
+                found = &m->queue[c][k];
+            }
+    return found;
+}
+
+/* Takes a shard from the counts of the pass. */
+static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard)
+{
+    const struct ts_feed_item *item = &m->item[shard];
+    struct ts_feed_consumer *owner = &f->consumer[item->owner];
+    f->n_lent++;
+    f->left--;
+    owner->left--;
+    if (item->keep) {
+        atomic_fetch_or(&m->known[shard], TS_SHARD_GONE);
+        m->n_gone++;
+    } else {
+        owner->loose--;
+        f->loose--;
+    }
+    if (owner->left == 0) /* its other threads may look elsewhere now */
+        pthread_cond_broadcast(&owner->ready);
+    if (f->loose == 0)
+        for (uint32_t c = 0; c < f->n_consumers; c++) /* for some this was all */
+            pthread_cond_broadcast(&f->consumer[c].ready);
+}
+
+static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret)
+{
+    struct ts_feed_mode *m = &f->mode[mode];
+    enum ts_feed_kind kind = TS_N_KINDS;
+    struct ts_feed_queue *q = find(f, m, consumer, &kind);
+    if (q == NULL)
+        return 0;
+    ret->shard = ts_feed_pop(m, q);
+    ret->pass = f->now;
+    ret->check = kind == TS_RAW_SLOT || kind == TS_RAW_KEEP || kind == TS_RAW_STAY;
+    if (kind == TS_READY_STAY || kind == TS_RAW_STAY) {
+        ret->slot = NULL;
+        ret->base = (char *)f->memory.resident + f->plan.place[mode][ret->shard];
+    } else {
+        ret->slot = &f->slot[m->item[ret->shard].slot];
+        ret->slot->state = TS_SLOT_LENT;
+        if (f->ahead == f->now)
+            f->consumer[m->item[ret->shard].owner].slots--;
+        ret->base = ret->slot->base;
+    }
+    count_lent(f, m, ret->shard);
+    return 1;
+}
+
+/* Sleeps until something came, or it is time to look whether the user wants to stop. */
+static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
+{
+    struct timespec until;
+    c->waiting++;
+    if (f->conf.stop == NULL)
+        pthread_cond_wait(&c->ready, &f->lock);
+    else {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += STOP_LOOK_MS * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&c->ready, &f->lock, &until);
+    }
+    c->waiting--;
+}
+
+/* Waits for a shard of the pass: 1, 0 when the consumer gets no more, or a failure. *since: when it
+ * began to wait, 0 when it did not. The caller holds the lock. */
+static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
+                uint64_t *since, struct ts_err *err)
+{
+    struct ts_feed_consumer *c = &f->consumer[consumer];
+    if (f->failed == 0 && (!f->open || ts_feed_mode_of(f, f->now) != mode))
+        begin_pass(f, mode);
+    while (f->failed == 0) {
+        if (f->conf.stop != NULL && *f->conf.stop != 0)
+            return ts_fail(err, TS_ESTOP, "stopped");
+        if (pick_one(f, mode, consumer, ret))
+            return 1;
+        if (c->left == 0 && f->loose == 0)
+            return 0;
+        if (*since == 0)
+            *since = ts_clock_ns();
+        wait_ready(f, c);
+    }
+    if (err != NULL)
+        *err = f->err;
+    return f->failed;
+}
+
+/* Checks what nobody checked before. A resident shard that was lent in a pass given up meanwhile is
+ * wanted again by the new one. */
+static int check_lent(struct ts_feed *f, uint32_t mode, const struct pick *p, struct ts_err *err)
+{
+    const int rc = ts_feed_check(f, mode, p->shard, p->base, err);
+    if (rc == 0 && p->slot != NULL)
+        return 0;
+    pthread_mutex_lock(&f->lock);
+    if (rc < 0)
+        ts_feed_fail(f, rc, err);
+    else {
+        atomic_fetch_or(&f->mode[mode].known[p->shard], TS_SHARD_WHOLE);
+        if (p->pass != f->now && ts_feed_mode_of(f, f->now) == mode)
+            ts_feed_offer_stay(f, mode, p->shard, 0);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return rc;
+}
+
+int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
+                 struct ts_err *err)
+{
+    struct ts_err found;
+    struct pick p = { 0 };
+    uint64_t since = 0, until;
+    int rc;
+    assert(mode >= f->first_mode && mode < f->first_mode + f->n_modes);
+    assert(consumer < f->n_consumers);
+    pthread_mutex_lock(&f->lock);
+    rc = take(f, mode, consumer, &p, &since, err);
+    until = since > 0 ? ts_clock_ns() : 0;
+    f->wait_ns += until - since;
+    pthread_mutex_unlock(&f->lock);
+    if (since > 0)
+        ts_trace_add(f->conf.trace, TS_TRACE_GPU(consumer) + TS_TRACE_WAIT, "wait", since, until,
+                     mode, rc > 0 ? p.shard : TS_TRACE_NO_SHARD, 0);
+    if (rc <= 0)
+        return rc;
+    ret->mode = mode;
+    ret->shard = p.shard;
+    ret->first_partition = f->plan.first_partition[mode][p.shard];
+    ret->entry = &f->tensor->mode[mode].shard[p.shard];
+    ret->raw = p.base;
+    ret->lease = p.slot;
+    rc = p.check ? check_lent(f, mode, &p, &found) : 0;
+    if (rc == 0)
+        return 1;
+    ts_feed_done(f, ret);
+    if (err != NULL)
+        *err = found;
+    return rc;
+}
+
+void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
+{
+    struct ts_slot *slot = view->lease;
+    pthread_mutex_lock(&f->lock);
+    assert(f->n_lent > 0);
+    f->n_lent--;
+    if (slot != NULL)
+        ts_feed_free_slot(f, slot);
+    pthread_mutex_unlock(&f->lock);
+    if (slot != NULL)
+        ts_reader_kick(f->reader);
+    if (f->conf.done != NULL)
+        f->conf.done(f->conf.done_ctx, view->entry->nnz);
+}
