@@ -27,17 +27,23 @@ int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, 
 
 /* ------------------------------------------------------------------ memory */
 
-#define SCRATCH_SHARE 16u                    /* of an area */
+#define SCRATCH_SHARE 8u                     /* of an area */
 #define SCRATCH_WORDS (UINT64_C(1) << 20)    /* at least, or the area if that is less */
-#define OTHER_BYTES (UINT64_C(64) << 20)     /* buffers, tables and code, */
-#define THREAD_BYTES (UINT64_C(8) << 20)     /* and of each thread: at most a quarter in all */
+#define OTHER_BYTES (UINT64_C(64) << 20)     /* tables and code, */
+#define THREAD_BYTES (UINT64_C(16) << 20)    /* and what each thread has: at most a quarter in all */
+#define OTHER_SHARDS 3u                      /* on their way to the disk: at most an eighth */
 
-/* Memory is two equal areas, and a smaller one, but for what buffers, tables and code take. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Memory is two equal areas, and a smaller one, but for what else a build needs. */
 static void choose_area_words(struct ts_build *b)
 {
     const struct ts_build_options *o = b->o;
-    const uint64_t most = OTHER_BYTES + o->threads * THREAD_BYTES;
-    const uint64_t other = o->memory / 4 < most ? o->memory / 4 : most;
+    const uint64_t other = least(OTHER_BYTES + o->threads * THREAD_BYTES, o->memory / 4) +
+                           least(OTHER_SHARDS * o->shard_bytes, o->memory / 8);
     const uint64_t words = (o->memory - other) / 8;
     uint64_t area = words / (2 * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
     if (area / SCRATCH_SHARE < SCRATCH_WORDS)
@@ -46,7 +52,7 @@ static void choose_area_words(struct ts_build *b)
     b->area_words = area / 512 * 512;
     b->scratch_words = b->area_words / SCRATCH_SHARE;
     if (b->scratch_words < SCRATCH_WORDS)
-        b->scratch_words = b->area_words < SCRATCH_WORDS ? b->area_words : SCRATCH_WORDS;
+        b->scratch_words = least(b->area_words, SCRATCH_WORDS);
 }
 
 static int new_areas(struct ts_build *b, struct ts_err *err)

@@ -323,7 +323,7 @@ static void do_work(const struct sort *s, struct work *w)
     {
         struct sort mine = *s;
         mine.own = malloc(LOCAL_WORDS * sizeof *mine.own);
-#pragma omp for schedule(dynamic, 8)
+#pragma omp for schedule(dynamic, 1)
         for (uint64_t i = 0; i < w->n_list; i++)
             sort_piece(&mine, w->list[i], 0);
         free(mine.own);

@@ -151,10 +151,10 @@ static uint64_t place_shard(struct ts_shard_writer *w, uint64_t number, size_t p
     return offset;
 }
 
-static int write_shard(struct ts_shard_writer *w, const struct waiting *q, struct buffer *b,
+static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buffer *b,
                        struct ts_err *err)
 {
-    const struct ts_shard_draft *d = &q->draft;
+    struct ts_shard_draft *d = &q->draft;
     struct ts_disk_shard e = { .nnz = d->nnz, .n_blocks = d->n_blocks,
                                .row_first = d->row_first, .row_last = d->row_last };
     char *stored;
@@ -163,6 +163,7 @@ static int write_shard(struct ts_shard_writer *w, const struct waiting *q, struc
     if (want_room(&b->raw, &b->raw_room, e.raw_bytes) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
     join_runs(d, (uint32_t *)(void *)b->raw);
+    ts_shard_draft_drop(d); /* memory for the partitions of shards to come */
     stored = b->raw;
     if (w->plan.compress) {
         /* only a saving of a tenth is worth the time of undoing it */
@@ -253,7 +254,7 @@ int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err)
 {
     int rc;
     pthread_mutex_lock(&w->lock);
-    while (w->n_waiting > w->n_threads && !w->failed) {
+    while (w->n_waiting >= w->n_threads && !w->failed) {
         if (w->free_buffers != NULL)
             write_next(w);
         else
