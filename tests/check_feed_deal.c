@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -452,12 +453,10 @@ END_TEST
 
 static volatile sig_atomic_t stop;
 
-static void *stop_soon(void *arg)
+static void on_alarm(int number)
 {
-    (void)arg;
-    usleep(50000);
+    (void)number;
     stop = 1;
-    return NULL;
 }
 
 /* All slots are lent, so consumer 0 waits; nothing will come that could wake it. */
@@ -468,14 +467,15 @@ START_TEST(waiting_ends_when_the_user_stops)
     uint64_t first[3] = { 0, 0, n_shards[0] };
     struct ts_shard_view v[3], more;
     struct ts_feed *feed;
-    pthread_t thread;
+    const struct itimerval soon = { .it_value.tv_usec = 50000 };
     conf.deal.first[0] = first;
     ck_assert_msg(ts_feed_new(&conf, &feed, &err) == 0, "%s", err.text);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(ts_feed_next(feed, 0, 1, &v[i], &err), 1);
-    ck_assert_int_eq(pthread_create(&thread, NULL, stop_soon, NULL), 0);
+    ck_assert(signal(SIGALRM, on_alarm) != SIG_ERR);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &soon, NULL), 0);
     ck_assert_int_eq(ts_feed_next(feed, 0, 0, &more, &err), TS_ESTOP);
-    pthread_join(thread, NULL);
+    signal(SIGALRM, SIG_DFL);
     for (int i = 0; i < 3; i++)
         ts_feed_done(feed, &v[i]);
     ts_feed_free(feed);

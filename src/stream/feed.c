@@ -113,7 +113,7 @@ static int make(struct ts_feed *f, struct ts_err *err)
     memset(f->conf.deal.first, 0, sizeof f->conf.deal.first);
     make_locks(f);
     for (uint32_t i = 0; i < f->n_consumers; i++)
-        ts_trace_lane(c->trace, TS_TRACE_GPU(i) + TS_TRACE_WAIT, "wait for a shard");
+        ts_trace_lane(c->trace, TS_TRACE_GPU(i) + TS_TRACE_WAIT, "wait");
     ts_feed_read_from(f, 1);
     rc = start_reader(f, err);
     return rc == 0 ? ts_feed_check_start(f, err) : rc;
