@@ -37,6 +37,15 @@ run()
         bad "cp $*: $(cat err)"
 }
 
+# little GPUS: a budget that holds little more than what a run on them cannot do without, as its refusal
+# of 1 MiB counts that
+little()
+{
+    "$bin/tstream" cp x.tsh -r 8 --gpus "$1" --gpu-memory 1M > log 2> refused && bad "1 MiB is enough"
+    grep -q 'cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
+    grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 "M" }'
+}
+
 # ---- bytes ----
 run one --gpus 1
 grep -q '"backend":"gpu"' json || bad "not on the GPU: $(cat json)"
@@ -44,7 +53,7 @@ fit=$(number "done" fit) nnz=$(number start nnz)
 for gpus in 1 2 "$usable"; do
     [ "$gpus" -le "$usable" ] || continue
     [ "$gpus" -le 16 ] || continue
-    for memory in '' --gpu-memory=64M; do
+    for memory in '' --gpu-memory=$(little "$gpus"); do
         run more --gpus "$gpus" ${memory:+"$memory"}
         cmp -s one.cp/model.ktensor more.cp/model.ktensor ||
             bad "other bytes with --gpus $gpus $memory"
@@ -63,7 +72,7 @@ awk -v a="$fit" -v b="$(number "done" fit)" 'BEGIN { d = a - b; exit !(d < 2e-5 
     bad "fit $fit on the GPU, $(number "done" fit) on the CPU"
 
 # ---- host memory ----
-run small --gpus 1 --gpu-memory 64M --host-memory 1G
+run small --gpus 1 --gpu-memory "$(little 1)" --host-memory 1G
 budget=$((1 << 30)) factors=$(number start factor_bytes) peak=$(number "done" peak_bytes)
 echo "budget $budget, factors $factors, libraries $(number start library_bytes), peak $peak"
 [ "$peak" -le $((budget + factors + (64 << 20))) ] || bad "peak $peak of a budget of $budget"
@@ -73,7 +82,7 @@ got=0
 grep -q 'driver and libraries' err || bad "cp --host-memory 8M: $(cat err)"
 
 # ---- trace, lists ----
-run traced --gpus "0," --gpu-memory 64M --trace trace.json
+run traced --gpus "0," --gpu-memory "$(little 0,)" --trace trace.json
 grep -q '"ph":"X","pid":2,' trace.json || bad "the trace has nothing of the GPU"
 if command -v python3 > python; then
     python3 -m json.tool trace.json > parsed || bad "the trace is no JSON"

@@ -267,19 +267,22 @@ START_TEST(sum_equals_loop)
 }
 END_TEST
 
-/* Sums of n terms carry at most n roundings, in the loop too; they cancel to about the root of it. */
+/* Sums of n terms carry at most n roundings; they cancel to about the root of it, but not in a loop
+ * over terms of one sign, whose sum is therefore taken in more digits. */
 static void check_gram_at(const struct matrix *a, const double *gram, uint64_t i, uint64_t j)
 {
-    double want = 0, size = 0;
+    long double want = 0;
+    double size = 0;
     for (uint64_t row = 0; row < a->n; row++) {
         const double term = a->at[row * a->ld + i] * a->at[row * a->ld + j];
         want += term;
         size += fabs(term);
     }
-    ck_assert_msg(fabs(gram[i * a->ld + j] - want) <=
+    ck_assert_msg(fabs(gram[i * a->ld + j] - (double)want) <=
                       (2 + sqrt((double)a->n)) * DBL_EPSILON * size,
                   "(%llu, %llu) of %u, %llu rows: %.17g, expected %.17g", (unsigned long long)i,
-                  (unsigned long long)j, a->ld, (unsigned long long)a->n, gram[i * a->ld + j], want);
+                  (unsigned long long)j, a->ld, (unsigned long long)a->n, gram[i * a->ld + j],
+                  (double)want);
 }
 
 static void check_gram(const struct matrix *a, const double *gram)

@@ -145,6 +145,8 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
     if (e == cudaSuccess)
         e = send_constants(g, me);
     if (e == cudaSuccess)
+        e = cudaDeviceSynchronize(); /* streams made below do not wait for the default one */
+    if (e == cudaSuccess)
         e = make_streams(me);
     if (e == cudaSuccess)
         e = make_events(me);
@@ -165,6 +167,8 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
         level[l] = &zero;
     ts_shard_pack(g->tensor->order, n_codes, 1, level, code, raw, entry);
     e = cudaMemcpy(me->parts, raw, entry->raw_bytes, cudaMemcpyHostToDevice);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(NULL);
     free(raw);
     return check(err, e, "copying to the GPU");
 }

@@ -108,8 +108,10 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
             t->n_partitions[c] += ts_shard_partitions(&m->shard[i]);
         }
     }
-    if (n > 0)
-        e = cudaMemcpy(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice);
+    if (n > 0) /* cudaMemcpy may return before the bytes are there, and no other stream waits for it */
+        e = cudaMemcpyAsync(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice, me->dense);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(me->dense);
     free(entry);
     if (e != cudaSuccess)
         return fail(err, e);
