@@ -618,6 +618,28 @@ START_TEST(generated_tensors_do_not_depend_on_the_machine)
 }
 END_TEST
 
+/* In memory, most of the nonzeros in one slice and more of them than the scratch holds; through runs;
+ * and with more threads than cores. */
+START_TEST(heavy_slices_do_not_depend_on_memory)
+{
+    struct ts_synth s = { .order = 3, .dim = { 4000, 3, 900000 }, .nnz = 1200000, .seed = 6,
+                          .power = { 2.5, 0, 0.5 }, .value_first = 1, .value_last = 5,
+                          .value_bytes = 4 };
+    struct ts_build_options o = options(out);
+    ck_assert_int_eq(ts_synth_init(&s, &err), 0);
+    o.memory = 512 << 20;
+    o.threads = 17;
+    ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.n_runs, 0);
+    o.out = other;
+    o.memory = 32 << 20;
+    o.threads = 1;
+    ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
+    ck_assert_uint_gt(report.n_runs, 1);
+    assert_same_bytes(3);
+}
+END_TEST
+
 START_TEST(planted_blocks_hold_each_cell_once)
 {
     struct ts_synth s = { .order = 3, .dim = { 100, 90, 80 }, .nnz = 40000, .seed = 5,
@@ -652,6 +674,7 @@ int main(void)
     tcase_add_test(t, stopping_leaves_nothing);
     tcase_add_test(t, labels_come_along);
     tcase_add_test(t, generated_tensors_do_not_depend_on_the_machine);
+    tcase_add_test(t, heavy_slices_do_not_depend_on_memory);
     tcase_add_test(t, planted_blocks_hold_each_cell_once);
     suite_add_tcase(s, t);
     return test_run_suite(s, CK_FORK_GETENV);
