@@ -108,12 +108,6 @@ __attribute__((target("avx2,fma"))) static void estimate_avx2(const struct ts_po
 {
     estimate(p, v, n);
 }
-
-__attribute__((target("avx512f,avx512dq,prefer-vector-width=512"))) static void
-estimate_avx512(const struct ts_power_law *p, double *v, uint32_t n)
-{
-    estimate(p, v, n);
-}
 #endif
 
 void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t count,
@@ -127,9 +121,7 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
         for (uint32_t i = 0; i < count; i++)
             y[i] = 1 + x[i] * p->slope; /* rounded as in ts_power_law_rank: a large exponent tells */
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-        estimate_avx512(p, y, count);
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         estimate_avx2(p, y, count);
     else
 #endif

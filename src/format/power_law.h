@@ -2,7 +2,7 @@
  *
  * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the inverse
  * of the continuous law on [1, n + 1), cut to whole ranks. pow() costs more than all the rest of a
- * draw, and only the whole part of its result counts: so it is estimated, 8 draws in a vector, and
+ * draw, and only the whole part of its result counts: so it is estimated, some draws in a vector, and
  * asked for itself where the estimate is too close to a whole number to be sure. The ranks are those
  * of pow(), whatever computes the estimate.
  *
