@@ -194,13 +194,12 @@ static int return_oldest(struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Before asking for a shard. All slots may be with members who ask for more, so that one member holds
- * one at most then, of at least two, and one of several members none. */
+/* Before asking for a shard: of the feed's slots, of which there is one more than members, a member may
+ * hold one then (stream/feed.h). */
 static int return_some(struct walk *w, struct ts_err *err)
 {
-    const uint32_t most = w->pass->g->n_members > 1 ? 0 : 1;
     int rc = 0;
-    while (rc == 0 && (w->n == TS_GPU_LENT || w->n_leased > most))
+    while (rc == 0 && (w->n == TS_GPU_LENT || w->n_leased > 1))
         rc = return_oldest(w, err);
     return rc;
 }
