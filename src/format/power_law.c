@@ -5,7 +5,7 @@
 
 /* The estimate is within 2^-45 of the true power: its logarithm in base 2, at most 41, is good to 2^-51
  * of itself, and the polynomials to 2^-49. pow() is within 2^-52. This margin is far wider, and still
- * asks for pow() once in 10^4 draws at most for n up to 5 million. */
+ * asks for pow() twice in 10^4 draws at most for n up to 5 million. */
 #define MARGIN 0x1p-36
 
 void ts_power_law_init(struct ts_power_law *p, double a, uint64_t n)
