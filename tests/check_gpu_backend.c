@@ -1,7 +1,8 @@
-/* The GPU backend does what its table says, with the same bits whether shards stay on the device, or
- * pass through it from host memory, or from disk, and for any number of devices; and it refuses budgets
- * that cannot work. A team of devices is tested on one GPU by naming it several times, which makes
- * members that share nothing but its multiprocessors; where there are more GPUs, on those too. */
+/* The GPU backend does what its table says, with the same bits whether shards stay on the device,
+ * or pass through it from host memory, or from disk, and for any number of devices; and it refuses
+ * budgets that cannot work. A team of devices is tested on one GPU by naming it several times,
+ * which makes members that share nothing but its multiprocessors; where there are more GPUs, on
+ * those too. */
 #include <check.h>
 #include <cuda_runtime.h>
 #include <float.h>
@@ -265,8 +266,8 @@ static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uin
     OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
 }
 
-/* Several sweeps (what stays on the devices is there from the second on, and ranges move after each),
- * each compared with `want`; or one sweep that fills `want`. */
+/* Several sweeps (what stays on the devices is there from the second on, and ranges move after
+ * each), each compared with `want`; or one sweep that fills `want`. */
 static void run_sweeps(const struct setup *s, uint32_t sweeps, int update, const struct result *want,
                        struct result *fill)
 {
@@ -308,7 +309,8 @@ static uint64_t least_budget(const struct setup *s)
     return high;
 }
 
-/* One GPU, everything on it, against the obvious loop; then its rows solved are those of an update. */
+/* One GPU, everything on it, against the obvious loop; then its rows solved are those of an
+ * update. */
 static void run_reference(struct setup *s, struct result *product, struct result *update)
 {
     const double eps = s->precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
@@ -345,7 +347,8 @@ static void run_reference(struct setup *s, struct result *product, struct result
     result_free(s, &again);
 }
 
-/* All teams, with budgets of the devices from the least on, and of the host: resident and from disk. */
+/* All teams, with budgets of the devices from the least on, and of the host: resident and from
+ * disk. */
 static void check_teams(const struct disk *d, uint32_t rank, enum ts_precision precision,
                         uint32_t most_members)
 {

@@ -118,8 +118,8 @@ static int left_for_shards(const struct ts_gpu *g, const struct budget *b, uint6
         if (b->asked > 0)
             left = b->asked > taken ? b->asked - taken : 0;
         if (left < 2 * ts_gpu_plan_largest(g))
-            return too_little(g, b->asked > 0 ? b->asked : left + taken, b->driver[i] + ROUNDING_BYTES,
-                              err);
+            return too_little(g, b->asked > 0 ? b->asked : left + taken,
+                              b->driver[i] + ROUNDING_BYTES, err);
         *ret = left < *ret ? left : *ret;
     }
     return 0;
@@ -145,7 +145,8 @@ static void name_lanes(const struct ts_gpu *g)
         for (size_t k = 0; k < sizeof lanes / sizeof lanes[0]; k++)
             ts_trace_lane(g->trace, TS_TRACE_GPU(i) + lanes[k].lane, lanes[k].name);
         for (uint32_t k = 0; k < TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS; k++) {
-            snprintf(name, sizeof name, k < TS_GPU_STREAMS ? "kernel %u" : "kernel %u, kept shards", k);
+            snprintf(name, sizeof name, "kernel %u%s", k,
+                     k < TS_GPU_STREAMS ? "" : ", kept shards");
             ts_trace_lane(g->trace, TS_TRACE_GPU(i) + TS_TRACE_KERNEL + k, name);
         }
     }
@@ -165,7 +166,8 @@ static int open_devices(struct ts_gpu *g, struct budget *b, int exchange, struct
     if (rc == 0)
         rc = ts_gpu_team_open(g, err);
     if (rc == 0 && g->n_members > 1)
-        rc = ts_exchange_new(device, g->n_members, (enum ts_exchange_kind)exchange, &g->exchange, err);
+        rc = ts_exchange_new(device, g->n_members, (enum ts_exchange_kind)exchange, &g->exchange,
+                             err);
     if (rc == 0)
         rc = ts_gpu_team_run(g, ts_gpu_device_warm, NULL, NULL, err);
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++)

@@ -86,8 +86,8 @@ void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner)
         *inner = from[(size_t)g->ld * g->ld];
 }
 
-/* Every replica is solved as a whole, with the same bits, so that nothing need be exchanged; sums are
- * member 0's. Without w, the Gram matrix alone. */
+/* Every replica is solved as a whole, with the same bits, so that nothing need be exchanged; sums
+ * are member 0's. Without w, the Gram matrix alone. */
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

@@ -86,9 +86,9 @@ static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *
 }
 
 /* Priorities: what others wait for before what fills the GPU. A thread block of a kernel that is
- * waiting gets the place of one that ended only if no kernel of a higher priority wants it, so rows of
- * a finished chunk are solved and sent, and shards that came over the link computed on (which frees
- * their slot), in the middle of a kernel over thousands of kept partitions. */
+ * waiting gets the place of one that ended only if no kernel of a higher priority wants it, so rows
+ * of a finished chunk are solved and sent, and shards that came over the link computed on (which
+ * frees their slot), in the middle of a kernel over thousands of kept partitions. */
 static cudaError_t make_streams(struct ts_gpu_member *me)
 {
     int least, greatest, middle;

@@ -4,8 +4,8 @@
 #include "gpu/gpu_state.h"
 #include "stream/balance.h"
 
-/* Copies a kept shard to a free place of another member, whose `copy` stream it is enqueued on. Its old
- * place stays taken until the copies have ended. */
+/* Copies a kept shard to a free place of another member, whose `copy` stream it is enqueued on. Its
+ * old place stays taken until the copies have ended. */
 static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, uint32_t from,
                               uint32_t to)
 {
@@ -42,8 +42,8 @@ static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
     return v->e == cudaSuccess;
 }
 
-/* Boundary i, between members i - 1 and i, goes from `*at` as far towards `want` as there is room: not
- * past a neighbour, because shards move between neighbours alone. */
+/* Boundary i, between members i - 1 and i, goes from `*at` as far towards `want` as there is room:
+ * not past a neighbour, because shards move between neighbours alone. */
 static void move_boundary(struct move *v, uint32_t i, uint64_t want, uint64_t least, uint64_t most)
 {
     uint64_t *at = &v->g->mode[v->mode].first[i];

@@ -5,6 +5,10 @@
 
 #include "base/clock.h"
 
+/* Marks looked at for each shard, which adds two: a microsecond or two each, spread over the pass
+ * so that copies never wait for the host. */
+#define LOOKS 4
+
 cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
 {
     cudaError_t e = cudaEventCreate(&log->base);
@@ -35,7 +39,7 @@ cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
 {
     const cudaError_t e = cudaEventRecord(log->base, stream);
     log->base_ns = ts_clock_ns(); /* the stream is idle: the event is over within microseconds */
-    log->n_marks = 0;
+    log->n_marks = log->next = 0;
     for (int i = 0; i < TS_GPU_WORKS; i++)
         log->spans[i].n = 0;
     return e;
@@ -78,20 +82,17 @@ static cudaError_t settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark)
 
 int ts_gpu_log_room(struct ts_gpu_log *log)
 {
-    uint32_t i = 0;
-    if (log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS)
-        return 1;
-    while (i < log->n_marks) { /* those that have ended swap places with the last in use */
+    for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++) {
+        const uint32_t i = log->next < log->n_marks ? log->next : 0;
         const struct ts_gpu_mark mark = log->mark[i];
         const cudaError_t e = settle(log, &log->mark[i]);
-        if (e == cudaErrorNotReady) {
-            i++;
-            continue;
-        }
-        if (e != cudaSuccess)
+        log->next = e == cudaSuccess ? i : i + 1;
+        if (e == cudaSuccess) { /* it swaps places with the last in use */
+            log->mark[i] = log->mark[--log->n_marks];
+            log->mark[log->n_marks] = mark;
+        } else if (e != cudaErrorNotReady) {
             return 1; /* whoever waits next finds the failure */
-        log->mark[i] = log->mark[--log->n_marks];
-        log->mark[log->n_marks] = mark;
+        }
     }
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
 }

@@ -1,14 +1,14 @@
 /* gpu_log.h - when a device copied, computed, solved and exchanged, in one pass.
  *
  * Two timing events around a piece of work, a microsecond each, are turned into times of the host's
- * clock by their distance from an event at the start of the pass. Work of one kind may run side by side
- * on several streams, so times are lengths of unions.
+ * clock by their distance from an event at the start of the pass. Work of one kind may run side by
+ * side on several streams, so times are lengths of unions.
  *
  *   owner    the log owns its events and spans
  *   units    nanoseconds of ts_clock_ns
  *   threads  the member's; read by others once its job is over
  *   errors   a cudaError_t
- */
+ * */
 #ifndef TS_GPU_GPU_LOG_H
 #define TS_GPU_GPU_LOG_H
 
@@ -20,7 +20,7 @@ enum ts_gpu_work { TS_GPU_COPY, TS_GPU_KERNEL, TS_GPU_SOLVE, TS_GPU_EXCHANGE, TS
 
 enum {
     TS_GPU_MARKS = 256,      /* pieces of work under way that a log knows of */
-    TS_GPU_MARKS_SPARE = 64, /* of them for those that do not ask for room, all in a pass but shards */
+    TS_GPU_MARKS_SPARE = 64, /* of them for those that do not ask for room: all but shards */
 };
 
 struct ts_gpu_span {
@@ -46,6 +46,7 @@ struct ts_gpu_log {
     uint64_t base_ns;
     struct ts_gpu_mark mark[TS_GPU_MARKS];
     uint32_t n_marks; /* in use: the first ones */
+    uint32_t next;    /* to be looked at */
     struct ts_gpu_spans spans[TS_GPU_WORKS];
 };
 
@@ -55,8 +56,8 @@ void ts_gpu_log_close(struct ts_gpu_log *log);
 /* Forgets all; the streams of the device are idle. */
 cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream);
 
-/* There is room for a shard's marks: 1, or 0 while too much of what was marked is under way (ask again:
- * it is behind the host by hundreds of shards). */
+/* There is room for a shard's marks: 1, or 0 while too much of what was marked is under way (ask
+ * again: it is behind the host by hundreds of shards). */
 int ts_gpu_log_room(struct ts_gpu_log *log);
 
 /* Begins and ends a piece of work on a stream. No other mark may begin in between. */
@@ -65,13 +66,14 @@ cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, cons
 cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_t shard,
                             uint64_t bytes);
 
-/* Everything has ended: makes all marks spans, each kind sorted by start. Lost where memory is short. */
+/* Everything has ended: makes all marks spans, each kind sorted by start. Lost where memory is
+ * short. */
 cudaError_t ts_gpu_log_end(struct ts_gpu_log *log);
 
 void ts_gpu_spans_sort(struct ts_gpu_spans *s);
 
-/* Length of the union of some kinds (sum of 1 << work), and of that part of `work` during which none of
- * `besides` was under way. Spans sorted. */
+/* Length of the union of some kinds (sum of 1 << work), and of that part of `work` during which
+ * none of `besides` was under way. Spans sorted. */
 uint64_t ts_gpu_log_busy(const struct ts_gpu_log *log, unsigned works);
 uint64_t ts_gpu_log_alone(const struct ts_gpu_log *log, enum ts_gpu_work work, unsigned besides);
 

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* The few declarations of nvml.h that are needed: it is not part of every CUDA toolkit, and the library
- * comes with the driver, so it is looked for when the program runs. */
+/* The few declarations of nvml.h that are needed: it is not part of every CUDA toolkit, and the
+ * library comes with the driver, so it is looked for when the program runs. */
 struct nvml_memory {
     unsigned long long total, free, used;
 };

@@ -1,20 +1,20 @@
-/* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the order
- * of one stream, => an event):
+/* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the
+ * order of one stream, => an event):
  *
  *   [copy]     slot's last kernel => copy a shard -> the next one ...
  *   [compute]  its copy => product -> edges inside the shard          (round robin over streams)
  *   [keeping]  product of the kept shards of a chunk -> the next but one chunk
- *   [dense]    w -> keeping => edges inside the chunk's shards -> compute => solve the chunk's rows -> ...
- *   [send]     solve of chunk k => gather k -> gather k + 1 ... -> gather of shards' edges and of what
- *              was taken from others
- *   [dense]    send, and other members' gathers => edges between shards -> their rows -> a part of the
- *              Gram matrix
+ *   [dense]    w -> keeping => edges inside a chunk's shards -> compute => solve its rows -> ...
+ *   [send]     solve of chunk k => gather k -> gather k + 1 ... -> gather of shards' edges and of
+ *              what was taken from others
+ *   [dense]    send, and other members' gathers => edges between shards -> their rows -> a part of
+ *              the Gram matrix
  *   [send]     that => gather of parts
  *   [dense]    send => Gram matrix -> host
  *
  * The host waits at the end, when everything is enqueued, so that every stream is idle when a pass
- * begins: what a pass writes, nobody reads any more. Before that it waits for shards, for copies out of
- * lent memory, and for the other members' hosts.
+ * begins: what a pass writes, nobody reads any more. Before that it waits for shards, for copies
+ * out of lent memory, and for the other members' hosts.
  *
  * With one member there is nothing to send: one chunk, and all rows are solved at the end. */
 #include "gpu/gpu_state.h"
@@ -194,8 +194,8 @@ static int return_oldest(struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Before asking for a shard: of the feed's slots, of which there is one more than members, a member may
- * hold one then (stream/feed.h). */
+/* Before asking for a shard: of the feed's slots, of which there is one more than members, a member
+ * may hold one then (stream/feed.h). */
 static int return_some(struct walk *w, struct ts_err *err)
 {
     int rc = 0;
@@ -397,7 +397,8 @@ static void begin(struct ts_gpu *g, uint32_t mode)
     }
 }
 
-/* A member's gather begins when the last member has come to it; before that, NCCL's kernel waits. */
+/* A member's gather begins when the last member has come to it; before that, NCCL's kernel
+ * waits. */
 static void align_exchanges(struct ts_gpu *g)
 {
     enum { MOST = 4 * TS_GPU_CHUNKS };
@@ -455,9 +456,9 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
     };
 }
 
-/* What each member's range costs it: nanoseconds that it took for a nonzero times the nonzeros of the
- * range, which are more than it computed where others helped it out, and less where it helped. One that
- * computed nothing is taken for an average one. */
+/* What each member's range costs it: nanoseconds that it took for a nonzero times the nonzeros of
+ * the range, which are more than it computed where others helped it out, and less where it helped.
+ * One that computed nothing is taken for an average one. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;
@@ -492,7 +493,10 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
     rc = ts_gpu_team_run(g, pass_job, &job, ask->feed, err);
     if (rc < 0)
         return rc;
-    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start, .n_devices = g->n_members };
+    *times = (struct ts_backend_times){
+        .total_ns = ts_clock_ns() - start,
+        .n_devices = g->n_members,
+    };
     align_exchanges(g);
     trace(g, ask->mode);
     for (uint32_t i = 0; i < g->n_members; i++) {

@@ -82,8 +82,8 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
     for (uint32_t m = 0; m < g->tensor->order; m++)
         most = more(most, g->mode[m].n_shards);
     g->board.taken = malloc(most + 1);
-    /* Runs of shards, for rows, inner products and edges. A chunk of no shard has none; others no more
-     * than shards, and what is taken from others is counted there. */
+    /* Runs of shards, for rows, inner products and edges. A chunk of no shard has none; others no
+     * more than shards, and what is taken from others is counted there. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
         g->board.span[i] = malloc((3 * most + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)
@@ -157,8 +157,8 @@ static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
     g->store_bytes = g->n_slots * g->slot_bytes + used;
 }
 
-/* Several members: places of equal size, so that a shard can move into any that is free. Of each range
- * the middle stays: a boundary that moves a little moves shards that are streamed. */
+/* Several members: places of equal size, so that a shard can move into any that is free. Of each
+ * range the middle stays: a boundary that moves a little moves shards that are streamed. */
 static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
 {
     for (uint32_t i = 0; i < g->n_members; i++) {

@@ -29,8 +29,9 @@ static cudaError_t join_compute(struct ts_gpu_pass *p)
 
 /* ---- spans of what a member has */
 
-/* The rows of shards first..last that no other shard has a part of, boundary rows between the shards
- * included: what is sent of those is overwritten by everybody at the end. 0 when there is none. */
+/* The rows of shards first..last that no other shard has a part of, boundary rows between the
+ * shards included: what is sent of those is overwritten by everybody at the end. 0 when there is
+ * none. */
 static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last, uint64_t *row,
                       uint64_t *n)
 {
@@ -41,7 +42,8 @@ static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last
     return 1;
 }
 
-/* The next run of shards from *first on, below end, that the member computes; 0 when there is none. */
+/* The next run of shards from *first on, below end, that the member computes; 0 when there is
+ * none. */
 static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last, uint64_t end)
 {
     const unsigned char *taken = p->g->board.taken;

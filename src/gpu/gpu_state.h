@@ -1,8 +1,8 @@
 /* gpu_state.h - what the GPU backend holds, shared by its files.
  *
- * A backend is a team: one member for each device, which holds a replica of every factor matrix. For a
- * mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works in the
- * thread that calls the backend, every other one in a thread of its own.
+ * A backend is a team: one member for each device, which holds a replica of every factor matrix.
+ * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works
+ * in the thread that calls the backend, every other one in a thread of its own.
  *
  *   gpu_plan.c    sizes, and what the memory left for shards is spent on
  *   gpu_device.c  a member's memory and streams
@@ -17,7 +17,7 @@
  *   units    bytes; offsets of rows in elements times ld
  *   threads  a member's own fields: its thread. The rest: read in jobs, written between them, but for
  *            the board
- */
+ * */
 #ifndef TS_GPU_GPU_STATE_H
 #define TS_GPU_GPU_STATE_H
 
@@ -48,8 +48,8 @@ struct ts_gpu_mode {
     uint64_t version;                    /* of what follows: tables on devices are made from it */
     unsigned char *keep;                 /* n_shards: it stays with the member of its range */
     unsigned char *present;              /* n_shards: and is there */
-    uint64_t *place;                     /* n_shards: where, in that member's memory for kept shards */
-    uint32_t *boundary;                  /* rows that are the first or the last of a shard, ascending */
+    uint64_t *place;                     /* n_shards: where, in that member's `kept` */
+    uint32_t *boundary;                  /* first and last rows of shards, ascending, each once */
     uint64_t n_boundary;
 };
 
@@ -79,7 +79,7 @@ struct ts_gpu_member {
     void *edge;                  /* 2 rows a partition, of the largest mode */
     uint32_t *edge_row;
     void *shard_edge;            /* ts_edge_count(shards of the largest mode) rows */
-    uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards); the first 2 n_shards never change */
+    uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) of rows that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
     double *row_inner;           /* by row, of the largest mode */
     double *dict;
@@ -105,9 +105,9 @@ struct ts_gpu_member {
     struct ts_gpu_log log;
 };
 
-/* What the members tell each other in a pass. A chunk is a part of a member's range; it is published
- * once all its shards were taken (mostly by the member, some by others that had nothing left) and the
- * member's own of them are under way. */
+/* What the members tell each other in a pass. A chunk is a part of a member's range; it is
+ * published once all its shards were taken (mostly by the member, some by others that had nothing
+ * left) and the member's own of them are under way. */
 struct ts_gpu_board {
     uint32_t n_chunks; /* of each member */
     unsigned char *taken; /* by shard: the member that computes it; largest mode */
@@ -157,8 +157,9 @@ struct ts_gpu {
     struct ts_exchange *exchange; /* NULL: one member */
     struct ts_gpu_board board;
 
-    uint64_t slot_bytes, place_bytes; /* place: of a kept shard; 0 with one member, which packs them */
-    uint64_t store_bytes, n_places;
+    uint64_t slot_bytes;
+    uint64_t place_bytes, n_places; /* for kept shards of each member; one member packs them: 0 */
+    uint64_t store_bytes;           /* all slots and places */
     uint32_t n_slots;
 };
 
@@ -192,7 +193,8 @@ void ts_gpu_plan_free(struct ts_gpu *g);
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element);
 uint64_t ts_gpu_plan_factors(const struct ts_gpu *g);
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g); /* place of the largest shard */
-/* Chooses what stays, slots and store_bytes, for `left` bytes on each device, two shards at least. */
+/* Chooses what stays, slots and store_bytes, for `left` bytes on each device, two shards at
+ * least. */
 int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
 
 /* ---- gpu_device.c; the calling thread's device becomes the member's */
@@ -209,7 +211,8 @@ cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *m
 /* ---- gpu_team.c */
 int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_team_close(struct ts_gpu *g);
-/* Every member does the job; feed: what they take shards from, or NULL. The first failure, if any. */
+/* Every member does the job; feed: what they take shards from, or NULL. The first failure, if
+ * any. */
 int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed *feed,
                     struct ts_err *err);
 /* All members are here; or one failed, and its code. */
@@ -244,7 +247,8 @@ struct ts_gpu_pass { /* of a member */
     uint32_t published;   /* bit c: chunk c is */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges; /* groups of gathers enqueued: the same for all members */
-    uint64_t nnz, kept_nnz, bytes, wait_ns, n_filled; /* computed; of it kept; copied; waited; new here */
+    uint64_t nnz, kept_nnz; /* computed; of that, of shards that were here before */
+    uint64_t bytes, wait_ns, n_filled; /* copied from the host; for shards; kept from now on */
 };
 
 
@@ -262,15 +266,15 @@ int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double 
                        struct ts_err *err);
 int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err);
 int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err);
-/* On member 0, all parts being there: Gram matrix and (inner != 0) the sum of row_inner, on their way to
- * me->host; and from there, once `dense` has ended. */
+/* On member 0, all parts being there: Gram matrix and (inner != 0) the sum of row_inner, on their
+ * way to me->host; and from there, once `dense` has ended. */
 cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
                                 int inner);
 void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner);
 
 /* ---- gpu_keep.c */
-/* After a pass over `mode` in which member i was at work for busy_ns[i]: moves ranges, with the shards
- * that are kept, and tells the feed. share[i]: of the cost, what member i gets next. */
+/* After a pass over `mode` in which member i was at work for busy_ns[i]: moves ranges, with the
+ * shards that are kept, and tells the feed. share[i]: of the cost, what member i gets next. */
 int ts_gpu_keep_balance(struct ts_gpu *g, uint32_t mode, const uint64_t *busy_ns,
                         struct ts_feed *feed, double *share, struct ts_err *err);
 

@@ -5,9 +5,10 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 
-/* A look takes a microsecond or two, so the first milliseconds of a wait are spent looking: passes over
- * small modes, and all barriers but those at the end of a pass from disk, are over by then. */
-#define LOOKS 2000
+/* A look takes a microsecond or two, so the first tens of milliseconds of a wait are spent looking,
+ * while whoever else wants the core gets it: a sleep of 20 microseconds lasts 70. Most passes are
+ * over by then; waits for a disk are not. */
+#define LOOKS 20000
 #define SLEEP_NS 20000
 #define LOOKS_PER_CHECK 64 /* NCCL's own failures are asked for at a lower rate: that takes a lock */
 
