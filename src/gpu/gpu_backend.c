@@ -201,6 +201,8 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
+    /* By default streams share 8 queues, and one waits for what another has in the same queue. */
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     g->n_members = conf->n_devices > 0 ? conf->n_devices : 1;
     for (uint32_t i = 0; i < g->n_members; i++) {
         g->member[i].gpu = g;

@@ -397,90 +397,6 @@ static void begin(struct ts_gpu *g, uint32_t mode)
     }
 }
 
-/* A member's gather begins when the last member has come to it; before that, NCCL's kernel
- * waits. */
-static void align_exchanges(struct ts_gpu *g)
-{
-    enum { MOST = 4 * TS_GPU_CHUNKS };
-    uint64_t start[MOST] = { 0 };
-    if (g->exchange == NULL || ts_exchange_used(g->exchange) != TS_EXCHANGE_NCCL)
-        return;
-    for (int twice = 0; twice < 2; twice++)
-        for (uint32_t i = 0; i < g->n_members; i++) {
-            struct ts_gpu_spans *s = &g->member[i].log.spans[TS_GPU_EXCHANGE];
-            for (size_t k = 0; k < s->n; k++) {
-                struct ts_gpu_span *span = &s->at[k];
-                uint64_t *from = &start[span->shard % MOST];
-                if (twice == 0)
-                    *from = span->start_ns > *from ? span->start_ns : *from;
-                else
-                    span->start_ns = *from < span->end_ns ? *from : span->end_ns;
-            }
-            if (twice == 1)
-                ts_gpu_spans_sort(s);
-        }
-}
-
-static void trace(const struct ts_gpu *g, uint32_t mode)
-{
-    if (g->trace == NULL)
-        return;
-    for (uint32_t i = 0; i < g->n_members; i++)
-        for (int w = 0; w < TS_GPU_WORKS; w++) {
-            const struct ts_gpu_spans *s = &g->member[i].log.spans[w];
-            for (size_t k = 0; k < s->n; k++)
-                ts_trace_add(g->trace, TS_TRACE_GPU(i) + s->at[k].lane, s->at[k].what,
-                             s->at[k].start_ns, s->at[k].end_ns, mode,
-                             w == TS_GPU_EXCHANGE ? TS_TRACE_NO_SHARD : s->at[k].shard,
-                             s->at[k].bytes);
-        }
-}
-
-static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_device_times *t)
-{
-    const struct ts_gpu_log *log = &p->me->log;
-    const unsigned computes = 1u << TS_GPU_KERNEL | 1u << TS_GPU_SOLVE;
-    const uint64_t busy = ts_gpu_log_busy(log, (1u << TS_GPU_WORKS) - 1);
-    *t = (struct ts_device_times){
-        .number = p->me->device,
-        .nnz = p->nnz,
-        .bytes = p->bytes,
-        .wait_ns = p->wait_ns,
-        .copy_ns = ts_gpu_log_busy(log, 1u << TS_GPU_COPY),
-        .kernel_ns = ts_gpu_log_busy(log, 1u << TS_GPU_KERNEL),
-        .solve_ns = ts_gpu_log_busy(log, 1u << TS_GPU_SOLVE),
-        .exchange_ns = ts_gpu_log_busy(log, 1u << TS_GPU_EXCHANGE),
-        .exposed_ns = ts_gpu_log_alone(log, TS_GPU_EXCHANGE, computes),
-        .idle_ns = total_ns > busy ? total_ns - busy : 0,
-        .share = 1,
-    };
-}
-
-/* What each member's range costs it: nanoseconds that it took for a nonzero times the nonzeros of
- * the range, which are more than it computed where others helped it out, and less where it helped.
- * One that computed nothing is taken for an average one. */
-static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
-{
-    const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;
-    double per_nnz[TS_MAX_DEVICES], sum = 0;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_members; i++) {
-        per_nnz[i] = 0;
-        if (pass[i].nnz == 0)
-            continue;
-        per_nnz[i] = (double)ts_gpu_log_busy(&g->member[i].log, works) / (double)pass[i].nnz;
-        sum += per_nnz[i];
-        n++;
-    }
-    for (uint32_t i = 0; i < g->n_members; i++) {
-        const struct ts_gpu_mode *m = pass[i].mode;
-        uint64_t nnz = 0;
-        for (uint64_t s = m->first[i]; s < m->first[i + 1]; s++)
-            nnz += m->shard[s].nnz;
-        ret[i] = (uint64_t)((pass[i].nnz > 0 ? per_nnz[i] : n > 0 ? sum / n : 0) * (double)nnz);
-    }
-}
-
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
                     struct ts_backend_times *times, struct ts_err *err)
 {
@@ -497,10 +413,8 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
         .total_ns = ts_clock_ns() - start,
         .n_devices = g->n_members,
     };
-    align_exchanges(g);
-    trace(g, ask->mode);
+    ts_gpu_times_collect(g, job.pass, times, busy_ns);
     for (uint32_t i = 0; i < g->n_members; i++) {
-        add_up(&job.pass[i], times->total_ns, &times->device[i]);
         n_filled += job.pass[i].n_filled;
         if (g->done != NULL && job.pass[i].kept_nnz > 0)
             g->done(g->done_ctx, job.pass[i].kept_nnz);
@@ -509,7 +423,6 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
         g->mode[ask->mode].version++;
     if (g->n_members == 1)
         return 0;
-    range_times(g, job.pass, busy_ns);
     rc = ts_gpu_keep_balance(g, ask->mode, busy_ns, ask->feed, share, err);
     for (uint32_t i = 0; i < g->n_members; i++)
         times->device[i].share = share[i];

@@ -12,6 +12,7 @@
  *   gpu_dense.c   rows put and fetched, solved and scaled outside of a pass
  *   gpu_keep.c    ranges that move, and kept shards with them
  *   gpu_log.c     when copies and kernels ran
+ *   gpu_times.c   what that makes of a pass: times, a trace, the cost of ranges
  *
  *   owner    gpu_backend.c makes and frees it
  *   units    bytes; offsets of rows in elements times ld
@@ -33,7 +34,9 @@
 
 enum {
     TS_GPU_SLOTS = 16,  /* shards under way when not all stay on the device */
-    TS_GPU_STREAMS = 8, /* of kernels: a shard has too few partitions to fill a large GPU alone */
+    /* of kernels: a shard has too few partitions to fill a large GPU alone, and beside kept ones it
+     * takes half a millisecond, in which ten more of 4 MiB come over the link */
+    TS_GPU_STREAMS = 16,
     TS_GPU_KEPT_STREAMS = 2, /* of kept shards: the end of one chunk overlaps with the next */
     TS_GPU_LENT = 4,    /* shards on their way from host memory: enough to keep the link at work */
     TS_GPU_CHUNKS = 6,  /* most parts of a member's range that are sent on their own */
@@ -256,6 +259,12 @@ struct ts_gpu_pass { /* of a member */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Everything of the member is launched: the rest of the pass, to its end on the device. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
+
+/* ---- gpu_times.c */
+/* After a pass, pass[i] being member i's: fills times->device, total_ns being there, and range_ns[i]
+ * with what the range of member i costs it. Tells the trace. */
+void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass,
+                          struct ts_backend_times *times, uint64_t *range_ns);
 
 /* ---- gpu_dense.c: what the backend's table says, of the same names */
 int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
