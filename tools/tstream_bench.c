@@ -32,7 +32,8 @@ static const struct ts_opt bench_opts[] = {
       "bytes that each GPU has in the end. Default: a range, 1M to 1G" },
     { "kind", 'k', TS_OPT_CHOICE, AT(kind), "auto", "auto|nccl|copy",
       "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, or what a "
-      "run would take, which is NCCL where it is to be had" },
+      "run would take, which is copies where all GPUs reach each other's memory, else NCCL where it "
+      "is to be had" },
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
     { 0 },
 };

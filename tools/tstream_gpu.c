@@ -162,6 +162,7 @@ int tstream_processor_choose(const struct tstream_processor *want, const struct 
         return rc;
     conf->n_devices = 0;
     conf->device_bytes = want->device_bytes;
+    conf->exchange = want->exchange;
     *ret = &ts_backend_cpu;
     if (want->cpu || w.n == 0)
         return 0;

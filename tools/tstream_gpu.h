@@ -14,6 +14,7 @@ struct tstream_processor {
     int cpu;           /* --cpu */
     const char *gpus;  /* --gpus; NULL: a GPU when there is one */
     uint64_t device_bytes; /* --gpu-memory; 0: what is free */
+    int exchange; /* enum ts_exchange_kind */
 };
 
 /* The rows of an option table that fill a struct tstream_processor at offset `at`. */
@@ -25,9 +26,12 @@ struct tstream_processor {
       "(0,2; number 2 alone: 2,). The result does not depend on it. Default: 1 where there is one, " \
       "see tstream devices" }, \
     { "gpu-memory", 0, TS_OPT_SIZE, (at) + offsetof(struct tstream_processor, device_bytes), NULL, \
-      "SIZE", "memory of each GPU for factors and shards; what does not fit is sent from host memory " \
-      "again in each sweep. The CUDA driver takes about 0.5G more. Default: what is free, less a " \
-      "reserve" }
+      "SIZE", "memory of each GPU, all that the run takes of it, about 0.5G for the CUDA driver " \
+      "included; shards that do not fit are sent from host memory again in each sweep. Default: what " \
+      "is free, less a reserve" }, \
+    { "exchange", 0, TS_OPT_CHOICE, (at) + offsetof(struct tstream_processor, exchange), "auto", \
+      "auto|nccl|copy", "how several GPUs exchange rows: by an NCCL ring, by copies from GPU to GPU, " \
+      "or by what tstream bench exchange says; the result does not depend on it" }
 
 /* Whether the options make sense, wherever they are used: 0 or TS_EARG. */
 int tstream_processor_check(const struct tstream_processor *want, struct ts_err *err);

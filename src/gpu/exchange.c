@@ -46,20 +46,26 @@ static int is_named_twice(const int *device, uint32_t n)
 }
 
 /* Copies between two GPUs, the exchange's or the caller's, go through host memory until each may
- * reach into the other. Where they cannot, that stays so: slower, not wrong. */
-static void enable_peers(const int *device, uint32_t n)
+ * reach into the other. Where they cannot, that stays so: slower, not wrong. Returns whether all can. */
+static int enable_peers(const int *device, uint32_t n)
 {
+    int all = 1;
     for (uint32_t i = 0; i < n; i++) {
-        if (cudaSetDevice(device[i]) != cudaSuccess)
+        if (cudaSetDevice(device[i]) != cudaSuccess) {
+            all = 0;
             break;
+        }
         for (uint32_t j = 0; j < n; j++) {
             int can = 0;
-            if (device[i] != device[j] &&
-                cudaDeviceCanAccessPeer(&can, device[i], device[j]) == cudaSuccess && can)
+            if (device[i] == device[j])
+                continue;
+            if (cudaDeviceCanAccessPeer(&can, device[i], device[j]) == cudaSuccess && can)
                 (void)cudaDeviceEnablePeerAccess(device[j], 0); /* or it is enabled */
+            all &= can;
         }
     }
     (void)cudaGetLastError();
+    return all;
 }
 
 static int make_events(struct ts_exchange *x, struct ts_err *err)
@@ -83,8 +89,9 @@ static int open_way(struct ts_exchange *x, const struct ts_exchange_way *ops, st
     return rc;
 }
 
-/* What was asked for; AUTO is content with what there is. */
-static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, struct ts_err *err)
+/* What was asked for; AUTO is content with what there is. direct: all reach each other's memory. */
+static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
+                      struct ts_err *err)
 {
     const int twice = is_named_twice(x->device, x->n);
     if (kind == TS_EXCHANGE_NCCL && twice)
@@ -92,13 +99,14 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, struct 
 #ifdef HAVE_NCCL
     if (kind == TS_EXCHANGE_NCCL)
         return open_way(x, &ts_exchange_nccl, err);
-    if (kind == TS_EXCHANGE_AUTO && !twice && x->n > 1) {
+    if (kind == TS_EXCHANGE_AUTO && !twice && !direct) {
         struct ts_err why;
         if (open_way(x, &ts_exchange_nccl, &why) == 0)
             return 0;
         snprintf(x->note, sizeof x->note, "%s", why.text);
     }
 #else
+    (void)direct;
     if (kind == TS_EXCHANGE_NCCL)
         return ts_fail(err, TS_ELIMIT,
                        "this program was built without NCCL (--with-nccl of configure)");
@@ -123,10 +131,10 @@ int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
     memcpy(x->device, device, n * sizeof *device);
     rc = check_cuda(err, cudaGetDevice(&current), "preparing the exchange between GPUs");
     if (rc == 0) {
-        enable_peers(x->device, n);
+        const int direct = enable_peers(x->device, n);
         rc = make_events(x, err);
         if (rc == 0)
-            rc = choose_way(x, kind, err);
+            rc = choose_way(x, kind, direct, err);
         (void)cudaSetDevice(current);
     }
     if (rc < 0) {

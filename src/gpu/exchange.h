@@ -9,6 +9,7 @@
  *          Never NVLink multicast.
  *   COPY   each rank copies its spans into the other replicas by the copy engines, through host
  *          memory where a pair of GPUs has no peer access. Takes a device that is named twice.
+ *          Fast where GPUs reach each other directly.
  *
  * A gather only enqueues: it is done when its stream has come there, and, for what the others send
  * here, when a stream on which `join` was called has. Before the first rank calls gather, every
@@ -38,7 +39,9 @@ extern "C" {
 #endif
 
 enum ts_exchange_kind {
-    TS_EXCHANGE_AUTO, /* NCCL where it is to be had and no device is named twice, else COPY */
+    TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice; else
+                       * NCCL where it is to be had. Over NVLink copies were 2.5 times as fast and
+                       * more (docs/performance.md), and they take no multiprocessor. */
     TS_EXCHANGE_NCCL,
     TS_EXCHANGE_COPY,
 };
