@@ -3,6 +3,8 @@
  * budgets that cannot work. A team of devices is tested on one GPU by naming it several times,
  * which makes members that share nothing but its multiprocessors; where there are more GPUs, on
  * those too. */
+#include "config.h"
+
 #include <check.h>
 #include <cuda_runtime.h>
 #include <float.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "gpu/exchange.h"
 #include "gpu/gpu_backend.h"
 #include "tests/run_suite.h"
 #include "tests/support.h"
@@ -83,6 +86,7 @@ struct setup {
     enum ts_precision precision;
     uint32_t n_members;
     int spread; /* over the devices there are; else all on the first */
+    enum ts_exchange_kind exchange;
     uint64_t device_bytes, host_bytes;
     double *factor[TS_MAX_ORDER], *w;
 };
@@ -113,6 +117,7 @@ static struct ts_backend_conf conf_of(const struct setup *s)
         .n_devices = s->n_members,
         .device_bytes = s->device_bytes,
         .only_mode = -1,
+        .exchange = s->exchange,
     };
     for (uint32_t i = 0; i < s->n_members && s->spread; i++)
         conf.device[i] = (int)i % n_devices;
@@ -400,6 +405,14 @@ START_TEST(same_bits_in_chunks)
             run_sweeps(&s, 4, 1, &update, NULL);
         }
     }
+#ifdef HAVE_NCCL
+    if (n_devices > 1) { /* copies before; the ring needs devices of their own */
+        s.n_members = n_devices < 4 ? (uint32_t)n_devices : 4;
+        s.exchange = TS_EXCHANGE_NCCL;
+        s.device_bytes = 0;
+        run_sweeps(&s, 4, 1, &update, NULL);
+    }
+#endif
     result_free(&s, &update);
     setup_free(&s);
     disk_free(&d);

@@ -37,13 +37,15 @@ run()
         bad "cp $*: $(cat err)"
 }
 
-# little GPUS: a budget that holds little more than what a run on them cannot do without, as its refusal
-# of 1 MiB counts that
+# little GPUS: a budget that holds little more than what a run on them cannot do without, as its refusals
+# of 1 MiB count that (what the driver takes is not always the same)
 little()
 {
-    "$bin/tstream" cp x.tsh -r 8 --gpus "$1" --gpu-memory 1M > log 2> refused && bad "1 MiB is enough"
-    grep -q 'cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
-    grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 "M" }'
+    for _ in 1 2 3; do
+        "$bin/tstream" cp x.tsh -r 8 --gpus "$1" --gpu-memory 1M > log 2> refused && bad "1 MiB is enough"
+        grep -q 'cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
+        grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 }'
+    done | sort -n | sed -n '$s/$/M/p'
 }
 
 # ---- bytes ----

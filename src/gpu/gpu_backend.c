@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/trace.h"
+#include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_memory.h"
 #include "gpu/gpu_state.h"
@@ -133,7 +134,6 @@ static void name_lanes(const struct ts_gpu *g)
         uint32_t lane;
         const char *name;
     } lanes[] = {
-        { TS_TRACE_WAIT, "wait" },
         { TS_TRACE_COPY, "copy" },
         { TS_TRACE_SOLVE, "solve" },
         { TS_TRACE_EXCHANGE, "exchange" },
@@ -201,8 +201,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
-    /* By default streams share 8 queues, and one waits for what another has in the same queue. */
-    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    ts_gpu_prepare();
     g->n_members = conf->n_devices > 0 ? conf->n_devices : 1;
     for (uint32_t i = 0; i < g->n_members; i++) {
         g->member[i].gpu = g;

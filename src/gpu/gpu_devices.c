@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WHY_BYTES 160
@@ -20,10 +21,18 @@ static void explain_driver(char *why)
                  CUDART_VERSION % 1000 / 10);
 }
 
+void ts_gpu_prepare(void)
+{
+    /* By default streams share 8 queues, and one waits for what another has in the same queue. */
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 int ts_gpu_count(char *why)
 {
     int n = 0;
-    const cudaError_t e = cudaGetDeviceCount(&n);
+    cudaError_t e;
+    ts_gpu_prepare();
+    e = cudaGetDeviceCount(&n);
     if (e == cudaErrorInsufficientDriver)
         explain_driver(why);
     else if (e == cudaErrorNoDevice || (e == cudaSuccess && n == 0))

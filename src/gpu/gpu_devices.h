@@ -22,6 +22,9 @@ struct ts_gpu_device {
     char why[160]; /* when it is not usable */
 };
 
+/* Settings that the CUDA runtime takes from the environment: before the process's first call of it. */
+void ts_gpu_prepare(void);
+
 /* Returns how many there are; `ret` has room for TS_GPU_MAX_DEVICES, `why` for 160 bytes. Makes a
  * context on each for its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);

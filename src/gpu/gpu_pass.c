@@ -311,7 +311,7 @@ static int take_all(struct walk *w, struct ts_err *err)
     struct ts_gpu_pass *p = w->pass;
     struct ts_shard_view view;
     for (;;) {
-        uint64_t start, now;
+        uint64_t start;
         int rc = return_some(w, err);
         if (rc == 0)
             rc = wait_for_marks(p, err);
@@ -321,12 +321,9 @@ static int take_all(struct walk *w, struct ts_err *err)
             return rc;
         start = ts_clock_ns();
         rc = ts_feed_next(p->ask->feed, p->ask->mode, p->me->number, &view, err);
-        now = ts_clock_ns();
-        p->wait_ns += now - start;
+        p->wait_ns += ts_clock_ns() - start;
         if (rc <= 0)
             return rc;
-        ts_trace_add(p->g->trace, TS_TRACE_GPU(p->me->number) + TS_TRACE_WAIT, "wait", start, now,
-                     p->ask->mode, view.shard, 0);
         rc = take_shard(w, &view, err);
         if (rc < 0)
             return rc;
