@@ -1,9 +1,14 @@
 /* block_decode.cuh - a warp takes one packed block (format/block_codec.h) apart, into shared memory.
  *
- * The block is read as it lies in device memory. Every lane finds one stream and one level of flags
- * (block_map), then the lanes unpack a stream together, and each holds the 8 positions 8 lane ..
+ * The packed words may lie in device memory or in shared memory (block_fetch.cuh).
+ *
+ * The lanes of a warp find all parts of the block at once, each a stream and a level of flags
+ * (map_block), then unpack one stream after another together. Each then holds positions 8 lane ..
  * 8 lane + 7 while flags become indices: ranks of flags are scans of counts, deltas are summed by a
  * scan over the lanes.
+ *
+ * Every step is written so that its loads come before its stores: the compiler, which cannot know
+ * that they never meet, otherwise waits for each in turn.
  *
  *   owner    shared memory is the caller's, for one warp
  *   threads  all lanes of a warp call together
@@ -23,68 +28,83 @@
  * lanes that read at a distance of 8 LPR positions: four words between them keep groups apart in the
  * banks. */
 template <int LPR> struct spread {
-    static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR, words = 256 + 4 * n_groups;
-    static __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
+    static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR;
+    static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8); /* and staged fits */
+    static constexpr __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
 };
 
-/* Entry e of a stream that waits in shared memory to be picked up by position: lanes read about 8
- * entries apart, which this spreads over the banks. */
-static __device__ inline uint32_t staged(uint32_t e)
-{
-    return e ^ (e >> 5 & 7);
-}
+/* Entry e of a level's streams, while it waits to be picked up by position: lanes read about 8
+ * entries apart, which a word after every 32 spreads over the banks. */
+struct staged {
+    static constexpr __device__ uint32_t at(uint32_t e) { return e + e / 32; }
+};
 
 static __device__ inline uint32_t below(uint32_t width)
 {
     return (uint32_t)((UINT64_C(1) << width) - 1);
 }
 
-/* `width` bits from bit `at`. Reads the word behind too: TS_SHARD_SLACK allows it. */
+/* The bits of `mask` from bit `at` on. Reads the word behind too: TS_SHARD_SLACK allows it. */
 static __device__ inline uint32_t bits(const uint32_t *word, uint32_t at, uint32_t mask)
 {
     const uint32_t *w = word + (at >> 5);
-    return __funnelshift_r(__ldg(w), __ldg(w + 1), at) & mask;
+    return __funnelshift_r(w[0], w[1], at) & mask;
 }
 
-/* Sum of x over the lanes before this one. */
-static __device__ inline uint32_t scan_before(uint32_t x, uint32_t lane)
+/* Sum of x over the lanes before this one; right for lanes below N, a power of two. */
+template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, uint32_t lane)
 {
     uint32_t sum = x;
 #pragma unroll
-    for (uint32_t d = 1; d < 32; d <<= 1) {
+    for (uint32_t d = 1; d < N; d <<= 1) {
         const uint32_t y = __shfl_up_sync(ALL_LANES, sum, d);
         sum += lane >= d ? y : 0;
     }
     return sum - x;
 }
 
-/* What the lanes of a warp know of a block: lane s of stream s, lane l of the flags of level l. */
+/* What the lanes of a warp know of a block. Of the streams, every lane reads what it needs from an
+ * array of stream_part in shared memory. */
 struct block_map {
     const uint32_t *word, *side;
     uint32_t n;
-    uint32_t desc;         /* of stream `lane` */
-    uint32_t n_and_start;  /* entries | first word << 16 */
-    uint32_t base, side_bit; /* its base; where its exceptions start in the side bits */
     uint32_t kind, count;  /* of the flags of level `lane` */
     uint32_t n_set;        /* how many are set, the first nonzero of levels 1.. included */
     uint32_t flag_bit;     /* where their positions start in the side bits */
     uint32_t bitmaps;      /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
+    uint32_t exceptions;   /* bit s: stream s has some */
 };
 
-/* Finds the parts of a block: all lanes at once, each for one level and for one stream. */
+struct alignas(16) stream_part {
+    uint32_t desc;
+    uint32_t n_and_start; /* entries | first word << 16 */
+    uint32_t base;
+    uint32_t side_bit; /* where its exceptions start in the side bits */
+    __device__ uint32_t n() const { return n_and_start & 0xffff; }
+    __device__ uint32_t start() const { return n_and_start >> 16; }
+    __device__ uint32_t width() const { return desc & 63; }
+    __device__ uint32_t high_width() const { return desc >> 6 & 63; }
+    __device__ uint32_t n_exc() const { return desc >> 12 & 255; }
+};
+
+/* Finds the parts of a block: all lanes at once, each for one level and for one stream. NL is
+ * n_levels, or 0 for any. */
+template <int NL>
 static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, uint32_t n_levels,
-                                             uint32_t n_codes, uint32_t lane)
+                                             uint32_t n_codes, uint32_t lane, stream_part *part)
 {
+    constexpr int LEVEL_LANES = NL == 0 ? 16 : NL <= 2 ? 2 : 4;
+    constexpr int STREAM_LANES = NL == 0 ? 32 : NL <= 3 ? 8 : 16;
     const uint32_t n_streams = 2 * n_levels + n_codes, head = (n_levels + 3) / 4;
     const uint32_t implied = lane > 0;
+    const uint32_t desc = lane < n_streams ? word[head + lane] : 0;
     block_map m;
-    uint32_t f = 0, lists, above, set, n_entries, width, base_width, n_exc, sizes, before;
+    uint32_t f = 0, lists, above, set, n_entries, base_width, n_exc, sizes, before;
     m.word = word;
     m.n = n;
-    m.desc = lane < n_streams ? __ldg(word + head + lane) : 0;
     if (lane < n_levels)
-        f = __ldg(word + lane / 4) >> 8 * (lane % 4) & 255;
+        f = word[lane / 4] >> 8 * (lane % 4) & 255;
     m.kind = f & 7;
     m.count = f >> 3;
     m.bitmaps = __ballot_sync(ALL_LANES, m.kind == TS_FLAGS_BITMAP);
@@ -99,7 +119,7 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
         m.n_set = 0;
 #pragma unroll
         for (int k = 0; k < 8; k++)
-            m.n_set += __popc(__ldg(map + k));
+            m.n_set += __popc(map[k]);
     }
     if (lane == n_levels)
         m.n_set = n;
@@ -107,25 +127,32 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     before = 0; /* bits of all lists */
     if (lists != 0) {
         const uint32_t mine = lists >> lane & 1 ? 8 * m.count : 0;
-        m.flag_bit = scan_before(mine, lane);
-        before = __shfl_sync(ALL_LANES, m.flag_bit + mine, 31);
+        m.flag_bit = scan_before<LEVEL_LANES>(mine, lane);
+        before = __shfl_sync(ALL_LANES, m.flag_bit + mine, LEVEL_LANES - 1);
     }
     /* stream `lane` belongs to level lane / 2 + 1 */
     above = __shfl_sync(ALL_LANES, m.n_set, lane / 2 & 31) + (lane / 2 == 0);
     set = __shfl_sync(ALL_LANES, m.n_set, (lane / 2 + 1) & 31);
     n_entries = lane >= n_streams ? 0 : lane >= 2 * n_levels ? n : lane & 1 ? set - above : above;
-    width = m.desc & 63;
-    n_exc = m.desc >> 12 & 255;
-    base_width = m.desc >> 20 & 63;
+    n_exc = desc >> 12 & 255;
+    base_width = desc >> 20 & 63;
+    m.exceptions = __ballot_sync(ALL_LANES, n_exc > 0);
     /* words of all streams take 13 bits at most, side bits 18: one scan for both */
-    sizes = (n_entries * width + 31) / 32 << 19 | (base_width + n_exc * (8 + (m.desc >> 6 & 63)));
-    set = scan_before(sizes, lane);
+    sizes = (n_entries * (desc & 63) + 31) / 32 << 19 |
+            (base_width + n_exc * (8 + (desc >> 6 & 63)));
+    set = scan_before<STREAM_LANES>(sizes, lane);
     above = m.bitmap_word + 8 * __popc(m.bitmaps); /* the first stream */
-    m.n_and_start = n_entries | (above + (set >> 19)) << 16;
-    m.side = word + above + (__shfl_sync(ALL_LANES, set + sizes, 31) >> 19);
-    m.side_bit = before + (set & 0x7ffff);
-    m.base = base_width > 0 ? bits(m.side, m.side_bit, below(base_width)) : 0;
-    m.side_bit += base_width;
+    m.side = word + above + (__shfl_sync(ALL_LANES, set + sizes, STREAM_LANES - 1) >> 19);
+    before += set & 0x7ffff;
+    if (lane < n_streams) {
+        stream_part mine;
+        mine.desc = desc;
+        mine.n_and_start = n_entries | (above + (set >> 19)) << 16;
+        mine.base = base_width > 0 ? bits(m.side, before, below(base_width)) : 0;
+        mine.side_bit = before + base_width;
+        part[lane] = mine;
+    }
+    __syncwarp();
     return m;
 }
 
@@ -142,7 +169,7 @@ static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, u
         return level == 0 && lane == 0 ? valid & ~1u : valid;
     if (kind == TS_FLAGS_BITMAP) {
         const uint32_t *map = m.word + m.bitmap_word + 8 * __popc(m.bitmaps & below(level));
-        return __ldg(map + lane / 4) >> 8 * (lane % 4) & 255;
+        return map[lane / 4] >> 8 * (lane % 4) & 255;
     }
     const uint32_t count = __shfl_sync(ALL_LANES, m.count, level);
     const uint32_t bit = __shfl_sync(ALL_LANES, m.flag_bit, level);
@@ -162,62 +189,128 @@ static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, u
     return (level == 0 && lane == 0 ? valid & ~1u : valid) & ~f;
 }
 
-/* Writes the entries of a stream to stage[staged(at + e)], exceptions included. */
-static __device__ inline void unpack(const block_map &m, uint32_t stream, uint32_t at,
-                                     uint32_t lane, uint32_t *stage)
+/* The entries of a stream, 32 ROUNDS at a time, to `to`, where entry `lane` belongs: 32 of them take
+ * `width` words, so all that a lane reads starts at the same bit of a word. The last 32 are read as
+ * if all were there, up to 32 words behind the stream: TS_SHARD_SLACK is as much. */
+template <int ROUNDS, class PLACE>
+static __device__ inline void unpack_rounds(const uint32_t *word, const stream_part &s,
+                                            uint32_t lane, uint32_t *to)
 {
-    const uint32_t desc = __shfl_sync(ALL_LANES, m.desc, stream);
-    const uint32_t ns = __shfl_sync(ALL_LANES, m.n_and_start, stream);
-    const uint32_t base = __shfl_sync(ALL_LANES, m.base, stream);
-    const uint32_t side_bit = __shfl_sync(ALL_LANES, m.side_bit, stream);
-    const uint32_t n = ns & 0xffff, width = desc & 63, n_exc = desc >> 12 & 255;
-    const uint32_t mask = below(width), *word = m.word + (ns >> 16);
-    if (n == 0)
-        return;
-#pragma unroll 4
-    for (uint32_t e = lane; e < n; e += 32)
-        stage[staged(at + e)] = base + bits(word, e * width, mask);
-    if (n_exc > 0) {
-        const uint32_t high_width = desc >> 6 & 63, high_mask = below(high_width);
-        __syncwarp();
-        for (uint32_t i = lane; i < n_exc; i += 32) {
-            const uint32_t e = bits(m.side, side_bit + 8 * i, 255);
-            const uint32_t high = bits(m.side, side_bit + 8 * n_exc + high_width * i, high_mask);
-            stage[staged(at + e)] += high << width;
+    const uint32_t n = s.n(), width = s.width(), mask = below(width), bit = lane * width;
+    const uint32_t *from = word + s.start() + (bit >> 5);
+#pragma unroll 1
+    for (uint32_t first = 0; first < n; first += 32 * ROUNDS) {
+        const uint32_t last = (n - first - 1) / 32;
+        uint32_t x[ROUNDS];
+#pragma unroll
+        for (uint32_t k = 0; k < ROUNDS; k++) {
+            const uint32_t *w = from + min(k, last) * width;
+            x[k] = s.base + (__funnelshift_r(w[0], w[1], bit) & mask);
         }
+#pragma unroll
+        for (uint32_t k = 0; k < ROUNDS; k++)
+            if (first + 32 * k + lane < n)
+                to[PLACE::at(32 * k)] = x[k];
+        from += ROUNDS * width;
+        to += PLACE::at(32 * ROUNDS);
     }
 }
 
-/* Indices of a level, by position, into `index`. f, above: this lane's flags of the level and of the
- * one above it (first nonzero included); c, c_above: how many of them earlier lanes have. Positions
- * from n on repeat the last index. */
-template <int LPR>
-static __device__ inline void decode_level(const block_map &m, uint32_t level, uint32_t f,
-                                           uint32_t above, uint32_t c, uint32_t c_above,
-                                           uint32_t lane, uint32_t *index)
+/* The entries of a stream, without the high parts of exceptions; entry e to to[PLACE::at(e)]. */
+template <class PLACE>
+static __device__ inline void unpack(const uint32_t *word, const stream_part &s, uint32_t lane,
+                                     uint32_t *to)
 {
-    const uint32_t n_abs = __shfl_sync(ALL_LANES, m.n_and_start, 2 * level - 2) & 0xffff;
-    uint32_t abs = c_above, delta = n_abs + c - c_above, x = 0, idx[8];
+    if (s.n() <= 32)
+        unpack_rounds<1, PLACE>(word, s, lane, to);
+    else
+        unpack_rounds<4, PLACE>(word, s, lane, to);
+}
+
+/* Adds the high parts of a stream's exceptions; its entry 0 is entry `at` of the array. */
+template <class PLACE>
+static __device__ inline void add_exceptions(const uint32_t *side, const stream_part &s, uint32_t at,
+                                             uint32_t lane, uint32_t *array)
+{
+    const uint32_t n_exc = s.n_exc(), high_width = s.high_width(), mask = below(high_width);
+#pragma unroll 1
+    for (uint32_t i = lane; i < n_exc; i += 32) {
+        const uint32_t e = bits(side, s.side_bit + 8 * i, 255);
+        const uint32_t high = bits(side, s.side_bit + 8 * n_exc + high_width * i, mask);
+        array[PLACE::at(at + e)] += high << s.width();
+    }
+}
+
+/* Whether every nonzero of the block has an absolute index at a level: then entries lie where the
+ * indices belong, and there is nothing to put together. */
+static __device__ inline bool is_direct(const stream_part &absolute)
+{
+    return absolute.n() == TS_BLOCK_NNZ;
+}
+
+/* The entries of levels 1..n_levels, into the `index` array of each. */
+template <int LPR>
+static __device__ inline void unpack_levels(const block_map &m, const stream_part *part,
+                                            uint32_t n_levels, uint32_t lane, uint32_t *index)
+{
+    uint32_t open = m.exceptions & below(2 * n_levels);
+#pragma unroll 1
+    for (uint32_t l = 0; l < n_levels; l++) {
+        const stream_part absolute = part[2 * l], delta = part[2 * l + 1];
+        uint32_t *const to = index + l * spread<LPR>::words;
+        if (is_direct(absolute)) {
+            unpack_rounds<4, spread<LPR>>(m.word, absolute, lane, to + spread<LPR>::at(lane));
+            continue;
+        }
+        unpack<staged>(m.word, absolute, lane, to + staged::at(lane));
+        unpack<staged>(m.word, delta, lane, to + staged::at(absolute.n() + lane));
+    }
+    if (open == 0)
+        return;
     __syncwarp();
-    unpack(m, 2 * level - 2, 0, lane, index);
-    unpack(m, 2 * level - 1, n_abs, lane, index);
-    __syncwarp();
+#pragma unroll 1
+    for (; open != 0; open &= open - 1) {
+        const uint32_t stream = __ffs(open) - 1;
+        const stream_part absolute = part[stream & ~1u], s = part[stream];
+        uint32_t *const to = index + stream / 2 * spread<LPR>::words;
+        if (is_direct(absolute))
+            add_exceptions<spread<LPR>>(m.side, s, 0, lane, to);
+        else
+            add_exceptions<staged>(m.side, s, stream & 1 ? absolute.n() : 0, lane, to);
+    }
+}
+
+/* Turns the entries of a level into indices by position; positions from n on repeat the last one.
+ * above, f: this lane's flags of the level above it and of the level itself, the first nonzero
+ * included; c_above, c: how many of them earlier lanes have. */
+template <int LPR>
+static __device__ inline void index_level(const stream_part *part, uint32_t level, uint32_t above,
+                                          uint32_t f, uint32_t c_above, uint32_t c, uint32_t lane,
+                                          uint32_t *index)
+{
+    const stream_part absolute = part[2 * level - 2];
+    uint32_t abs = c_above, delta = absolute.n() + c - c_above, x = 0, idx[8];
+    const bool direct = is_direct(absolute);
+    index += (level - 1) * spread<LPR>::words;
+    if (!direct) {
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
-        const bool is_abs = above >> k & 1, set = f >> k & 1;
-        const uint32_t e = is_abs ? abs : delta;
-        uint32_t v = 0;
-        if (set)
-            v = index[staged(e)];
-        abs += is_abs;
-        delta += set && !is_abs;
-        x = is_abs ? v : x + v;
-        idx[k] = x;
+        for (int k = 0; k < 8; k++) {
+            const bool is_abs = above >> k & 1, set = f >> k & 1;
+            const uint32_t e = is_abs ? abs : delta;
+            uint32_t v = 0;
+            if (set)
+                v = index[staged::at(e)];
+            abs += is_abs;
+            delta += set && !is_abs;
+            x = is_abs ? v : x + v;
+            idx[k] = x;
+        }
     }
     /* lanes without an absolute index continue those before them; lane 0 has one */
     const uint32_t heads = __ballot_sync(ALL_LANES, above != 0);
     const uint32_t distance = lane - (31 - __clz(heads & (ALL_LANES >> (31 - lane))));
-    uint32_t sum = x, open = above == 0 ? 8 : __ffs(above) - 1;
+    const uint32_t open = lane == 0 ? 0 : above == 0 ? 8 : __ffs(above) - 1;
+    uint32_t sum = x;
 #pragma unroll
     for (uint32_t d = 1; d < 32; d <<= 1) {
         const uint32_t y = __shfl_up_sync(ALL_LANES, sum, d);
@@ -225,12 +318,14 @@ static __device__ inline void decode_level(const block_map &m, uint32_t level, u
     }
     sum = __shfl_up_sync(ALL_LANES, sum, 1); /* of the lane before: the index it ended with */
     __syncwarp();
+    if (!direct) {
+        uint4 *to = (uint4 *)(index + spread<LPR>::at(8 * lane));
 #pragma unroll
-    for (int k = 0; k < 8; k++)
-        idx[k] += k < open && lane > 0 ? sum : 0;
-    uint4 *to = (uint4 *)(index + spread<LPR>::at(8 * lane));
-    to[0] = make_uint4(idx[0], idx[1], idx[2], idx[3]);
-    to[1] = make_uint4(idx[4], idx[5], idx[6], idx[7]);
+        for (uint32_t k = 0; k < 8; k++)
+            idx[k] += k < open ? sum : 0;
+        to[0] = make_uint4(idx[0], idx[1], idx[2], idx[3]);
+        to[1] = make_uint4(idx[4], idx[5], idx[6], idx[7]);
+    }
 }
 
 template <class T>
@@ -243,52 +338,147 @@ static __device__ inline T value_of(const ts_gpu_mttkrp &p, uint32_t code)
     return (T)__uint_as_float(code);
 }
 
-/* Values by position; zero from n on. `stage`: 256 words of shared memory for the codes. */
+/* Values of a full block without exceptions: codes go straight to where the values belong. */
+template <class T, int LPR>
+static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t *word,
+                                          const stream_part &s, uint32_t lane, T *val)
+{
+    const uint32_t width = s.width(), mask = below(width), bit = lane * width;
+    const uint32_t *from = word + s.start() + (bit >> 5);
+    const double most = 1 << 30;
+    uint32_t code[8];
+#pragma unroll
+    for (uint32_t k = 0; k < 8; k++)
+        code[k] = s.base + (__funnelshift_r(from[k * width], from[k * width + 1], bit) & mask);
+    val += spread<LPR>::at(lane);
+    /* small integers without float64, of whose conversions a multiprocessor makes few */
+    if (p.value_kind == TS_VALUE_INT && p.value_base > -most && p.value_base < most &&
+        (uint64_t)s.base + mask < 1 << 30) {
+        const int base = (int)p.value_base;
+#pragma unroll
+        for (uint32_t k = 0; k < 8; k++)
+            val[spread<LPR>::at(32 * k)] = (T)(base + (int)code[k]);
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < 8; k++)
+            val[spread<LPR>::at(32 * k)] = value_of<T>(p, code[k]);
+    }
+}
+
+/* Entries of stream s of codes, e at stage[staged::at(e)]. */
+static __device__ inline void stage_codes(const block_map &m, const stream_part &s, uint32_t lane,
+                                          uint32_t *stage)
+{
+    __syncwarp();
+    unpack<staged>(m.word, s, lane, stage + staged::at(lane));
+    __syncwarp();
+    add_exceptions<staged>(m.side, s, 0, lane, stage);
+    __syncwarp();
+}
+
+/* Values by position; zero from n on. `stage`: spread::words words of shared memory for codes. */
 template <class T, int LPR>
 static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_map &m,
-                                            uint32_t lane, uint32_t *stage, T *val)
+                                            const stream_part *part, uint32_t lane, uint32_t *stage,
+                                            T *val)
 {
     const uint32_t stream = 2 * p.n_levels;
     if (p.value_kind == TS_VALUE_CONST) {
-        for (uint32_t e = lane; e < 256; e += 32)
-            val[spread<LPR>::at(e)] = e < m.n ? (T)p.value_base : (T)0;
+#pragma unroll
+        for (uint32_t k = 0; k < 8; k++)
+            val[spread<LPR>::at(32 * k + lane)] = 32 * k + lane < m.n ? (T)p.value_base : (T)0;
         return;
     }
     if (p.value_kind != TS_VALUE_F64) {
-        const uint32_t desc = __shfl_sync(ALL_LANES, m.desc, stream & 31);
-        if ((desc >> 12 & 255) == 0) { /* no exceptions: straight to the values */
-            const uint32_t base = __shfl_sync(ALL_LANES, m.base, stream & 31);
-            const uint32_t ns = __shfl_sync(ALL_LANES, m.n_and_start, stream & 31);
-            const uint32_t width = desc & 63, mask = below(width), *word = m.word + (ns >> 16);
-#pragma unroll
-            for (uint32_t e = lane; e < 256; e += 32)
-                val[spread<LPR>::at(e)] =
-                    e < m.n ? value_of<T>(p, base + bits(word, e * width, mask)) : (T)0;
+        const stream_part s = part[stream];
+        if (s.n_exc() == 0 && m.n == TS_BLOCK_NNZ) {
+            full_values<T, LPR>(p, m.word, s, lane, val);
             return;
         }
-        unpack(m, stream & 31, 0, lane, stage);
-        __syncwarp();
+        stage_codes(m, s, lane, stage);
+#pragma unroll 1
         for (uint32_t e = lane; e < 256; e += 32)
-            val[spread<LPR>::at(e)] = e < m.n ? value_of<T>(p, stage[staged(e)]) : (T)0;
+            val[spread<LPR>::at(e)] = e < m.n ? value_of<T>(p, stage[staged::at(e)]) : (T)0;
         __syncwarp();
         return;
     }
     uint32_t hi[8];
-    unpack(m, stream & 31, 0, lane, stage);
-    __syncwarp();
+    stage_codes(m, part[stream], lane, stage);
 #pragma unroll
-    for (int k = 0; k < 8; k++)
-        hi[k] = stage[staged(32 * k + lane)];
-    __syncwarp();
-    unpack(m, (stream + 1) & 31, 0, lane, stage);
-    __syncwarp();
+    for (uint32_t k = 0; k < 8; k++)
+        hi[k] = stage[staged::at(32 * k + lane)];
+    stage_codes(m, part[stream + 1], lane, stage);
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
+    for (uint32_t k = 0; k < 8; k++) {
         const uint32_t e = 32 * k + lane;
         val[spread<LPR>::at(e)] =
-            e < m.n ? (T)__hiloint2double((int)hi[k], (int)stage[staged(e)]) : (T)0;
+            e < m.n ? (T)__hiloint2double((int)hi[k], (int)stage[staged::at(e)]) : (T)0;
     }
     __syncwarp();
+}
+
+/* What a warp keeps of a block besides the arrays in shared memory. */
+struct decoded {
+    uint32_t row_flags; /* of positions 8 lane ..: a row begins */
+    uint32_t rows_before; /* rows that begin at positions before those */
+    uint32_t n_rows;      /* rows that begin in the block, but at its first nonzero */
+};
+
+/* Takes the block at `word` apart: values to val, indices of level l to index + (l - 1) *
+ * spread::words. part: 32 entries, list: 8 words of shared memory. */
+template <class T, int LPR, int NL>
+static __device__ inline decoded decode_block(const ts_gpu_mttkrp &p, const uint32_t *word,
+                                              uint32_t n, uint32_t lane, stream_part *part,
+                                              uint32_t *list, uint32_t *index, T *val)
+{
+    const uint32_t n_levels = NL > 0 ? NL : p.n_levels;
+    const block_map m = map_block<NL>(word, n, n_levels, p.n_codes, lane, part);
+    const uint32_t leaf_flags = 8 * lane >= n ? 0 : below(min(8u, n - 8 * lane));
+    const uint32_t leaf_count = min(8 * lane, n);
+    decoded ret;
+    decode_values<T, LPR>(p, m, part, lane, index, val);
+    unpack_levels<LPR>(m, part, n_levels, lane, index);
+    ret.row_flags = flags_of(m, 0, lane, list);
+    ret.n_rows = __shfl_sync(ALL_LANES, m.n_set, 0);
+    if constexpr (NL > 0 && NL <= 4) {
+        /* counts before a lane are at most 248: one scan for four levels */
+        uint32_t flags[NL + 1], count[NL + 1], sum;
+        flags[0] = ret.row_flags;
+        sum = __popc(flags[0]);
+#pragma unroll
+        for (int l = 1; l < NL; l++) {
+            flags[l] = flags_of(m, l, lane, list);
+            sum += __popc(flags[l]) << 8 * l;
+        }
+        sum = scan_before(sum, lane);
+#pragma unroll
+        for (int l = 0; l < NL; l++)
+            count[l] = sum >> 8 * l & 255;
+        ret.rows_before = count[0];
+        flags[0] |= lane == 0;
+        count[0] += lane > 0;
+        flags[NL] = leaf_flags;
+        count[NL] = leaf_count;
+        __syncwarp();
+#pragma unroll
+        for (int l = 0; l < NL; l++)
+            index_level<LPR>(part, l + 1, flags[l], flags[l + 1], count[l], count[l + 1], lane,
+                             index);
+    } else {
+        uint32_t above = ret.row_flags | (lane == 0), f, c_above, c;
+        ret.rows_before = scan_before(__popc(ret.row_flags), lane);
+        c_above = ret.rows_before + (lane > 0);
+#pragma unroll 1
+        for (uint32_t l = 1; l <= n_levels; l++) {
+            f = l < n_levels ? flags_of(m, l, lane, list) : leaf_flags;
+            c = l < n_levels ? scan_before(__popc(f), lane) : leaf_count;
+            __syncwarp();
+            index_level<LPR>(part, l, above, f, c_above, c, lane, index);
+            above = f;
+            c_above = c;
+        }
+    }
+    return ret;
 }
 
 #endif

@@ -4,11 +4,12 @@
 #include <cuda_runtime.h>
 
 #include "gpu/block_decode.cuh"
+#include "gpu/block_fetch.cuh"
 
-/* A thread block takes a partition, a warp this many consecutive blocks of it. With 4 warps a launch
- * over resident shards is 1 % faster, but one over a single shard, which is all that a streamed one
- * gets, takes twice as long. */
-enum { WARPS = 8, WARP_BLOCKS = TS_PARTITION_BLOCKS / WARPS };
+/* A thread block takes a partition, a warp this many consecutive blocks of it. Five thread blocks on
+ * a multiprocessor leave a thread 96 registers, enough for the rows of 4 nonzeros in 2 modes. Six,
+ * with 80 registers, and three of 8 warps were slower. */
+enum { WARPS = 4, CTAS = 5, WARP_BLOCKS = TS_PARTITION_BLOCKS / WARPS };
 
 /* 16 bytes of a row. Loads and conditional stores are assembly because the compiler else makes a
  * branch of each store and moves each load behind the branch of the nonzero before: one load under
@@ -158,13 +159,16 @@ static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const char *c
     }
 }
 
-/* The shared memory of a thread block: per warp the indices of each level, the values, 8 words of
- * flags and 16 bytes for each lane; per warp two rows, the first and the last of its nonzeros. */
-template <class T, int LPR> struct shared_size {
+/* The shared memory of a thread block: per warp the values, the indices of each level, 16 bytes for
+ * each lane (a stream_part, then the end of the row that its group began in), 8 words of flags, and
+ * the next block; then per warp two rows, the first and the last of its nonzeros. Unpacking may
+ * read up to 32 words behind a block: those rows are as much. */
+template <class T, int LPR, int NL> struct shared_size {
     static constexpr uint32_t row_bytes = LPR * 16;
     static __host__ __device__ uint32_t warp_bytes(uint32_t n_levels)
     {
-        return spread<LPR>::words * (4 * n_levels + (uint32_t)sizeof(T)) + 32 + 32 * 16;
+        return spread<LPR>::words * (4 * n_levels + (uint32_t)sizeof(T)) + 32 * 16 + 32 +
+               4 * fetched<NL>::words;
     }
     static __host__ __device__ uint32_t bytes(uint32_t n_levels)
     {
@@ -184,39 +188,9 @@ template <class T> static __device__ inline T shfl_up(T x, int d)
     return __shfl_up_sync(ALL_LANES, x, d);
 }
 
-/* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
- *
- *   launch  grid (partitions of the launch, ceil(ld / (LPR * 16 bytes))), 8 warps a thread block:
- *           a warp takes 8 blocks of the partition, one after another
- *   out     only rows that begin and end inside the partition are stored: no other thread block
- *           has a nonzero of them, and one group of lanes of this one
- *   edge    (2 x partitions of the mode copy, ld) sums of the partition's first and last row
- *
- * The lanes of a warp decode a block together, each the flags and indices of 8 positions, into shared
- * memory. Then groups of LPR lanes walk over 8 LPR nonzeros each, a lane holding 16 bytes of the row,
- * so that a row is read by neighbouring lanes in one request. What groups hold of rows that they
- * share is added by a scan over the groups, in the order of the nonzeros. */
-template <class T, int LPR, int NL, int U, int CTAS>
-__global__ void __launch_bounds__(32 * WARPS, CTAS) mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
+/* The shard that this thread block has a partition of. */
+static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
 {
-    extern __shared__ uint4 shared[];
-    typedef shared_size<T, LPR> size;
-    constexpr int N = piece<T>::N;
-    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const uint32_t group = lane / LPR, member = lane % LPR, n_levels = NL > 0 ? NL : p.n_levels;
-    char *const mine = (char *)shared + warp * size::warp_bytes(n_levels);
-    T *const val = (T *)mine;
-    uint32_t *const index = (uint32_t *)(val + spread<LPR>::words);
-    uint32_t *const flag_word = index + n_levels * spread<LPR>::words;
-    char *const my_head = (char *)(flag_word + 8) + 16 * lane;
-    T *const ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
-    T *const my_ends = ends + warp * 2 * LPR * N;
-    warp_span *const span = (warp_span *)((char *)ends + WARPS * 2 * size::row_bytes);
-    const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
-    const uint32_t column = (blockIdx.y * LPR + member) * N;
-    const bool active = column < p.ld;
-    const uint64_t column_byte = active ? column * sizeof(T) : 0;
-
     ts_gpu_shard shard = p.one;
     if (p.n_many > 0) {
         uint32_t lo = 0, hi = p.n_many; /* the last with first_cta <= blockIdx.x */
@@ -229,6 +203,120 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS) mttkrp_packed(const __grid_c
         }
         shard = p.many[lo];
     }
+    return shard;
+}
+
+/* Adds what groups before leave open of a row to the group that it goes on in: an inclusive scan of
+ * acc, the row that a group ends in, which restarts where a row begins (heads), and then the group
+ * before's to head, the row that a group begins in. */
+template <class T, int LPR>
+static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint32_t lane,
+                                            T (&acc)[piece<T>::N], T (&head)[piece<T>::N])
+{
+    constexpr int N = piece<T>::N;
+    const uint32_t up_to = heads & (ALL_LANES >> (31 - lane));
+    const int distance = up_to == 0 ? 32 : (int)group - (31 - __clz(up_to)) / LPR;
+#pragma unroll
+    for (int d = 1; d < 32 / LPR; d <<= 1) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const T y = shfl_up(acc[k], d * LPR);
+            if (distance >= d && (int)group >= d)
+                acc[k] = y + acc[k];
+        }
+    }
+    if (32 > LPR) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const T y = shfl_up(acc[k], LPR % 32);
+            if (group > 0)
+                head[k] = y + head[k];
+        }
+    }
+}
+
+/* Adds the warps' first and last rows in the order of the nonzeros, one thread a column: those of
+ * the partition go to `edge`, others to `out`. */
+template <class T, int LPR>
+static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard,
+                                          uint32_t partition, const T *ends, const warp_span *span)
+{
+    constexpr int N = piece<T>::N;
+    static_assert(LPR * N <= 32 * WARPS, "a thread a column");
+    const uint32_t at = threadIdx.x, full_column = blockIdx.y * LPR * N + at;
+    if (at >= LPR * N || full_column >= p.ld)
+        return;
+    T *const edge = (T *)p.edge + 2 * (shard.first_partition + partition) * p.ld + full_column;
+    T *const to = (T *)p.out + full_column;
+    T sum = 0;
+    uint32_t current = span[0].row_first;
+    bool first = true;
+#pragma unroll 1
+    for (int w = 0; w < WARPS && span[w].state != 0; w++) {
+        const T *e = ends + w * 2 * LPR * N + at;
+        for (int half = 0; half < 2; half++) {
+            const uint32_t r = half == 0 ? span[w].row_first : span[w].row_last;
+            if (half == 0 && span[w].state == 1)
+                continue;
+            if (r != current) {
+                if (first)
+                    edge[0] = sum;
+                else
+                    to[(uint64_t)current * p.ld] = sum;
+                first = false;
+                sum = 0;
+                current = r;
+            }
+            sum += e[half * LPR * N];
+        }
+    }
+    edge[first ? 0 : p.ld] = sum;
+    if (first)
+        edge[p.ld] = 0;
+    if (full_column == 0) {
+        uint32_t *edge_row = p.edge_row + 2 * (shard.first_partition + partition);
+        edge_row[0] = span[0].row_first;
+        edge_row[1] = current;
+    }
+}
+
+/* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
+ *
+ *   launch  grid (partitions of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block:
+ *           a warp takes 16 blocks of the partition, one after another
+ *   out     only rows that begin and end inside the partition are stored: no other thread block
+ *           has a nonzero of them, and one group of lanes of this one
+ *   edge    (2 x partitions of the mode copy, ld) sums of the partition's first and last row
+ *
+ * A warp takes the block that waits in shared memory apart, all lanes together, each the flags and
+ * indices of 8 positions; orders the next one into its place; and gathers. Groups of LPR lanes walk
+ * over 8 LPR nonzeros each, a lane holding 16 bytes of the row, so that neighbouring lanes read a row
+ * in one request. What groups hold of rows that they share is added by a scan over the groups, in
+ * the order of the nonzeros. A block larger than its place is read where it lies. */
+template <class T, int LPR, int NL, int U>
+__global__ void __launch_bounds__(32 * WARPS, CTAS)
+    mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
+{
+    extern __shared__ uint4 shared[];
+    typedef shared_size<T, LPR, NL> size;
+    constexpr int N = piece<T>::N;
+    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const uint32_t group = lane / LPR, member = lane % LPR, n_levels = NL > 0 ? NL : p.n_levels;
+    char *const mine = (char *)shared + warp * size::warp_bytes(n_levels);
+    T *const val = (T *)mine;
+    uint32_t *const index = (uint32_t *)(val + spread<LPR>::words);
+    stream_part *const part = (stream_part *)(index + n_levels * spread<LPR>::words);
+    char *const my_head = (char *)(part + lane); /* not while a block is taken apart */
+    uint32_t *const flag_word = (uint32_t *)(part + 32), *const ahead = flag_word + 8;
+    T *const ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
+    T *const my_ends = ends + warp * 2 * LPR * N;
+    warp_span *const span = (warp_span *)((char *)ends + WARPS * 2 * size::row_bytes);
+    const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
+    const uint32_t column = (blockIdx.y * LPR + member) * N;
+    const bool active = column < p.ld;
+    const uint64_t column_byte = active ? column * sizeof(T) : 0;
+
+    const ts_gpu_shard shard = shard_of_block(p);
     const uint32_t partition = blockIdx.x - shard.first_cta;
     const uint32_t first_block = partition * TS_PARTITION_BLOCKS + warp * WARP_BLOCKS;
     const uint32_t end_block = min(first_block + WARP_BLOCKS, shard.n_blocks);
@@ -237,63 +325,56 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS) mttkrp_packed(const __grid_c
 
     const char *factor[NL > 0 ? NL : 1];
 #pragma unroll
-    for (int l = 0; l < NL; l++)
+    for (int l = 0; l < NL; l++) {
         factor[l] = (const char *)p.factor[l] + column_byte;
-
-    T carry[N]; /* sum of the row that the last block ended in */
-    bool any = false; /* a row ended inside this warp's range */
-    uint32_t last_row = 0, word = 0, next_row = 0;
-#pragma unroll
-    for (int k = 0; k < N; k++)
-        carry[k] = 0;
-    if (first_block < end_block) {
-        word = __ldg(block_word + first_block);
-        next_row = shard.row_first + __ldg(block_row + first_block);
-        last_row = next_row;
-        if (lane == 0)
-            span[warp].row_first = next_row;
+        asm volatile("" : "+l"(factor[l])); /* else it is put together again for each load */
     }
+
+    T *const carry = my_ends + (LPR + member) * N;
+    bool any = false; /* a row ended inside this warp's range */
+    uint32_t last_row = 0, lane_word = 0, lane_row = 0; /* where block first_block + lane starts */
+    if (group == 0) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            carry[k] = 0;
+    }
+    if (first_block < end_block) {
+        lane_word = __ldg(block_word + min(first_block + lane, end_block));
+        lane_row = shard.row_first + __ldg(block_row + min(first_block + lane, end_block - 1));
+        last_row = __shfl_sync(ALL_LANES, lane_row, 0);
+        if (lane == 0)
+            span[warp].row_first = last_row;
+        const uint32_t word = __shfl_sync(ALL_LANES, lane_word, 0);
+        const uint32_t end = __shfl_sync(ALL_LANES, lane_word, 1);
+        fetch<NL>(block_range(shard.raw, word, end), lane, ahead);
+    }
+#pragma unroll 1
     for (uint32_t b = first_block; b < end_block; b++) {
         const uint32_t n = b + 1 < shard.n_blocks ? TS_BLOCK_NNZ
                                                   : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
-        const uint32_t *const block = shard.raw + word;
-        const uint32_t first_row = next_row;
-        /* the next block, so that it waits in L2 (a block takes a dozen lines) */
+        const uint32_t i = b - first_block, first_row = __shfl_sync(ALL_LANES, lane_row, i);
+        const uint32_t word = __shfl_sync(ALL_LANES, lane_word, i);
+        const uint32_t end = __shfl_sync(ALL_LANES, lane_word, i + 1);
+        const block_range range(shard.raw, word, end);
+        decoded d;
+        if (fetched<NL>::words > 0)
+            wait_for_fetched();
+        __syncwarp();
+        if (fetched<NL>::words > 0 && range.bytes <= 4 * fetched<NL>::words)
+            d = decode_block<T, LPR, NL>(p, ahead + range.skip, n, lane, part, flag_word, index,
+                                         val);
+        else
+            d = decode_block<T, LPR, NL>(p, shard.raw + word, n, lane, part, flag_word, index, val);
+        __syncwarp();
         if (b + 1 < end_block) {
-            word = __ldg(block_word + b + 1);
-            next_row = shard.row_first + __ldg(block_row + b + 1);
-            const char *ahead = (const char *)(shard.raw + word) + 128 * lane;
-            if (lane < 14 && ahead < (const char *)(shard.raw + __ldg(block_word + shard.n_blocks)))
-                asm volatile("prefetch.global.L2 [%0];" ::"l"(ahead));
+            const uint32_t next_end = __shfl_sync(ALL_LANES, lane_word, i + 2);
+            fetch<NL>(block_range(shard.raw, end, next_end), lane, ahead);
         }
-
-        __syncwarp();
-        const block_map m = map_block(block, n, n_levels, p.n_codes, lane);
-        decode_values<T, LPR>(p, m, lane, index, val);
-        uint32_t flags = flags_of(m, 0, lane, flag_word), count = scan_before(__popc(flags), lane);
         /* the flag of a block's first nonzero is not stored: the row before settles it */
-        const uint32_t new_row = first_row != last_row;
-        const uint32_t row_flags = lane == 0 ? flags | new_row : flags;
-        uint32_t row = first_row + count - (lane == 0 ? new_row : 0);
-        flags |= lane == 0;
-        count += lane > 0;
-        last_row = __shfl_sync(ALL_LANES, first_row + count - 1 + __popc(flags) - (lane == 0), 31);
-        for (uint32_t l = 1; l <= n_levels; l++) {
-            uint32_t below_flags, below_count;
-            if (l < n_levels) {
-                below_flags = flags_of(m, l, lane, flag_word);
-                below_count = scan_before(__popc(below_flags), lane);
-            } else {
-                below_flags = 8 * lane >= n ? 0 : below(min(8u, n - 8 * lane));
-                below_count = min(8 * lane, n);
-            }
-            decode_level<LPR>(m, l, below_flags, flags, below_count, count, lane,
-                              index + (l - 1) * spread<LPR>::words);
-            flags = below_flags;
-            count = below_count;
-        }
-        __syncwarp();
-        ((unsigned char *)flag_word)[lane] = (unsigned char)row_flags;
+        const uint32_t new_row = lane == 0 && first_row != last_row;
+        uint32_t row = first_row + d.rows_before - new_row;
+        last_row = first_row + d.n_rows;
+        ((unsigned char *)flag_word)[lane] = (unsigned char)(d.row_flags | new_row);
         __syncwarp();
 
         row = __shfl_sync(ALL_LANES, row, group * LPR);
@@ -332,25 +413,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS) mttkrp_packed(const __grid_c
                     acc[k] += carry[k];
             }
         }
-        const uint32_t up_to = heads & (ALL_LANES >> (31 - lane));
-        const int distance = up_to == 0 ? 32 : (int)group - (31 - __clz(up_to)) / LPR;
-#pragma unroll
-        for (int d = 1; d < 32 / LPR; d <<= 1) {
-#pragma unroll
-            for (int k = 0; k < N; k++) {
-                const T y = shfl_up(acc[k], d * LPR);
-                if (distance >= d && (int)group >= d)
-                    acc[k] = y + acc[k];
-            }
-        }
-        if (32 > LPR) {
-#pragma unroll
-            for (int k = 0; k < N; k++) {
-                const T y = shfl_up(acc[k], LPR % 32);
-                if (group > 0)
-                    head[k] = y + head[k];
-            }
-        }
+        add_open_rows<T, LPR>(heads, group, lane, acc, head);
         if (has) {
             const bool first_of_warp = !any && (heads & below(group * LPR)) == 0;
             piece<T> done;
@@ -366,67 +429,31 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS) mttkrp_packed(const __grid_c
             }
         }
         any |= heads != 0;
+        __syncwarp();
+        if (group == 32 / LPR - 1) {
 #pragma unroll
-        for (int k = 0; k < N; k++)
-            carry[k] = __shfl_sync(ALL_LANES, acc[k], 32 - LPR + member);
+            for (int k = 0; k < N; k++)
+                carry[k] = acc[k];
+        }
     }
 
-    if (group == 0) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            my_ends[(LPR + member) * N + k] = carry[k];
-    }
     if (lane == 0) {
         span[warp].state = first_block >= end_block ? 0 : any ? 2 : 1;
         span[warp].row_last = last_row;
     }
     __syncthreads();
 
-    /* The warps' first and last rows, one thread a column. */
-    const uint32_t at = threadIdx.x, full_column = blockIdx.y * LPR * N + at;
-    if (at < LPR * N && full_column < p.ld) {
-        T *const edge = (T *)p.edge + 2 * (shard.first_partition + partition) * p.ld + full_column;
-        T *const to = (T *)p.out + full_column;
-        T sum = 0;
-        uint32_t current = span[0].row_first;
-        bool first = true;
-        for (int w = 0; w < WARPS && span[w].state != 0; w++) {
-            const T *e = ends + w * 2 * LPR * N + at;
-            for (int half = 0; half < 2; half++) {
-                const uint32_t r = half == 0 ? span[w].row_first : span[w].row_last;
-                if (half == 0 && span[w].state == 1)
-                    continue;
-                if (r != current) {
-                    if (first)
-                        edge[0] = sum;
-                    else
-                        to[(uint64_t)current * p.ld] = sum;
-                    first = false;
-                    sum = 0;
-                    current = r;
-                }
-                sum += e[half * LPR * N];
-            }
-        }
-        edge[first ? 0 : p.ld] = sum;
-        if (first)
-            edge[p.ld] = 0;
-        if (full_column == 0) {
-            uint32_t *edge_row = p.edge_row + 2 * (shard.first_partition + partition);
-            edge_row[0] = span[0].row_first;
-            edge_row[1] = current;
-        }
-    }
+    store_edges<T, LPR>(p, shard, partition, ends, span);
 }
 
 /* ------------------------------------------------------------------ launching */
 
-template <class T, int LPR, int NL, int U, int CTAS>
+template <class T, int LPR, int NL, int U>
 static int launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
-    const uint32_t bytes = shared_size<T, LPR>::bytes(args->n_levels);
+    const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels);
     const uint32_t columns = LPR * piece<T>::N;
-    auto kernel = mttkrp_packed<T, LPR, NL, U, CTAS>;
+    auto kernel = mttkrp_packed<T, LPR, NL, U>;
     const dim3 grid(args->n_partitions, (args->ld + columns - 1) / columns);
     if (bytes > 48 * 1024) {
         const cudaError_t rc =
@@ -438,19 +465,19 @@ static int launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-template <class T, int NL, int U, int CTAS>
+template <class T, int NL, int U>
 static int launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const uint32_t pieces = args->ld / piece<T>::N;
     if (pieces <= 2)
-        return launch<T, 2, NL, U, CTAS>(args, stream);
+        return launch<T, 2, NL, U>(args, stream);
     if (pieces <= 4)
-        return launch<T, 4, NL, U, CTAS>(args, stream);
+        return launch<T, 4, NL, U>(args, stream);
     if (pieces <= 8)
-        return launch<T, 8, NL, U, CTAS>(args, stream);
+        return launch<T, 8, NL, U>(args, stream);
     if (pieces <= 16)
-        return launch<T, 16, NL, U, CTAS>(args, stream);
-    return launch<T, 32, NL, U, CTAS>(args, stream);
+        return launch<T, 16, NL, U>(args, stream);
+    return launch<T, 32, NL, U>(args, stream);
 }
 
 int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream)
@@ -459,15 +486,15 @@ int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *ar
     if (args->n_partitions == 0)
         return 0;
     if (precision == TS_FLOAT64)
-        return launch_rank<double, 0, 4, 3>(args, s);
+        return launch_rank<double, 0, 4>(args, s);
     switch (args->n_levels) {
     case 2:
-        return launch_rank<float, 2, 4, 3>(args, s);
+        return launch_rank<float, 2, 4>(args, s);
     case 3:
-        return launch_rank<float, 3, 2, 3>(args, s);
+        return launch_rank<float, 3, 2>(args, s);
     case 4:
-        return launch_rank<float, 4, 2, 3>(args, s);
+        return launch_rank<float, 4, 2>(args, s);
     default:
-        return launch_rank<float, 0, 4, 3>(args, s);
+        return launch_rank<float, 0, 4>(args, s);
     }
 }
