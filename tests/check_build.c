@@ -610,11 +610,15 @@ START_TEST(generated_tensors_do_not_depend_on_the_machine)
     ck_assert_int_eq(ts_synth_init(&s, &err), 0);
     ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
     o.out = other;
-    o.threads = 3;
-    o.area_words = 30000;
-    ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
-    ck_assert_uint_gt(report.n_runs, 1);
-    assert_same_bytes(3);
+    o.force = 1;
+    for (int again = 0; again < 12; again++) { /* other threads fill areas in other orders */
+        o.threads = 2 + (uint32_t)again % 5;
+        o.area_words = 30000 + 1000 * (uint64_t)again;
+        ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
+        ck_assert_uint_gt(report.n_runs, 1);
+        ck_assert_uint_eq(report.nnz + report.n_duplicates + report.n_zeros, s.nnz);
+        assert_same_bytes(3);
+    }
 }
 END_TEST
 

@@ -253,6 +253,7 @@ int main(void)
     Suite *s = suite_create("trace");
     TCase *c = tcase_create("trace");
     tcase_add_checked_fixture(c, make_dir, remove_dir);
+    tcase_set_timeout(c, 120);
     tcase_add_test(c, an_event_says_what_when_and_how_much);
     tcase_add_test(c, no_event_is_a_trace_too);
     tcase_add_test(c, null_records_nothing);

@@ -137,28 +137,40 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
     }
 }
 
+/* Waits until there is room for the batch, in a layout that holds it. While the array is full nobody
+ * enters, however little it brings: records and layout are being worked on. Returns 0, or -1 after a
+ * failure. */
+static int enter(struct ts_collect *c, const struct ts_batch *b)
+{
+    static const struct ts_err no_room = { TS_ENOMEM, 0, "too little memory for the nonzeros that "
+                                                         "are read at a time" };
+    for (;;) {
+        while (c->full && !c->failed)
+            pthread_cond_wait(&c->moved, &c->lock);
+        if (c->failed)
+            return -1;
+        grow_layout(c, b);
+        if (has_room(c, b->n))
+            return 0;
+        if (c->n == 0) {
+            fail(c, &no_room);
+            return -1;
+        }
+        c->full = 1;
+        pthread_cond_signal(&c->wanted);
+    }
+}
+
 int ts_collect_put(struct ts_collect *c, uint64_t number, const struct ts_batch *b)
 {
     static const struct ts_err no_memory = { TS_ENOMEM, 0, "out of memory for a list of batches" };
-    static const struct ts_err no_room = { TS_ENOMEM, 0, "too little memory for the nonzeros that "
-                                                         "are read at a time" };
     struct ts_record_layout layout;
     const struct ts_collect_segment *s;
     uint64_t *out;
     pthread_mutex_lock(&c->lock);
     if (wait_turn(c, number) < 0)
         goto failed;
-    grow_layout(c, b);
-    while (!has_room(c, b->n) && !c->failed) {
-        if (c->n == 0) {
-            fail(c, &no_room);
-            break;
-        }
-        c->full = 1;
-        pthread_cond_signal(&c->wanted);
-        pthread_cond_wait(&c->moved, &c->lock);
-    }
-    if (c->failed)
+    if (enter(c, b) < 0)
         goto failed;
     s = add_segment(c, b->n);
     if (s == NULL) {
