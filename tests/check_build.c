@@ -322,6 +322,28 @@ START_TEST(huge_indices_are_numbered)
 }
 END_TEST
 
+/* Narrow records fill most of an area before the first wide one asks for a longer layout, in which
+ * those that are there would need more than an area. */
+START_TEST(records_grow_when_an_area_is_nearly_full)
+{
+    const uint64_t dim[] = { 90, 70, 50 };
+    struct list draws = draw_list(6, 3, dim, 1 << 16), want;
+    struct ts_build_options o = options(out);
+    for (uint64_t i = 45000 + 5000 * (uint64_t)_i; i < draws.n; i++)
+        for (uint32_t m = 0; m < 3; m++)
+            draws.index[3 * i + m] = ts_mix(3 * i + m) >> 24;
+    want = merge_list(&draws);
+    write_list(&draws, 0);
+    o.area_words = 60000;
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    ck_assert_uint_gt(report.n_runs, 1);
+    ck_assert_uint_eq(report.nnz + report.n_duplicates + report.n_zeros, draws.n);
+    assert_holds(out, &want);
+    free_list(&draws);
+    free_list(&want);
+}
+END_TEST
+
 START_TEST(duplicates_are_kept_or_refused)
 {
     const uint64_t dim[] = { 20, 20 };
@@ -666,6 +688,7 @@ int main(void)
     tcase_add_loop_test(t, every_copy_holds_the_nonzeros, 2, 17);
     tcase_add_loop_test(t, same_bytes_however_it_is_built, 0, 4);
     tcase_add_test(t, huge_indices_are_numbered);
+    tcase_add_loop_test(t, records_grow_when_an_area_is_nearly_full, 0, 3);
     tcase_add_test(t, duplicates_are_kept_or_refused);
     tcase_add_test(t, one_cell_many_times);
     tcase_add_test(t, values_choose_their_coding);

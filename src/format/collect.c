@@ -39,26 +39,24 @@ void ts_collect_fini(struct ts_collect *c)
     pthread_cond_destroy(&c->wanted);
 }
 
-/* Widens the layout to what the batch needs. */
-static void grow_layout(struct ts_collect *c, const struct ts_batch *b)
+/* The layout that holds the batch and all before it. */
+static struct ts_record_layout grown_layout(const struct ts_collect *c, const struct ts_batch *b)
 {
+    struct ts_record_layout grown = c->layout;
     uint32_t width[TS_RECORD_FIELDS];
-    int grown = 0;
     for (uint32_t m = 0; m < c->order; m++) {
         const uint32_t need = ts_record_width(b->max[m]);
-        c->max[m] = b->max[m] > c->max[m] ? b->max[m] : c->max[m];
         width[m] = need > c->layout.width[m] ? need : c->layout.width[m];
-        grown |= width[m] != c->layout.width[m];
     }
     width[c->order] = c->value_bits;
-    if (grown)
-        ts_record_layout_set(&c->layout, c->order + 1, width);
+    if (memcmp(width, c->layout.width, (c->order + 1) * sizeof *width) != 0)
+        ts_record_layout_set(&grown, c->order + 1, width);
+    return grown;
 }
 
-/* Whether n more records fit, now and after all are converted to the layout. */
-static int has_room(const struct ts_collect *c, uint64_t n)
+/* Whether n more records of `words` fit, now and after all are converted to that length. */
+static int has_room(const struct ts_collect *c, uint32_t words, uint64_t n)
 {
-    const uint64_t words = c->layout.words;
     return c->used_words + n * words <= c->room_words && (c->n + n) * words <= c->room_words;
 }
 
@@ -138,20 +136,26 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
 }
 
 /* Waits until there is room for the batch, in a layout that holds it. While the array is full nobody
- * enters, however little it brings: records and layout are being worked on. Returns 0, or -1 after a
- * failure. */
+ * enters, however little it brings: records and layout are being worked on. The layout grows only
+ * with a batch that enters: what was there before may have no room in a longer one. Returns 0, or -1
+ * after a failure. */
 static int enter(struct ts_collect *c, const struct ts_batch *b)
 {
     static const struct ts_err no_room = { TS_ENOMEM, 0, "too little memory for the nonzeros that "
                                                          "are read at a time" };
     for (;;) {
+        struct ts_record_layout grown;
         while (c->full && !c->failed)
             pthread_cond_wait(&c->moved, &c->lock);
         if (c->failed)
             return -1;
-        grow_layout(c, b);
-        if (has_room(c, b->n))
+        grown = grown_layout(c, b);
+        if (has_room(c, grown.words, b->n)) {
+            c->layout = grown;
+            for (uint32_t m = 0; m < c->order; m++)
+                c->max[m] = b->max[m] > c->max[m] ? b->max[m] : c->max[m];
             return 0;
+        }
         if (c->n == 0) {
             fail(c, &no_room);
             return -1;
