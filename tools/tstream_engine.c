@@ -130,6 +130,7 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
     rc = plan_memory(conf, &bc, e, &fc.host_bytes, err);
+    bc.host_bytes = fc.host_bytes;
     if (rc == 0)
         rc = e->backend->open(&bc, &e->be, err);
     if (rc == 0 && bc.n_devices > 0)

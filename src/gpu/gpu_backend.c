@@ -16,6 +16,9 @@
 /* What a budget leaves unused: CUDA takes memory in pieces of 2 MiB. */
 #define ROUNDING_BYTES (UINT64_C(4) << 20)
 
+/* Host memory beside that for shards which stay there, at most. */
+#define AHEAD_BYTES (UINT64_C(256) << 20)
+
 /* A measurement beyond this was disturbed by another process that came or went. */
 #define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
@@ -29,6 +32,7 @@ static int check(struct ts_err *err, cudaError_t e, const char *what)
 struct budget {
     struct ts_gpu_memory *memory;
     uint64_t asked;                     /* 0: what is free */
+    uint64_t tables;                    /* for page-locked host memory, on every device */
     uint64_t before[TS_MAX_DEVICES];    /* in use on each member's device at first */
     int measured[TS_MAX_DEVICES];       /* that is known, and this process had no part of it */
     uint64_t driver[TS_MAX_DEVICES];    /* of the context and all that belongs to it */
@@ -87,6 +91,17 @@ static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, str
     return 0;
 }
 
+/* A device reaches host memory page by page: 8 bytes for 4 KiB of all that the feed page-locks, which
+ * it does after the rest is measured. It takes no more than the shards and room for reading ahead. */
+static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
+{
+    uint64_t most = AHEAD_BYTES;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
+            most += ts_gpu_place(&g->mode[m].shard[i]) + 4096;
+    return (host_bytes < most ? host_bytes : most) / 4096 * 8;
+}
+
 /* Once all but shards is there. */
 static void measure(const struct ts_gpu *g, struct budget *b, uint32_t i)
 {
@@ -97,6 +112,7 @@ static void measure(const struct ts_gpu *g, struct budget *b, uint32_t i)
     if (b->measured[i] && ts_gpu_memory_used(b->memory, device, &now) && now > b->before[i] + work &&
         now - b->before[i] - work < MOST_DRIVER_BYTES)
         b->driver[i] = (now - b->before[i] - work) / n;
+    b->driver[i] += b->tables;
 }
 
 /* What is left for shards on each device: the least of them. */
@@ -210,6 +226,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     }
     rc = ts_gpu_plan_new(g, conf, err);
     if (rc == 0) {
+        b.tables = table_bytes(g, conf->host_bytes);
         b.memory = ts_gpu_memory_open();
         rc = open_devices(g, &b, conf->exchange, err);
         ts_gpu_memory_close(b.memory);

@@ -36,6 +36,7 @@ struct ts_backend_conf {
     int device[TS_MAX_DEVICES]; /* gpu: numbers of those to use; one may be named twice, for tests */
     uint32_t n_devices;
     uint64_t device_bytes; /* gpu: budget of the memory of each; 0: what is free, less a reserve */
+    uint64_t host_bytes; /* most memory that `pin` will be called for: devices need tables for it */
     int only_mode; /* -1, or the only mode that will be asked for: no memory for shards of others */
     int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
     struct ts_trace *trace; /* copies and kernels are told to it; NULL: nobody asks */
