@@ -23,8 +23,8 @@ struct run {
 /* A sample as a bound: records before it in its run are at most sample * step. */
 struct bound {
     const uint64_t *rec;
-    uint32_t run;
-    uint64_t count; /* records of the run before it */
+    uint32_t run, words; /* words: of rec, for compare_bounds */
+    uint64_t count;      /* records of the run before it */
 };
 
 struct ts_extsort {
@@ -110,11 +110,16 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
     return ts_tempfile_write(x->fd, x->tmp, rec, n * words * sizeof *rec, r.at, err);
 }
 
-static uint32_t bound_words; /* qsort has no argument for it; set before each use, one thread */
-static int compare_bounds(const void *a, const void *b)
+/* Equal samples of a run stay in its order, on which choose_bound relies and qsort need not keep. */
+static int compare_bounds(const void *pa, const void *pb)
 {
-    return ts_record_compare(((const struct bound *)a)->rec, ((const struct bound *)b)->rec,
-                             bound_words);
+    const struct bound *a = pa, *b = pb;
+    const int order = ts_record_compare(a->rec, b->rec, a->words);
+    if (order != 0)
+        return order;
+    if (a->run != b->run)
+        return a->run < b->run ? -1 : 1;
+    return a->count < b->count ? -1 : a->count > b->count;
 }
 
 /* Samples in the layout that ranges will have. */
@@ -154,9 +159,8 @@ int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout
             return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
         for (uint64_t i = 0; i < run->n_samples; i++)
             x->bound[x->n_bounds++] = (struct bound){ run->sample + i * layout->words, r,
-                                                      i * run->step };
+                                                      layout->words, i * run->step };
     }
-    bound_words = layout->words;
     qsort(x->bound, x->n_bounds, sizeof *x->bound, compare_bounds);
     return 0;
 }
