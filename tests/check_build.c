@@ -594,6 +594,35 @@ START_TEST(stopping_leaves_nothing)
 }
 END_TEST
 
+/* Stops in the middle of the first copy. */
+static void stop_while_packing(void *arg, const char *what, const char *unit, uint64_t done,
+                               uint64_t total)
+{
+    volatile sig_atomic_t *stop = arg;
+    (void)unit;
+    if (strcmp(what, "packing mode 1") == 0 && done > 0 && done < total)
+        *stop = SIGINT;
+}
+
+START_TEST(stopping_a_build_in_memory_does_not_wait_for_a_copy)
+{
+    struct ts_synth s = { .order = 2, .dim = { 3000, 4000 }, .nnz = 4500000, .seed = 3,
+                          .value_first = 1, .value_last = 1, .value_bytes = 4 };
+    static volatile sig_atomic_t stop;
+    struct ts_build_options o = options(out);
+    ck_assert_int_eq(ts_synth_init(&s, &err), 0);
+    stop = 0;
+    o.memory = 512 << 20;
+    o.threads = 1;
+    o.duplicates = TS_DUPLICATES_KEEP;
+    o.stop = &stop;
+    o.progress = stop_while_packing;
+    o.progress_arg = (void *)&stop;
+    ck_assert_int_eq(ts_build_synth(&o, &s, &report, &err), TS_ESTOP);
+    ck_assert(!exists(out, "") && !exists(out, ".building"));
+}
+END_TEST
+
 START_TEST(labels_come_along)
 {
     struct ts_build_options o = options(out);
@@ -666,6 +695,28 @@ START_TEST(heavy_slices_do_not_depend_on_memory)
 }
 END_TEST
 
+/* A thread alone is given its nonzeros in several pieces; several get them in one. */
+START_TEST(pieces_of_a_copy_leave_no_seam)
+{
+    struct ts_synth s = { .order = 3, .dim = { UINT64_C(5000000000), 30, 300 }, .nnz = 4300000,
+                          .seed = 8, .power = { 1.2, 0, 0.5 }, .value_first = 1, .value_last = 2,
+                          .value_bytes = 4 };
+    struct ts_build_options o = options(out);
+    ck_assert_int_eq(ts_synth_init(&s, &err), 0);
+    o.memory = 512 << 20;
+    o.duplicates = TS_DUPLICATES_KEEP;
+    o.threads = 1;
+    ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.n_runs, 0);
+    ck_assert_uint_eq(report.nnz, s.nnz);
+    o.out = other;
+    o.threads = 3;
+    ck_assert_msg(ts_build_synth(&o, &s, &report, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.n_runs, 0);
+    assert_same_bytes(3);
+}
+END_TEST
+
 START_TEST(planted_blocks_hold_each_cell_once)
 {
     struct ts_synth s = { .order = 3, .dim = { 100, 90, 80 }, .nnz = 40000, .seed = 5,
@@ -699,9 +750,11 @@ int main(void)
     tcase_add_test(t, two_builds_at_once_are_refused);
     tcase_add_loop_test(t, a_full_disk_leaves_nothing, 0, 5);
     tcase_add_test(t, stopping_leaves_nothing);
+    tcase_add_test(t, stopping_a_build_in_memory_does_not_wait_for_a_copy);
     tcase_add_test(t, labels_come_along);
     tcase_add_test(t, generated_tensors_do_not_depend_on_the_machine);
     tcase_add_test(t, heavy_slices_do_not_depend_on_memory);
+    tcase_add_test(t, pieces_of_a_copy_leave_no_seam);
     tcase_add_test(t, planted_blocks_hold_each_cell_once);
     suite_add_tcase(s, t);
     return test_run_suite(s, CK_FORK_GETENV);

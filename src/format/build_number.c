@@ -75,8 +75,9 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
         memcpy(r, copy, l->words * sizeof *r);
     }
     if (g->out.mem != NULL) {
-        ts_build_spool_convert(g->b, l, rec, &g->numbered, g->source, g->out.mem, n);
-        g->out.n = n;
+        ts_build_spool_convert(g->b, l, rec, &g->numbered, g->source,
+                               g->out.mem + g->out.n * g->numbered.words, n);
+        g->out.n += n;
         return 0;
     }
     for (uint64_t first = 0, count; first < n; first += count) {
