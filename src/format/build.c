@@ -1,5 +1,6 @@
 /* build.c - the steps of a build, from its memory to the directory put in place: gather, merge,
  * number, then a sorted copy per mode, the labels and the index. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +197,31 @@ static int write_index(struct ts_build *b, struct ts_err *err)
 
 /* ------------------------------------------------------------------ the whole */
 
+/* All that was read is in the tensor, or known to be merged or dropped. Anything else is a mistake of
+ * ours, but one that no checksum would show to whoever uses the tensor. */
+static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
+{
+    const uint64_t merged = b->o->duplicates == TS_DUPLICATES_KEEP ? 0 : b->merge.n_duplicates;
+    const uint64_t dropped = b->collect.n_zeros + b->merge.n_zeros;
+    const uint64_t left = b->merge.nnz;
+    int rc = 0;
+    if (left + merged + dropped != b->collect.n_read)
+        return ts_fail(err, TS_EIO, "%s: internal error, nothing was written: of %" PRIu64
+                       " nonzeros read, %" PRIu64 " were merged, %" PRIu64 " were zero and %" PRIu64
+                       " are left; please report it", b->o->out, b->collect.n_read, merged, dropped,
+                       left);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        uint64_t nnz = 0;
+        for (uint64_t s = 0; s < b->mode[m].n_shards; s++)
+            nnz += b->shard[m][s].nnz;
+        if (nnz != left)
+            rc = ts_fail(err, TS_EIO, "%s: internal error, nothing was written: the copy for mode "
+                         "%u has %" PRIu64 " nonzeros of %" PRIu64 "; please report it", b->o->out,
+                         m + 1, nnz, left);
+    }
+    return rc;
+}
+
 /* Everything after the source ended. */
 static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
 {
@@ -210,6 +236,8 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     r->merge_ns = t1 - t0;
     if (rc == 0)
         rc = write_modes(b, err);
+    if (rc == 0)
+        rc = check_nothing_lost(b, err);
     if (rc == 0)
         rc = write_labels(b, err);
     if (rc == 0)
@@ -346,6 +374,10 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
     if (rc == 0)
         rc = ts_build_gather(&b, synth_position, s, "nonzeros", err);
     ts_synth_source_free(s);
+    if (rc == 0 && b.collect.n_read != synth->nnz)
+        rc = ts_fail(err, TS_EIO, "%s: internal error, nothing was written: %" PRIu64 " nonzeros of "
+                     "%" PRIu64 " were drawn; please report it", o->out, b.collect.n_read,
+                     synth->nnz);
     memcpy(b.dim, synth->dim, sizeof b.dim);
     if (rc == 0)
         rc = finish(&b, start, err);
