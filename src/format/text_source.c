@@ -28,7 +28,7 @@ struct ts_text_source {
     uint64_t pending_lines; /* of the same file before it: comments */
     uint64_t next_number;
     int ended; /* the input has, or failed */
-    uint64_t done_bytes;
+    uint64_t done_bytes; /* atomic: progress reads it without the lock */
     uint32_t n_headers;
     uint64_t header_nnz;
 };
@@ -204,10 +204,10 @@ static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text
     } else {
         rc = ts_text_input_next(s->input, w->text, piece, err);
     }
-    s->done_bytes = piece->done_bytes;
     s->ended = rc < 0 || piece->bytes == 0;
-    if (rc < 0 || piece->bytes == 0)
+    if (s->ended)
         return rc;
+    __atomic_store_n(&s->done_bytes, piece->done_bytes, __ATOMIC_RELAXED);
     if (piece->first) {
         rc = ts_tns_header(w->text, piece->bytes, &h, line, err);
         if (rc > 0)
