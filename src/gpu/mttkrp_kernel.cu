@@ -486,7 +486,8 @@ int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *ar
     if (args->n_partitions == 0)
         return 0;
     if (precision == TS_FLOAT64)
-        return launch_rank<double, 0, 4>(args, s);
+        return args->n_levels == 2 ? launch_rank<double, 2, 4>(args, s)
+                                   : launch_rank<double, 0, 4>(args, s);
     switch (args->n_levels) {
     case 2:
         return launch_rank<float, 2, 4>(args, s);
