@@ -63,11 +63,14 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
     s->at[s->n++] = *span;
 }
 
-/* Makes a mark a span if it has ended: cudaErrorNotReady if it has not. */
+/* Makes a mark a span if it has ended: cudaErrorNotReady if it has not, or if the base, which is in a
+ * stream of its own, has not. */
 static cudaError_t settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark)
 {
     float start = 0, end = 0;
     cudaError_t e = cudaEventQuery(mark->end);
+    if (e == cudaSuccess)
+        e = cudaEventQuery(log->base);
     if (e == cudaSuccess)
         e = cudaEventElapsedTime(&start, log->base, mark->start);
     if (e == cudaSuccess)
