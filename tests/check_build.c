@@ -623,6 +623,38 @@ START_TEST(stopping_a_build_in_memory_does_not_wait_for_a_copy)
 }
 END_TEST
 
+static void write_text(const char *lines)
+{
+    FILE *f = fopen(text, "w");
+    fputs(lines, f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* What could not be opened again, or would be left out in silence, or would fail after hours. */
+START_TEST(what_cannot_be_built_is_refused)
+{
+    struct ts_build_options o = options(out);
+    write_text("1 1 1e200\n2 2 -3e200\n");
+    o.value_bytes = 8;
+    ck_assert_int_eq(build(&o), TS_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(err.text, "the squares of the values (-3e+200 to 1e+200) add up"));
+    ck_assert(!exists(out, "") && !exists(out, ".building"));
+    write_text("1 1 1e150\n2 2 -3e150\n"); /* is within the range */
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o = options(other);
+    o.min_order = 3;
+    o.map[2] = text;
+    ck_assert_int_eq(build(&o), TS_EARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "--map names mode 3, but "));
+    ck_assert(!exists(other, "") && !exists(other, ".building"));
+    o = options(other);
+    o.tmp = text; /* no directory; nothing so small needs one */
+    ck_assert_int_eq(build(&o), TS_EIO);
+    ck_assert_int_eq(err.sys, ENOTDIR);
+    ck_assert(!exists(other, "") && !exists(other, ".building"));
+}
+END_TEST
+
 START_TEST(labels_come_along)
 {
     struct ts_build_options o = options(out);
@@ -751,6 +783,7 @@ int main(void)
     tcase_add_loop_test(t, a_full_disk_leaves_nothing, 0, 5);
     tcase_add_test(t, stopping_leaves_nothing);
     tcase_add_test(t, stopping_a_build_in_memory_does_not_wait_for_a_copy);
+    tcase_add_test(t, what_cannot_be_built_is_refused);
     tcase_add_test(t, labels_come_along);
     tcase_add_test(t, generated_tensors_do_not_depend_on_the_machine);
     tcase_add_test(t, heavy_slices_do_not_depend_on_memory);

@@ -92,8 +92,9 @@ static void report_text(const struct ts_build_options *o, const struct ts_build_
     for (uint32_t m = 0; m < r->order; m++)
         printf("%s%" PRIu64, m > 0 ? " x " : "", r->dim[m]);
     printf(", %s nonzeros\n", ts_num_count(a, r->nnz));
-    printf("  read %s, merged %s duplicates, dropped %s zeros\n", ts_num_count(a, r->input_nnz),
-           ts_num_count(b, r->n_duplicates), ts_num_count(c, r->n_zeros));
+    printf("  read %s, %s %s duplicates, dropped %s zeros\n", ts_num_count(a, r->input_nnz),
+           o->duplicates == TS_DUPLICATES_KEEP ? "kept" : "merged", ts_num_count(b, r->n_duplicates),
+           ts_num_count(c, r->n_zeros));
     printf("  bytes per nonzero");
     for (uint32_t m = 0; m < r->order; m++)
         printf("%s %.2f", m > 0 ? "," : "", ts_tensor_bytes_per_nnz(t, m));

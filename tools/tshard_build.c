@@ -89,9 +89,10 @@ static int find_maps(const struct build_args *a, const char *path, struct ts_bui
         const char *text = a->map.item[i];
         char *end;
         const long k = strtol(text, &end, 10);
-        if (*end != '=' || k < 1 || k > (long)TS_MAX_ORDER)
+        if (*end != '=' || end[1] == '\0' || k < 1 || k > (long)TS_MAX_ORDER)
             return ts_fail(err, TS_EARG, "--map %s: expected K=FILE with a mode K from 1", text);
         o->map[k - 1] = end + 1;
+        o->min_order = (uint32_t)k > o->min_order ? (uint32_t)k : o->min_order;
     }
     return 0;
 }

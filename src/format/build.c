@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bigmem.h"
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "format/level_order.h"
 #include "format/mode_writer.h"
 #include "format/synth_source.h"
+#include "format/tempfile.h"
 #include "format/text_source.h"
 
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
@@ -60,7 +62,7 @@ static int new_areas(struct ts_build *b, struct ts_err *err)
 {
     int rc;
     b->area_bytes = (2 * b->area_words + b->scratch_words) * 8;
-    rc = ts_bigmem_new(b->area_bytes, "sorting", &b->area_mem, err);
+    rc = ts_bigmem_new(b->area_bytes, "sorting, most of --memory", &b->area_mem, err);
     if (rc < 0)
         return rc;
     b->area[0] = b->area_mem;
@@ -134,6 +136,16 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
+/* The index holds the norm as float64: one beyond that is no tensor that could be opened again. */
+static int check_norm(const struct ts_build *b, struct ts_err *err)
+{
+    if (isfinite(b->sum_of_squares))
+        return 0;
+    return ts_fail(err, TS_EFORMAT, "%s: nothing was written: the squares of the values (%g to %g) add "
+                   "up beyond the range of float64; scale the values down", b->o->out, b->code->min,
+                   b->code->max);
+}
+
 static int write_modes(struct ts_build *b, struct ts_err *err)
 {
     double fibres[TS_MAX_ORDER];
@@ -142,8 +154,11 @@ static int write_modes(struct ts_build *b, struct ts_err *err)
         fibres[m] = ts_fibres_estimate(&b->merge.fibres[0], m);
     for (uint32_t m = 0; m < b->order; m++)
         ts_level_order(b->order, m, b->merge.nnz, b->n_rows, fibres, b->mode[m].level);
-    for (uint32_t m = 0; m < b->order && rc == 0; m++)
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         rc = write_mode(b, m, err);
+        if (rc == 0 && m == 0)
+            rc = check_norm(b, err);
+    }
     return rc;
 }
 
@@ -259,10 +274,21 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     return rc;
 }
 
+/* A build reads for long before it needs a temporary file: that there can be none is said at once. */
+static int check_tmp(const char *dir, struct ts_err *err)
+{
+    int fd;
+    const int rc = ts_tempfile_new(dir, &fd, err);
+    if (rc == 0)
+        close(fd);
+    return rc;
+}
+
 static int init(struct ts_build *b, const struct ts_build_options *o,
                 struct ts_build_report *report, struct ts_err *err)
 {
     const char *slash = strrchr(o->out, '/');
+    int rc;
     memset(b, 0, sizeof *b);
     memset(report, 0, sizeof *report);
     b->o = o;
@@ -275,6 +301,9 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     b->merge_threads = threads_for(b, UINT64_C(8) << 20);
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
+    rc = o->tmp == NULL ? 0 : check_tmp(b->tmp, err);
+    if (rc < 0)
+        return rc;
     return ts_build_dir_open(o->out, o->force, &b->dir, err);
 }
 
@@ -334,8 +363,12 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
         rc = ts_text_source_open(&plan, &s, err);
     if (rc == 0) {
         b.order = ts_text_source_rules(s)->order;
-        rc = read_text(&b, s, plan.threads, err);
+        if (b.order < o->min_order)
+            rc = ts_fail(err, TS_EARG, "--map names mode %u, but %s has %u modes", o->min_order,
+                         paths[0], b.order);
     }
+    if (rc == 0)
+        rc = read_text(&b, s, plan.threads, err);
     for (uint32_t m = 0; m < b.order && rc == 0; m++) {
         const struct ts_tns_rules *r = ts_text_source_rules(s);
         b.dim[m] = r->fixed ? r->dim[m] : b.collect.max[m] + 1;

@@ -34,6 +34,7 @@ struct ts_build_options {
     int duplicates;       /* enum ts_duplicates */
     uint32_t value_bytes; /* 4 or 8 */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
+    uint32_t min_order;            /* a text of fewer modes is refused, as --map names this one */
 
     /* text */
     uint32_t base;
