@@ -123,6 +123,9 @@ START_TEST(mistakes_get_a_sentence)
         { "x --xyzzyqq", "unknown option '--xyzzyqq'" },
         { "x -q", "unknown option '-q'" },
         { "x --rank", "option '--rank' needs a value, N" },
+        { "x --rank=", "option '--rank': its value is empty" },
+        { "x --out=", "option '--out': its value is empty" },
+        { "x --map=", "option '--map': its value is empty" },
         { "x --rank=5000000000", "option '--rank': '5000000000' is no whole number from 0 to "
                                  "4294967295" },
         { "x --rank=-1", "option '--rank': '-1' is no whole number from 0 to 4294967295" },

@@ -117,7 +117,7 @@ refused 1 "two of them must fit" "$bin/tstream" cp x.tsh --cpu --host-memory 8K 
 if [ "$(cat kept.json)" != old ] || [ -e kept.json.partial ]; then bad "a failed run touched a trace"; fi
 
 # ---- which GPUs ----
-for gpus in x '' -1 1x 99999999999999999999; do
+for gpus in x -1 1x 99999999999999999999; do
     refused 2 "--gpus $gpus: how many GPUs (2), or their numbers" "$bin/tstream" cp x.tsh --gpus "$gpus"
 done
 for gpus in ',' '1,,2' ',1' '0,x' '0,-1'; do

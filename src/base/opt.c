@@ -186,6 +186,8 @@ static int set(const struct ts_opt *opt, void *args, const char *text, struct ts
 {
     struct ts_opt_list *list;
     int i;
+    if (opt->type != TS_OPT_FLAG && *text == '\0') /* --out "$DIR" of a variable that is not set */
+        return ts_fail(err, TS_EARG, "option '--%s': its value is empty", opt->name);
     switch (opt->type) {
     case TS_OPT_FLAG:
         *(int *)at(opt, args) = 1;
