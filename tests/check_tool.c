@@ -1,5 +1,7 @@
 /* What the programs share: JSON that any parser reads, messages that name their command. */
 #include <check.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +86,38 @@ START_TEST(commands_are_dispatched)
     ck_assert_ptr_nonnull(strstr(out, "-r, --rank=N"));
     ck_assert_int_eq(status_of(3, (const char *[]){ "prog", "help", "do" }), 0);
     ck_assert_ptr_nonnull(strstr(out, "-r, --rank=N"));
+    ck_assert_int_eq(status_of(3, (const char *[]){ "prog", "help", "od" }), 2);
+    ck_assert_ptr_nonnull(strstr(errors, "unknown command 'od'; did you mean 'do'?"));
+}
+END_TEST
+
+START_TEST(nothing_is_written_into_the_tensor_itself)
+{
+    struct ts_err err;
+    ck_assert_int_eq(tool_outside("x", "/tmp", &err), 0);
+    ck_assert_int_eq(tool_outside("/tmp", "/tmp", &err), 0); /* refused by whoever opens it */
+    ck_assert_int_eq(tool_outside("/tmp/../tmp/index", "/tmp/", &err), TS_EARG);
+    ck_assert_int_eq(tool_outside("/tmp/new/", "/tmp", &err), TS_EARG);
+    ck_assert_int_eq(tool_outside("/no/such/place", "/tmp", &err), 0);
+}
+END_TEST
+
+START_TEST(a_failure_to_print_keeps_its_reason)
+{
+    struct ts_err err;
+    const int old = dup(1), full = open("/dev/full", O_WRONLY);
+    int rc;
+    fflush(stdout);
+    dup2(full, 1);
+    printf("lost");
+    tool_flush();
+    errno = ENOENT; /* what is done between may fail in its own way */
+    rc = tool_flushed(&err);
+    dup2(old, 1);
+    close(old);
+    close(full);
+    ck_assert_int_eq(rc, TS_EIO);
+    ck_assert_int_eq(err.sys, ENOSPC);
 }
 END_TEST
 
@@ -141,7 +175,10 @@ START_TEST(the_first_signal_is_a_request)
     ck_assert_int_eq(tool_stop, 0);
     raise(SIGTERM);
     ck_assert_int_eq(tool_stop, SIGTERM);
-    raise(SIGTERM); /* the second one kills: the test expects that */
+    raise(SIGTERM); /* at once, as timeout(1) does: the same request */
+    ck_assert_int_eq(tool_stop, SIGTERM);
+    usleep(300000);
+    raise(SIGTERM); /* a second one kills: the test expects that */
 }
 END_TEST
 
@@ -150,8 +187,10 @@ int main(void)
     Suite *suite = suite_create("tool");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, commands_are_dispatched);
+    tcase_add_test(tc, nothing_is_written_into_the_tensor_itself);
     tcase_add_test(tc, json_is_escaped_and_exact);
     tcase_add_test(tc, progress_is_silent_without_a_terminal);
+    tcase_add_test(tc, a_failure_to_print_keeps_its_reason);
     tcase_add_test_raise_signal(tc, the_first_signal_is_a_request, SIGTERM);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_FORK_GETENV);

@@ -134,7 +134,9 @@ grep -q '"backend":"cpu",.*"gpus":\[\],"library_bytes":0,' json || bad "cp --gpu
 refused 2 "did you mean '--rank'" "$bin/tstream" cp x.tsh --rnak 3
 refused 2 "--iters must be at least 1" "$bin/tstream" cp x.tsh --iters 0
 refused 2 "--rank must be 1 to" "$bin/tstream" cp x.tsh --rank 0
-refused 1 "is not known" "$bin/tstream" cp x.tsh --format matlab
+refused 2 "format \"matlab\" is not known" "$bin/tstream" cp x.tsh --format matlab
+refused 1 "lies in the tensor x.tsh itself" "$bin/tstream" cp x.tsh --cpu --out ./x.tsh/factors/
+refused 1 "lies in the tensor x.tsh itself" "$bin/tstream" mttkrp x.tsh --cpu --trace x.tsh/index
 refused 1 "two of them must fit" "$bin/tstream" cp x.tsh --cpu --host-memory 8K
 refused 1 "nothere" "$bin/tstream" cp nothere --cpu
 refused 1 "x.tns" "$bin/tstream" cp x.tns --cpu

@@ -47,7 +47,7 @@ int export_sink_open(const char *path, struct export_sink *ret, struct ts_err *e
         s.fd = open(s.tmp_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     }
     if (s.fd < 0) {
-        const int rc = ts_fail_errno(err, TS_EIO, "%s", path);
+        const int rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", path);
         free(s.tmp_path); /* not made by us: not ours to remove */
         s.tmp_path = NULL;
         export_sink_close(&s);
@@ -80,7 +80,7 @@ int export_sink_commit(struct export_sink *s, struct ts_err *err)
     rc = close(s->fd);
     s->fd = -1;
     if (rc < 0 || (s->tmp_path != NULL && rename(s->tmp_path, s->path) < 0))
-        return ts_fail_errno(err, TS_EIO, "%s", s->path);
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be put in place", s->path);
     free(s->tmp_path);
     s->tmp_path = NULL;
     return 0;

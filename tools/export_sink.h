@@ -1,5 +1,5 @@
-/* export_sink.h - where tshard export writes: standard output, or a file that appears whole or not
- * at all; as it is, or as gzip.
+/* export_sink.h - where tshard export and gen write text: standard output, or a file that appears
+ * whole or not at all; as it is, or as gzip.
  *
  * Pieces are compressed by whoever makes them, each as a gzip member of its own (RFC 1952, 2.2:
  * members may follow one another), so that compressing runs on all threads.

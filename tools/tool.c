@@ -3,9 +3,13 @@
 #include "tools/tool.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/clock.h"
 #include "tools/tool_line.h"
 
 volatile sig_atomic_t tool_stop;
@@ -71,9 +75,22 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
 
 /* ---- signals ---- */
 
+#define AGAIN_NS UINT64_C(200000000) /* signals nearer to the first are the same request */
+
+static _Atomic uint64_t stop_ns; /* when the first one came */
+
+/* timeout(1), and a batch system's cancel, signal both a process and its group: what looks like a
+ * second signal must not kill, which would leave half-made files. */
 static void on_signal(int number)
 {
-    tool_stop = number;
+    const uint64_t now = ts_clock_ns();
+    if (tool_stop == 0) {
+        stop_ns = now;
+        tool_stop = number;
+    } else if (now - stop_ns > AGAIN_NS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 void tool_catch_signals(void)
@@ -82,12 +99,45 @@ void tool_catch_signals(void)
     memset(&act, 0, sizeof act);
     sigemptyset(&act.sa_mask);
     act.sa_handler = on_signal;
-    act.sa_flags = (int)SA_RESETHAND; /* the second one kills */
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     act.sa_handler = SIG_IGN;
-    act.sa_flags = 0;
     sigaction(SIGPIPE, &act, NULL);
+    sigaction(SIGXFSZ, &act, NULL);
+}
+
+/* ---- standard output ---- */
+
+static int flush_errno; /* of the first failure, which errno has long lost when a command ends */
+
+void tool_flush(void)
+{
+    if (fflush(stdout) != 0 && flush_errno == 0)
+        flush_errno = errno;
+}
+
+int tool_flushed(struct ts_err *err)
+{
+    tool_flush();
+    if (flush_errno == 0 && !ferror(stdout))
+        return 0;
+    errno = flush_errno != 0 ? flush_errno : EIO;
+    return ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
+}
+
+int tool_outside(const char *path, const char *tensor, struct ts_err *err)
+{
+    char *copy = strdup(path);
+    struct stat there, own;
+    int inside;
+    if (copy == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    inside = stat(dirname(copy), &there) == 0 && stat(tensor, &own) == 0 &&
+             there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+    free(copy);
+    return inside ? ts_fail(err, TS_EARG, "%s: lies in the tensor %s itself; name another place", path,
+                            tensor)
+                  : 0;
 }
 
 /* ---- dispatch ---- */
@@ -122,10 +172,10 @@ static void man(const char *program, const char *summary, const struct ts_cmd *c
 /* What was printed must have arrived: a full disk behind a redirection is a failure. */
 static int finish(const char *program, int status)
 {
-    const int bad = ferror(stdout);
-    if ((fflush(stdout) == 0 && !bad) || status != 0)
+    struct ts_err err;
+    if (tool_flushed(&err) == 0 || status != 0)
         return status;
-    fprintf(stderr, "%s: standard output: %s\n", program, strerror(errno));
+    fprintf(stderr, "%s: %s\n", program, err.text);
     return 1;
 }
 
@@ -172,6 +222,8 @@ static int dispatch(const char *program, const char *summary, const struct ts_cm
                 ts_opt_help(cmds[i], stdout);
                 return 0;
             }
+        if (argc > 2)
+            return unknown(program, argv[2], cmds);
         help(program, summary, cmds);
         return 0;
     }

@@ -50,10 +50,19 @@ void tool_note(const struct ts_cmd *cmd, const char *fmt, ...)
 
 /* ---- signals ---- */
 
-/* From this call on the first SIGINT or SIGTERM sets tool_stop and nothing else; the second one
- * kills. SIGPIPE is ignored, so that writing fails with a sentence instead. */
+/* From this call on the first SIGINT or SIGTERM sets tool_stop and nothing else; one that comes more
+ * than 0.2 s later kills. SIGPIPE and SIGXFSZ are ignored: writing fails with a sentence instead. */
 void tool_catch_signals(void);
 extern volatile sig_atomic_t tool_stop; /* number of the signal, 0 when none came */
+
+/* ---- standard output ---- */
+
+void tool_flush(void);                /* now; a failure is kept for tool_flushed */
+int tool_flushed(struct ts_err *err); /* whether all that was printed has arrived */
+
+/* Whether `path`, of a file or directory that is to be written, lies elsewhere than in the tensor's
+ * own directory, which a slip of the hand would destroy. */
+int tool_outside(const char *path, const char *tensor, struct ts_err *err);
 
 /* ---- progress: one line on a terminal, nothing in a pipe ---- */
 

@@ -95,7 +95,10 @@ void tool_json_close(struct tool_json *j)
     if (j->depth > 0)
         return;
     fputc('\n', j->to);
-    fflush(j->to);
+    if (j->to == stdout)
+        tool_flush();
+    else
+        fflush(j->to);
 }
 
 void tool_json_str(struct tool_json *j, const char *key, const char *value)

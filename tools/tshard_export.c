@@ -327,6 +327,10 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         ts_tensor_close(t);
         return status;
     }
+    if (args.output != NULL && tool_outside(args.output, operand[0], &err) < 0) {
+        ts_tensor_close(t);
+        return tool_fail(cmd, &err);
+    }
     ts_machine_get(&machine);
     e.t = t;
     e.mode = args.mode - 1;

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "format/build.h"
 #include "format/synth.h"
 #include "format/value_table.h"
 #include "tools/build_common.h"
+#include "tools/export_sink.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
@@ -27,7 +29,8 @@ struct gen_args {
 #define AT(field) offsetof(struct gen_args, field)
 static const struct ts_opt gen_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME",
-      "NAME.tsh for a tensor directory, anything else for text, - for standard output" },
+      "NAME.tsh for a tensor directory, anything else for text, compressed when it ends in .gz; - for "
+      "standard output" },
     { "dims", 0, TS_OPT_STRING, AT(dims), "1000x1000x1000", "IxJxK", "sizes of the modes" },
     { "nnz", 'n', TS_OPT_U64, AT(nnz), "1M", "N",
       "draws; those that fall on one cell are added up in a .tsh, and stay lines in text" },
@@ -71,7 +74,8 @@ static int parse_values(const char *text, struct ts_synth *s, struct ts_err *err
         return 0;
     if (sscanf(text, "%" SCNu64 "..%" SCNu64 "%n", &s->value_first, &s->value_last, &end) != 2 ||
         text[end] != '\0' || s->value_last == 0 || strchr(text, '-') != NULL)
-        return ts_fail(err, TS_EARG, "--value %s: expected A..B or real", text);
+        return ts_fail(err, TS_EARG, "--value %s: expected A..B, whole numbers from 0 up, or real",
+                       text);
     return 0;
 }
 
@@ -86,39 +90,54 @@ static int print_value(char *to, size_t room, double x, uint32_t value_bytes)
     }
 }
 
+/* Lines of all draws of the batch; `at` has the room. */
+static char *put_lines(char *at, const struct ts_synth *s, const struct ts_batch *b)
+{
+    for (uint64_t i = 0; i < b->n; i++) {
+        for (uint32_t m = 0; m < s->order; m++) {
+            at = ts_decimal_u64(at, b->index[i * s->order + m] + 1);
+            *at++ = ' ';
+        }
+        at += print_value(at, TS_DECIMAL_CHARS, ts_value_of_bits(b->value[i], s->value_bytes),
+                          s->value_bytes);
+        *at++ = '\n';
+    }
+    return at;
+}
+
 static int write_text(const struct ts_synth *s, const char *path, struct ts_err *err)
 {
-    FILE *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    const size_t line_chars = s->order * 14 + TS_DECIMAL_CHARS + 1;
+    char *text = malloc(TEXT_PIECE * line_chars + TS_DECIMAL_CHARS), *packed = NULL;
+    struct export_sink sink = { .fd = -1 };
     struct ts_batch b = { 0 };
-    int rc = to == NULL ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path)
-                        : ts_batch_new(s->order, TEXT_PIECE, &b, err);
+    size_t room = 0;
+    int rc = text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                          : ts_batch_new(s->order, TEXT_PIECE, &b, err);
+    if (rc == 0)
+        rc = export_sink_open(path, &sink, err);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
         const uint64_t left = s->nnz - first;
+        const char *bytes = text;
+        size_t n;
         ts_batch_clear(&b);
         ts_synth_draw(s, first, left < TEXT_PIECE ? left : TEXT_PIECE, &b);
-        for (uint64_t i = 0; i < b.n; i++) {
-            char line[TS_MAX_ORDER * 16 + 40];
-            int n = 0;
-            for (uint32_t m = 0; m < s->order; m++)
-                n += snprintf(line + n, sizeof line - (size_t)n, "%" PRIu64 " ",
-                              b.index[i * s->order + m] + 1);
-            n += print_value(line + n, sizeof line - (size_t)n - 1,
-                             ts_value_of_bits(b.value[i], s->value_bytes), s->value_bytes);
-            line[n++] = '\n';
-            fwrite(line, 1, (size_t)n, to);
+        n = (size_t)(put_lines(text, s, &b) - text);
+        if (sink.gzip) {
+            rc = export_sink_pack(text, n, &packed, &room, &n, err);
+            bytes = packed;
         }
-        if (ferror(to))
-            rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
-        if (tool_stop)
-            rc = ts_fail(err, TS_ESTOP, "%s: stopped", path);
+        if (rc == 0)
+            rc = export_sink_write(&sink, bytes, n, err);
+        if (rc == 0 && tool_stop)
+            rc = ts_fail(err, TS_ESTOP, "%s: stopped; nothing is left behind", path);
     }
+    if (rc == 0)
+        rc = export_sink_commit(&sink, err);
+    export_sink_close(&sink);
     ts_batch_free(&b);
-    if (to != NULL && to != stdout && fclose(to) != 0 && rc == 0)
-        rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
-    if (to == stdout && fflush(to) != 0 && rc == 0)
-        rc = ts_fail_errno(err, TS_EIO, "standard output: cannot write");
-    if (rc < 0 && to != NULL && to != stdout)
-        remove(path);
+    free(packed);
+    free(text);
     return rc;
 }
 
@@ -142,6 +161,10 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         return status;
     if (args.out == NULL)
         return tool_usage(cmd, "-o is needed: NAME.tsh, NAME.tns or -");
+    if (args.planted > 0 && args.law.n > 0)
+        return tool_usage(cmd, "--planted and --law exclude each other");
+    if (args.planted == 0 && args.noise != 0)
+        return tool_usage(cmd, "--noise is for --planted");
     rc = build_common_apply(&args.common, &o, &progress, &err);
     o.out = args.out;
     s.nnz = args.nnz;
@@ -168,6 +191,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
             rc = build_common_report(cmd, &o, &report, args.common.json, &err);
     } else {
         rc = write_text(&s, args.out, &err);
+        if (rc == TS_EIO && err.sys == EPIPE)
+            return 1; /* whoever reads has seen enough */
     }
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }

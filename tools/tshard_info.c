@@ -191,11 +191,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         print_table(t);
     }
     ts_tensor_close(t);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        ts_fail_errno(&err, TS_EIO, "standard output");
-        return tool_fail(cmd, &err);
-    }
-    return 0;
+    return tool_flushed(&err) < 0 ? tool_fail(cmd, &err) : 0;
 }
 
 const struct ts_cmd tshard_info_cmd = {

@@ -71,7 +71,7 @@ static void print_row(const struct ts_exchange *x, const struct bench_args *args
     }
     printf("%10s  %-8s %11.1f %14.2f %11.2f\n", ts_num_bytes(size, r->bytes),
            r->unequal ? "unequal" : "equal", (double)r->ns * 1e-3, rate * 1e-9, bus * 1e-9);
-    fflush(stdout);
+    tool_flush();
 }
 
 static int measure(const struct ts_cmd *cmd, struct ts_exchange_speed *s,

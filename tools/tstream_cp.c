@@ -145,7 +145,7 @@ static void print_mode(void *ctx, const struct ts_als_mode *m)
         tool_line_erase();
         print_head(r);
         tstream_times_print(m->mode, m->times);
-        fflush(stdout);
+        tool_flush();
     }
 }
 
@@ -172,7 +172,7 @@ static void print_sweep(void *ctx, const struct ts_als_sweep *s)
            s->change, seconds(s->total_ns), ts_num_short(rate, nnz_per_s(r, s)),
            ts_num_bytes(bytes, s->bytes_read), seconds(s->wait_ns), seconds(s->copy_ns),
            seconds(s->kernel_ns), seconds(s->solve_ns));
-    fflush(stdout);
+    tool_flush();
     start_progress(r);
 }
 
@@ -264,9 +264,7 @@ static int decompose(struct report *r, struct ts_model *model, struct ts_model_o
     if (rc == 0)
         print_done(r, &result, out_dir, ts_clock_ns() - start);
     free(result.weight);
-    if (rc == 0 && (ferror(stdout) || fflush(stdout) != 0))
-        rc = ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
-    return rc;
+    return rc == 0 ? tool_flushed(err) : rc;
 }
 
 /* With the engine open and, where factors are wanted, their directory begun. */
@@ -307,10 +305,12 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     int rc = named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                            : ts_model_formats(args->format, &mc.formats, err);
     mc.dir = named;
+    if (rc == 0 && args->out != NULL)
+        rc = tool_outside(args->out, path, err);
     if (rc == 0 && strcmp(args->init, "random") != 0)
         rc = ts_model_open(args->init, &model, err);
     if (rc == 0)
-        rc = tstream_trace_open(args->trace, &r.trace, err);
+        rc = tstream_trace_open(args->trace, path, &r.trace, err);
     ec.trace = r.trace;
     if (rc == 0)
         rc = tstream_engine_open(&ec, &e, err);
@@ -328,7 +328,7 @@ static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct cp_args args;
     struct ts_err err;
-    uint32_t n_operands;
+    uint32_t n_operands, formats;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
     int status = operand == NULL
                      ? 1
@@ -339,6 +339,8 @@ static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && !(args.tol >= 0))
         status = tool_usage(cmd, "--tol must not be negative");
+    if (status < 0 && ts_model_formats(args.format, &formats, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && tstream_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0)

@@ -212,7 +212,7 @@ static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *
     printf("%5u %10.4f %11s %13.3f %11s  %7.3f  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
            packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)mean.wait_ns * 1e-9,
            (double)mean.copy_ns * 1e-9, (double)mean.kernel_ns * 1e-9);
-    fflush(stdout);
+    tool_flush();
 }
 
 static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
@@ -255,7 +255,7 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                                         .processor = args->processor,
                                         .only_mode = (int)args->mode - 1 };
     struct tstream_engine e;
-    int rc = tstream_trace_open(args->trace, &conf.trace, err);
+    int rc = tstream_trace_open(args->trace, path, &conf.trace, err);
     if (rc == 0)
         rc = tstream_engine_open(&conf, &e, err);
     if (rc == 0) {

@@ -98,13 +98,16 @@ void tstream_times_print(uint32_t mode, const struct ts_backend_times *t)
     }
 }
 
-int tstream_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err)
+int tstream_trace_open(const char *path, const char *tensor, struct ts_trace **ret,
+                       struct ts_err *err)
 {
     int rc;
     *ret = NULL;
     if (path == NULL)
         return 0;
-    rc = ts_trace_open(path, ret, err);
+    rc = tool_outside(path, tensor, err);
+    if (rc == 0)
+        rc = ts_trace_open(path, ret, err);
     if (rc < 0)
         return rc;
     ts_trace_group(*ret, 0, "host");

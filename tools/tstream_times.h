@@ -35,7 +35,8 @@ void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 
 /* *ret is NULL when path is. The host's part has its name. */
-int tstream_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err);
+int tstream_trace_open(const char *path, const char *tensor, struct ts_trace **ret,
+                       struct ts_err *err);
 
 /* After everything that could write to it is closed: keeps the file when rc is 0 and returns what
  * became of it, else removes it and returns rc. */

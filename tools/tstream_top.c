@@ -225,9 +225,7 @@ static int show(struct top *t, struct ts_err *err)
             print_component_json(t, c, first, last);
         else
             print_component(t, c, first, last);
-    if (rc == 0 && (ferror(stdout) || fflush(stdout) != 0))
-        rc = ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
-    return rc;
+    return rc == 0 ? tool_flushed(err) : rc;
 }
 
 static int is_tensor(const char *name)
