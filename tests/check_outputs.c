@@ -174,6 +174,43 @@ START_TEST(columns_are_sorted_and_signed)
 }
 END_TEST
 
+/* The indices of the rows written are those of the tensor's used slices; without one, not known. */
+static void check_indices(const struct ts_tensor *t)
+{
+    struct ts_model *m = NULL;
+    ck_assert_int_eq(ts_model_open(out, &m, NULL), 0);
+    for (uint32_t k = 0; k < 3; k++) {
+        uint64_t *found = NULL, *rows = NULL;
+        ck_assert_int_eq(ts_model_index(m, k, &found, NULL), 0);
+        if (t == NULL) {
+            ck_assert_ptr_null(found);
+            continue;
+        }
+        ck_assert_int_eq(ts_tensor_rows(t, k, &rows, NULL), 0);
+        ck_assert_mem_eq(found, rows, m->n_rows[k] * sizeof *rows);
+        free(found);
+        free(rows);
+    }
+    ts_model_close(m);
+}
+
+static void refuse_indices(const char *text)
+{
+    struct ts_model *m = NULL;
+    struct ts_err err;
+    uint64_t *found;
+    char path[4400];
+    FILE *f;
+    snprintf(path, sizeof path, "%s/mode2.index", out);
+    f = fopen(path, "w");
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(ts_model_open(out, &m, &err), 0);
+    ck_assert_int_eq(ts_model_index(m, 1, &found, &err), TS_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(err.text, "mode2.index: line "));
+    ts_model_close(m);
+}
+
 START_TEST(rows_of_empty_slices_are_zeros)
 {
     struct test_als_conf conf = usual;
@@ -203,6 +240,7 @@ START_TEST(rows_of_empty_slices_are_zeros)
         free(rows);
     }
     ck_assert(!exists("mode1.index"));
+    check_indices(NULL);
     whole_free(&w);
     test_als_free(&a);
     conf.used_rows = 1;
@@ -212,6 +250,12 @@ START_TEST(rows_of_empty_slices_are_zeros)
     for (uint32_t m = 0; m < 3; m++)
         ck_assert_uint_eq(w.n_rows[m], t->mode[m].disk.n_rows);
     ck_assert(exists("mode1.index"));
+    check_indices(t);
+    refuse_indices("");                  /* too few */
+    refuse_indices("1\n1\n");            /* not ascending */
+    refuse_indices("0\n");
+    refuse_indices("1 2\n");
+    refuse_indices("1099511627777\n");
     whole_free(&w);
     test_als_free(&a);
     ts_tensor_close(t);

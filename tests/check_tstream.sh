@@ -76,6 +76,12 @@ refused 1 "nothere: cannot be opened" "$bin/tstream" cp x.tsh --cpu --init nothe
 grep -q 'thing [0-9]' log || bad "top: no names: $(cat log)"
 "$bin/tstream" top y.cp x.tsh -n 2 -c 1 -k 1 --json > json
 grep -q '^{"component":1,"weight":.*"label":"thing [0-9]*"' json || bad "top --json: $(cat json)"
+sed '1s/.*/\x1b[31m\tred/; 2s/.*//' x.mode1.map > escape.map # nothing of a label acts on a terminal
+"$bin/tshard" build x.tns -o e.tsh --map 1=escape.map > log 2>&1
+"$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 > log
+grep -q '  ?\[31m?red *$' log || bad "top: $(cat log)"
+grep -q '  2 *$' log || bad "top: no number for an empty name: $(cat log)"
+rm -r e.tsh
 refused 1 "no decomposition" "$bin/tstream" top x.tsh x.tsh/.
 refused 1 "there is no mode 7, only 3" "$bin/tstream" top x.cp x.tsh -k 7
 
@@ -163,6 +169,12 @@ refused 1 "mode 1 with 1099511627776 rows of 2 columns takes at least" "$bin/tst
 [ "$(tr '\n' ' ' < w.cp/mode1.index)" = '1 77 1099511627776 ' ] || bad "cp: $(cat w.cp/mode1.index)"
 "$bin/tstream" top w.cp w.tsh -n 1 -k 1 > log
 grep -q 1099511627776 log || bad "top: $(cat log)"
+mkdir alone # where no tensor tells which index a row is
+mv w.cp alone
+"$bin/tstream" top alone/w.cp -n 3 -k 1 > log
+for index in 1 77 1099511627776; do
+    grep -q "  $index *\$" log || bad "top: no index $index: $(cat log)"
+done
 
 # Interrupted, it writes nothing.
 "$bin/tstream" cp x.tsh --cpu --iters 100000000 --tol 0 --out stopped > log 2>&1 &

@@ -71,7 +71,9 @@ static int map_rows(const struct top *t, uint32_t mode, uint64_t **ret, struct t
 {
     const uint64_t rows = t->model->n_rows[mode];
     *ret = NULL;
-    if (t->tensor == NULL || rows == t->tensor->mode[mode].disk.dim)
+    if (t->tensor == NULL)
+        return ts_model_index(t->model, mode, ret, err);
+    if (rows == t->tensor->mode[mode].disk.dim)
         return 0;
     if (rows == t->tensor->mode[mode].disk.n_rows)
         return ts_tensor_rows(t->tensor, mode, ret, err);
@@ -135,6 +137,15 @@ static int add_labels(struct top *t, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
+/* A name as it may go to a terminal: a label is any bytes of a file, control characters among them. */
+static const char *printable(char *label)
+{
+    for (char *c = label; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return label;
+}
+
 static void print_component(const struct top *t, uint32_t c, uint32_t first, uint32_t last)
 {
     const int width = (int)t->args->width;
@@ -156,7 +167,7 @@ static void print_component(const struct top *t, uint32_t c, uint32_t first, uin
                 printf("  %9s  %-*s", "", width, "");
             else
                 printf("  %9.4f  %-*.*s", s->value, width, width,
-                       s->label != NULL ? s->label : number);
+                       s->label != NULL && *s->label != '\0' ? printable(s->label) : number);
         }
         printf("\n");
     }

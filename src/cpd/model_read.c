@@ -386,3 +386,54 @@ int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, st
     m->row += n;
     return rc;
 }
+
+/* The next number of modeK.index, more than `before`; from 1. */
+static int read_index(FILE *f, const char *name, uint64_t line, uint64_t before, uint64_t *ret,
+                      struct ts_err *err)
+{
+    uint64_t x = 0;
+    int c = getc_unlocked(f), digits = 0;
+    for (; c >= '0' && c <= '9' && x <= TS_MAX_DIM; c = getc_unlocked(f), digits++)
+        x = 10 * x + (uint64_t)(c - '0');
+    if (digits == 0 || (c != '\n' && c != EOF) || x <= before || x > TS_MAX_DIM)
+        return ts_fail(err, TS_EFORMAT, "%s: line %" PRIu64 ": no index above %" PRIu64, name, line,
+                       before);
+    *ret = x;
+    return 0;
+}
+
+int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, struct ts_err *err)
+{
+    const uint64_t n = m->n_rows[mode];
+    uint64_t *index = NULL, last = 0;
+    char *name = NULL;
+    FILE *f;
+    int rc = 0;
+    *ret = NULL;
+    if (asprintf(&name, "%s/mode%u.index", m->path, mode + 1) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
+    f = fopen(name, "rb");
+    if (f == NULL) {
+        const int none = errno == ENOENT || errno == ENOTDIR; /* the model may be a file */
+        rc = none ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", name);
+        free(name);
+        return rc;
+    }
+    index = malloc(n * sizeof *index);
+    if (index == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " indices", name, n);
+    for (uint64_t i = 0; i < n && rc == 0; i++) {
+        rc = read_index(f, name, i + 1, last, &last, err);
+        index[i] = last - 1;
+    }
+    if (rc == 0 && getc_unlocked(f) != EOF)
+        rc = ts_fail(err, TS_EFORMAT, "%s: more indices than the %" PRIu64 " rows of mode %u", name, n,
+                     mode + 1);
+    if (rc == 0)
+        *ret = index;
+    else
+        free(index);
+    fclose(f);
+    free(name);
+    return rc;
+}

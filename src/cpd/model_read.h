@@ -44,4 +44,8 @@ void ts_model_close(struct ts_model *m); /* NULL is fine */
  * rest of a mode may be left unread. */
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
 
+/* The index (from 0) of each row of `mode`, n_rows of them in ascending order, by the modeK.index of a
+ * directory; *ret is to be freed, or NULL where there is no such file and nobody has said. */
+int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, struct ts_err *err);
+
 #endif
