@@ -164,7 +164,7 @@ static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err
     if (!isfinite(a->now.fit))
         return ts_fail(err, TS_ELIMIT,
                        "the fit of sweep %u is not finite: the values (up to %g) leave the range of "
-                       "the precision",
+                       "the precision; take --precision float64, or scale them",
                        sweep, fmax(fabs(c->tensor->header.value_min), c->tensor->header.value_max));
     ts_feed_stats(a->conf->feed, &stats);
     a->now.bytes_read = stats.bytes_read;

@@ -139,8 +139,8 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "%s: the model has %u modes, the tensor %u", m->path, m->order,
                        c->tensor->order);
     if (m->rank != c->rank)
-        return ts_fail(err, TS_EARG, "%s: the model has rank %u, asked for is %u", m->path, m->rank,
-                       c->rank);
+        return ts_fail(err, TS_EARG, "%s: the model has rank %u, asked for is %u; --rank %u goes on "
+                       "from it", m->path, m->rank, c->rank, m->rank);
     for (uint32_t k = 0; k < m->order; k++) {
         const struct ts_disk_mode *disk = &c->tensor->mode[k].disk;
         if (m->n_rows[k] != disk->dim && m->n_rows[k] != disk->n_rows)

@@ -74,7 +74,7 @@ static int check_order(struct ts_text_source *s, struct ts_err *err)
     if (order < TS_MIN_ORDER)
         return ts_fail(err, TS_ELIMIT, "%s: the first line has %u field%s, so a tensor of %u "
                        "mode%s: a decomposition needs at least 2 (each line is an index for each "
-                       "mode, then a value)", name, order + 1, order == 0 ? "" : "s", order,
+                       "mode, then a value, with blanks between)", name, order + 1, order == 0 ? "" : "s", order,
                        order == 1 ? "" : "s");
     if (order > TS_MAX_ORDER)
         return ts_fail(err, TS_ELIMIT, "%s: the first line has %u fields, so a tensor of %u modes; "
