@@ -35,12 +35,18 @@ void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
     pthread_mutex_unlock(&f->lock);
 }
 
+/* Who finds `direct` 0, tries again and is refused, gives up: it is, once all files are without. */
 int ts_reader_drop_direct(struct ts_reader_files *f)
 {
-    if (!atomic_exchange(&f->direct, 0))
-        return 0;
-    for (uint32_t i = 0; i < f->conf.n_files; i++)
+    int was;
+    pthread_mutex_lock(&f->lock);
+    was = atomic_load(&f->direct);
+    for (uint32_t i = 0; was && i < f->conf.n_files; i++)
         fcntl(f->fd[i], F_SETFL, fcntl(f->fd[i], F_GETFL) & ~O_DIRECT);
+    atomic_store(&f->direct, 0);
+    pthread_mutex_unlock(&f->lock);
+    if (!was)
+        return 0;
     ts_reader_note(f, "%s: O_DIRECT is refused there, reading through the page cache",
                    f->conf.path[0]);
     return 1;
