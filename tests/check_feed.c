@@ -472,6 +472,20 @@ static void unpin(void *ctx, void *addr)
     pinned--;
 }
 
+START_TEST(stopping_ends_before_memory_is_pinned)
+{
+    static volatile sig_atomic_t now = 1;
+    const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(3), .only_mode = -1,
+                                       .pin = pin, .unpin = unpin, .pin_ctx = &pinned, .stop = &now };
+    struct ts_feed *feed = NULL;
+    struct ts_err err;
+    pinned = 0;
+    ck_assert_int_eq(ts_feed_new(&conf, &feed, &err), TS_ESTOP);
+    ck_assert_int_eq(pinned, 0);
+    ck_assert_ptr_null(feed);
+}
+END_TEST
+
 START_TEST(memory_is_pinned_and_unpinned)
 {
     const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(3), .only_mode = -1,
@@ -510,6 +524,7 @@ static Suite *suite(void)
     tcase_add_loop_test(plain, a_file_cut_short_is_found, 0, 6);
     tcase_add_test(plain, a_missing_file_is_found);
     tcase_add_test(plain, memory_is_pinned_and_unpinned);
+    tcase_add_test(plain, stopping_ends_before_memory_is_pinned);
     tcase_add_loop_test(lz4, every_shard_comes_once_a_pass, 3, 13);
     tcase_add_loop_test(lz4, any_order_of_passes_works, 0, N_BUDGETS);
     tcase_add_loop_test(lz4, many_threads_share_a_pass, 0, N_BUDGETS);

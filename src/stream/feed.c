@@ -93,7 +93,8 @@ static int start_reader(struct ts_feed *f, struct ts_err *err)
 static int make(struct ts_feed *f, struct ts_err *err)
 {
     const struct ts_feed_conf *c = &f->conf;
-    struct ts_hostbuf_conf memory = { .pin = c->pin, .unpin = c->unpin, .pin_ctx = c->pin_ctx };
+    struct ts_hostbuf_conf memory = { .pin = c->pin, .unpin = c->unpin, .pin_ctx = c->pin_ctx,
+                                       .stop = c->stop };
     int rc = ts_residency_plan(f->tensor, c->only_mode, c->deal.keep, f->n_consumers, c->host_bytes,
                                &f->plan, err);
     if (rc < 0)

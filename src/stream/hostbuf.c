@@ -2,12 +2,14 @@
 
 #include <linux/mempolicy.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bigmem.h"
 
 #define MOST_NODES 1024u
+#define PIECE_BYTES ((size_t)256 << 20)
 #define WORD_BITS (8 * sizeof(unsigned long))
 
 /* Only speed depends on it, so a refusal (as in many containers) stays unsaid. Straight to the kernel:
@@ -26,6 +28,25 @@ static void spread(void *addr, size_t bytes)
                       (unsigned long)MOST_NODES, 0ul);
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+/* Page-locking is one call, which takes the pages one by one where they are not there yet: minutes for
+ * a terabyte. So they are made before, in pieces between which the user can stop. A kernel that knows
+ * no such thing leaves it to the call. */
+static int populate(const struct ts_hostbuf_conf *c, char *addr, size_t bytes, struct ts_err *err)
+{
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        if (c->stop != NULL && *c->stop != 0)
+            return ts_fail(err, TS_ESTOP, "stopped");
+        if (madvise(addr + at, n, MADV_POPULATE_WRITE) != 0)
+            break;
+    }
+    return 0;
+}
+
 static int make(const struct ts_hostbuf_conf *c, size_t bytes, const char *what, void **addr,
                 int *pinned, struct ts_err *err)
 {
@@ -33,7 +54,9 @@ static int make(const struct ts_hostbuf_conf *c, size_t bytes, const char *what,
     if (rc == 0 && bytes > 0 && c->spread)
         spread(*addr, ts_bigmem_cost(bytes));
     if (rc == 0 && bytes > 0 && c->pin != NULL) {
-        rc = c->pin(c->pin_ctx, *addr, bytes, err);
+        rc = populate(c, *addr, bytes, err);
+        if (rc == 0)
+            rc = c->pin(c->pin_ctx, *addr, bytes, err);
         *pinned = rc == 0;
     }
     return rc;

@@ -8,11 +8,12 @@
  *   owner    the object owns both pieces; who uses which slot is the feed's business
  *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs
  *   threads  new and free from one
- *   errors   0 or a negative ts_code; on failure *ret is not touched
+ *   errors   0 or a negative ts_code, TS_ESTOP among them; on failure *ret is not touched
  */
 #ifndef TS_STREAM_HOSTBUF_H
 #define TS_STREAM_HOSTBUF_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct ts_hostbuf_conf {
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
+    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
 struct ts_hostbuf {
