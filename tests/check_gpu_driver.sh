@@ -56,5 +56,6 @@ says()
 says 'no NVIDIA driver is installed' 0 0
 says 'the NVIDIA driver is of CUDA 11.2, too old for CUDA 1[0-9.]*, which.*update the driver' 11020 0
 says 'no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all' 99000 100
-says 'the NVIDIA driver does not work: system not yet initialized' 99000 802
+says 'the GPUs are not set up yet: start nvidia-fabricmanager' 99000 802
+says 'the NVIDIA driver does not work: unknown error' 99000 999
 exit $failed

@@ -104,6 +104,7 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
         if (open_way(x, &ts_exchange_nccl, &why) == 0)
             return 0;
         snprintf(x->note, sizeof x->note, "%s", why.text);
+        (void)cudaGetLastError(); /* what failed NCCL is over; the next launch would return it */
     }
 #else
     (void)direct;

@@ -74,8 +74,11 @@ static void load(void)
                  "NCCL cannot be loaded: %s; install libnccl2, or name its folder in "
                  "LD_LIBRARY_PATH",
                  dlerror());
-    else if (load_functions(library) < 0 || nccl.GetVersion(&version) != ncclSuccess ||
-             version < LEAST_VERSION)
+    else if (load_functions(library) < 0 || nccl.GetVersion(&version) != ncclSuccess)
+        snprintf(nccl.why, sizeof nccl.why,
+                 "the NCCL of this machine lacks a function; update it, or name the folder of "
+                 "another one in LD_LIBRARY_PATH");
+    else if (version < LEAST_VERSION)
         snprintf(nccl.why, sizeof nccl.why,
                  "the NCCL of this machine, %d.%d, is older than 2.18; update it, or name the "
                  "folder of a newer one in LD_LIBRARY_PATH",

@@ -58,7 +58,7 @@ static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, 
     return ts_fail(err, TS_ELIMIT,
                    "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %"
                    PRIu64 " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
-                   " MiB, and two shards %" PRIu64 " MiB",
+                   " MiB, and two shards %" PRIu64 " MiB; a lower --rank needs less, --cpu needs none",
                    budget >> 20, g->rank, factors >> 20,
                    (ts_gpu_device_work_bytes(g) - factors) >> 20, driver >> 20,
                    (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
@@ -78,11 +78,10 @@ static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, str
         rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
     if (rc < 0)
         return rc;
-    if (b->asked > 0 && (b->asked > total || (b->measured[i] && b->asked > total - b->before[i]) ||
-                         (!b->measured[i] && b->asked > left + assumed(g))))
+    if (b->asked > left + assumed(g)) /* what the context takes is not among what is left */
         return ts_fail(err, TS_ELIMIT,
                        "--gpu-memory asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
-                       " MiB free of %" PRIu64,
+                       " MiB free of %" PRIu64 "; give less",
                        b->asked >> 20, device, (uint64_t)left >> 20, (uint64_t)total >> 20);
     if (b->asked > 0 && work > b->asked)
         return too_little(g, b->asked, assumed(g), err);
@@ -130,6 +129,7 @@ static int left_for_shards(const struct ts_gpu *g, const struct budget *b, uint6
             rc = check(err, cudaMemGetInfo(&free_bytes, &total), "the GPU cannot be used");
         if (rc < 0)
             return rc;
+        free_bytes -= free_bytes > b->tables ? b->tables : free_bytes;
         left = free_bytes > 2 * RESERVE_BYTES ? free_bytes - RESERVE_BYTES : free_bytes / 2;
         left /= sharers(g, g->member[i].device);
         if (b->asked > 0)
@@ -203,6 +203,9 @@ static void gpu_close(void *be)
     if (g == NULL)
         return;
     ts_gpu_team_close(g);
+    for (uint32_t i = 0; i < g->n_members; i++) /* after a failure, members may still send to others */
+        if (g->member[i].work != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
+            (void)cudaDeviceSynchronize();
     ts_exchange_free(g->exchange);
     for (uint32_t i = 0; i < g->n_members; i++)
         ts_gpu_device_close(&g->member[i]);
@@ -262,9 +265,13 @@ static void gpu_deal(void *be, struct ts_feed_deal *ret)
 /* Page-locked memory is copied at the full speed of the link, and while kernels run. */
 static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 {
+    const cudaError_t e = cudaHostRegister(addr, bytes, cudaHostRegisterPortable);
     (void)ctx;
-    return check(err, cudaHostRegister(addr, bytes, cudaHostRegisterPortable),
-                 "page-locking host memory");
+    if (e == cudaErrorMemoryAllocation)
+        return ts_fail(err, TS_ENOMEM,
+                       "%zu MiB of host memory cannot be page-locked; give less with --host-memory",
+                       bytes >> 20);
+    return check(err, e, "page-locking host memory");
 }
 
 static void gpu_unpin(void *ctx, void *addr)

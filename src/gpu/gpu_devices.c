@@ -37,6 +37,8 @@ int ts_gpu_count(char *why)
         explain_driver(why);
     else if (e == cudaErrorNoDevice || (e == cudaSuccess && n == 0))
         snprintf(why, WHY_BYTES, "no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all");
+    else if (e == cudaErrorSystemNotReady)
+        snprintf(why, WHY_BYTES, "the GPUs are not set up yet: start nvidia-fabricmanager");
     else if (e != cudaSuccess)
         snprintf(why, WHY_BYTES, "the NVIDIA driver does not work: %s", cudaGetErrorString(e));
     if (e != cudaSuccess)
@@ -46,11 +48,16 @@ int ts_gpu_count(char *why)
 
 static int check_capability(int number, int *major, int *minor, char *why)
 {
+    int mode = cudaComputeModeDefault;
     cudaError_t e = cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, number);
     if (e == cudaSuccess)
         e = cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, number);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, number);
     if (e != cudaSuccess)
         snprintf(why, WHY_BYTES, "%s", cudaGetErrorString(e));
+    else if (mode == cudaComputeModeProhibited)
+        snprintf(why, WHY_BYTES, "its compute mode prohibits programs (nvidia-smi --compute-mode)");
     else if (*major < 8)
         snprintf(why, WHY_BYTES, "compute capability %d.%d is below 8.0", *major, *minor);
     else
