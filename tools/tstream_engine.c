@@ -117,6 +117,9 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
     rc = ts_tensor_open(conf->path, &e->tensor, err);
     if (rc < 0)
         return rc;
+    if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
+        return ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", conf->path,
+                       conf->only_mode + 1, e->tensor->order);
     ts_machine_get(&machine);
     e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
     before = resident_bytes();

@@ -113,7 +113,8 @@ static int obvious_run(struct obvious *o, struct ts_err *err)
     struct ts_block *block = calloc(1, sizeof *block);
     int rc = block == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a block") : 0;
     for (uint64_t s = 0; s < m->disk.n_shards && rc == 0; s++) {
-        rc = ts_tensor_read_shard(o->tensor, o->mode, s, o->raw, err);
+        rc = tool_stop != 0 ? ts_fail(err, TS_ESTOP, "stopped")
+                            : ts_tensor_read_shard(o->tensor, o->mode, s, o->raw, err);
         for (uint32_t b = 0; rc == 0 && b < m->shard[s].n_blocks; b++) {
             const struct ts_block_at at = ts_shard_block(&m->shard[s], o->raw, b);
             rc = ts_block_parse(at.word, at.n_words, o->tensor->order, at.nnz, n_codes, &parts, err);
@@ -135,7 +136,8 @@ static int compare(const struct tstream_engine *e, struct obvious *o, double *re
     double *row = malloc(o->rank * sizeof *row), worst = 0;
     int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a row") : 0;
     for (uint64_t i = 0; i < n && rc == 0; i++) {
-        rc = e->backend->get_rows(e->be, o->mode, i, 1, row, err);
+        rc = tool_stop != 0 ? ts_fail(err, TS_ESTOP, "stopped")
+                            : e->backend->get_rows(e->be, o->mode, i, 1, row, err);
         for (uint32_t r = 0; rc == 0 && r < o->rank; r++) {
             const double want = o->factor[o->mode][i * o->rank + r], size = o->size[i * o->rank + r];
             const double off = fabs(row[r] - want) / (size > 0 ? size : 1);
