@@ -50,15 +50,29 @@ refused 1 "add up beyond the range of float64" \
 [ ! -e huge.tsh ] || bad "build: a tensor that cannot be opened"
 
 # ---- export ----
-"$bin/tshard" export x.tsh > out
-[ "$(tr '\n' ';' < out)" = '1 2 3 4.5;2 1 1 1;' ] || bad "export: $(cat out)"
+"$bin/tshard" export x.tsh > exported
+[ "$(tr '\n' ';' < exported)" = '1 2 3 4.5;2 1 1 1;' ] || bad "export: $(cat exported)"
 "$bin/tshard" export x.tsh -o out.gz
-gzip -dc out.gz | cmp -s - out || bad "export: not the same when compressed"
+gzip -dc out.gz | cmp -s - exported || bad "export: not the same when compressed"
 for to in x.tsh/index ./x.tsh/mode1.shards "$tmp/x.tsh/new"; do
     refused 1 "lies in the tensor x.tsh itself" "$bin/tshard" export x.tsh -o "$to"
 done
 "$bin/tshard" verify -q x.tsh || bad "export: touched the tensor"
 refused 1 "no/such/place: cannot create" "$bin/tshard" export x.tsh -o no/such/place
+refused 1 "x.tsh: is a directory" "$bin/tshard" export x.tsh -o x.tsh
+mkdir elsewhere # a link stays one, and its file is replaced as a whole
+echo old > elsewhere/file
+ln -s elsewhere/file link
+"$bin/tshard" export x.tsh -o link
+[ -L link ] || bad "export: replaced a link"
+cmp -s elsewhere/file exported || bad "export: not written through a link"
+ln -s nowhere dangling
+refused 1 "dangling: is a link that leads to nothing" "$bin/tshard" export x.tsh -o dangling
+if [ -L /dev/stdout ]; then
+    "$bin/tshard" export x.tsh -o /dev/stdout > piped
+    [ -L /dev/stdout ] || bad "export: replaced /dev/stdout"
+    cmp -s piped exported || bad "export: not written to /dev/stdout"
+fi
 
 # ---- gen ----
 "$bin/tshard" gen --nnz 50000 --dims 70x80x90 -o g.tns

@@ -151,6 +151,20 @@ touch other/precious
 refused 1 "holds precious" "$bin/tstream" cp x.tsh --cpu --out other
 [ -e other/precious ] || bad "cp: removed other/precious"
 refused 1 "cannot be created" "$bin/tstream" cp x.tsh --cpu --out no/such/place
+mkdir real # a link to a directory is followed, before the work and not after it
+ln -s real link
+for times in once again; do
+    "$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --out link/ --trace real.json > log 2>&1 ||
+        bad "cp --out link, $times: $(cat log)"
+    [ -L link ] && [ -s real/model.ktensor ] || bad "cp: not written through a link, $times"
+done
+ln -s real.json link.json
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --no-output --trace link.json > log 2>&1
+[ -L link.json ] || bad "cp --trace: replaced a link"
+ln -s nowhere dangling
+refused 1 "dangling: is a link that leads to nothing" "$bin/tstream" cp x.tsh --cpu --out dangling
+refused 1 "is no directory" "$bin/tstream" cp x.tsh --cpu --out /dev/null
+if ls -d ./*.partial > left 2> err; then bad "cp: left $(cat left)"; fi
 
 # A flipped byte is found before use, and what was there stays.
 cp x.cp/model.ktensor before

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/out_name.h"
 
 #define BUFFER_BYTES (256u << 10) /* some 2000 events to a write */
 
@@ -37,7 +38,7 @@ static int has_name(int fd, const char *path)
 
 static int open_whole(struct ts_trace *t, const char *path, int *fd, struct ts_err *err)
 {
-    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (t->partial == NULL ? O_APPEND : 0), 0666);
     if (*fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: the trace cannot be created", path);
     if (t->partial == NULL)
@@ -53,12 +54,17 @@ static int open_whole(struct ts_trace *t, const char *path, int *fd, struct ts_e
 static int open_file(struct ts_trace *t, struct ts_err *err)
 {
     struct stat st;
-    const int there = stat(t->path, &st) == 0;
-    const size_t n = strlen(t->path) + sizeof ".partial";
+    char *name;
     int fd = -1, rc;
-    if (there && S_ISDIR(st.st_mode))
+    if (stat(t->path, &st) == 0 && S_ISDIR(st.st_mode))
         return ts_fail(err, TS_EARG, "%s: is a directory, and the trace is a file", t->path);
-    if (!there || S_ISREG(st.st_mode)) {
+    rc = ts_out_name(t->path, &name, err);
+    if (rc < 0)
+        return rc;
+    if (name != NULL) {
+        const size_t n = strlen(name) + sizeof ".partial";
+        free(t->path);
+        t->path = name;
         t->partial = malloc(n);
         if (t->partial == NULL)
             return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);

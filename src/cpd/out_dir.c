@@ -10,6 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/out_name.h"
+
 static char *join(const char *a, const char *b, const char *c)
 {
     const size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
@@ -77,11 +79,18 @@ int ts_out_dir_open(const char *dir, int (*ours)(const char *name), struct ts_ou
 {
     struct ts_out_dir o = { .fd = -1 };
     size_t n = strlen(dir);
+    char *name = strdup(dir);
     int rc;
-    o.dir = strdup(dir);
-    while (o.dir != NULL && n > 1 && o.dir[n - 1] == '/')
-        o.dir[--n] = '\0';
-    o.partial = o.dir == NULL ? NULL : join(o.dir, ".partial", "");
+    while (name != NULL && n > 1 && name[n - 1] == '/')
+        name[--n] = '\0';
+    rc = name == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", dir)
+                      : ts_out_name(name, &o.dir, err);
+    free(name);
+    if (rc == 0 && o.dir == NULL)
+        rc = ts_fail(err, TS_EARG, "%s: is no directory, which factors need", dir);
+    if (rc < 0)
+        return rc;
+    o.partial = join(o.dir, ".partial", "");
     rc = o.partial == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", dir)
                            : check_names(o.dir, ours, err);
     if (rc == 0)
