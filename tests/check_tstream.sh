@@ -76,10 +76,12 @@ refused 1 "nothere: cannot be opened" "$bin/tstream" cp x.tsh --cpu --init nothe
 grep -q 'thing [0-9]' log || bad "top: no names: $(cat log)"
 "$bin/tstream" top y.cp x.tsh -n 2 -c 1 -k 1 --json > json
 grep -q '^{"component":1,"weight":.*"label":"thing [0-9]*"' json || bad "top --json: $(cat json)"
-sed '1s/.*/\x1b[31m\tred/; 2s/.*//' x.mode1.map > escape.map # nothing of a label acts on a terminal
+sed '1s/.*/\x1b[31m\tred/; 2s/.*//; 3s/.*/\xc3\xa9\xc3\xa9\xc3\xa9 and more/' x.mode1.map > escape.map # nothing of a label acts on a terminal
 "$bin/tshard" build x.tns -o e.tsh --map 1=escape.map > log 2>&1
 "$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 > log
 grep -q '  ?\[31m?red *$' log || bad "top: $(cat log)"
+"$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 -w 6 > narrow
+LC_ALL=C grep -q "  $(printf '\303\251\303\251\303\251 an')\$" narrow || bad "top: $(cat narrow)"
 grep -q '  2 *$' log || bad "top: no number for an empty name: $(cat log)"
 rm -r e.tsh
 refused 1 "no decomposition" "$bin/tstream" top x.tsh x.tsh/.

@@ -280,8 +280,10 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
                      : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
-    if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER || args.reps == 0))
-        status = tool_usage(cmd, "--mode and --reps count from 1");
+    if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER))
+        status = tool_usage(cmd, "--mode must be 1 to %u", TS_MAX_ORDER);
+    if (status < 0 && args.reps == 0)
+        status = tool_usage(cmd, "--reps must be at least 1");
     if (status < 0 && tstream_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0)

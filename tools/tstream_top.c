@@ -137,13 +137,20 @@ static int add_labels(struct top *t, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* A name as it may go to a terminal: a label is any bytes of a file, control characters among them. */
-static const char *printable(char *label)
+/* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A label
+ * is any bytes of a file; control characters among them do not reach the terminal. */
+static void print_name(const char *name, uint32_t width)
 {
-    for (char *c = label; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-    return label;
+    uint32_t columns = 0;
+    for (; *name != '\0'; name++) {
+        const unsigned char c = (unsigned char)*name;
+        columns += (c & 0xc0) != 0x80; /* not the middle of one */
+        if (columns > width)
+            break;
+        putchar(c < ' ' || c == 0x7f ? '?' : c);
+    }
+    for (; columns < width; columns++)
+        putchar(' ');
 }
 
 static void print_component(const struct top *t, uint32_t c, uint32_t first, uint32_t last)
@@ -165,9 +172,11 @@ static void print_component(const struct top *t, uint32_t c, uint32_t first, uin
             snprintf(number, sizeof number, "%" PRIu64, s->index + 1);
             if (k >= t->found[m])
                 printf("  %9s  %-*s", "", width, "");
-            else
-                printf("  %9.4f  %-*.*s", s->value, width, width,
-                       s->label != NULL && *s->label != '\0' ? printable(s->label) : number);
+            else {
+                printf("  %9.4f  ", s->value);
+                print_name(s->label != NULL && *s->label != '\0' ? s->label : number,
+                           t->args->width);
+            }
         }
         printf("\n");
     }
