@@ -143,8 +143,10 @@ static int write_text(const struct ts_synth *s, const char *path, struct ts_err 
 
 static int is_directory_name(const char *path)
 {
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".tsh") == 0;
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    return n > 4 && strncmp(path + n - 4, ".tsh", 4) == 0;
 }
 
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
