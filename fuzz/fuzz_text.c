@@ -89,7 +89,7 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
         MUST(h.bytes <= p.bytes);
         o.line += h.lines;
         if (rules.order == 0)
-            rules.order = o.rc > 0 ? h.order : ts_tns_fields(buf, p.bytes) - 1;
+            rules.order = o.rc > 0 ? h.order : ts_tns_fields(buf + h.bytes, p.bytes - h.bytes) - 1;
         if (rules.order == UINT32_MAX) { /* comments alone so far */
             for (size_t i = 0; i < p.bytes; i++)
                 o.line += buf[i] == '\n';

@@ -161,6 +161,12 @@ START_TEST(headers_are_recognised)
                                        "sptensor\n99999999999\n", "sptensor\n" };
     struct ts_tns_header h;
     ck_assert_int_eq(ts_tns_header("1 1 1 1\n", 8, &h, &line, &err), 0);
+    ck_assert_uint_eq(h.bytes, 0);
+    ck_assert_int_eq(ts_tns_header("\xef\xbb\xbf" "1 1 1 1\n", 11, &h, &line, &err), 0);
+    ck_assert_uint_eq(h.bytes, 3); /* a byte order mark */
+    ck_assert_int_eq(ts_tns_header("\xef\xbb\xbfsptensor\n2\n4 5\n1\n", 20, &h, &line, &err), 1);
+    ck_assert_uint_eq(h.dim[1], 5);
+    ck_assert_uint_eq(h.bytes, 20);
     ck_assert_int_eq(ts_tns_header(good, strlen(good), &h, &line, &err), 1);
     ck_assert_uint_eq(h.order, 3);
     ck_assert_uint_eq(h.dim[2], 6);

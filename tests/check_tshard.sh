@@ -38,6 +38,8 @@ refused 1 "x.tsh exists; use --force to replace it" "$bin/tshard" build x.tns
 "$bin/tshard" build x.tns --duplicates keep -o keep.tsh > log || bad "build: $(cat log)"
 grep -q 'read 3, kept 1 duplicates, dropped 0 zeros' log || bad "build: $(cat log)"
 gzip -c x.tns | "$bin/tshard" build - --force -o x.tsh > log || bad "build -: $(cat log)"
+printf '\357\273\277# marked\r\n1 2 3 4.5\r\n2 1 1 1\r\n' > marked.tns # as editors on Windows do
+"$bin/tshard" build marked.tns > log 2>&1 || bad "build: $(cat log)"
 refused 2 "standard input has no name" "$bin/tshard" build -
 refused 2 "option '--output': its value is empty" "$bin/tshard" build x.tns -o ''
 refused 2 "--map 1=: expected K=FILE" "$bin/tshard" build x.tns -o y.tsh --map 1=
@@ -79,6 +81,8 @@ fi
 "$bin/tshard" gen --nnz 50000 --dims 70x80x90 -o g.tns.gz
 [ "$(wc -l < g.tns)" -eq 50000 ] || bad "gen: not 50000 lines"
 gzip -dc g.tns.gz | cmp -s - g.tns || bad "gen: not the same when compressed"
+"$bin/tshard" gen --nnz 500 --dims 70x80x90 -o g.tsh/ > log 2>&1 || bad "gen: $(cat log)"
+"$bin/tshard" verify -q g.tsh || bad "gen: no tensor in g.tsh/"
 cp g.tns before
 got=0 # a file-size limit stands for the full disk
 (ulimit -f 100 && exec "$bin/tshard" gen --nnz 50000 -o g.tns) > out 2> err || got=$?

@@ -340,8 +340,10 @@ int ts_tns_header(const char *text, size_t bytes, struct ts_tns_header *ret, uin
                   struct ts_err *err)
 {
     const char *begin[TS_MAX_ORDER], *end[TS_MAX_ORDER];
-    struct ts_tns_header h = { 0 };
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    struct ts_tns_header h = { .bytes = mark };
     uint64_t order = 0;
+    ret->bytes = mark;
     if (header_line(&h, text, bytes, begin, end) != 1 || end[0] - begin[0] != 8 ||
         memcmp(begin[0], "sptensor", 8) != 0)
         return 0;

@@ -40,7 +40,8 @@ uint32_t ts_tns_fields(const char *text, size_t bytes);
 
 /* Recognises an `sptensor` header (Tensor Toolbox, pyttb): word, order, sizes, number of nonzeros,
  * each on a line. Returns 1 and fills order, sizes, nnz and the bytes and lines that it takes; 0
- * when the text does not start with the word; negative when the header is wrong. */
+ * when the text does not start with the word, and then `bytes` are those of a byte order mark, which
+ * some editors put before UTF-8; negative when the header is wrong. */
 struct ts_tns_header {
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER], nnz;
