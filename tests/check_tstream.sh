@@ -165,6 +165,10 @@ ln -s real.json link.json
 [ -L link.json ] || bad "cp --trace: replaced a link"
 ln -s nowhere dangling
 refused 1 "dangling: is a link that leads to nothing" "$bin/tstream" cp x.tsh --cpu --out dangling
+refused 1 "a file system is mounted there" "$bin/tstream" cp x.tsh --cpu --out /proc
+mkdir here
+(cd here && "$bin/tstream" cp ../x.tsh --cpu -r 3 -i 1 --out . > ../log 2>&1) || bad "cp --out .: $(cat log)"
+[ -n "$(ls here)" ] || bad "cp --out .: nothing there"
 refused 1 "is no directory" "$bin/tstream" cp x.tsh --cpu --out /dev/null
 if ls -d ./*.partial > left 2> err; then bad "cp: left $(cat left)"; fi
 

@@ -74,6 +74,30 @@ static int open_partial(struct ts_out_dir *o, int (*ours)(const char *name), str
     return 0;
 }
 
+/* What could not be replaced when the work is done is refused before it: where a file system is mounted.
+ * A name such as `.` becomes one that others can stand beside. */
+static int check_place(char **dir, struct ts_err *err)
+{
+    const char *last = strrchr(*dir, '/');
+    struct statx st;
+    char *real;
+    last = last == NULL ? *dir : last + 1;
+    if (statx(AT_FDCWD, *dir, 0, STATX_TYPE, &st) != 0)
+        return 0; /* it will be made */
+    if ((st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0 &&
+        (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+        return ts_fail(err, TS_EARG, "%s: a file system is mounted there, so it cannot be replaced: name "
+                       "a directory in it", *dir);
+    if (strcmp(last, ".") != 0 && strcmp(last, "..") != 0)
+        return 0;
+    real = realpath(*dir, NULL);
+    if (real == NULL)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be looked up", *dir);
+    free(*dir);
+    *dir = real;
+    return 0;
+}
+
 int ts_out_dir_open(const char *dir, int (*ours)(const char *name), struct ts_out_dir *ret,
                     struct ts_err *err)
 {
@@ -90,9 +114,11 @@ int ts_out_dir_open(const char *dir, int (*ours)(const char *name), struct ts_ou
         rc = ts_fail(err, TS_EARG, "%s: is no directory, which factors need", dir);
     if (rc < 0)
         return rc;
-    o.partial = join(o.dir, ".partial", "");
-    rc = o.partial == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", dir)
-                           : check_names(o.dir, ours, err);
+    rc = check_place(&o.dir, err);
+    o.partial = rc < 0 ? NULL : join(o.dir, ".partial", "");
+    if (rc == 0)
+        rc = o.partial == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", dir)
+                               : check_names(o.dir, ours, err);
     if (rc == 0)
         rc = open_partial(&o, ours, err);
     if (rc == 0)
@@ -153,17 +179,25 @@ static void sync_parent(const char *dir)
 /* Swaps the two names in one step where the file system can, else in two. */
 static int exchange(struct ts_out_dir *o, struct ts_err *err)
 {
-    char *old;
+    char suffix[32], *old;
+    struct stat there;
     int rc = 0;
     if (renameat2(AT_FDCWD, o->partial, AT_FDCWD, o->dir, RENAME_EXCHANGE) == 0)
         return 0;
-    old = join(o->dir, ".old", "");
+    snprintf(suffix, sizeof suffix, ".old.%ld", (long)getpid()); /* nobody else's */
+    old = join(o->dir, suffix, "");
     if (old == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->dir);
-    if (rename(o->dir, old) != 0 || rename(o->partial, o->dir) != 0)
+    if (lstat(old, &there) == 0) {
+        rc = ts_fail(err, TS_EBUSY, "%s: is in the way; remove it or name another directory", old);
+    } else if (rename(o->dir, old) != 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be replaced", o->dir);
-    else if (rename(old, o->partial) != 0)
+    } else if (rename(o->partial, o->dir) != 0) {
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be replaced", o->dir);
+        (void)rename(old, o->dir);
+    } else if (rename(old, o->partial) != 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be removed", old);
+    }
     free(old);
     return rc;
 }
@@ -173,7 +207,7 @@ int ts_out_dir_commit(struct ts_out_dir *o, int (*ours)(const char *name), struc
     int rc = check_names(o->dir, ours, err), old;
     if (rc < 0)
         return rc;
-    if (fsync(o->fd) != 0)
+    if (fsync(o->fd) != 0 && errno != EINVAL) /* some file systems have no such thing for directories */
         return ts_fail_errno(err, TS_EIO, "%s: cannot be written", o->partial);
     if (rename(o->partial, o->dir) == 0) { /* DIR is not there, or empty */
         close(o->fd);
