@@ -7,11 +7,12 @@
 
 #include "base/machine.h"
 #include "base/num.h"
+#include "cpd/als.h"
 #include "cpd/model_read.h"
 #include "tools/tool.h"
 
-/* What a run takes beside budget and factors may be this much: partial rows of all but the largest
- * tensors, so that a small budget is one for shards. */
+/* What a run takes beside budget and factors may be this much: partial rows and Gram matrices of all but
+ * the largest tensors and ranks, so that a small budget is one for shards. */
 #define BESIDES_BYTES (UINT64_C(32) << 20)
 #define MAX_CHECKERS 16u
 
@@ -25,6 +26,7 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     ts_machine_get(&machine);
     e->backend->need(bc, &e->factor_bytes, &other);
+    other += ts_als_bytes(bc->tensor, bc->rank);
     if (e->factor_bytes + other > machine.free_bytes)
         return ts_fail(err, TS_ELIMIT,
                        "%s: factor matrices of rank %u take %s of memory, and %s are free", conf->path,
@@ -33,7 +35,8 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
     e->host_bytes = conf->host_bytes;
     if (e->host_bytes == 0) {
         const uint64_t left = machine.free_bytes - e->factor_bytes;
-        e->host_bytes = machine.free_bytes / 2 < left ? machine.free_bytes / 2 : left;
+        const uint64_t most = left > 2 * BESIDES_BYTES ? left - BESIDES_BYTES : left / 2;
+        e->host_bytes = machine.free_bytes / 2 < most ? machine.free_bytes / 2 : most;
     }
     other = other > BESIDES_BYTES ? other - BESIDES_BYTES : 0;
     if (other >= e->host_bytes)

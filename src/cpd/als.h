@@ -58,6 +58,13 @@ struct ts_als_result {
     int converged;
 };
 
+/* Most memory that a run takes beside backend and feed: Gram matrices, their products and inverses, and
+ * what a start takes. */
+static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
+{
+    return 8 * (t->order + 4) * (uint64_t)rank * rank + ts_init_bytes(t, rank);
+}
+
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);
 
 #endif

@@ -8,7 +8,17 @@
 #include "base/rng.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
-#define GRAM_PIECES 32u /* fixed, so that sums do not depend on the number of threads */
+/* A Gram matrix is the sum of so many pieces: by the rank alone, so that it does not depend on the
+ * number of threads, and fewer where they are large. */
+#define MOST_PIECES 32u
+#define LEAST_PIECES 4u
+#define PIECES_ROWS 4096u /* of all pieces together */
+
+static uint32_t gram_pieces(uint32_t rank)
+{
+    const uint32_t n = PIECES_ROWS / rank;
+    return n > MOST_PIECES ? MOST_PIECES : n < LEAST_PIECES ? LEAST_PIECES : n;
+}
 
 static uint64_t chunk_rows(uint32_t rank)
 {
@@ -47,22 +57,23 @@ static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t
                      double *gram, struct ts_err *err)
 {
     const size_t square = (size_t)c->rank * c->rank;
-    double *piece = calloc(GRAM_PIECES * (square + c->rank), sizeof *piece);
+    const uint32_t n_pieces = gram_pieces(c->rank);
+    double *piece = calloc(n_pieces * (square + c->rank), sizeof *piece);
     const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
     if (piece == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for %u Gram matrices", GRAM_PIECES);
+        return ts_fail(err, TS_ENOMEM, "out of memory for %u Gram matrices", n_pieces);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (uint32_t p = 0; p < GRAM_PIECES; p++) {
+    for (uint32_t p = 0; p < n_pieces; p++) {
         double *mine = piece + p * (square + c->rank), *row = mine + square;
-        const uint64_t first = n / GRAM_PIECES * p + n % GRAM_PIECES * p / GRAM_PIECES;
-        const uint64_t end = n / GRAM_PIECES * (p + 1) + n % GRAM_PIECES * (p + 1) / GRAM_PIECES;
+        const uint64_t first = n / n_pieces * p + n % n_pieces * p / n_pieces;
+        const uint64_t end = n / n_pieces * (p + 1) + n % n_pieces * (p + 1) / n_pieces;
         for (uint64_t i = first; i < end && !((i & 1023) == 0 && stopped(c)); i++) {
             draw_row(c, mode, index == NULL ? i : index[i], row);
             add_outer(c->rank, row, mine);
         }
     }
     memset(gram, 0, square * sizeof *gram);
-    for (uint32_t p = 0; p < GRAM_PIECES; p++)
+    for (uint32_t p = 0; p < n_pieces; p++)
         for (size_t i = 0; i < square; i++)
             gram[i] += piece[p * (square + c->rank) + i];
     mirror(c->rank, gram);
@@ -128,6 +139,18 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
     if (gram != NULL)
         mirror(c->rank, gram);
     return 0;
+}
+
+uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank)
+{
+    const uint64_t square = (uint64_t)rank * rank + rank;
+    uint64_t rows = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        const struct ts_disk_mode *disk = &t->mode[m].disk;
+        if (disk->rows_bytes > 0 && disk->n_rows > rows)
+            rows = disk->n_rows;
+    }
+    return 8 * (rows + gram_pieces(rank) * square + chunk_rows(rank) * rank);
 }
 
 int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)

@@ -35,6 +35,9 @@ struct ts_init_conf {
  * mode has indices, or used indices. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
+/* Most memory that ts_init_mode takes while it runs. */
+uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
+
 /* Fills factor[mode] of the backend. *gram (NULL: not wanted) := its Gram matrix. With a model,
  * modes are asked for in ascending order. */
 int ts_init_mode(const struct ts_init_conf *conf, uint32_t mode, double *gram, struct ts_err *err);
