@@ -41,7 +41,8 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
     other = other > BESIDES_BYTES ? other - BESIDES_BYTES : 0;
     if (other >= e->host_bytes)
         return ts_fail(err, TS_ELIMIT,
-                       "%s: a budget of %s is too small: sums besides shards take %s at rank %u",
+                       "%s: a budget of %s is too small: sums besides shards take %s at rank "
+                       "%u; give more, or a lower --rank",
                        conf->path, ts_num_bytes(a, e->host_bytes), ts_num_bytes(b, other),
                        conf->rank);
     *feed_bytes = e->host_bytes - other;
