@@ -420,6 +420,108 @@ START_TEST(bad_text_is_refused)
 }
 END_TEST
 
+/* ---- directories whose files do not fit together ---- */
+
+static void put_file(const char *name, const void *bytes, size_t n)
+{
+    char path[4400];
+    FILE *f;
+    snprintf(path, sizeof path, "%s/%s", out, name);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static const struct bad_mat {
+    const char *lambda, *mode2, *says; /* says NULL: it is one */
+} bad_mats[] = {
+    { "2\n1\n", "1 2\n3 4\n", NULL },
+    { "2\n\n1", " 1\t2 \r\n\n3 4", NULL },
+    { "2\n1\n", "1 2 3\n4 5 6\n", "mode2.mat: line 1: the number of words is 3, expected 2" },
+    { "2\n1\n", "1 2\n\n3\n", "mode2.mat: line 3: the number of words is 1, expected 2" },
+    { "2\n1\n", "1 2\n3 4 5", "mode2.mat: line 2: the number of words is 3, expected 2" },
+    { "2 1\n", "1 2\n3 4\n", "lambda.mat: line 1: the number of words is 2, expected 1" },
+    { "\n", "1 2\n", "lambda.mat: 0 lines" },
+};
+#define N_BAD_MAT (int)(sizeof bad_mats / sizeof bad_mats[0])
+
+START_TEST(matrices_of_another_width_are_refused)
+{
+    const struct bad_mat *b = &bad_mats[_i];
+    struct ts_model *m = NULL;
+    struct ts_err err;
+    double rows[4];
+    int rc;
+    ck_assert_int_eq(mkdir(out, 0777), 0);
+    put_file("lambda.mat", b->lambda, strlen(b->lambda));
+    put_file("mode1.mat", "5 6\n", 4);
+    put_file("mode2.mat", b->mode2, strlen(b->mode2));
+    rc = ts_model_open(out, &m, &err);
+    if (b->says == NULL) {
+        ck_assert_msg(rc == 0, "%s", err.text);
+        ck_assert_uint_eq(m->rank, 2);
+        ck_assert_uint_eq(m->n_rows[1], 2);
+        ck_assert_int_eq(ts_model_rows(m, 1, 2, rows, &err), 0);
+        for (int i = 0; i < 4; i++)
+            ck_assert_double_eq(rows[i], i + 1);
+        ts_model_close(m);
+        return;
+    }
+    ck_assert_int_eq(rc, TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, b->says) != NULL, "%s", err.text);
+}
+END_TEST
+
+static void put_npy(const char *name, const char *shape)
+{
+    unsigned char bytes[10 + 118 + 64 * 8] = "\x93NUMPY\x01\0\x76"; /* all numbers 0 */
+    memset(bytes + 10, ' ', 118);
+    snprintf((char *)bytes + 10, 118, "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }",
+             shape);
+    put_file(name, bytes, sizeof bytes);
+}
+
+static const struct bad_shape {
+    const char *weights, *mode2, *says; /* says NULL: it is one */
+} bad_shapes[] = {
+    { "(3,)", "(5, 3)", NULL },
+    { "(3,)", "(5, 3, 7)", "a shape of (5, 3, 7), expected" },
+    { "(3,)", "(5, 3, 1)", "a shape of (5, 3, 1), expected" },
+    { "(3,)", "(5,)", "0 columns, weights.npy has 3" },
+    { "(3,)", "(5, 2)", "2 columns, weights.npy has 3" },
+    { "(3,)", "(0, 3)", "a shape of (0, 3), expected" },
+    { "(3,)", "(-5, 3)", "a shape of (-5, 3), expected" },
+    { "(3,)", "(5, 3", "a shape of (5, 3" },
+    { "(3, 0)", "(5, 3)", "a shape of (3, 0), expected" },
+    { "()", "(5, 3)", "a shape of (), expected" },
+    { "(3, 1)", "(5, 3)", "weights.npy: byte 10: no vector" },
+};
+#define N_BAD_SHAPE (int)(sizeof bad_shapes / sizeof bad_shapes[0])
+
+START_TEST(arrays_of_another_shape_are_refused)
+{
+    const struct bad_shape *b = &bad_shapes[_i];
+    struct ts_model *m = NULL;
+    struct ts_err err;
+    int rc;
+    ck_assert_int_eq(mkdir(out, 0777), 0);
+    put_npy("weights.npy", b->weights);
+    put_npy("mode1.npy", "(4, 3)");
+    put_npy("mode2.npy", b->mode2);
+    rc = ts_model_open(out, &m, &err);
+    if (b->says == NULL) {
+        ck_assert_msg(rc == 0, "%s", err.text);
+        ck_assert_uint_eq(m->rank, 3);
+        ck_assert_uint_eq(m->n_rows[1], 5);
+        ts_model_close(m);
+        return;
+    }
+    ck_assert_int_eq(rc, TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, b->says) != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(formats_are_names)
 {
     unsigned f = 0;
@@ -447,6 +549,8 @@ static Suite *suite(void)
     tcase_add_test(c, litter_is_cleared_and_a_second_run_refused);
     tcase_add_test(c, factors_beyond_the_disk_are_refused_at_once);
     tcase_add_loop_test(c, bad_text_is_refused, 0, N_BAD);
+    tcase_add_loop_test(c, matrices_of_another_width_are_refused, 0, N_BAD_MAT);
+    tcase_add_loop_test(c, arrays_of_another_shape_are_refused, 0, N_BAD_SHAPE);
     tcase_add_test(c, formats_are_names);
     suite_add_tcase(s, c);
     return s;

@@ -154,6 +154,7 @@ static int npy_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, str
     unsigned char head[10];
     char dict[1024], *shape, *end;
     size_t n;
+    int fits;
     if (fread(head, 1, 10, m->file) != 10 || memcmp(head, "\x93NUMPY\x01", 7) != 0)
         return ts_fail(err, TS_EFORMAT, "%s: byte 0: no NumPy file of format 1.0", m->name);
     n = head[8] + 256u * head[9];
@@ -166,10 +167,19 @@ static int npy_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, str
         return ts_fail(err, TS_EFORMAT, "%s: byte 10: no rows of little-endian float32 or float64",
                        m->name);
     *rows = strtoull(shape + 10, &end, 10);
-    *columns = *end == ',' ? strtoull(end + 1, &end, 10) : 0;
-    if (*rows == 0 || *rows > TS_MAX_DIM || *columns > TS_MAX_RANK)
-        return ts_fail(err, TS_EFORMAT, "%s: byte 10: a shape of %" PRIu64 " x %" PRIu64, m->name,
-                       *rows, *columns);
+    *columns = 0;
+    if (*end == ',' && end[1] != ')') { /* a tuple of one ends in a comma */
+        *columns = strtoull(end + 1, &end, 10);
+        fits = *columns > 0 && *columns <= TS_MAX_RANK && *end == ')';
+    } else
+        fits = *end == ')' || *end == ',';
+    if (!fits || *rows == 0 || *rows > TS_MAX_DIM) {
+        const size_t chars = strcspn(shape + 9, ")") + 1;
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: byte 10: a shape of %.*s, expected rows or rows x columns (1 to %u)",
+                       m->name, chars < TOKEN_CHARS ? (int)chars : TOKEN_CHARS, shape + 9,
+                       TS_MAX_RANK);
+    }
     return 0;
 }
 
@@ -224,20 +234,31 @@ static int npy_open(struct ts_model *m, struct ts_err *err)
 
 /* ---- SPLATT ---- */
 
-/* Rows of the open file: lines that hold something. */
-static int count_lines(struct ts_model *m, uint64_t *ret, struct ts_err *err)
+/* Rows of the open file: lines that hold something, which must be `columns` words each. */
+static int count_rows(struct ts_model *m, uint64_t columns, uint64_t *ret, struct ts_err *err)
 {
-    uint64_t n = 0;
-    int c, held = 0;
-    while ((c = getc_unlocked(m->file)) != EOF) {
-        held |= !isspace(c);
-        if (c == '\n') {
-            n += (uint64_t)held;
-            held = 0;
+    uint64_t n = 0, line = 0;
+    int c;
+    do {
+        uint64_t words = 0;
+        int inside = 0;
+        for (c = getc_unlocked(m->file); c != EOF && c != '\n'; c = getc_unlocked(m->file)) {
+            words += !isspace(c) && !inside;
+            inside = !isspace(c);
         }
-    }
-    *ret = n + (uint64_t)held;
-    return ferror(m->file) ? ts_fail_errno(err, TS_EIO, "%s: cannot be read", m->name) : 0;
+        line++;
+        if (ferror(m->file))
+            return ts_fail_errno(err, TS_EIO, "%s: cannot be read", m->name);
+        if (words > 0 && words != columns)
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: line %" PRIu64 ": the number of words is %" PRIu64
+                           ", expected %" PRIu64 "; lambda.mat has a number on each line, modeK.mat "
+                           "as many on each as lambda.mat has lines",
+                           m->name, line, words, columns);
+        n += words > 0;
+    } while (c != EOF);
+    *ret = n;
+    return 0;
 }
 
 static int splatt_open(struct ts_model *m, struct ts_err *err)
@@ -245,7 +266,7 @@ static int splatt_open(struct ts_model *m, struct ts_err *err)
     uint64_t rank = 0;
     int rc = open_file(m, "lambda.mat", err);
     if (rc == 0)
-        rc = count_lines(m, &rank, err);
+        rc = count_rows(m, 1, &rank, err);
     if (rc == 0 && (rank == 0 || rank > TS_MAX_RANK))
         rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " lines: no rank (1 to %u)", m->name, rank,
                      TS_MAX_RANK);
@@ -262,7 +283,8 @@ static int splatt_open(struct ts_model *m, struct ts_err *err)
         rc = open_mode_file(m, k, "mat", NULL);
         if (rc == TS_EIO && k >= TS_MIN_ORDER)
             return 0;
-        rc = rc < 0 ? open_mode_file(m, k, "mat", err) : count_lines(m, &m->n_rows[k], err);
+        rc = rc < 0 ? open_mode_file(m, k, "mat", err)
+                    : count_rows(m, m->rank, &m->n_rows[k], err);
         m->order = k + 1;
     }
     return rc;
