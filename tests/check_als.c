@@ -187,26 +187,33 @@ START_TEST(fits_are_those_of_the_textbook)
 }
 END_TEST
 
-/* Every cell of a small box, from `rank` planted components. */
-static void write_planted(uint32_t rank, uint32_t kind)
+/* Every cell of a small box, with zeros. */
+static struct test_coo whole_box(void)
 {
-    static const uint64_t dim[3] = { 14, 11, 9 };
     struct test_coo x = { .order = 3, .nnz = 14 * 11 * 9, .dim = { 14, 11, 9 } };
-    const struct test_tsh_conf conf = { .kind = kind };
     for (uint32_t m = 0; m < 3; m++)
         x.idx[m] = malloc(x.nnz * sizeof(uint32_t));
     x.val = calloc(x.nnz, sizeof(double));
     for (uint64_t n = 0; n < x.nnz; n++) {
-        x.idx[0][n] = (uint32_t)(n / (dim[1] * dim[2]));
-        x.idx[1][n] = (uint32_t)(n / dim[2] % dim[1]);
-        x.idx[2][n] = (uint32_t)(n % dim[2]);
+        x.idx[0][n] = (uint32_t)(n / (11 * 9));
+        x.idx[1][n] = (uint32_t)(n / 9 % 11);
+        x.idx[2][n] = (uint32_t)(n % 9);
+    }
+    return x;
+}
+
+/* From `rank` planted components. */
+static void write_planted(uint32_t rank, uint32_t kind)
+{
+    struct test_coo x = whole_box();
+    const struct test_tsh_conf conf = { .kind = kind };
+    for (uint64_t n = 0; n < x.nnz; n++)
         for (uint32_t r = 0; r < rank; r++) {
             double term = 3 + r;
             for (uint32_t m = 0; m < 3; m++)
                 term *= ts_unit(ts_mix(1000 * r + 100 * m + x.idx[m][n])) - 0.3;
             x.val[n] += term;
         }
-    }
     test_tsh_write(dir, &x, &conf);
     test_coo_free(&x);
 }
@@ -292,21 +299,54 @@ START_TEST(columns_are_normed_and_it_stops)
 }
 END_TEST
 
-START_TEST(values_beyond_float32_are_refused)
+/* One value in every cell: rank 1 fits it. */
+static struct test_als run_constant(double value, enum ts_precision precision)
 {
-    static const uint64_t dim[3] = { 5, 6, 7 };
-    struct test_coo x = test_coo_random(1, 3, dim, 100, 9, 0);
     const struct test_tsh_conf conf = { .kind = TS_VALUE_F64 };
-    struct test_als_conf ac = { .rank = 2, .iters = 3, .seed = 4 };
-    struct test_als a;
+    const struct test_als_conf ac = { .rank = 1, .iters = 3, .seed = 4, .precision = precision };
+    struct test_coo x = whole_box();
     for (uint64_t n = 0; n < x.nnz; n++)
-        x.val[n] *= 1e100;
+        x.val[n] = value;
     test_tsh_write(dir, &x, &conf);
-    a = test_als_run(dir, &ac);
-    ck_assert_int_eq(a.rc, TS_ELIMIT);
-    ck_assert_ptr_nonnull(strstr(a.err.text, "not finite"));
-    test_als_free(&a);
     test_coo_free(&x);
+    return test_als_run(dir, &ac);
+}
+
+static const struct extreme {
+    double value;
+    enum ts_precision precision;
+    int fits;
+    const char *says, *never;
+} extremes[] = {
+    { 1e100, TS_FLOAT32, 0, "not finite", NULL },
+    { 1e100, TS_FLOAT32, 0, "take --precision float64", NULL },
+    { 1e100, TS_FLOAT64, 1, NULL, NULL },
+    { 3.5e152, TS_FLOAT64, 0, "not finite", "float64" }, /* the norm's square is just finite */
+    { -3.5e152, TS_FLOAT64, 0, "up to 3.5e+152", "float64" },
+    { 1e-30, TS_FLOAT32, 1, NULL, NULL },
+    { 1e-42, TS_FLOAT32, 0, "scale them up", NULL },
+    { -1e-42, TS_FLOAT32, 0, "or take --precision float64", NULL },
+    { 1e-42, TS_FLOAT64, 1, NULL, NULL },
+    { 1e-150, TS_FLOAT64, 1, NULL, NULL },
+    { 1e-158, TS_FLOAT64, 0, "scale them up", "float64" }, /* squares of few digits */
+    { 1e-200, TS_FLOAT64, 0, "scale them up", "float64" }, /* squares of 0 */
+    { 1e-200, TS_FLOAT32, 0, "scale them up", "float64" }, /* which would not help */
+};
+#define N_EXTREMES (int)(sizeof extremes / sizeof extremes[0])
+
+START_TEST(values_beyond_the_precision_are_refused)
+{
+    const struct extreme *e = &extremes[_i];
+    struct test_als a = run_constant(e->value, e->precision);
+    if (e->fits) {
+        ck_assert_msg(a.rc == 0, "%s", a.err.text);
+        ck_assert_double_gt(a.fit[a.sweeps - 1], 1 - 1e-3);
+    } else {
+        ck_assert_int_eq(a.rc, TS_ELIMIT);
+        ck_assert_msg(strstr(a.err.text, e->says) != NULL, "%s", a.err.text);
+        ck_assert_msg(e->never == NULL || strstr(a.err.text, e->never) == NULL, "%s", a.err.text);
+    }
+    test_als_free(&a);
 }
 END_TEST
 
@@ -395,7 +435,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, more_components_than_there_are, 0, 2);
     tcase_add_loop_test(c, one_nonzero_is_fitted, 0, 4);
     tcase_add_test(c, columns_are_normed_and_it_stops);
-    tcase_add_test(c, values_beyond_float32_are_refused);
+    tcase_add_loop_test(c, values_beyond_the_precision_are_refused, 0, N_EXTREMES);
     tcase_add_test(c, product_and_rows_in_one_call_are_those_of_two);
     tcase_add_loop_test(symm, pseudo_inverses_are_right, 0, 40);
     tcase_add_test(symm, zero_matrices_have_zero_inverses);

@@ -93,6 +93,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                      .rank = c->rank, .threads = c->threads, .seed = c->seed,
                                      .model = p->model };
     ac.feed = p->feed;
+    ac.precision = c->precision;
     ts_feed_stats(p->feed, &stats);
     a->n_slots = stats.n_slots;
     rc = ts_als_run(&ac, &result, err);

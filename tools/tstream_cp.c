@@ -245,6 +245,7 @@ static int decompose(struct report *r, struct ts_model *model, struct ts_model_o
         .init = { .tensor = e->tensor, .backend = e->backend, .be = e->be, .rank = args->rank,
                   .threads = e->threads, .seed = args->seed, .model = model, .stop = &tool_stop },
         .feed = e->feed,
+        .precision = args->precision,
         .iters = args->iters,
         .tol = args->tol,
         .mode = print_mode,

@@ -1,5 +1,6 @@
 #include "cpd/als.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,9 +140,29 @@ static double fit_now(struct als *a)
     left = norm * norm + model - 2 * a->inner;
     if (left < 0)
         left = 0;
-    if (norm == 0) /* nothing but zeros: the model is zero too, and right */
+    if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
         return model == 0 ? 1 : -INFINITY;
     return 1 - sqrt(left) / norm;
+}
+
+static double largest_value(const struct ts_disk_header *h)
+{
+    return fmax(fabs(h->value_min), fabs(h->value_max));
+}
+
+/* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the range of
+ * float32 have factors of zeros. */
+static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
+{
+    const struct ts_disk_header *h = &conf->init.tensor->header;
+    const int squares_vanish = h->norm * h->norm < DBL_MIN;
+    const int values_vanish = conf->precision == TS_FLOAT32 && largest_value(h) < FLT_MIN;
+    if (h->nnz == 0 || (!squares_vanish && !values_vanish))
+        return 0;
+    return ts_fail(err, TS_ELIMIT,
+                   "the values (up to %g) are too small to be computed with: scale them up so that "
+                   "the largest is near 1%s",
+                   largest_value(h), squares_vanish ? "" : ", or take --precision float64");
 }
 
 static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err *err)
@@ -164,8 +185,10 @@ static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err
     if (!isfinite(a->now.fit))
         return ts_fail(err, TS_ELIMIT,
                        "the fit of sweep %u is not finite: the values (up to %g) leave the range of "
-                       "the precision; take --precision float64, or scale them",
-                       sweep, fmax(fabs(c->tensor->header.value_min), c->tensor->header.value_max));
+                       "the precision; %s",
+                       sweep, largest_value(&c->tensor->header),
+                       a->conf->precision == TS_FLOAT32 ? "take --precision float64, or scale them"
+                                                        : "scale them so that the largest is near 1");
     ts_feed_stats(a->conf->feed, &stats);
     a->now.bytes_read = stats.bytes_read;
     a->now.imbalance =
@@ -203,6 +226,8 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
     struct ts_als_result result = { 0 };
     double *memory;
     int rc = ts_init_check(&conf->init, err);
+    if (rc == 0)
+        rc = check_values(conf, err);
     if (rc < 0)
         return rc;
     if (a.rank == 0 || a.rank > TS_MAX_RANK || conf->iters == 0)

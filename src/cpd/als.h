@@ -43,6 +43,7 @@ struct ts_als_mode {
 struct ts_als_conf {
     struct ts_init_conf init; /* tensor, backend, rank, start; its stop flag holds for all of it */
     struct ts_feed *feed;     /* of all modes */
+    enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
     double tol; /* done when the fit changes by less */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
