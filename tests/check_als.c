@@ -3,9 +3,11 @@
 #include <check.h>
 #include <float.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "base/rng.h"
 #include "cpd/symm.h"
@@ -89,7 +91,7 @@ static void book_solve(struct book *b, uint32_t mode)
             out[test_tsh_index(&b->conf, mode, b->x->idx[mode][n]) * rank + r] += term;
         }
     book_grams(b, mode, v);
-    ck_assert_int_eq(ts_symm_pinv(rank, v, w, NULL, NULL), 0);
+    ck_assert_int_eq(ts_symm_pinv(rank, v, NULL, w, NULL, NULL), 0);
     for (uint64_t i = 0; i < b->dim[mode]; i++)
         for (uint32_t r = 0; r < rank; r++) {
             double s = 0;
@@ -365,7 +367,7 @@ START_TEST(pseudo_inverses_are_right)
             for (uint32_t l = 0; l < k; l++)
                 v[i * n + j] += a[i * k + l] * a[j * k + l];
         }
-    ck_assert_int_eq(ts_symm_pinv(n, v, p, &singular, NULL), 0);
+    ck_assert_int_eq(ts_symm_pinv(n, v, NULL, p, &singular, NULL), 0);
     ck_assert_int_eq(singular, k < n);
     for (uint32_t i = 0; i < n; i++) /* t := v p */
         for (uint32_t j = 0; j < n; j++) {
@@ -387,9 +389,46 @@ END_TEST
 START_TEST(zero_matrices_have_zero_inverses)
 {
     double v[9] = { 0 }, p[9];
-    ck_assert_int_eq(ts_symm_pinv(3, v, p, NULL, NULL), 0);
+    ck_assert_int_eq(ts_symm_pinv(3, v, NULL, p, NULL, NULL), 0);
     for (int i = 0; i < 9; i++)
         ck_assert_double_eq(p[i], 0);
+}
+END_TEST
+
+static volatile sig_atomic_t stop;
+
+static void stop_now(int sig)
+{
+    stop = sig;
+}
+
+/* Half the rank that would be needed: seconds of rotations, of which a signal ends all but the first
+ * milliseconds. */
+START_TEST(a_pseudo_inverse_can_be_stopped)
+{
+    const uint32_t n = 512, k = n / 2;
+    const struct itimerval soon = { .it_value = { .tv_usec = 200000 } };
+    double *a = malloc(n * k * sizeof *a), *v = calloc(n * n, sizeof *v);
+    double *p = malloc(n * n * sizeof *p);
+    struct ts_err err;
+    for (uint32_t i = 0; i < n * k; i++)
+        a[i] = ts_unit(ts_mix(i)) - 0.2;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < n; j++)
+            for (uint32_t l = 0; l < k; l++)
+                v[i * n + j] += a[i * k + l] * a[j * k + l];
+    stop = 0;
+    signal(SIGALRM, stop_now);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    ck_assert_int_eq(ts_symm_pinv(n, v, &stop, p, NULL, &err), TS_ESTOP);
+    ck_assert_str_eq(err.text, "stopped");
+    ck_assert_int_eq(stop, SIGALRM);
+    for (uint32_t i = 0; i < n; i++) /* well conditioned: done before it would be looked at */
+        v[i * n + i] += n;
+    ck_assert_int_eq(ts_symm_pinv(n, v, &stop, p, NULL, &err), 0);
+    free(p);
+    free(v);
+    free(a);
 }
 END_TEST
 
@@ -439,6 +478,8 @@ static Suite *suite(void)
     tcase_add_test(c, product_and_rows_in_one_call_are_those_of_two);
     tcase_add_loop_test(symm, pseudo_inverses_are_right, 0, 40);
     tcase_add_test(symm, zero_matrices_have_zero_inverses);
+    tcase_add_test(symm, a_pseudo_inverse_can_be_stopped);
+    tcase_set_timeout(symm, 60);
     suite_add_tcase(s, c);
     suite_add_tcase(s, symm);
     return s;

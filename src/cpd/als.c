@@ -111,7 +111,7 @@ static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
     uint64_t then;
     int singular, rc;
     multiply_grams(a, mode);
-    rc = ts_symm_pinv(a->rank, a->v, a->w, &singular, err);
+    rc = ts_symm_pinv(a->rank, a->v, c->stop, a->w, &singular, err);
     trace_step(a, "inverse", start, mode);
     if (rc == 0)
         rc = update_mode(a, mode, &times, err);

@@ -89,16 +89,22 @@ static void rotate(uint32_t n, double c, double s, double *a, double *b)
     }
 }
 
+static int stopped(const volatile sig_atomic_t *stop)
+{
+    return stop != NULL && *stop != 0;
+}
+
 /* One-sided Jacobi (Hestenes 1958; Demmel and Veselic, SIAM J. Matrix Anal. 13, 1992): rotates pairs
  * of rows of g until all are orthogonal, with the same rotations on q. g = q v stays true, so the
- * row norms of g end as the singular values of v. */
-static void orthogonalise(uint32_t n, double *g, double *q)
+ * row norms of g end as the singular values of v. A minute at the largest rank: after each row, some
+ * milliseconds there, it looks whether it is to stop, and then g and q are half done. */
+static void orthogonalise(uint32_t n, const volatile sig_atomic_t *stop, double *g, double *q)
 {
     const double tiny = norm1(n, g) * DBL_EPSILON * 1e-3;
     int rotated = 1;
-    for (int sweep = 0; sweep < MAX_SWEEPS && rotated; sweep++) {
+    for (int sweep = 0; sweep < MAX_SWEEPS && rotated && !stopped(stop); sweep++) {
         rotated = 0;
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n && !stopped(stop); i++)
             for (uint32_t j = i + 1; j < n; j++) {
                 double *gi = g + (size_t)i * n, *gj = g + (size_t)j * n;
                 const double a = dot(n, gi, gi), b = dot(n, gj, gj), d = dot(n, gi, gj);
@@ -115,8 +121,9 @@ static void orthogonalise(uint32_t n, double *g, double *q)
     }
 }
 
-/* ret := sum over singular values s above the cut of  q_s g_s' / s^2 */
-static void pseudo(uint32_t n, const double *v, double *g, double *q, double *ret)
+/* ret := sum over singular values s above the cut of  q_s g_s' / s^2, unless it is to stop */
+static void pseudo(uint32_t n, const double *v, const volatile sig_atomic_t *stop, double *g,
+                   double *q, double *ret)
 {
     double most = 0;
     memcpy(g, v, (size_t)n * n * sizeof *g);
@@ -124,10 +131,10 @@ static void pseudo(uint32_t n, const double *v, double *g, double *q, double *re
     memset(ret, 0, (size_t)n * n * sizeof *ret);
     for (uint32_t i = 0; i < n; i++)
         q[(size_t)i * n + i] = 1;
-    orthogonalise(n, g, q);
+    orthogonalise(n, stop, g, q);
     for (uint32_t i = 0; i < n; i++)
         most = fmax(most, sqrt(dot(n, g + (size_t)i * n, g + (size_t)i * n)));
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n && !stopped(stop); k++) {
         const double *gk = g + (size_t)k * n, *qk = q + (size_t)k * n;
         const double s = sqrt(dot(n, gk, gk));
         if (!(s > TS_SYMM_CUT * most))
@@ -143,7 +150,8 @@ static void pseudo(uint32_t n, const double *v, double *g, double *q, double *re
         }
 }
 
-int ts_symm_pinv(uint32_t n, const double *v, double *ret, int *singular, struct ts_err *err)
+int ts_symm_pinv(uint32_t n, const double *v, const volatile sig_atomic_t *stop, double *ret,
+                 int *singular, struct ts_err *err)
 {
     double *work = malloc((size_t)2 * n * n * sizeof *work);
     int well;
@@ -151,9 +159,9 @@ int ts_symm_pinv(uint32_t n, const double *v, double *ret, int *singular, struct
         return ts_fail(err, TS_ENOMEM, "out of memory for a %u x %u matrix", n, n);
     well = inverse(n, v, work, work + (size_t)n * n, ret);
     if (!well)
-        pseudo(n, v, work, work + (size_t)n * n, ret);
+        pseudo(n, v, stop, work, work + (size_t)n * n, ret);
     if (singular != NULL)
         *singular = !well;
     free(work);
-    return 0;
+    return !well && stopped(stop) ? ts_fail(err, TS_ESTOP, "stopped") : 0;
 }

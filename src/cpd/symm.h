@@ -6,11 +6,12 @@
  *
  *   owner    the caller owns the matrices: row-major, n x n, without padding
  *   threads  pure functions; they use one thread
- *   errors   TS_ENOMEM alone
+ *   errors   TS_ENOMEM, or TS_ESTOP with ret of no use
  */
 #ifndef TS_CPD_SYMM_H
 #define TS_CPD_SYMM_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -22,7 +23,8 @@
 
 /* ret := pseudo-inverse of the symmetric positive semidefinite v (rounding may have made it slightly
  * indefinite). ret may not be v. *singular (may be NULL) is 1 when v was too badly conditioned for
- * Cholesky. */
-int ts_symm_pinv(uint32_t n, const double *v, double *ret, int *singular, struct ts_err *err);
+ * Cholesky; only then *stop is looked at (NULL, or not 0 when the user wants to stop). */
+int ts_symm_pinv(uint32_t n, const double *v, const volatile sig_atomic_t *stop, double *ret,
+                 int *singular, struct ts_err *err);
 
 #endif
