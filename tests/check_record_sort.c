@@ -205,6 +205,59 @@ START_TEST(extsort_equals_one_sort)
 }
 END_TEST
 
+/* More runs than an area has steps between samples, as a long input and little memory make them:
+ * still as few ranges as half full ones are. _i: how the runs lie to each other. */
+START_TEST(many_runs_take_few_ranges)
+{
+    const uint64_t n_run = 4096, n_runs = 300, n = n_run * n_runs;
+    const uint32_t width[] = { 32, 20 };
+    struct ts_record_layout l;
+    uint64_t *area[2], *all = calloc(n, 8), at = 0, n_ranges = 0, *rec, got;
+    struct ts_extsort *x;
+    struct ts_err err;
+    ts_record_layout_set(&l, 2, width);
+    words = l.words;
+    ck_assert_uint_eq(words, 1);
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, &x, &err), 0);
+    for (uint64_t r = 0; r < n_runs; r++) {
+        uint64_t *run = all + r * n_run;
+        for (uint64_t i = 0; i < n_run; i++) {
+            const uint64_t u = ts_mix(r * n_run + i), dense = r > 0 && i % 16 > 0;
+            const uint64_t key[] = {
+                u >> 34,                              /* all over each other */
+                (r << 12) + (u >> 52),                /* one after the other, */
+                ((r * 7 % n_runs) << 11) + (u >> 52), /* or overlapping */
+                i,                                    /* the same over and over */
+                7,                                    /* one record */
+                dense ? (i / 16 << 24) + 1 + (u >> 54) : i << 20, /* between two samples */
+            };
+            ts_record_put(&l, run + i, 0, key[_i]);
+            ts_record_put(&l, run + i, 1, _i == 4 ? 5 : _i == 3 ? 0 : u & 0xfffff);
+        }
+        qsort(run, n_run, 8, compare);
+        ck_assert_int_eq(ts_extsort_spill(x, &l, run, n_run, &err), 0);
+    }
+    qsort(all, n, 8, compare);
+    area[0] = malloc(n_run * 8);
+    area[1] = malloc(n_run * 8);
+    ck_assert_int_eq(ts_extsort_begin(x, &l, 32, area, n_run, &err), 0);
+    for (;; n_ranges++) {
+        ck_assert_int_eq(ts_extsort_next(x, &rec, &got, &err), 0);
+        if (got == 0)
+            break;
+        ck_assert_uint_le(got, n_run);
+        ck_assert(memcmp(rec, all + at, got * 8) == 0);
+        at += got;
+    }
+    ck_assert_uint_eq(at, n);
+    ck_assert_uint_le(n_ranges, 2 * n_runs);
+    ts_extsort_free(x);
+    free(area[0]);
+    free(area[1]);
+    free(all);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("record_sort");
@@ -216,6 +269,7 @@ int main(void)
     tcase_add_loop_test(t, converting_sort_equals_both_steps, 0, sizeof sizes / sizeof *sizes);
     tcase_add_test(t, equal_records_sort);
     tcase_add_loop_test(t, extsort_equals_one_sort, 0, 4);
+    tcase_add_loop_test(t, many_runs_take_few_ranges, 0, 6);
     suite_add_tcase(s, t);
     return test_run_suite(s, CK_FORK_GETENV);
 }

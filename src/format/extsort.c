@@ -1,13 +1,16 @@
 #include "format/extsort.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/rng.h"
 #include "format/record_sort.h"
 #include "format/tempfile.h"
 
 #define SAMPLES 2048u      /* of a run, at most */
+#define ALL_SAMPLES 65536u /* of all runs: when there are more, every second one is dropped */
 #define MIN_STEP 16u       /* records between samples, at least */
 #define BUFFER_WORDS 65536u /* for converting what is in another layout */
 
@@ -18,6 +21,12 @@ struct run {
     uint64_t n_samples;
     uint64_t *sample; /* records 0, step, 2 step, ...; from begin on in the final layout */
     uint64_t done;    /* records already returned */
+
+    /* of the range being chosen */
+    uint64_t end;   /* it goes at least to here, */
+    uint64_t over;  /* and from here on is more than fits */
+    uint64_t cut;   /* records below the bound that is tried */
+    uint64_t may;   /* records that the samples say may lie below a bound */
 };
 
 /* A sample as a bound: records before it in its run are at most sample * step. */
@@ -33,7 +42,8 @@ struct ts_extsort {
     int fd;
     uint64_t file_bytes, left;
     struct run *run;
-    uint32_t n_runs, run_room;
+    uint32_t n_runs, run_room, thinned; /* thinned: how often samples were */
+    uint64_t n_samples;
     struct ts_record_layout layout;
     uint64_t *area[2], area_words;
     struct bound *bound; /* all samples, ascending */
@@ -75,6 +85,25 @@ uint64_t ts_extsort_runs(const struct ts_extsort *x)
     return x->n_runs;
 }
 
+/* Any number of runs must do with a little memory: the step between samples doubles. */
+static void thin_samples(struct ts_extsort *x)
+{
+    x->n_samples = 0;
+    x->thinned++;
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const uint32_t words = r->layout.words;
+        uint64_t *less;
+        r->step *= 2;
+        r->n_samples = (r->n_samples + 1) / 2;
+        for (uint64_t k = 1; k < r->n_samples; k++)
+            memcpy(r->sample + k * words, r->sample + 2 * k * words, words * sizeof *r->sample);
+        less = realloc(r->sample, r->n_samples * words * sizeof *r->sample);
+        r->sample = less != NULL ? less : r->sample;
+        x->n_samples += r->n_samples;
+    }
+}
+
 int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
                      const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
@@ -97,7 +126,7 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
         x->run_room = room;
     }
     r.step = (n + SAMPLES - 1) / SAMPLES;
-    r.step = r.step < MIN_STEP ? MIN_STEP : r.step;
+    r.step = (r.step < MIN_STEP ? MIN_STEP : r.step) << x->thinned;
     r.n_samples = (n + r.step - 1) / r.step;
     r.sample = malloc(r.n_samples * words * sizeof *rec);
     if (r.sample == NULL)
@@ -105,6 +134,9 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
     for (uint64_t i = 0; i < r.n_samples; i++)
         memcpy(r.sample + i * words, rec + i * r.step * words, words * sizeof *rec);
     x->run[x->n_runs++] = r;
+    x->n_samples += r.n_samples;
+    if (x->n_samples > ALL_SAMPLES && x->n_samples > x->n_runs)
+        thin_samples(x);
     x->left += n;
     x->file_bytes += n * words * sizeof *rec;
     return ts_tempfile_write(x->fd, x->tmp, rec, n * words * sizeof *rec, r.at, err);
@@ -141,16 +173,13 @@ int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout
                      uint32_t key_bits, uint64_t *const area[2], uint64_t area_words,
                      struct ts_err *err)
 {
-    uint64_t n = 0;
     x->layout = *layout;
     x->key_bits = key_bits;
     x->area[0] = area[0];
     x->area[1] = area[1];
     x->area_words = area_words;
     x->buffer = malloc((1 + TS_RECORD_WORDS) * BUFFER_WORDS * sizeof *x->buffer);
-    for (uint32_t r = 0; r < x->n_runs; r++)
-        n += x->run[r].n_samples;
-    x->bound = malloc(n * sizeof *x->bound + 1);
+    x->bound = malloc(x->n_samples * sizeof *x->bound + 1);
     if (x->bound == NULL || x->buffer == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
     for (uint32_t r = 0; r < x->n_runs; r++) {
@@ -190,8 +219,8 @@ static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, u
     return 0;
 }
 
-/* Records of the run below the bound (`or_equal`: and those equal to it), from its samples and then
- * by bisection in the file. */
+/* Records of the run below the bound (`or_equal`: and those equal to it), between r->end and r->over:
+ * from its samples and then by bisection in the file. */
 static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t *bound,
                        int or_equal, uint64_t *ret, struct ts_err *err)
 {
@@ -204,8 +233,9 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
         else
             high = mid;
     }
-    high = low * r->step < r->n ? low * r->step : r->n;
+    high = low * r->step < r->over ? low * r->step : r->over;
     low = low == 0 ? 0 : (low - 1) * r->step;
+    low = low < r->end ? r->end : low;
     while (low < high) {
         const uint64_t mid = (low + high) / 2;
         const int rc = read_run(x, r, mid, 1, rec, err);
@@ -220,99 +250,146 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
     return 0;
 }
 
-/* The largest bound that surely leaves no more than `room` records below it; NULL when none does. */
-static const uint64_t *choose_bound(struct ts_extsort *x, uint64_t room)
+/* ------------------------------------------------------------------ choosing a range */
+
+/* Bounds by the samples alone; either may be NULL. *sure is the largest that surely leaves no more
+ * than `room` records below it. With many runs that is few, as each may add all of a step: *likely
+ * supposes half of the step, and aims lower than `room`. */
+static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **sure,
+                          const uint64_t **likely)
 {
-    const uint64_t *best = NULL;
-    uint64_t sum = 0, at;
-    uint64_t *last = calloc(x->n_runs, sizeof *last); /* records that each run may add */
-    if (last == NULL)
-        return NULL;
-    for (at = x->next_bound; at < x->n_bounds; at++) {
+    uint64_t sum = 0, half = 0; /* records that may lie below; the half of their last steps */
+    *sure = *likely = NULL;
+    for (uint32_t i = 0; i < x->n_runs; i++)
+        x->run[i].may = 0;
+    for (uint64_t at = x->next_bound; at < x->n_bounds && sum - half <= room / 4 * 3; at++) {
         const struct bound *b = &x->bound[at];
-        const struct run *r = &x->run[b->run];
+        struct run *r = &x->run[b->run];
+        uint64_t upto = b->count + r->step < r->n ? b->count + r->step : r->n;
         /* below bound `at` lie at most the steps that the samples before it start */
-        if (sum <= room && (best == NULL || at == 0 ||
-                            ts_record_compare(x->bound[at - 1].rec, b->rec, x->layout.words) != 0))
-            best = b->rec;
-        if (sum > room)
-            break;
-        {
-            uint64_t upto = b->count + r->step < r->n ? b->count + r->step : r->n;
-            upto = upto > r->done ? upto - r->done : 0;
-            sum += upto - last[b->run];
-            last[b->run] = upto;
+        if (at == 0 || ts_record_compare(x->bound[at - 1].rec, b->rec, x->layout.words) != 0) {
+            *sure = sum <= room ? b->rec : *sure;
+            *likely = b->rec;
+        }
+        upto = upto > r->done ? upto - r->done : 0;
+        if (r->may == 0)
+            half += (upto < r->step ? upto : r->step) / 2;
+        sum += upto - r->may;
+        r->may = upto;
+    }
+}
+
+/* Whether what lies below the bound fits is counted: the range becomes that, or stays below that.
+ * Returns 1 if it fits, 0 if not, or a failure. */
+static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, uint64_t room,
+                     uint64_t *n, struct ts_err *err)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const int rc = count_below(x, r, bound, or_equal, &r->cut, err);
+        if (rc < 0)
+            return rc;
+        sum += r->cut - r->done;
+    }
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        if (sum <= room)
+            r->end = r->cut;
+        else
+            r->over = r->cut;
+    }
+    if (sum > room)
+        return 0;
+    *n = sum;
+    return 1;
+}
+
+/* Any record of those of which it is open whether they fit. */
+static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
+{
+    const struct run *r = x->run;
+    uint64_t open = 0, k;
+    for (uint32_t i = 0; i < x->n_runs; i++)
+        open += x->run[i].over - x->run[i].end;
+    assert(open > 0); /* what ends at `over` does not fit, what ends at `end` does */
+    for (k = ts_mix(x->left + open) % open; k >= r->over - r->end; r++)
+        k -= r->over - r->end;
+    return read_run(x, r, r->end + k, 1, rec, err);
+}
+
+/* Equal records need no order: as many as fit of those that are open. */
+static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
+{
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const uint64_t open = r->over - r->end, take = open < room - n ? open : room - n;
+        r->end += take;
+        n += take;
+    }
+    return n;
+}
+
+/* Where the next range ends in each run, so that it has *n <= room records, and at least half of
+ * that: a small range costs as many reads as a large one. If the samples do not tell, it is found as
+ * quickselect would, each guess counted in the runs. */
+static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct ts_err *err)
+{
+    const uint64_t *guess[2];
+    uint64_t rec[TS_RECORD_WORDS];
+    int rc;
+    *n = 0;
+    choose_bounds(x, room, &guess[0], &guess[1]);
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        x->run[i].end = x->run[i].done;
+        x->run[i].over = x->run[i].n;
+    }
+    for (int i = 0; i < 2 && *n < (room + 1) / 2; i++) {
+        rc = guess[i] == NULL ? 0 : try_bound(x, guess[i], 0, room, n, err);
+        if (rc < 0)
+            return rc;
+    }
+    while (*n < (room + 1) / 2) {
+        rc = draw_bound(x, rec, err);
+        if (rc == 0)
+            rc = try_bound(x, rec, 0, room, n, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0) /* at least `rec` itself is above the range now */
+            continue;
+        rc = try_bound(x, rec, 1, room, n, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0) { /* all that are open are equal to it */
+            *n = take_equal(x, room, *n);
+            return 0;
         }
     }
-    free(last);
-    return best;
+    return 0;
 }
 
-/* Loads what every run has below the bound. Returns the records, or a failure. */
-static int64_t load_below(struct ts_extsort *x, const uint64_t *bound, uint64_t room,
-                          struct ts_err *err)
+/* Reads what the range has of each run. */
+static int load_range(struct ts_extsort *x, struct ts_err *err)
 {
-    uint64_t n = 0;
+    uint64_t *to = x->area[0];
     for (uint32_t i = 0; i < x->n_runs; i++) {
         struct run *r = &x->run[i];
-        uint64_t end = r->n;
-        int rc = bound == NULL ? 0 : count_below(x, r, bound, 0, &end, err);
+        const uint64_t n = r->end - r->done;
+        const int rc = n == 0 ? 0 : read_run(x, r, r->done, n, to, err);
         if (rc < 0)
             return rc;
-        if (end <= r->done)
-            continue;
-        if (n + end - r->done > room)
-            end = r->done + (room - n); /* never: the bound was chosen so */
-        rc = read_run(x, r, r->done, end - r->done, x->area[0] + n * x->layout.words, err);
-        if (rc < 0)
-            return rc;
-        n += end - r->done;
-        r->done = end;
+        to += n * x->layout.words;
+        r->done = r->end;
     }
-    return (int64_t)n;
-}
-
-/* The bounds do not help: too many records between two samples, or all the same. Loads some of the
- * smallest record alone: equal records need no order. */
-static int64_t load_smallest(struct ts_extsort *x, uint64_t room, struct ts_err *err)
-{
-    const uint32_t words = x->layout.words;
-    uint64_t rec[TS_RECORD_WORDS], least[TS_RECORD_WORDS], n = 0;
-    int any = 0, rc;
-    for (uint32_t i = 0; i < x->n_runs; i++) {
-        struct run *r = &x->run[i];
-        if (r->done == r->n)
-            continue;
-        rc = read_run(x, r, r->done, 1, rec, err);
-        if (rc < 0)
-            return rc;
-        if (!any || ts_record_compare(rec, least, words) < 0)
-            memcpy(least, rec, sizeof least);
-        any = 1;
-    }
-    for (uint32_t i = 0; i < x->n_runs && n < room && any; i++) {
-        struct run *r = &x->run[i];
-        uint64_t end;
-        rc = count_below(x, r, least, 1, &end, err);
-        if (rc < 0)
-            return rc;
-        if (end <= r->done)
-            continue;
-        end = end - r->done > room - n ? r->done + (room - n) : end;
-        rc = read_run(x, r, r->done, end - r->done, x->area[0] + n * words, err);
-        if (rc < 0)
-            return rc;
-        n += end - r->done;
-        r->done = end;
-    }
-    return (int64_t)n;
+    return 0;
 }
 
 int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err)
 {
     const uint32_t words = x->layout.words;
     const uint64_t room = x->area_words / words;
-    int64_t got = 0;
+    uint64_t got = x->left;
+    int rc = 0;
     *n = 0;
     if (x->left == 0)
         return 0;
@@ -323,20 +400,19 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
             break;
         x->next_bound++;
     }
-    if (x->left <= room) {
-        got = load_below(x, NULL, room, err);
-    } else {
-        const uint64_t *bound = choose_bound(x, room);
-        got = bound == NULL ? 0 : load_below(x, bound, room, err);
-        if (got == 0)
-            got = load_smallest(x, room, err);
-    }
-    if (got < 0)
-        return (int)got;
-    x->left -= (uint64_t)got;
-    *rec = ts_record_sort(x->area[0], x->area[1], (uint64_t)got, words, x->key_bits,
-                          x->layout.bits, x->threads);
-    *n = (uint64_t)got;
+    if (x->left > room)
+        rc = choose_range(x, room, &got, err);
+    else
+        for (uint32_t i = 0; i < x->n_runs; i++)
+            x->run[i].end = x->run[i].n;
+    if (rc == 0)
+        rc = load_range(x, err);
+    if (rc < 0)
+        return rc;
+    x->left -= got;
+    *rec = ts_record_sort(x->area[0], x->area[1], got, words, x->key_bits, x->layout.bits,
+                          x->threads);
+    *n = got;
     return 0;
 }
 

@@ -3,6 +3,8 @@
  * Sorted runs go to a temporary file. Then, instead of merging record by record, a range of keys at
  * a time that fits memory is read from all runs and sorted there: samples of each run tell which
  * range fits, and all threads sort it. So any number of runs takes one pass, and reads are long.
+ * Samples are 65536 in all, a few megabytes; with so many runs that they tell too little, the end of
+ * a range is searched for in the runs themselves.
  *
  *   owner    the caller owns the records and areas it gives
  *   units    records (record.h)
