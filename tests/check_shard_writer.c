@@ -1,5 +1,6 @@
 /* Shards reach the file in their order and whole, whoever joined and wrote them. */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <lz4.h>
 #include <pthread.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -31,6 +33,20 @@ static void teardown(void)
     remove(path);
     rmdir(tmp);
     free(tmp);
+}
+
+/* Stands in for the C library's: direct writes may be refused, but only after a while, in which
+ * another thread's are too. */
+static int refuse_direct;
+
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
+{
+    if (refuse_direct && (fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
+        usleep((useconds_t)(ts_mix((uint64_t)at) % 20000));
+        errno = EINVAL;
+        return -1;
+    }
+    return (ssize_t)syscall(SYS_pwrite64, fd, data, bytes, at);
 }
 
 /* Partition k: some blocks of a few words each, which compress when k is even. */
@@ -179,6 +195,26 @@ START_TEST(shards_are_in_order_and_whole)
 }
 END_TEST
 
+/* A file system that opens so but wants larger pages: several threads find out at once. */
+START_TEST(direct_writes_may_be_refused)
+{
+    const struct ts_shard_writer_plan plan = { .path = path, .threads = 4, .n_buffers = 8 };
+    struct ts_disk_shard *shard;
+    uint64_t n_shards, file_bytes;
+    refuse_direct = 1;
+    ck_assert_msg(ts_shard_writer_new(&plan, &helped, &err) == 0, "%s", err.text);
+    for (uint32_t s = 0; s < N_SHARDS; s++) {
+        struct ts_shard_draft d = make_draft(s);
+        ck_assert_msg(ts_shard_writer_put(helped, &d, &err) == 0, "%s", err.text);
+    }
+    ck_assert_msg(ts_shard_writer_finish(helped, &shard, &n_shards, &file_bytes, &err) == 0, "%s",
+                  err.text);
+    ts_shard_writer_free(helped);
+    check_file(shard, n_shards, file_bytes);
+    free(shard);
+}
+END_TEST
+
 START_TEST(an_unfinished_writer_can_be_freed)
 {
     const struct ts_shard_writer_plan plan = { .path = path, .threads = 2, .n_buffers = 1 };
@@ -210,6 +246,7 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_loop_test(all, shards_are_in_order_and_whole, 0, 18);
+    tcase_add_test(all, direct_writes_may_be_refused);
     tcase_add_test(all, an_unfinished_writer_can_be_freed);
     tcase_add_test(all, a_file_that_exists_stays);
     suite_add_tcase(suite, all);

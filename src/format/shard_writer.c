@@ -103,11 +103,12 @@ static void join_runs(const struct ts_shard_draft *d, uint32_t *raw)
 static int write_all(const struct ts_shard_writer *w, const char *p, size_t bytes, uint64_t at)
 {
     while (bytes > 0) {
+        /* looked at before: another thread may take it off while this one writes */
+        const int flags = fcntl(w->fd, F_GETFL), direct = flags > 0 && (flags & O_DIRECT) != 0;
         const ssize_t n = pwrite(w->fd, p, bytes, (off_t)at);
-        const int flags = n < 0 && errno == EINVAL ? fcntl(w->fd, F_GETFL) : 0;
         if (n < 0 && errno == EINTR)
             continue;
-        if (flags > 0 && (flags & O_DIRECT) != 0 && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0)
+        if (n < 0 && errno == EINVAL && direct && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0)
             continue; /* opened so, but larger pages are wanted: through the cache then */
         if (n <= 0) {
             errno = n == 0 ? ENOSPC : errno;
