@@ -1,5 +1,6 @@
 /* build.c - the steps of a build, from its memory to the directory put in place: gather, merge,
  * number, then a sorted copy per mode, the labels and the index. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -136,9 +137,14 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* The index holds the norm as float64: one beyond that is no tensor that could be opened again. */
+/* The index holds the norm as float64: one beyond that is no tensor that could be opened again, and
+ * with one of 0, or of few bits, no fit could be told. */
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
+    if (b->merge.nnz > 0 && b->sum_of_squares < DBL_MIN)
+        return ts_fail(err, TS_EFORMAT, "%s: nothing was written: the squares of the values (%g to "
+                       "%g) add up to less than float64 can hold; scale the values up", b->o->out,
+                       b->code->min, b->code->max);
     if (isfinite(b->sum_of_squares))
         return 0;
     return ts_fail(err, TS_EFORMAT, "%s: nothing was written: the squares of the values (%g to %g) add "

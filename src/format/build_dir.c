@@ -253,24 +253,28 @@ static int sync_dir(const char *path, struct ts_err *err)
 }
 
 /* Both directories change their names in one step, or, where the file system cannot do that, one
- * after the other: then for a moment there is none, but never a part of one. */
+ * after the other: then for a moment there is none, but never a part of one. The name that the old
+ * one has meanwhile is our own, so nothing that someone keeps beside it is touched. */
 static int replace(const struct ts_build_dir *d, struct ts_err *err)
 {
-    char old[4096];
+    char old[4096 + 32]; /* one too long is refused by rename, not cut */
+    struct stat st;
     if (renameat2(AT_FDCWD, d->building, AT_FDCWD, d->path, RENAME_EXCHANGE) == 0) {
         clear_dir(d->building, NULL);
         rmdir(d->building);
         return 0;
     }
-    snprintf(old, sizeof old, "%s.old", d->path);
-    clear_dir(old, NULL);
-    rmdir(old);
+    snprintf(old, sizeof old, "%s.old.%ld", d->path, (long)getpid());
+    if (lstat(old, &st) == 0)
+        return ts_fail(err, TS_EBUSY, "%s: the name is needed to replace %s; move what is there "
+                       "elsewhere", old, d->path);
     if (rename(d->path, old) < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot rename", d->path);
     if (rename(d->building, d->path) < 0) {
         const int rc = ts_fail_errno(err, TS_EIO, "%s: cannot rename", d->building);
         if (rename(old, d->path) < 0)
-            return rc;
+            return ts_fail_errno(err, TS_EIO, "%s: cannot rename; the tensor that was there is now "
+                                 "%s", d->building, old);
         return rc;
     }
     clear_dir(old, NULL);

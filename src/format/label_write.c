@@ -70,6 +70,14 @@ static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_e
     return rc;
 }
 
+/* A byte order mark is no part of the first label. */
+static size_t drop_mark(char *text, size_t bytes)
+{
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    memmove(text, text + mark, bytes - mark);
+    return bytes - mark;
+}
+
 static int copy_lines(struct copy *c, struct ts_err *err)
 {
     for (;;) {
@@ -78,7 +86,8 @@ static int copy_lines(struct copy *c, struct ts_err *err)
         int rc = ts_text_input_next(c->in, c->buf, &piece, err);
         if (rc < 0 || piece.bytes == 0)
             return rc;
-        n = drop_returns(c->buf, piece.bytes, &c->head.n_labels);
+        n = piece.first ? drop_mark(c->buf, piece.bytes) : piece.bytes;
+        n = drop_returns(c->buf, n, &c->head.n_labels);
         rc = write_at(c, c->buf, n, sizeof c->head + c->head.text_bytes, err);
         if (rc < 0)
             return rc;
