@@ -91,7 +91,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     const struct ts_record_layout *l = &b->spool.layout;
     struct ts_mode_writer_plan plan = {
         .order = b->order,
-        .threads = b->o->threads,
+        .threads = threads_for(b, UINT64_C(2) << 20),
         .shard_bytes = b->o->shard_bytes,
         .memory = b->o->memory / 16,
         .code = b->code,
