@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/trace.h"
 
-/* Marks looked at for each shard, which adds two: a microsecond or two each, spread over the pass
+/* Marks looked at for each shard, which adds one: a microsecond or two each, spread over the pass
  * so that copies never wait for the host. */
 #define LOOKS 4
 
@@ -16,6 +17,8 @@ cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
         e = cudaEventCreate(&log->mark[i].start);
         if (e == cudaSuccess)
             e = cudaEventCreate(&log->mark[i].end);
+        if (e == cudaSuccess)
+            e = cudaEventCreate(&log->mark[i].began);
     }
     return e;
 }
@@ -27,6 +30,8 @@ void ts_gpu_log_close(struct ts_gpu_log *log)
             cudaEventDestroy(log->mark[i].start);
         if (log->mark[i].end != NULL)
             cudaEventDestroy(log->mark[i].end);
+        if (log->mark[i].began != NULL)
+            cudaEventDestroy(log->mark[i].began);
     }
     if (log->base != NULL)
         cudaEventDestroy(log->base);
@@ -40,6 +45,8 @@ cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
     const cudaError_t e = cudaEventRecord(log->base, stream);
     log->base_ns = ts_clock_ns(); /* the stream is idle: the event is over within microseconds */
     log->n_marks = log->next = 0;
+    for (int i = 0; i < TS_GPU_MARKS; i++)
+        log->mark[i].copy.what = NULL;
     for (int i = 0; i < TS_GPU_WORKS; i++)
         log->spans[i].n = 0;
     return e;
@@ -67,7 +74,8 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
  * stream of its own, has not. */
 static cudaError_t settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark)
 {
-    float start = 0, end = 0;
+    const int has_copy = mark->copy.what != NULL;
+    float start = 0, end = 0, began = 0;
     cudaError_t e = cudaEventQuery(mark->end);
     if (e == cudaSuccess)
         e = cudaEventQuery(log->base);
@@ -75,11 +83,20 @@ static cudaError_t settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark)
         e = cudaEventElapsedTime(&start, log->base, mark->start);
     if (e == cudaSuccess)
         e = cudaEventElapsedTime(&end, log->base, mark->end);
+    if (e == cudaSuccess && has_copy && mark->copy_timed)
+        e = cudaEventElapsedTime(&began, log->base, mark->began);
     if (e != cudaSuccess)
         return e;
     mark->span.start_ns = host_ns(log, start);
     mark->span.end_ns = host_ns(log, end);
     add_span(&log->spans[mark->work], &mark->span);
+    if (has_copy) {
+        if (mark->copy_timed)
+            mark->copy.free_ns = host_ns(log, began);
+        mark->copy.end_ns = mark->span.start_ns;
+        add_span(&log->spans[TS_GPU_COPY], &mark->copy);
+        mark->copy.what = NULL;
+    }
     return cudaSuccess;
 }
 
@@ -87,10 +104,10 @@ int ts_gpu_log_room(struct ts_gpu_log *log)
 {
     for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++) {
         const uint32_t i = log->next < log->n_marks ? log->next : 0;
-        const struct ts_gpu_mark mark = log->mark[i];
         const cudaError_t e = settle(log, &log->mark[i]);
         log->next = e == cudaSuccess ? i : i + 1;
         if (e == cudaSuccess) { /* it swaps places with the last in use */
+            const struct ts_gpu_mark mark = log->mark[i];
             log->mark[i] = log->mark[--log->n_marks];
             log->mark[log->n_marks] = mark;
         } else if (e != cudaErrorNotReady) {
@@ -98,6 +115,20 @@ int ts_gpu_log_room(struct ts_gpu_log *log)
         }
     }
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
+}
+
+cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
+                            uint64_t bytes)
+{
+    struct ts_gpu_mark *mark;
+    if (log->n_marks == TS_GPU_MARKS)
+        return cudaSuccess;
+    mark = &log->mark[log->n_marks];
+    mark->copy = (struct ts_gpu_span){
+        .start_ns = ts_clock_ns(), .what = "copy", .lane = TS_TRACE_COPY, .shard = shard, .bytes = bytes,
+    };
+    mark->copy_timed = waits;
+    return waits ? cudaEventRecord(mark->began, stream) : cudaSuccess;
 }
 
 cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
@@ -136,6 +167,25 @@ void ts_gpu_spans_sort(struct ts_gpu_spans *s)
         qsort(s->at, s->n, sizeof *s->at, by_start);
 }
 
+/* Copies, sorted by when the host gave them to their stream, run one after another: each ends before
+ * the next does, though its kernel may have started later, and none starts before its place was free
+ * and the one before had ended. */
+static void line_up(struct ts_gpu_spans *s)
+{
+    for (size_t i = s->n; i-- > 1;)
+        if (s->at[i - 1].end_ns > s->at[i].end_ns)
+            s->at[i - 1].end_ns = s->at[i].end_ns;
+    for (size_t i = 0; i < s->n; i++) {
+        struct ts_gpu_span *span = &s->at[i];
+        if (span->start_ns < span->free_ns)
+            span->start_ns = span->free_ns;
+        if (i > 0 && span->start_ns < span[-1].end_ns)
+            span->start_ns = span[-1].end_ns;
+        if (span->start_ns > span->end_ns) /* of two clocks */
+            span->start_ns = span->end_ns;
+    }
+}
+
 cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
 {
     cudaError_t e = cudaSuccess;
@@ -144,6 +194,7 @@ cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
     log->n_marks = 0;
     for (int i = 0; i < TS_GPU_WORKS; i++)
         ts_gpu_spans_sort(&log->spans[i]);
+    line_up(&log->spans[TS_GPU_COPY]);
     return e;
 }
 

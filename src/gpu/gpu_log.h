@@ -2,7 +2,8 @@
  *
  * Two timing events around a piece of work, a microsecond each, are turned into times of the host's
  * clock by their distance from an event at the start of the pass. Work of one kind may run side by
- * side on several streams, so times are lengths of unions.
+ * side on several streams, so times are lengths of unions. Between copies each timing event would
+ * cost the link about two microseconds, so a copy's end is the start of the kernel that waits for it.
  *
  *   owner    the log owns its events and spans
  *   units    nanoseconds of ts_clock_ns
@@ -27,6 +28,7 @@ struct ts_gpu_span {
     uint64_t start_ns, end_ns;
     const char *what; /* lives longer than the log */
     uint32_t lane;    /* of a trace, within the GPU's */
+    uint64_t free_ns; /* of a copy: when its place on the device was, 0 if it was before start_ns */
     uint64_t shard, bytes; /* TS_TRACE_NO_SHARD, 0: none. Of an exchange, shard is its number */
 };
 
@@ -36,9 +38,11 @@ struct ts_gpu_spans {
 };
 
 struct ts_gpu_mark {
-    cudaEvent_t start, end;
+    cudaEvent_t start, end, began;
     enum ts_gpu_work work;
     struct ts_gpu_span span; /* times to be filled in */
+    struct ts_gpu_span copy; /* `start` waits for it; `what` NULL: for none */
+    int copy_timed;          /* `began` says when its place was free */
 };
 
 struct ts_gpu_log {
@@ -59,6 +63,11 @@ cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream);
 /* There is room for a shard's marks: 1, or 0 while too much of what was marked is under way (ask
  * again: it is behind the host by hundreds of shards). */
 int ts_gpu_log_room(struct ts_gpu_log *log);
+
+/* Before the copy of a shard is given to its stream: the next mark is of the kernel that waits for
+ * it. Copies run one after another. `waits`: the stream may have to wait before it copies. */
+cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
+                            uint64_t bytes);
 
 /* Begins and ends a piece of work on a stream. No other mark may begin in between. */
 cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,

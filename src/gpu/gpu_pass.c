@@ -1,7 +1,7 @@
 /* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the
  * order of one stream, => an event):
  *
- *   [copy]     slot's last kernel => copy a shard -> the next one ...
+ *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ...
  *   [compute]  its copy => product -> edges inside the shard          (round robin over streams)
  *   [keeping]  product of the kept shards of a chunk -> the next but one chunk
  *   [dense]    w -> keeping => edges inside a chunk's shards -> compute => solve its rows -> ...
@@ -231,6 +231,15 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
     atomic_fetch_sub(&b->left[owner][c], 1); /* after taken: whoever sees 0 sees that too */
 }
 
+/* The copy into a slot comes after the kernel that read it. Mostly that has ended long ago, and then
+ * the copy follows the one before without a pause. */
+static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot, int *waits)
+{
+    const cudaError_t e = slot != NULL ? cudaEventQuery(slot->used) : cudaSuccess;
+    *waits = e == cudaErrorNotReady;
+    return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
+}
+
 static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
                               const struct ts_gpu_slot *slot)
 {
@@ -238,13 +247,12 @@ static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, 
     struct ts_gpu_member *me = p->me;
     const size_t bytes = (size_t)view->entry->raw_bytes + TS_SHARD_SLACK;
     const uint32_t last = (w->first + w->n) % TS_GPU_LENT;
-    cudaError_t e = slot != NULL ? cudaStreamWaitEvent(me->copy, slot->used, 0) : cudaSuccess;
+    int waits;
+    cudaError_t e = wait_for_slot(me, slot, &waits);
     if (e == cudaSuccess)
-        e = ts_gpu_log_start(&me->log, TS_GPU_COPY, "copy", TS_TRACE_COPY, me->copy);
+        e = ts_gpu_log_copy(&me->log, me->copy, waits, view->shard, bytes);
     if (e == cudaSuccess)
         e = cudaMemcpyAsync(to, view->raw, bytes, cudaMemcpyHostToDevice, me->copy);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, me->copy, view->shard, bytes);
     if (e == cudaSuccess)
         e = cudaEventRecord(me->copied[last], me->copy);
     if (e != cudaSuccess) {
