@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -112,6 +113,34 @@ static void run_send(void *arg)
         check(cudaMemcpyAsync(j->to + at, j->host + at, 4 << 20, cudaMemcpyHostToDevice, 0), "copy");
 }
 
+/* Copies of all GPUs under way together: the memory of the host, and what lies between, is shared by
+ * their links. Under `numactl --interleave=all` it is spread over all sockets, as in tstream. */
+static double all_at_once(int n, size_t bytes)
+{
+    std::vector<char *> host(n), to(n);
+    std::vector<cudaStream_t> stream(n);
+    std::vector<double> rate;
+    for (int i = 0; i < n; i++) {
+        check(cudaSetDevice(i), "device");
+        check(cudaMalloc(&to[i], bytes), "memory");
+        check(cudaHostAlloc(&host[i], bytes, cudaHostAllocPortable), "page-locked memory");
+        check(cudaStreamCreate(&stream[i]), "stream");
+    }
+    for (int turn = 0; turn < 7; turn++) {
+        const auto start = std::chrono::steady_clock::now();
+        for (size_t at = 0; at < bytes; at += 4 << 20)
+            for (int i = 0; i < n; i++)
+                check(cudaMemcpyAsync(to[i] + at, host[i] + at, 4 << 20, cudaMemcpyHostToDevice, stream[i]),
+                      "copy");
+        for (int i = 0; i < n; i++)
+            check(cudaStreamSynchronize(stream[i]), "copy");
+        rate.push_back(n * (double)bytes /
+                       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    std::sort(rate.begin(), rate.end());
+    return rate[rate.size() / 2];
+}
+
 int main()
 {
     static const uint32_t ranks[] = { 8, 10, 16, 25, 32, 50, 64, 100, 128, 256 };
@@ -155,5 +184,8 @@ int main()
     check(cudaHostAlloc(&j.host, j.bytes, cudaHostAllocDefault), "page-locked memory");
     printf("copy from page-locked host memory, 4 MiB at a time: %.1f GB/s\n",
            j.bytes / seconds_of(run_send, &j) * 1e-9);
+    if (n > 1)
+        printf("the same on all %d GPUs at once: %.1f GB/s together\n", n,
+               all_at_once(n, j.bytes) * 1e-9);
     return 0;
 }
