@@ -1,7 +1,5 @@
 #include "gpu/gpu_fail.h"
 
-#include <cuda_runtime.h>
-
 /* The GPU is lost to this process: its context answers every further call with the same error. */
 static int is_lost(cudaError_t e)
 {
@@ -19,6 +17,10 @@ static int is_lost(cudaError_t e)
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
     case cudaErrorNoDevice:
+    case cudaErrorExternalDevice:
+#if CUDART_VERSION >= 13000
+    case cudaErrorContained:
+#endif
     case cudaErrorUnknown:
         return 1;
     default:
@@ -45,6 +47,17 @@ static int fail_unsupported(struct ts_err *err, cudaError_t e, int gpu, const ch
                    "GPU %d: %s: it is not among those that the program was built for "
                    "(--with-cuda-arch of configure); build for it, or use --cpu",
                    gpu, what);
+}
+
+int ts_gpu_ended(cudaEvent_t event, cudaError_t *e)
+{
+    *e = cudaEventQuery(event);
+    if (*e == cudaErrorNotReady) {
+        (void)cudaGetLastError(); /* or the next launch returns it */
+        *e = cudaSuccess;
+        return 0;
+    }
+    return *e == cudaSuccess ? 1 : -1;
 }
 
 int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)

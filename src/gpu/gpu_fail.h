@@ -6,7 +6,12 @@
 #ifndef TS_GPU_GPU_FAIL_H
 #define TS_GPU_GPU_FAIL_H
 
+#include <cuda_runtime.h>
+
 #include "base/err.h"
+
+/* Whether all that an event stands for has ended: 1, 0, or -1 with the failure in *e. */
+int ts_gpu_ended(cudaEvent_t event, cudaError_t *e);
 
 /* `what` was under way: "row solves". cuda_error is a cudaError_t and stored in err->sys. */
 int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what);

@@ -5,10 +5,13 @@
 
 #include "base/clock.h"
 #include "base/trace.h"
+#include "gpu/gpu_fail.h"
 
 /* Marks looked at for each shard, which adds one: a microsecond or two each, spread over the pass
  * so that copies never wait for the host. */
 #define LOOKS 4
+
+#define NOT_SEEN UINT64_MAX
 
 cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
 {
@@ -43,7 +46,7 @@ void ts_gpu_log_close(struct ts_gpu_log *log)
 cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
 {
     const cudaError_t e = cudaEventRecord(log->base, stream);
-    log->base_ns = ts_clock_ns(); /* the stream is idle: the event is over within microseconds */
+    log->base_ns = NOT_SEEN;
     log->n_marks = log->next = 0;
     for (int i = 0; i < TS_GPU_MARKS; i++)
         log->mark[i].copy.what = NULL;
@@ -52,9 +55,9 @@ cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
     return e;
 }
 
-static uint64_t host_ns(const struct ts_gpu_log *log, float ms)
+static uint64_t ns_of(float ms)
 {
-    return log->base_ns + (ms > 0 ? (uint64_t)((double)ms * 1e6) : 0);
+    return ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
 }
 
 static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
@@ -70,47 +73,59 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
     s->at[s->n++] = *span;
 }
 
-/* Makes a mark a span if it has ended: cudaErrorNotReady if it has not, or if the base, which is in a
- * stream of its own, has not. */
-static cudaError_t settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark)
+/* Something had ended `ns` after the base when the host saw it. When the base came to pass the host
+ * does not see: another process may have had the GPU then. */
+static void seen(struct ts_gpu_log *log, uint64_t ns)
+{
+    const uint64_t base_ns = ts_clock_ns() - ns;
+    if (base_ns < log->base_ns)
+        log->base_ns = base_ns;
+}
+
+/* Makes a mark a span, in nanoseconds after the base, if it has ended, and the base, which is in a stream
+ * of its own: 1, or 0 if not, or -1 with the failure in *e. */
+static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, cudaError_t *e)
 {
     const int has_copy = mark->copy.what != NULL;
     float start = 0, end = 0, began = 0;
-    cudaError_t e = cudaEventQuery(mark->end);
-    if (e == cudaSuccess)
-        e = cudaEventQuery(log->base);
-    if (e == cudaSuccess)
-        e = cudaEventElapsedTime(&start, log->base, mark->start);
-    if (e == cudaSuccess)
-        e = cudaEventElapsedTime(&end, log->base, mark->end);
-    if (e == cudaSuccess && has_copy && mark->copy_timed)
-        e = cudaEventElapsedTime(&began, log->base, mark->began);
-    if (e != cudaSuccess)
-        return e;
-    mark->span.start_ns = host_ns(log, start);
-    mark->span.end_ns = host_ns(log, end);
+    int rc = ts_gpu_ended(mark->end, e);
+    if (rc > 0)
+        rc = ts_gpu_ended(log->base, e);
+    if (rc <= 0)
+        return rc;
+    *e = cudaEventElapsedTime(&end, log->base, mark->end);
+    if (*e == cudaSuccess)
+        seen(log, ns_of(end));
+    if (*e == cudaSuccess)
+        *e = cudaEventElapsedTime(&start, log->base, mark->start);
+    if (*e == cudaSuccess && has_copy && mark->copy_timed)
+        *e = cudaEventElapsedTime(&began, log->base, mark->began);
+    if (*e != cudaSuccess)
+        return -1;
+    mark->span.start_ns = ns_of(start);
+    mark->span.end_ns = ns_of(end);
     add_span(&log->spans[mark->work], &mark->span);
     if (has_copy) {
-        if (mark->copy_timed)
-            mark->copy.free_ns = host_ns(log, began);
+        mark->copy.free_ns = mark->copy_timed ? ns_of(began) : 0;
         mark->copy.end_ns = mark->span.start_ns;
         add_span(&log->spans[TS_GPU_COPY], &mark->copy);
         mark->copy.what = NULL;
     }
-    return cudaSuccess;
+    return 1;
 }
 
 int ts_gpu_log_room(struct ts_gpu_log *log)
 {
     for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++) {
         const uint32_t i = log->next < log->n_marks ? log->next : 0;
-        const cudaError_t e = settle(log, &log->mark[i]);
-        log->next = e == cudaSuccess ? i : i + 1;
-        if (e == cudaSuccess) { /* it swaps places with the last in use */
+        cudaError_t e;
+        const int rc = settle(log, &log->mark[i], &e);
+        log->next = rc > 0 ? i : i + 1;
+        if (rc > 0) { /* it swaps places with the last in use */
             const struct ts_gpu_mark mark = log->mark[i];
             log->mark[i] = log->mark[--log->n_marks];
             log->mark[log->n_marks] = mark;
-        } else if (e != cudaErrorNotReady) {
+        } else if (rc < 0) {
             return 1; /* whoever waits next finds the failure */
         }
     }
@@ -135,6 +150,9 @@ cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, cons
                              uint32_t lane, cudaStream_t stream)
 {
     struct ts_gpu_mark *mark;
+    cudaError_t e;
+    if (log->base_ns == NOT_SEEN && ts_gpu_ended(log->base, &e) > 0)
+        seen(log, 0);
     if (log->n_marks == TS_GPU_MARKS)
         return cudaSuccess; /* of the few that do not ask for room: not measured */
     mark = &log->mark[log->n_marks];
@@ -167,11 +185,9 @@ void ts_gpu_spans_sort(struct ts_gpu_spans *s)
         qsort(s->at, s->n, sizeof *s->at, by_start);
 }
 
-/* Copies, sorted by when the host gave them to their stream, run one after another: each ends before
- * the next does, though its kernel may have started later, and none starts before its place was free
- * and the one before had ended. */
-static void line_up(struct ts_gpu_spans *s)
+void ts_gpu_spans_line_up(struct ts_gpu_spans *s)
 {
+    ts_gpu_spans_sort(s);
     for (size_t i = s->n; i-- > 1;)
         if (s->at[i - 1].end_ns > s->at[i].end_ns)
             s->at[i - 1].end_ns = s->at[i].end_ns;
@@ -186,15 +202,30 @@ static void line_up(struct ts_gpu_spans *s)
     }
 }
 
+/* To the host's clock, of which the starts of copies are already. */
+static void shift(struct ts_gpu_log *log)
+{
+    for (int i = 0; i < TS_GPU_WORKS; i++)
+        for (size_t k = 0; k < log->spans[i].n; k++) {
+            struct ts_gpu_span *span = &log->spans[i].at[k];
+            span->end_ns += log->base_ns;
+            if (i != TS_GPU_COPY)
+                span->start_ns += log->base_ns;
+            else if (span->free_ns > 0)
+                span->free_ns += log->base_ns;
+        }
+}
+
 cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
 {
     cudaError_t e = cudaSuccess;
     for (uint32_t i = 0; i < log->n_marks && e == cudaSuccess; i++)
-        e = settle(log, &log->mark[i]);
+        (void)settle(log, &log->mark[i], &e);
     log->n_marks = 0;
+    shift(log);
     for (int i = 0; i < TS_GPU_WORKS; i++)
         ts_gpu_spans_sort(&log->spans[i]);
-    line_up(&log->spans[TS_GPU_COPY]);
+    ts_gpu_spans_line_up(&log->spans[TS_GPU_COPY]);
     return e;
 }
 

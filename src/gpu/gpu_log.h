@@ -47,7 +47,7 @@ struct ts_gpu_mark {
 
 struct ts_gpu_log {
     cudaEvent_t base;
-    uint64_t base_ns;
+    uint64_t base_ns; /* at the latest, by all that was seen to end */
     struct ts_gpu_mark mark[TS_GPU_MARKS];
     uint32_t n_marks; /* in use: the first ones */
     uint32_t next;    /* to be looked at */
@@ -80,6 +80,11 @@ cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_
 cudaError_t ts_gpu_log_end(struct ts_gpu_log *log);
 
 void ts_gpu_spans_sort(struct ts_gpu_spans *s);
+
+/* Sorts copies, each with the time when the host gave it to their stream as its start, and makes them
+ * run one after another: each ends before the next does, though its kernel may have started later, and
+ * none starts before its place was free and the one before had ended. */
+void ts_gpu_spans_line_up(struct ts_gpu_spans *s);
 
 /* Length of the union of some kinds (sum of 1 << work), and of that part of `work` during which
  * none of `besides` was under way. Spans sorted. */

@@ -235,8 +235,8 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
  * the copy follows the one before without a pause. */
 static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot, int *waits)
 {
-    const cudaError_t e = slot != NULL ? cudaEventQuery(slot->used) : cudaSuccess;
-    *waits = e == cudaErrorNotReady;
+    cudaError_t e = cudaSuccess;
+    *waits = slot != NULL && ts_gpu_ended(slot->used, &e) == 0;
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 

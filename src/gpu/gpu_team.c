@@ -165,11 +165,11 @@ int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t eve
 {
     uint32_t n = 0;
     for (;;) {
-        const cudaError_t e = cudaEventQuery(event);
-        int rc;
-        if (e == cudaSuccess)
+        cudaError_t e;
+        int rc = ts_gpu_ended(event, &e);
+        if (rc > 0)
             return 0;
-        if (e != cudaErrorNotReady)
+        if (rc < 0)
             return ts_gpu_fail(err, (int)e, "computing");
         ts_gpu_team_pause(&n);
         rc = ts_gpu_team_failed(g, err);
