@@ -32,10 +32,11 @@ with()
     LD_LIBRARY_PATH=$tmp "$@"
 }
 
-# says TEXT VERSION INIT: devices, cp with and without --gpus, and a budget
+# says QUIET TEXT VERSION INIT: devices, cp with and without --gpus, and a budget; quiet: by default
+# the CPU computes without a word
 says()
 {
-    text=$1 version=$2 init=$3
+    quiet=$1 text=$2 version=$3 init=$4
     with "$version" "$init" "$bin/tstream" devices > log
     grep -q "^no GPU: .*$text" log || bad "devices ($version, $init): $(cat log)"
     with "$version" "$init" "$bin/tstream" devices --json > log
@@ -48,14 +49,23 @@ says()
         [ "$(wc -l < err)" -eq 1 ] || bad "cp $option: more than a sentence: $(cat err)"
         if [ -e x.cp ] || [ -e x.cp.partial ]; then bad "cp $option: left x.cp"; fi
     done
-    with "$version" "$init" "$bin/tstream" cp x.tsh -r 1 -i 1 --no-output --json > log ||
+    with "$version" "$init" "$bin/tstream" cp x.tsh -r 1 -i 1 --no-output --json > log 2> err ||
         bad "cp ($version, $init): does not fall back to the CPU"
     grep -q '"backend":"cpu"' log || bad "cp ($version, $init): $(cat log)"
+    if [ "$quiet" = yes ]; then
+        [ ! -s err ] || bad "cp ($version, $init): $(cat err)"
+    else
+        grep -q "^tstream cp: computing on the CPU: .*$text" err ||
+            bad "cp ($version, $init): no word of the driver: $(cat err)"
+        with "$version" "$init" "$bin/tstream" cp x.tsh -r 1 -i 1 --no-output --cpu > log 2> err ||
+            bad "cp --cpu ($version, $init)"
+        [ ! -s err ] || bad "cp --cpu ($version, $init): $(cat err)"
+    fi
 }
 
-says 'no NVIDIA driver is installed' 0 0
-says 'the NVIDIA driver is of CUDA 11.2, too old for CUDA 1[0-9.]*, which.*update the driver' 11020 0
-says 'no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all' 99000 100
-says 'the GPUs are not set up yet: start nvidia-fabricmanager' 99000 802
-says 'the NVIDIA driver does not work: unknown error' 99000 999
+says yes 'no NVIDIA driver is installed' 0 0
+says no 'the NVIDIA driver is of CUDA 11.2, too old for CUDA 1[0-9.]*, which.*update it, or use --cpu' 11020 0
+says yes 'no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all' 99000 100
+says no 'the GPUs are not set up yet: start nvidia-fabricmanager' 99000 802
+says no 'the NVIDIA driver does not work: unknown error' 99000 999
 exit $failed

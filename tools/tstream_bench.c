@@ -142,7 +142,7 @@ static int bench_exchange(const struct ts_cmd *cmd, const struct bench_args *arg
     const struct ts_backend *backend;
     struct ts_backend_conf conf = { .n_devices = 0 };
     const int rc = args->gpus == NULL ? choose_all(&conf, err)
-                                      : tstream_processor_choose(&want, &backend, &conf, err);
+                                      : tstream_processor_choose(&want, &backend, &conf, NULL, err);
     if (rc < 0)
         return rc;
     if (conf.n_devices < 2)

@@ -39,7 +39,7 @@ static const struct ts_opt cp_opts[] = {
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. Factor matrices come on top. "
-      "Default: half of what the machine has free" },
+      "Default: what the machine has free, less an eighth and 128M" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "of factor matrices and products; Gram matrices, solves and fit are float64 always" },
     { "out", 'o', TS_OPT_STRING, AT(out), NULL, "DIR",
@@ -316,6 +316,7 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     if (rc == 0)
         rc = tstream_engine_open(&ec, &e, err);
     if (rc == 0) {
+        tstream_engine_note_processor(r.cmd, &e);
         rc = run_engine(&r, &mc, model, path, err);
         tstream_engine_close(&e);
     }

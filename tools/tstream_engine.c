@@ -35,8 +35,8 @@ static int plan_memory(const struct tstream_engine_conf *conf, const struct ts_b
     e->host_bytes = conf->host_bytes;
     if (e->host_bytes == 0) {
         const uint64_t left = machine.free_bytes - e->factor_bytes;
-        const uint64_t most = left > 2 * BESIDES_BYTES ? left - BESIDES_BYTES : left / 2;
-        e->host_bytes = machine.free_bytes / 2 < most ? machine.free_bytes / 2 : most;
+        const uint64_t reserve = machine.free_bytes / 8 + 2 * BESIDES_BYTES;
+        e->host_bytes = left > 2 * reserve ? left - reserve : left / 2;
     }
     other = other > BESIDES_BYTES ? other - BESIDES_BYTES : 0;
     if (other >= e->host_bytes)
@@ -127,7 +127,7 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
     ts_machine_get(&machine);
     e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
     before = resident_bytes();
-    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc, err);
+    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc, &e->unused, err);
     if (rc < 0)
         return rc;
     bc.tensor = e->tensor;
@@ -163,6 +163,12 @@ void tstream_engine_close(struct tstream_engine *e)
         e->backend->close(e->be);
     ts_tensor_close(e->tensor);
     memset(e, 0, sizeof *e);
+}
+
+void tstream_engine_note_processor(const struct ts_cmd *cmd, const struct tstream_engine *e)
+{
+    if (e->unused.code != 0)
+        tool_note(cmd, "%s", e->unused.text);
 }
 
 void tstream_engine_note(const struct ts_cmd *cmd, const struct ts_feed_stats *stats)

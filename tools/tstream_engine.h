@@ -17,7 +17,7 @@ struct tstream_engine_conf {
     const char *path; /* of the tensor */
     uint32_t rank, threads;
     int precision;       /* enum ts_precision */
-    uint64_t host_bytes; /* --host-memory; 0: half of what is free */
+    uint64_t host_bytes; /* --host-memory; 0: what is free, less a reserve */
     struct tstream_processor processor;
     int only_mode;       /* of the feed: -1, or the mode that is passed over again and again */
     /* Told the nonzeros of shards that were worked through, from any thread; NULL: nobody asks. */
@@ -37,11 +37,15 @@ struct tstream_engine {
     uint64_t library_bytes; /* of the budget, what the libraries of GPUs took; 0 on the CPU */
     uint32_t n_devices;     /* GPUs, 0: CPU */
     int device[TS_MAX_DEVICES];
+    struct ts_err unused; /* why a GPU's driver that is there is of no use; code 0: no such thing */
 };
 
 int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_engine *ret,
                         struct ts_err *err);
 void tstream_engine_close(struct tstream_engine *e);
+
+/* Says on standard error that the CPU computes though there is a GPU's driver. */
+void tstream_engine_note_processor(const struct ts_cmd *cmd, const struct tstream_engine *e);
 
 /* Says once what the kernel refused, on standard error. */
 void tstream_engine_note(const struct ts_cmd *cmd, const struct ts_feed_stats *stats);

@@ -81,11 +81,15 @@ int tstream_processor_check(const struct tstream_processor *want, struct ts_err 
 {
     struct wanted w;
     int rc;
+    if (want->cpu && want->device_bytes > 0)
+        return ts_fail(err, TS_EARG, "--cpu and --gpu-memory exclude each other");
     if (want->gpus == NULL)
         return 0;
     rc = parse_gpus(want->gpus, &w, err);
     if (rc == 0 && w.n > 0 && want->cpu)
         rc = ts_fail(err, TS_EARG, "--cpu and --gpus %s exclude each other", want->gpus);
+    if (rc == 0 && w.n == 0 && want->device_bytes > 0)
+        rc = ts_fail(err, TS_EARG, "--gpus %s and --gpu-memory exclude each other", want->gpus);
     return rc;
 }
 
@@ -123,37 +127,39 @@ static int choose_first(const char *asked, uint32_t n, int there, struct ts_back
     return 0;
 }
 
-/* Fills conf->device, or says why there is none. */
+/* Fills conf->device, or says why there is none; *there as ts_gpu_count says. */
 static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
-                       struct ts_backend_conf *conf, struct ts_err *err)
+                       struct ts_backend_conf *conf, int *there, struct ts_err *err)
 {
     char why[160];
-    const int there = ts_gpu_count(why);
     int rc;
-    if (there == 0)
+    *there = ts_gpu_count(why);
+    if (*there <= 0)
         return ts_fail(err, TS_ECUDA, "%s: %s", asked, why);
-    rc = w->by_number ? choose_numbers(asked, w, there, conf, err)
-                      : choose_first(asked, w->n, there, conf, err);
+    rc = w->by_number ? choose_numbers(asked, w, *there, conf, err)
+                      : choose_first(asked, w->n, *there, conf, err);
     if (rc == 0)
         *ret = &ts_backend_gpu;
     return rc;
 }
 #else
 static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
-                       struct ts_backend_conf *conf, struct ts_err *err)
+                       struct ts_backend_conf *conf, int *there, struct ts_err *err)
 {
     (void)w, (void)ret, (void)conf;
+    *there = 0;
     return ts_fail(err, TS_ECUDA, "%s: this program was built without CUDA", asked);
 }
 #endif
 
 int tstream_processor_choose(const struct tstream_processor *want, const struct ts_backend **ret,
-                             struct ts_backend_conf *conf, struct ts_err *err)
+                             struct ts_backend_conf *conf, struct ts_err *unused,
+                             struct ts_err *err)
 {
     const int optional = want->gpus == NULL && want->device_bytes == 0;
     struct wanted w = { .n = 1 };
     char asked[96] = "--gpu-memory";
-    int rc = tstream_processor_check(want, err);
+    int there, rc = tstream_processor_check(want, err);
     if (rc == 0 && want->gpus != NULL) {
         rc = parse_gpus(want->gpus, &w, err);
         snprintf(asked, sizeof asked, "--gpus %s", want->gpus);
@@ -166,6 +172,10 @@ int tstream_processor_choose(const struct tstream_processor *want, const struct 
     *ret = &ts_backend_cpu;
     if (want->cpu || w.n == 0)
         return 0;
-    rc = choose_gpus(asked, &w, ret, conf, optional ? NULL : err);
-    return optional ? 0 : rc;
+    if (!optional)
+        return choose_gpus(asked, &w, ret, conf, &there, err);
+    rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, unused);
+    if (unused != NULL && (rc == 0 || there == 0))
+        unused->code = 0;
+    return 0;
 }

@@ -30,14 +30,16 @@ struct tstream_processor {
       "included; shards that do not fit are sent from host memory again in each sweep. Default: what " \
       "is free, less a reserve" }, \
     { "exchange", 0, TS_OPT_CHOICE, (at) + offsetof(struct tstream_processor, exchange), "auto", \
-      "auto|nccl|copy", "how several GPUs exchange rows: by an NCCL ring, by copies from GPU to GPU, " \
-      "or by what tstream bench exchange says; the result does not depend on it" }
+      "auto|nccl|copy", "how several GPUs exchange rows: by an NCCL ring, or by copies from GPU to GPU; " \
+      "auto: copies where all reach each other's memory. The result does not depend on it" }
 
 /* Whether the options make sense, wherever they are used: 0 or TS_EARG. */
 int tstream_processor_check(const struct tstream_processor *want, struct ts_err *err);
 
-/* The backend, and in conf its devices and their budget; n_devices is 0 for the CPU. */
+/* The backend, and in conf its devices and their budget; n_devices is 0 for the CPU. Where that is so
+ * by default, but there is a driver of GPUs, *unused (may be NULL) says why. */
 int tstream_processor_choose(const struct tstream_processor *want, const struct ts_backend **ret,
-                             struct ts_backend_conf *conf, struct ts_err *err);
+                             struct ts_backend_conf *conf, struct ts_err *unused,
+                             struct ts_err *err);
 
 #endif

@@ -32,8 +32,8 @@ static const struct ts_opt mttkrp_opts[] = {
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random factors" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; what does not fit is streamed from disk. Default: half of what the "
-      "machine has free" },
+      "memory for shards; what does not fit is streamed from disk. Default: what the "
+      "machine has free, less an eighth and 128M" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "of factor matrices and products" },
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
@@ -261,6 +261,7 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
     if (rc == 0)
         rc = tstream_engine_open(&conf, &e, err);
     if (rc == 0) {
+        tstream_engine_note_processor(cmd, &e);
         rc = time_reps(cmd, &e, args, conf.trace, err);
         if (rc == 0 && args->check)
             rc = check(&e, args, err);

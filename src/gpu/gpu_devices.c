@@ -5,20 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mttkrp_kernel.h"
+
 #define WHY_BYTES 160
 
-/* cudaErrorInsufficientDriver is both: no driver, and one that is too old. */
-static void explain_driver(char *why)
+/* cudaErrorInsufficientDriver is both: no driver, and one that is too old. Whether there is one. */
+static int explain_driver(char *why)
 {
     int version = 0;
-    if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0)
+    if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) {
         snprintf(why, WHY_BYTES, "no NVIDIA driver is installed (libcuda.so.1 is not found)");
-    else
-        snprintf(why, WHY_BYTES,
-                 "the NVIDIA driver is of CUDA %d.%d, too old for CUDA %d.%d, which this program was "
-                 "built with; update the driver",
-                 version / 1000, version % 1000 / 10, CUDART_VERSION / 1000,
-                 CUDART_VERSION % 1000 / 10);
+        return 0;
+    }
+    snprintf(why, WHY_BYTES,
+             "the NVIDIA driver is of CUDA %d.%d, too old for CUDA %d.%d, which this program was "
+             "built with; update it, or use --cpu",
+             version / 1000, version % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    return 1;
 }
 
 void ts_gpu_prepare(void)
@@ -33,17 +36,22 @@ int ts_gpu_count(char *why)
     cudaError_t e;
     ts_gpu_prepare();
     e = cudaGetDeviceCount(&n);
+    if (e == cudaSuccess && n > 0)
+        return n < TS_GPU_MAX_DEVICES ? n : TS_GPU_MAX_DEVICES;
     if (e == cudaErrorInsufficientDriver)
-        explain_driver(why);
-    else if (e == cudaErrorNoDevice || (e == cudaSuccess && n == 0))
+        return explain_driver(why) ? -1 : 0;
+    if (e == cudaErrorNoDevice || e == cudaSuccess) {
         snprintf(why, WHY_BYTES, "no NVIDIA GPU is there, or CUDA_VISIBLE_DEVICES hides all");
-    else if (e == cudaErrorSystemNotReady)
-        snprintf(why, WHY_BYTES, "the GPUs are not set up yet: start nvidia-fabricmanager");
-    else if (e != cudaSuccess)
-        snprintf(why, WHY_BYTES, "the NVIDIA driver does not work: %s", cudaGetErrorString(e));
-    if (e != cudaSuccess)
-        n = 0;
-    return n > TS_GPU_MAX_DEVICES ? TS_GPU_MAX_DEVICES : n;
+        return 0;
+    }
+    if (e == cudaErrorSystemNotReady)
+        snprintf(why, WHY_BYTES,
+                 "the GPUs are not set up yet: start nvidia-fabricmanager, or use --cpu");
+    else
+        snprintf(why, WHY_BYTES,
+                 "the NVIDIA driver does not work: %s; nvidia-smi may say more, or use --cpu",
+                 cudaGetErrorString(e));
+    return -1;
 }
 
 static int check_capability(int number, int *major, int *minor, char *why)
@@ -58,8 +66,11 @@ static int check_capability(int number, int *major, int *minor, char *why)
         snprintf(why, WHY_BYTES, "%s", cudaGetErrorString(e));
     else if (mode == cudaComputeModeProhibited)
         snprintf(why, WHY_BYTES, "its compute mode prohibits programs (nvidia-smi --compute-mode)");
-    else if (*major < 8)
-        snprintf(why, WHY_BYTES, "compute capability %d.%d is below 8.0", *major, *minor);
+    else if (*major * 100 + *minor * 10 < ts_mttkrp_least_arch())
+        snprintf(why, WHY_BYTES,
+                 "its compute capability is %d.%d and this program is built for %d.%d and newer ones "
+                 "(--with-cuda-arch of configure; 8.0 at least)",
+                 *major, *minor, ts_mttkrp_least_arch() / 100, ts_mttkrp_least_arch() % 100 / 10);
     else
         return 1;
     return 0;
@@ -67,7 +78,7 @@ static int check_capability(int number, int *major, int *minor, char *why)
 
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
 {
-    const int n = ts_gpu_count(why);
+    const int there = ts_gpu_count(why), n = there > 0 ? there : 0;
     for (int i = 0; i < n; i++) {
         struct ts_gpu_device *d = &ret[i];
         struct cudaDeviceProp prop;

@@ -29,8 +29,11 @@ void ts_gpu_prepare(void);
  * context on each for its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
 
-/* How many there are, and whether one can be used: 1, or 0 with *why. Cheap: no context is made. */
+/* How many there are; 0 with *why where none is, or no driver, and -1 where the driver that is there is
+ * of no use. Cheap: no context is made. */
 int ts_gpu_count(char *why);
+
+/* Whether one can be used: 1, or 0 with *why. As cheap. */
 int ts_gpu_usable(int number, char *why);
 
 #endif

@@ -499,3 +499,13 @@ int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *ar
         return launch_rank<float, 0, 4>(args, s);
     }
 }
+
+int ts_mttkrp_least_arch(void)
+{
+#ifdef __CUDA_ARCH_LIST__
+    static const int arch[] = { __CUDA_ARCH_LIST__ }; /* of nvcc, ascending */
+    return arch[0];
+#else
+    return 800;
+#endif
+}

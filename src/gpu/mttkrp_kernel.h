@@ -53,6 +53,9 @@ struct ts_gpu_mttkrp {
 /* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
 int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream);
 
+/* The least compute capability that there is code for, times 100: 800. Newer ones have PTX at least. */
+int ts_mttkrp_least_arch(void);
+
 #ifdef __cplusplus
 }
 #endif
