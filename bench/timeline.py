@@ -4,8 +4,7 @@
     tstream cp X.tsh --gpus 4 --trace cp.json
     bench/timeline.py cp.json[.gz] SWEEP MODE > timeline.svg
 
-SWEEP and MODE count from 1; SWEEP may be `last`. Sweeps are those of the trace, so a run that goes on
-from a checkpoint begins at 1, too.
+SWEEP and MODE count from 1; SWEEP may be `last`. Sweeps are those of the trace.
 
 A picture is a few hundred pixels wide and a trace has thousands of events in a mode. Copies, kernels
 and reads are therefore drawn as how many of them were at work, averaged over a column of one pixel;
