@@ -1,7 +1,7 @@
 #!/bin/sh
 # tstream cp on GPUs from the outside: the same bytes for one GPU and several, resident and streamed; the
-# fit of the CPU; budgets of host memory that hold with what driver and libraries take; refusals with
-# what there is. Skipped without a GPU.
+# fit of the CPU; budgets of host memory that hold with what driver and libraries take; an end when
+# interrupted; refusals with what there is. Skipped without a GPU.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -82,6 +82,18 @@ got=0
 "$bin/tstream" cp x.tsh --gpus 1 --host-memory 8M > log 2> err || got=$?
 [ "$got" -eq 1 ] || bad "cp --host-memory 8M: exit $got"
 grep -q 'driver and libraries' err || bad "cp --host-memory 8M: $(cat err)"
+
+# ---- interrupted, with shards on the GPU and in host memory: it ends, and leaves nothing ----
+for memory in '' --gpu-memory=$(little 1); do
+    "$bin/tstream" cp x.tsh -r 8 --gpus 1 -i 100000000 --tol 0 --out stopped ${memory:+"$memory"} > log 2>&1 &
+    pid=$!
+    while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
+    kill -INT $pid
+    got=0
+    wait $pid || got=$?
+    [ "$got" -eq 1 ] || bad "cp $memory: exit $got after SIGINT: $(cat log)"
+    if [ -e stopped ] || [ -e stopped.partial ]; then bad "cp $memory: left something after SIGINT"; fi
+done
 
 # ---- trace, lists ----
 run traced --gpus "0," --gpu-memory "$(little 0,)" --trace trace.json
