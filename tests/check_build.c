@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -679,6 +680,44 @@ START_TEST(stopping_a_build_in_memory_does_not_wait_for_a_copy)
 }
 END_TEST
 
+static volatile sig_atomic_t stop_any;
+
+static void *stop_later(void *arg)
+{
+    usleep(*(uint32_t *)arg);
+    stop_any = SIGTERM;
+    return NULL;
+}
+
+/* At whatever moment. _i: in memory, and through runs. */
+START_TEST(stopping_at_any_time_leaves_all_or_nothing)
+{
+    struct ts_synth s = { .order = 3, .dim = { 3000, 4000, 50 }, .nnz = 400000, .seed = 3,
+                          .value_first = 1, .value_last = 5, .value_bytes = 4 };
+    ck_assert_int_eq(ts_synth_init(&s, &err), 0);
+    for (uint32_t k = 0; k < 24; k++) {
+        struct ts_build_options o = options(out);
+        uint32_t delay_us = k * 4000;
+        pthread_t thread;
+        int rc;
+        stop_any = 0;
+        o.memory = 256 << 20;
+        o.area_words = _i ? 1 << 17 : 0;
+        o.threads = 2;
+        o.stop = &stop_any;
+        o.force = 1;
+        ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, &delay_us), 0);
+        rc = ts_build_synth(&o, &s, &report, &err);
+        pthread_join(thread, NULL);
+        ck_assert_msg(rc == 0 || rc == TS_ESTOP, "%s", err.text);
+        ck_assert(rc == 0 || strstr(err.text, "stopped; nothing was written") != NULL);
+        ck_assert(!exists(out, ".building"));
+        if (rc == 0)
+            ck_assert_uint_eq(report.nnz + report.n_duplicates, s.nnz);
+    }
+}
+END_TEST
+
 /* What could not be opened again, or would be left out in silence, or would fail after hours. */
 START_TEST(what_cannot_be_built_is_refused)
 {
@@ -838,6 +877,7 @@ int main(void)
     tcase_add_loop_test(t, a_full_disk_leaves_nothing, 0, 5);
     tcase_add_test(t, stopping_leaves_nothing);
     tcase_add_test(t, stopping_a_build_in_memory_does_not_wait_for_a_copy);
+    tcase_add_loop_test(t, stopping_at_any_time_leaves_all_or_nothing, 0, 2);
     tcase_add_test(t, what_cannot_be_built_is_refused);
     tcase_add_test(t, labels_come_along);
     tcase_add_test(t, generated_tensors_do_not_depend_on_the_machine);

@@ -1,7 +1,10 @@
 /* Records sort as their coordinates do, in memory and through runs on disk. */
 #include <check.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "format/extsort.h"
@@ -98,7 +101,7 @@ START_TEST(sort_equals_qsort)
         memcpy(want, a, n * words * 8);
         qsort(want, n, words * 8, compare);
         got = ts_record_sort(a, scratch, n, words, l.bits - l.width[n_fields - 1], l.bits,
-                             1 + k % 3);
+                             1 + k % 3, NULL);
         ck_assert(memcmp(got, want, n * words * 8) == 0);
         free(a);
         free(want);
@@ -132,7 +135,7 @@ START_TEST(converting_sort_equals_both_steps)
             scratch = malloc(room * 8 + 1);
             memset(out, 0xff, n * words * 8);
             ts_record_sort_moved(&move, n, out, scratch, room, to.bits - to.width[3], to.bits,
-                                 1 + (k + p) % 3);
+                                 1 + (k + p) % 3, NULL);
             ck_assert(memcmp(out, want, n * words * 8) == 0);
             ck_assert(ts_record_is_sorted(out, n, words, 2));
             free(scratch);
@@ -144,6 +147,15 @@ START_TEST(converting_sort_equals_both_steps)
 }
 END_TEST
 
+static volatile sig_atomic_t stop;
+
+static void *stop_later(void *arg)
+{
+    usleep(*(uint32_t *)arg);
+    stop = 1;
+    return NULL;
+}
+
 START_TEST(equal_records_sort)
 {
     const struct ts_record_layout l = layout_of(3, 20, 5);
@@ -152,11 +164,70 @@ START_TEST(equal_records_sort)
     for (uint64_t i = 0; i < n; i++) /* one cell, values in falling order */
         ts_record_put(&l, a + i * l.words, 2, (n - i) & ((UINT64_C(1) << l.width[2]) - 1));
     words = l.words;
-    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[2], l.bits, 2);
+    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[2], l.bits, 2, NULL);
     for (uint64_t i = 1; i < n; i++)
         ck_assert_int_le(ts_record_compare(got + (i - 1) * words, got + i * words, words), 0);
     free(a);
     free(scratch);
+}
+END_TEST
+
+/* Set before, nothing moves; set at any time, what comes out is all there or not asked for. */
+START_TEST(stopping_ends_a_sort)
+{
+    static const uint8_t source[] = { 2, 0, 1, 3 };
+    const struct ts_record_layout l = layout_of(4, 40, 3);
+    const uint64_t n = 300000;
+    uint64_t *a = records(&l, n, 3), *scratch = malloc(n * l.words * 8), *got;
+    struct ts_record_layout to;
+    struct ts_record_move move = { &l, &to, a, source };
+    uint32_t width[4];
+    uint64_t *out;
+    words = l.words;
+    for (uint32_t f = 0; f < 4; f++)
+        width[f] = l.width[source[f]];
+    ts_record_layout_set(&to, 4, width);
+    ck_assert_uint_eq(to.words, words);
+    out = malloc(n * words * 8);
+    stop = 1;
+    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop);
+    ck_assert(!ts_record_is_sorted(got, n, words, 2));
+    for (uint32_t k = 0; k < 40; k++) {
+        pthread_t thread;
+        uint32_t delay_us = k * 300;
+        stop = 0;
+        ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, &delay_us), 0);
+        if (k % 2)
+            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop);
+        else
+            ts_record_sort_moved(&move, n, out, scratch, k % 4 ? n * words : n / 50,
+                                 to.bits - to.width[3], to.bits, 2, &stop);
+        if (stop == 0)
+            ck_assert(ts_record_is_sorted(k % 2 ? got : out, n, words, 2));
+        pthread_join(thread, NULL);
+        if (k % 2) {
+            free(a);
+            a = records(&l, n, k);
+            move.in = a;
+        }
+    }
+    free(a);
+    free(scratch);
+    free(out);
+}
+END_TEST
+
+START_TEST(stopping_ends_a_spill)
+{
+    const struct ts_record_layout l = layout_of(3, 20, 5);
+    uint64_t *a = records(&l, 1000, 1);
+    struct ts_extsort *x;
+    struct ts_err err;
+    stop = 1;
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, &stop, &x, &err), 0);
+    ck_assert_int_eq(ts_extsort_spill(x, &l, a, 1000, &err), TS_ESTOP);
+    ts_extsort_free(x);
+    free(a);
 }
 END_TEST
 
@@ -172,7 +243,7 @@ START_TEST(extsort_equals_one_sort)
     struct ts_err err;
     small.width[1] = final.width[1] / 2;
     ts_record_layout_set(&small, 4, small.width);
-    ck_assert_int_eq(ts_extsort_new("/tmp", 2, &x, &err), 0);
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, NULL, &x, &err), 0);
     for (uint64_t r = 0; r < n_runs; r++) {
         const struct ts_record_layout *l = r % 2 ? &small : &final;
         uint64_t *run = records(l, n_run, r < 7 ? r * 100000 : 5); /* some runs are the same */
@@ -218,7 +289,7 @@ START_TEST(many_runs_take_few_ranges)
     ts_record_layout_set(&l, 2, width);
     words = l.words;
     ck_assert_uint_eq(words, 1);
-    ck_assert_int_eq(ts_extsort_new("/tmp", 2, &x, &err), 0);
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, NULL, &x, &err), 0);
     for (uint64_t r = 0; r < n_runs; r++) {
         uint64_t *run = all + r * n_run;
         for (uint64_t i = 0; i < n_run; i++) {
@@ -268,6 +339,8 @@ int main(void)
     tcase_add_loop_test(t, sort_equals_qsort, 0, sizeof sizes / sizeof *sizes);
     tcase_add_loop_test(t, converting_sort_equals_both_steps, 0, sizeof sizes / sizeof *sizes);
     tcase_add_test(t, equal_records_sort);
+    tcase_add_test(t, stopping_ends_a_sort);
+    tcase_add_test(t, stopping_ends_a_spill);
     tcase_add_loop_test(t, extsort_equals_one_sort, 0, 4);
     tcase_add_loop_test(t, many_runs_take_few_ranges, 0, 6);
     suite_add_tcase(s, t);

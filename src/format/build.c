@@ -24,9 +24,17 @@ int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, 
 {
     if (b->o->progress != NULL)
         b->o->progress(b->o->progress_arg, what, unit, done, total);
-    if (b->o->stop != NULL && *b->o->stop)
-        return ts_fail(err, TS_ESTOP, "%s: stopped; nothing was written", b->o->out);
-    return 0;
+    return ts_build_check_stop(b, err);
+}
+
+static int fail_stopped(const struct ts_build *b, struct ts_err *err)
+{
+    return ts_fail(err, TS_ESTOP, "%s: stopped; nothing was written", b->o->out);
+}
+
+int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
+{
+    return b->o->stop != NULL && *b->o->stop != 0 ? fail_stopped(b, err) : 0;
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -382,6 +390,8 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
     ts_text_source_close(s);
     if (rc == 0)
         rc = finish(&b, start, err);
+    if (rc == TS_ESTOP) /* whoever saw it first */
+        rc = fail_stopped(&b, err);
     fini(&b);
     return rc;
 }
@@ -420,6 +430,8 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
     memcpy(b.dim, synth->dim, sizeof b.dim);
     if (rc == 0)
         rc = finish(&b, start, err);
+    if (rc == TS_ESTOP) /* whoever saw it first */
+        rc = fail_stopped(&b, err);
     fini(&b);
     return rc;
 }

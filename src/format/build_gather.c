@@ -15,7 +15,7 @@ static uint64_t *sort_collected(struct ts_build *b)
     struct ts_collect *c = &b->collect;
     uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->o->threads);
     return ts_record_sort(rec, ts_build_other_area(b, rec), c->n, c->layout.words,
-                          ts_build_key_bits(&c->layout), c->layout.bits, b->o->threads);
+                          ts_build_key_bits(&c->layout), c->layout.bits, b->o->threads, b->o->stop);
 }
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
@@ -23,7 +23,7 @@ static int spill_collected(struct ts_build *b, struct ts_err *err)
     uint64_t *rec = sort_collected(b);
     int rc = 0;
     if (b->runs == NULL)
-        rc = ts_extsort_new(b->tmp, b->o->threads, &b->runs, err);
+        rc = ts_extsort_new(b->tmp, b->o->threads, b->o->stop, &b->runs, err);
     if (rc == 0)
         rc = ts_extsort_spill(b->runs, &b->collect.layout, rec, b->collect.n, err);
     return rc;
@@ -113,6 +113,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
                        b->merge_threads, err);
     if (rc < 0)
         return rc;
+    b->merge.stop = b->o->stop;
     if (b->runs != NULL) {
         rc = merge_runs(b, err);
     } else {
@@ -120,10 +121,15 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
         uint64_t before[TS_RECORD_WORDS];
         b->spool.mem = sort_collected(b);
         b->spool.layout = c->layout;
+        rc = ts_build_check_stop(b, err);
+        if (rc < 0)
+            return rc;
         rc = ts_merge_add(&b->merge, b->spool.mem, c->n, 1, before, &n_before, &kept, err);
         b->spool.n = kept;
         b->gaps = 1;
     }
+    if (rc == 0)
+        rc = ts_build_check_stop(b, err);
     if (rc < 0)
         return rc;
     ts_merge_finish(&b->merge);

@@ -49,7 +49,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     const uint64_t room = b->area_words / to->words;
     uint64_t piece = b->scratch_words / from->words, filled = 0;
     struct ts_extsort *runs = NULL;
-    int rc = ts_extsort_new(b->tmp, b->o->threads, &runs, err);
+    int rc = ts_extsort_new(b->tmp, b->o->threads, b->o->stop, &runs, err);
     piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;
     piece = piece < room ? piece : room;
     for (uint64_t at = 0; at < b->spool.n && rc == 0;) {
@@ -58,7 +58,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
         const uint64_t *in;
         if (filled + n > room) {
             uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words,
-                                              direct_bits, to->bits, b->o->threads);
+                                              direct_bits, to->bits, b->o->threads, b->o->stop);
             rc = ts_extsort_spill(runs, to, sorted, filled, err);
             filled = 0;
             continue;
@@ -73,9 +73,11 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     }
     if (rc == 0) {
         uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits,
-                                          to->bits, b->o->threads);
+                                          to->bits, b->o->threads, b->o->stop);
         if (ts_extsort_runs(runs) == 0) {
-            rc = s->consume(s->arg, sorted, filled, err);
+            rc = ts_build_check_stop(b, err);
+            if (rc == 0)
+                rc = s->consume(s->arg, sorted, filled, err);
             ts_extsort_free(runs);
             return rc;
         }
@@ -131,6 +133,7 @@ int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
         return give_pieces(b, s, b->spool.mem, err);
     sorted = ts_build_other_area(b, b->spool.mem);
     ts_record_sort_moved(&move, b->spool.n, sorted, b->scratch, b->scratch_words, s->direct_bits,
-                         to->bits, b->o->threads);
-    return give_pieces(b, s, sorted, err);
+                         to->bits, b->o->threads, b->o->stop);
+    rc = ts_build_check_stop(b, err);
+    return rc == 0 ? give_pieces(b, s, sorted, err) : rc;
 }

@@ -13,6 +13,7 @@
 #define ALL_SAMPLES 65536u /* of all runs: when there are more, every second one is dropped */
 #define MIN_STEP 16u       /* records between samples, at least */
 #define BUFFER_WORDS 65536u /* for converting what is in another layout */
+#define WRITE_BYTES (UINT64_C(256) << 20) /* between looks at whether to stop */
 
 struct run {
     struct ts_record_layout layout;
@@ -39,6 +40,7 @@ struct bound {
 struct ts_extsort {
     const char *tmp;
     uint32_t threads, key_bits;
+    const volatile sig_atomic_t *stop;
     int fd;
     uint64_t file_bytes, left;
     struct run *run;
@@ -54,13 +56,15 @@ struct ts_extsort {
 static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1, 2,  3,  4,  5,  6,  7, 8,
                                                        9, 10, 11, 12, 13, 14, 15, 16 };
 
-int ts_extsort_new(const char *tmp, uint32_t threads, struct ts_extsort **ret, struct ts_err *err)
+int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
+                   struct ts_extsort **ret, struct ts_err *err)
 {
     struct ts_extsort *x = calloc(1, sizeof *x);
     if (x == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for sorting");
     x->tmp = tmp;
     x->threads = threads;
+    x->stop = stop;
     x->fd = -1;
     *ret = x;
     return 0;
@@ -104,6 +108,24 @@ static void thin_samples(struct ts_extsort *x)
     }
 }
 
+static int check_stop(const struct ts_extsort *x, struct ts_err *err)
+{
+    return x->stop != NULL && *x->stop != 0 ? ts_fail(err, TS_ESTOP, "stopped") : 0;
+}
+
+static int write_run(struct ts_extsort *x, const uint64_t *rec, uint64_t bytes, uint64_t at,
+                     struct ts_err *err)
+{
+    int rc = 0;
+    for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
+        n = bytes - done < WRITE_BYTES ? bytes - done : WRITE_BYTES;
+        rc = check_stop(x, err);
+        if (rc == 0)
+            rc = ts_tempfile_write(x->fd, x->tmp, (const char *)rec + done, n, at + done, err);
+    }
+    return rc;
+}
+
 int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
                      const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
@@ -139,7 +161,7 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
         thin_samples(x);
     x->left += n;
     x->file_bytes += n * words * sizeof *rec;
-    return ts_tempfile_write(x->fd, x->tmp, rec, n * words * sizeof *rec, r.at, err);
+    return write_run(x, rec, n * words * sizeof *rec, r.at, err);
 }
 
 /* Equal samples of a run stay in its order, on which choose_bound relies and qsort need not keep. */
@@ -375,7 +397,9 @@ static int load_range(struct ts_extsort *x, struct ts_err *err)
     for (uint32_t i = 0; i < x->n_runs; i++) {
         struct run *r = &x->run[i];
         const uint64_t n = r->end - r->done;
-        const int rc = n == 0 ? 0 : read_run(x, r, r->done, n, to, err);
+        int rc = check_stop(x, err);
+        if (rc == 0 && n > 0)
+            rc = read_run(x, r, r->done, n, to, err);
         if (rc < 0)
             return rc;
         to += n * x->layout.words;
@@ -411,9 +435,9 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
         return rc;
     x->left -= got;
     *rec = ts_record_sort(x->area[0], x->area[1], got, words, x->key_bits, x->layout.bits,
-                          x->threads);
+                          x->threads, x->stop);
     *n = got;
-    return 0;
+    return check_stop(x, err);
 }
 
 int ts_extsort_at_end(const struct ts_extsort *x)

@@ -14,6 +14,7 @@
 #ifndef TS_FORMAT_EXTSORT_H
 #define TS_FORMAT_EXTSORT_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -21,8 +22,10 @@
 
 struct ts_extsort;
 
-/* tmp must stay; the file is made with the first run. */
-int ts_extsort_new(const char *tmp, uint32_t threads, struct ts_extsort **ret, struct ts_err *err);
+/* tmp must stay; the file is made with the first run. Where *stop (may be NULL) is set, what is under
+ * way ends soon with TS_ESTOP. */
+int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
+                   struct ts_extsort **ret, struct ts_err *err);
 void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
 
 /* Takes n records of this layout as a run, sorted by all their bits. Runs may differ in the widths of

@@ -175,6 +175,8 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
         if (out - counted >= PIECE) {
             count_kept(g, thread, rec + counted * words, out - counted);
             counted = out;
+            if (g->stop != NULL && *g->stop != 0)
+                break;
         }
     }
     count_kept(g, thread, rec + counted * words, out - counted);

@@ -9,6 +9,7 @@
 #ifndef TS_FORMAT_MERGE_H
 #define TS_FORMAT_MERGE_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -26,6 +27,7 @@ struct ts_merge {
     struct ts_record_layout layout;
     uint32_t order, value_bytes, threads;
     int duplicates; /* enum ts_duplicates */
+    const volatile sig_atomic_t *stop; /* NULL, or set by the caller: once it is, little is merged */
     uint64_t nnz, n_duplicates, n_zeros;
     struct ts_slices slices[TS_MAX_ORDER]; /* marked where there is a bitmap */
     struct ts_fibres *fibres;              /* one a thread; [0] holds all after finish */

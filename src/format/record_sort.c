@@ -10,13 +10,20 @@
 #define LOCAL_WORDS 65536u   /* a piece of at most 512 KiB is sorted where it lies */
 #define TARGET_WORDS 6144u   /* pieces that the first deal aims at */
 #define INSERTION_MAX 24u
+#define STOP_PIECE 65536u    /* records between looks at whether to stop */
 
 /* What stays the same through a sort. */
 struct sort {
     uint64_t *array[2];
     uint32_t words, key_bits, bits, threads;
     uint64_t *own; /* LOCAL_WORDS of the thread, in the cache: NULL, or instead of the other array */
+    const volatile sig_atomic_t *stop;
 };
+
+static inline int stopped(const struct sort *s)
+{
+    return s->stop != NULL && *s->stop != 0;
+}
 
 /* n records at `at` of array[in], equal in all bits before `bit`. */
 struct piece {
@@ -182,6 +189,8 @@ static void sort_piece(const struct sort *s, struct piece p, int to)
     uint64_t *array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
     const uint32_t end = p.bit < s->key_bits ? s->key_bits : s->bits;
     int in = p.in;
+    if (stopped(s))
+        return;
     if (p.n > INSERTION_MAX && p.n * s->words > LOCAL_WORDS && p.bit < s->bits) {
         split_piece(s, p, to);
         return;
@@ -229,8 +238,11 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     for (uint32_t t = 0; t < threads; t++) {
         uint64_t *mine = count + (size_t)t * n_digits;
         const uint64_t last = p.n * (t + 1) / threads;
-        for (uint64_t i = p.n * t / threads; i < last; i++)
-            mine[digit_of(in + i * words, d)]++;
+        for (uint64_t i = p.n * t / threads, end_i; i < last && !stopped(s); i = end_i) {
+            end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
+            for (; i < end_i; i++)
+                mine[digit_of(in + i * words, d)]++;
+        }
     }
     for (uint32_t k = 0; k < n_digits; k++) {
         for (uint32_t t = 0; t < threads; t++) {
@@ -244,13 +256,16 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     for (uint32_t t = 0; t < threads; t++) {
         uint64_t *mine = count + (size_t)t * n_digits;
         const uint64_t last = p.n * (t + 1) / threads;
-        if (words == 1)
-            for (uint64_t i = p.n * t / threads; i < last; i++)
-                out[mine[digit_of(in + i, d)]++] = in[i];
-        else
-            for (uint64_t i = p.n * t / threads; i < last; i++)
-                copy_record(out + words * mine[digit_of(in + i * words, d)]++, in + i * words,
-                            words);
+        for (uint64_t i = p.n * t / threads, end_i; i < last && !stopped(s); i = end_i) {
+            end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
+            if (words == 1)
+                for (; i < end_i; i++)
+                    out[mine[digit_of(in + i, d)]++] = in[i];
+            else
+                for (; i < end_i; i++)
+                    copy_record(out + words * mine[digit_of(in + i * words, d)]++, in + i * words,
+                                words);
+        }
     }
 }
 
@@ -316,6 +331,8 @@ static void do_work(const struct sort *s, struct work *w)
     while (w->n_open > 0) {
         const struct piece p = w->open[--w->n_open];
         const struct digit d = choose_digit(s, p);
+        if (stopped(s))
+            return;
         split_parallel(s, p, d, w->count, w->end);
         add_parts(s, w, p, d, !p.in);
     }
@@ -331,9 +348,10 @@ static void do_work(const struct sort *s, struct work *w)
 }
 
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
-                         uint32_t key_bits, uint32_t bits, uint32_t threads)
+                         uint32_t key_bits, uint32_t bits, uint32_t threads,
+                         const volatile sig_atomic_t *stop)
 {
-    const struct sort s = { { a, scratch }, words, key_bits, bits, threads, NULL };
+    const struct sort s = { { a, scratch }, words, key_bits, bits, threads, NULL, stop };
     const struct piece whole = { 0, n, 0, 0 };
     struct work w;
     if (n < 2 || bits == 0 || ts_record_is_sorted(a, n, words, threads))
@@ -367,7 +385,8 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
         for (uint32_t t = 0; t < threads; t++) {
             uint64_t *mine = w->count + (size_t)t * n_digits, rec[CONVERT_PIECE * TS_RECORD_WORDS];
             const uint64_t last = n * (t + 1) / threads;
-            for (uint64_t first = n * t / threads; first < last; first += CONVERT_PIECE) {
+            for (uint64_t first = n * t / threads; first < last && !stopped(s);
+                 first += CONVERT_PIECE) {
                 const uint64_t left = last - first;
                 const uint64_t count = left < CONVERT_PIECE ? left : CONVERT_PIECE;
                 ts_record_convert(v->from, v->in + first * v->from->words,
@@ -404,7 +423,7 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
         end[k] = sum;
     }
     for (uint32_t k = 0; k <= d.mask; k++)
-        while (at[k] < end[k]) {
+        while (at[k] < end[k] && !stopped(s)) {
             uint64_t *here = a + at[k] * s->words, rec[TS_RECORD_WORDS];
             uint32_t to = digit_of(here, d);
             if (to == k) {
@@ -428,7 +447,7 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
 static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 {
     const struct sort sub = { { s->array[0] + p.at * s->words, scratch }, s->words, s->key_bits,
-                              s->bits, s->threads, NULL };
+                              s->bits, s->threads, NULL, s->stop };
     const struct piece whole = { 0, p.n, p.bit, 0 };
     struct work w;
     if (p.n * s->words <= LOCAL_WORDS || new_work(&w, p.n, s->threads) < 0) {
@@ -451,7 +470,7 @@ struct tight {
 static void add_tight(const struct sort *s, struct tight *t, struct piece p)
 {
     const uint64_t words = p.n * s->words;
-    if (p.n < 2 || p.bit >= s->bits)
+    if (p.n < 2 || p.bit >= s->bits || stopped(s))
         return;
     if (words <= t->share && t->n_list < t->room) {
         t->list[t->n_list++] = p;
@@ -495,10 +514,10 @@ static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end
 
 void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
                           uint64_t *scratch, uint64_t scratch_words, uint32_t key_bits,
-                          uint32_t bits, uint32_t threads)
+                          uint32_t bits, uint32_t threads, const volatile sig_atomic_t *stop)
 {
     const uint32_t words = v->to->words;
-    const struct sort s = { { out, scratch }, words, key_bits, bits, threads, NULL };
+    const struct sort s = { { out, scratch }, words, key_bits, bits, threads, NULL, stop };
     const struct piece whole = { 0, n, 0, 0 };
     struct tight t = { scratch, scratch_words, scratch_words / threads, NULL, 0, 0 };
     struct digit d;

@@ -9,10 +9,14 @@
  *   threads  called from one; uses `threads` (OpenMP)
  *   errors   none: small tables are on the stack, and without memory for larger ones it sorts with
  *            one thread
+ *
+ * Both sorts end soon after *stop (may be NULL) is set, and then leave the records in any order, some
+ * twice and some not at all: the caller looks at it, too.
  */
 #ifndef TS_FORMAT_RECORD_SORT_H
 #define TS_FORMAT_RECORD_SORT_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "format/record.h"
@@ -21,7 +25,8 @@
  * key_bits are sorted directly, the others only where those are equal: give the bits that mostly
  * decide. scratch has room for n records. Returns where the sorted records are: a or scratch. */
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
-                         uint32_t key_bits, uint32_t bits, uint32_t threads);
+                         uint32_t key_bits, uint32_t bits, uint32_t threads,
+                         const volatile sig_atomic_t *stop);
 
 /* Whether the records are in order. */
 int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads);
@@ -37,6 +42,6 @@ struct ts_record_move {
 };
 void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
                           uint64_t *scratch, uint64_t scratch_words, uint32_t key_bits,
-                          uint32_t bits, uint32_t threads);
+                          uint32_t bits, uint32_t threads, const volatile sig_atomic_t *stop);
 
 #endif
