@@ -158,7 +158,7 @@ START_TEST(null_records_nothing)
 END_TEST
 
 #define THREADS 4u
-#define EVENTS 5000u
+#define EVENTS 20000u /* of all: more than wait in memory */
 
 static void *add_many(void *trace)
 {

@@ -9,21 +9,41 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/out_name.h"
+#include "base/thread.h"
 
 #define BUFFER_BYTES (256u << 10) /* some 2000 events to a write */
+#define QUEUE_EVENTS 32768u       /* those of half a second, at the rate of four GPUs */
+#define QUEUE_WAKES 4096u         /* waiting events that wake the writer; else it looks on its own */
+#define LOOK_NS 50000000L
+
+struct event {
+    const char *what;
+    uint64_t start_ns, end_ns, shard, bytes;
+    uint32_t lane, mode;
+};
 
 struct ts_trace {
     char *path, *partial; /* partial NULL: path is no regular file and written directly */
     int ours;             /* partial is there and locked by us */
+    uint64_t start_ns; /* what the file counts from */
+
+    pthread_mutex_t file_lock; /* of these */
     FILE *file;
     char *buffer;
-    pthread_mutex_t lock;
-    uint64_t start_ns; /* what the file counts from */
-    int comma, sys;    /* an event came before; errno of the first failure */
+    int comma, sys; /* an event came before; errno of the first failure */
+
+    pthread_t writer;
+    int writes; /* the thread is there */
+    pthread_mutex_t lock; /* of the queue */
+    pthread_cond_t more, room;
+    struct event *event;  /* QUEUE_EVENTS, a ring */
+    uint64_t added, done; /* in all */
+    int last;             /* no more will be added */
 };
 
 /* ---- the file ---- */
@@ -81,15 +101,42 @@ static int open_file(struct ts_trace *t, struct ts_err *err)
     return 0;
 }
 
+/* Waits until the writer has written what was added. */
+static void end_writer(struct ts_trace *t)
+{
+    if (!t->writes)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->last = 1;
+    pthread_cond_signal(&t->more);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->writer, NULL);
+    t->writes = 0;
+}
+
 static void trace_free(struct ts_trace *t)
 {
+    end_writer(t);
     if (t->file != NULL)
         fclose(t->file);
+    pthread_cond_destroy(&t->more);
+    pthread_cond_destroy(&t->room);
     pthread_mutex_destroy(&t->lock);
+    pthread_mutex_destroy(&t->file_lock);
+    free(t->event);
     free(t->buffer);
     free(t->partial);
     free(t->path);
     free(t);
+}
+
+static void *write_events(void *arg);
+
+static int start_writer(struct ts_trace *t, struct ts_err *err)
+{
+    errno = ts_thread_new(&t->writer, write_events, t);
+    t->writes = errno == 0;
+    return t->writes ? 0 : ts_fail_errno(err, TS_ENOMEM, "%s: no thread to write the trace", t->path);
 }
 
 int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err)
@@ -99,18 +146,25 @@ int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err)
     if (t == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     pthread_mutex_init(&t->lock, NULL);
+    pthread_mutex_init(&t->file_lock, NULL);
+    pthread_cond_init(&t->more, NULL);
+    pthread_cond_init(&t->room, NULL);
     t->start_ns = ts_clock_ns();
     t->path = strdup(path);
     t->buffer = malloc(BUFFER_BYTES);
-    if (t->path == NULL || t->buffer == NULL)
+    t->event = malloc(QUEUE_EVENTS * sizeof *t->event);
+    if (t->path == NULL || t->buffer == NULL || t->event == NULL)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     if (rc == 0)
         rc = open_file(t, err);
+    if (rc == 0) {
+        fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", t->file);
+        rc = start_writer(t, err);
+    }
     if (rc < 0) {
         ts_trace_drop(t);
         return rc;
     }
-    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", t->file);
     *ret = t;
     return 0;
 }
@@ -119,6 +173,7 @@ void ts_trace_drop(struct ts_trace *t)
 {
     if (t == NULL)
         return;
+    end_writer(t);
     if (t->ours)
         unlink(t->partial);
     trace_free(t);
@@ -129,6 +184,7 @@ int ts_trace_close(struct ts_trace *t, struct ts_err *err)
     int rc = 0;
     if (t == NULL)
         return 0;
+    end_writer(t);
     fputs("\n]}\n", t->file);
     if ((fflush(t->file) != 0 || ferror(t->file)) && t->sys == 0)
         t->sys = errno;
@@ -160,7 +216,7 @@ static uint32_t tid_of(uint32_t lane)
 /* Locks, and separates from the event before. */
 static void begin(struct ts_trace *t)
 {
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->file_lock);
     fputs(t->comma ? ",\n" : "\n", t->file);
     t->comma = 1;
 }
@@ -169,7 +225,7 @@ static void end(struct ts_trace *t)
 {
     if (t->sys == 0 && ferror(t->file))
         t->sys = errno != 0 ? errno : EIO;
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->file_lock);
 }
 
 /* Names come from this program and from drivers: printable ASCII, the rest becomes '?'. */
@@ -217,33 +273,77 @@ static void print_time(FILE *to, const char *key, uint64_t ns)
     fprintf(to, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
+static void write_event(struct ts_trace *t, const struct event *x)
+{
+    const char *comma = "";
+    begin(t);
+    fprintf(t->file, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":",
+            pid_of(x->lane / TS_TRACE_LANES), tid_of(x->lane));
+    quote(t->file, x->what);
+    print_time(t->file, "ts", x->start_ns - t->start_ns);
+    print_time(t->file, "dur", x->end_ns - x->start_ns);
+    fputs(",\"args\":{", t->file);
+    if (x->mode != TS_TRACE_NO_MODE) {
+        fprintf(t->file, "\"mode\":%u", x->mode + 1);
+        comma = ",";
+    }
+    if (x->shard != TS_TRACE_NO_SHARD) {
+        fprintf(t->file, "%s\"shard\":%" PRIu64, comma, x->shard);
+        comma = ",";
+    }
+    if (x->bytes > 0)
+        fprintf(t->file, "%s\"bytes\":%" PRIu64, comma, x->bytes);
+    fputs("}}", t->file);
+    end(t);
+}
+
+/* Waits for events, or until none will come: how many there are. */
+static uint64_t wait_for_events(struct ts_trace *t)
+{
+    uint64_t n;
+    pthread_mutex_lock(&t->lock);
+    while (t->added == t->done && !t->last) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&t->more, &t->lock, &until);
+    }
+    n = t->added - t->done;
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+static void *write_events(void *arg)
+{
+    struct ts_trace *t = arg;
+    uint64_t n;
+    while ((n = wait_for_events(t)) > 0) {
+        n = n < QUEUE_WAKES ? n : QUEUE_WAKES; /* then there is room again */
+        for (uint64_t i = 0; i < n; i++)       /* nobody writes over them before they are done */
+            write_event(t, &t->event[(t->done + i) % QUEUE_EVENTS]);
+        pthread_mutex_lock(&t->lock);
+        t->done += n;
+        pthread_cond_broadcast(&t->room);
+        pthread_mutex_unlock(&t->lock);
+    }
+    return NULL;
+}
+
 void ts_trace_add(struct ts_trace *t, uint32_t lane, const char *what, uint64_t start_ns,
                   uint64_t end_ns, uint32_t mode, uint64_t shard, uint64_t bytes)
 {
-    const char *comma = "";
+    struct event x = { .what = what, .shard = shard, .bytes = bytes, .lane = lane, .mode = mode };
     if (t == NULL)
         return;
-    if (start_ns < t->start_ns)
-        start_ns = t->start_ns;
-    if (end_ns < start_ns)
-        end_ns = start_ns;
-    begin(t);
-    fprintf(t->file, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":",
-            pid_of(lane / TS_TRACE_LANES), tid_of(lane));
-    quote(t->file, what);
-    print_time(t->file, "ts", start_ns - t->start_ns);
-    print_time(t->file, "dur", end_ns - start_ns);
-    fputs(",\"args\":{", t->file);
-    if (mode != TS_TRACE_NO_MODE) {
-        fprintf(t->file, "\"mode\":%u", mode + 1);
-        comma = ",";
-    }
-    if (shard != TS_TRACE_NO_SHARD) {
-        fprintf(t->file, "%s\"shard\":%" PRIu64, comma, shard);
-        comma = ",";
-    }
-    if (bytes > 0)
-        fprintf(t->file, "%s\"bytes\":%" PRIu64, comma, bytes);
-    fputs("}}", t->file);
-    end(t);
+    x.start_ns = start_ns > t->start_ns ? start_ns : t->start_ns;
+    x.end_ns = end_ns > x.start_ns ? end_ns : x.start_ns;
+    pthread_mutex_lock(&t->lock);
+    while (t->added - t->done == QUEUE_EVENTS)
+        pthread_cond_wait(&t->room, &t->lock);
+    t->event[t->added++ % QUEUE_EVENTS] = x;
+    if (t->added - t->done == QUEUE_WAKES || t->added - t->done == QUEUE_EVENTS)
+        pthread_cond_signal(&t->more);
+    pthread_mutex_unlock(&t->lock);
 }

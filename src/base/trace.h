@@ -2,7 +2,8 @@
  *
  * A trace has lanes, which are named once, and events on them. Events of one lane must not overlap
  * unless one lies inside the other: what runs side by side gets lanes side by side. Events go to disk
- * as they come, in any order; memory is one buffer however long the run is.
+ * in any order, written by a thread of the trace's own, so that what is traced does not wait for it;
+ * memory is one queue of two megabytes however long the run is.
  *
  *   owner    whoever opened it, until ts_trace_close or ts_trace_drop. The file is written as
  *            PATH.partial and gets its name when it is whole
@@ -48,7 +49,7 @@ int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err);
 void ts_trace_group(struct ts_trace *trace, uint32_t group, const char *name);
 void ts_trace_lane(struct ts_trace *trace, uint32_t lane, const char *name);
 
-/* Something called `what` ran from start_ns to end_ns. mode counts from 0 and is shown from 1; bytes:
+/* Something called `what`, which must stay until close, ran from start_ns to end_ns. mode counts from 0 and is shown from 1; bytes:
  * those moved, 0 when there are none. */
 void ts_trace_add(struct ts_trace *trace, uint32_t lane, const char *what, uint64_t start_ns,
                   uint64_t end_ns, uint32_t mode, uint64_t shard, uint64_t bytes);

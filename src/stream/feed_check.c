@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "stream/feed_impl.h"
 #include "stream/reader_impl.h"
 
@@ -142,7 +143,7 @@ int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
     if (f->checker == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
     for (; f->n_checkers < want; f->n_checkers++)
-        if (ts_reader_thread(&f->checker[f->n_checkers], run, f) != 0)
+        if (ts_thread_new(&f->checker[f->n_checkers], run, f) != 0)
             break; /* fewer do too: ts_feed_next checks what they do not */
     return 0;
 }

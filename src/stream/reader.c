@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +8,6 @@
 #include <unistd.h>
 
 #include "stream/reader_impl.h"
-
-#define STACK_BYTES ((size_t)256 << 10)
 
 struct ts_reader {
     struct ts_reader_files files;
@@ -61,21 +58,6 @@ int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offs
                        offset + (uint64_t)got);
     errno = (int)-got;
     return ts_fail_errno(err, TS_EIO, "%s: byte %" PRIu64 ": cannot be read", path, offset);
-}
-
-int ts_reader_thread(pthread_t *ret, void *(*run)(void *), void *arg)
-{
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int rc;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all); /* signals are for the threads of the program */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(ret, &attr, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return rc;
 }
 
 static int open_files(struct ts_reader_files *f, struct ts_err *err)

@@ -48,7 +48,4 @@ int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret,
 void ts_reader_pread_free(struct ts_reader_pread *p);
 void ts_reader_pread_kick(struct ts_reader_pread *p);
 
-/* Threads of the stream layer need little stack: limits on address space count all of it. */
-int ts_reader_thread(pthread_t *ret, void *(*run)(void *), void *arg);
-
 #endif

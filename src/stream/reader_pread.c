@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "stream/reader_impl.h"
 
 #define THREADS 4u /* reads in flight; each is a whole shard, so the kernel sees large requests */
@@ -79,7 +80,7 @@ int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret,
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->kicked, NULL);
     for (; p->n_threads < THREADS; p->n_threads++)
-        if (ts_reader_thread(&p->thread[p->n_threads], run, p) != 0)
+        if (ts_thread_new(&p->thread[p->n_threads], run, p) != 0)
             break;
     if (p->n_threads == 0) {
         ts_reader_pread_free(p);

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "stream/reader_impl.h"
 
 #define DEPTH 32u /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
@@ -261,7 +262,7 @@ int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
         rc = -ENOSYS;
     if (rc == 0) {
         register_all(u);
-        rc = -ts_reader_thread(&u->thread, run, u);
+        rc = -ts_thread_new(&u->thread, run, u);
         u->thread_up = rc == 0;
     }
     if (rc == 0) {
