@@ -5,17 +5,7 @@
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
-bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp"
-failed=0
-
-bad()
-{
-    echo "FAILED: $*"
-    failed=1
-}
+. "$top/tests/outside.sh"
 
 "$bin/tstream" devices --json > there
 usable=$(grep -o '"usable":true' there | wc -l)

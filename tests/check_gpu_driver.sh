@@ -5,17 +5,7 @@
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
-bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp"
-failed=0
-
-bad()
-{
-    echo "FAILED: $*"
-    failed=1
-}
+. "$top/tests/outside.sh"
 
 if "$bin/tstream" devices | grep -q 'built without CUDA'; then exit 77; fi
 ${CC:-cc} -shared -fPIC -Wl,-soname,libcuda.so.1 -o libcuda.so.1 "$top/tests/fake_driver.c" -ldl ||

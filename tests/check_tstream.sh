@@ -4,30 +4,7 @@
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
-bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp"
-failed=0
-
-bad()
-{
-    echo "FAILED: $*"
-    failed=1
-}
-
-# refused STATUS TEXT COMMAND...: it exits so, and says so in one line on standard error
-refused()
-{
-    status=$1 text=$2
-    shift 2
-    got=0
-    "$@" > out 2> err || got=$?
-    [ "$got" -eq "$status" ] || bad "$*: exit $got, expected $status: $(cat err)"
-    grep -qF -- "$text" err || bad "$*: no \"$text\" in: $(cat err)"
-    [ "$status" -eq 2 ] || [ "$(wc -l < err)" -eq 1 ] || bad "$*: more than a sentence: $(cat err)"
-    [ ! -e x.cp.partial ] || bad "$*: left x.cp.partial"
-}
+. "$top/tests/outside.sh"
 
 # ---- no operand ----
 refused 1 "There is no *.tsh in the current directory" "$bin/tstream" cp
