@@ -127,7 +127,7 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
     ts_machine_get(&machine);
     e->threads = conf->threads > 0 ? conf->threads : machine.cpus;
     before = resident_bytes();
-    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc, &e->unused, err);
+    rc = tstream_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)
         return rc;
     bc.tensor = e->tensor;
@@ -167,8 +167,8 @@ void tstream_engine_close(struct tstream_engine *e)
 
 void tstream_engine_note_processor(const struct ts_cmd *cmd, const struct tstream_engine *e)
 {
-    if (e->unused.code != 0)
-        tool_note(cmd, "%s", e->unused.text);
+    if (e->no_gpu.code != 0)
+        tool_note(cmd, "%s", e->no_gpu.text);
 }
 
 void tstream_engine_note(const struct ts_cmd *cmd, const struct ts_feed_stats *stats)

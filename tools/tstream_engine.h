@@ -37,7 +37,7 @@ struct tstream_engine {
     uint64_t library_bytes; /* of the budget, what the libraries of GPUs took; 0 on the CPU */
     uint32_t n_devices;     /* GPUs, 0: CPU */
     int device[TS_MAX_DEVICES];
-    struct ts_err unused; /* why a GPU's driver that is there is of no use; code 0: no such thing */
+    struct ts_err no_gpu; /* why a GPU's driver that is there is of no use; code 0: no such thing */
 };
 
 int tstream_engine_open(const struct tstream_engine_conf *conf, struct tstream_engine *ret,

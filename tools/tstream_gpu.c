@@ -153,7 +153,7 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
 #endif
 
 int tstream_processor_choose(const struct tstream_processor *want, const struct ts_backend **ret,
-                             struct ts_backend_conf *conf, struct ts_err *unused,
+                             struct ts_backend_conf *conf, struct ts_err *no_gpu,
                              struct ts_err *err)
 {
     const int optional = want->gpus == NULL && want->device_bytes == 0;
@@ -174,8 +174,8 @@ int tstream_processor_choose(const struct tstream_processor *want, const struct 
         return 0;
     if (!optional)
         return choose_gpus(asked, &w, ret, conf, &there, err);
-    rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, unused);
-    if (unused != NULL && (rc == 0 || there == 0))
-        unused->code = 0;
+    rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, no_gpu);
+    if (no_gpu != NULL && (rc == 0 || there == 0))
+        no_gpu->code = 0;
     return 0;
 }

@@ -37,9 +37,9 @@ struct tstream_processor {
 int tstream_processor_check(const struct tstream_processor *want, struct ts_err *err);
 
 /* The backend, and in conf its devices and their budget; n_devices is 0 for the CPU. Where that is so
- * by default, but there is a driver of GPUs, *unused (may be NULL) says why. */
+ * by default, but there is a driver of GPUs, *no_gpu (may be NULL) says why. */
 int tstream_processor_choose(const struct tstream_processor *want, const struct ts_backend **ret,
-                             struct ts_backend_conf *conf, struct ts_err *unused,
+                             struct ts_backend_conf *conf, struct ts_err *no_gpu,
                              struct ts_err *err);
 
 #endif

@@ -173,7 +173,6 @@ void ts_trace_drop(struct ts_trace *t)
 {
     if (t == NULL)
         return;
-    end_writer(t);
     if (t->ours)
         unlink(t->partial);
     trace_free(t);

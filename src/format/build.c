@@ -321,8 +321,11 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     return ts_build_dir_open(o->out, o->force, &b->dir, err);
 }
 
-static void fini(struct ts_build *b)
+/* Ends a build that came to rc; a wish to stop gets its sentence here, whoever saw it first. */
+static int fini(struct ts_build *b, int rc, struct ts_err *err)
 {
+    if (rc == TS_ESTOP)
+        rc = fail_stopped(b, err);
     ts_collect_fini(&b->collect);
     ts_extsort_free(b->runs);
     ts_merge_fini(&b->merge);
@@ -333,6 +336,7 @@ static void fini(struct ts_build *b)
     free(b->tmp);
     ts_bigmem_free(b->area_mem, b->area_bytes);
     ts_build_dir_close(b->dir);
+    return rc;
 }
 
 static void text_position(const void *source, uint64_t *done, uint64_t *total)
@@ -390,10 +394,7 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
     ts_text_source_close(s);
     if (rc == 0)
         rc = finish(&b, start, err);
-    if (rc == TS_ESTOP) /* whoever saw it first */
-        rc = fail_stopped(&b, err);
-    fini(&b);
-    return rc;
+    return fini(&b, rc, err);
 }
 
 static void synth_position(const void *source, uint64_t *done, uint64_t *total)
@@ -430,8 +431,5 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
     memcpy(b.dim, synth->dim, sizeof b.dim);
     if (rc == 0)
         rc = finish(&b, start, err);
-    if (rc == TS_ESTOP) /* whoever saw it first */
-        rc = fail_stopped(&b, err);
-    fini(&b);
-    return rc;
+    return fini(&b, rc, err);
 }

@@ -61,6 +61,8 @@ static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
 /* build.c. Shows how far a step is, and finds out whether the user wants to stop. */
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
+
+/* The second alone: what sorts and merges leave after a wish to stop must not be used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);
 
 /* The area that `used` is not. */

@@ -6,7 +6,7 @@
  * cost the link about two microseconds, so a copy's end is the start of the kernel that waits for it.
  *
  *   owner    the log owns its events and spans
- *   units    nanoseconds of ts_clock_ns
+ *   units    nanoseconds of ts_clock_ns; in spans, once the log has ended
  *   threads  the member's; read by others once its job is over
  *   errors   a cudaError_t
  * */
