@@ -326,6 +326,52 @@ START_TEST(what_the_consumer_keeps_comes_once)
 }
 END_TEST
 
+/* What a feed says will come first does, and once everything stays it says so. In the second half of
+ * the cases every other shard is kept by the consumer. */
+START_TEST(what_comes_next_is_known_once_it_stays)
+{
+    enum { MOST = 4 };
+    static unsigned char keep[3][1000];
+    struct ts_feed_conf conf = { .host_bytes = budget(_i % N_BUDGETS), .only_mode = -1,
+                                 .checkers = 1 };
+    struct ts_shard_view next[MOST], v;
+    struct ts_feed *feed;
+    uint32_t n = 0;
+    for (uint32_t m = 0; m < 3; m++)
+        for (uint64_t i = 0; i < 1000; i++)
+            keep[m][i] = i % 2 == 0 && _i >= N_BUDGETS;
+    for (uint32_t m = 0; m < 3; m++)
+        conf.deal.keep[m] = keep[m];
+    feed = new_feed(conf);
+    ck_assert_uint_eq(ts_feed_expect(feed, 0, next, MOST), 0); /* nothing was read */
+    for (uint32_t pass = 0; pass < 12; pass++) {
+        const uint32_t mode = pass % 3, after = (pass + 1) % 3;
+        const uint64_t n_after = tensor->mode[after].disk.n_shards;
+        uint64_t taken = 0, streamed = n_after;
+        ts_feed_rewind(feed);
+        while (ts_feed_next(feed, mode, 0, &v, NULL) == 1) {
+            if (taken < n)
+                ck_assert_uint_eq(v.shard, next[taken].shard);
+            taken++;
+            ts_feed_done(feed, &v);
+        }
+        ck_assert_uint_ge(taken, n);
+        n = ts_feed_expect(feed, 0, next, MOST);
+        for (uint32_t k = 0; k < n; k++) {
+            check_view(&next[k], after);
+            ck_assert(!keep[after][next[k].shard]);
+        }
+        for (uint64_t i = 0; i < n_after; i++)
+            streamed -= keep[after][i];
+        if (pass >= 3 && _i % N_BUDGETS == N_BUDGETS - 1)
+            ck_assert_uint_eq(n, streamed < MOST ? streamed : MOST);
+    }
+    if (_i % N_BUDGETS == 0) /* two slots, and nothing stays */
+        ck_assert_uint_eq(n, 0);
+    ts_feed_free(feed);
+}
+END_TEST
+
 START_TEST(too_small_a_budget_is_refused)
 {
     struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = place_bytes(), .only_mode = -1 };
@@ -518,6 +564,7 @@ static Suite *suite(void)
     tcase_add_test(plain, several_views_are_held_at_once);
     tcase_add_loop_test(plain, many_threads_share_a_pass, 0, N_BUDGETS);
     tcase_add_loop_test(plain, what_the_consumer_keeps_comes_once, 0, 2 * N_BUDGETS);
+    tcase_add_loop_test(plain, what_comes_next_is_known_once_it_stays, 0, 2 * N_BUDGETS);
     tcase_add_test(plain, too_small_a_budget_is_refused);
     tcase_add_test(plain, stopping_is_an_error);
     tcase_add_loop_test(plain, a_flipped_bit_is_found, 0, N_BUDGETS);

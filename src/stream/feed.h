@@ -99,6 +99,13 @@ int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer,
                  struct ts_shard_view *ret, struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 
+/* What a consumer will be lent first in the pass after this one, if that is over the next mode in
+ * turn: up to `most` shards of its range, in that order. 0 as long as a part of its range comes from
+ * disk, which then is what the pass has to wait for. Nothing is lent: the shards may come to another
+ * consumer in the end, but their memory stays as it is until ts_feed_free. */
+uint32_t ts_feed_expect(struct ts_feed *feed, uint32_t consumer, struct ts_shard_view *ret,
+                        uint32_t most);
+
 /* The next call of ts_feed_next starts a new pass, even over the same mode. */
 void ts_feed_rewind(struct ts_feed *feed);
 

@@ -196,6 +196,11 @@ static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard
             pthread_cond_broadcast(&f->consumer[c].ready);
 }
 
+static char *resident(const struct ts_feed *f, uint32_t mode, uint64_t shard)
+{
+    return (char *)f->memory.resident + f->plan.place[mode][shard];
+}
+
 static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret)
 {
     struct ts_feed_mode *m = &f->mode[mode];
@@ -208,7 +213,7 @@ static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct 
     ret->check = kind == TS_RAW_SLOT || kind == TS_RAW_KEEP || kind == TS_RAW_STAY;
     if (kind == TS_READY_STAY || kind == TS_RAW_STAY) {
         ret->slot = NULL;
-        ret->base = (char *)f->memory.resident + f->plan.place[mode][ret->shard];
+        ret->base = resident(f, mode, ret->shard);
     } else {
         ret->slot = &f->slot[m->item[ret->shard].slot];
         ret->slot->state = TS_SLOT_LENT;
@@ -280,6 +285,19 @@ static int check_lent(struct ts_feed *f, uint32_t mode, const struct pick *p, st
     return rc;
 }
 
+static struct ts_shard_view view_of(const struct ts_feed *f, uint32_t mode, uint64_t shard,
+                                    const char *base, struct ts_slot *slot)
+{
+    return (struct ts_shard_view){
+        .mode = mode,
+        .shard = shard,
+        .first_partition = f->plan.first_partition[mode][shard],
+        .entry = &f->tensor->mode[mode].shard[shard],
+        .raw = base,
+        .lease = slot,
+    };
+}
+
 int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
                  struct ts_err *err)
 {
@@ -299,12 +317,7 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_
                      mode, rc > 0 ? p.shard : TS_TRACE_NO_SHARD, 0);
     if (rc <= 0)
         return rc;
-    ret->mode = mode;
-    ret->shard = p.shard;
-    ret->first_partition = f->plan.first_partition[mode][p.shard];
-    ret->entry = &f->tensor->mode[mode].shard[p.shard];
-    ret->raw = p.base;
-    ret->lease = p.slot;
+    *ret = view_of(f, mode, p.shard, p.base, p.slot);
     rc = p.check ? check_lent(f, mode, &p, &found) : 0;
     if (rc == 0)
         return 1;
@@ -327,4 +340,28 @@ void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
         ts_reader_kick(f->reader);
     if (f->conf.done != NULL)
         f->conf.done(f->conf.done_ctx, view->entry->nnz);
+}
+
+uint32_t ts_feed_expect(struct ts_feed *f, uint32_t consumer, struct ts_shard_view *ret,
+                        uint32_t most)
+{
+    const struct ts_feed_mode *m;
+    uint32_t mode, n = 0;
+    assert(consumer < f->n_consumers);
+    pthread_mutex_lock(&f->lock);
+    mode = ts_feed_mode_of(f, f->now + 1);
+    m = &f->mode[mode];
+    for (uint64_t i = m->first[consumer]; i < m->first[consumer + 1]; i++) {
+        const unsigned char known = atomic_load(&m->known[i]);
+        if ((known & TS_SHARD_GONE) != 0)
+            continue;
+        if ((known & TS_SHARD_WHOLE) == 0) {
+            n = 0;
+            break;
+        }
+        if (n < most)
+            ret[n++] = view_of(f, mode, i, resident(f, mode, i), NULL);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return n;
 }
