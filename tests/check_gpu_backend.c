@@ -141,6 +141,7 @@ static struct ts_feed *open_feed(const struct setup *s, void *gpu)
                                  .unpin = be->unpin };
     struct ts_feed *feed;
     be->deal(gpu, &conf.deal);
+    conf.pin_ctx = gpu;
     OK(ts_feed_new(&conf, &feed, &err));
     return feed;
 }
@@ -254,18 +255,17 @@ static void check_same(const struct setup *s, uint32_t m, const struct result *g
 
 /* One mode of one sweep. */
 static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uint32_t m, int update,
-                     struct result *r)
+                     struct result *r, struct ts_backend_times *times)
 {
-    struct ts_backend_times times;
     uint64_t nnz = 0;
     ts_feed_rewind(feed);
     if (update)
-        OK(be->update(gpu, m, feed, s->w, r->gram[m], &r->inner[m], &times, &err));
+        OK(be->update(gpu, m, feed, s->w, r->gram[m], &r->inner[m], times, &err));
     else
-        OK(be->mttkrp(gpu, m, feed, &times, &err));
-    ck_assert_uint_eq(times.n_devices, s->n_members);
-    for (uint32_t i = 0; i < times.n_devices; i++)
-        nnz += times.device[i].nnz;
+        OK(be->mttkrp(gpu, m, feed, times, &err));
+    ck_assert_uint_eq(times->n_devices, s->n_members);
+    for (uint32_t i = 0; i < times->n_devices; i++)
+        nnz += times->device[i].nnz;
     ck_assert_uint_eq(nnz, s->disk->tensor->nnz);
     OK(be->get_rows(gpu, m, 0, s->disk->x.dim[m], r->rows[m], &err));
     OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
@@ -279,9 +279,10 @@ static void run_sweeps(const struct setup *s, uint32_t sweeps, int update, const
     void *gpu = open_backend(s);
     struct ts_feed *feed = open_feed(s, gpu);
     struct result own = result_new(s), *got = fill != NULL ? fill : &own;
+    struct ts_backend_times times;
     for (uint32_t k = 0; k < sweeps; k++)
         for (uint32_t m = 0; m < s->disk->x.order; m++) {
-            run_mode(s, gpu, feed, m, update, got);
+            run_mode(s, gpu, feed, m, update, got, &times);
             if (want != NULL)
                 check_same(s, m, got, want, update);
         }
@@ -290,26 +291,40 @@ static void run_sweeps(const struct setup *s, uint32_t sweeps, int update, const
     result_free(s, &own);
 }
 
-/* The smallest budget that opens, to within 64 KiB. */
-static uint64_t least_budget(const struct setup *s)
+static int opens_with(const struct setup *s, uint64_t device_bytes)
 {
     struct setup now = *s;
-    uint64_t low = 0, high = UINT64_C(3) << 30; /* it does not open; it does */
+    struct ts_backend_conf conf;
+    void *gpu;
+    int rc;
+    now.device_bytes = device_bytes;
+    conf = conf_of(&now);
+    rc = be->open(&conf, &gpu, &err);
+    if (rc == 0) {
+        be->close(gpu);
+        return 1;
+    }
+    ck_assert_int_eq(rc, TS_ELIMIT);
+    ck_assert_ptr_nonnull(strstr(err.text, "GPU"));
+    return 0;
+}
+
+/* The smallest budget that opens, to within 64 KiB; it may be near `guess`, which saves half of the
+ * trials. */
+static uint64_t least_budget(const struct setup *s, uint64_t guess)
+{
+    const uint64_t near = 1 << 20;
+    uint64_t low = 1, high = UINT64_C(3) << 30; /* it does not open; it does */
+    if (guess > near && opens_with(s, guess + near))
+        high = guess + near;
+    if (guess > near && high > guess && !opens_with(s, guess - near))
+        low = guess - near;
     while (high - low > 64 << 10) {
-        struct ts_backend_conf conf;
-        void *gpu;
-        int rc;
-        now.device_bytes = (low + high) / 2 > 0 ? (low + high) / 2 : 1;
-        conf = conf_of(&now);
-        rc = be->open(&conf, &gpu, &err);
-        if (rc == 0) {
-            be->close(gpu);
-            high = now.device_bytes;
-            continue;
-        }
-        ck_assert_int_eq(rc, TS_ELIMIT);
-        ck_assert_ptr_nonnull(strstr(err.text, "GPU"));
-        low = now.device_bytes;
+        const uint64_t middle = low + (high - low) / 2;
+        if (opens_with(s, middle))
+            high = middle;
+        else
+            low = middle;
     }
     return high;
 }
@@ -359,13 +374,13 @@ static void check_teams(const struct disk *d, uint32_t rank, enum ts_precision p
 {
     struct setup s = setup_new(d, rank, precision);
     struct result product = result_new(&s), update = result_new(&s);
+    uint64_t least = 0;
     run_reference(&s, &product, &update);
     for (s.n_members = 1; s.n_members <= most_members; s.n_members++)
         for (s.spread = 0; s.spread < (n_devices > 1 && s.n_members > 1 ? 2 : 1); s.spread++) {
-            uint64_t least;
             s.device_bytes = 0;
             s.host_bytes = 64 << 20;
-            least = least_budget(&s);
+            least = least_budget(&s, least);
             run_sweeps(&s, 4, 1, &update, NULL);
             for (int k = 0; k < 6; k++) {
                 s.device_bytes = least + (128 << 10) + (uint64_t)k % 3 * 250000;
@@ -389,20 +404,20 @@ END_TEST
 /* Enough bytes of rows that ranges are sent in several chunks. */
 START_TEST(same_bits_in_chunks)
 {
-    static const uint64_t dim[] = { 40, 30, 25000 };
-    struct disk d = disk_new(3, dim, 20 * TS_PARTITION_NNZ, 1);
-    struct setup s = setup_new(&d, 250, TS_FLOAT64);
+    static const uint64_t dim[] = { 40, 30, 90000 };
+    struct disk d = disk_new(3, dim, 16 * TS_PARTITION_NNZ, 1);
+    struct setup s = setup_new(&d, 70, TS_FLOAT64);
     struct result update = result_new(&s);
+    uint64_t least = 0;
     run_sweeps(&s, 1, 1, NULL, &update);
     for (s.n_members = 2; s.n_members <= 4; s.n_members += 2) {
-        uint64_t least;
         s.spread = n_devices > 1;
         s.device_bytes = 0;
-        run_sweeps(&s, 4, 1, &update, NULL);
-        least = least_budget(&s);
+        run_sweeps(&s, 3, 1, &update, NULL);
+        least = least_budget(&s, least);
         for (int k = 0; k < 2; k++) {
             s.device_bytes = least + (128 << 10) + (uint64_t)k * 500000;
-            run_sweeps(&s, 4, 1, &update, NULL);
+            run_sweeps(&s, 3, 1, &update, NULL);
         }
     }
 #ifdef HAVE_NCCL
@@ -410,7 +425,7 @@ START_TEST(same_bits_in_chunks)
         s.n_members = n_devices < 4 ? (uint32_t)n_devices : 4;
         s.exchange = TS_EXCHANGE_NCCL;
         s.device_bytes = 0;
-        run_sweeps(&s, 4, 1, &update, NULL);
+        run_sweeps(&s, 3, 1, &update, NULL);
     }
 #endif
     result_free(&s, &update);
@@ -457,6 +472,7 @@ START_TEST(only_one_mode_is_kept)
         for (uint32_t m = 0; m < 3; m++)
             OK(be->put_rows(gpu, m, 0, d.x.dim[m], s.factor[m], &err));
         be->deal(gpu, &fc.deal);
+        fc.pin_ctx = gpu;
         OK(ts_feed_new(&fc, &feed, &err));
         for (int k = 0; k < 4; k++) {
             ts_feed_rewind(feed);
@@ -469,6 +485,48 @@ START_TEST(only_one_mode_is_kept)
         be->close(gpu);
     }
     result_free(&s, &want);
+    result_free(&s, &got);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
+/* Shards that wait in host memory come while the mode before ends, in sweeps; after a mode out of turn
+ * those that came are not wanted, and another mode's are not taken for them. */
+START_TEST(shards_come_before_their_mode)
+{
+    static const uint32_t turn[] = { 0, 1, 2, 0, 1, 2, 1, 1, 0, 1, 2 };
+    static const uint64_t dim[] = { 700, 300, 9000 };
+    struct disk d = disk_new(3, dim, 60 * TS_PARTITION_NNZ, 1); /* more than budgets differ by */
+    struct setup s = setup_new(&d, 5, TS_FLOAT32);
+    struct result update = result_new(&s), got = result_new(&s);
+    struct ts_backend_times times;
+    run_sweeps(&s, 1, 1, NULL, &update);
+    for (s.n_members = 1; s.n_members <= 3; s.n_members += 2) {
+        struct ts_feed *feed;
+        void *gpu;
+        s.spread = n_devices > 1;
+        s.device_bytes = 0;
+        s.device_bytes = least_budget(&s, 0) + (256 << 10);
+        gpu = open_backend(&s);
+        feed = open_feed(&s, gpu);
+        for (size_t k = 0; k < sizeof turn / sizeof turn[0]; k++) {
+            const int expected = k >= 3 && turn[k] == (turn[k - 1] + 1) % 3;
+            uint64_t bytes = 0, early = 0;
+            run_mode(&s, gpu, feed, turn[k], 1, &got, &times);
+            check_same(&s, turn[k], &got, &update, 1);
+            for (uint32_t i = 0; i < s.n_members; i++) {
+                bytes += times.device[i].bytes;
+                early += times.device[i].early_bytes;
+            }
+            ck_assert_uint_le(early, bytes);
+            if (expected)
+                ck_assert_uint_gt(early, 0);
+        }
+        ts_feed_free(feed);
+        be->close(gpu);
+    }
+    result_free(&s, &update);
     result_free(&s, &got);
     setup_free(&s);
     disk_free(&d);
@@ -491,6 +549,7 @@ START_TEST(a_stop_ends_all_members)
     stop = 0;
     gpu = open_backend(&s);
     be->deal(gpu, &conf.deal);
+    conf.pin_ctx = gpu;
     OK(ts_feed_new(&conf, &feed, &err));
     OK(be->mttkrp(gpu, 0, feed, &times, &err));
     stop = 1;
@@ -558,6 +617,7 @@ int main(void)
     add_some(suite, "order 6", same_bits_for_odd_shapes, 4, 5);
     add_some(suite, "eight nonzeros", same_bits_for_odd_shapes, 5, 6);
     add(suite, "one mode", only_one_mode_is_kept, 1);
+    add(suite, "early", shards_come_before_their_mode, 1);
     add(suite, "stop", a_stop_ends_all_members, 1);
     add(suite, "too much", more_than_the_device_has_is_refused, 1);
     add(suite, "too little", too_small_a_budget_is_refused_with_the_arithmetic, 1);

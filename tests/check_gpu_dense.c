@@ -383,6 +383,27 @@ START_TEST(rows_and_scale_equal_loops)
 }
 END_TEST
 
+START_TEST(host_memory_is_fetched)
+{
+    static const uint64_t sizes[] = { 0, 16, 4096, 4112, 1 << 20, (UINT64_C(9) << 20) + 48 };
+    const uint64_t n = sizes[_i];
+    unsigned char *from, *to, *got;
+    CUDA(cudaHostAlloc((void **)&from, n + 16, cudaHostAllocDefault));
+    for (uint64_t i = 0; i < n + 16; i++)
+        from[i] = (unsigned char)ts_mix(i);
+    CUDA(cudaMalloc((void **)&to, n + 16));
+    CUDA(cudaMemset(to, 7, n + 16));
+    CUDA(ts_dense_fetch(to, from, n, NULL));
+    got = from_device(to, n + 16);
+    ck_assert(memcmp(got, from, n) == 0);
+    for (uint64_t i = n; i < n + 16; i++)
+        ck_assert_uint_eq(got[i], 7);
+    free(got);
+    cudaFree(to);
+    cudaFreeHost(from);
+}
+END_TEST
+
 /* A test case each, so that CK_RUN_CASE picks what a slow checker runs. */
 static void add(Suite *suite, const char *name, const TTest *test, int n)
 {
@@ -403,5 +424,6 @@ int main(void)
     add(suite, "sum", sum_equals_loop, (int)(sizeof sums / sizeof sums[0]));
     add(suite, "gram", gram_equals_loop_in_any_parts, N_CASES);
     add(suite, "rows", rows_and_scale_equal_loops, N_CASES);
+    add(suite, "fetch", host_memory_is_fetched, 6);
     return test_run_suite(suite, CK_NOFORK);
 }

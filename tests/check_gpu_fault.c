@@ -68,6 +68,7 @@ START_TEST(a_gpu_that_fails_ends_the_team)
     OK(be->open(&conf, &gpu, &err));
     fill_factors(gpu);
     be->deal(gpu, &fc.deal);
+    fc.pin_ctx = gpu;
     OK(ts_feed_new(&fc, &feed, &err));
     OK(update_until(gpu, feed, 7));
 

@@ -58,6 +58,25 @@ START_TEST(copies_run_one_after_another)
 }
 END_TEST
 
+START_TEST(copies_before_the_pass_are_cut_off)
+{
+    const struct ts_gpu_span copy[] = {
+        { .shard = 1, .start_ns = 100, .end_ns = 200 },
+        { .shard = 2, .start_ns = 200, .end_ns = 300 },
+        { .shard = 3, .start_ns = 300, .end_ns = 400 },
+    };
+    set(TS_GPU_COPY, 3, copy);
+    ts_gpu_log_clip(&log_, 50);
+    expect(0, 1, 100, 200);
+    ts_gpu_log_clip(&log_, 260);
+    expect(0, 1, 260, 260);
+    expect(1, 2, 260, 300);
+    expect(2, 3, 300, 400);
+    ck_assert_uint_eq(ts_gpu_log_busy(&log_, 1u << TS_GPU_COPY), 140);
+    forget();
+}
+END_TEST
+
 START_TEST(no_copies)
 {
     ts_gpu_spans_line_up(&log_.spans[TS_GPU_COPY]);
@@ -88,6 +107,7 @@ int main(void)
     Suite *suite = suite_create("gpu_log");
     TCase *tc = tcase_create("spans");
     tcase_add_test(tc, copies_run_one_after_another);
+    tcase_add_test(tc, copies_before_the_pass_are_cut_off);
     tcase_add_test(tc, no_copies);
     tcase_add_test(tc, work_side_by_side_counts_once);
     suite_add_tcase(suite, tc);

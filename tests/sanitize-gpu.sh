@@ -31,8 +31,10 @@ dense:gram
 dense:list
 dense:sum
 dense:rows
+dense:fetch
 backend:eight nonzeros
 backend:one mode
+backend:early
 backend:stop
 exchange:all
 edge:fold"

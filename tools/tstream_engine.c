@@ -94,6 +94,7 @@ static int open_feed(const struct tstream_engine_conf *conf, struct ts_feed_conf
         e->backend->deal(e->be, &fc->deal);
     fc->pin = e->backend->pin;
     fc->unpin = e->backend->unpin;
+    fc->pin_ctx = e->be;
     fc->checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
     rc = ts_feed_new(fc, &e->feed, err);
     if (rc == TS_ELIMIT && e->library_bytes > 0) { /* less was left than the user named */

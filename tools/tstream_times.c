@@ -17,6 +17,7 @@ struct ts_device_times tstream_times_mean(const struct ts_backend_times *t)
         const struct ts_device_times *d = &t->device[i];
         m.nnz += d->nnz;
         m.bytes += d->bytes;
+        m.early_bytes += d->early_bytes;
         m.wait_ns += d->wait_ns;
         m.copy_ns += d->copy_ns;
         m.kernel_ns += d->kernel_ns;
@@ -59,6 +60,7 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
             tool_json_str(j, "gpu", NULL);
         tool_json_u64(j, "nnz", d->nnz);
         tool_json_u64(j, "bytes", d->bytes);
+        tool_json_u64(j, "early_bytes", d->early_bytes);
         tool_json_f64(j, "wait_seconds", seconds(d->wait_ns));
         tool_json_f64(j, "copy_seconds", seconds(d->copy_ns));
         tool_json_f64(j, "kernel_seconds", seconds(d->kernel_ns));

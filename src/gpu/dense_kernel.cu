@@ -635,3 +635,19 @@ int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_
         get_rows<<<CHUNKS, THREADS, 0, s>>>((const double *)a, n, ld, rank, rows);
     return cudaGetLastError();
 }
+
+static __global__ void fetch(uint4 *to, const uint4 *from, uint64_t n)
+{
+    const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < n; i += step)
+        to[i] = from[i];
+}
+
+int ts_dense_fetch(void *to, const void *from, uint64_t bytes, void *stream)
+{
+    const uint64_t n = bytes / 16, blocks = (n + THREADS - 1) / THREADS, most = CHUNKS;
+    if (n > 0)
+        fetch<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, (cudaStream_t)stream>>>(
+            (uint4 *)to, (const uint4 *)from, n);
+    return cudaGetLastError();
+}

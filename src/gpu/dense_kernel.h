@@ -57,6 +57,10 @@ int ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld, 
 int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
                  uint32_t rank, double *rows, void *stream);
 
+/* to := from, page-locked memory of the host, by a kernel; bytes and both addresses are multiples of
+ * 16. */
+int ts_dense_fetch(void *to, const void *from, uint64_t bytes, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

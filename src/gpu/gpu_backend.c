@@ -276,7 +276,10 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 
 static void gpu_unpin(void *ctx, void *addr)
 {
-    (void)ctx;
+    struct ts_gpu *g = ctx;
+    for (uint32_t i = 0; i < g->n_members; i++) /* shards of a mode that will not come */
+        if (cudaSetDevice(g->member[i].device) == cudaSuccess)
+            (void)cudaStreamSynchronize(g->member[i].copy);
     (void)cudaHostUnregister(addr);
 }
 

@@ -119,8 +119,14 @@ static cudaError_t make_events(struct ts_gpu_member *me)
         e = make_event(&me->joined[i], e);
     for (int i = 0; i < TS_GPU_CHUNKS; i++)
         e = make_event(&me->solved[i], e);
-    for (int i = 0; i < TS_GPU_SLOTS; i++)
+    for (int i = 0; i < TS_GPU_SLOTS; i++) {
+        struct ts_gpu_early *early = &me->slot[i].early;
         e = make_event(&me->slot[i].used, e);
+        if (e == cudaSuccess)
+            e = cudaEventCreate(&early->began);
+        if (e == cudaSuccess)
+            e = cudaEventCreate(&early->arrived);
+    }
     for (int i = 0; i < TS_GPU_LENT; i++)
         e = make_event(&me->copied[i], e);
     e = make_event(&me->ready, e);
@@ -142,8 +148,10 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
     e = cudaMemset(me->work, 0, bytes);
     if (e == cudaSuccess)
         e = cudaHostAlloc(&me->host, host, cudaHostAllocDefault);
-    if (e == cudaSuccess)
+    if (e == cudaSuccess) {
+        memset(me->host, 0, host);
         e = send_constants(g, me);
+    }
     if (e == cudaSuccess)
         e = cudaDeviceSynchronize(); /* streams made below do not wait for the default one */
     if (e == cudaSuccess)
@@ -207,7 +215,9 @@ static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
     const enum ts_precision p = g->precision;
     const cudaStream_t s = me->dense;
     void *a = me->factor[0];
-    int e = ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s);
+    int e = ts_dense_fetch(me->w, me->host, g->ld * g->element, s);
+    if (e == 0)
+        e = ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s);
     if (e == 0)
         e = ts_dense_solve_rows(p, a, me->boundary[0], 1, g->ld, me->w, me->row_inner, s);
     if (e == 0)
@@ -272,9 +282,13 @@ static void close_events(struct ts_gpu_member *me)
     for (int i = 0; i < TS_GPU_CHUNKS; i++)
         if (me->solved[i] != NULL)
             cudaEventDestroy(me->solved[i]);
-    for (int i = 0; i < TS_GPU_SLOTS; i++)
-        if (me->slot[i].used != NULL)
-            cudaEventDestroy(me->slot[i].used);
+    for (int i = 0; i < TS_GPU_SLOTS; i++) {
+        const struct ts_gpu_slot *slot = &me->slot[i];
+        const cudaEvent_t of[] = { slot->used, slot->early.began, slot->early.arrived };
+        for (int k = 0; k < 3; k++)
+            if (of[k] != NULL)
+                cudaEventDestroy(of[k]);
+    }
     for (int i = 0; i < TS_GPU_LENT; i++)
         if (me->copied[i] != NULL)
             cudaEventDestroy(me->copied[i]);
@@ -315,5 +329,5 @@ cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *m
             else
                 ((double *)me->host)[to] = from[(size_t)i * g->rank + j];
         }
-    return cudaMemcpyAsync(me->w, me->host, bytes, cudaMemcpyHostToDevice, me->dense);
+    return (cudaError_t)ts_dense_fetch(me->w, me->host, bytes, me->dense);
 }

@@ -4,8 +4,9 @@
 #include "gpu/gpu_state.h"
 #include "stream/balance.h"
 
-/* Copies a kept shard to a free place of another member, whose `copy` stream it is enqueued on. Its
- * old place stays taken until the copies have ended. */
+/* Copies a kept shard to a free place of another member, whose `send` stream it is enqueued on:
+ * `copy` may be busy with shards for the next mode. Its old place stays taken until the copies have
+ * ended. */
 static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, uint32_t from,
                               uint32_t to)
 {
@@ -16,7 +17,7 @@ static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, u
     cudaError_t e = cudaSetDevice(b->device);
     m->place[shard] = b->free_place[--b->n_free];
     if (e == cudaSuccess)
-        e = cudaMemcpyPeerAsync(b->kept + m->place[shard], b->device, old, a->device, bytes, b->copy);
+        e = cudaMemcpyPeerAsync(b->kept + m->place[shard], b->device, old, a->device, bytes, b->send);
     return e;
 }
 
@@ -63,7 +64,7 @@ static cudaError_t finish(struct move *v)
         if (e == cudaSuccess)
             e = cudaSetDevice(me->device);
         if (e == cudaSuccess)
-            e = cudaStreamSynchronize(me->copy);
+            e = cudaStreamSynchronize(me->send);
         for (; v->freed[i] > 0; v->freed[i]--)
             me->free_place[me->n_free++] = me->free_place[g->n_places - v->freed[i]];
     }

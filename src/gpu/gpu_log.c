@@ -16,6 +16,8 @@
 cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
 {
     cudaError_t e = cudaEventCreate(&log->base);
+    if (e == cudaSuccess)
+        e = cudaEventCreate(&log->copied);
     for (int i = 0; i < TS_GPU_MARKS && e == cudaSuccess; i++) {
         e = cudaEventCreate(&log->mark[i].start);
         if (e == cudaSuccess)
@@ -38,6 +40,8 @@ void ts_gpu_log_close(struct ts_gpu_log *log)
     }
     if (log->base != NULL)
         cudaEventDestroy(log->base);
+    if (log->copied != NULL)
+        cudaEventDestroy(log->copied);
     for (int i = 0; i < TS_GPU_WORKS; i++)
         free(log->spans[i].at);
     memset(log, 0, sizeof *log);
@@ -47,6 +51,7 @@ cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
 {
     const cudaError_t e = cudaEventRecord(log->base, stream);
     log->base_ns = NOT_SEEN;
+    log->has_copied = 0;
     log->n_marks = log->next = 0;
     for (int i = 0; i < TS_GPU_MARKS; i++)
         log->mark[i].copy.what = NULL;
@@ -146,6 +151,40 @@ cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int wai
     return waits ? cudaEventRecord(mark->began, stream) : cudaSuccess;
 }
 
+cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream)
+{
+    log->has_copied = 1;
+    return cudaEventRecord(log->copied, stream);
+}
+
+/* *ns: from the base to the event, below zero (as unsigned numbers are) when it came before. Both have
+ * come to pass, or are about to. */
+static cudaError_t since_base(const struct ts_gpu_log *log, cudaEvent_t event, uint64_t *ns)
+{
+    float ms = 0;
+    cudaError_t e = cudaEventSynchronize(log->base);
+    if (e == cudaSuccess)
+        e = cudaEventSynchronize(event);
+    if (e == cudaSuccess)
+        e = cudaEventElapsedTime(&ms, log->base, event);
+    *ns = (uint64_t)(int64_t)((double)ms * 1e6);
+    return e;
+}
+
+cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEvent_t arrived,
+                             uint64_t given_ns, uint64_t shard, uint64_t bytes)
+{
+    struct ts_gpu_span span = {
+        .start_ns = given_ns, .what = "copy", .lane = TS_TRACE_COPY, .shard = shard, .bytes = bytes,
+    };
+    cudaError_t e = since_base(log, began, &span.free_ns);
+    if (e == cudaSuccess)
+        e = since_base(log, arrived, &span.end_ns);
+    if (e == cudaSuccess)
+        add_span(&log->spans[TS_GPU_COPY], &span);
+    return e;
+}
+
 cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
                              uint32_t lane, cudaStream_t stream)
 {
@@ -216,17 +255,41 @@ static void shift(struct ts_gpu_log *log)
         }
 }
 
+/* No copy ended later than the last: the kernels of the last ones may have started late. */
+static cudaError_t end_copies(struct ts_gpu_log *log)
+{
+    struct ts_gpu_spans *s = &log->spans[TS_GPU_COPY];
+    uint64_t last;
+    const cudaError_t e = since_base(log, log->copied, &last);
+    for (size_t i = 0; i < s->n && e == cudaSuccess; i++)
+        if ((int64_t)s->at[i].end_ns > (int64_t)last)
+            s->at[i].end_ns = last;
+    return e;
+}
+
 cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
 {
     cudaError_t e = cudaSuccess;
     for (uint32_t i = 0; i < log->n_marks && e == cudaSuccess; i++)
         (void)settle(log, &log->mark[i], &e);
     log->n_marks = 0;
+    if (e == cudaSuccess && log->has_copied)
+        e = end_copies(log);
     shift(log);
     for (int i = 0; i < TS_GPU_WORKS; i++)
         ts_gpu_spans_sort(&log->spans[i]);
     ts_gpu_spans_line_up(&log->spans[TS_GPU_COPY]);
     return e;
+}
+
+void ts_gpu_log_clip(struct ts_gpu_log *log, uint64_t from_ns)
+{
+    struct ts_gpu_spans *s = &log->spans[TS_GPU_COPY];
+    for (size_t i = 0; i < s->n && s->at[i].start_ns < from_ns; i++) {
+        s->at[i].start_ns = from_ns;
+        if (s->at[i].end_ns < from_ns)
+            s->at[i].end_ns = from_ns;
+    }
 }
 
 uint64_t ts_gpu_log_busy(const struct ts_gpu_log *log, unsigned works)

@@ -4,6 +4,7 @@
  * clock by their distance from an event at the start of the pass. Work of one kind may run side by
  * side on several streams, so times are lengths of unions. Between copies each timing event would
  * cost the link about two microseconds, so a copy's end is the start of the kernel that waits for it.
+ * Only the last one has an event, and those that are sent ahead of a pass have two each.
  *
  *   owner    the log owns its events and spans
  *   units    nanoseconds of ts_clock_ns; in spans, once the log has ended
@@ -47,6 +48,8 @@ struct ts_gpu_mark {
 
 struct ts_gpu_log {
     cudaEvent_t base;
+    cudaEvent_t copied; /* the last copy has ended */
+    int has_copied;
     uint64_t base_ns; /* at the latest, by all that was seen to end */
     struct ts_gpu_mark mark[TS_GPU_MARKS];
     uint32_t n_marks; /* in use: the first ones */
@@ -57,7 +60,7 @@ struct ts_gpu_log {
 cudaError_t ts_gpu_log_open(struct ts_gpu_log *log);
 void ts_gpu_log_close(struct ts_gpu_log *log);
 
-/* Forgets all; the streams of the device are idle. */
+/* Forgets all; the streams of the device are idle, but for copies sent ahead. */
 cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream);
 
 /* There is room for a shard's marks: 1, or 0 while too much of what was marked is under way (ask
@@ -68,6 +71,14 @@ int ts_gpu_log_room(struct ts_gpu_log *log);
  * it. Copies run one after another. `waits`: the stream may have to wait before it copies. */
 cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
                             uint64_t bytes);
+
+/* After the last copy was given to its stream, if there was one. */
+cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream);
+
+/* A copy that was sent ahead, given to its stream at given_ns, between two events that have come to
+ * pass, or are about to. */
+cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEvent_t arrived,
+                             uint64_t given_ns, uint64_t shard, uint64_t bytes);
 
 /* Begins and ends a piece of work on a stream. No other mark may begin in between. */
 cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
@@ -85,6 +96,9 @@ void ts_gpu_spans_sort(struct ts_gpu_spans *s);
  * run one after another: each ends before the next does, though its kernel may have started later, and
  * none starts before its place was free and the one before had ended. */
 void ts_gpu_spans_line_up(struct ts_gpu_spans *s);
+
+/* Cuts off of copies what was before from_ns: of a log that has ended. */
+void ts_gpu_log_clip(struct ts_gpu_log *log, uint64_t from_ns);
 
 /* Length of the union of some kinds (sum of 1 << work), and of that part of `work` during which
  * none of `besides` was under way. Spans sorted. */

@@ -1,7 +1,8 @@
 /* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the
  * order of one stream, => an event):
  *
- *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ...
+ *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ... -> the
+ *              next mode's first
  *   [compute]  its copy => product -> edges inside the shard          (round robin over streams)
  *   [keeping]  product of the kept shards of a chunk -> the next but one chunk
  *   [dense]    w -> keeping => edges inside a chunk's shards -> compute => solve its rows -> ...
@@ -12,8 +13,8 @@
  *   [send]     that => gather of parts
  *   [dense]    send => Gram matrix -> host
  *
- * The host waits at the end, when everything is enqueued, so that every stream is idle when a pass
- * begins: what a pass writes, nobody reads any more. Before that it waits for shards, for copies
+ * The host waits at the end, when everything is enqueued, so that every stream but [copy] is idle when
+ * a pass begins: what a pass writes, nobody reads any more. Before that it waits for shards, for copies
  * out of lent memory, and for the other members' hosts.
  *
  * With one member there is nothing to send: one chunk, and all rows are solved at the end. */
@@ -240,8 +241,9 @@ static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_s
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 
+/* *there: when it has arrived. */
 static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
-                              const struct ts_gpu_slot *slot)
+                              const struct ts_gpu_slot *slot, cudaEvent_t *there)
 {
     struct ts_gpu_pass *p = w->pass;
     struct ts_gpu_member *me = p->me;
@@ -264,62 +266,121 @@ static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, 
     w->lent[last] = *view;
     w->n_leased += view->lease != NULL;
     w->n++;
-    return cudaStreamWaitEvent(me->compute[me->next_stream], me->copied[last], 0);
+    *there = me->copied[last];
+    return cudaSuccess;
 }
 
-static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const void *addr)
+/* Computes on a shard at `addr` once it is there, and then on the next one in another stream. */
+static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
+                                cudaEvent_t there, const struct ts_gpu_slot *slot)
 {
     struct ts_gpu_member *me = p->me;
     const cudaStream_t stream = me->compute[me->next_stream];
     struct ts_gpu_mttkrp args = p->args;
-    cudaError_t e;
+    cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
     args.one = describe(p->mode, shard, addr);
     args.n_partitions = ts_shard_partitions(&p->mode->shard[shard]);
-    e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream, stream);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
+                             stream);
     if (e == cudaSuccess)
         e = (cudaError_t)ts_mttkrp_launch(p->g->precision, &args, stream);
     if (e == cudaSuccess)
         e = (cudaError_t)ts_edge_fold_shards(p->g->precision, &args, me->shard_edge, stream);
     if (e == cudaSuccess)
         e = ts_gpu_log_stop(&me->log, stream, shard, 0);
+    if (e == cudaSuccess && slot != NULL)
+        e = cudaEventRecord(slot->used, stream);
     p->unjoined |= 1u << me->next_stream;
+    p->nnz += p->mode->shard[shard].nnz;
+    me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
+    claim(p, shard);
     return e;
+}
+
+static struct ts_gpu_slot *next_slot(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_slot *slot = &p->me->slot[p->me->next_slot];
+    p->me->next_slot = (p->me->next_slot + 1) % p->g->n_slots;
+    if (slot->early.state == TS_EARLY_HERE) /* somebody else got it, or another pass was expected */
+        slot->early.state = TS_EARLY_NONE;
+    return slot;
 }
 
 /* Copies a lent shard to the device and computes on it, all of it later and elsewhere. */
 static int take_shard(struct walk *w, const struct ts_shard_view *view, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
-    struct ts_gpu_member *me = p->me;
     struct ts_gpu_mode *m = &p->g->mode[p->ask->mode];
     const int keep = m->keep[view->shard];
-    struct ts_gpu_slot *slot = keep ? NULL : &me->slot[me->next_slot];
-    char *to = keep ? me->kept + m->place[view->shard] : slot->addr;
-    cudaError_t e = copy_shard(w, view, to, slot);
+    struct ts_gpu_slot *slot = keep ? NULL : next_slot(p);
+    char *to = keep ? p->me->kept + m->place[view->shard] : slot->addr;
+    cudaEvent_t there;
+    cudaError_t e = copy_shard(w, view, to, slot, &there);
     if (e == cudaSuccess)
-        e = launch_shard(p, view->shard, to);
-    if (e == cudaSuccess && !keep)
-        e = cudaEventRecord(slot->used, me->compute[me->next_stream]);
+        e = launch_shard(p, view->shard, to, there, slot);
     if (e != cudaSuccess)
         return fail(err, e);
-    me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
-    p->nnz += view->entry->nnz;
     if (keep) {
         m->present[view->shard] = 1;
         p->n_filled++;
-    } else {
-        me->next_slot = (me->next_slot + 1) % p->g->n_slots;
     }
-    claim(p, view->shard);
     return 0;
+}
+
+/* The next shard for the member: 1, 0 at the end of the pass, or a failure. */
+static int next_shard(struct walk *w, struct ts_shard_view *view, struct ts_err *err)
+{
+    struct ts_gpu_pass *p = w->pass;
+    const uint64_t start = ts_clock_ns();
+    const int rc = ts_feed_next(p->ask->feed, p->ask->mode, p->me->number, view, err);
+    p->wait_ns += ts_clock_ns() - start;
+    return rc;
+}
+
+/* Shards that came before the pass. They get the GPU before those that are kept, since their slots are
+ * wanted; but first the link gets to work again, on what goes to slots that hold none of them. */
+static int take_early(struct walk *w, struct ts_err *err)
+{
+    struct ts_gpu_pass *p = w->pass;
+    const uint32_t n_free = p->g->n_slots - ts_gpu_early_most(p->g);
+    struct ts_gpu_slot *here[TS_GPU_SLOTS];
+    uint32_t n = 0;
+    cudaError_t e = cudaSuccess;
+    int rc = ts_gpu_early_any(p);
+    while (rc > 0 && w->n < TS_GPU_LENT && w->n < n_free) {
+        struct ts_shard_view view;
+        rc = next_shard(w, &view, err);
+        if (rc <= 0)
+            break;
+        here[n] = ts_gpu_early_take(p, view.shard);
+        if (here[n] != NULL) {
+            n++;
+            ts_feed_done(p->ask->feed, &view);
+            continue;
+        }
+        rc = take_shard(w, &view, err);
+        rc = rc < 0 ? rc : 1;
+    }
+    for (uint32_t i = 0; i < n && rc >= 0 && e == cudaSuccess; i++)
+        e = launch_shard(p, here[i]->early.shard, here[i]->addr, here[i]->early.arrived, here[i]);
+    return rc < 0 ? rc : e == cudaSuccess ? 0 : fail(err, e);
+}
+
+/* The last copy of the pass is enqueued, and the next mode's first ones. */
+static int finish_copies(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    cudaError_t e = ts_gpu_log_copied(&p->me->log, p->me->copy);
+    if (e == cudaSuccess)
+        e = ts_gpu_early_send(p);
+    return e == cudaSuccess ? 0 : fail(err, e);
 }
 
 static int take_all(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
-    struct ts_shard_view view;
     for (;;) {
-        uint64_t start;
+        struct ts_shard_view view;
         int rc = return_some(w, err);
         if (rc == 0)
             rc = wait_for_marks(p, err);
@@ -327,12 +388,11 @@ static int take_all(struct walk *w, struct ts_err *err)
             rc = ts_gpu_rows_advance(p, err);
         if (rc < 0)
             return rc;
-        start = ts_clock_ns();
-        rc = ts_feed_next(p->ask->feed, p->ask->mode, p->me->number, &view, err);
-        p->wait_ns += ts_clock_ns() - start;
-        if (rc <= 0)
-            return rc;
-        rc = take_shard(w, &view, err);
+        rc = next_shard(w, &view, err);
+        if (rc == 0)
+            return finish_copies(p, err);
+        if (rc > 0)
+            rc = take_shard(w, &view, err);
         if (rc < 0)
             return rc;
     }
@@ -350,7 +410,9 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
         e = ts_gpu_device_send_w(p->g, me, p->ask->w, p->g->rank);
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = take_present(p, err);
+    rc = take_early(&w, err);
+    if (rc == 0)
+        rc = take_present(p, err);
     if (rc == 0)
         rc = take_all(&w, err);
     while (w.n > 0) {
@@ -418,7 +480,7 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
         .total_ns = ts_clock_ns() - start,
         .n_devices = g->n_members,
     };
-    ts_gpu_times_collect(g, job.pass, times, busy_ns);
+    ts_gpu_times_collect(g, job.pass, start, times, busy_ns);
     for (uint32_t i = 0; i < g->n_members; i++) {
         n_filled += job.pass[i].n_filled;
         if (g->done != NULL && job.pass[i].kept_nnz > 0)

@@ -8,6 +8,7 @@
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
  *   gpu_pass.c    a member's pass over a mode: shards in, kernels launched
+ *   gpu_early.c   shards of the next mode, copied while one ends
  *   gpu_rows.c    what a pass does with complete rows: solving, exchanging, adding up
  *   gpu_dense.c   rows put and fetched, solved and scaled outside of a pass
  *   gpu_keep.c    ranges that move, and kept shards with them
@@ -33,7 +34,10 @@
 #include "stream/backend.h"
 
 enum {
-    TS_GPU_SLOTS = 16,  /* shards under way when not all stay on the device */
+    /* Shards under way when not all stay on the device, three quarters of them at most for the next
+     * mode: from the last copy of a mode to the next's first a millisecond and a half pass, in which a
+     * link brings 18 of 4 MiB. */
+    TS_GPU_SLOTS = 24,
     /* of kernels: a shard has too few partitions to fill a large GPU alone, and beside kept ones it
      * takes half a millisecond, in which ten more of 4 MiB come over the link */
     TS_GPU_STREAMS = 16,
@@ -56,9 +60,19 @@ struct ts_gpu_mode {
     uint64_t n_boundary;
 };
 
+/* A shard that was copied to its slot before the pass over its mode. */
+struct ts_gpu_early {
+    enum { TS_EARLY_NONE, TS_EARLY_HERE, TS_EARLY_TAKEN } state; /* taken: the pass computes on it */
+    uint32_t mode;
+    uint64_t shard, bytes;
+    uint64_t given_ns;           /* when the copy was enqueued */
+    cudaEvent_t began, arrived;  /* the copy, with times */
+};
+
 struct ts_gpu_slot {
     char *addr;
     cudaEvent_t used; /* the kernel that read it has ended */
+    struct ts_gpu_early early;
 };
 
 /* Descriptions of the kept shards of a mode on a device, chunk after chunk. */
@@ -207,7 +221,8 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 void ts_gpu_device_close(struct ts_gpu_member *me);
-/* Sends `rows` x rank float64 as rows x ld of the precision to me->w, on the dense stream. */
+/* Sends `rows` x rank float64 as rows x ld of the precision to me->w, on the dense stream, by a kernel
+ * that reads host memory: a copy would wait for those of shards. */
 cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
                                  const double *from, uint32_t rows);
 
@@ -251,19 +266,33 @@ struct ts_gpu_pass { /* of a member */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges; /* groups of gathers enqueued: the same for all members */
     uint64_t nnz, kept_nnz; /* computed; of that, of shards that were here before */
-    uint64_t bytes, wait_ns, n_filled; /* copied from the host; for shards; kept from now on */
+    uint64_t bytes, early_bytes; /* of shards that came from the host; of these, before the pass */
+    uint64_t wait_ns, n_filled;  /* for shards; shards kept from now on */
 };
-
 
 /* Looks for chunks that can be solved, published or sent. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Everything of the member is launched: the rest of the pass, to its end on the device. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 
+/* ---- gpu_early.c */
+/* Slots, one after the other, that shards of the next mode may take; at least one is left, which with
+ * those behind it comes first in the pass. */
+static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
+{
+    return g->n_slots * 3 / 4;
+}
+/* Enqueues copies of shards that the next pass is expected to begin with, all of this one's being
+ * enqueued, and has told the log of those that came so for this one. */
+cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p);
+int ts_gpu_early_any(const struct ts_gpu_pass *p); /* some of the mode are here */
+/* The slot that holds the shard since before the pass, which now computes on it; NULL: none does. */
+struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
+
 /* ---- gpu_times.c */
-/* After a pass, pass[i] being member i's: fills times->device, total_ns being there, and range_ns[i]
- * with what the range of member i costs it. Tells the trace. */
-void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass,
+/* After a pass that began at start_ns, pass[i] being member i's: fills times->device, total_ns being
+ * there, and range_ns[i] with what the range of member i costs it. Tells the trace. */
+void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
                           struct ts_backend_times *times, uint64_t *range_ns);
 
 /* ---- gpu_dense.c: what the backend's table says, of the same names */

@@ -49,6 +49,7 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
         .number = p->me->device,
         .nnz = p->nnz,
         .bytes = p->bytes,
+        .early_bytes = p->early_bytes,
         .wait_ns = p->wait_ns,
         .copy_ns = ts_gpu_log_busy(log, 1u << TS_GPU_COPY),
         .kernel_ns = ts_gpu_log_busy(log, 1u << TS_GPU_KERNEL),
@@ -85,12 +86,14 @@ static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, 
     }
 }
 
-void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass,
+void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
                           struct ts_backend_times *times, uint64_t *range_ns)
 {
     align_exchanges(g);
     trace(g, pass[0].ask->mode);
-    for (uint32_t i = 0; i < g->n_members; i++)
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        ts_gpu_log_clip(&g->member[i].log, start_ns);
         add_up(&pass[i], times->total_ns, &times->device[i]);
+    }
     range_times(g, pass, range_ns);
 }

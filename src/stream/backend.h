@@ -50,9 +50,10 @@ struct ts_backend_conf {
 struct ts_device_times {
     int number; /* of the device; -1: CPU cores */
     uint64_t nnz;
-    uint64_t bytes;   /* host to device */
+    uint64_t bytes;   /* of its shards, host to device */
+    uint64_t early_bytes; /* of these, sent while the call before this one ended */
     uint64_t wait_ns; /* no shard was ready */
-    uint64_t copy_ns; /* host to device */
+    uint64_t copy_ns; /* host to device, in this call */
     uint64_t kernel_ns;   /* the product */
     uint64_t solve_ns;    /* rows and Gram matrix */
     uint64_t exchange_ns; /* rows from device to device */
@@ -79,7 +80,9 @@ struct ts_backend {
      * the backend's and hold until its next call. NULL: one consumer, which keeps nothing. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
-    /* For struct ts_feed_conf, with a NULL context; NULL: shards may lie in any memory. */
+    /* For struct ts_feed_conf, with the backend as context; NULL: shards may lie in any memory.
+     * Between calls a backend may still read such memory: unpin waits for that, so a feed goes before
+     * the backend. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
 

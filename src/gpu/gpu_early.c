@@ -1,0 +1,77 @@
+#include "base/clock.h"
+#include "gpu/gpu_fail.h"
+#include "gpu/gpu_state.h"
+
+/* Slots forget what came before the pass, and the log learns of what the pass took of that. All those
+ * copies have ended, or are about to: the pass's own came after them. */
+static cudaError_t forget(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = cudaSuccess;
+    for (uint32_t i = 0; i < p->g->n_slots && e == cudaSuccess; i++) {
+        struct ts_gpu_early *x = &me->slot[i].early;
+        if (x->state == TS_EARLY_TAKEN)
+            e = ts_gpu_log_early(&me->log, x->began, x->arrived, x->given_ns, x->shard, x->bytes);
+        x->state = TS_EARLY_NONE;
+    }
+    return e;
+}
+
+static cudaError_t send(struct ts_gpu_member *me, struct ts_gpu_slot *slot,
+                        const struct ts_shard_view *view)
+{
+    struct ts_gpu_early *x = &slot->early;
+    cudaError_t e;
+    x->state = TS_EARLY_HERE;
+    x->mode = view->mode;
+    x->shard = view->shard;
+    x->bytes = (uint64_t)view->entry->raw_bytes + TS_SHARD_SLACK;
+    x->given_ns = ts_clock_ns();
+    e = cudaStreamWaitEvent(me->copy, slot->used, 0);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(x->began, me->copy);
+    if (e == cudaSuccess)
+        e = cudaMemcpyAsync(slot->addr, view->raw, x->bytes, cudaMemcpyHostToDevice, me->copy);
+    return e == cudaSuccess ? cudaEventRecord(x->arrived, me->copy) : e;
+}
+
+cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_member *me = p->me;
+    struct ts_shard_view view[TS_GPU_SLOTS];
+    const uint32_t n = ts_feed_expect(p->ask->feed, me->number, view, ts_gpu_early_most(p->g));
+    cudaError_t e = forget(p);
+    for (uint32_t i = 0; i < n && e == cudaSuccess; i++) {
+        e = send(me, &me->slot[me->next_slot], &view[i]);
+        me->next_slot = (me->next_slot + 1) % p->g->n_slots;
+    }
+    return e;
+}
+
+static int is_here(const struct ts_gpu_early *x, const struct ts_gpu_pass *p)
+{
+    return x->state == TS_EARLY_HERE && x->mode == p->ask->mode;
+}
+
+int ts_gpu_early_any(const struct ts_gpu_pass *p)
+{
+    for (uint32_t i = 0; i < p->g->n_slots; i++)
+        if (is_here(&p->me->slot[i].early, p))
+            return 1;
+    return 0;
+}
+
+struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard)
+{
+    struct ts_gpu_member *me = p->me;
+    for (uint32_t i = 0; i < p->g->n_slots; i++) {
+        struct ts_gpu_early *x = &me->slot[i].early;
+        if (!is_here(x, p) || x->shard != shard)
+            continue;
+        x->state = TS_EARLY_TAKEN;
+        p->bytes += x->bytes;
+        p->early_bytes += x->bytes;
+        return &me->slot[i];
+    }
+    return NULL;
+}
