@@ -64,13 +64,13 @@ sweeps()
                 if ($1 > most) most = $1
             s = median(seconds, n); p = median(product, n); b = median(bytes, n)
             printf "%-8s %9.4f %9.4f %8.2f %8.1f %8.2f %7.2f %7.3f %8.2f %6d %s  %.9f\n", name, s, p,
-                b * 1e-9, b / p * 1e-9, median(disk, n) * 1e-9, median(disk, n) / s * 1e-9, uneven,
+                b * 1e-9, b / s * 1e-9, median(disk, n) * 1e-9, median(disk, n) / s * 1e-9, uneven,
                 peak * 1e-9, most, (budget > 0 ? sprintf("of %5d", budget) : "        "), fit
         }' "$tmp/log"
 }
 
 "$bin/tools/tshard" gen --dims 4821207x1774269x1805187 --law power:0.8 -n "$nnz" --memory "${MEMORY:-64G}" -o "$t"
-printf '%s GPUs, rank %s, float32; sweeps of 3 and later, MTTKRPs and what was sent during them\n' \
+printf '%s GPUs, rank %s, float32; sweeps of 3 and later, MTTKRPs in them, what was sent and read in a sweep\n' \
     "$gpus" "$rank"
 printf '%-8s %9s %9s %8s %8s %8s %7s %7s %8s %15s  %s\n' shards sweep MTTKRPs 'sent GB' GB/s \
     'read GB' GB/s uneven 'host GB' 'MiB of a GPU' fit
