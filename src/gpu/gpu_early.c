@@ -48,7 +48,7 @@ cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p)
     return e;
 }
 
-static int is_here(const struct ts_gpu_early *x, const struct ts_gpu_pass *p)
+static int for_pass(const struct ts_gpu_early *x, const struct ts_gpu_pass *p)
 {
     return x->state == TS_EARLY_HERE && x->mode == p->ask->mode;
 }
@@ -56,7 +56,7 @@ static int is_here(const struct ts_gpu_early *x, const struct ts_gpu_pass *p)
 int ts_gpu_early_any(const struct ts_gpu_pass *p)
 {
     for (uint32_t i = 0; i < p->g->n_slots; i++)
-        if (is_here(&p->me->slot[i].early, p))
+        if (for_pass(&p->me->slot[i].early, p))
             return 1;
     return 0;
 }
@@ -66,7 +66,7 @@ struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard)
     struct ts_gpu_member *me = p->me;
     for (uint32_t i = 0; i < p->g->n_slots; i++) {
         struct ts_gpu_early *x = &me->slot[i].early;
-        if (!is_here(x, p) || x->shard != shard)
+        if (!for_pass(x, p) || x->shard != shard)
             continue;
         x->state = TS_EARLY_TAKEN;
         p->bytes += x->bytes;

@@ -344,23 +344,29 @@ static int take_early(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
     const uint32_t n_free = p->g->n_slots - ts_gpu_early_most(p->g);
+    const uint32_t most = n_free < TS_GPU_LENT ? n_free : TS_GPU_LENT;
     struct ts_gpu_slot *here[TS_GPU_SLOTS];
-    uint32_t n = 0;
+    struct ts_shard_view view;
+    uint32_t n = 0, n_copied = 0;
     cudaError_t e = cudaSuccess;
-    int rc = ts_gpu_early_any(p);
-    while (rc > 0 && w->n < TS_GPU_LENT && w->n < n_free) {
-        struct ts_shard_view view;
-        rc = next_shard(w, &view, err);
+    int rc = 0;
+    if (!ts_gpu_early_any(p))
+        return 0;
+    while (rc == 0 && n_copied < most) {
+        rc = return_some(w, err);
+        if (rc == 0)
+            rc = next_shard(w, &view, err);
         if (rc <= 0)
             break;
         here[n] = ts_gpu_early_take(p, view.shard);
         if (here[n] != NULL) {
             n++;
+            rc = 0;
             ts_feed_done(p->ask->feed, &view);
-            continue;
+        } else {
+            n_copied++;
+            rc = take_shard(w, &view, err);
         }
-        rc = take_shard(w, &view, err);
-        rc = rc < 0 ? rc : 1;
     }
     for (uint32_t i = 0; i < n && rc >= 0 && e == cudaSuccess; i++)
         e = launch_shard(p, here[i]->early.shard, here[i]->addr, here[i]->early.arrived, here[i]);
