@@ -11,10 +11,11 @@ jobs=${JOBS:-8}
 limit=${LIMIT:-1800}
 [ "${1:-}" = --one ] || [ $# -gt 0 ] || set -- memcheck racecheck initcheck synccheck
 # Suites, and their cases (CK_RUN_CASE); the longest first.
-cases="backend:budgets in float64
+cases="backend:chunks
+backend:budgets in float64
 backend:budgets in float32
-backend:chunks
 backend:order 6
+backend:early
 backend:order 4
 backend:one row
 backend:one shard
@@ -34,7 +35,6 @@ dense:rows
 dense:fetch
 backend:eight nonzeros
 backend:one mode
-backend:early
 backend:stop
 exchange:all
 edge:fold"
