@@ -7,6 +7,7 @@
 # MEMORY, for building) and, on four GPUs, three minutes.
 set -eu
 bin=$1
+events=$(cat "$(dirname "$0")/events.awk")
 nnz=${2:-1740M}
 gpus=${3:-$("$bin/tools/tstream" devices --json | grep -o '"usable":true' | wc -l)}
 rank=${4:-32}
@@ -25,26 +26,7 @@ sweeps()
     watch=$!
     "$bin/tools/tstream" cp "$t" -r "$rank" -i "$count" --tol 0 -n --gpus "$gpus" --json "$@" > "$tmp/log"
     kill "$watch"
-    awk -v name="$name" -v budget="$budget" -v used="$tmp/used" '
-        function value(key,    at) {
-            at = index($0, "\"" key "\":")
-            return at == 0 ? 0 : substr($0, at + length(key) + 3) + 0
-        }
-        # all of the devices of a mode: the sum of their bytes, or the largest number
-        function over(key, sum,    rest, at, x, most) {
-            rest = substr($0, index($0, "\"devices\":"))
-            while ((at = index(rest, "\"" key "\":")) > 0) {
-                rest = substr(rest, at + length(key) + 3)
-                x = rest + 0
-                most = sum ? most + x : x > most ? x : most
-            }
-            return most
-        }
-        function median(a, n,    i, j, x) {
-            for (i = 2; i <= n; i++)
-                for (j = i; j > 1 && a[j] < a[j - 1]; j--) { x = a[j]; a[j] = a[j - 1]; a[j - 1] = x }
-            return (a[int((n + 1) / 2)] + a[int(n / 2) + 1]) / 2
-        }
+    awk -v name="$name" -v budget="$budget" -v used="$tmp/used" "$events"'
         /"event":"mode"/ { products += over("kernel_seconds", 0); sent += over("bytes", 1) }
         /"event":"sweep"/ {
             fit = value("fit")

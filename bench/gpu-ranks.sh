@@ -8,6 +8,7 @@
 # First mode; best of 7. Needs about 8 bytes of disk per nonzero and mode in $TMPDIR.
 set -eu
 bin=$1
+events=$(cat "$(dirname "$0")/events.awk")
 nnz=${2:-200M}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -25,12 +26,8 @@ measure()
         n=$((n + 1))
         limit=$(echo "$3" | awk -v n="$n" '{ print $n }')
         "$bin/tools/tstream" mttkrp "$tmp/t.tsh" -r "$rank" --gpus 1 -k 1 -n 7 --json |
-            awk -v name="$1" -v rank="$rank" -v limit="$limit" '
-                /"event":"mttkrp"/ {
-                    at = index($0, "\"nnz_per_s\":")
-                    rate = substr($0, at + 12) + 0
-                    if (rate > best) best = rate
-                }
+            awk -v name="$1" -v rank="$rank" -v limit="$limit" "$events"'
+                /"event":"mttkrp"/ && value("nnz_per_s") > best { best = value("nnz_per_s") }
                 END {
                     printf "%-8s %4d %8.2f %8.2f %5.0f %%\n", name, rank, best * 1e-9, limit / 2,
                         200 * best * 1e-9 / limit

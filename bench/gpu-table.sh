@@ -9,6 +9,7 @@
 # GB/s are what went over the link, and its share what did not, because it stays.
 set -eu
 bin=$1
+events=$(cat "$(dirname "$0")/events.awk")
 nnz=${2:-200M}
 rank=${3:-32}
 precision=${4:-float32}
@@ -29,24 +30,29 @@ needed()
         awk 'NR > 1 { sum += $1 } END { print sum + 0 }' # the first is the budget
 }
 
-# Best of reps of mode $1: G nonzeros/s and GB/s, of packed shards; or, with a budget of device memory, of
-# what was sent, and the share that was not.
-best()
+# Mode $1, best of 7 runs: G nonzeros/s and GB/s of packed shards. With a budget of device memory, where a run
+# may begin with shards that came while the one before ended: all runs but the first together, GB/s of what
+# was sent, and the share that was not.
+rate()
 {
-    mttkrp "$1" -n 7 --host-memory 40G --json ${2:+--gpu-memory "${2}M"} | awk -v streamed="${2:-}" '
-        function value(key,    at) {
-            at = index($0, "\"" key "\":")
-            return at == 0 ? 0 : substr($0, at + length(key) + 3) + 0
-        }
-        /"event":"mttkrp"/ && value("nnz_per_s") > n {
-            n = value("nnz_per_s")
+    mttkrp "$1" -n 7 --host-memory 40G --json ${2:+--gpu-memory "${2}M"} |
+        awk -v streamed="${2:-}" "$events"'
+        /"event":"mttkrp"/ {
             s = value("seconds")
-            packed = value("packed_bytes_per_s") * s
-            sent = value("bytes")
+            if (streamed == "" && (best == 0 || s < best)) {
+                best = seconds = s
+                nnz = value("nnz_per_s") * s
+                bytes = value("packed_bytes_per_s") * s
+            } else if (streamed != "" && value("rep") > 1) {
+                seconds += s
+                nnz += value("nnz_per_s") * s
+                bytes += over("bytes", 1)
+                packed += value("packed_bytes_per_s") * s
+            }
         }
         END {
-            printf "%6.2f %6.1f", n * 1e-9, (streamed == "" ? packed : sent) / s * 1e-9
-            if (streamed != "") printf " %4.0f %%", 100 * (1 - sent / packed)
+            printf "%6.2f %6.1f", nnz / seconds * 1e-9, bytes / seconds * 1e-9
+            if (streamed != "") printf " %4.0f %%", 100 * (1 - bytes / packed)
         }'
 }
 
@@ -56,11 +62,11 @@ measure()
     case ",$only," in ,,|*",$1,"*) ;; *) return 0 ;; esac
     "$bin/tools/tshard" gen --dims "$2" --law "$3" -n "$nnz" -f -o "$tmp/t.tsh" > "$tmp/log" 2>&1
     for mode in $(seq "$4"); do
-        resident=$(best "$mode")
+        resident=$(rate "$mode")
         # the driver is taken to need 640 MiB, until a budget that holds all else has it measured
         least=$(needed "$mode" 1)
         least=$(needed "$mode" $((least - 600)))
-        streamed=$(best "$mode" $((least + 80)))
+        streamed=$(rate "$mode" $((least + 80)))
         printf '%-14s %-30s %4d  %s   %s\n' "$1" "$2" "$mode" "$resident" "$streamed"
     done
 }

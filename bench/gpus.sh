@@ -10,6 +10,7 @@
 # which rows travel and nothing computes. Medians of sweeps 3 to the last; the largest imbalance.
 set -eu
 bin=$1
+events=$(cat "$(dirname "$0")/events.awk")
 nnz=${2:-200M}
 rank=${3:-32}
 counts=${4:-1 2 4}
@@ -24,27 +25,8 @@ row()
     name=$1 count=$2
     shift 2
     "$bin/tools/tstream" cp "$tensor" -r "$rank" -i "$sweeps" --tol 0 -n --gpus "$count" --json "$@" > "$tmp/log"
-    awk -v name="$name" -v count="$count" -v first_file="$tmp/first" '
-        function value(key,    at) {
-            at = index($0, "\"" key "\":")
-            return at == 0 ? 0 : substr($0, at + length(key) + 3) + 0
-        }
-        function most(key,    line, at, x, m) {
-            for (line = $0; (at = index(line, "\"" key "\":")) > 0; ) {
-                line = substr(line, at + length(key) + 3)
-                x = line + 0
-                m = x > m ? x : m
-            }
-            return m
-        }
-        function median(list, n,    i, j, t) {
-            for (i = 2; i <= n; i++)
-                for (j = i; j > 1 && list[j - 1] > list[j]; j--) {
-                    t = list[j]; list[j] = list[j - 1]; list[j - 1] = t
-                }
-            return n == 0 ? 0 : list[int((n + 1) / 2)]
-        }
-        /"event":"mode"/ { kernels += most("kernel_seconds") }
+    awk -v name="$name" -v count="$count" -v first_file="$tmp/first" "$events"'
+        /"event":"mode"/ { kernels += over("kernel_seconds", 0) }
         /"event":"sweep"/ {
             if (value("sweep") >= 3) {
                 n++
