@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "cpd/symm.h"
 
 struct als {
@@ -177,7 +178,7 @@ static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err
         const int rc = solve_mode(a, m, err);
         if (rc < 0)
             return rc;
-        if (c->stop != NULL && *c->stop != 0)
+        if (ts_stop_asked(c->stop))
             return ts_fail(err, TS_ESTOP, "stopped in sweep %u", sweep);
     }
     a->now.fit = fit_now(a);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/stop.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 /* A Gram matrix is the sum of so many pieces: by the rank alone, so that it does not depend on the
@@ -47,11 +48,6 @@ static void mirror(uint32_t rank, double *gram)
             gram[(size_t)i * rank + j] = gram[(size_t)j * rank + i];
 }
 
-static int stopped(const struct ts_init_conf *c)
-{
-    return c->stop != NULL && *c->stop != 0;
-}
-
 /* Gram matrix of n drawn rows: indices index[0..n-1], or 0..n-1 when index is NULL. */
 static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index, uint64_t n,
                      double *gram, struct ts_err *err)
@@ -67,7 +63,7 @@ static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t
         double *mine = piece + p * (square + c->rank), *row = mine + square;
         const uint64_t first = n / n_pieces * p + n % n_pieces * p / n_pieces;
         const uint64_t end = n / n_pieces * (p + 1) + n % n_pieces * (p + 1) / n_pieces;
-        for (uint64_t i = first; i < end && !((i & 1023) == 0 && stopped(c)); i++) {
+        for (uint64_t i = first; i < end && !((i & 1023) == 0 && ts_stop_asked(c->stop)); i++) {
             draw_row(c, mode, index == NULL ? i : index[i], row);
             add_outer(c->rank, row, mine);
         }
@@ -96,8 +92,9 @@ static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64
         rc = c->backend->put_rows(c->be, mode, row, n, buf, err);
         if (rc < 0)
             return rc;
-        if (stopped(c))
-            return ts_fail(err, TS_ESTOP, "stopped");
+        rc = ts_stop_check(c->stop, err);
+        if (rc < 0)
+            return rc;
     }
     if (gram == NULL)
         return 0;
@@ -133,8 +130,9 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
         if (rc < 0)
             return rc;
         next += kept;
-        if (stopped(c))
-            return ts_fail(err, TS_ESTOP, "stopped");
+        rc = ts_stop_check(c->stop, err);
+        if (rc < 0)
+            return rc;
     }
     if (gram != NULL)
         mirror(c->rank, gram);

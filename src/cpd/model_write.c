@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "cpd/out_dir.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows at a time */
@@ -244,7 +245,7 @@ static int walk_rows(struct ts_model_out *o, uint32_t mode, const uint64_t *inde
         rc = sink(o, to, n, err);
         if (rc < 0)
             return rc;
-        if (o->conf.stop != NULL && *o->conf.stop != 0)
+        if (ts_stop_asked(o->conf.stop))
             return ts_fail(err, TS_ESTOP, "stopped while writing factors");
     }
     return 0;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
+
 #define MAX_SWEEPS 60 /* Jacobi needs about 10; a bound in case of NaN */
 
 /* Four running sums: the compiler may vectorise, the order of additions is fixed. */
@@ -89,11 +91,6 @@ static void rotate(uint32_t n, double c, double s, double *a, double *b)
     }
 }
 
-static int stopped(const volatile sig_atomic_t *stop)
-{
-    return stop != NULL && *stop != 0;
-}
-
 /* One-sided Jacobi (Hestenes 1958; Demmel and Veselic, SIAM J. Matrix Anal. 13, 1992): rotates pairs
  * of rows of g until all are orthogonal, with the same rotations on q. g = q v stays true, so the
  * row norms of g end as the singular values of v. A minute at the largest rank: after each row, some
@@ -102,9 +99,9 @@ static void orthogonalise(uint32_t n, const volatile sig_atomic_t *stop, double 
 {
     const double tiny = norm1(n, g) * DBL_EPSILON * 1e-3;
     int rotated = 1;
-    for (int sweep = 0; sweep < MAX_SWEEPS && rotated && !stopped(stop); sweep++) {
+    for (int sweep = 0; sweep < MAX_SWEEPS && rotated && !ts_stop_asked(stop); sweep++) {
         rotated = 0;
-        for (uint32_t i = 0; i < n && !stopped(stop); i++)
+        for (uint32_t i = 0; i < n && !ts_stop_asked(stop); i++)
             for (uint32_t j = i + 1; j < n; j++) {
                 double *gi = g + (size_t)i * n, *gj = g + (size_t)j * n;
                 const double a = dot(n, gi, gi), b = dot(n, gj, gj), d = dot(n, gi, gj);
@@ -134,7 +131,7 @@ static void pseudo(uint32_t n, const double *v, const volatile sig_atomic_t *sto
     orthogonalise(n, stop, g, q);
     for (uint32_t i = 0; i < n; i++)
         most = fmax(most, sqrt(dot(n, g + (size_t)i * n, g + (size_t)i * n)));
-    for (uint32_t k = 0; k < n && !stopped(stop); k++) {
+    for (uint32_t k = 0; k < n && !ts_stop_asked(stop); k++) {
         const double *gk = g + (size_t)k * n, *qk = q + (size_t)k * n;
         const double s = sqrt(dot(n, gk, gk));
         if (!(s > TS_SYMM_CUT * most))
@@ -163,5 +160,5 @@ int ts_symm_pinv(uint32_t n, const double *v, const volatile sig_atomic_t *stop,
     if (singular != NULL)
         *singular = !well;
     free(work);
-    return !well && stopped(stop) ? ts_fail(err, TS_ESTOP, "stopped") : 0;
+    return well ? 0 : ts_stop_check(stop, err);
 }

@@ -10,6 +10,7 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "format/build_impl.h"
 #include "format/build_index.h"
 #include "format/label_write.h"
@@ -34,7 +35,7 @@ static int fail_stopped(const struct ts_build *b, struct ts_err *err)
 
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
 {
-    return b->o->stop != NULL && *b->o->stop != 0 ? fail_stopped(b, err) : 0;
+    return ts_stop_asked(b->o->stop) ? fail_stopped(b, err) : 0;
 }
 
 /* ------------------------------------------------------------------ memory */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "base/stop.h"
 #include "format/record_sort.h"
 #include "format/tempfile.h"
 
@@ -108,18 +109,13 @@ static void thin_samples(struct ts_extsort *x)
     }
 }
 
-static int check_stop(const struct ts_extsort *x, struct ts_err *err)
-{
-    return x->stop != NULL && *x->stop != 0 ? ts_fail(err, TS_ESTOP, "stopped") : 0;
-}
-
 static int write_run(struct ts_extsort *x, const uint64_t *rec, uint64_t bytes, uint64_t at,
                      struct ts_err *err)
 {
     int rc = 0;
     for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
         n = bytes - done < WRITE_BYTES ? bytes - done : WRITE_BYTES;
-        rc = check_stop(x, err);
+        rc = ts_stop_check(x->stop, err);
         if (rc == 0)
             rc = ts_tempfile_write(x->fd, x->tmp, (const char *)rec + done, n, at + done, err);
     }
@@ -397,7 +393,7 @@ static int load_range(struct ts_extsort *x, struct ts_err *err)
     for (uint32_t i = 0; i < x->n_runs; i++) {
         struct run *r = &x->run[i];
         const uint64_t n = r->end - r->done;
-        int rc = check_stop(x, err);
+        int rc = ts_stop_check(x->stop, err);
         if (rc == 0 && n > 0)
             rc = read_run(x, r, r->done, n, to, err);
         if (rc < 0)
@@ -437,7 +433,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
     *rec = ts_record_sort(x->area[0], x->area[1], got, words, x->key_bits, x->layout.bits,
                           x->threads, x->stop);
     *n = got;
-    return check_stop(x, err);
+    return ts_stop_check(x->stop, err);
 }
 
 int ts_extsort_at_end(const struct ts_extsort *x)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "format/build.h"
 
 #define PIECE 2048u /* records that are merged and counted while they are in the cache */
@@ -175,7 +176,7 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
         if (out - counted >= PIECE) {
             count_kept(g, thread, rec + counted * words, out - counted);
             counted = out;
-            if (g->stop != NULL && *g->stop != 0)
+            if (ts_stop_asked(g->stop))
                 break;
         }
     }

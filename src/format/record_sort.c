@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "format/record.h"
 
 #define MAX_DIGIT 11u        /* 2048 destinations: what the second-level TLB covers with 4K pages */
@@ -19,11 +20,6 @@ struct sort {
     uint64_t *own; /* LOCAL_WORDS of the thread, in the cache: NULL, or instead of the other array */
     const volatile sig_atomic_t *stop;
 };
-
-static inline int stopped(const struct sort *s)
-{
-    return s->stop != NULL && *s->stop != 0;
-}
 
 /* n records at `at` of array[in], equal in all bits before `bit`. */
 struct piece {
@@ -189,7 +185,7 @@ static void sort_piece(const struct sort *s, struct piece p, int to)
     uint64_t *array[2] = { s->array[0] + p.at * s->words, s->array[1] + p.at * s->words };
     const uint32_t end = p.bit < s->key_bits ? s->key_bits : s->bits;
     int in = p.in;
-    if (stopped(s))
+    if (ts_stop_asked(s->stop))
         return;
     if (p.n > INSERTION_MAX && p.n * s->words > LOCAL_WORDS && p.bit < s->bits) {
         split_piece(s, p, to);
@@ -238,7 +234,7 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     for (uint32_t t = 0; t < threads; t++) {
         uint64_t *mine = count + (size_t)t * n_digits;
         const uint64_t last = p.n * (t + 1) / threads;
-        for (uint64_t i = p.n * t / threads, end_i; i < last && !stopped(s); i = end_i) {
+        for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop); i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
             for (; i < end_i; i++)
                 mine[digit_of(in + i * words, d)]++;
@@ -256,7 +252,7 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     for (uint32_t t = 0; t < threads; t++) {
         uint64_t *mine = count + (size_t)t * n_digits;
         const uint64_t last = p.n * (t + 1) / threads;
-        for (uint64_t i = p.n * t / threads, end_i; i < last && !stopped(s); i = end_i) {
+        for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop); i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
             if (words == 1)
                 for (; i < end_i; i++)
@@ -331,7 +327,7 @@ static void do_work(const struct sort *s, struct work *w)
     while (w->n_open > 0) {
         const struct piece p = w->open[--w->n_open];
         const struct digit d = choose_digit(s, p);
-        if (stopped(s))
+        if (ts_stop_asked(s->stop))
             return;
         split_parallel(s, p, d, w->count, w->end);
         add_parts(s, w, p, d, !p.in);
@@ -385,7 +381,7 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
         for (uint32_t t = 0; t < threads; t++) {
             uint64_t *mine = w->count + (size_t)t * n_digits, rec[CONVERT_PIECE * TS_RECORD_WORDS];
             const uint64_t last = n * (t + 1) / threads;
-            for (uint64_t first = n * t / threads; first < last && !stopped(s);
+            for (uint64_t first = n * t / threads; first < last && !ts_stop_asked(s->stop);
                  first += CONVERT_PIECE) {
                 const uint64_t left = last - first;
                 const uint64_t count = left < CONVERT_PIECE ? left : CONVERT_PIECE;
@@ -423,7 +419,7 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
         end[k] = sum;
     }
     for (uint32_t k = 0; k <= d.mask; k++)
-        while (at[k] < end[k] && !stopped(s)) {
+        while (at[k] < end[k] && !ts_stop_asked(s->stop)) {
             uint64_t *here = a + at[k] * s->words, rec[TS_RECORD_WORDS];
             uint32_t to = digit_of(here, d);
             if (to == k) {
@@ -470,7 +466,7 @@ struct tight {
 static void add_tight(const struct sort *s, struct tight *t, struct piece p)
 {
     const uint64_t words = p.n * s->words;
-    if (p.n < 2 || p.bit >= s->bits || stopped(s))
+    if (p.n < 2 || p.bit >= s->bits || ts_stop_asked(s->stop))
         return;
     if (words <= t->share && t->n_list < t->room) {
         t->list[t->n_list++] = p;

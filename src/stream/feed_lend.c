@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 
 #define STOP_LOOK_MS 100 /* how often a thread that waits looks at the user's wish to stop */
 
@@ -251,8 +252,9 @@ static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick
     if (f->failed == 0 && (!f->open || ts_feed_mode_of(f, f->now) != mode))
         begin_pass(f, mode);
     while (f->failed == 0) {
-        if (f->conf.stop != NULL && *f->conf.stop != 0)
-            return ts_fail(err, TS_ESTOP, "stopped");
+        const int rc = ts_stop_check(f->conf.stop, err);
+        if (rc < 0)
+            return rc;
         if (pick_one(f, mode, consumer, ret))
             return 1;
         if (c->left == 0 && f->loose == 0)

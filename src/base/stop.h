@@ -1,0 +1,26 @@
+/* stop.h - the user's wish to stop, which a signal's handler leaves for long work to look at.
+ *
+ * Work that lasts looks between its steps, tens of milliseconds apart: a program ends within two
+ * seconds of Ctrl-C, what it must undo included.
+ */
+#ifndef TS_BASE_STOP_H
+#define TS_BASE_STOP_H
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* stop: NULL when nobody asks. */
+static inline int ts_stop_asked(const volatile sig_atomic_t *stop)
+{
+    return stop != NULL && *stop != 0;
+}
+
+/* 0, or TS_ESTOP and its sentence. */
+static inline int ts_stop_check(const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    return ts_stop_asked(stop) ? ts_fail(err, TS_ESTOP, "stopped") : 0;
+}
+
+#endif
