@@ -501,21 +501,32 @@ END_TEST
 
 static int pinned;
 
+static struct {
+    const char *addr;
+    size_t bytes;
+} piece[100];
+
+static int most_pinned = 100; /* the next one fails */
+
 static int pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 {
-    (void)addr;
     ck_assert_ptr_eq(ctx, &pinned);
-    if (pinned == 2)
+    if (pinned == most_pinned)
         return ts_fail(err, TS_ECUDA, "no more");
-    pinned++;
+    ck_assert_int_lt(pinned, 100);
+    piece[pinned].addr = addr;
+    piece[pinned++].bytes = bytes;
     return bytes > 0 ? 0 : -1;
 }
 
 static void unpin(void *ctx, void *addr)
 {
+    int i = 0;
     (void)ctx;
-    (void)addr;
-    pinned--;
+    while (i < pinned && piece[i].addr != addr)
+        i++;
+    ck_assert_int_lt(i, pinned);
+    piece[i] = piece[--pinned];
 }
 
 START_TEST(stopping_ends_before_memory_is_pinned)
@@ -542,9 +553,70 @@ START_TEST(memory_is_pinned_and_unpinned)
     pass_over(feed, 0);
     ts_feed_free(feed);
     ck_assert_int_eq(pinned, 0);
-    pinned = 1; /* the second of two fails: the first is undone */
+    most_pinned = 1; /* the second of two fails: the first is undone */
     ck_assert_int_eq(ts_feed_new(&conf, &feed, &err), TS_ECUDA);
-    ck_assert_int_eq(pinned, 1);
+    ck_assert_int_eq(pinned, 0);
+}
+END_TEST
+
+static int is_pinned(const char *from, const char *to)
+{
+    int found = 0;
+    for (int i = 0; i < pinned; i++)
+        found += piece[i].addr <= from && to <= piece[i].addr + piece[i].bytes;
+    return found == 1;
+}
+
+/* Pieces of one shard each, of some, and of all. */
+START_TEST(no_shard_is_in_two_pinned_pieces)
+{
+    static const uint64_t most[] = { 1, 3 << 16, 1 << 30 };
+    for (int i = 0; i < 3; i++) {
+        const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(5),
+                                           .only_mode = -1, .pin = pin, .unpin = unpin,
+                                           .pin_ctx = &pinned, .pin_bytes = most[i] };
+        struct ts_feed *feed = new_feed(conf);
+        struct ts_feed_stats stats;
+        struct ts_shard_view v;
+        struct ts_err err;
+        uint64_t bytes = 0, n = 0, largest = 0;
+        ts_feed_stats(feed, &stats);
+        for (uint32_t m = 0; m < 3; m++)
+            while (ts_feed_next(feed, m, 0, &v, &err) == 1) {
+                const char *raw = v.raw;
+                const uint64_t place = ts_residency_bytes(v.entry);
+                ck_assert(is_pinned(raw, raw + v.entry->raw_bytes + TS_SHARD_SLACK));
+                largest = place > largest ? place : largest;
+                n++;
+                ts_feed_done(feed, &v);
+            }
+        for (int k = 0; k < pinned; k++) {
+            bytes += piece[k].bytes;
+            ck_assert_uint_le(piece[k].bytes, most[i] > largest ? most[i] : largest);
+        }
+        ck_assert_uint_eq(bytes, stats.resident_bytes + stats.n_slots * stats.slot_bytes);
+        ck_assert(i != 0 || (uint64_t)pinned == n);
+        ck_assert(i != 1 || (pinned > 2 && (uint64_t)pinned < n));
+        ck_assert(i != 2 || pinned == 1);
+        ts_feed_free(feed);
+        ck_assert_int_eq(pinned, 0);
+    }
+}
+END_TEST
+
+/* What was pinned when a later piece fails, or the user wants to stop, is not any more. */
+START_TEST(pinning_is_undone_in_the_middle)
+{
+    const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(3), .only_mode = -1,
+                                       .pin = pin, .unpin = unpin, .pin_ctx = &pinned,
+                                       .pin_bytes = 1 };
+    struct ts_feed *feed = NULL;
+    struct ts_err err;
+    for (most_pinned = 0; most_pinned < 4; most_pinned++) {
+        ck_assert_int_eq(ts_feed_new(&conf, &feed, &err), TS_ECUDA);
+        ck_assert_int_eq(pinned, 0);
+    }
+    ck_assert_ptr_null(feed);
 }
 END_TEST
 
@@ -571,6 +643,8 @@ static Suite *suite(void)
     tcase_add_loop_test(plain, a_file_cut_short_is_found, 0, 6);
     tcase_add_test(plain, a_missing_file_is_found);
     tcase_add_test(plain, memory_is_pinned_and_unpinned);
+    tcase_add_test(plain, no_shard_is_in_two_pinned_pieces);
+    tcase_add_test(plain, pinning_is_undone_in_the_middle);
     tcase_add_test(plain, stopping_ends_before_memory_is_pinned);
     tcase_add_loop_test(lz4, every_shard_comes_once_a_pass, 3, 13);
     tcase_add_loop_test(lz4, any_order_of_passes_works, 0, N_BUDGETS);

@@ -9,9 +9,11 @@
 #include <cuda_runtime.h>
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/rng.h"
 #include "gpu/exchange.h"
@@ -138,7 +140,7 @@ static struct ts_feed *open_feed(const struct setup *s, void *gpu)
 {
     struct ts_feed_conf conf = { .tensor = s->disk->tensor, .host_bytes = s->host_bytes,
                                  .only_mode = -1, .checkers = 2, .pin = be->pin,
-                                 .unpin = be->unpin };
+                                 .unpin = be->unpin, .pin_bytes = 1 << 18 };
     struct ts_feed *feed;
     be->deal(gpu, &conf.deal);
     conf.pin_ctx = gpu;
@@ -561,6 +563,42 @@ START_TEST(a_stop_ends_all_members)
 }
 END_TEST
 
+static void *stop_later(void *ms)
+{
+    const struct timespec wait = { 0, *(const int *)ms * 1000000 };
+    nanosleep(&wait, NULL);
+    stop = 1;
+    return NULL;
+}
+
+/* Whatever it finds half done, and the next one opens as if nothing had been. */
+START_TEST(a_stop_ends_opening) /* loop test: _i centiseconds after it began */
+{
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, 4, TS_FLOAT32);
+    struct ts_backend_conf conf;
+    const int ms = 10 * _i;
+    pthread_t thread;
+    void *gpu = NULL;
+    int rc;
+    s.n_members = 3;
+    s.spread = 1;
+    conf = conf_of(&s);
+    conf.stop = &stop;
+    stop = _i == 0;
+    ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, (void *)&ms), 0);
+    rc = be->open(&conf, &gpu, &err);
+    ck_assert(rc == 0 || (rc == TS_ESTOP && gpu == NULL));
+    ck_assert(rc < 0 || _i > 0);
+    pthread_join(thread, NULL);
+    if (rc == 0)
+        be->close(gpu);
+    be->close(open_backend(&s));
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
 START_TEST(more_than_the_device_has_is_refused)
 {
     struct disk d = disk_usual();
@@ -619,6 +657,7 @@ int main(void)
     add(suite, "one mode", only_one_mode_is_kept, 1);
     add(suite, "early", shards_come_before_their_mode, 1);
     add(suite, "stop", a_stop_ends_all_members, 1);
+    add(suite, "stop in open", a_stop_ends_opening, 10);
     add(suite, "too much", more_than_the_device_has_is_refused, 1);
     add(suite, "too little", too_small_a_budget_is_refused_with_the_arithmetic, 1);
     return test_run_suite(suite, CK_NOFORK);

@@ -75,7 +75,7 @@ static struct ts_exchange *open_exchange(uint32_t n, enum ts_exchange_kind kind)
     int device[PARTS_MAX_RANKS], rc;
     for (uint32_t i = 0; i < n; i++)
         device[i] = (int)i % n_devices;
-    rc = ts_exchange_new(device, n, kind, &x, &err);
+    rc = ts_exchange_new(device, n, kind, NULL, &x, &err);
     ck_assert_msg(rc == 0, "%s", err.text);
     ck_assert_int_eq(ts_exchange_used(x), kind);
     return x;
@@ -193,12 +193,24 @@ START_TEST(a_gpu_that_is_named_twice_takes_copies)
 {
     const int device[] = { 0, 0 };
     struct ts_exchange *x = NULL;
-    ck_assert_int_eq(ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, &x, &err), TS_EARG);
+    ck_assert_int_eq(ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err), TS_EARG);
     ck_assert_ptr_null(x);
-    ck_assert_int_eq(ts_exchange_new(device, 2, TS_EXCHANGE_AUTO, &x, &err), 0);
+    ck_assert_int_eq(ts_exchange_new(device, 2, TS_EXCHANGE_AUTO, NULL, &x, &err), 0);
     ck_assert_int_eq(ts_exchange_used(x), TS_EXCHANGE_COPY);
     ck_assert_ptr_null(ts_exchange_note(x));
     ts_exchange_free(x);
+}
+END_TEST
+
+START_TEST(a_stop_ends_connecting)
+{
+    static const volatile sig_atomic_t stop = 1;
+    const int device[] = { 0, n_devices > 1 ? 1 : 0 };
+    struct ts_exchange *x = NULL;
+    for (int kind = TS_EXCHANGE_AUTO; kind <= TS_EXCHANGE_COPY; kind++)
+        ck_assert_int_eq(ts_exchange_new(device, 2, (enum ts_exchange_kind)kind, &stop, &x, &err),
+                         TS_ESTOP);
+    ck_assert_ptr_null(x);
 }
 END_TEST
 
@@ -206,7 +218,8 @@ START_TEST(speed_is_measured)
 {
     const int device[] = { 0, n_devices > 1 ? 1 : 0, 0 };
     struct ts_exchange_speed *s;
-    ck_assert_int_eq(ts_exchange_speed_new(device, 3, TS_EXCHANGE_COPY, 5000000, &s, &err), 0);
+    ck_assert_int_eq(ts_exchange_speed_new(device, 3, TS_EXCHANGE_COPY, 5000000, NULL, &s,
+                                           &err), 0);
     for (int unequal = 0; unequal < 2; unequal++)
         for (uint64_t bytes = 1; bytes <= 5000000; bytes = bytes * 70 + 1) {
             uint64_t ns = 0;
@@ -232,13 +245,42 @@ static int nccl_is_there(void)
     struct ts_exchange *x;
     int rc = TS_ELIMIT;
     if (n_devices > 1)
-        rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, &x, &err);
+        rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);
     if (rc == 0)
         ts_exchange_free(x);
     else if (n_devices > 1)
         printf("no NCCL: %s\n", err.text);
     return rc != TS_ELIMIT; /* every other failure is one of the tests */
 }
+
+static volatile sig_atomic_t stop;
+
+static void *stop_later(void *ms)
+{
+    const struct timespec wait = { 0, *(const int *)ms * 1000000 };
+    nanosleep(&wait, NULL);
+    stop = 1;
+    return NULL;
+}
+
+/* In the middle of what NCCL does then; and the next one connects as if nothing had been. */
+START_TEST(a_stop_ends_connecting_by_nccl) /* loop test: _i times 40 ms after it began */
+{
+    const int device[] = { 0, 1 }, ms = 40 * _i;
+    struct ts_exchange *x = NULL;
+    pthread_t thread;
+    int rc;
+    stop = 0;
+    ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, (void *)&ms), 0);
+    rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, &stop, &x, &err);
+    pthread_join(thread, NULL);
+    ck_assert_msg(rc == 0 || (rc == TS_ESTOP && x == NULL), "%s", err.text);
+    ts_exchange_free(x);
+    rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);
+    ck_assert_msg(rc == 0, "%s", err.text);
+    ts_exchange_free(x);
+}
+END_TEST
 
 START_TEST(nccl_brings_all)
 {
@@ -321,11 +363,13 @@ int main(int argc, char **argv)
     if (!child) {
         tcase_add_loop_test(tc, copies_bring_all, 0, sizeof ranks / sizeof ranks[0]);
         tcase_add_test(tc, a_gpu_that_is_named_twice_takes_copies);
+        tcase_add_test(tc, a_stop_ends_connecting);
         tcase_add_test(tc, speed_is_measured);
         tcase_add_test(tc, an_abort_of_copies_is_final);
     }
     if (nccl_is_there()) {
         tcase_add_test(tc, nccl_brings_all);
+        tcase_add_loop_test(tc, a_stop_ends_connecting_by_nccl, 0, child ? 2 : 8);
         tcase_add_test(tc, an_abort_of_nccl_frees_who_waits);
         if (!child)
             tcase_add_test(tc, nccl_brings_all_without_peer_access);

@@ -114,7 +114,8 @@ static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *a
 {
     struct ts_exchange_speed *s = NULL;
     int rc = ts_exchange_speed_new(conf->device, conf->n_devices, (enum ts_exchange_kind)args->kind,
-                                   args->bytes > 0 ? args->bytes : MOST_BYTES, &s, err);
+                                   args->bytes > 0 ? args->bytes : MOST_BYTES, &tool_stop, &s,
+                                   err);
     if (rc == 0)
         rc = measure(cmd, s, args, conf->n_devices, err);
     ts_exchange_speed_free(s);

@@ -111,7 +111,8 @@ static int open_parts(const struct tstream_engine_conf *conf, struct tstream_eng
 {
     struct ts_backend_conf bc = { .rank = conf->rank, .precision = conf->precision,
                                   .only_mode = conf->only_mode, .trace = conf->trace,
-                                  .done = conf->done, .done_ctx = conf->done_ctx };
+                                  .done = conf->done, .done_ctx = conf->done_ctx,
+                                  .stop = &tool_stop };
     struct ts_feed_conf fc = { 0 };
     struct ts_machine machine;
     uint64_t before;

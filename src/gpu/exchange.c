@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "gpu/exchange_impl.h"
 #include "gpu/gpu_fail.h"
 
@@ -47,10 +48,10 @@ static int is_named_twice(const int *device, uint32_t n)
 
 /* Copies between two GPUs, the exchange's or the caller's, go through host memory until each may
  * reach into the other. Where they cannot, that stays so: slower, not wrong. Returns whether all can. */
-static int enable_peers(const int *device, uint32_t n)
+static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic_t *stop)
 {
     int all = 1;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && !ts_stop_asked(stop); i++) {
         if (cudaSetDevice(device[i]) != cudaSuccess) {
             all = 0;
             break;
@@ -103,6 +104,8 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
         struct ts_err why;
         if (open_way(x, &ts_exchange_nccl, &why) == 0)
             return 0;
+        if (ts_stop_asked(x->stop))
+            return ts_stop_check(x->stop, err);
         snprintf(x->note, sizeof x->note, "%s", why.text);
         (void)cudaGetLastError(); /* what failed NCCL is over; the next launch would return it */
     }
@@ -116,12 +119,14 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
 }
 
 int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
-                    struct ts_exchange **ret, struct ts_err *err)
+                    const volatile sig_atomic_t *stop, struct ts_exchange **ret,
+                    struct ts_err *err)
 {
     struct ts_exchange *x = calloc(1, sizeof *x);
     int current = 0, rc;
     if (x != NULL) {
         x->n = n;
+        x->stop = stop;
         x->device = calloc(n, sizeof *x->device);
         x->done = calloc(n, sizeof(cudaEvent_t));
     }
@@ -132,8 +137,10 @@ int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
     memcpy(x->device, device, n * sizeof *device);
     rc = check_cuda(err, cudaGetDevice(&current), "preparing the exchange between GPUs");
     if (rc == 0) {
-        const int direct = enable_peers(x->device, n);
-        rc = make_events(x, err);
+        const int direct = enable_peers(x->device, n, stop);
+        rc = ts_stop_check(stop, err);
+        if (rc == 0)
+            rc = make_events(x, err);
         if (rc == 0)
             rc = choose_way(x, kind, direct, err);
         (void)cudaSetDevice(current);

@@ -30,6 +30,7 @@
 #define TS_GPU_EXCHANGE_H
 
 #include <cuda_runtime.h>
+#include <signal.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -59,9 +60,11 @@ struct ts_exchange_part {
     uint32_t n;
 };
 
-/* device[rank]: number of each rank's device. */
+/* device[rank]: number of each rank's device. stop: NULL, or looked at while connections are made, a
+ * second or more: TS_ESTOP when it is not 0. */
 int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
-                    struct ts_exchange **ret, struct ts_err *err);
+                    const volatile sig_atomic_t *stop, struct ts_exchange **ret,
+                    struct ts_err *err);
 void ts_exchange_free(struct ts_exchange *x); /* NULL is fine; no gather may be under way */
 
 enum ts_exchange_kind ts_exchange_used(const struct ts_exchange *x); /* never AUTO */

@@ -16,6 +16,7 @@ struct ts_exchange {
     uint32_t n;
     int *device;
     cudaEvent_t *done; /* of each rank: behind its last gather, on the stream of that */
+    const volatile sig_atomic_t *stop; /* NULL, or looked at by the way's open */
     atomic_int aborted;
     char note[512];
 };

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "gpu/exchange_impl.h"
 #include "gpu/exchange_ring.h"
 #include "gpu/gpu_fail.h"
@@ -130,7 +131,10 @@ static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, s
     const struct way *w = x->way;
     const uint64_t since = ts_clock_ns();
     for (;;) {
+        const int rc = ts_stop_check(x->stop, err);
         uint32_t busy = 0;
+        if (rc < 0)
+            return rc;
         for (uint32_t i = 0; i < x->n; i++) {
             const ncclResult_t r = state_of(w->comm[i]);
             if (r != ncclSuccess && r != ncclInProgress)

@@ -284,7 +284,8 @@ void ts_exchange_speed_free(struct ts_exchange_speed *s)
 }
 
 int ts_exchange_speed_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
-                          uint64_t most_bytes, struct ts_exchange_speed **ret, struct ts_err *err)
+                          uint64_t most_bytes, const volatile sig_atomic_t *stop,
+                          struct ts_exchange_speed **ret, struct ts_err *err)
 {
     struct ts_exchange_speed *s = calloc(1, sizeof *s);
     int rc = TS_ENOMEM;
@@ -308,7 +309,7 @@ int ts_exchange_speed_new(const int *device, uint32_t n, enum ts_exchange_kind k
         s->pattern[i] = (unsigned char)(ts_mix(i) % 255 + 1);
     rc = make_ranks(s, most_bytes, err);
     if (rc == 0)
-        rc = ts_exchange_new(device, n, kind, &s->exchange, err);
+        rc = ts_exchange_new(device, n, kind, stop, &s->exchange, err);
     if (rc < 0)
         goto fail;
     *ret = s;

@@ -13,9 +13,10 @@
 
 struct ts_exchange_speed;
 
-/* Replicas have room for most_bytes. */
+/* Replicas have room for most_bytes; stop as in ts_exchange_new. */
 int ts_exchange_speed_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
-                          uint64_t most_bytes, struct ts_exchange_speed **ret, struct ts_err *err);
+                          uint64_t most_bytes, const volatile sig_atomic_t *stop,
+                          struct ts_exchange_speed **ret, struct ts_err *err);
 void ts_exchange_speed_free(struct ts_exchange_speed *s);
 
 const struct ts_exchange *ts_exchange_speed_of(const struct ts_exchange_speed *s);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/stop.h"
 #include "base/trace.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
@@ -168,22 +169,29 @@ static void name_lanes(const struct ts_gpu *g)
     }
 }
 
-/* All but shards, and what that took; then shards. */
-static int open_devices(struct ts_gpu *g, struct budget *b, int exchange, struct ts_err *err)
+/* All but shards, and what that took; then shards. A second or two for several devices. */
+static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf, struct budget *b,
+                        struct ts_err *err)
 {
-    int device[TS_MAX_DEVICES], rc = 0;
+    const enum ts_exchange_kind kind = (enum ts_exchange_kind)conf->exchange;
+    int rc = ts_stop_check(conf->stop, err);
     uint64_t left;
-    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
-        rc = check_first(g, b, i, err);
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
-        device[i] = g->member[i].device;
+        rc = check_first(g, b, i, err);
+        if (rc == 0)
+            rc = ts_stop_check(conf->stop, err);
+    }
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
         rc = ts_gpu_device_open(g, &g->member[i], err);
+        if (rc == 0)
+            rc = ts_stop_check(conf->stop, err);
     }
     if (rc == 0)
         rc = ts_gpu_team_open(g, err);
     if (rc == 0 && g->n_members > 1)
-        rc = ts_exchange_new(device, g->n_members, (enum ts_exchange_kind)exchange, &g->exchange,
-                             err);
+        rc = ts_exchange_new(conf->device, g->n_members, kind, conf->stop, &g->exchange, err);
+    if (rc == 0)
+        rc = ts_stop_check(conf->stop, err);
     if (rc == 0)
         rc = ts_gpu_team_run(g, ts_gpu_device_warm, NULL, NULL, err);
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
@@ -231,7 +239,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     if (rc == 0) {
         b.tables = table_bytes(g, conf->host_bytes);
         b.memory = ts_gpu_memory_open();
-        rc = open_devices(g, &b, conf->exchange, err);
+        rc = open_devices(g, conf, &b, err);
         ts_gpu_memory_close(b.memory);
     }
     if (rc < 0) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PIN_BYTES (UINT64_C(1) << 30) /* takes some 35 ms */
+
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
 {
     if (f->failed == 0) {
@@ -97,11 +99,15 @@ static int make(struct ts_feed *f, struct ts_err *err)
                                        .stop = c->stop };
     int rc = ts_residency_plan(f->tensor, c->only_mode, c->deal.keep, f->n_consumers, c->host_bytes,
                                &f->plan, err);
+    if (rc == 0 && c->pin != NULL)
+        rc = ts_residency_cut(f->tensor, c->pin_bytes > 0 ? c->pin_bytes : PIN_BYTES, &f->plan, err);
     if (rc < 0)
         return rc;
     memory.resident_bytes = f->plan.resident_bytes;
     memory.slot_bytes = f->plan.slot_bytes;
     memory.n_slots = f->plan.n_slots;
+    memory.cut = f->plan.cut;
+    memory.n_cuts = f->plan.n_cuts;
     memory.spread = c->pin == NULL || f->n_consumers > 1;
     rc = ts_hostbuf_new(&memory, &f->memory, err);
     for (uint32_t m = 0; m < f->n_modes && rc == 0; m++)

@@ -59,10 +59,12 @@ struct ts_feed_conf {
     uint32_t checkers; /* threads that check what was read; 0 leaves it to ts_feed_next */
     unsigned avoid;    /* sum of ts_reader_avoid (stream/reader.h): 0 but in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    /* Page-locks (or unlocks) memory for a device; NULL without one. Called from new and free. */
+    /* Page-locks (or unlocks) memory for a device; NULL without one. Called from new and free, for
+     * one piece after the other: no shard lies in two. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
+    uint64_t pin_bytes; /* of a piece, at most, if a shard is not more; 0: 1 GiB */
     /* Told the nonzeros of each view that comes back, from any thread; NULL: nobody asks. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;

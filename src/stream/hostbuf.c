@@ -1,15 +1,18 @@
 #include "stream/hostbuf.h"
 
+#include <assert.h>
 #include <linux/mempolicy.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bigmem.h"
+#include "base/stop.h"
 
 #define MOST_NODES 1024u
-#define PIECE_BYTES ((size_t)256 << 20)
+#define STEP_BYTES ((size_t)256 << 20)
 #define WORD_BITS (8 * sizeof(unsigned long))
 
 /* Only speed depends on it, so a refusal (as in many containers) stays unsaid. Straight to the kernel:
@@ -32,44 +35,67 @@ static void spread(void *addr, size_t bytes)
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Page-locking is one call, which takes the pages one by one where they are not there yet: minutes for
- * a terabyte. So they are made before, in pieces between which the user can stop. A kernel that knows
- * no such thing leaves it to the call. */
+/* Pages that are not there yet are taken one by one by the call that locks them. So they are made
+ * before, in steps between which the user can stop. A kernel that knows no such thing leaves it to the
+ * call. */
 static int populate(const struct ts_hostbuf_conf *c, char *addr, size_t bytes, struct ts_err *err)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
-        n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        if (c->stop != NULL && *c->stop != 0)
-            return ts_fail(err, TS_ESTOP, "stopped");
+        const int rc = ts_stop_check(c->stop, err);
+        if (rc < 0)
+            return rc;
+        n = bytes - at < STEP_BYTES ? bytes - at : STEP_BYTES;
         if (madvise(addr + at, n, MADV_POPULATE_WRITE) != 0)
             break;
     }
     return 0;
 }
 
-static int make(const struct ts_hostbuf_conf *c, size_t bytes, const char *what, void **addr,
-                int *pinned, struct ts_err *err)
+static int lock_piece(struct ts_hostbuf *h, void *addr, size_t bytes, struct ts_err *err)
 {
-    int rc = bytes == 0 ? 0 : ts_bigmem_new(bytes, what, addr, err);
+    int rc = populate(&h->conf, addr, bytes, err);
+    if (rc == 0)
+        rc = h->conf.pin(h->conf.pin_ctx, addr, bytes, err);
+    if (rc == 0)
+        h->pinned[h->n_pinned++] = addr;
+    return rc;
+}
+
+/* Half a minute for a terabyte, so in pieces. */
+static int lock_all(struct ts_hostbuf *h, struct ts_err *err)
+{
+    const struct ts_hostbuf_conf *c = &h->conf;
+    uint64_t at = 0;
+    int rc = 0;
+    assert((c->n_cuts == 0 ? 0 : c->cut[c->n_cuts - 1]) == c->resident_bytes);
+    h->pinned = malloc((c->n_cuts + 1) * sizeof *h->pinned);
+    if (h->pinned == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < c->n_cuts && rc == 0; at = c->cut[i++])
+        rc = lock_piece(h, (char *)h->resident + at, c->cut[i] - at, err);
+    if (rc == 0 && h->slots != NULL)
+        rc = lock_piece(h, h->slots, c->n_slots * c->slot_bytes, err);
+    return rc;
+}
+
+static int map(const struct ts_hostbuf_conf *c, size_t bytes, const char *what, void **ret,
+               struct ts_err *err)
+{
+    const int rc = bytes == 0 ? 0 : ts_bigmem_new(bytes, what, ret, err);
     if (rc == 0 && bytes > 0 && c->spread)
-        spread(*addr, ts_bigmem_cost(bytes));
-    if (rc == 0 && bytes > 0 && c->pin != NULL) {
-        rc = populate(c, *addr, bytes, err);
-        if (rc == 0)
-            rc = c->pin(c->pin_ctx, *addr, bytes, err);
-        *pinned = rc == 0;
-    }
+        spread(*ret, ts_bigmem_cost(bytes));
     return rc;
 }
 
 int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, struct ts_err *err)
 {
     struct ts_hostbuf h = { .conf = *conf };
-    int rc = make(conf, conf->resident_bytes, "shards that stay in memory", &h.resident,
-                  &h.resident_pinned, err);
+    int rc = map(conf, conf->resident_bytes, "shards that stay in memory", &h.resident, err);
     if (rc == 0)
-        rc = make(conf, conf->n_slots * conf->slot_bytes, "slots for shards", &h.slots,
-                  &h.slots_pinned, err);
+        rc = map(conf, conf->n_slots * conf->slot_bytes, "slots for shards", &h.slots, err);
+    if (rc == 0 && conf->pin != NULL)
+        rc = lock_all(&h, err);
+    h.conf.cut = NULL; /* the caller's */
     if (rc == 0)
         *ret = h;
     else
@@ -79,10 +105,9 @@ int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, s
 
 void ts_hostbuf_free(struct ts_hostbuf *h)
 {
-    if (h->resident_pinned)
-        h->conf.unpin(h->conf.pin_ctx, h->resident);
-    if (h->slots_pinned)
-        h->conf.unpin(h->conf.pin_ctx, h->slots);
+    while (h->n_pinned > 0)
+        h->conf.unpin(h->conf.pin_ctx, h->pinned[--h->n_pinned]);
+    free(h->pinned);
     ts_bigmem_free(h->resident, h->conf.resident_bytes);
     ts_bigmem_free(h->slots, h->conf.n_slots * h->conf.slot_bytes);
     memset(h, 0, sizeof *h);

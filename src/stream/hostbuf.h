@@ -24,16 +24,21 @@ struct ts_hostbuf_conf {
     size_t slot_bytes;
     uint32_t n_slots;
     int spread; /* over NUMA nodes, where there are several and the kernel allows it */
-    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
+    /* NULL: none. Resident memory is page-locked piece by piece: cut[] are their ends, all multiples of
+     * TS_PAGE and the last one resident_bytes. A copy must not cross one. Read by new alone. */
+    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
+    const uint64_t *cut;
+    uint32_t n_cuts;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
 struct ts_hostbuf {
     struct ts_hostbuf_conf conf;
     void *resident, *slots; /* NULL when empty */
-    int resident_pinned, slots_pinned;
+    void **pinned;          /* pieces that were page-locked */
+    uint32_t n_pinned;
 };
 
 int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, struct ts_err *err);

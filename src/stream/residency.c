@@ -168,8 +168,30 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
     return 0;
 }
 
+int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
+                     struct ts_err *err)
+{
+    uint64_t first = 0; /* where the piece begins; two in a row are more than `most` */
+    r->cut = malloc((2 * (r->resident_bytes / most) + 2) * sizeof *r->cut);
+    if (r->cut == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    for (uint32_t m = 0; m < t->order; m++)
+        for (uint64_t i = 0; r->place[m] != NULL && i < t->mode[m].disk.n_shards; i++) {
+            const uint64_t place = r->place[m][i];
+            if (place == TS_NOT_RESIDENT || place == first ||
+                place + ts_residency_bytes(&t->mode[m].shard[i]) - first <= most)
+                continue;
+            r->cut[r->n_cuts++] = place;
+            first = place;
+        }
+    if (r->resident_bytes > 0)
+        r->cut[r->n_cuts++] = r->resident_bytes;
+    return 0;
+}
+
 void ts_residency_free(struct ts_residency *r)
 {
+    free(r->cut);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         free(r->place[m]);
         free(r->first_partition[m]);

@@ -30,6 +30,8 @@ struct ts_residency {
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots; /* 0 when every shard stays */
+    uint64_t *cut;    /* ts_residency_cut: ends of pieces of resident memory, ascending; or NULL */
+    uint32_t n_cuts;
 };
 
 /* only_mode: -1, or the one mode that is served. Shards that keep[m] marks (a byte each; keep[m]
@@ -39,6 +41,11 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
                       uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err);
 void ts_residency_free(struct ts_residency *r);
+
+/* Cuts resident memory between shards, into pieces of at most `most` bytes or of one shard that is
+ * larger. */
+int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
+                     struct ts_err *err);
 
 uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* of a shard's place */
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s); /* where stored bytes go in it */
