@@ -403,38 +403,42 @@ START_TEST(same_bits_for_every_budget_and_team)
 }
 END_TEST
 
-/* Enough bytes of rows that ranges are sent in several chunks. */
-START_TEST(same_bits_in_chunks)
+/* Enough bytes of rows that the ranges of four are sent in several chunks. */
+static void check_chunks(uint32_t n_members, enum ts_exchange_kind exchange)
 {
-    static const uint64_t dim[] = { 40, 30, 90000 };
-    struct disk d = disk_new(3, dim, 16 * TS_PARTITION_NNZ, 1);
-    struct setup s = setup_new(&d, 70, TS_FLOAT64);
+    static const uint64_t dim[] = { 40, 30, 400000 };
+    struct disk d = disk_new(3, dim, 25 * TS_PARTITION_NNZ, 1);
+    struct setup s = setup_new(&d, 16, TS_FLOAT64);
     struct result update = result_new(&s);
-    uint64_t least = 0;
+    uint64_t least;
     run_sweeps(&s, 1, 1, NULL, &update);
-    for (s.n_members = 2; s.n_members <= 4; s.n_members += 2) {
-        s.spread = n_devices > 1;
-        s.device_bytes = 0;
-        run_sweeps(&s, 3, 1, &update, NULL);
-        least = least_budget(&s, least);
-        for (int k = 0; k < 2; k++) {
-            s.device_bytes = least + (128 << 10) + (uint64_t)k * 500000;
-            run_sweeps(&s, 3, 1, &update, NULL);
-        }
-    }
-#ifdef HAVE_NCCL
-    if (n_devices > 1) { /* copies before; the ring needs devices of their own */
-        s.n_members = n_devices < 4 ? (uint32_t)n_devices : 4;
-        s.exchange = TS_EXCHANGE_NCCL;
-        s.device_bytes = 0;
+    s.n_members = n_members;
+    s.spread = n_devices > 1;
+    s.exchange = exchange;
+    run_sweeps(&s, 3, 1, &update, NULL);
+    least = least_budget(&s, 0);
+    for (int k = 0; k < 2; k++) {
+        s.device_bytes = least + (128 << 10) + (uint64_t)k * 500000;
         run_sweeps(&s, 3, 1, &update, NULL);
     }
-#endif
     result_free(&s, &update);
     setup_free(&s);
     disk_free(&d);
 }
+
+START_TEST(same_bits_in_chunks)
+{
+    check_chunks(_i == 0 ? 2 : 4, TS_EXCHANGE_COPY);
+}
 END_TEST
+
+#ifdef HAVE_NCCL
+START_TEST(same_bits_in_chunks_by_nccl) /* which needs devices of their own */
+{
+    check_chunks(n_devices < 4 ? (uint32_t)n_devices : 4, TS_EXCHANGE_NCCL);
+}
+END_TEST
+#endif
 
 /* Orders other than 3, one shard for all, and modes of one row. */
 START_TEST(same_bits_for_odd_shapes)
@@ -647,7 +651,12 @@ int main(void)
     add(suite, "dense", dense_work_equals_reference, 4 * N_RANKS);
     add_some(suite, "budgets in float32", same_bits_for_every_budget_and_team, 0, 1);
     add_some(suite, "budgets in float64", same_bits_for_every_budget_and_team, 1, 2);
-    add(suite, "chunks", same_bits_in_chunks, 1);
+    add_some(suite, "chunks of two", same_bits_in_chunks, 0, 1);
+    add_some(suite, "chunks of four", same_bits_in_chunks, 1, 2);
+#ifdef HAVE_NCCL
+    if (n_devices > 1)
+        add(suite, "chunks by NCCL", same_bits_in_chunks_by_nccl, 1);
+#endif
     add_some(suite, "order 2", same_bits_for_odd_shapes, 0, 1);
     add_some(suite, "one shard", same_bits_for_odd_shapes, 1, 2);
     add_some(suite, "one row", same_bits_for_odd_shapes, 2, 3);

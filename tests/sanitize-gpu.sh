@@ -11,7 +11,8 @@ jobs=${JOBS:-8}
 limit=${LIMIT:-1800}
 [ "${1:-}" = --one ] || [ $# -gt 0 ] || set -- memcheck racecheck initcheck synccheck
 # Suites, and their cases (CK_RUN_CASE); the longest first.
-cases="backend:chunks
+cases="backend:chunks of two
+backend:chunks of four
 backend:budgets in float64
 backend:budgets in float32
 backend:order 6
