@@ -37,6 +37,7 @@ dense:fetch
 backend:eight nonzeros
 backend:one mode
 backend:stop
+backend:stop in open
 exchange:all
 edge:fold"
 
