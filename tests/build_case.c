@@ -228,12 +228,25 @@ void assert_same_bytes(uint32_t order)
         }
 }
 
-void write_large(void)
+static struct list large(void)
 {
     const uint64_t dim[] = { 3000, 4000, 5000 };
-    struct list draws = list_draw(2, 3, dim, 1 << 18);
+    return list_draw(2, 3, dim, 1 << 18);
+}
+
+void write_large(void)
+{
+    struct list draws = large();
     list_write(&draws, 0);
     list_free(&draws);
+}
+
+void assert_holds_large(const char *path)
+{
+    struct list draws = large(), want = list_merge(&draws);
+    assert_holds(path, &want);
+    list_free(&draws);
+    list_free(&want);
 }
 
 int exists(const char *path, const char *end)

@@ -51,6 +51,7 @@ struct list list_merge(struct list *l);
 
 /* Every copy of the tensor holds `want`. */
 void assert_holds(const char *path, const struct list *want);
+void assert_holds_large(const char *path); /* what write_large wrote */
 
 /* The files of `out` and `other` are the same. */
 void assert_same_bytes(uint32_t order);

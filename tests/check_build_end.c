@@ -3,7 +3,6 @@
 #include <check.h>
 #include <errno.h>
 #include <omp.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "format/tensor.h"
 #include "tests/build_case.h"
 #include "tests/run_suite.h"
+#include "tests/stop_later.h"
 #include "tests/tsh_writer.h"
 
 /* Stands in for the C library's: a file system that cannot exchange names. */
@@ -101,7 +101,6 @@ END_TEST
 START_TEST(killed_builds_are_cleared)
 {
     struct ts_build_options o = options(out);
-    struct list draws;
     write_large();
     for (int k = 0; k < 12; k++) {
         const pid_t child = fork();
@@ -123,13 +122,7 @@ START_TEST(killed_builds_are_cleared)
     }
     ck_assert_msg(build(&o) == 0, "%s", err.text);
     ck_assert(!exists(out, ".building"));
-    draws = list_draw(2, 3, (const uint64_t[]){ 3000, 4000, 5000 }, 1 << 18);
-    {
-        struct list want = list_merge(&draws);
-        assert_holds(out, &want);
-        list_free(&want);
-    }
-    list_free(&draws);
+    assert_holds_large(out);
 }
 END_TEST
 
@@ -214,15 +207,6 @@ START_TEST(stopping_a_build_in_memory_does_not_wait_for_a_copy)
 }
 END_TEST
 
-static volatile sig_atomic_t stop_any;
-
-static void *stop_later(void *arg)
-{
-    usleep(*(uint32_t *)arg);
-    stop_any = SIGTERM;
-    return NULL;
-}
-
 /* At whatever moment. _i: in memory, and through runs. */
 START_TEST(stopping_at_any_time_leaves_all_or_nothing)
 {
@@ -231,18 +215,16 @@ START_TEST(stopping_at_any_time_leaves_all_or_nothing)
     ck_assert_int_eq(ts_synth_init(&s, &err), 0);
     for (uint32_t k = 0; k < 24; k++) {
         struct ts_build_options o = options(out);
-        uint32_t delay_us = k * 4000;
-        pthread_t thread;
+        struct test_stop stop;
         int rc;
-        stop_any = 0;
         o.memory = 256 << 20;
         o.area_words = _i ? 1 << 17 : 0;
         o.threads = 2;
-        o.stop = &stop_any;
+        o.stop = &stop.asked;
         o.force = 1;
-        ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, &delay_us), 0);
+        test_stop_later(&stop, k * 4000);
         rc = ts_build_synth(&o, &s, &report, &err);
-        pthread_join(thread, NULL);
+        test_stop_join(&stop);
         ck_assert_msg(rc == 0 || rc == TS_ESTOP, "%s", err.text);
         ck_assert(rc == 0 || strstr(err.text, "stopped; nothing was written") != NULL);
         ck_assert(!exists(out, ".building"));

@@ -9,16 +9,15 @@
 #include <cuda_runtime.h>
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/rng.h"
 #include "gpu/exchange.h"
 #include "gpu/gpu_backend.h"
 #include "tests/run_suite.h"
+#include "tests/stop_later.h"
 #include "tests/support.h"
 #include "tests/tsh_writer.h"
 
@@ -567,34 +566,27 @@ START_TEST(a_stop_ends_all_members)
 }
 END_TEST
 
-static void *stop_later(void *ms)
-{
-    const struct timespec wait = { 0, *(const int *)ms * 1000000 };
-    nanosleep(&wait, NULL);
-    stop = 1;
-    return NULL;
-}
-
 /* Whatever it finds half done, and the next one opens as if nothing had been. */
 START_TEST(a_stop_ends_opening) /* loop test: _i centiseconds after it began */
 {
     struct disk d = disk_usual();
     struct setup s = setup_new(&d, 4, TS_FLOAT32);
     struct ts_backend_conf conf;
-    const int ms = 10 * _i;
-    pthread_t thread;
+    struct test_stop later;
     void *gpu = NULL;
     int rc;
     s.n_members = 3;
     s.spread = 1;
     conf = conf_of(&s);
-    conf.stop = &stop;
-    stop = _i == 0;
-    ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, (void *)&ms), 0);
+    conf.stop = &later.asked;
+    test_stop_later(&later, 10000 * (uint32_t)_i);
+    if (_i == 0) /* before it begins */
+        test_stop_join(&later);
     rc = be->open(&conf, &gpu, &err);
-    ck_assert(rc == 0 || (rc == TS_ESTOP && gpu == NULL));
-    ck_assert(rc < 0 || _i > 0);
-    pthread_join(thread, NULL);
+    ck_assert(rc == TS_ESTOP || (rc == 0 && _i > 0));
+    ck_assert(rc == 0 || gpu == NULL);
+    if (_i > 0)
+        test_stop_join(&later);
     if (rc == 0)
         be->close(gpu);
     be->close(open_backend(&s));

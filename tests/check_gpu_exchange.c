@@ -15,6 +15,7 @@
 #include "gpu/exchange_speed.h"
 #include "tests/exchange_parts.h"
 #include "tests/run_suite.h"
+#include "tests/stop_later.h"
 
 #define GATHERS 4 /* in a row, each of a buffer of its own */
 
@@ -253,27 +254,16 @@ static int nccl_is_there(void)
     return rc != TS_ELIMIT; /* every other failure is one of the tests */
 }
 
-static volatile sig_atomic_t stop;
-
-static void *stop_later(void *ms)
-{
-    const struct timespec wait = { 0, *(const int *)ms * 1000000 };
-    nanosleep(&wait, NULL);
-    stop = 1;
-    return NULL;
-}
-
 /* In the middle of what NCCL does then; and the next one connects as if nothing had been. */
 START_TEST(a_stop_ends_connecting_by_nccl) /* loop test: _i times 40 ms after it began */
 {
-    const int device[] = { 0, 1 }, ms = 40 * _i;
+    const int device[] = { 0, 1 };
     struct ts_exchange *x = NULL;
-    pthread_t thread;
+    struct test_stop stop;
     int rc;
-    stop = 0;
-    ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, (void *)&ms), 0);
-    rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, &stop, &x, &err);
-    pthread_join(thread, NULL);
+    test_stop_later(&stop, 40000 * (uint32_t)_i);
+    rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, &stop.asked, &x, &err);
+    test_stop_join(&stop);
     ck_assert_msg(rc == 0 || (rc == TS_ESTOP && x == NULL), "%s", err.text);
     ts_exchange_free(x);
     rc = ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);

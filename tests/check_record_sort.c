@@ -1,16 +1,15 @@
 /* Records sort as their coordinates do, in memory and through runs on disk. */
 #include <check.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/rng.h"
 #include "format/extsort.h"
 #include "format/record.h"
 #include "format/record_sort.h"
 #include "tests/run_suite.h"
+#include "tests/stop_later.h"
 
 static uint32_t words; /* of the records being compared */
 
@@ -147,15 +146,6 @@ START_TEST(converting_sort_equals_both_steps)
 }
 END_TEST
 
-static volatile sig_atomic_t stop;
-
-static void *stop_later(void *arg)
-{
-    usleep(*(uint32_t *)arg);
-    stop = 1;
-    return NULL;
-}
-
 START_TEST(equal_records_sort)
 {
     const struct ts_record_layout l = layout_of(3, 20, 5);
@@ -182,6 +172,7 @@ START_TEST(stopping_ends_a_sort)
     struct ts_record_layout to;
     struct ts_record_move move = { &l, &to, a, source };
     uint32_t width[4];
+    struct test_stop stop = { .asked = 1 };
     uint64_t *out;
     words = l.words;
     for (uint32_t f = 0; f < 4; f++)
@@ -189,22 +180,18 @@ START_TEST(stopping_ends_a_sort)
     ts_record_layout_set(&to, 4, width);
     ck_assert_uint_eq(to.words, words);
     out = malloc(n * words * 8);
-    stop = 1;
-    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop);
+    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked);
     ck_assert(!ts_record_is_sorted(got, n, words, 2));
     for (uint32_t k = 0; k < 40; k++) {
-        pthread_t thread;
-        uint32_t delay_us = k * 300;
-        stop = 0;
-        ck_assert_int_eq(pthread_create(&thread, NULL, stop_later, &delay_us), 0);
+        test_stop_later(&stop, k * 300);
         if (k % 2)
-            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop);
+            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked);
         else
             ts_record_sort_moved(&move, n, out, scratch, k % 4 ? n * words : n / 50,
-                                 to.bits - to.width[3], to.bits, 2, &stop);
-        if (stop == 0)
+                                 to.bits - to.width[3], to.bits, 2, &stop.asked);
+        if (stop.asked == 0)
             ck_assert(ts_record_is_sorted(k % 2 ? got : out, n, words, 2));
-        pthread_join(thread, NULL);
+        test_stop_join(&stop);
         if (k % 2) {
             free(a);
             a = records(&l, n, k);
@@ -219,11 +206,11 @@ END_TEST
 
 START_TEST(stopping_ends_a_spill)
 {
+    static const volatile sig_atomic_t stop = 1;
     const struct ts_record_layout l = layout_of(3, 20, 5);
     uint64_t *a = records(&l, 1000, 1);
     struct ts_extsort *x;
     struct ts_err err;
-    stop = 1;
     ck_assert_int_eq(ts_extsort_new("/tmp", 2, &stop, &x, &err), 0);
     ck_assert_int_eq(ts_extsort_spill(x, &l, a, 1000, &err), TS_ESTOP);
     ts_extsort_free(x);

@@ -1,7 +1,7 @@
 /* stop.h - the user's wish to stop, which a signal's handler leaves for long work to look at.
  *
- * Work that lasts looks between its steps, tens of milliseconds apart: a program ends within two
- * seconds of Ctrl-C, what it must undo included.
+ * Work that lasts looks between its steps, so that a program ends within two seconds of Ctrl-C, what
+ * it must undo included.
  */
 #ifndef TS_BASE_STOP_H
 #define TS_BASE_STOP_H

@@ -40,7 +40,7 @@ struct ts_backend_conf {
     uint64_t host_bytes; /* most memory that `pin` will be called for: devices need tables for it */
     int only_mode; /* -1, or the only mode that will be asked for: no memory for shards of others */
     int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
-    const volatile sig_atomic_t *stop; /* open looks at it; NULL, or not 0 when the user wants to stop */
+    const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
     struct ts_trace *trace; /* copies and kernels are told to it; NULL: nobody asks */
     /* Told the nonzeros of shards that were computed on and did not come from the feed because a
      * device keeps them, from any thread; NULL: nobody asks. */

@@ -1,11 +1,11 @@
-/* hostbuf.h - the memory that shards live in and travel through: one piece for those that stay, and
+/* hostbuf.h - the memory that shards live in and travel through: one area for those that stay, and
  * equal slots for the others.
  *
  * Both are mapped once, so host memory is the same for any tensor, and may be page-locked for a
  * device. They may be spread over the NUMA nodes of the machine: for cores or devices of several
  * sockets, which would otherwise all read from the node of the thread that touched the memory first.
  *
- *   owner    the object owns both pieces; who uses which slot is the feed's business
+ *   owner    the object owns both areas; who uses which slot is the feed's business
  *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs
  *   threads  new and free from one
  *   errors   0 or a negative ts_code, TS_ESTOP among them; on failure *ret is not touched
@@ -24,11 +24,11 @@ struct ts_hostbuf_conf {
     size_t slot_bytes;
     uint32_t n_slots;
     int spread; /* over NUMA nodes, where there are several and the kernel allows it */
-    /* NULL: none. Resident memory is page-locked piece by piece: cut[] are their ends, all multiples of
-     * TS_PAGE and the last one resident_bytes. A copy must not cross one. Read by new alone. */
-    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
+    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
+    /* With pin: ends of the pieces that memory for those that stay is page-locked in, multiples of
+     * TS_PAGE, the last one resident_bytes. A copy must not cross one. Read by new alone. */
     const uint64_t *cut;
     uint32_t n_cuts;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
@@ -37,7 +37,7 @@ struct ts_hostbuf_conf {
 struct ts_hostbuf {
     struct ts_hostbuf_conf conf;
     void *resident, *slots; /* NULL when empty */
-    void **pinned;          /* pieces that were page-locked */
+    void **pinned;          /* where page-locked pieces begin */
     uint32_t n_pinned;
 };
 
