@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # From nothing to factors of a tensor with the shape of Amazon's reviews, 1.74 G draws of power law 0.8:
 # drawn and built, then decomposed with shards in GPU memory, in host memory and on disk, beside what the
 # disk gives. Run by `make bench-amazon`, or

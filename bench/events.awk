@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Functions of the scripts that read `tstream --json`, a line an event:
 #   awk "$(cat bench/events.awk)"'...'
 

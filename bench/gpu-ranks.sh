@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The MTTKRP on one GPU at many ranks, shards in device memory, beside what the device's memory allows:
 # a 3-mode tensor reads two rows a nonzero, so half of the random rows that bench/gpu_limits reads in a
 # second, from a table that fits the second-level cache for `uniform`, from one that does not for `wide`.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The MTTKRP on one GPU: for each synthetic tensor and mode, nonzeros per second with shards resident
 # in device memory, and streamed from page-locked host memory. Run by `make bench-gpu`, or
 #   bench/gpu-table.sh DIR_OF_PROGRAMS [NNZ [RANK [PRECISION]]]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the GPU can do at best with what an MTTKRP needs of it: random rows of factor matrices, copies
  * within its memory and from page-locked host memory. Figures of the kernels are judged by these.
  *
@@ -30,8 +31,8 @@ static __device__ uint32_t scatter(uint64_t i)
 
 /* Groups of LPR lanes read whole rows of `pieces` 16-byte pieces, 8 rows under way for each lane. */
 template <int LPR>
-static __global__ void gather(const float4 *table, uint32_t n_rows, uint32_t pieces,
-                              uint32_t steps, float *out)
+static __global__ void gather(const float4 *table, uint32_t n_rows, uint32_t pieces, uint32_t steps,
+                              float *out)
 {
     const uint32_t lane = threadIdx.x % LPR, at = lane < pieces ? lane : 0;
     const uint64_t group = (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x) / LPR;
@@ -110,7 +111,8 @@ static void run_send(void *arg)
 {
     const job *j = (const job *)arg;
     for (size_t at = 0; at < j->bytes; at += 4 << 20)
-        check(cudaMemcpyAsync(j->to + at, j->host + at, 4 << 20, cudaMemcpyHostToDevice, 0), "copy");
+        check(cudaMemcpyAsync(j->to + at, j->host + at, 4 << 20, cudaMemcpyHostToDevice, 0),
+              "copy");
 }
 
 /* Copies of all GPUs under way together: the memory of the host, and what lies between, is shared by
@@ -130,12 +132,14 @@ static double all_at_once(int n, size_t bytes)
         const auto start = std::chrono::steady_clock::now();
         for (size_t at = 0; at < bytes; at += 4 << 20)
             for (int i = 0; i < n; i++)
-                check(cudaMemcpyAsync(to[i] + at, host[i] + at, 4 << 20, cudaMemcpyHostToDevice, stream[i]),
+                check(cudaMemcpyAsync(to[i] + at, host[i] + at, 4 << 20, cudaMemcpyHostToDevice,
+                                      stream[i]),
                       "copy");
         for (int i = 0; i < n; i++)
             check(cudaStreamSynchronize(stream[i]), "copy");
-        rate.push_back(n * (double)bytes /
-                       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        rate.push_back(
+            n * (double)bytes /
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     std::sort(rate.begin(), rate.end());
     return rate[rate.size() / 2];
@@ -170,8 +174,11 @@ int main()
             j.pieces = (r + 3) / 4;
             j.blocks = 132 * 64;
             j.steps = 64 * 8 / (j.pieces < 8 ? 8 : j.pieces);
-            const uint32_t lanes = j.pieces <= 2 ? 2 : j.pieces <= 4 ? 4 : j.pieces <= 8 ? 8
-                                   : j.pieces <= 16 ? 16 : 32;
+            const uint32_t lanes = j.pieces <= 2    ? 2
+                                   : j.pieces <= 4  ? 4
+                                   : j.pieces <= 8  ? 8
+                                   : j.pieces <= 16 ? 16
+                                                    : 32;
             const double total = 8.0 * j.steps * j.blocks * 256 / lanes;
             printf(" %6.2f", total / seconds_of(run_gather, &j) * 1e-9);
             fflush(stdout);

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # CP sweeps on 1, 2, 4 ... GPUs of one host: how much faster, how evenly, and how much of the exchange
 # of rows shows. Run by `make bench-gpus`, or
 #   bench/gpus.sh DIR_OF_PROGRAMS [NNZ [RANK [COUNTS]]]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* limits - what the memory of this machine gives: triad bandwidth, and random rows by row size,
  * table size and threads. Every figure of bench/mttkrp is to be read beside these. */
 #include <omp.h>

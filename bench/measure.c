@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "bench/measure.h"
 
 #include <math.h>
@@ -9,8 +10,9 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "cpu/isa.h"
 
-#define LIST 16384u /* indices: 64 KB */
+#define LIST        16384u /* indices: 64 KB */
 #define TRIAD_BYTES ((size_t)256 << 20)
 
 typedef uint64_t line __attribute__((vector_size(64)));
@@ -46,9 +48,8 @@ double measure_triad(uint32_t threads)
 }
 
 /* `lines` (a constant after inlining) of 64 bytes a row; `mask` is rows - 1. */
-static inline __attribute__((always_inline)) uint64_t gather(const line *table, const uint32_t *list,
-                                                             uint64_t n, uint32_t mask,
-                                                             uint32_t lines)
+static inline __attribute__((always_inline)) uint64_t
+gather(const line *table, const uint32_t *list, uint64_t n, uint32_t mask, uint32_t lines)
 {
     line sum[4] = { { 0 } };
     uint64_t total = 0;
@@ -66,13 +67,13 @@ static inline __attribute__((always_inline)) uint64_t gather(const line *table, 
     return total;
 }
 
-#define GATHERS(name, attribute)                                                                   \
-    attribute static uint64_t name(const line *table, const uint32_t *list, uint64_t n,            \
-                                   uint32_t mask, uint32_t lines)                                  \
-    {                                                                                              \
-        return lines == 1   ? gather(table, list, n, mask, 1)                                      \
-               : lines == 2 ? gather(table, list, n, mask, 2)                                      \
-                            : gather(table, list, n, mask, 4);                                     \
+#define GATHERS(name, attribute)                                                        \
+    attribute static uint64_t name(const line *table, const uint32_t *list, uint64_t n, \
+                                   uint32_t mask, uint32_t lines)                       \
+    {                                                                                   \
+        return lines == 1   ? gather(table, list, n, mask, 1)                           \
+               : lines == 2 ? gather(table, list, n, mask, 2)                           \
+                            : gather(table, list, n, mask, 4);                          \
     }
 GATHERS(gather_plain, )
 #ifdef __x86_64__
@@ -89,7 +90,8 @@ double measure_gather(uint32_t row_bytes, uint64_t table_bytes, uint32_t threads
     double best = 0;
 #ifdef __x86_64__
     kernel = __builtin_cpu_supports("avx512f") ? gather_avx512
-             : __builtin_cpu_supports("avx2") ? gather_avx2 : gather_plain;
+             : __builtin_cpu_supports("avx2")  ? gather_avx2
+                                               : gather_plain;
 #endif
     memset(table, 1, table_bytes);
     for (int rep = 0; rep < 5; rep++) {
@@ -111,7 +113,8 @@ double measure_gather(uint32_t row_bytes, uint64_t table_bytes, uint32_t threads
             rep = -1;
             continue;
         }
-        best = fmax(best, 1e9 * (double)threads * (double)threads * (double)n * row_bytes / (double)ns);
+        best = fmax(best,
+                    1e9 * (double)threads * (double)threads * (double)n * row_bytes / (double)ns);
     }
     ts_bigmem_free(table, table_bytes);
     return sink == 1 ? 0 : best;
@@ -125,6 +128,67 @@ double measure_row_seconds(uint32_t row_bytes, double table_bytes, uint32_t thre
     const int low = step >= 6 ? 5 : (int)step;
     for (int k = low; k <= low + 1; k++)
         if (known[row][k] == 0)
-            known[row][k] = row_bytes / measure_gather(row_bytes, UINT64_C(16384) << 2 * k, threads);
+            known[row][k] =
+                row_bytes / measure_gather(row_bytes, UINT64_C(16384) << 2 * k, threads);
     return known[row][low] + (known[row][low + 1] - known[row][low]) * (step - low);
+}
+
+typedef double wide __attribute__((vector_size(64)));
+
+#define CHAINS \
+    12 /* beside two operands in registers; an FMA takes 4 cycles, and two begin in each */
+
+static inline __attribute__((always_inline)) double chains(uint64_t n, double a, double b)
+{
+    const wide x = { a, a, a, a, a, a, a, a }, y = { b, b, b, b, b, b, b, b };
+    wide sum[CHAINS];
+    for (int k = 0; k < CHAINS; k++) /* all different, or they are one to the compiler */
+        sum[k] = x * (double)k;
+    for (uint64_t i = 0; i < n; i++) {
+        TS_UNROLL
+        for (int k = 0; k < CHAINS; k++)
+            sum[k] = sum[k] * x + y;
+    }
+    for (int k = 1; k < CHAINS; k++)
+        sum[0] += sum[k];
+    return sum[0][0];
+}
+
+#ifdef __x86_64__
+#include "cpu/target_avx512.h"
+static double chains_avx512(uint64_t n, double a, double b)
+{
+    return chains(n, a, b);
+}
+#include "cpu/target_pop.h"
+#include "cpu/target_avx2.h"
+static double chains_avx2(uint64_t n, double a, double b)
+{
+    return chains(n, a, b);
+}
+#include "cpu/target_pop.h"
+#endif
+
+static double chains_portable(uint64_t n, double a, double b)
+{
+    return chains(n, a, b);
+}
+
+double measure_fma(uint32_t threads)
+{
+    const uint64_t n = 200000; /* half a millisecond */
+    double (*run)(uint64_t, double, double) = chains_portable;
+    double best = 0;
+#ifdef __x86_64__
+    run = ts_isa_here(TS_ISA_AVX512) ? chains_avx512 : ts_isa_here(TS_ISA_AVX2) ? chains_avx2 : run;
+#endif
+    for (int rep = 0; rep < 50; rep++) {
+        const uint64_t begin = ts_clock_ns();
+        double rate, sum = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+        sum += run(n, 0.5, (double)rep);
+        rate = 1e9 * 8 * CHAINS * (double)(n * threads) / (double)(ts_clock_ns() - begin);
+        best = sum >= 0 && rate > best ? rate : best;
+    }
+    return best;
 }

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* measure.h - the limits of this machine that a figure is judged by, measured in the same run.
  *
- *   units    bytes per second, of all threads together
+ *   units    bytes per second, of all threads together, unless it says so
  *   threads  one thread calls; each function uses `threads` OpenMP threads
  *   errors   none: a program that cannot get its memory says so and exits
  */
@@ -20,5 +21,8 @@ double measure_gather(uint32_t row_bytes, uint64_t table_bytes, uint32_t threads
 /* Seconds that a gather of one row takes, all threads working, from a table of any size: measured at
  * powers of 4 from 16 KB to 64 MB when first asked, and interpolated. */
 double measure_row_seconds(uint32_t row_bytes, double table_bytes, uint32_t threads);
+
+/* Multiply-adds of float64 a second, from registers, with the vectors that the row solve uses. */
+double measure_fma(uint32_t threads);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mttkrp - resident MTTKRP and CP-ALS sweeps of the CPU backend, beside the limits of the machine
  * measured in the same run and the figures of other programs.
  *
@@ -7,6 +8,7 @@
  * what random rows alone would take: for each mode, the nodes of the fibre tree at each level
  * below the root, each one row of that level's factor at the rate measured for its size. Rows that
  * are popular, or come in ascending order, beat it. */
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,14 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/kernel.h"
 #include "format/shard.h"
+#ifdef __x86_64__
+#include "cpu/target_avx2.h"
+
+#include "cpu/plain_expand.h"
+#include "cpu/target_pop.h"
+#else
+#include "cpu/plain_expand.h"
+#endif
 
 /* M nonzeros/s at ranks 16, 32, 64, float32, 2 threads, and seconds of a sweep at rank 32: the best
  * other program (ALTO on every line), measured on a 2-core machine whose triad was 20 GB/s
@@ -40,7 +50,7 @@ struct args {
     uint32_t threads;
     double seconds;
     const char *ranks, *sweep;
-    int thread_time;
+    int thread_time, packed, float64;
 };
 
 #define AT(field) offsetof(struct args, field)
@@ -49,14 +59,20 @@ static const struct ts_opt opts[] = {
     { "seconds", 's', TS_OPT_DOUBLE, AT(seconds), "0.7", "S", "time for each mode and rank" },
     { "ranks", 'r', TS_OPT_STRING, AT(ranks), "16,32,64", "LIST", "ranks" },
     { "sweep", 0, TS_OPT_STRING, AT(sweep), NULL, "PROGRAM",
-      "tstream, to time sweeps of its cp at rank 32" },
+      "tstream, to time sweeps of its cp at the same ranks" },
     { "thread-time", 0, TS_OPT_FLAG, AT(thread_time), NULL, NULL,
       "with one thread: its CPU time, for machines in use" },
+    { "float64", 0, TS_OPT_FLAG, AT(float64), NULL, NULL, "factors and products in float64" },
+    { "packed", 0, TS_OPT_FLAG, AT(packed), NULL, NULL, "decode every time: keep no plain blocks" },
     { 0 },
 };
 static const struct ts_cmd cmd = {
-    .program = "mttkrp", .operands = "TENSOR.tsh...", .min_operands = 1, .max_operands = 100,
-    .summary = "times MTTKRP and sweeps on CPU cores", .opts = opts,
+    .program = "mttkrp",
+    .operands = "TENSOR.tsh...",
+    .min_operands = 1,
+    .max_operands = 100,
+    .summary = "times MTTKRP and sweeps on CPU cores",
+    .opts = opts,
 };
 
 static void check(int rc, const struct ts_err *err)
@@ -78,18 +94,41 @@ static const struct peer *find_peer(const struct ts_tensor *t)
 /* What one pass over all copies, read by ts_tensor_read_shard, shows: the time of decoding alone,
  * and how many nodes each level has. */
 struct structure {
-    double decode_s;
+    double decode_s, expand_s; /* of packed blocks, and of those kept plain (0: not measured) */
     double nodes[TS_MAX_ORDER][TS_MAX_ORDER]; /* [mode][level] */
 };
 
-static ts_unpack_fn *best_unpack(void)
+/* Seconds of expanding the plain blocks of a shard as kernels do, where it is compiled for this machine. */
+static double time_expand(const struct ts_tensor *t, uint32_t mode, const struct ts_disk_shard *s,
+                          const void *raw)
 {
+    static struct ts_unpacked u;
+    struct ts_plain *store;
+    struct ts_plain_conf conf;
+    uint64_t best = UINT64_MAX;
+    struct ts_err err;
 #ifdef __x86_64__
-    return ts_isa_here(TS_ISA_AVX512) ? ts_unpack_avx512
-           : ts_isa_here(TS_ISA_AVX2) ? ts_unpack_avx2 : ts_unpack_portable;
-#else
-    return ts_unpack_portable;
+    if (!ts_isa_here(TS_ISA_AVX2))
+        return 0;
 #endif
+    ts_plain_conf(t, mode, 0, &conf);
+    check(ts_plain_new(t, ts_plain_bytes(t, (int)mode), &store, &err), &err);
+    for (uint32_t k = 0; k < ts_shard_partitions(s); k++)
+        ts_plain_add(store, mode, k, s, raw, k, ts_kernel_unpack(ts_isa_best()), &u);
+    for (int rep = 0; rep < 3; rep++) {
+        const uint64_t begin = ts_clock_thread_ns();
+        uint64_t ns;
+        for (uint32_t k = 0; k < ts_shard_partitions(s); k++) {
+            const uint32_t left = s->n_blocks - k * TS_PARTITION_BLOCKS;
+            const void *plain = ts_plain_get(store, mode, k);
+            for (uint32_t b = 0; plain != NULL && b < TS_PARTITION_BLOCKS && b < left; b++)
+                plain = plain_expand(&conf, plain, &u);
+        }
+        ns = ts_clock_thread_ns() - begin;
+        best = ns < best ? ns : best;
+    }
+    ts_plain_free(store);
+    return 1e-9 * (double)best;
 }
 
 static void look_at_shard(const struct ts_tensor *t, uint32_t mode, const struct ts_disk_shard *s,
@@ -105,16 +144,18 @@ static void look_at_shard(const struct ts_tensor *t, uint32_t mode, const struct
         uint64_t ns;
         for (uint32_t b = 0; b < s->n_blocks; b++) {
             const struct ts_block_at at = ts_shard_block(s, raw, b);
-            best_unpack()(&conf, &at, &u);
+            ts_kernel_unpack(ts_isa_best())(&conf, &at, &u);
         }
         ns = ts_clock_thread_ns() - begin;
         best = ns < best ? ns : best;
     }
     ret->decode_s += 1e-9 * (double)best;
+    ret->expand_s += time_expand(t, mode, s, raw);
     for (uint32_t b = 0; b < s->n_blocks; b++) {
         const struct ts_block_at at = ts_shard_block(s, raw, b);
         struct ts_err err;
-        check(ts_block_parse(at.word, at.n_words, t->order, at.nnz, conf.n_codes, &parts, &err), &err);
+        check(ts_block_parse(at.word, at.n_words, t->order, at.nnz, conf.n_codes, &parts, &err),
+              &err);
         for (uint32_t l = 1; l < t->order; l++)
             for (int k = 0; k < 4; k++)
                 ret->nodes[mode][l] += __builtin_popcountll(parts.flags[l].bit[k]);
@@ -144,18 +185,21 @@ static double row_bound_s(const struct ts_tensor *t, const struct structure *s, 
     double sum = 0;
     for (uint32_t m = 0; m < t->order; m++)
         for (uint32_t l = 1; l < t->order; l++)
-            sum += s->nodes[m][l] * measure_row_seconds(row_bytes, (double)row_bytes *
-                       (double)t->mode[t->mode[m].disk.level[l]].disk.n_rows, threads);
+            sum += s->nodes[m][l] *
+                   measure_row_seconds(row_bytes,
+                                       (double)row_bytes *
+                                           (double)t->mode[t->mode[m].disk.level[l]].disk.n_rows,
+                                       threads);
     return sum;
 }
 
-static void fill(void *be, const struct ts_tensor *t, uint32_t mode, uint32_t rank)
+static void fill(void *be, const struct ts_tensor *t, uint32_t mode, uint32_t rank, double scale)
 {
     double row[1024];
     struct ts_err err;
     for (uint64_t i = 0; i < t->mode[mode].disk.n_rows; i++) {
         for (uint32_t r = 0; r < rank; r++)
-            row[r] = ts_init_entry(1, mode, i, r);
+            row[r] = scale * ts_init_entry(1, mode, i, r);
         check(ts_backend_cpu.put_rows(be, mode, i, 1, row, &err), &err);
     }
 }
@@ -163,7 +207,9 @@ static void fill(void *be, const struct ts_tensor *t, uint32_t mode, uint32_t ra
 /* Shortest time of an MTTKRP of `mode`, all its shards in memory. */
 static double time_mode(void *be, const struct ts_tensor *t, uint32_t mode, const struct args *args)
 {
-    struct ts_feed_conf conf = { .tensor = t, .host_bytes = UINT64_C(1) << 40, .only_mode = (int)mode };
+    struct ts_feed_conf conf = { .tensor = t,
+                                 .host_bytes = UINT64_C(1) << 40,
+                                 .only_mode = (int)mode };
     const uint64_t begin = ts_clock_ns(), limit = (uint64_t)(args->seconds * 1e9);
     uint64_t best = UINT64_MAX;
     struct ts_feed *feed;
@@ -181,25 +227,82 @@ static double time_mode(void *be, const struct ts_tensor *t, uint32_t mode, cons
     return 1e-9 * (double)best;
 }
 
-/* Seconds of the shortest sweep that `tstream cp` reports, 0 when it cannot be run. */
-static double time_sweep(const struct ts_tensor *t, const struct args *args, uint32_t threads)
+/* How often the time of the first mode's MTTKRP it takes when products fall below the range of float32. */
+static double subnormal_times(void *be, const struct ts_tensor *t, uint32_t rank,
+                              const struct args *args)
+{
+    const double root = pow(1e-40, 1.0 / (t->order - 1));
+    double seconds[2];
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t m = 0; m < t->order; m++)
+            fill(be, t, m, rank, k == 0 ? 1 : root);
+        seconds[k] = time_mode(be, t, 0, args);
+    }
+    return seconds[1] / seconds[0];
+}
+
+/* Of the shortest sweep that `tstream cp` reports, seconds; all 0 when it cannot be run. */
+struct sweep {
+    double all, products, solve;
+};
+
+static double member(const char *line, const char *name)
+{
+    const char *at = strstr(line, name);
+    return at == NULL ? 0 : strtod(at + strlen(name), NULL);
+}
+
+static struct sweep time_sweep(const struct ts_tensor *t, const struct args *args, uint32_t rank,
+                               uint32_t threads)
 {
     char command[4096], line[4096];
-    double best = 0;
+    struct sweep best = { 0 };
     FILE *f;
     if (args->sweep == NULL)
-        return 0;
-    snprintf(command, sizeof command, "'%s' cp '%s' --rank 32 --iters 20 --tol 0 --threads %u --json",
-             args->sweep, t->path, threads);
+        return best;
+    snprintf(command, sizeof command,
+             "'%s' cp '%s' --cpu --rank %u --iters 20 --tol 0 --threads %u --no-output --json",
+             args->sweep, t->path, rank, threads);
     f = popen(command, "r");
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        const char *at = strstr(line, "\"event\":\"sweep\"") == NULL ? NULL : strstr(line, "\"seconds\":");
-        const double s = at == NULL ? 0 : strtod(at + 10, NULL);
-        best = s > 0 && (best == 0 || s < best) ? s : best;
+        const double all = member(line, "\"seconds\":");
+        if (strstr(line, "\"event\":\"sweep\"") == NULL || (best.all > 0 && best.all <= all))
+            continue;
+        best.all = all;
+        best.products = member(line, "\"kernel_seconds\":") + member(line, "\"wait_seconds\":");
+        best.solve = member(line, "\"solve_seconds\":");
     }
     if (f != NULL)
         pclose(f);
     return best;
+}
+
+/* Multiply-adds between the MTTKRPs of a sweep: A = M w, half of A' A, and the inverse, in each mode. */
+static double solve_adds(const struct ts_tensor *t, double rank)
+{
+    double sum = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        sum += (double)t->mode[m].disk.n_rows * rank * (rank + (rank + 1) / 2) +
+               rank * rank * rank / 2;
+    return sum;
+}
+
+/* A sweep beside what it may take: 1.1 x its MTTKRPs, 5 us a mode, and its other multiply-adds. */
+static void print_sweep(const struct ts_tensor *t, const struct args *args, uint32_t rank,
+                        uint32_t threads, const struct peer *peer)
+{
+    const struct sweep s = time_sweep(t, args, rank, threads);
+    const double adds = solve_adds(t, rank) / measure_fma(threads);
+    if (s.all == 0)
+        return;
+    printf(
+        "         sweep %.3f ms: MTTKRPs %.3f, solves %.3f (multiply-adds alone %.3f), rest %.3f: "
+        "%.2f x what it may take",
+        1e3 * s.all, 1e3 * s.products, 1e3 * s.solve, 1e3 * adds,
+        1e3 * (s.all - s.products - s.solve), s.all / (1.1 * s.products + 5e-6 * t->order + adds));
+    if (peer != NULL && rank == 32 && peer->sweep > 0)
+        printf(", ALTO %.1f ms: %.2f x", 1e3 * peer->sweep, peer->sweep / s.all);
+    printf("\n");
 }
 
 static void time_tensor(const char *path, const struct args *args, uint32_t threads)
@@ -209,46 +312,55 @@ static void time_tensor(const char *path, const struct args *args, uint32_t thre
     struct ts_err err;
     const struct peer *peer;
     const char *at = args->ranks;
-    double work, sweep;
+    double work;
+    int at_first = 0;
     check(ts_tensor_open(path, &t, &err), &err);
     work = 1e-6 * (double)t->nnz * t->order;
     peer = find_peer(t);
     s = look_at(t);
-    printf("%s: %llu nonzeros, order %u; decoding alone %.0f M/s a core\n", path,
+    printf("%s: %llu nonzeros, order %u; decoding alone %.0f M/s a core", path,
            (unsigned long long)t->nnz, t->order, work / s.decode_s);
+    if (s.expand_s > 0)
+        printf(", of plain blocks %.0f", work / s.expand_s);
+    printf("\n");
     while (*at != '\0') {
         const uint32_t rank = (uint32_t)strtoul(at, (char **)&at, 10);
         const struct ts_backend_conf conf = {
-            .tensor = t, .rank = rank, .precision = TS_FLOAT32, .threads = threads
+            .tensor = t,
+            .rank = rank,
+            .precision = args->float64 ? TS_FLOAT64 : TS_FLOAT32,
+            .threads = threads,
+            .only_mode = -1,
+            .spare_bytes = args->packed ? 0 : ts_plain_bytes(t, -1),
         };
         const double bound = row_bound_s(t, &s, rank, threads);
         double sum = 0;
         void *be;
         check(ts_backend_cpu.open(&conf, &be, &err), &err);
         for (uint32_t m = 0; m < t->order; m++)
-            fill(be, t, m, rank);
+            fill(be, t, m, rank, 1);
         printf("  R %3u  modes", rank);
         for (uint32_t m = 0; m < t->order; m++) {
             const double seconds = time_mode(be, t, m, args);
-            fill(be, t, m, rank);
+            fill(be, t, m, rank, 1);
             printf(" %4.0f", 1e-6 * (double)t->nnz / seconds);
             sum += seconds;
         }
-        printf("   all %4.0f M/s, random rows alone %4.0f", work / sum, work / bound);
+        printf("   all %4.0f M/s, random rows alone %4.0f, decoding %2.0f %%", work / sum,
+               work / bound, 100 * (args->packed ? s.decode_s : s.expand_s) / (sum * threads));
         if (peer != NULL && (rank == 16 || rank == 32 || rank == 64)) {
             const double rate = peer->rate[rank == 16 ? 0 : rank == 32 ? 1 : 2];
             printf(", ALTO %3.0f: %.2f x", rate, work / sum / rate);
         }
         printf("\n");
-        fflush(stdout);
+        if (at_first++ == 0)
+            printf("         products below 1e-38: %.2f x the time of others\n",
+                   subnormal_times(be, t, rank, args));
         ts_backend_cpu.close(be);
+        print_sweep(t, args, rank, threads, peer);
+        fflush(stdout);
         at += *at == ',';
     }
-    sweep = time_sweep(t, args, threads);
-    if (sweep > 0)
-        printf("  sweep at R 32: %.4f s%s", sweep, peer == NULL ? "\n" : "");
-    if (sweep > 0 && peer != NULL)
-        printf(", ALTO %.3f: %.2f x\n", peer->sweep, peer->sweep / sweep);
     ts_tensor_close(t);
 }
 
@@ -265,7 +377,8 @@ int main(int argc, char **argv)
         return 0;
     }
     threads = args.threads > 0 ? args.threads : (uint32_t)omp_get_num_procs();
-    printf("%u threads, float32, triad %.1f GB/s\n", threads, 1e-9 * measure_triad(threads));
+    printf("%u threads, %s, triad %.1f GB/s\n", threads, args.float64 ? "float64" : "float32",
+           1e-9 * measure_triad(threads));
     for (uint32_t i = 0; i < n; i++)
         time_tensor(operand[i], &args, threads);
     return 0;

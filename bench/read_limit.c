@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* read_limit.c - the disk's limit for a streamed run: bare io_uring reads of the same files.
  *
  *   bench/read_limit [-n PASSES] FILE...
@@ -19,8 +20,8 @@
 #include "base/clock.h"
 
 #define READ_BYTES ((uint64_t)1 << 20)
-#define DEPTH 32u
-#define PAGE UINT64_C(4096)
+#define DEPTH      32u
+#define PAGE       UINT64_C(4096)
 
 struct files {
     char **path;
@@ -57,7 +58,8 @@ static void open_files(struct files *f)
 }
 
 /* The next read into buffer `k`; 0 when all were asked for. */
-static int ask(struct io_uring *ring, const struct files *f, struct cursor *c, char *memory, uint32_t k)
+static int ask(struct io_uring *ring, const struct files *f, struct cursor *c, char *memory,
+               uint32_t k)
 {
     struct io_uring_sqe *sqe;
     uint64_t n;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Draws one mode of a `tstream cp --trace` as an SVG, to see what hides behind what.
 
     tstream cp X.tsh --gpus 4 --trace cp.json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* libFuzzer: the bytes of a tensor directory, after their checksums. Those are made right here, so
  * that the fuzzer reaches what they guard.
  *
@@ -24,10 +25,10 @@
 #include "format/tensor.h"
 #include "format/tensor_index.h"
 
-#define MUST(holds)            \
-    do {                       \
-        if (!(holds))          \
-            __builtin_trap();  \
+#define MUST(holds)           \
+    do {                      \
+        if (!(holds))         \
+            __builtin_trap(); \
     } while (0)
 
 /* Takes n bytes from the front of the input; zeros when it is over. */
@@ -123,8 +124,9 @@ static void fuzz_unpack(const uint32_t *word, const struct ts_block_parts *parts
     static const enum ts_isa isa[] = { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512 };
     static const uint32_t kind[] = { TS_VALUE_CONST, TS_VALUE_INT, TS_VALUE_F64 };
     static struct ts_unpacked got;
-    const struct ts_unpack_conf conf = { .order = parts->n_levels, .n_codes = n_codes,
-                                         .value_kind = kind[n_codes], .as_double = 1 };
+    const struct ts_unpack_conf conf = {
+        .order = parts->n_levels, .n_codes = n_codes, .value_kind = kind[n_codes], .as_double = 1
+    };
     const struct ts_tensor t = { .header = { .value_kind = kind[n_codes] } };
     const uint32_t leaf = parts->n_levels - 1, bytes = 4 * parts->n_words;
     uint8_t *copy = malloc(bytes + TS_SHARD_SLACK);
@@ -208,6 +210,7 @@ static void fuzz_rows(const uint8_t *data, size_t size)
         return;
     fd = memory_file(data, size, path, sizeof path);
     m->rows_path = path;
+    m->rows_fd = fd;
     m->disk.rows_bytes = size;
     m->disk.rows_hash = XXH3_64bits(data, size);
     if (ts_tensor_rows(&t, 1, &rows, &err) == 0)
@@ -230,6 +233,7 @@ static void fuzz_labels(const uint8_t *data, size_t size)
         return;
     fd = memory_file(data, size, path, sizeof path);
     m->labels_path = path;
+    m->labels_fd = fd;
     m->disk.labels_bytes = size;
     m->disk.labels_hash = XXH3_64bits(data, size);
     if (ts_tensor_labels(&t, 1, 4, index, name, &err) == 0)

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* libFuzzer: text as tshard build reads it. The first byte chooses the rules (base, precision, fixed
- * sizes), the second the length of the pieces, the rest is the file: plain text, or gzip when it
- * starts like one.
+ * sizes; the highest bit: a table, or MatrixMarket by its banner), the second the length of the pieces, or the
+ * separator, the rest is the file: plain text, or packed when it starts like that.
  *
  * Whatever the text, parsing must stay inside it, every nonzero taken must obey the rules, and the
  * result must not depend on where the text is cut into pieces.
@@ -12,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "format/mm_text.h"
+#include "format/table_text.h"
 #include "format/text_input.h"
 #include "format/tns_text.h"
 #include "format/value_table.h"
@@ -72,7 +75,7 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
     struct outcome o = { 0 };
     struct ts_err err;
     char *buf = calloc(1, piece + TS_TEXT_PAD);
-    MUST(ts_text_input_open(&path, 1, piece, &in, &err) == 0);
+    MUST(ts_text_input_open(&path, 1, piece, NULL, &in, &err) == 0);
     for (;;) {
         struct ts_text_piece p;
         struct ts_tns_header h = { 0 };
@@ -83,13 +86,14 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
         MUST(p.bytes <= piece && buf[p.bytes - 1] == '\n');
         memset(buf + p.bytes, '7', piece + TS_TEXT_PAD - p.bytes);
         if (p.first)
-            o.rc = ts_tns_header(buf, p.bytes, &h, &line, &err);
+            o.rc = ts_tns_header(&rules, buf, p.bytes, &h, &line, &err);
         if (o.rc < 0)
             break;
         MUST(h.bytes <= p.bytes);
         o.line += h.lines;
         if (rules.order == 0)
-            rules.order = o.rc > 0 ? h.order : ts_tns_fields(buf + h.bytes, p.bytes - h.bytes) - 1;
+            rules.order =
+                o.rc > 0 ? h.order : ts_tns_fields(buf + h.bytes, p.bytes - h.bytes, NULL) - 1;
         if (rules.order == UINT32_MAX) { /* comments alone so far */
             for (size_t i = 0; i < p.bytes; i++)
                 o.line += buf[i] == '\n';
@@ -108,6 +112,67 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
     return o;
 }
 
+/* A piece of a table, or of a MatrixMarket file, whose padding is as far as reading may go. */
+static void run_columns(const uint8_t *data, size_t size)
+{
+    static const char separators[] = { ',', '\t', ' ', ';' };
+    const struct ts_table_plan plan = { .separator = separators[data[1] & 3],
+                                        .header = data[1] >> 2 & 3,
+                                        .value = data[1] & 16 ? "none" : NULL,
+                                        .n_text = data[1] >> 5 & 1,
+                                        .text = { "1" },
+                                        .n_bins = data[1] >> 6 & 1,
+                                        .binned = { "2" },
+                                        .bin = { { .seconds = 86400 } } };
+    struct ts_tns_rules rules = { .base = data[0] & 1, .value_bytes = data[0] & 2 ? 4 : 8 };
+    const size_t bytes = size - 2 + 1;
+    char *text = malloc(bytes + TS_TEXT_PAD), *side = malloc(bytes + TS_TEXT_PAD);
+    struct ts_tns_header h = { 0 };
+    struct ts_table *t = NULL;
+    struct ts_batch b;
+    struct ts_err err;
+    uint64_t line = 0, n_lines = 0;
+    int rc, mm;
+    MUST(text != NULL && side != NULL && ts_table_new(&plan, &t, &err) == 0);
+    memcpy(text, data + 2, size - 2);
+    text[size - 2] = '\n';
+    memset(text + bytes, '7', TS_TEXT_PAD);
+    for (size_t i = 0; i < bytes; i++)
+        n_lines += text[i] == '\n';
+    mm = ts_mm_recognise(text, bytes);
+    rc = mm ? ts_mm_header(&rules, text, bytes, &h, &line, &err)
+            : ts_table_header(t, text, bytes, &h, &line, &err);
+    if (rc == 1) {
+        MUST(h.order >= TS_MIN_ORDER && h.order <= TS_MAX_ORDER && h.bytes <= bytes);
+        rules.order = h.order;
+        rules.fixed = h.sized;
+        rules.fixed_by = "the header";
+        memcpy(rules.dim, h.dim, sizeof rules.dim);
+        MUST(ts_batch_new(h.order, mm ? ts_mm_room(bytes) : ts_table_room(&rules, bytes), &b,
+                          &err) == 0);
+        ts_batch_clear(&b);
+        rc = mm ? ts_mm_parse(&rules, text + h.bytes, bytes - h.bytes, &b, &line, &err)
+                : ts_table_parse(t, side, &rules, text + h.bytes, bytes - h.bytes, &b, &line, &err);
+        MUST(b.n <= b.room && b.n + b.n_zeros == b.n_read);
+        MUST(rc == 0 ? b.n_lines + h.lines == n_lines : line >= 1 && line <= n_lines);
+        for (uint64_t i = 0; i < b.n * h.order; i++) {
+            const uint64_t index = b.index[i];
+            if (mm || (index & TS_NAME_UNKNOWN) == 0)
+                MUST(index < TS_MAX_DIM);
+            else /* lies where it says */
+                MUST(ts_name_length(index) > 0 &&
+                     (size_t)(ts_name_text(index, text + h.bytes, side) -
+                              (index & TS_NAME_SIDE ? side : text)) +
+                             ts_name_length(index) <=
+                         bytes);
+        }
+        ts_batch_free(&b);
+    }
+    ts_table_free(t);
+    free(text);
+    free(side);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -118,6 +183,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd;
     if (size < 2 || size > 1 << 16)
         return 0;
+    if (data[0] & 0x80) {
+        run_columns(data, size);
+        return 0;
+    }
     rules.base = data[0] & 1;
     rules.value_bytes = data[0] & 2 ? 4 : 8;
     rules.fixed = (data[0] & 4) != 0;

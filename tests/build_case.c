@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/build_case.h"
 
 #include <check.h>
@@ -33,8 +34,12 @@ void teardown(void)
 
 struct ts_build_options options(const char *to)
 {
-    struct ts_build_options o = { .out = to, .memory = 64 << 20, .threads = 2, .base = 1,
-                                  .shard_bytes = 64 << 10, .value_bytes = 4 };
+    struct ts_build_options o = { .out = to,
+                                  .memory = 64 << 20,
+                                  .threads = 2,
+                                  .base = 1,
+                                  .shard_bytes = 64 << 10,
+                                  .value_bytes = 4 };
     return o;
 }
 
@@ -146,8 +151,8 @@ static struct list read_copy(const struct ts_tensor *t, uint32_t mode)
             const struct ts_block_at at = ts_shard_block(&m->shard[s], raw, b);
             struct ts_block_parts parts;
             static struct ts_block block;
-            ck_assert_int_eq(ts_block_parse(at.word, at.n_words, t->order, at.nnz, n_codes, &parts,
-                                            &err), 0);
+            ck_assert_int_eq(
+                ts_block_parse(at.word, at.n_words, t->order, at.nnz, n_codes, &parts, &err), 0);
             ts_block_decode(&parts, at.row, &block);
             for (uint32_t p = 0; p < block.n; p++, n++) {
                 ck_assert_uint_lt(n, t->nnz);

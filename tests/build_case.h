@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_case.h - a folder to build tensors in, and what they must hold: for the tests of builds.
  *
  *   owner    list_free frees what list_new, list_draw and list_merge made
@@ -33,7 +34,7 @@ struct list {
     uint64_t n;
     uint64_t *index; /* n x order */
     double *value;
-    uint64_t *perm;  /* ascending; NULL until list_sort */
+    uint64_t *perm; /* ascending; NULL until list_sort */
 };
 
 struct list list_new(uint32_t order, uint64_t n);

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The example's tensor, from a package index small enough to see what must come out of it.
 set -eu
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranges start even by predicted cost and follow measured times: soon, and not noise. */
 #include <check.h>
 #include <stdlib.h>

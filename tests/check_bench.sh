@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # tstream bench refuses what it does not know with exit 2, and says in one sentence, with exit 1, that
 # there is no GPU. (What it measures is tested by check_gpu_exchange.)
 set -eu
@@ -26,7 +27,7 @@ refused 2 "exchange is missing"
 refused 2 "named 'exchagne'; did you mean 'exchange'?" exchagne
 refused 2 "unexpected operand 'more'" exchange more
 refused 2 "'nvlink' is none of auto|nccl|copy" exchange --kind nvlink
-refused 2 "'many' is no size" exchange --bytes many
+refused 2 "'many' is not a size" exchange --bytes many
 refused 2 "GPU 1 is named twice" exchange --gpus 1,1
 refused 1 "no GPU can be used: " exchange
 refused 1 "no GPU can be used: " exchange --json --kind copy --bytes 1M

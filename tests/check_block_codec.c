@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks come back as they went in, whatever their shape, and damage is refused, never followed. */
 #include <check.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ START_TEST(blocks_come_back)
     const struct shape *s = &shapes[_i / 3];
     /* integers as INT (fractions as F32), everything as F32 and as F64 */
     const uint32_t kind = _i % 3 == 0 && s->value_range > 0 ? TS_VALUE_INT
-                          : _i % 3 == 2                    ? TS_VALUE_F64
-                                                           : TS_VALUE_F32;
+                          : _i % 3 == 2                     ? TS_VALUE_F64
+                                                            : TS_VALUE_F32;
     struct test_coo x = test_coo_random(11, s->order, s->dim, s->nnz, s->value_range, s->skew);
     struct ts_disk_shard entry;
     struct ts_block_parts parts;
@@ -46,12 +47,14 @@ START_TEST(blocks_come_back)
     test_coo_sort(&x, level);
     raw = test_coo_pack(&x, level, kind, &entry);
     ck_assert_uint_le(entry.raw_bytes, ts_shard_bound(s->order, ts_value_codes(kind), entry.nnz));
-    ck_assert_msg(ts_shard_check(&entry, raw, s->order, ts_value_codes(kind), n_rows, 0, "shard",
-                                 &err) == 0, "%s", err.text);
+    ck_assert_msg(
+        ts_shard_check(&entry, raw, s->order, ts_value_codes(kind), n_rows, 0, "shard", &err) == 0,
+        "%s", err.text);
     for (uint32_t b = 0; b < entry.n_blocks; b++) {
         const struct ts_block_at at = ts_shard_block(&entry, raw, b);
         ck_assert_int_eq(ts_block_parse(at.word, at.n_words, s->order, at.nnz, ts_value_codes(kind),
-                                        &parts, &err), 0);
+                                        &parts, &err),
+                         0);
         ts_block_decode(&parts, at.row, &block);
         for (uint32_t p = 0; p < block.n; p++, n++) {
             double value = block.code[0][p];
@@ -95,8 +98,8 @@ START_TEST(every_encoder_writes_the_same_words)
         for (uint32_t l = 0; l < s->order; l++)
             level[l] = x.idx[l] + first;
         n_fast = ts_block_encode(s->order, (uint32_t)n, level, (uint32_t)(_i % 3), codes, fast);
-        n_plain = ts_block_encode_plain(s->order, (uint32_t)n, level, (uint32_t)(_i % 3), codes,
-                                        plain);
+        n_plain =
+            ts_block_encode_plain(s->order, (uint32_t)n, level, (uint32_t)(_i % 3), codes, plain);
         ck_assert_uint_eq(n_fast, n_plain);
         ck_assert_mem_eq(fast, plain, 4 * n_fast);
     }
@@ -144,8 +147,9 @@ static void random_block(uint64_t seed, struct random_block *b)
     uint64_t state = ts_mix(seed) << 20;
     uint32_t odds[TS_MAX_ORDER], bits[TS_MAX_ORDER];
     b->order = 2 + (uint32_t)(seed % 15);
-    b->n = seed % 4 == 0 ? 256 : seed % 4 == 1 ? 1 + (uint32_t)(seed / 4 % 3)
-                                               : 1 + (uint32_t)(ts_mix(state++) % 256);
+    b->n = seed % 4 == 0   ? 256
+           : seed % 4 == 1 ? 1 + (uint32_t)(seed / 4 % 3)
+                           : 1 + (uint32_t)(ts_mix(state++) % 256);
     b->n_codes = (uint32_t)(ts_mix(state++) % 3);
     for (uint32_t l = 0; l < b->order; l++) { /* a new node every so often; never and always too */
         static const uint32_t of_256[] = { 0, 3, 31, 128, 225, 253, 256 };
@@ -165,7 +169,8 @@ static void random_block(uint64_t seed, struct random_block *b)
             is_new |= p > 0 && b->level[l][p] != b->level[l][p - 1];
         }
         for (uint32_t c = 0; c < 2; c++, state += 2)
-            b->code[c][p] = (uint32_t)ts_mix(state) >> (ts_mix(state + 1) % 5 == 0 ? 0 : 8 * (seed % 4));
+            b->code[c][p] =
+                (uint32_t)ts_mix(state) >> (ts_mix(state + 1) % 5 == 0 ? 0 : 8 * (seed % 4));
     }
 }
 

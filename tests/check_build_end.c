@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How builds end that do not go well: over what is there, killed, two at once, on a full disk, stopped, of
  * what cannot be built. Nothing is lost, and nothing is left half-made. */
 #include <check.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/stop.h"
 #include "format/tensor.h"
 #include "tests/build_case.h"
 #include "tests/run_suite.h"
@@ -158,7 +160,8 @@ START_TEST(a_full_disk_leaves_nothing)
     if (_i % 2)
         o.area_words = 120000; /* then it is the temporary file that meets the limit */
     signal(SIGXFSZ, SIG_IGN);
-    (void)omp_get_max_threads(); /* clang's OpenMP writes a shared page when it starts: not limited */
+    (void)
+        omp_get_max_threads(); /* clang's OpenMP writes a shared page when it starts: not limited */
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     ck_assert_int_eq(build(&o), TS_EIO);
     ck_assert_int_eq(err.sys, EFBIG);
@@ -179,19 +182,26 @@ START_TEST(stopping_leaves_nothing)
 END_TEST
 
 /* Stops in the middle of the first copy. */
-static void stop_while_packing(void *arg, const char *what, const char *unit, uint64_t done,
-                               uint64_t total)
+static void stop_while_packing(void *arg, const struct ts_build_step *step)
 {
     volatile sig_atomic_t *stop = arg;
-    (void)unit;
-    if (strcmp(what, "packing mode 1") == 0 && done > 0 && done < total)
-        *stop = SIGINT;
+    ck_assert_uint_eq(step->n_phases, 6);
+    if (strcmp(step->what, "packing mode 1") == 0 && step->done > 0 && step->done < step->total) {
+        ck_assert_uint_eq(step->phase, 4);
+        ck_assert_uint_eq(step->alike, 1);
+        ts_stop_ask(stop, SIGINT);
+    }
 }
 
 START_TEST(stopping_a_build_in_memory_does_not_wait_for_a_copy)
 {
-    struct ts_synth s = { .order = 2, .dim = { 3000, 4000 }, .nnz = 4500000, .seed = 3,
-                          .value_first = 1, .value_last = 1, .value_bytes = 4 };
+    struct ts_synth s = { .order = 2,
+                          .dim = { 3000, 4000 },
+                          .nnz = 4500000,
+                          .seed = 3,
+                          .value_first = 1,
+                          .value_last = 1,
+                          .value_bytes = 4 };
     static volatile sig_atomic_t stop;
     struct ts_build_options o = options(out);
     ck_assert_int_eq(ts_synth_init(&s, &err), 0);
@@ -210,8 +220,13 @@ END_TEST
 /* At whatever moment. _i: in memory, and through runs. */
 START_TEST(stopping_at_any_time_leaves_all_or_nothing)
 {
-    struct ts_synth s = { .order = 3, .dim = { 3000, 4000, 50 }, .nnz = 400000, .seed = 3,
-                          .value_first = 1, .value_last = 5, .value_bytes = 4 };
+    struct ts_synth s = { .order = 3,
+                          .dim = { 3000, 4000, 50 },
+                          .nnz = 400000,
+                          .seed = 3,
+                          .value_first = 1,
+                          .value_last = 5,
+                          .value_bytes = 4 };
     ck_assert_int_eq(ts_synth_init(&s, &err), 0);
     for (uint32_t k = 0; k < 24; k++) {
         struct ts_build_options o = options(out);

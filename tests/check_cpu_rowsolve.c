@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The row solve equals the obvious matrix products, and its bits do not depend on threads. */
 #include <check.h>
 #include <float.h>
@@ -5,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fpmode.h"
 #include "base/rng.h"
 #include "cpu/rowsolve.h"
 #include "tests/run_suite.h"
@@ -17,6 +19,14 @@ static const uint64_t sizes[] = { 1, 2, 63, 64, 65, 512, 513, 1003 };
 static double entry(uint64_t at)
 {
     return ts_unit(ts_mix(at)) - 0.5;
+}
+
+static struct ts_rowsolve *solver(uint64_t max_rows, uint32_t rank, enum ts_isa isa,
+                                  uint32_t threads)
+{
+    struct ts_rowsolve *s;
+    ck_assert_int_eq(ts_rowsolve_new(max_rows, rank, isa, threads, &s, NULL), 0);
+    return s;
 }
 
 static struct ts_fmat make(uint64_t n, uint32_t rank, enum ts_precision precision, double *m)
@@ -41,20 +51,22 @@ START_TEST(solve_equals_reference)
     double *w = malloc(rank * rank * sizeof *w), *gram = malloc(rank * rank * sizeof *gram);
     for (uint32_t i = 0; i < rank * rank; i++)
         w[i] = entry(UINT64_C(1) << 40 | i);
+    struct ts_rowsolve *s = solver(sizes[N_SIZES - 1], rank, isa, 2); /* one for all sizes */
     for (int k = 0; k < N_SIZES; k++) {
         const uint64_t n = sizes[k];
         const double limit = rank + 1.0;
         double *m = malloc(n * rank * sizeof *m), *a = malloc(n * rank * sizeof *a), inner, sum = 0;
         struct ts_fmat f = make(n, rank, precision, m);
-        ck_assert_int_eq(ts_rowsolve_run(&f, w, isa, 2, gram, &inner, NULL), 0);
+        ts_rowsolve_run(s, &f, w, gram, &inner);
         ts_fmat_get(&f, 0, n, a, 1);
         for (uint64_t i = 0; i < n; i++)
             for (uint32_t r = 0; r < rank; r++) {
                 double want = 0;
                 for (uint32_t q = 0; q < rank; q++)
                     want += m[i * rank + q] * w[q * rank + r];
-                ck_assert_double_eq_tol(a[i * rank + r], want, precision == TS_FLOAT32
-                                        ? fabs(want) * FLT_EPSILON + 1e-12 : rank * limit * 1e-16);
+                ck_assert_double_eq_tol(a[i * rank + r], want,
+                                        precision == TS_FLOAT32 ? fabs(want) * FLT_EPSILON + 1e-12
+                                                                : rank * limit * 1e-16);
                 sum += m[i * rank + r] * a[i * rank + r];
             }
         ck_assert_double_eq_tol(inner, sum, (double)(n * rank) * limit * 1e-15);
@@ -70,30 +82,36 @@ START_TEST(solve_equals_reference)
         free(m);
         free(a);
     }
+    ts_rowsolve_free(s);
     free(w);
     free(gram);
 }
 END_TEST
 
+/* Groups whole, and in two steps: of n / 512 groups, few threads take whole ones. */
 START_TEST(bits_do_not_depend_on_threads)
 {
     static const uint32_t threads[] = { 1, 2, 3, 7 };
+    static const uint64_t n_rows[] = { 2503, 230, 4096 };
     const uint32_t rank = ranks[_i / 2 % N_RANKS];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     const enum ts_isa isa = (enum ts_isa)(_i / 2 / N_RANKS);
-    const uint64_t n = 2503, square = (uint64_t)rank * rank;
-    double *w = malloc(square * sizeof *w), *m = malloc(n * rank * sizeof *m);
-    double *got[4], inner[4], *a[4];
+    const uint64_t n = n_rows[_i % 3], square = (uint64_t)rank * rank;
+    double *w, *m, *got[4], inner[4], *a[4];
     if (!ts_isa_here(isa))
         return;
+    w = malloc(square * sizeof *w);
+    m = malloc(n * rank * sizeof *m);
     for (uint64_t i = 0; i < square; i++)
         w[i] = entry(UINT64_C(1) << 40 | i);
     for (int t = 0; t < 4; t++) {
         struct ts_fmat f = make(n, rank, precision, m);
         got[t] = malloc(2 * square * sizeof(double));
         a[t] = malloc(n * rank * sizeof(double));
-        ck_assert_int_eq(ts_rowsolve_run(&f, w, isa, threads[t], got[t], &inner[t], NULL), 0);
-        ck_assert_int_eq(ts_rowsolve_run(&f, NULL, isa, threads[t], got[t] + square, NULL, NULL), 0);
+        struct ts_rowsolve *s = solver(n + 1000 * (unsigned)t, rank, isa, threads[t]);
+        ts_rowsolve_run(s, &f, w, got[t], &inner[t]);
+        ts_rowsolve_run(s, &f, NULL, got[t] + square, NULL);
+        ts_rowsolve_free(s);
         ts_fmat_get(&f, 0, n, a[t], 1);
         ck_assert(memcmp(got[t], got[t] + square, square * sizeof(double)) == 0);
         ck_assert(memcmp(got[t], got[0], square * sizeof(double)) == 0);
@@ -110,6 +128,40 @@ START_TEST(bits_do_not_depend_on_threads)
 }
 END_TEST
 
+/* Numbers that float32 has and has not, some of them out of its range, all rounded once. */
+START_TEST(scaling_rounds_once)
+{
+    static const double by[] = { 1, 0.5, 3, 1e-3, 0x1p100, 0x1p-130, 1e300, 0, -7, 1.0 / 3 };
+    const uint32_t rank = ranks[_i / 2 % N_RANKS];
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const enum ts_isa isa = (enum ts_isa)(_i / 2 / N_RANKS);
+    double m[1003], got[1003], s[1003];
+    if (!ts_isa_here(isa))
+        return;
+    for (uint32_t from = 0; from < 10; from++)
+        for (uint32_t threads = 1; threads < 4; threads++)
+            for (int all = 0; all < 2; all++) { /* of one kind, and mixed */
+                const uint64_t n = 1003 / rank;
+                struct ts_fmat f = make(n, rank, precision, m);
+                struct ts_rowsolve *solve = solver(n, rank, isa, threads);
+                for (uint32_t r = 0; r < rank; r++)
+                    s[r] = by[all ? from : (from + r) % 10];
+                ts_rowsolve_scale(solve, &f, s);
+                ts_fmat_get(&f, 0, n, got, 1);
+                for (uint64_t i = 0; i < n * rank; i++) {
+                    const uint64_t mode = ts_fpmode_flush();
+                    volatile double want = m[i] * s[i % rank];
+                    if (precision == TS_FLOAT32)
+                        want = (float)want;
+                    ts_fpmode_restore(mode);
+                    ck_assert(got[i] == want);
+                }
+                ts_rowsolve_free(solve);
+                ts_fmat_free(&f);
+            }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpu_rowsolve");
@@ -117,6 +169,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, solve_equals_reference, 0, 2 * N_RANKS * TS_N_ISA);
     tcase_add_loop_test(t, bits_do_not_depend_on_threads, 0, 2 * N_RANKS * TS_N_ISA);
+    tcase_add_loop_test(t, scaling_rounds_once, 0, 2 * N_RANKS * TS_N_ISA);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);
 }

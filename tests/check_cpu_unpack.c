@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoders of every instruction set give what the obvious decoder gives, and the kernels of
  * every instruction set the sums of the portable one. */
 #include <check.h>
@@ -9,6 +10,7 @@
 #include "base/rng.h"
 #include "cpu/kernel.h"
 #include "cpu/pass.h"
+#include "cpu/plain_expand.h"
 #include "tests/memfeed.h"
 #include "tests/run_suite.h"
 
@@ -39,14 +41,16 @@ static struct test_coo make(const struct shape *s)
 
 static int fits(uint32_t kind, const struct shape *s)
 {
-    return kind == TS_VALUE_CONST ? s->value_range == 1
-           : kind == TS_VALUE_INT || kind == TS_VALUE_DICT ? s->value_range > 0 : 1;
+    return kind == TS_VALUE_CONST                          ? s->value_range == 1
+           : kind == TS_VALUE_INT || kind == TS_VALUE_DICT ? s->value_range > 0
+                                                           : 1;
 }
 
 static ts_unpack_fn *decoder(enum ts_isa isa)
 {
-    return isa == TS_ISA_AVX512 ? ts_unpack_avx512 : isa == TS_ISA_AVX2 ? ts_unpack_avx2
-                                                                        : ts_unpack_portable;
+    return isa == TS_ISA_AVX512 ? ts_unpack_avx512
+           : isa == TS_ISA_AVX2 ? ts_unpack_avx2
+                                : ts_unpack_portable;
 }
 
 static double value_of(const struct ts_tensor *t, const struct ts_block *b, uint32_t p)
@@ -72,10 +76,10 @@ static double value_of(const struct ts_tensor *t, const struct ts_block *b, uint
 }
 
 /* Check's own assertions note their place each time, which takes longer than decoding. */
-#define SAME(a, b)                                                                                 \
-    do {                                                                                           \
-        if ((a) != (b))                                                                            \
-            ck_abort_msg("%s is not %s", #a, #b);                                                  \
+#define SAME(a, b)                                \
+    do {                                          \
+        if ((a) != (b))                           \
+            ck_abort_msg("%s is not %s", #a, #b); \
     } while (0)
 
 static void compare_block(const struct ts_tensor *t, const struct ts_block_at *at,
@@ -86,7 +90,8 @@ static void compare_block(const struct ts_tensor *t, const struct ts_block_at *a
     struct ts_block_parts parts;
     struct ts_block b;
     ck_assert_int_eq(ts_block_parse(at->word, at->n_words, order, at->nnz,
-                                    ts_value_codes(t->header.value_kind), &parts, NULL), 0);
+                                    ts_value_codes(t->header.value_kind), &parts, NULL),
+                     0);
     ts_block_decode(&parts, at->row, &b);
     SAME(u->n, b.n);
     SAME(u->row, b.level[0][0]);
@@ -138,13 +143,81 @@ START_TEST(decoders_equal_the_obvious_one)
 }
 END_TEST
 
-/* One mode's product with a given kernel. */
+/* Blocks that are kept plain expand to what was decoded, and fill no more than was said. */
+START_TEST(plain_blocks_equal_the_obvious_ones)
+{
+    const struct shape *s = &shapes[_i / 5];
+    struct test_coo x = make(s);
+    struct ts_unpacked *u = malloc(sizeof *u);
+    if (fits(kinds[_i % 5], s)) {
+        struct ts_feed *f = memfeed_new(&x, kinds[_i % 5], 1 + (uint32_t)_i % 2, 0);
+        for (enum ts_isa isa = 0; isa < TS_N_ISA; isa++) {
+            struct ts_plain *p;
+            if (!ts_isa_here(isa))
+                continue;
+            ck_assert_int_eq(ts_plain_new(&f->tensor, ts_plain_bytes(&f->tensor, -1), &p, NULL), 0);
+            for (uint32_t m = 0; m < x.order; m++)
+                for (uint64_t i = 0; i < f->tensor.mode[m].disk.n_shards; i++)
+                    for (uint32_t k = 0; k < ts_shard_partitions(&f->tensor.mode[m].shard[i]);
+                         k++) {
+                        const struct ts_disk_shard *e = &f->tensor.mode[m].shard[i];
+                        const uint64_t at = f->first_partition[m][i] + k;
+                        const uint32_t end = (k + 1) * TS_PARTITION_BLOCKS;
+                        const void *plain, *from[2];
+                        ck_assert_ptr_null(ts_plain_get(p, m, at));
+                        plain =
+                            ts_plain_add(p, m, at, e, f->raw[m][i], k, ts_kernel_unpack(isa), u);
+                        ck_assert_ptr_nonnull(plain);
+                        ck_assert_ptr_eq(ts_plain_get(p, m, at), plain);
+                        from[0] = from[1] = plain;
+                        for (uint32_t b = k * TS_PARTITION_BLOCKS; b < e->n_blocks && b < end; b++)
+                            for (int as_double = 0; as_double < 2; as_double++) {
+                                const struct ts_block_at block = ts_shard_block(e, f->raw[m][i], b);
+                                struct ts_plain_conf c;
+                                memset(u, 0xA5, sizeof *u);
+                                ts_plain_conf(&f->tensor, m, as_double, &c);
+                                from[as_double] = plain_expand(&c, from[as_double], u);
+                                compare_block(&f->tensor, &block, u, as_double);
+                            }
+                    }
+            ts_plain_free(p);
+        }
+        memfeed_free(f);
+    }
+    free(u);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* A byte or two would not hold a value beyond what the header says: such a block stays packed. */
+START_TEST(values_beyond_the_header_are_not_kept)
+{
+    struct test_coo x = make(&shapes[5]); /* values up to 1000 */
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 1, 0);
+    struct ts_unpacked *u = malloc(sizeof *u);
+    struct ts_plain *p;
+    f->tensor.header.value_max = f->tensor.header.value_base + 200;
+    ck_assert_int_eq(ts_plain_new(&f->tensor, ts_plain_bytes(&f->tensor, -1), &p, NULL), 0);
+    ck_assert_ptr_null(
+        ts_plain_add(p, 0, 0, &f->tensor.mode[0].shard[0], f->raw[0][0], 0, ts_unpack_portable, u));
+    ck_assert_ptr_null(ts_plain_get(p, 0, 0));
+    ts_plain_free(p);
+    free(u);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* One mode's product with a given kernel, from packed blocks; then as often again, with all blocks or
+ * half of them kept plain on the way, to the same bits. */
 static void product(struct ts_feed *f, enum ts_isa isa, enum ts_precision precision, uint32_t rank,
                     double *out)
 {
-    const struct ts_backend_conf conf = {
+    struct ts_backend_conf conf = {
         .tensor = &f->tensor, .rank = rank, .precision = precision, .threads = 1
     };
+    const uint64_t n_rows = f->tensor.mode[0].disk.n_rows;
+    double *again = malloc(n_rows * rank * sizeof *again);
     struct ts_fmat factor[TS_MAX_ORDER];
     struct ts_pass *pass;
     for (uint32_t m = 0; m < f->tensor.order; m++) {
@@ -156,12 +229,23 @@ static void product(struct ts_feed *f, enum ts_isa isa, enum ts_precision precis
         ts_fmat_put(&factor[m], 0, n, rows, 1);
         free(rows);
     }
-    ck_assert_int_eq(ts_pass_new(&conf, ts_kernel_get(isa, precision, factor[0].stride), 1, &pass,
-                                 NULL), 0);
+    ck_assert_int_eq(ts_pass_new(&conf, isa, 1, &pass, NULL), 0);
     f->given = 0;
-    ck_assert_int_eq(ts_pass_run(pass, 0, factor, f, NULL, NULL), 0);
-    ts_fmat_get(&factor[0], 0, f->tensor.mode[0].disk.n_rows, out, 1);
+    ck_assert_int_eq(ts_pass_run(pass, 0, precision, factor, f, NULL, NULL), 0);
+    ts_fmat_get(&factor[0], 0, n_rows, out, 1);
     ts_pass_free(pass);
+    for (uint64_t share = 1; share <= 2; share++) {
+        conf.spare_bytes = ts_plain_bytes(&f->tensor, 0) / share;
+        ck_assert_int_eq(ts_pass_new(&conf, isa, 1, &pass, NULL), 0);
+        for (int run = 0; run < 3; run++) {
+            f->given = 0;
+            ck_assert_int_eq(ts_pass_run(pass, 0, precision, factor, f, NULL, NULL), 0);
+            ts_fmat_get(&factor[0], 0, n_rows, again, 1);
+            ck_assert(memcmp(again, out, n_rows * rank * sizeof *out) == 0);
+        }
+        ts_pass_free(pass);
+    }
+    free(again);
     for (uint32_t m = 0; m < f->tensor.order; m++)
         ts_fmat_free(&factor[m]);
 }
@@ -201,6 +285,8 @@ int main(void)
     TCase *t = tcase_create("cpu_unpack");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, decoders_equal_the_obvious_one, 0, 5 * N_SHAPES);
+    tcase_add_loop_test(t, plain_blocks_equal_the_obvious_ones, 0, 5 * N_SHAPES);
+    tcase_add_test(t, values_beyond_the_header_are_not_kept);
     tcase_add_loop_test(t, kernels_equal_the_portable_one, 0, 2 * N_SHAPES);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers are written so that they read back as the same bits, in as few digits as that takes. */
 #include <check.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plan of a ring all-gather, played with bytes in host memory: both ends of a link agree on
  * every piece, nobody sends what it does not have yet, and in the end every replica has all. */
 #include <stdlib.h>

@@ -1,12 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A feed lends every shard of a mode once a pass, intact, whatever the budget, the threads and what
  * the kernel grants; what is damaged is refused before it is lent. */
 #include <check.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -174,6 +177,65 @@ START_TEST(every_shard_comes_once_a_pass)
 }
 END_TEST
 
+/* How often the threads of this process other than the caller went to sleep so far. */
+static uint64_t sleeps_of_others(void)
+{
+    static const char what[] = "voluntary_ctxt_switches:";
+    const pid_t self = (pid_t)syscall(SYS_gettid);
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *e;
+    uint64_t sum = 0;
+    ck_assert_ptr_nonnull(tasks);
+    while ((e = readdir(tasks)) != NULL) {
+        char path[300], line[200];
+        FILE *f;
+        if (e->d_name[0] == '.' || atoi(e->d_name) == self)
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
+        f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+            if (strncmp(line, what, sizeof what - 1) == 0)
+                sum += strtoull(line + sizeof what - 1, NULL, 10);
+        if (f != NULL)
+            fclose(f);
+    }
+    closedir(tasks);
+    return sum;
+}
+
+/* A sweep takes a core from nobody: once all is in memory, or with whoever keeps it, reader and checkers
+ * sleep on. */
+START_TEST(what_is_all_there_wakes_nobody)
+{
+    static unsigned char all[1000];
+    struct ts_feed_conf conf = { .host_bytes = budget(N_BUDGETS - 1),
+                                 .only_mode = -1,
+                                 .checkers = 1,
+                                 .avoid = _i % 2 ? TS_AVOID_URING : 0 };
+    struct ts_feed *feed;
+    struct ts_shard_view v;
+    uint64_t before = 0;
+    memset(all, 1, sizeof all);
+    for (uint32_t m = 0; m < 3 && _i >= 2; m++)
+        conf.deal.keep[m] = all;
+    feed = new_feed(conf);
+    for (int sweep = 0; sweep < 200; sweep++) {
+        for (uint32_t m = 0; m < 3; m++) {
+            if (sweep == 0 || _i < 2)
+                pass_over(feed, m);
+            else
+                ck_assert_int_eq(ts_feed_next(feed, m, 0, &v, NULL), 0);
+        }
+        if (sweep == 0) {
+            usleep(50000); /* the last that they were woken for */
+            before = sleeps_of_others();
+        }
+    }
+    ck_assert_uint_le(sleeps_of_others() - before, 20); /* 600 when each pass wakes one */
+    ts_feed_free(feed);
+}
+END_TEST
+
 START_TEST(one_mode_comes_over_and_over)
 {
     struct ts_feed *feed =
@@ -189,9 +251,8 @@ END_TEST
 /* Passes given up in the middle, modes out of turn, the same mode twice. */
 START_TEST(any_order_of_passes_works)
 {
-    struct ts_feed *feed = new_feed((struct ts_feed_conf){ .host_bytes = budget(_i % N_BUDGETS),
-                                                           .only_mode = -1,
-                                                           .checkers = (uint32_t)_i % 3 });
+    struct ts_feed *feed = new_feed((struct ts_feed_conf){
+        .host_bytes = budget(_i % N_BUDGETS), .only_mode = -1, .checkers = (uint32_t)_i % 3 });
     uint64_t state = (uint64_t)_i;
     for (int pass = 0; pass < 40; pass++) {
         const uint32_t mode = (uint32_t)(ts_mix(++state) % 3);
@@ -209,9 +270,8 @@ END_TEST
 START_TEST(freeing_early_is_fine)
 {
     for (uint64_t n = 0; n < 6; n++) {
-        struct ts_feed *feed =
-            new_feed((struct ts_feed_conf){ .host_bytes = budget(_i), .only_mode = -1,
-                                            .checkers = 2 });
+        struct ts_feed *feed = new_feed(
+            (struct ts_feed_conf){ .host_bytes = budget(_i), .only_mode = -1, .checkers = 2 });
         uint8_t seen[1000] = { 0 };
         take(feed, 0, n, seen);
         ts_feed_free(feed);
@@ -282,8 +342,8 @@ START_TEST(many_threads_share_a_pass)
     pthread_t thread[THREADS];
     memset(&c, 0, sizeof c);
     c.passes = 9;
-    c.feed = new_feed((struct ts_feed_conf){ .host_bytes = budget(_i), .only_mode = -1,
-                                             .checkers = 1 });
+    c.feed =
+        new_feed((struct ts_feed_conf){ .host_bytes = budget(_i), .only_mode = -1, .checkers = 1 });
     pthread_barrier_init(&c.start, NULL, THREADS);
     pthread_barrier_init(&c.end, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
@@ -332,7 +392,8 @@ START_TEST(what_comes_next_is_known_once_it_stays)
 {
     enum { MOST = 4 };
     static unsigned char keep[3][1000];
-    struct ts_feed_conf conf = { .host_bytes = budget(_i % N_BUDGETS), .only_mode = -1,
+    struct ts_feed_conf conf = { .host_bytes = budget(_i % N_BUDGETS),
+                                 .only_mode = -1,
                                  .checkers = 1 };
     struct ts_shard_view next[MOST], v;
     struct ts_feed *feed;
@@ -387,8 +448,8 @@ static volatile sig_atomic_t stop;
 
 START_TEST(stopping_is_an_error)
 {
-    struct ts_feed *feed = new_feed(
-        (struct ts_feed_conf){ .host_bytes = budget(1), .only_mode = -1, .stop = &stop });
+    struct ts_feed *feed =
+        new_feed((struct ts_feed_conf){ .host_bytes = budget(1), .only_mode = -1, .stop = &stop });
     struct ts_shard_view v;
     struct ts_err err;
     ck_assert_int_eq(ts_feed_next(feed, 0, 0, &v, &err), 1);
@@ -435,8 +496,8 @@ START_TEST(a_flipped_bit_is_found)
             struct ts_feed *feed;
             struct ts_err err;
             flip((uint32_t)_i % 3, at[k]);
-            feed = new_feed((struct ts_feed_conf){ .host_bytes = budget(_i), .only_mode = -1,
-                                                   .checkers = checkers });
+            feed = new_feed((struct ts_feed_conf){
+                .host_bytes = budget(_i), .only_mode = -1, .checkers = checkers });
             ck_assert_int_eq(sweep(feed, &err), TS_EFORMAT);
             ck_assert_ptr_nonnull(strstr(err.text, "checksum"));
             ck_assert_ptr_nonnull(strstr(err.text, "shard 1 "));
@@ -455,8 +516,8 @@ START_TEST(a_file_cut_short_is_found)
     struct ts_feed *feed;
     struct ts_err err;
     ck_assert_int_eq(truncate(m->shards_path, (off_t)cut), 0); /* after opening, as by another */
-    feed = new_feed((struct ts_feed_conf){ .host_bytes = budget(1), .only_mode = -1,
-                                           .avoid = avoid[_i % 3] });
+    feed = new_feed(
+        (struct ts_feed_conf){ .host_bytes = budget(1), .only_mode = -1, .avoid = avoid[_i % 3] });
     ck_assert_int_eq(sweep(feed, &err), TS_EFORMAT);
     ck_assert_msg(strstr(err.text, "the file ends at byte") != NULL, "%s", err.text);
     ts_feed_free(feed);
@@ -532,8 +593,13 @@ static void unpin(void *ctx, void *addr)
 START_TEST(stopping_ends_before_memory_is_pinned)
 {
     static volatile sig_atomic_t now = 1;
-    const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(3), .only_mode = -1,
-                                       .pin = pin, .unpin = unpin, .pin_ctx = &pinned, .stop = &now };
+    const struct ts_feed_conf conf = { .tensor = tensor,
+                                       .host_bytes = budget(3),
+                                       .only_mode = -1,
+                                       .pin = pin,
+                                       .unpin = unpin,
+                                       .pin_ctx = &pinned,
+                                       .stop = &now };
     struct ts_feed *feed = NULL;
     struct ts_err err;
     pinned = 0;
@@ -545,8 +611,12 @@ END_TEST
 
 START_TEST(memory_is_pinned_and_unpinned)
 {
-    const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(3), .only_mode = -1,
-                                       .pin = pin, .unpin = unpin, .pin_ctx = &pinned };
+    const struct ts_feed_conf conf = { .tensor = tensor,
+                                       .host_bytes = budget(3),
+                                       .only_mode = -1,
+                                       .pin = pin,
+                                       .unpin = unpin,
+                                       .pin_ctx = &pinned };
     struct ts_feed *feed = new_feed(conf);
     struct ts_err err;
     ck_assert_int_eq(pinned, 2);
@@ -572,9 +642,13 @@ START_TEST(no_shard_is_in_two_pinned_pieces)
 {
     static const uint64_t most[] = { 1, 3 << 16, 1 << 30 };
     for (int i = 0; i < 3; i++) {
-        const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(5),
-                                           .only_mode = -1, .pin = pin, .unpin = unpin,
-                                           .pin_ctx = &pinned, .pin_bytes = most[i] };
+        const struct ts_feed_conf conf = { .tensor = tensor,
+                                           .host_bytes = budget(5),
+                                           .only_mode = -1,
+                                           .pin = pin,
+                                           .unpin = unpin,
+                                           .pin_ctx = &pinned,
+                                           .pin_bytes = most[i] };
         struct ts_feed *feed = new_feed(conf);
         struct ts_feed_stats stats;
         struct ts_shard_view v;
@@ -607,8 +681,12 @@ END_TEST
 /* What was pinned when a later piece fails, or the user wants to stop, is not any more. */
 START_TEST(pinning_is_undone_in_the_middle)
 {
-    const struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = budget(3), .only_mode = -1,
-                                       .pin = pin, .unpin = unpin, .pin_ctx = &pinned,
+    const struct ts_feed_conf conf = { .tensor = tensor,
+                                       .host_bytes = budget(3),
+                                       .only_mode = -1,
+                                       .pin = pin,
+                                       .unpin = unpin,
+                                       .pin_ctx = &pinned,
                                        .pin_bytes = 1 };
     struct ts_feed *feed = NULL;
     struct ts_err err;
@@ -623,13 +701,15 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("feed");
-    TCase *plain = tcase_create("plain"), *lz4 = tcase_create("lz4"), *other = tcase_create("tmpfs");
+    TCase *plain = tcase_create("plain"), *lz4 = tcase_create("lz4"),
+          *other = tcase_create("tmpfs");
     tcase_add_checked_fixture(plain, setup, teardown);
     tcase_add_checked_fixture(lz4, setup_lz4, teardown);
     tcase_set_timeout(plain, 60);
     tcase_set_timeout(lz4, 60);
     tcase_set_timeout(other, 60);
     tcase_add_loop_test(plain, every_shard_comes_once_a_pass, 0, N_BUDGETS * 5);
+    tcase_add_loop_test(plain, what_is_all_there_wakes_nobody, 0, 4);
     tcase_add_loop_test(plain, one_mode_comes_over_and_over, 0, N_BUDGETS);
     tcase_add_loop_test(plain, any_order_of_passes_works, 0, N_BUDGETS);
     tcase_add_loop_test(plain, freeing_early_is_fine, 0, N_BUDGETS);

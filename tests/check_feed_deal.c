@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Several consumers of one feed: each gets its own range first and then what others have left, what it
  * keeps comes once and to it alone, every shard comes exactly once a pass, and nobody waits for a
  * slower one, whatever the ranges, the budget, and how the ranges change between passes. */
@@ -18,7 +19,7 @@
 #include "tests/tsh_writer.h"
 
 #define MAX_SHARDS 64
-#define MOST TS_FEED_MAX_CONSUMERS
+#define MOST       TS_FEED_MAX_CONSUMERS
 
 static char *tmp, dir[4096];
 static struct ts_tensor *tensor;
@@ -76,11 +77,12 @@ static void set_ranges(struct deal *d, uint32_t mode, enum ranges ranges, uint64
     uint64_t *first = d->first[mode];
     first[0] = 0;
     for (uint32_t c = 1; c < d->n; c++)
-        first[c] = ranges == EVEN            ? all * c / d->n
-                   : ranges == ALL_IN_FIRST  ? all
-                   : ranges == ALL_IN_LAST   ? 0
-                   : ranges == FIRST_AND_LAST ? all / 2
-                                             : first[c - 1] + ts_mix(seed + c) % (all - first[c - 1] + 1);
+        first[c] = ranges == EVEN           ? all * c / d->n
+                   : ranges == ALL_IN_FIRST ? all
+                   : ranges == ALL_IN_LAST  ? 0
+                   : ranges == FIRST_AND_LAST
+                       ? all / 2
+                       : first[c - 1] + ts_mix(seed + c) % (all - first[c - 1] + 1);
     first[d->n] = all;
 }
 
@@ -94,7 +96,9 @@ static uint32_t owner(const struct deal *d, uint32_t mode, uint64_t shard)
 
 static struct ts_feed *open_feed(const struct deal *d, uint64_t slots, uint32_t checkers)
 {
-    struct ts_feed_conf conf = { .tensor = tensor, .only_mode = -1, .checkers = checkers,
+    struct ts_feed_conf conf = { .tensor = tensor,
+                                 .only_mode = -1,
+                                 .checkers = checkers,
                                  .host_bytes = slots * slot_bytes + 2 * TS_PAGE };
     struct ts_feed *feed;
     conf.deal.n_consumers = d->n;
@@ -119,7 +123,7 @@ struct game {
     struct deal deal;
     struct ts_feed *feed;
     int gone[3][MAX_SHARDS];
-    int given[MAX_SHARDS];          /* in this pass */
+    int given[MAX_SHARDS];            /* in this pass */
     uint64_t left[MOST], loose[MOST]; /* of each range */
     int at_once; /* everything is resident: what others have left can be had at once */
 };
@@ -487,8 +491,11 @@ static void on_alarm(int number)
 /* All slots are lent, so consumer 0 waits; nothing will come that could wake it. */
 START_TEST(waiting_ends_when_the_user_stops)
 {
-    struct ts_feed_conf conf = { .tensor = tensor, .only_mode = -1, .stop = &stop,
-                                 .deal.n_consumers = 2, .host_bytes = 3 * slot_bytes + 2 * TS_PAGE };
+    struct ts_feed_conf conf = { .tensor = tensor,
+                                 .only_mode = -1,
+                                 .stop = &stop,
+                                 .deal.n_consumers = 2,
+                                 .host_bytes = 3 * slot_bytes + 2 * TS_PAGE };
     uint64_t first[3] = { 0, 0, n_shards[0] };
     struct ts_shard_view v[3], more;
     struct ts_feed *feed;
@@ -509,7 +516,9 @@ END_TEST
 
 START_TEST(too_few_slots_for_all_are_refused)
 {
-    const struct ts_feed_conf conf = { .tensor = tensor, .only_mode = -1, .deal.n_consumers = 4,
+    const struct ts_feed_conf conf = { .tensor = tensor,
+                                       .only_mode = -1,
+                                       .deal.n_consumers = 4,
                                        .host_bytes = 4 * slot_bytes + 2 * TS_PAGE };
     struct ts_feed *feed = NULL;
     ck_assert_int_eq(ts_feed_new(&conf, &feed, &err), TS_ELIMIT);

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The golden tensors open, are sound, and hold what the text beside them says, in every mode copy; a
 # second reader, written from docs/format.md alone, finds the same. Damaged copies are refused with
 # one sentence and exit status 1.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPU backend does what its table says, with the same bits whether shards stay on the device,
  * or pass through it from host memory, or from disk, and for any number of devices; and it refuses
  * budgets that cannot work. A team of devices is tested on one GPU by naming it several times,
@@ -86,6 +87,7 @@ struct setup {
     uint32_t rank;
     enum ts_precision precision;
     uint32_t n_members;
+    int wide;   /* the last mode is summed in float64 */
     int spread; /* over the devices there are; else all on the first */
     enum ts_exchange_kind exchange;
     uint64_t device_bytes, host_bytes;
@@ -94,8 +96,9 @@ struct setup {
 
 static struct setup setup_new(const struct disk *d, uint32_t rank, enum ts_precision precision)
 {
-    struct setup s = { .disk = d, .rank = rank, .precision = precision, .n_members = 1,
-                       .host_bytes = 64 << 20 };
+    struct setup s = {
+        .disk = d, .rank = rank, .precision = precision, .n_members = 1, .host_bytes = 64 << 20
+    };
     for (uint32_t m = 0; m < d->x.order; m++)
         s.factor[m] = random_rows(100 * m, d->x.dim[m], rank);
     s.w = random_rows(5, rank, rank);
@@ -132,14 +135,20 @@ static void *open_backend(const struct setup *s)
     OK(be->open(&conf, &gpu, &err));
     for (uint32_t m = 0; m < s->disk->x.order; m++)
         OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
+    if (s->wide)
+        be->sum_in(gpu, TS_FLOAT64);
     return gpu;
 }
 
 static struct ts_feed *open_feed(const struct setup *s, void *gpu)
 {
-    struct ts_feed_conf conf = { .tensor = s->disk->tensor, .host_bytes = s->host_bytes,
-                                 .only_mode = -1, .checkers = 2, .pin = be->pin,
-                                 .unpin = be->unpin, .pin_bytes = 1 << 18 };
+    struct ts_feed_conf conf = { .tensor = s->disk->tensor,
+                                 .host_bytes = s->host_bytes,
+                                 .only_mode = -1,
+                                 .checkers = 2,
+                                 .pin = be->pin,
+                                 .unpin = be->unpin,
+                                 .pin_bytes = 1 << 18 };
     struct ts_feed *feed;
     be->deal(gpu, &conf.deal);
     conf.pin_ctx = gpu;
@@ -151,7 +160,8 @@ static void check_near(const double *got, const double *want, uint64_t n, double
 {
     for (uint64_t i = 0; i < n; i++)
         if (!(fabs(got[i] - want[i]) <= most))
-            ck_abort_msg("entry %llu: %.12g, expected %.12g", (unsigned long long)i, got[i], want[i]);
+            ck_abort_msg("entry %llu: %.12g, expected %.12g", (unsigned long long)i, got[i],
+                         want[i]);
 }
 
 /* Factors and w have entries of magnitude up to 0.7, so the sums below are of terms of that size;
@@ -185,7 +195,8 @@ START_TEST(dense_work_equals_reference)
     OK(be->get_rows(gpu, mode, 0, n, got, &err));
     check_near(got, a, size, 4 * rank * eps);
     for (uint64_t i = 0; i < size; i++)
-        want_inner += s.factor[mode][i] * got[i]; /* what the device has: its roundings are not ours */
+        want_inner +=
+            s.factor[mode][i] * got[i]; /* what the device has: its roundings are not ours */
     check_near(&inner, &want_inner, 1, (double)size * rank * 2 * eps);
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < rank; r++)
@@ -274,8 +285,8 @@ static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uin
 
 /* Several sweeps (what stays on the devices is there from the second on, and ranges move after
  * each), each compared with `want`; or one sweep that fills `want`. */
-static void run_sweeps(const struct setup *s, uint32_t sweeps, int update, const struct result *want,
-                       struct result *fill)
+static void run_sweeps(const struct setup *s, uint32_t sweeps, int update,
+                       const struct result *want, struct result *fill)
 {
     void *gpu = open_backend(s);
     struct ts_feed *feed = open_feed(s, gpu);
@@ -439,6 +450,61 @@ START_TEST(same_bits_in_chunks_by_nccl) /* which needs devices of their own */
 END_TEST
 #endif
 
+/* The last mode's product of float32 rows is that of float64: before it is solved for, to 48 bits, or,
+ * where that takes too much memory, to the 24 of float32, whose errors average out over many entries.
+ * It is told by its sum with what it was solved to. */
+static void check_wide_sums(const struct setup *s, const struct result *update, double most)
+{
+    const struct test_coo *x = &s->disk->x;
+    const uint32_t m = x->order - 1;
+    const uint64_t n = x->dim[m] * s->rank;
+    double *product = malloc(n * sizeof *product), inner = 0, size = 0;
+    test_mttkrp(x, m, s->rank, s->factor, product);
+    for (uint64_t i = 0; i < n; i++) {
+        double row = 0, magnitude = 0;
+        for (uint32_t k = 0; k < s->rank; k++) {
+            const double term =
+                product[i / s->rank * s->rank + k] * s->w[k * s->rank + i % s->rank];
+            row += term;
+            magnitude += fabs(term);
+        }
+        ck_assert_double_le(fabs(update->rows[m][i] - row), 2 * FLT_EPSILON * magnitude + 1e-9);
+        inner += product[i] * update->rows[m][i];
+        size += fabs(product[i] * update->rows[m][i]);
+    }
+    ck_assert_msg(fabs(update->inner[m] - inner) <= most * size, "%.17g, expected %.17g",
+                  update->inner[m], inner);
+    free(product);
+}
+
+START_TEST(wide_sums_have_the_same_bits)
+{
+    static const uint64_t dim[] = { 40, 30, 400000 };
+    struct disk d = _i == 0 ? disk_usual() : disk_new(3, dim, 25 * TS_PARTITION_NNZ, 1);
+    struct setup s = setup_new(&d, _i == 0 ? 17 : 16, TS_FLOAT32);
+    struct result update = result_new(&s);
+    const struct ts_backend_conf conf = conf_of(&s);
+    ck_assert_int_eq(ts_backend_keeps_rest(&conf), _i == 0);
+    s.wide = 1;
+    run_sweeps(&s, 1, 1, NULL, &update);
+    check_wide_sums(&s, &update, _i == 0 ? 1e-13 : FLT_EPSILON / 2);
+    for (s.n_members = 1; s.n_members <= 3; s.n_members++) {
+        uint64_t least;
+        s.spread = n_devices > 1 && s.n_members > 1;
+        s.device_bytes = 0;
+        run_sweeps(&s, 2, 1, &update, NULL);
+        least = least_budget(&s, 0);
+        for (int k = 0; k < 2; k++) {
+            s.device_bytes = least + (128 << 10) + (uint64_t)k * 500000;
+            run_sweeps(&s, 2, 1, &update, NULL);
+        }
+    }
+    result_free(&s, &update);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
 /* Orders other than 3, one shard for all, and modes of one row. */
 START_TEST(same_bits_for_odd_shapes)
 {
@@ -446,12 +512,9 @@ START_TEST(same_bits_for_odd_shapes)
         uint32_t order, partitions;
         uint64_t dim[6], nnz;
     } shape[] = {
-        { 2, 1, { 3000, 500 }, 70000 },
-        { 3, 0, { 60, 50, 40 }, 60000 },
-        { 3, 1, { 1, 300, 2000 }, 70000 },
-        { 4, 2, { 1, 1, 200, 300 }, 33000 },
-        { 6, 1, { 20, 5, 9, 4, 7, 30 }, 60000 },
-        { 3, 1, { 2, 2, 2 }, 8 },
+        { 2, 1, { 3000, 500 }, 70000 },          { 3, 0, { 60, 50, 40 }, 60000 },
+        { 3, 1, { 1, 300, 2000 }, 70000 },       { 4, 2, { 1, 1, 200, 300 }, 33000 },
+        { 6, 1, { 20, 5, 9, 4, 7, 30 }, 60000 }, { 3, 1, { 2, 2, 2 }, 8 },
     };
     struct disk d = disk_new(shape[_i].order, shape[_i].dim, shape[_i].nnz, shape[_i].partitions);
     check_teams(&d, 5, TS_FLOAT32, 3);
@@ -468,8 +531,11 @@ START_TEST(only_one_mode_is_kept)
     run_sweeps(&s, 1, 0, NULL, &want);
     for (s.n_members = 1; s.n_members <= 2; s.n_members++) {
         struct ts_backend_conf conf = conf_of(&s);
-        struct ts_feed_conf fc = { .tensor = d.tensor, .host_bytes = 64 << 20, .only_mode = 2,
-                                   .pin = be->pin, .unpin = be->unpin };
+        struct ts_feed_conf fc = { .tensor = d.tensor,
+                                   .host_bytes = 64 << 20,
+                                   .only_mode = 2,
+                                   .pin = be->pin,
+                                   .unpin = be->unpin };
         struct ts_feed *feed;
         void *gpu;
         conf.only_mode = 2;
@@ -545,8 +611,13 @@ START_TEST(a_stop_ends_all_members)
 {
     struct disk d = disk_usual();
     struct setup s = setup_new(&d, 4, TS_FLOAT32);
-    struct ts_feed_conf conf = { .tensor = d.tensor, .host_bytes = 64 << 20, .only_mode = -1,
-                                 .checkers = 1, .stop = &stop, .pin = be->pin, .unpin = be->unpin };
+    struct ts_feed_conf conf = { .tensor = d.tensor,
+                                 .host_bytes = 64 << 20,
+                                 .only_mode = -1,
+                                 .checkers = 1,
+                                 .stop = &stop,
+                                 .pin = be->pin,
+                                 .unpin = be->unpin };
     struct ts_backend_times times;
     struct ts_feed *feed;
     void *gpu;
@@ -598,8 +669,11 @@ END_TEST
 START_TEST(more_than_the_device_has_is_refused)
 {
     struct disk d = disk_usual();
-    const struct ts_backend_conf conf = { .tensor = d.tensor, .rank = 4, .n_devices = 1,
-                                          .only_mode = -1, .device_bytes = UINT64_C(1) << 50 };
+    const struct ts_backend_conf conf = { .tensor = d.tensor,
+                                          .rank = 4,
+                                          .n_devices = 1,
+                                          .only_mode = -1,
+                                          .device_bytes = UINT64_C(1) << 50 };
     void *gpu = NULL;
     ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
     ck_assert_ptr_nonnull(strstr(err.text, "--gpu-memory"));
@@ -611,8 +685,9 @@ END_TEST
 START_TEST(too_small_a_budget_is_refused_with_the_arithmetic)
 {
     struct disk d = disk_usual();
-    const struct ts_backend_conf conf = { .tensor = d.tensor, .rank = 900, .n_devices = 1,
-                                          .only_mode = -1, .device_bytes = 20 << 20 };
+    const struct ts_backend_conf conf = {
+        .tensor = d.tensor, .rank = 900, .n_devices = 1, .only_mode = -1, .device_bytes = 20 << 20
+    };
     void *gpu = NULL;
     ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
     ck_assert_ptr_nonnull(strstr(err.text, "cannot work: the factor matrices of rank 900"));
@@ -649,6 +724,7 @@ int main(void)
     if (n_devices > 1)
         add(suite, "chunks by NCCL", same_bits_in_chunks_by_nccl, 1);
 #endif
+    add(suite, "wide", wide_sums_have_the_same_bits, 2);
     add_some(suite, "order 2", same_bits_for_odd_shapes, 0, 1);
     add_some(suite, "one shard", same_bits_for_odd_shapes, 1, 2);
     add_some(suite, "one row", same_bits_for_odd_shapes, 2, 3);

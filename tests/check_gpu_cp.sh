@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # tstream cp on GPUs from the outside: the same bytes for one GPU and several, resident and streamed; the
 # fit of the CPU; budgets of host memory that hold with what driver and libraries take; an end when
 # interrupted; refusals with what there is. Skipped without a GPU.
@@ -23,7 +24,7 @@ run()
 {
     name=$1
     shift
-    "$bin/tstream" cp x.tsh -r 8 -i 3 --tol 0 --json --out "$name.cp" "$@" > json 2> err ||
+    "$bin/tstream" cp x.tsh -r 8 -i 3 --tol 0 --json --force --out "$name.cp" "$@" > json 2> err ||
         bad "cp $*: $(cat err)"
 }
 
@@ -73,16 +74,20 @@ got=0
 [ "$got" -eq 1 ] || bad "cp --host-memory 8M: exit $got"
 grep -q 'driver and libraries' err || bad "cp --host-memory 8M: $(cat err)"
 
-# ---- interrupted, with shards on the GPU and in host memory: it ends, and leaves nothing ----
+# ---- interrupted, with shards on the GPU and in host memory: it ends, and goes on ----
 for memory in '' --gpu-memory=$(little 1); do
+    : > log # not that of the run before
     "$bin/tstream" cp x.tsh -r 8 --gpus 1 -i 100000000 --tol 0 --out stopped ${memory:+"$memory"} > log 2>&1 &
     pid=$!
     while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
     kill -INT $pid
     got=0
     wait $pid || got=$?
-    [ "$got" -eq 1 ] || bad "cp $memory: exit $got after SIGINT: $(cat log)"
-    if [ -e stopped ] || [ -e stopped.partial ]; then bad "cp $memory: left something after SIGINT"; fi
+    [ "$got" -eq 130 ] || bad "cp $memory: exit $got after SIGINT: $(cat log)"
+    if [ -e stopped ]; then bad "cp $memory: a result after SIGINT"; fi
+    "$bin/tstream" cp --resume stopped --gpus 1 --max-time 2s ${memory:+"$memory"} > log 2>&1 ||
+        bad "cp $memory --resume: $(cat log)"
+    rm -r stopped.partial
 done
 
 # ---- trace, lists ----

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The dense kernels equal plain float64 loops, at every rank and number of rows, and their bits do not
  * depend on how the work is divided. */
 #include <check.h>
@@ -105,8 +106,8 @@ static void check_row(const struct matrix *a, const struct matrix *w, const void
         size_inner += fabs(before * x);
     }
     ck_assert_msg(fabs(inner - want_inner) <= (a->ld + 2) * DBL_EPSILON * size_inner,
-                  "row %llu: before .* after is %.17g, expected %.17g", (unsigned long long)i, inner,
-                  want_inner);
+                  "row %llu: before .* after is %.17g, expected %.17g", (unsigned long long)i,
+                  inner, want_inner);
 }
 
 START_TEST(solve_equals_loop)
@@ -120,7 +121,7 @@ START_TEST(solve_equals_loop)
     if (!pick(_i, &rank, &n, &precision))
         return;
     a = make(1, n, rank, precision);
-    w = make(2, rank, rank, precision);
+    w = make(2, rank, rank, TS_FLOAT64);
     /* the kernels read ld rows of w */
     w.raw = realloc(w.raw, (size_t)w.ld * w.ld * w.element);
     ck_assert_ptr_nonnull(w.raw);
@@ -162,7 +163,7 @@ START_TEST(solve_in_pieces_has_same_bits)
     if (!pick(_i, &rank, &n, &precision))
         return;
     a = make(3, n, rank, precision);
-    w = make(4, (rank + 3) / 4 * 4, rank, precision);
+    w = make(4, (rank + 3) / 4 * 4, rank, TS_FLOAT64);
     whole = to_device(a.raw, bytes_of(&a));
     pieces = to_device(a.raw, bytes_of(&a));
     dev_w = to_device(w.raw, bytes_of(&w));
@@ -176,8 +177,8 @@ START_TEST(solve_in_pieces_has_same_bits)
         end = first + 1 + ts_mix(_i + 5 * piece) % at_most;
         end = end < n ? end : n;
         if (piece % 2 == 0) {
-            CUDA(ts_dense_solve_rows(precision, pieces + first * a.ld * a.element, NULL, end - first,
-                                     a.ld, dev_w, inner_pieces + first, NULL));
+            CUDA(ts_dense_solve_rows(precision, pieces + first * a.ld * a.element, NULL,
+                                     end - first, a.ld, dev_w, inner_pieces + first, NULL));
             continue;
         }
         for (uint64_t i = first; i < end; i++) {
@@ -186,8 +187,8 @@ START_TEST(solve_in_pieces_has_same_bits)
             list[j] = (uint32_t)i;
         }
         uint32_t *dev_list = to_device(list + first, (end - first) * sizeof *list);
-        CUDA(ts_dense_solve_rows(precision, pieces, dev_list, end - first, a.ld, dev_w, inner_pieces,
-                                 NULL));
+        CUDA(ts_dense_solve_rows(precision, pieces, dev_list, end - first, a.ld, dev_w,
+                                 inner_pieces, NULL));
         cudaFree(dev_list);
     }
     ck_assert(same_on_device(whole, pieces, bytes_of(&a)));
@@ -207,7 +208,8 @@ START_TEST(solve_leaves_rows_out_of_the_list_alone)
 {
     const uint32_t rank = ranks[_i / 2], list[] = { 77, 0, 199, 3, 78 };
     const enum ts_precision precision = _i % 2 ? TS_FLOAT64 : TS_FLOAT32;
-    struct matrix a = make(5, 200, rank, precision), w = make(6, (rank + 3) / 4 * 4, rank, precision);
+    struct matrix a = make(5, 200, rank, precision),
+                  w = make(6, (rank + 3) / 4 * 4, rank, TS_FLOAT64);
     void *dev_a = to_device(a.raw, bytes_of(&a)), *dev_w = to_device(w.raw, bytes_of(&w));
     uint32_t *dev_list = to_device(list, sizeof list);
     double *dev_inner = nan_on_device(8 * a.n), *inner;
@@ -278,11 +280,10 @@ static void check_gram_at(const struct matrix *a, const double *gram, uint64_t i
         want += term;
         size += fabs(term);
     }
-    ck_assert_msg(fabs(gram[i * a->ld + j] - (double)want) <=
-                      (2 + sqrt((double)a->n)) * DBL_EPSILON * size,
-                  "(%llu, %llu) of %u, %llu rows: %.17g, expected %.17g", (unsigned long long)i,
-                  (unsigned long long)j, a->ld, (unsigned long long)a->n, gram[i * a->ld + j],
-                  (double)want);
+    ck_assert_msg(
+        fabs(gram[i * a->ld + j] - (double)want) <= (2 + sqrt((double)a->n)) * DBL_EPSILON * size,
+        "(%llu, %llu) of %u, %llu rows: %.17g, expected %.17g", (unsigned long long)i,
+        (unsigned long long)j, a->ld, (unsigned long long)a->n, gram[i * a->ld + j], (double)want);
 }
 
 static void check_gram(const struct matrix *a, const double *gram)
@@ -338,6 +339,50 @@ START_TEST(gram_equals_loop_in_any_parts)
 }
 END_TEST
 
+/* Rows before in float64, after in float32; padding of w as above. */
+START_TEST(products_are_solved_for_like_rows)
+{
+    const uint64_t n = 1000;
+    const uint32_t rank = ranks[_i], ld = (rank + 3) / 4 * 4, list[] = { 3, 999, 0 };
+    struct matrix m = make(21, n, rank, TS_FLOAT64), w = make(22, ld, rank, TS_FLOAT64), a = m;
+    double *dev_m = to_device(m.raw, bytes_of(&m)), *dev_w, *dev_inner = nan_on_device(8 * n),
+           *inner;
+    uint32_t *dev_list = to_device(list, sizeof list);
+    void *dev_a, *got, *listed;
+    memset((double *)w.raw + (size_t)rank * ld, 0, 8 * (size_t)(ld - rank) * ld);
+    dev_w = to_device(w.raw, bytes_of(&w));
+    a.precision = TS_FLOAT32;
+    a.element = 4;
+    dev_a = nan_on_device(bytes_of(&a));
+    CUDA(ts_dense_solve_products(dev_m, dev_a, NULL, n, ld, dev_w, dev_inner, NULL));
+    got = from_device(dev_a, bytes_of(&a));
+    inner = from_device(dev_inner, 8 * n);
+    for (uint64_t i = 0; i < n; i++)
+        check_row(&a, &w, got, i, inner[i]);
+    cudaFree(dev_a);
+    dev_a = nan_on_device(bytes_of(&a));
+    CUDA(ts_dense_solve_products(dev_m, dev_a, dev_list, 3, ld, dev_w, dev_inner, NULL));
+    listed = from_device(dev_a, bytes_of(&a));
+    for (uint64_t i = 0; i < n; i++) {
+        const int named = i == 3 || i == 999 || i == 0;
+        for (uint32_t c = 0; c < rank; c++) {
+            const float x = ((float *)listed)[i * ld + c];
+            ck_assert(named ? x == ((float *)got)[i * ld + c] : isnan(x));
+        }
+    }
+    free(got);
+    free(listed);
+    free(inner);
+    cudaFree(dev_m);
+    cudaFree(dev_a);
+    cudaFree(dev_w);
+    cudaFree(dev_inner);
+    cudaFree(dev_list);
+    unmake(&m);
+    unmake(&w);
+}
+END_TEST
+
 START_TEST(rows_and_scale_equal_loops)
 {
     uint32_t rank;
@@ -349,7 +394,7 @@ START_TEST(rows_and_scale_equal_loops)
     if (!pick(_i, &rank, &n, &precision))
         return;
     a = make(9, n, rank, precision);
-    s = make(10, 1, rank, precision);
+    s = make(10, 1, rank, TS_FLOAT64);
     rows = malloc(8 * n * rank);
     ck_assert_ptr_nonnull(rows);
     for (uint64_t i = 0; i < n * rank; i++)
@@ -420,6 +465,7 @@ int main(void)
         return 77;
     add(suite, "solve", solve_equals_loop, N_CASES);
     add(suite, "pieces", solve_in_pieces_has_same_bits, N_CASES);
+    add(suite, "products", products_are_solved_for_like_rows, N_RANKS);
     add(suite, "list", solve_leaves_rows_out_of_the_list_alone, 2 * N_RANKS);
     add(suite, "sum", sum_equals_loop, (int)(sizeof sums / sizeof sums[0]));
     add(suite, "gram", gram_equals_loop_in_any_parts, N_CASES);

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # A driver that is missing, too old or broken, and a machine without GPUs: tstream says so in one
 # sentence and exits 1 where a GPU was asked for, and computes on the CPU where none was. The driver is
 # a fake (fake_driver.c), which the CUDA runtime loads in place of the real one.

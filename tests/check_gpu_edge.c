@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pieces of rows that reach over partitions and shards are added up as a plain loop in file order adds
  * them, and the bits do not depend on which shards were folded together. */
 #include <check.h>
@@ -16,17 +17,14 @@ static const struct shape {
     uint32_t n_shards, most_partitions;
     double within, between, over_shards;
 } shapes[] = {
-    { 1, 1, 0, 0, 0 },
-    { 1, 200, 0, 0, 0 },
-    { 40, 200, 0, 0, 0 },   /* one row over all shards */
-    { 40, 200, 0, 0, 1 },   /* a row for each shard */
-    { 300, 1, 1, 0, 0.5 },  /* shards of one partition */
-    { 40, 70, 1, 1, 1 },    /* no row twice */
-    { 40, 200, 1, 0, 0 },   /* each partition ends in the row that the next begins in */
-    { 40, 200, 0.5, 0.5, 0.5 },
-    { 40, 200, 0.05, 0.02, 0.1 },
-    { 3, 5000, 0.3, 0.1, 0.5 },
-    { 700, 3, 0.02, 0, 0 }, /* rows over dozens of shards */
+    { 1, 1, 0, 0, 0 },          { 1, 200, 0, 0, 0 },
+    { 40, 200, 0, 0, 0 },  /* one row over all shards */
+    { 40, 200, 0, 0, 1 },  /* a row for each shard */
+    { 300, 1, 1, 0, 0.5 }, /* shards of one partition */
+    { 40, 70, 1, 1, 1 },   /* no row twice */
+    { 40, 200, 1, 0, 0 },  /* each partition ends in the row that the next begins in */
+    { 40, 200, 0.5, 0.5, 0.5 }, { 40, 200, 0.05, 0.02, 0.1 },
+    { 3, 5000, 0.3, 0.1, 0.5 }, { 700, 3, 0.02, 0, 0 }, /* rows over dozens of shards */
 };
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 static const uint32_t lds[] = { 4, 32, 36, 132 };
@@ -39,7 +37,7 @@ struct edges {
     struct ts_gpu_shard *shard;
     uint32_t *row, *shard_row; /* 2 per partition, 2 per shard and room for the fold */
     void *raw;                 /* 2 x partitions, x ld */
-    double *want, *size;       /* n_rows x ld: sums, and of absolute values; size < 0: not in edges */
+    double *want, *size; /* n_rows x ld: sums, and of absolute values; size < 0: not in edges */
     struct ts_gpu_mttkrp args;
     void *shard_edge;
 };
@@ -169,7 +167,8 @@ static char *fold(struct edges *x, uint32_t group)
         CUDA(ts_edge_fold_shards(precision_of(x), &args, x->shard_edge, NULL));
     }
     CUDA(cudaMemcpy(ret, x->shard_edge, ends, cudaMemcpyDeviceToHost));
-    CUDA(ts_edge_fold(precision_of(x), x->n_shards, x->shard_edge, dev_row, x->ld, x->args.out, NULL));
+    CUDA(ts_edge_fold(precision_of(x), x->n_shards, x->shard_edge, dev_row, x->ld, x->args.out,
+                      NULL));
     CUDA(cudaMemcpy(ret + ends, x->args.out, x->n_rows * row, cudaMemcpyDeviceToHost));
     cudaFree(table);
     cudaFree(dev_row);
@@ -183,7 +182,8 @@ static void compare(const struct edges *x, const char *folded)
     const char *out = folded + (size_t)2 * x->n_shards * x->ld * x->element;
     const double eps = x->element == 4 ? 4 * FLT_EPSILON : 500 * DBL_EPSILON;
     for (uint64_t i = 0; i < x->n_rows * x->ld; i++) {
-        const double got = x->element == 4 ? (double)((const float *)out)[i] : ((const double *)out)[i];
+        const double got =
+            x->element == 4 ? (double)((const float *)out)[i] : ((const double *)out)[i];
         if (x->size[i] < 0 ? !isnan(got) : !(fabs(got - x->want[i]) <= eps * x->size[i]))
             ck_abort_msg("row %llu of %llu, column %llu: %.17g, expected %.17g%s",
                          (unsigned long long)(i / x->ld), (unsigned long long)x->n_rows,

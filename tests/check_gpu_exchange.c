@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* After a gather every replica has every span, whatever the parts are and whichever way it is done;
  * and an abort frees whoever waits for a rank that never comes. With one GPU the ranks share it,
  * and copies are what is tested; NCCL takes two. */
@@ -219,8 +220,8 @@ START_TEST(speed_is_measured)
 {
     const int device[] = { 0, n_devices > 1 ? 1 : 0, 0 };
     struct ts_exchange_speed *s;
-    ck_assert_int_eq(ts_exchange_speed_new(device, 3, TS_EXCHANGE_COPY, 5000000, NULL, &s,
-                                           &err), 0);
+    ck_assert_int_eq(ts_exchange_speed_new(device, 3, TS_EXCHANGE_COPY, 5000000, NULL, &s, &err),
+                     0);
     for (int unequal = 0; unequal < 2; unequal++)
         for (uint64_t bytes = 1; bytes <= 5000000; bytes = bytes * 70 + 1) {
             uint64_t ns = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A GPU that fails in the middle of an update ends it with a sentence: no member of the team waits for it
  * for ever, and everything can be closed. A program of its own, because the GPU is lost to it. */
 #include <check.h>
@@ -15,7 +16,7 @@
 #include "tests/tsh_writer.h"
 
 #define OK(call) ck_assert_msg((call) == 0, "%s", err.text)
-#define RANK 32
+#define RANK     32
 
 static const uint64_t dim[] = { 700, 3, 9000 };
 static const struct ts_backend *const be = &ts_backend_gpu;
@@ -54,8 +55,9 @@ START_TEST(a_gpu_that_fails_ends_the_team)
     struct test_coo x = test_coo_random(3, 3, dim, 12 * TS_PARTITION_NNZ, 9, 1);
     struct ts_tensor *tensor;
     struct ts_backend_conf conf = { .rank = RANK, .only_mode = -1, .n_devices = 3 };
-    struct ts_feed_conf fc = { .host_bytes = 64 << 20, .only_mode = -1, .checkers = 1,
-                               .pin = be->pin, .unpin = be->unpin };
+    struct ts_feed_conf fc = {
+        .host_bytes = 64 << 20, .only_mode = -1, .checkers = 1, .pin = be->pin, .unpin = be->unpin
+    };
     struct ts_feed *feed;
     void *gpu;
     int rc;

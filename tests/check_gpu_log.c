@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Times of copies as they are told from what else is known, and sums over spans. Needs no GPU. */
 #include "config.h"
 
@@ -38,7 +39,7 @@ START_TEST(copies_run_one_after_another)
     const struct ts_gpu_span copy[] = {
         { .shard = 2, .start_ns = 120, .end_ns = 300 }, /* given while the one before runs */
         { .shard = 1, .start_ns = 100, .end_ns = 200 },
-        { .shard = 3, .start_ns = 130, .end_ns = 900 },                 /* its kernel had to wait */
+        { .shard = 3, .start_ns = 130, .end_ns = 900 }, /* its kernel had to wait */
         { .shard = 4, .start_ns = 400, .end_ns = 500 },
         { .shard = 5, .start_ns = 410, .free_ns = 650, .end_ns = 700 }, /* as its place had to */
         { .shard = 6, .start_ns = 1000, .end_ns = 1100 },               /* after a pause */

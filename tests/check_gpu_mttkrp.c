@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPU kernel that reads packed shards equals the obvious loop, for every order, rank, kind of
  * value and way in which rows, partitions and shards meet; and it gives the same bits however its
  * shards are launched. */
@@ -21,6 +22,8 @@ struct packed {
     struct test_coo x; /* sorted */
     uint8_t level[TS_MAX_ORDER];
     uint32_t rank, ld, element, n_shards;
+    uint32_t out; /* bytes of an element of the sums */
+    int wide;     /* sums are of float64, factors of float32 */
     uint64_t n_partitions;
     double *factor[TS_MAX_ORDER]; /* host, dim x rank, exact in float32 */
     struct ts_gpu_mttkrp args;
@@ -77,7 +80,9 @@ static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, ui
                           uint32_t range, double skew, uint32_t kind, uint32_t rank,
                           uint32_t element, uint32_t mode, uint64_t shard_nnz)
 {
-    struct packed p = { .rank = rank, .ld = (rank + 3) / 4 * 4, .element = element };
+    struct packed p = {
+        .rank = rank, .ld = (rank + 3) / 4 * 4, .element = element, .out = element
+    };
     double root[256];
     p.x = test_coo_random(seed, order, dim, nnz, range, skew);
     for (uint32_t l = 0; l < order; l++)
@@ -104,10 +109,9 @@ static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, ui
             p.factor[m][i] = (float)(0.5 + ts_unit(ts_mix(seed + 77 * m + i)));
     }
     for (uint32_t l = 1; l < order; l++)
-        p.args.factor[l - 1] =
-            factor_to_device(&p, p.factor[p.level[l]], p.x.dim[p.level[l]]);
-    CUDA(cudaMalloc(&p.args.out, p.x.dim[mode] * p.ld * element));
-    CUDA(cudaMalloc(&p.args.edge, 2 * p.n_partitions * p.ld * element));
+        p.args.factor[l - 1] = factor_to_device(&p, p.factor[p.level[l]], p.x.dim[p.level[l]]);
+    CUDA(cudaMalloc(&p.args.out, p.x.dim[mode] * p.ld * 8));
+    CUDA(cudaMalloc(&p.args.edge, 2 * p.n_partitions * p.ld * 8));
     CUDA(cudaMalloc((void **)&p.args.edge_row, 2 * p.n_partitions * 4));
     return p;
 }
@@ -127,43 +131,53 @@ static void unmake(struct packed *p)
     test_coo_free(&p->x);
 }
 
+static int launch(const struct packed *p, const struct ts_gpu_mttkrp *args)
+{
+    return p->wide ? ts_mttkrp_launch_wide(args, NULL)
+                   : ts_mttkrp_launch(p->element == 4 ? TS_FLOAT32 : TS_FLOAT64, args, NULL);
+}
+
 /* The MTTKRP, shard by shard (backwards) or all in one launch; dim x rank float64, to be freed. */
 static double *run(struct packed *p, int one_launch)
 {
     const uint64_t n = p->x.dim[p->level[0]];
-    char *got = malloc(n * p->ld * p->element);
+    char *got = malloc(n * p->ld * p->out);
     double *ret = malloc(n * p->rank * sizeof *ret);
-    const enum ts_precision precision = p->element == 4 ? TS_FLOAT32 : TS_FLOAT64;
+    const enum ts_precision precision = p->element == 4 && !p->wide ? TS_FLOAT32 : TS_FLOAT64;
     struct ts_gpu_mttkrp args = p->args;
-    void *table = NULL, *shard_edge = nan_on_device(ts_edge_count(p->n_shards) * p->ld * p->element);
+    void *table = NULL, *shard_edge = nan_on_device(ts_edge_count(p->n_shards) * p->ld * 8);
     uint32_t *shard_row;
     CUDA(cudaMalloc((void **)&shard_row, ts_edge_count(p->n_shards) * 4));
     CUDA(cudaMemcpy(shard_row, p->shard_row, 2 * p->n_shards * 4, cudaMemcpyHostToDevice));
-    CUDA(cudaMemset(args.out, 0xff, n * p->ld * p->element)); /* NaN: every row must be written */
-    CUDA(cudaMemset(args.edge, 0xff, 2 * p->n_partitions * p->ld * p->element));
+    args.out_float = p->wide && p->out == 4;
+    CUDA(cudaMemset(args.out, 0xff, n * p->ld * p->out)); /* NaN: every row must be written */
+    CUDA(cudaMemset(args.edge, 0xff, 2 * p->n_partitions * p->ld * 8));
     if (one_launch) {
         table = to_device(p->shard, p->n_shards * sizeof p->shard[0]);
         args.many = table;
         args.n_many = p->n_shards;
         args.n_partitions = (uint32_t)p->n_partitions;
-        CUDA(ts_mttkrp_launch(precision, &args, NULL));
+        CUDA(launch(p, &args));
         CUDA(ts_edge_fold_shards(precision, &args, shard_edge, NULL));
     } else {
         for (uint32_t s = p->n_shards; s-- > 0;) {
             args.one = p->shard[s];
             args.one.first_cta = 0;
-            args.n_partitions = (p->shard[s].n_blocks + TS_PARTITION_BLOCKS - 1) /
-                                TS_PARTITION_BLOCKS;
-            CUDA(ts_mttkrp_launch(precision, &args, NULL));
+            args.n_partitions =
+                (p->shard[s].n_blocks + TS_PARTITION_BLOCKS - 1) / TS_PARTITION_BLOCKS;
+            CUDA(launch(p, &args));
             CUDA(ts_edge_fold_shards(precision, &args, shard_edge, NULL));
         }
     }
-    CUDA(ts_edge_fold(precision, p->n_shards, shard_edge, shard_row, p->ld, args.out, NULL));
-    CUDA(cudaMemcpy(got, args.out, n * p->ld * p->element, cudaMemcpyDeviceToHost));
+    if (args.out_float)
+        CUDA(ts_edge_fold_to_float(p->n_shards, shard_edge, shard_row, p->ld, args.out, NULL));
+    else
+        CUDA(ts_edge_fold(precision, p->n_shards, shard_edge, shard_row, p->ld, args.out, NULL));
+    CUDA(cudaMemcpy(got, args.out, n * p->ld * p->out, cudaMemcpyDeviceToHost));
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < p->rank; r++)
-            ret[i * p->rank + r] = p->element == 4 ? ((float *)got)[i * p->ld + r]
-                                                   : ((double *)got)[i * p->ld + r];
+            ret[i * p->rank + r] =
+                p->out == 4 ? ((float *)got)[i * p->ld + r] : ((double *)got)[i * p->ld + r];
     cudaFree(table);
     cudaFree(shard_edge);
     cudaFree(shard_row);
@@ -176,8 +190,9 @@ static double *run(struct packed *p, int one_launch)
  * wrong. */
 static void compare(const struct packed *p, const double *got, const double *want)
 {
-    const double eps = p->element == 4 ? FLT_EPSILON : DBL_EPSILON;
-    const double most = eps * (64 + 4 * sqrt((double)p->x.nnz));
+    const double eps = p->element == 4 && !p->wide ? FLT_EPSILON : DBL_EPSILON;
+    const double most =
+        eps * (64 + 4 * sqrt((double)p->x.nnz)) + (p->wide && p->out == 4 ? 4 * FLT_EPSILON : 0);
     const uint64_t n = p->x.dim[p->level[0]] * p->rank;
     for (uint64_t i = 0; i < n; i++)
         ck_assert_msg(fabs(got[i] - want[i]) <= most * fabs(want[i]),
@@ -208,12 +223,16 @@ static const struct shape {
 static const uint32_t ranks[] = { 32, 1, 7, 8, 10, 16, 25, 50, 64, 100, 128, 200 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 
-static void check_shape(const struct shape *s, uint32_t rank, uint32_t element, uint32_t kind,
-                        uint32_t mode)
+/* element 4 or 8; or 0: rows of 4 with products and sums of 8, into rows of `out` */
+static void check_sums(const struct shape *s, uint32_t rank, uint32_t element, uint32_t out,
+                       uint32_t kind, uint32_t mode)
 {
-    struct packed p = make(3, s->order, s->dim, s->nnz, s->range, s->skew, kind, rank, element,
-                           mode, 2 * TS_PARTITION_NNZ);
-    double *want = malloc(p.x.dim[mode] * rank * sizeof *want), *got = run(&p, 0), *again;
+    struct packed p = make(3, s->order, s->dim, s->nnz, s->range, s->skew, kind, rank,
+                           element == 0 ? 4 : element, mode, 2 * TS_PARTITION_NNZ);
+    double *want = malloc(p.x.dim[mode] * rank * sizeof *want), *got, *again;
+    p.wide = element == 0;
+    p.out = p.wide ? out : element;
+    got = run(&p, 0);
     test_mttkrp(&p.x, mode, rank, p.factor, want);
     compare(&p, got, want);
     again = run(&p, 1);
@@ -223,6 +242,24 @@ static void check_shape(const struct shape *s, uint32_t rank, uint32_t element, 
     free(again);
     unmake(&p);
 }
+
+static void check_shape(const struct shape *s, uint32_t rank, uint32_t element, uint32_t kind,
+                        uint32_t mode)
+{
+    check_sums(s, rank, element, element, kind, mode);
+}
+
+/* Rows of float32, summed in float64: as float64, and rounded (which the bound of a partition's first
+ * rows, rounded before they are added, makes four roundings). */
+START_TEST(wide_sums_equal_reference)
+{
+    const uint32_t out = _i % 2 ? 4 : 8;
+    for (int i = 0; i < N_SHAPES; i++)
+        check_sums(&shapes[i], ranks[_i / 2], 0, out,
+                   shapes[i].range > 0 ? TS_VALUE_INT : TS_VALUE_F32, shapes[i].order - 1);
+    check_sums(&shapes[4], ranks[_i / 2], 0, out, TS_VALUE_DICT, 0);
+}
+END_TEST
 
 START_TEST(equals_reference_in_every_shape_and_mode)
 {
@@ -256,8 +293,11 @@ END_TEST
 /* Larger: against the simple kernel, 600 000 nonzeros in rows of all weights. */
 START_TEST(equals_simple_kernel)
 {
-    static const uint64_t dim[][3] = { { 46, 4000, 4000 }, { 90000, 4000, 4000 }, { 3, 9000, 9000 } };
-    struct packed p = make(9, 3, dim[_i], 600000, 5, 1.5, TS_VALUE_INT, 32, 4, 0, 6 * TS_PARTITION_NNZ);
+    static const uint64_t dim[][3] = { { 46, 4000, 4000 },
+                                       { 90000, 4000, 4000 },
+                                       { 3, 9000, 9000 } };
+    struct packed p =
+        make(9, 3, dim[_i], 600000, 5, 1.5, TS_VALUE_INT, 32, 4, 0, 6 * TS_PARTITION_NNZ);
     const uint64_t n = p.x.dim[0];
     struct ts_gpu_coo coo = { .n_rows = (uint32_t)n, .n_levels = 2, .rank = 32, .ld = 32 };
     uint64_t *start = calloc(n + 1, sizeof *start);
@@ -306,6 +346,7 @@ int main(void)
     add(suite, "ranks", equals_reference_at_every_rank, 2 * N_RANKS);
     add(suite, "values", equals_reference_with_every_kind_of_value, 10);
     add(suite, "rank_1024", rank_1024_works, 2);
+    add(suite, "wide", wide_sums_equal_reference, 2 * N_RANKS);
     add(suite, "large", equals_simple_kernel, 3);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The limits of a process: read from files made here, as kernels with cgroup v1, v2 and none write
  * them; the machine itself is only asked for something that makes sense. */
 #include <check.h>
@@ -23,7 +24,8 @@ static void put(const char *path, const char *text)
     char full[512];
     FILE *f;
     snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(full, 0777);
         *slash = '/';
@@ -38,7 +40,8 @@ static void start(void)
 {
     snprintf(root, sizeof root, "/tmp/check_machine.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(root));
-    put("/proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
+    put("/proc/meminfo",
+        "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
     put("/proc/self/statm", "1000 500 100 1 0 400 0\n");
 }
 
@@ -91,10 +94,9 @@ END_TEST
 START_TEST(v1_in_its_own_hierarchy)
 {
     struct ts_machine m;
-    put("/proc/self/mountinfo",
-        "30 23 0:26 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-        "31 23 0:27 / /cg/memory rw - cgroup cgroup rw,memory\n"
-        "32 23 0:28 / /cg/unified rw - cgroup2 cgroup2 rw\n");
+    put("/proc/self/mountinfo", "30 23 0:26 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+                                "31 23 0:27 / /cg/memory rw - cgroup cgroup rw,memory\n"
+                                "32 23 0:28 / /cg/unified rw - cgroup2 cgroup2 rw\n");
     put("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/a/b\n1:cpu,cpuacct:/a\n0::/\n");
     put("/cg/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
     put("/cg/memory/a/b/memory.usage_in_bytes", "4096\n");
@@ -118,8 +120,7 @@ END_TEST
 START_TEST(container_sees_its_cgroup_at_the_top)
 {
     struct ts_machine m;
-    put("/proc/self/mountinfo",
-        "30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
+    put("/proc/self/mountinfo", "30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
     put("/proc/self/cgroup", "0::/docker/abc\n");
     put("/sys/fs/cgroup/memory.max", "1073741824\n");
     put("/sys/fs/cgroup/memory.current", "0\n");
@@ -149,6 +150,18 @@ START_TEST(nonsense_limits_nothing)
     put("/sys/fs/cgroup/user/job/memory.current", "200\n");
     ts_machine_get_at(root, &m);
     ck_assert_uint_eq(m.free_bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+}
+END_TEST
+
+/* As in a chroot. */
+START_TEST(without_proc_the_kernel_tells)
+{
+    struct ts_machine m;
+    ts_machine_get_at("/nowhere", &m);
+    ck_assert_uint_ge(m.cpus, 1);
+    ck_assert_uint_ge(m.total_bytes, m.free_bytes);
+    ck_assert_uint_ge(m.free_bytes, MIB);
+    ck_assert_uint_lt(m.total_bytes, UINT64_C(1) << 50);
 }
 END_TEST
 
@@ -200,6 +213,7 @@ int main(void)
     tcase_add_test(tc, v1_in_its_own_hierarchy);
     tcase_add_test(tc, container_sees_its_cgroup_at_the_top);
     tcase_add_test(tc, nonsense_limits_nothing);
+    tcase_add_test(tc, without_proc_the_kernel_tells);
     tcase_add_test(tc, this_machine_makes_sense);
     tcase_add_test(tc, limits_of_the_process_count);
     suite_add_tcase(suite, tc);

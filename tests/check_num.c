@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers for people: three digits, the right unit, nothing like "1024 KiB" at the edges. */
 #include <check.h>
 #include <stdlib.h>
@@ -9,10 +10,20 @@
 
 START_TEST(bytes_have_three_digits)
 {
-    static const struct { uint64_t bytes; const char *text; } want[] = {
-        { 0, "0 B" }, { 1023, "1023 B" }, { 1024, "1.00 KiB" }, { 1536, "1.50 KiB" },
-        { 10230, "9.99 KiB" }, { 10239, "10.0 KiB" }, { 1023 * 1024, "1023 KiB" },
-        { 1048575, "1.00 MiB" }, { 64 << 20, "64.0 MiB" }, { UINT64_MAX, "16.0 EiB" },
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } want[] = {
+        { 0, "0 B" },
+        { 1023, "1023 B" },
+        { 1024, "1.00 KiB" },
+        { 1536, "1.50 KiB" },
+        { 10230, "9.99 KiB" },
+        { 10239, "10.0 KiB" },
+        { 1023 * 1024, "1023 KiB" },
+        { 1048575, "1.00 MiB" },
+        { 64 << 20, "64.0 MiB" },
+        { UINT64_MAX, "16.0 EiB" },
     };
     char buf[TS_NUM_CHARS];
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
@@ -33,8 +44,11 @@ END_TEST
 
 START_TEST(rates_have_three_digits)
 {
-    static const struct { double x; const char *text; } want[] = {
-        { 0, "0.00" }, { 12.34, "12.3" }, { 999.4, "999" }, { 999.6, "1.00 k" },
+    static const struct {
+        double x;
+        const char *text;
+    } want[] = {
+        { 0, "0.00" },          { 12.34, "12.3" },     { 999.4, "999" },    { 999.6, "1.00 k" },
         { 12345678, "12.3 M" }, { -4.5e9, "-4.50 G" }, { 1e300, "1e+300" },
     };
     char buf[TS_NUM_CHARS];
@@ -45,11 +59,22 @@ END_TEST
 
 START_TEST(durations_change_unit)
 {
-    static const struct { uint64_t ns; const char *text; } want[] = {
-        { 0, "0 ns" }, { 999, "999 ns" }, { 1000, "1.00 us" }, { 999499, "999 us" },
-        { 999500, "1.00 ms" }, { 12345678, "12.3 ms" }, { 999500000, "1.00 s" },
-        { 59400000000, "59.4 s" }, { 59600000000, "1 min 00 s" }, { 185000000000, "3 min 05 s" },
-        { 3599600000000, "1 h 00 min" }, { UINT64_MAX, "5124095 h 34 min" },
+    static const struct {
+        uint64_t ns;
+        const char *text;
+    } want[] = {
+        { 0, "0 ns" },
+        { 999, "999 ns" },
+        { 1000, "1.00 us" },
+        { 999499, "999 us" },
+        { 999500, "1.00 ms" },
+        { 12345678, "12.3 ms" },
+        { 999500000, "1.00 s" },
+        { 59400000000, "59.4 s" },
+        { 59600000000, "1 min 00 s" },
+        { 185000000000, "3 min 05 s" },
+        { 3599600000000, "1 h 00 min" },
+        { UINT64_MAX, "5124095 h 34 min" },
     };
     char buf[TS_NUM_CHARS];
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The option table: what is parsed, what is refused with which sentence, and what --help shows. */
 #include <check.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 struct args {
     int json, init;
     uint32_t rank;
-    uint64_t nnz, memory;
+    uint64_t nnz, memory, every;
     double tol;
     const char *out;
     struct ts_opt_list map;
@@ -27,11 +28,20 @@ static const struct ts_opt opts[] = {
     { "init", 0, TS_OPT_CHOICE, AT(init), "random", "zero|random|file", "how to start" },
     { "map", 0, TS_OPT_LIST, AT(map), NULL, "K=FILE", "labels of mode K" },
     { "json", 'j', TS_OPT_FLAG, AT(json), NULL, NULL, "write JSON" },
+    { "every", 0, TS_OPT_DURATION, AT(every), "5m", "TIME", "how often" },
     { 0 },
 };
 static const struct ts_cmd cmd = {
-    "prog", "do", "FILE...", 1, 2, "does it", "One paragraph.\n\n.Another one, with 'quotes'.",
-    "prog do x\n  does x\n", opts, NULL,
+    "prog",
+    "do",
+    "FILE...",
+    1,
+    2,
+    "does it",
+    "One paragraph.\n\n.Another one, with 'quotes'.",
+    "prog do x\n  does x\n",
+    opts,
+    NULL,
 };
 
 static struct args args;
@@ -65,6 +75,7 @@ START_TEST(defaults_are_set)
     ck_assert_int_eq(args.init, 1);
     ck_assert_int_eq(args.json, 0);
     ck_assert_uint_eq(args.map.n, 0);
+    ck_assert_uint_eq(args.every, UINT64_C(300000000000));
     ck_assert_uint_eq(given, 0);
 }
 END_TEST
@@ -92,13 +103,24 @@ END_TEST
 
 START_TEST(numbers_mean_what_they_say)
 {
-    static const struct { const char *text; uint64_t bytes; } sizes[] = {
-        { "0", 0 }, { "4096", 4096 }, { "64K", 65536 }, { "1.5G", UINT64_C(3) << 29 },
-        { "2MiB", 2 << 20 }, { "1t", UINT64_C(1) << 40 }, { "16383P", UINT64_C(16383) << 50 },
-        { "18446744073709551615", UINT64_MAX }, { "1e3", 1000 },
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {
+        { "0", 0 },
+        { "4096", 4096 },
+        { "64K", 65536 },
+        { "1.5G", UINT64_C(3) << 29 },
+        { "2MiB", 2 << 20 },
+        { "1t", UINT64_C(1) << 40 },
+        { "16383P", UINT64_C(16383) << 50 },
+        { "18446744073709551615", UINT64_MAX },
+        { "1e3", 1000 },
     };
-    static const char *const bad[] = { "", "-1", "M", "12Q", "16384P", "18446744073709551616",
-                                       "1.0001", "1e40", "0x10", "5 ", "1KB", "nan", "+3" };
+    static const char *const bad[] = {
+        "",     "-1", "M",   "12Q", "16384P", "18446744073709551616", "1.0001", "1e40",
+        "0x10", "5 ", "1KB", "nan", "+3"
+    };
     uint64_t n;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         ck_assert_msg(ts_opt_size(sizes[i].text, &n, &err) == 0, "%s", sizes[i].text);
@@ -114,9 +136,46 @@ START_TEST(numbers_mean_what_they_say)
 }
 END_TEST
 
+START_TEST(durations_have_units)
+{
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } good[] = {
+        { "0", 0 },
+        { "30s", 30000 },
+        { "5m", 300000 },
+        { "11h30m", 41400000 },
+        { "250ms", 250 },
+        { "1m500ms", 60500 },
+        { "2d", 172800000 },
+        { "1d1h1m1s1ms", 90061001 },
+        { "0s", 0 },
+        { "90m", 5400000 },
+        { "18446744073s", UINT64_C(18446744073000) },
+    };
+    static const char *const bad[] = {
+        "",     "5",      "m",    "-5m", "5 m",          "5m ",
+        "1.5h", "30m11h", "5m5m", "5M",  "18446744074s", "99999999999999999999s",
+        "5sm",  "5x",     "00"
+    };
+    uint64_t n;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ck_assert_msg(ts_opt_duration(good[i].text, &n, &err) == 0, "%s", good[i].text);
+        ck_assert_uint_eq(n, good[i].ms * 1000000);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(ts_opt_duration(bad[i], &n, &err) == TS_EARG, "'%s' was taken", bad[i]);
+    ck_assert_int_eq(parse("x --every 1h"), 0);
+    ck_assert_uint_eq(args.every, UINT64_C(3600000000000));
+}
+END_TEST
+
 START_TEST(mistakes_get_a_sentence)
 {
-    static const struct { const char *line, *text; } want[] = {
+    static const struct {
+        const char *line, *text;
+    } want[] = {
         { "x --rnak 3", "unknown option '--rnak'; did you mean '--rank'?" },
         { "x --mem 3", "unknown option '--mem'; did you mean '--memory'?" },
         { "x --hlep", "unknown option '--hlep'; did you mean '--help'?" },
@@ -126,13 +185,15 @@ START_TEST(mistakes_get_a_sentence)
         { "x --rank=", "option '--rank': its value is empty" },
         { "x --out=", "option '--out': its value is empty" },
         { "x --map=", "option '--map': its value is empty" },
-        { "x --rank=5000000000", "option '--rank': '5000000000' is no whole number from 0 to "
+        { "x --rank=5000000000", "option '--rank': '5000000000' is not a whole number from 0 to "
                                  "4294967295" },
-        { "x --rank=-1", "option '--rank': '-1' is no whole number from 0 to 4294967295" },
-        { "x --tol 3x", "option '--tol': '3x' is no finite number" },
-        { "x --tol inf", "option '--tol': 'inf' is no finite number" },
-        { "x --memory lots", "option '--memory': 'lots' is no size; sizes are written 4096, 64K, "
+        { "x --rank=-1", "option '--rank': '-1' is not a whole number from 0 to 4294967295" },
+        { "x --tol 3x", "option '--tol': '3x' is not a finite number" },
+        { "x --tol inf", "option '--tol': 'inf' is not a finite number" },
+        { "x --memory lots", "option '--memory': 'lots' is not a size; sizes are written 4096, 64K, "
                              "64M, 1.5G" },
+        { "x --every 5", "option '--every': '5' is not a duration; durations are written 30s, 5m, "
+                         "11h30m" },
         { "x --init randon", "option '--init': 'randon' is none of zero|random|file; did you mean "
                              "'random'?" },
         { "x --json=1", "option '--json' takes no value" },
@@ -195,16 +256,23 @@ END_TEST
 
 START_TEST(text_shows_values)
 {
-    static const char *const want[] = { "8", "1000000", "67108864", "1.0000000000000001e-05", "",
-                                        "file", "1=a,2=b", "1" };
+    static const char *const want[] = { "8",  "1000000", "67108864", "1.0000000000000001e-05",
+                                        "",   "file",    "1=a,2=b",  "1",
+                                        "90s" };
     char buf[64];
-    ck_assert_int_eq(parse("-r8 --json --init file --map 1=a --map=2=b b"), 0);
+    ck_assert_int_eq(parse("-r8 --json --init file --map 1=a --map=2=b --every 1m30s b"), 0);
     for (size_t i = 0; opts[i].name != NULL; i++) {
         ts_opt_text(&opts[i], &args, buf, sizeof buf);
         ck_assert_str_eq(buf, want[i]);
     }
     ts_opt_text(&opts[6], &args, buf, 4);
     ck_assert_str_eq(buf, "1=a");
+    args.every = UINT64_C(1500000000);
+    ts_opt_text(&opts[8], &args, buf, sizeof buf);
+    ck_assert_str_eq(buf, "1500ms");
+    args.every = 0;
+    ts_opt_text(&opts[8], &args, buf, sizeof buf);
+    ck_assert_str_eq(buf, "0");
 }
 END_TEST
 
@@ -231,6 +299,7 @@ int main(void)
     tcase_add_test(tc, defaults_are_set);
     tcase_add_test(tc, every_form_is_taken);
     tcase_add_test(tc, numbers_mean_what_they_say);
+    tcase_add_test(tc, durations_have_units);
     tcase_add_test(tc, mistakes_get_a_sentence);
     tcase_add_test(tc, help_is_asked_for);
     tcase_add_test(tc, help_shows_every_option_and_default_in_80_columns);

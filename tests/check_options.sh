@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Every command of every program: --help, the man page and the parser tell the same, lines fit a
 # terminal, mistakes exit 2 with one sentence that offers the nearest name.
 set -eu
@@ -25,9 +26,18 @@ expect_usage()
     grep -qF -e "$sentence" "$tmp/err" || complain "$*: no '$sentence' in: $(cat "$tmp/err")"
 }
 
+version=$(sed -n 's/^AC_INIT(\[tstream\], \[\(.*\)\])/\1/p' "${TOP_SRCDIR:?}/configure.ac")
 for program in tshard tstream; do
     tool=$bin/$program
-    "$tool" --version | grep -q "^$program [0-9]" || complain "$program --version"
+    # --version: the one of configure.ac, a commit, and what config.h says is built in
+    "$tool" --version > "$tmp/version"
+    grep -Eq "^$program $version \(commit ([0-9a-f]{7,}(-dirty)?|unknown)\)\$" "$tmp/version" ||
+        complain "$program --version: $(head -n 1 "$tmp/version")"
+    grep -Eq '^GPUs: (not built in|CUDA [0-9]+\.[0-9] for sm_)' "$tmp/version" ||
+        complain "$program --version: GPUs"
+    if grep -q '^#define HAVE_ISAL 1' "${TOP_BUILDDIR:?}/config.h"; then gzip=ISA-L; else gzip=zlib; fi
+    grep -q "^gzip: $gzip [0-9]" "$tmp/version" || complain "$program --version: gzip"
+    grep -q '^vector code on this machine: ' "$tmp/version" || complain "$program --version: vector code"
     "$tool" --help > "$tmp/help"
     "$tool" --help-man > "$tmp/man"
     cmp -s "$tmp/man" "${TOP_BUILDDIR:?}/man/$program.1" ||
@@ -37,6 +47,9 @@ for program in tshard tstream; do
             complain "man $program fails"
         [ ! -s "$tmp/err" ] || complain "man $program warns: $(head -3 "$tmp/err")"
     fi
+    for section in FILES ENVIRONMENT SIGNALS 'EXIT STATUS' 'SEE ALSO'; do
+        grep -q "^.SH $section\$" "$tmp/man" || complain "man $program: no $section"
+    done
     commands=$(sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p' "$tmp/help")
     [ -n "$commands" ] || complain "$program --help lists no commands"
     for command in $commands; do

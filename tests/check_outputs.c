@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Factors are written whole or not at all, in three formats that say the same, and read back. */
 #include <check.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpd/kruskal.h"
 #include "cpd/model_write.h"
 #include "tests/run_als.h"
 #include "tests/run_suite.h"
@@ -47,10 +49,13 @@ static void write_tensor(uint32_t stretch)
     test_coo_free(&x);
 }
 
-static const struct test_als_conf usual = { .rank = 4, .iters = 3, .seed = 1,
-                                            .precision = TS_FLOAT64, .out = out,
-                                            .formats = TS_WRITE_KTENSOR | TS_WRITE_NPY |
-                                                       TS_WRITE_SPLATT };
+static const struct test_als_conf usual = { .rank = 4,
+                                            .iters = 3,
+                                            .seed = 1,
+                                            .precision = TS_FLOAT64,
+                                            .out = out,
+                                            .formats =
+                                                TS_WRITE_KTENSOR | TS_WRITE_NPY | TS_WRITE_SPLATT };
 
 static int exists(const char *name)
 {
@@ -87,7 +92,8 @@ static struct whole read_whole(const char *path)
         w.a[k] = malloc(w.n_rows[k] * w.rank * sizeof(double) + 1);
         for (uint64_t i = 0; i < w.n_rows[k]; i += 7) /* in pieces */
             ck_assert_msg(ts_model_rows(m, k, w.n_rows[k] - i < 7 ? w.n_rows[k] - i : 7,
-                                        w.a[k] + i * w.rank, &err) == 0, "%s", err.text);
+                                        w.a[k] + i * w.rank, &err) == 0,
+                          "%s", err.text);
     }
     ts_model_close(m);
     return w;
@@ -251,8 +257,8 @@ START_TEST(rows_of_empty_slices_are_zeros)
         ck_assert_uint_eq(w.n_rows[m], t->mode[m].disk.n_rows);
     ck_assert(exists("mode1.index"));
     check_indices(t);
-    refuse_indices("");                  /* too few */
-    refuse_indices("1\n1\n");            /* not ascending */
+    refuse_indices("");       /* too few */
+    refuse_indices("1\n1\n"); /* not ascending */
     refuse_indices("0\n");
     refuse_indices("1 2\n");
     refuse_indices("1099511627777\n");
@@ -300,7 +306,7 @@ START_TEST(an_unfitting_start_is_refused)
     conf.rank = 5;
     a = test_als_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_ptr_nonnull(strstr(a.err.text, "rank 4, asked for is 5"));
+    ck_assert_ptr_nonnull(strstr(a.err.text, "rank 4, but --rank is 5"));
     test_tsh_remove(dir);
     write_tensor(2);
     conf.rank = 4;
@@ -309,6 +315,12 @@ START_TEST(an_unfitting_start_is_refused)
     test_als_free(&a);
 }
 END_TEST
+
+static const struct {
+    const char *name, *text;
+} users[] = { { "model.ktensor", "my notes\n" },      { "mode1.npy", "numbers of pythons\n" },
+              { "mode1.mat", "MATLAB 5.0 MAT-file" }, { "lambda.mat", "\\lambda" },
+              { "lock", "of the front door\n" },      { "mode17.mat", "1 2\n" } };
 
 START_TEST(an_earlier_result_is_replaced_and_nothing_else)
 {
@@ -330,6 +342,20 @@ START_TEST(an_earlier_result_is_replaced_and_nothing_else)
     ck_assert_ptr_nonnull(strstr(a.err.text, "thesis.tex"));
     ck_assert(exists("thesis.tex") && exists("model.ktensor"));
     ck_assert_int_eq(access(partial, F_OK), -1);
+    remove_file("thesis.tex");
+    for (unsigned k = 0; k < sizeof users / sizeof users[0];
+         k++) { /* names like ours, contents unlike */
+        snprintf(path, sizeof path, "%s/%s", out, users[k].name);
+        f = fopen(path, "w");
+        fputs(users[k].text, f);
+        fclose(f);
+        a = test_als_run(dir, &usual);
+        ck_assert_int_eq(a.rc, TS_EBUSY);
+        ck_assert_ptr_nonnull(strstr(a.err.text, users[k].name));
+        ck_assert_int_eq(access(path, F_OK), 0);
+        ck_assert_int_eq(access(partial, F_OK), -1);
+        remove_file(users[k].name);
+    }
 }
 END_TEST
 
@@ -344,10 +370,12 @@ START_TEST(litter_is_cleared_and_a_second_run_refused)
     snprintf(path, sizeof path, "%s/mode1.npy", partial);
     f = fopen(path, "w");
     fclose(f);
-    fd = open(partial, O_RDONLY | O_DIRECTORY);
+    snprintf(path, sizeof path, "%s/lock", partial);
+    fd = open(path, O_RDWR | O_CREAT, 0666);
     ck_assert_int_eq(flock(fd, LOCK_EX), 0);
     a = test_als_run(dir, &usual);
     ck_assert_int_eq(a.rc, TS_EBUSY);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "another process is writing it"));
     close(fd);
     a = test_als_run(dir, &usual);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
@@ -364,8 +392,8 @@ START_TEST(factors_beyond_the_disk_are_refused_at_once)
     struct ts_err err;
     write_tensor(0);
     ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
-    conf.tensor = t;
     t->mode[1].disk.dim = TS_MAX_DIM; /* 2^40 rows of 16 columns */
+    conf.shape = ts_model_shape_of(t);
     ck_assert_int_eq(ts_model_begin(&conf, &o, &err), TS_ELIMIT);
     ck_assert_ptr_nonnull(strstr(err.text, "mode 2 with 1099511627776 rows"));
     ck_assert_ptr_nonnull(strstr(err.text, "--rows used"));
@@ -378,6 +406,67 @@ START_TEST(factors_beyond_the_disk_are_refused_at_once)
 }
 END_TEST
 
+/* Read into memory and written again, a decomposition is the same files; and a model that is read from
+ * memory gives what is read from files. */
+START_TEST(memory_holds_what_files_hold)
+{
+    const int used = _i & 1, binary = _i >> 1;
+    struct test_als_conf conf = usual;
+    struct ts_kruskal *k = NULL;
+    struct ts_model *m = NULL, *again = NULL;
+    struct test_als a;
+    struct ts_err err = { 0 }, warn = { 0 };
+    char copy[4200], command[9000];
+    double rows[2 * 4];
+    conf.formats = binary ? TS_WRITE_NPY : TS_WRITE_KTENSOR;
+    conf.used_rows = used;
+    conf.precision = binary ? TS_FLOAT32 : TS_FLOAT64;
+    write_tensor(3);
+    a = test_als_run(dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    ck_assert_int_eq(ts_model_open(out, &m, &err), 0);
+    ck_assert_msg(ts_kruskal_read(m, NULL, &k, &err) == 0, "%s", err.text);
+    ts_model_close(m);
+    ck_assert_int_eq(k->precision, conf.precision);
+    snprintf(copy, sizeof copy, "%s/copy.cp", tmp);
+    ck_assert_msg(ts_kruskal_write(k, copy, conf.formats, used, 0, 2, NULL, &warn, &err) == 0, "%s",
+                  err.text);
+    snprintf(command, sizeof command, "diff -r %s %s", out, copy);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(ts_model_open(copy, &m, &err), 0);
+    ck_assert_int_eq(ts_kruskal_model(k, 0, &again, &err), 0);
+    for (uint32_t mode = 0; mode < 3; mode++) {
+        ck_assert_uint_eq(m->n_rows[mode], again->n_rows[mode]);
+        for (uint64_t row = 0; row < m->n_rows[mode]; row++) {
+            ck_assert_int_eq(ts_model_rows(m, mode, 1, rows, &err), 0);
+            ck_assert_int_eq(ts_model_rows(again, mode, 1, rows + 4, &err), 0);
+            ck_assert_mem_eq(rows, rows + 4, sizeof rows / 2);
+            if (!used) {
+                ts_kruskal_rows(k, mode, row, 1, rows + 4);
+                ck_assert_mem_eq(rows, rows + 4, sizeof rows / 2);
+            }
+        }
+    }
+    if (used) { /* rows between those that are held are zeros */
+        ck_assert_ptr_nonnull(k->index[0]);
+        for (uint64_t i = 0, held = 0; i < k->dim[0]; i++) {
+            ts_kruskal_rows(k, 0, i, 1, rows);
+            if (i < k->index[0][held]) {
+                ck_assert(rows[0] == 0 && rows[3] == 0);
+                continue;
+            }
+            ck_assert_int_eq(ts_kruskal_held(k, 0, held++, 1, rows + 4, &err), 0);
+            ck_assert_mem_eq(rows, rows + 4, sizeof rows / 2);
+        }
+    }
+    ts_model_close(again);
+    ts_model_close(m);
+    ts_kruskal_free(k);
+    test_tsh_remove(copy);
+    test_als_free(&a);
+}
+END_TEST
+
 /* ---- text that is no decomposition ---- */
 
 static const struct bad {
@@ -385,16 +474,18 @@ static const struct bad {
 } bads[] = {
     { "", "line 1: found \"end of file\"" },
     { "sptensor\n", "expected \"ktensor\"" },
-    { "ktensor\n99\n", "line 2: \"99\" is no number of modes" },
-    { "ktensor\n3\n2 2\n2\n", "line 5: \"end of file\" is no rank" },
-    { "ktensor\n2\n2 99999999999999999999\n", "is no size of a mode" },
-    { "ktensor\n2\n2 -1\n", "is no size of a mode" },
-    { "ktensor\n2\n2 2\n4000000000\n", "is no rank" },
+    { "ktensor\n99\n", "line 2: \"99\" is not a number of modes" },
+    { "ktensor\n3\n2 2\n2\n", "line 5: \"end of file\" is not a rank" },
+    { "ktensor\n2\n2 99999999999999999999\n", "is not a size of a mode" },
+    { "ktensor\n2\n2 -1\n", "is not a size of a mode" },
+    { "ktensor\n2\n2 2\n4000000000\n", "is not a rank" },
     { "ktensor\n2\n2 2\n2\n1 x\n", "line 5: \"x\" is not a finite number" },
     { "ktensor\n2\n2 2\n2\n1 nan\n", "not a finite number" },
     { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n3 1\n", "line 8: matrix 1 is 3 x 1" },
     { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n2 1\n1\n", "the file ends too early" },
     { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n2 1\n1 2 3\n", "found \"3\", expected \"matrix\"" },
+    { "ktensor\n2\n2 2\n1\n1\nmatrix\n2\n2 1\n1 2\nmatrix\n2\n2 1\n3 4\n\n5\n",
+      "line 15: found \"5\" behind the last row" },
     { "ktensor\n2\n2 2\n1\n"
       "11111111111111111111111111111111111111111111111111111111111111111111111111111111\n",
       "a word of more than" },
@@ -443,6 +534,7 @@ static const struct bad_mat {
     { "2\n1\n", "1 2\n3 4 5", "mode2.mat: line 2: the number of words is 3, expected 2" },
     { "2 1\n", "1 2\n3 4\n", "lambda.mat: line 1: the number of words is 2, expected 1" },
     { "\n", "1 2\n", "lambda.mat: 0 lines" },
+    { "2\n1\n", "\n", "mode2.mat: it has no rows" },
 };
 #define N_BAD_MAT (int)(sizeof bad_mats / sizeof bad_mats[0])
 
@@ -476,10 +568,12 @@ END_TEST
 static void put_npy(const char *name, const char *shape)
 {
     unsigned char bytes[10 + 118 + 64 * 8] = "\x93NUMPY\x01\0\x76"; /* all numbers 0 */
+    unsigned rows = 0, columns = 1;
+    sscanf(shape, "(%u, %u", &rows, &columns);
     memset(bytes + 10, ' ', 118);
     snprintf((char *)bytes + 10, 118, "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }",
              shape);
-    put_file(name, bytes, sizeof bytes);
+    put_file(name, bytes, 10 + 118 + (rows * columns <= 64 ? rows * columns * 8 : 0));
 }
 
 static const struct bad_shape {
@@ -522,6 +616,90 @@ START_TEST(arrays_of_another_shape_are_refused)
 }
 END_TEST
 
+/* What was cut, or has more than it says, or is of another width than it says. */
+START_TEST(an_array_has_the_size_that_its_header_says)
+{
+    static const struct {
+        long size; /* of a file of 128 + 3 * 8 bytes */
+        const char *says;
+    } cut[] = {
+        { 153, "weights.npy: it has 153 bytes, by its header 152" },
+        { 151, "weights.npy: it has 151 bytes, by its header 152" },
+        { 100, "weights.npy: byte 100: the file ends inside its header" },
+        { 9, "weights.npy: byte 0: no NumPy file" },
+        { 0, "weights.npy: byte 0: no NumPy file" },
+    };
+    char path[4400];
+    struct ts_model *m;
+    struct ts_err err;
+    FILE *f;
+    ck_assert_int_eq(mkdir(out, 0777), 0);
+    put_npy("mode1.npy", "(4, 3)");
+    put_npy("mode2.npy", "(5, 3)");
+    snprintf(path, sizeof path, "%s/weights.npy", out);
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        put_npy("weights.npy", "(3,)");
+        ck_assert_int_eq(truncate(path, cut[i].size), 0);
+        ck_assert_int_eq(ts_model_open(out, &m, &err), TS_EFORMAT);
+        ck_assert_msg(strstr(err.text, cut[i].says) != NULL, "%s", err.text);
+    }
+    put_npy("weights.npy", "(3,)");
+    f = fopen(path, "r+");
+    fseek(f, 10 + (long)strlen("{'descr': '<f"), SEEK_SET);
+    fputc('4', f);
+    fclose(f);
+    ck_assert_int_eq(ts_model_open(out, &m, &err), TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, "it has 152 bytes, by its header 140") != NULL, "%s", err.text);
+}
+END_TEST
+
+START_TEST(a_byte_of_0_is_no_end_of_a_number)
+{
+    static const char text[] = "ktensor\n2\n2 2\n1\n1.5\0"
+                               "25\nmatrix\n2\n2 1\n1\n2\n";
+    struct ts_model *m;
+    struct ts_err err;
+    FILE *f = fopen(out, "w");
+    fwrite(text, 1, sizeof text - 1, f);
+    fclose(f);
+    ck_assert_int_eq(ts_model_open(out, &m, &err), TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, "line 5: a byte of 0") != NULL, "%s", err.text);
+    unlink(out);
+}
+END_TEST
+
+/* A link to itself stands for whatever cannot be opened: it is there, and it is not read. */
+START_TEST(a_file_that_cannot_be_opened_does_not_count_as_absent)
+{
+    static const char *const names[][3] = {
+        { "weights.npy", "mode3.npy", "(3,)" },
+        { "lambda.mat", "mode3.mat", NULL },
+        { "weights.npy", "model.ktensor", "(3,)" },
+    };
+    char path[4400];
+    struct ts_model *m;
+    struct ts_err err;
+    ck_assert_int_eq(mkdir(out, 0777), 0);
+    if (names[_i][2] != NULL) {
+        put_npy("weights.npy", "(3,)");
+        put_npy("mode1.npy", "(4, 3)");
+        put_npy("mode2.npy", "(5, 3)");
+    } else {
+        put_file("lambda.mat", "1\n", 2);
+        put_file("mode1.mat", "5\n", 2);
+        put_file("mode2.mat", "5\n", 2);
+    }
+    ck_assert_int_eq(ts_model_open(out, &m, &err), 0);
+    ck_assert_uint_eq(m->order, 2);
+    ts_model_close(m);
+    snprintf(path, sizeof path, "%s/%s", out, names[_i][1]);
+    ck_assert_int_eq(symlink(names[_i][1], path), 0);
+    ck_assert_int_eq(ts_model_open(out, &m, &err), TS_EIO);
+    ck_assert_int_eq(err.sys, ELOOP);
+    ck_assert_msg(strstr(err.text, names[_i][1]) != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(formats_are_names)
 {
     unsigned f = 0;
@@ -548,9 +726,13 @@ static Suite *suite(void)
     tcase_add_test(c, an_earlier_result_is_replaced_and_nothing_else);
     tcase_add_test(c, litter_is_cleared_and_a_second_run_refused);
     tcase_add_test(c, factors_beyond_the_disk_are_refused_at_once);
+    tcase_add_loop_test(c, memory_holds_what_files_hold, 0, 4);
     tcase_add_loop_test(c, bad_text_is_refused, 0, N_BAD);
     tcase_add_loop_test(c, matrices_of_another_width_are_refused, 0, N_BAD_MAT);
     tcase_add_loop_test(c, arrays_of_another_shape_are_refused, 0, N_BAD_SHAPE);
+    tcase_add_test(c, an_array_has_the_size_that_its_header_says);
+    tcase_add_test(c, a_byte_of_0_is_no_end_of_a_number);
+    tcase_add_loop_test(c, a_file_that_cannot_be_opened_does_not_count_as_absent, 0, 3);
     tcase_add_test(c, formats_are_names);
     suite_add_tcase(s, c);
     return s;

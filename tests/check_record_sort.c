@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Records sort as their coordinates do, in memory and through runs on disk. */
 #include <check.h>
 #include <signal.h>
@@ -5,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/stop.h"
 #include "format/extsort.h"
 #include "format/record.h"
 #include "format/record_sort.h"
@@ -189,7 +191,7 @@ START_TEST(stopping_ends_a_sort)
         else
             ts_record_sort_moved(&move, n, out, scratch, k % 4 ? n * words : n / 50,
                                  to.bits - to.width[3], to.bits, 2, &stop.asked);
-        if (stop.asked == 0)
+        if (!ts_stop_asked(&stop.asked))
             ck_assert(ts_record_is_sorted(k % 2 ? got : out, n, words, 2));
         test_stop_join(&stop);
         if (k % 2) {
@@ -244,8 +246,8 @@ START_TEST(extsort_equals_one_sort)
     qsort(all, n, words * 8, compare);
     area[0] = malloc(area_words[_i] * 8);
     area[1] = malloc(area_words[_i] * 8);
-    ck_assert_int_eq(ts_extsort_begin(x, &final, final.bits - final.width[3], area,
-                                      area_words[_i], &err), 0);
+    ck_assert_int_eq(
+        ts_extsort_begin(x, &final, final.bits - final.width[3], area, area_words[_i], &err), 0);
     for (;;) {
         ck_assert_int_eq(ts_extsort_next(x, &rec, &got, &err), 0);
         if (got == 0)
@@ -282,11 +284,11 @@ START_TEST(many_runs_take_few_ranges)
         for (uint64_t i = 0; i < n_run; i++) {
             const uint64_t u = ts_mix(r * n_run + i), dense = r > 0 && i % 16 > 0;
             const uint64_t key[] = {
-                u >> 34,                              /* all over each other */
-                (r << 12) + (u >> 52),                /* one after the other, */
-                ((r * 7 % n_runs) << 11) + (u >> 52), /* or overlapping */
-                i,                                    /* the same over and over */
-                7,                                    /* one record */
+                u >> 34,                                          /* all over each other */
+                (r << 12) + (u >> 52),                            /* one after the other, */
+                ((r * 7 % n_runs) << 11) + (u >> 52),             /* or overlapping */
+                i,                                                /* the same over and over */
+                7,                                                /* one record */
                 dense ? (i / 16 << 24) + 1 + (u >> 54) : i << 20, /* between two samples */
             };
             ts_record_put(&l, run + i, 0, key[_i]);

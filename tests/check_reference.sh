@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The fits of CP-ALS on real tensors are those that an independent program computed in float64 from
 # the same start: within 1e-7 in float64 and 2e-4 in float32, over the first five sweeps. On a GPU,
 # where there is one, too, and there within 2e-5 of the CPU's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Factors, weights and fits are the same bits for any number of threads, any memory, streamed or
  * resident, by any way of reading. */
 #include <check.h>
@@ -40,7 +41,9 @@ static void write_skewed(uint32_t order, int lz4)
 {
     static const uint64_t dim[4] = { 50, 700, 300, 12 };
     const struct test_tsh_conf conf = { .kind = lz4 ? TS_VALUE_F64 : TS_VALUE_F32,
-                                        .shard_partitions = 1, .lz4 = lz4, .stretch = lz4 ? 2 : 0 };
+                                        .shard_partitions = 1,
+                                        .lz4 = lz4,
+                                        .stretch = lz4 ? 2 : 0 };
     struct test_coo x = test_coo_random(23, order, dim, 120000, lz4 ? 5 : 0, 2);
     test_tsh_write(dir, &x, &conf);
     test_coo_free(&x);
@@ -50,7 +53,10 @@ START_TEST(bits_do_not_depend_on_resources)
 {
     static const uint32_t threads[] = { 1, 2, 3, 7 };
     static const unsigned avoid[] = { 0, TS_AVOID_URING, TS_AVOID_DIRECT, TS_AVOID_REGISTER };
-    struct test_als_conf conf = { .rank = _i % 2 == 0 ? 8 : 13, .iters = 3, .seed = 9, .threads = 1,
+    struct test_als_conf conf = { .rank = _i % 2 == 0 ? 8 : 13,
+                                  .iters = 3,
+                                  .seed = 9,
+                                  .threads = 1,
                                   .precision = _i / 2 % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
     struct test_als first, other;
     int streamed = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shards reach the file in their order and whole, whoever joined and wrote them. */
 #include <check.h>
 #include <errno.h>
@@ -108,7 +109,7 @@ static uint32_t *expect_raw(uint32_t s, uint32_t *n_words)
     for (const struct ts_packed_run *r = d.first; r != NULL; r = r->next)
         for (uint32_t i = 0; i < r->n_words; i++)
             raw[n++] = r->word[i];
-    ts_shard_draft_drop(&d);
+    ts_shard_draft_drop(&d, NULL);
     *n_words = n;
     return raw;
 }
@@ -128,11 +129,12 @@ static void check_shard(const char *file, const struct ts_disk_shard *e, uint32_
         ck_assert_int_eq(file[e->offset + i], 0);
     if (e->flags == TS_SHARD_LZ4)
         ck_assert_int_eq(LZ4_decompress_safe(file + e->offset, (char *)raw, (int)e->stored_bytes,
-                                             (int)e->raw_bytes), (int)e->raw_bytes);
+                                             (int)e->raw_bytes),
+                         (int)e->raw_bytes);
     else
         memcpy(raw, file + e->offset, e->raw_bytes);
     ck_assert(memcmp(raw, want, e->raw_bytes) == 0);
-    ts_shard_draft_drop(&d);
+    ts_shard_draft_drop(&d, NULL);
     free(want);
     free(raw);
 }
@@ -169,7 +171,8 @@ static void *help(void *arg)
 /* _i: with compression or without, one to three threads and buffers, and a thread that only helps. */
 START_TEST(shards_are_in_order_and_whole)
 {
-    const struct ts_shard_writer_plan plan = { .path = path, .compress = _i % 2,
+    const struct ts_shard_writer_plan plan = { .path = path,
+                                               .compress = _i % 2,
                                                .threads = 1 + (uint32_t)_i / 2 % 3,
                                                .n_buffers = 1 + (uint32_t)_i / 6 };
     struct ts_disk_shard *shard;

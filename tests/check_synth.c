@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The generator draws the same nonzeros however it computes them. */
 #include <check.h>
 #include <math.h>
@@ -9,8 +10,8 @@
 #include "format/synth.h"
 #include "tests/run_suite.h"
 
-static const double laws[] = { 1e-6, 0.3,     0.8, 0.9999,  1 - 1e-8, 1, 1 + 1e-10, 1 + 1e-8, 1.0001,
-                               1.1,  1.0 / 3, 2,   2.71828, 5,        20, 100 };
+static const double laws[] = { 1e-6,   0.3, 0.8,     0.9999, 1 - 1e-8, 1, 1 + 1e-10, 1 + 1e-8,
+                               1.0001, 1.1, 1.0 / 3, 2,      2.71828,  5, 20,        100 };
 
 /* Fills x: random ones, and those just around where a rank begins. */
 static void choose_draws(const struct ts_power_law *p, uint64_t seed, double *x)
@@ -18,8 +19,7 @@ static void choose_draws(const struct ts_power_law *p, uint64_t seed, double *x)
     for (uint32_t i = 0; i < TS_POWER_LAW_PIECE; i++) {
         const uint64_t r = ts_mix(seed + i);
         const double k = (double)(r % p->n) + 1;
-        const double at = p->is_exp ? log(k) / p->slope
-                                    : (pow(k, 1 / p->exponent) - 1) / p->slope;
+        const double at = p->is_exp ? log(k) / p->slope : (pow(k, 1 / p->exponent) - 1) / p->slope;
         x[i] = ts_unit(ts_mix(r));
         if (i % 2 == 1 && at >= 0 && at < 1)
             x[i] = at * (1 + ((double)(r >> 60) - 8) * 0x1p-53);
@@ -31,7 +31,9 @@ static void choose_draws(const struct ts_power_law *p, uint64_t seed, double *x)
 
 START_TEST(ranks_are_those_of_pow) /* loop test: _i is the law */
 {
-    static const uint64_t sizes[] = { 1, 2, 3, 46, 1000, 4821207, UINT64_C(1) << 32, UINT64_C(1) << 40 };
+    static const uint64_t sizes[] = {
+        1, 2, 3, 46, 1000, 4821207, UINT64_C(1) << 32, UINT64_C(1) << 40
+    };
     for (uint32_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         struct ts_power_law p;
         ts_power_law_init(&p, laws[_i], sizes[k]);
@@ -97,14 +99,38 @@ static const struct {
     struct ts_synth law;
     uint64_t hash;
 } frozen[] = {
-    { { .order = 3, .dim = { 30000, 40000, 50000 }, .nnz = 10000, .seed = 1, .value_first = 1,
-        .value_last = 5, .value_bytes = 4 }, UINT64_C(0x07b3a551494958ac) },
-    { { .order = 3, .dim = { 4821, 1774, 1805 }, .nnz = 10000, .seed = 7, .value_bytes = 4,
-        .power = { 0.8, 1.1, 1 } }, UINT64_C(0x4f8aa14b9f4525b3) },
-    { { .order = 2, .dim = { 1 << 20, 46 }, .nnz = 9999, .seed = 3, .value_bytes = 8,
-        .power = { 1.1, 0 }, .value_first = 0, .value_last = 3 }, UINT64_C(0xb82a74f4f58c676b) },
-    { { .order = 4, .dim = { 50, 60, 70, 80 }, .nnz = 5000, .seed = 9, .value_bytes = 4,
-        .planted = 3, .noise = 0.1 }, UINT64_C(0xc92f6f7410a24656) },
+    { { .order = 3,
+        .dim = { 30000, 40000, 50000 },
+        .nnz = 10000,
+        .seed = 1,
+        .value_first = 1,
+        .value_last = 5,
+        .value_bytes = 4 },
+      UINT64_C(0x07b3a551494958ac) },
+    { { .order = 3,
+        .dim = { 4821, 1774, 1805 },
+        .nnz = 10000,
+        .seed = 7,
+        .value_bytes = 4,
+        .power = { 0.8, 1.1, 1 } },
+      UINT64_C(0x4f8aa14b9f4525b3) },
+    { { .order = 2,
+        .dim = { 1 << 20, 46 },
+        .nnz = 9999,
+        .seed = 3,
+        .value_bytes = 8,
+        .power = { 1.1, 0 },
+        .value_first = 0,
+        .value_last = 3 },
+      UINT64_C(0xb82a74f4f58c676b) },
+    { { .order = 4,
+        .dim = { 50, 60, 70, 80 },
+        .nnz = 5000,
+        .seed = 9,
+        .value_bytes = 4,
+        .planted = 3,
+        .noise = 0.1 },
+      UINT64_C(0xc92f6f7410a24656) },
 };
 
 START_TEST(draws_are_frozen) /* loop test: _i is the law */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A tensor directory opens when all of it fits together, and says what does not. */
 #include <check.h>
 #include <errno.h>
@@ -113,8 +114,8 @@ START_TEST(what_was_written_is_read)
             ck_assert_msg(ts_tensor_read_shard(t, m, s, raw, &err) == 0, "%s", err.text);
             for (uint32_t b = 0; b < mode->shard[s].n_blocks; b++) {
                 const struct ts_block_at at = ts_shard_block(&mode->shard[s], raw, b);
-                ck_assert_int_eq(ts_block_parse(at.word, at.n_words, 3, at.nnz, n_codes, &parts,
-                                                &err), 0);
+                ck_assert_int_eq(
+                    ts_block_parse(at.word, at.n_words, 3, at.nnz, n_codes, &parts, &err), 0);
                 ts_block_decode(&parts, at.row, &block);
                 for (uint32_t p = 0; p < block.n; p++, n++) {
                     for (uint32_t l = 0; l < 3; l++)
@@ -157,6 +158,31 @@ START_TEST(labels_are_found)
     ck_assert_has(err.text, "checksum");
     for (int i = 0; i < 8; i++)
         ck_assert_ptr_null(name[i]);
+    ts_tensor_close(t);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* Reading does not move a file's position either: it is read twice. */
+START_TEST(a_tensor_that_is_gone_is_still_read)
+{
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .stretch = 3, .labels = 1 };
+    const uint64_t index[1] = { 5 };
+    uint64_t *before = NULL, *after = NULL;
+    struct test_coo x = make(&conf, small_dim, 2000, 5);
+    struct ts_tensor *t;
+    char *name[1];
+    struct ts_err err;
+    ck_assert_int_eq(ts_tensor_open(dir, &t, &err), 0);
+    ck_assert_int_eq(ts_tensor_rows(t, 0, &before, &err), 0);
+    test_tsh_remove(dir);
+    ck_assert_msg(ts_tensor_rows(t, 0, &after, &err) == 0, "%s", err.text);
+    ck_assert_mem_eq(before, after, t->mode[0].disk.n_rows * sizeof *after);
+    ck_assert_msg(ts_tensor_labels(t, 1, 1, index, name, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(name[0], "2/5");
+    free(name[0]);
+    free(before);
+    free(after);
     ts_tensor_close(t);
     test_coo_free(&x);
 }
@@ -208,8 +234,8 @@ START_TEST(files_cut_short_are_seen_at_opening)
 END_TEST
 
 /* Offsets of fields, with a value that must not pass and a word of the sentence. */
-#define HEADER(field) (long)offsetof(struct ts_disk_header, field)
-#define MODE(m, field) (long)(256 + 128 * (m) + offsetof(struct ts_disk_mode, field))
+#define HEADER(field)   (long)offsetof(struct ts_disk_header, field)
+#define MODE(m, field)  (long)(256 + 128 * (m) + offsetof(struct ts_disk_mode, field))
 #define SHARD(i, field) (long)(256 + 128 * 3 + 64 * (i) + offsetof(struct ts_disk_shard, field))
 static const struct lie {
     long at;
@@ -359,12 +385,9 @@ START_TEST(log2_choose_of_huge_counts)
     static const struct {
         double n, k, want;
     } big[] = {
-        { 6e13, 1e7, 239592246.95460072 },
-        { 0x1p60, 0x1p40, 23576491771902.92 },
-        { 0x1p640, 0x1p40, 661293236638370.9 },
-        { 0x1p640, 1, 640 },
-        { 0x1p41, 0x1p40, 2199023255531.1743 },
-        { 0x1p40 + 5, 0x1p40, 193.09310940441117 },
+        { 6e13, 1e7, 239592246.95460072 },        { 0x1p60, 0x1p40, 23576491771902.92 },
+        { 0x1p640, 0x1p40, 661293236638370.9 },   { 0x1p640, 1, 640 },
+        { 0x1p41, 0x1p40, 2199023255531.1743 },   { 0x1p40 + 5, 0x1p40, 193.09310940441117 },
         { 1.5552e19, 1.7e9, 58707020307.883865 },
     };
     ck_assert(fabs(ts_entropy_log2_choose(big[_i].n, big[_i].k) / big[_i].want - 1) < 1e-12);
@@ -379,6 +402,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, what_was_written_is_read, 0, 5);
     tcase_add_test(tc, labels_are_found);
+    tcase_add_test(tc, a_tensor_that_is_gone_is_still_read);
     tcase_add_test(tc, other_directories_are_no_tensors);
     tcase_add_loop_test(tc, files_cut_short_are_seen_at_opening, 0, 4);
     tcase_add_test(tc, an_index_that_lies_is_refused);

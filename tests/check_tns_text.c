@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines of text become nonzeros, in every form that files have them, and what is wrong is told. */
 #include <check.h>
 #include <math.h>
@@ -46,7 +47,8 @@ START_TEST(odd_lines_are_read)
 {
     ck_assert_int_eq(parse(&three, "# comment\n\n   \t\r\n1 2 3 4\n  5\t6   7\t-8.5  \r\n"
                                    "+1 +2 +3 +4e0 # said\n1 1 1 .5\n1 1 1 5.\n2 2 2 1E-3\n"
-                                   "000001 0002 3 1e+2\n9 9 9 0\n9 9 9 -0.0\n#end\n"), 0);
+                                   "000001 0002 3 1e+2\n9 9 9 0\n9 9 9 -0.0\n#end\n"),
+                     0);
     ck_assert_uint_eq(b.n_lines, 13);
     ck_assert_uint_eq(b.n, 7);
     ck_assert_uint_eq(b.n_read, 9);
@@ -86,19 +88,19 @@ START_TEST(every_mistake_has_its_sentence)
         { "\n#\n1 1 1 1 1\n", "found 5 fields, expected 4", 3 },
         { "1 0 1 1\n", "index 0 in mode 2, but indices start at 1", 1 },
         { "1 -1 1 1\n", "index -1 in mode 2 is negative", 1 },
-        { "1 1.0 1 1\n", "index '1.0' in mode 2 is no whole number", 1 },
-        { "1 + 1 1\n", "no whole number", 1 },
+        { "1 1.0 1 1\n", "index '1.0' in mode 2 is not a whole number", 1 },
+        { "1 + 1 1\n", "not a whole number", 1 },
         { "1 1 1099511627777 1\n", "beyond 2^40", 1 },
         { "1 1 18446744073709551617 1\n", "beyond 2^40", 1 },
-        { "1 1 1 nan\n", "value 'nan' is no finite number", 1 },
-        { "1 1 1 inf\n", "no finite number", 1 },
-        { "1 1 1 0x1p3\n", "no finite number", 1 },
-        { "1 1 1 1,5\n", "no finite number", 1 },
-        { "1 1 1 e5\n", "no finite number", 1 },
-        { "1 1 1 1-2\n", "no finite number", 1 },
-        { "1 1 1 -\n", "no finite number", 1 },
+        { "1 1 1 nan\n", "value 'nan' is not a finite number", 1 },
+        { "1 1 1 inf\n", "not a finite number", 1 },
+        { "1 1 1 0x1p3\n", "not a finite number", 1 },
+        { "1 1 1 1,5\n", "not a finite number", 1 },
+        { "1 1 1 e5\n", "not a finite number", 1 },
+        { "1 1 1 1-2\n", "not a finite number", 1 },
+        { "1 1 1 -\n", "not a finite number", 1 },
         { "1 1 1 1e999\n", "beyond the range of float64", 1 },
-        { "1 1 1 \001\n", "value '?' is no finite number", 1 },
+        { "1 1 1 \001\n", "value '?' is not a finite number", 1 },
     };
     ck_assert_int_lt(parse(&three, at[_i].text), 0);
     ck_assert_msg(strstr(err.text, at[_i].says) != NULL, "%s", err.text);
@@ -108,8 +110,9 @@ END_TEST
 
 START_TEST(sizes_given_bound_the_indices)
 {
-    const struct ts_tns_rules r = { .order = 2, .base = 1, .value_bytes = 4, .fixed = 1,
-                                    .fixed_by = "--dims", .dim = { 5, 6 } };
+    const struct ts_tns_rules r = {
+        .order = 2, .base = 1, .value_bytes = 4, .fixed = 1, .fixed_by = "--dims", .dim = { 5, 6 }
+    };
     ck_assert_int_eq(parse(&r, "5 6 1\n"), 0);
     ck_assert_int_lt(parse(&r, "5 6 1\n5 7 1\n"), 0);
     ck_assert_str_eq(err.text, "index 7 in mode 2 is beyond 6, its size by --dims");
@@ -148,33 +151,52 @@ END_TEST
 
 START_TEST(fields_of_the_first_line)
 {
-    ck_assert_uint_eq(ts_tns_fields("# x\n\n 1 2\t3 4 \n1\n", 18), 4);
-    ck_assert_uint_eq(ts_tns_fields("# x\n\n", 5), 0);
+    ck_assert_uint_eq(ts_tns_fields("# x\n\n 1 2\t3 4 \n1\n", 18, NULL), 4);
+    ck_assert_uint_eq(ts_tns_fields("# x\n\n", 5, NULL), 0);
 }
 END_TEST
 
 START_TEST(headers_are_recognised)
 {
     const char good[] = "# made by\nsptensor\n3\n4 5 6 \n2\n1 1 1 1\n";
-    static const char *const bad[] = { "sptensor\nx\n", "sptensor\n3\n4 5\n2\n", "sptensor\n1\n4\n2\n",
-                                       "sptensor\n2\n4 0\n2\n", "sptensor\n2\n4 4\n-1\n",
-                                       "sptensor\n99999999999\n", "sptensor\n" };
+    static const char *const bad[] = { "sptensor\nx\n",
+                                       "sptensor\n3\n4 5\n2\n",
+                                       "sptensor\n1\n4\n2\n",
+                                       "sptensor\n2\n4 0\n2\n",
+                                       "sptensor\n2\n4 4\n-1\n",
+                                       "sptensor\n99999999999\n",
+                                       "sptensor\n",
+                                       "sptensor indices-start-at-two\n2\n4 4\n1\n",
+                                       "tensor\n3\n2 2 2\n",
+                                       "ktensor\n" };
+    struct ts_tns_rules rules = { .base = 1 };
     struct ts_tns_header h;
-    ck_assert_int_eq(ts_tns_header("1 1 1 1\n", 8, &h, &line, &err), 0);
+    ck_assert_int_eq(ts_tns_header(&rules, "1 1 1 1\n", 8, &h, &line, &err), 0);
     ck_assert_uint_eq(h.bytes, 0);
-    ck_assert_int_eq(ts_tns_header("\xef\xbb\xbf" "1 1 1 1\n", 11, &h, &line, &err), 0);
+    ck_assert_int_eq(ts_tns_header(&rules,
+                                   "\xef\xbb\xbf"
+                                   "1 1 1 1\n",
+                                   11, &h, &line, &err),
+                     0);
     ck_assert_uint_eq(h.bytes, 3); /* a byte order mark */
-    ck_assert_int_eq(ts_tns_header("\xef\xbb\xbfsptensor\n2\n4 5\n1\n", 20, &h, &line, &err), 1);
+    ck_assert_int_eq(
+        ts_tns_header(&rules, "\xef\xbb\xbfsptensor\n2\n4 5\n1\n", 20, &h, &line, &err), 1);
     ck_assert_uint_eq(h.dim[1], 5);
     ck_assert_uint_eq(h.bytes, 20);
-    ck_assert_int_eq(ts_tns_header(good, strlen(good), &h, &line, &err), 1);
+    ck_assert_int_eq(ts_tns_header(&rules, good, strlen(good), &h, &line, &err), 1);
     ck_assert_uint_eq(h.order, 3);
     ck_assert_uint_eq(h.dim[2], 6);
     ck_assert_uint_eq(h.nnz, 2);
     ck_assert_uint_eq(h.lines, 5);
     ck_assert_str_eq(good + h.bytes, "1 1 1 1\n");
+    ck_assert_int_eq(
+        ts_tns_header(&rules, "// of GenTen\nsptensor indices-start-at-zero\n2 // modes\n4 5\n1\n",
+                      64, &h, &line, &err),
+        1);
+    ck_assert_uint_eq(rules.base, 0);
+    ck_assert_uint_eq(h.dim[1], 5);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_assert_int_lt(ts_tns_header(bad[i], strlen(bad[i]), &h, &line, &err), 0);
+        ck_assert_int_lt(ts_tns_header(&rules, bad[i], strlen(bad[i]), &h, &line, &err), 0);
 }
 END_TEST
 

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies of a tensor that do not hold the same nonzeros are told apart, however alike they are. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
@@ -132,6 +134,91 @@ START_TEST(claims_of_the_index_are_checked)
 }
 END_TEST
 
+START_TEST(counts_and_unused_fields_are_checked)
+{
+    struct test_coo x = make('a', 0);
+    struct ts_tensor *t = open_tensor('a');
+    struct ts_err err;
+    ck_assert_msg(verify_sum_header(t, &err) == 0, "%s", err.text);
+    t->header.input_nnz++;
+    ck_assert_int_eq(verify_sum_header(t, &err), TS_EFORMAT);
+    t->header.n_zeros++;
+    ck_assert_int_eq(verify_sum_header(t, &err), 0);
+    t->header.n_duplicates -= 2; /* a sum that wraps */
+    ck_assert_int_eq(verify_sum_header(t, &err), TS_EFORMAT);
+    t->header.n_duplicates += 2;
+    t->header.value_kind = TS_VALUE_F32;
+    t->header.value_base = 1;
+    ck_assert_int_eq(verify_sum_header(t, &err), TS_EFORMAT);
+    t->header.value_base = 0;
+    t->header.value_bytes = 8;
+    ck_assert_int_eq(verify_sum_header(t, &err), TS_EFORMAT);
+    t->header.value_bytes = 4;
+    ck_assert_int_eq(verify_sum_header(t, &err), 0);
+    ts_tensor_close(t);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* No bit of a shard is without meaning: whichever is turned, the shard is refused or holds other
+ * nonzeros. */
+START_TEST(every_bit_counts)
+{
+    static const uint64_t dim[3] = { 60, 50, 40 };
+    const struct test_tsh_conf conf = { TS_VALUE_INT, 1, 0, 0, 0 };
+    struct test_coo x = test_coo_random(4, 3, dim, 700, 9, 0);
+    char dir[4096];
+    struct verify_sum right, sum;
+    struct ts_tensor *t;
+    struct ts_err err;
+    uint8_t *raw;
+    snprintf(dir, sizeof dir, "%s/a.tsh", tmp);
+    test_tsh_write(dir, &x, &conf);
+    t = open_tensor('a');
+    raw = calloc(1, ts_tensor_raw_bytes(t));
+    ck_assert_int_eq(ts_tensor_read_shard(t, 1, 0, raw, &err), 0);
+    ck_assert_msg(verify_sum_shard(t, 1, 0, raw, &right, &err) == 0, "%s", err.text);
+    for (uint64_t bit = 0; bit < 8 * (uint64_t)t->mode[1].shard[0].raw_bytes; bit++) {
+        raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        if (ts_tensor_check_shard(t, 1, 0, raw, &err) == 0 &&
+            verify_sum_shard(t, 1, 0, raw, &sum, &err) == 0)
+            ck_assert_msg(!equal(&sum, &right), "bit %u of byte %u", (unsigned)(bit % 8),
+                          (unsigned)(bit / 8));
+        raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    ts_tensor_close(t);
+    free(raw);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* A value that is not finite in a shard whose checksums are right: neither verified nor exported. */
+START_TEST(values_are_finite)
+{
+    static const uint64_t dim[3] = { 60, 50, 40 };
+    const struct test_tsh_conf conf = { TS_VALUE_F32, 1, 0, 0, 0 };
+    struct test_coo x = test_coo_random(4, 3, dim, 20000, 9, 0);
+    const char *top = getenv("TOP_BUILDDIR");
+    char dir[4096], command[9000];
+    int status;
+    if (top == NULL) /* outside of make check */
+        top = ".";
+    snprintf(dir, sizeof dir, "%s/a.tsh", tmp);
+    x.val[12345] = INFINITY;
+    test_tsh_write(dir, &x, &conf);
+    for (int v = 0; v < 2; v++) {
+        snprintf(command, sizeof command, "%s/tools/tshard %s %s > %s/out 2> %s/err", top,
+                 v ? "verify" : "export", dir, tmp, tmp);
+        status = system(command);
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        snprintf(command, sizeof command,
+                 "grep -q 'shard .* not finite' %s/err && ! grep -qi inf %s/out", tmp, tmp);
+        ck_assert_int_eq(system(command), 0);
+    }
+    test_coo_free(&x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("verify_sum");
@@ -141,6 +228,9 @@ int main(void)
     tcase_add_loop_test(tc, copies_have_one_sum_and_other_tensors_another, 0, 3);
     tcase_add_test(tc, shards_out_of_order_are_seen);
     tcase_add_test(tc, claims_of_the_index_are_checked);
+    tcase_add_test(tc, counts_and_unused_fields_are_checked);
+    tcase_add_test(tc, every_bit_counts);
+    tcase_add_test(tc, values_are_finite);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_FORK_GETENV);
 }

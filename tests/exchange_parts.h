@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exchange_parts.h - what ranks have of a buffer, drawn by chance: for the tests of the exchange.
  *
  *   owner    parts_free frees what parts_random made

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "fault_kernel.h"
 
 #include <cuda_runtime.h>

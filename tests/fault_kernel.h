@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fault_kernel.h - a GPU that fails: every later call on the device answers with an error.
  *
  *   errors   0 or a cudaError_t

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/memfeed.h"
 
 #include <pthread.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,8 +63,8 @@ static void pack_mode(struct ts_feed *f, struct test_coo *x, uint32_t mode, uint
     f->first_partition[mode] = calloc(m->disk.n_shards + 1, sizeof(uint64_t));
     f->turn[mode] = calloc(m->disk.n_shards + 1, sizeof(uint64_t));
     for (uint64_t s = 0; s < m->disk.n_shards; s++) {
-        const uint64_t first = s * most, left = x->nnz - first, j = seed == 0 ? s
-            : ts_mix(seed + s) % (s + 1);
+        const uint64_t first = s * most, left = x->nnz - first,
+                       j = seed == 0 ? s : ts_mix(seed + s) % (s + 1);
         const uint32_t nnz = left < most ? (uint32_t)left : most;
         const uint32_t *column[TS_MAX_ORDER], *part[2] = { code[0] + first, code[1] + first };
         const size_t bound = ts_shard_bound(order, n_codes, nnz);
@@ -90,6 +92,11 @@ struct ts_feed *memfeed_new(struct test_coo *x, uint32_t kind, uint32_t shard_pa
     for (uint64_t i = 0; i < x->nnz && kind == TS_VALUE_INT; i++)
         if (x->val[i] < f->tensor.header.value_base)
             f->tensor.header.value_base = x->val[i];
+    f->tensor.header.value_min = f->tensor.header.value_max = x->val[0];
+    for (uint64_t i = 0; i < x->nnz; i++) {
+        f->tensor.header.value_min = fmin(f->tensor.header.value_min, x->val[i]);
+        f->tensor.header.value_max = fmax(f->tensor.header.value_max, x->val[i]);
+    }
     f->tensor.dict = calloc(4096, sizeof(double));
     for (uint32_t m = 0; m < x->order; m++)
         pack_mode(f, x, m, shard_partitions, seed);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* memfeed.h - a tensor packed in memory and a feed that lends its shards in a shuffled order, for
  * tests of what computes: it takes the place of stream/feed.c at link time. */
 #ifndef TS_TESTS_MEMFEED_H

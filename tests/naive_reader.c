@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* naive_reader - a second reader of .tsh directories, written from docs/format.md alone.
  *
  *     naive_reader DIR MODE         prints the copy of mode MODE (from 1): indices from 1, value
@@ -178,8 +179,9 @@ static void read_rows(u32 m)
     f = load("mode%u.rows", m);
     need(f.n == mode->rows_bytes && XXH3_64bits(f.at, f.n) == mode->rows_hash, "a rows file");
     need(f.n >= 32 && memcmp(f.at, "TSHROWS1", 8) == 0 && get32(f.at + 8) == 1 &&
-         get32(f.at + 12) == m && get64(f.at + 16) == mode->n_rows &&
-         get64(f.at + 24) == mode->dim, "header of a rows file");
+             get32(f.at + 12) == m && get64(f.at + 16) == mode->n_rows &&
+             get64(f.at + 24) == mode->dim,
+         "header of a rows file");
     need(mode->n_rows / 256 <= f.n / 16, "a rows file");
     mode->row = malloc(8 * mode->n_rows);
     for (u64 r = 0; r < mode->n_rows; r += 256) {
@@ -383,7 +385,8 @@ static void read_shard(const u8 *raw, u64 raw_bytes, const u8 *entry, const stru
         const u64 end = 4 * (u64)get32(raw + 4 * i + 4);
         const u32 in_block = i + 1 < n_blocks ? 256 : n - 256 * (n_blocks - 1);
         const u32 block_row = row_first + get32(raw + 4 * ((u64)n_blocks + 1 + i));
-        need(4 * (u64)get32(raw + 4 * i) == start && end >= start && end <= raw_bytes, "block table");
+        need(4 * (u64)get32(raw + 4 * i) == start && end >= start && end <= raw_bytes,
+             "block table");
         need(block_row - row <= (i > 0), "row of a block");
         read_block(raw + start, end - start, in_block, block_row, &b);
         for (u32 p = 0; p < b.n; p++) {
@@ -422,8 +425,9 @@ static void read_mode_copy(u32 m)
              "first row of a shard");
         if (flags == 1) {
             raw = malloc(raw_bytes);
-            need(LZ4_decompress_safe((char *)f.at + at, (char *)raw, (int)stored,
-                                     (int)raw_bytes) == (int)raw_bytes, "LZ4");
+            need(LZ4_decompress_safe((char *)f.at + at, (char *)raw, (int)stored, (int)raw_bytes) ==
+                     (int)raw_bytes,
+                 "LZ4");
         } else {
             need(stored == raw_bytes, "size of a shard");
         }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* on_gpu.h - arrays on the device, for suites that test kernels.
  *
  *   owner    the caller, who frees what it gets with cudaFree or free
@@ -11,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUDA(call) \
-    do { \
-        const cudaError_t e_ = (cudaError_t)(call); \
+#define CUDA(call)                                                                 \
+    do {                                                                           \
+        const cudaError_t e_ = (cudaError_t)(call);                                \
         ck_assert_msg(e_ == cudaSuccess, "%s: %s", #call, cudaGetErrorString(e_)); \
     } while (0)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # outside.sh - what tests of the programs from the outside begin with, once $top is set: $bin, an empty
 # folder to be in, and two ways to find fault. They end with `exit $failed`.
 bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)

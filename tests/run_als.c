@@ -1,10 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/run_als.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cpd/model_write.h"
 #include "cpu/cpu_backend.h"
+
+static volatile sig_atomic_t stop;
+static uint32_t n_products;
+static uint32_t modes_until_stop; /* 0: it does not come inside a mode */
 
 static void note_sweep(void *ctx, const struct ts_als_sweep *s)
 {
@@ -21,6 +29,30 @@ static void note_mode(void *ctx, const struct ts_als_mode *m)
     if (m->sweep == a->n_modes / order + 1 && m->mode == a->n_modes % order &&
         m->times->n_devices > 0 && m->total_ns >= m->times->device[0].solve_ns)
         a->n_modes++;
+    if (m->sweep == a->conf->stop_sweep && m->mode == a->conf->stop_mode && !a->conf->stop_inside)
+        stop = 1;
+}
+
+static void note_warning(void *ctx, const struct ts_err *err)
+{
+    struct test_als *a = ctx;
+    snprintf(a->warning, sizeof a->warning, "%s", err->text);
+}
+
+/* The product that was begun leaves rows that are of no use. */
+static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                      struct ts_err *err)
+{
+    int rc = ts_backend_cpu.mttkrp(be, mode, feed, times, err);
+    double rows[TS_MAX_RANK];
+    n_products++;
+    if (modes_until_stop == 0 || --modes_until_stop > 0 || rc < 0)
+        return rc;
+    for (uint32_t r = 0; r < TS_MAX_RANK; r++)
+        rows[r] = 1e30;
+    ts_backend_cpu.put_rows(be, mode, 0, 1, rows, err);
+    stop = 1;
+    return ts_fail(err, TS_ESTOP, "stopped");
 }
 
 /* As a backend of several devices has it. The second device computes three times as long as the first;
@@ -46,36 +78,78 @@ struct parts {
     void *be;
     struct ts_model *model;
     struct ts_model_out *out;
+    struct ts_checkpoint *checkpoint;
+    struct ts_state_file *from;
+    int states; /* the directory; 0: none */
 };
 
-static int get_factors(struct test_als *a, const struct parts *p, struct ts_err *err)
+/* As they are written: columns of norm 1 (or 0), in the precision of the run. */
+static int get_factors(struct test_als *a, const struct parts *p, const double *norm,
+                       enum ts_precision precision, struct ts_err *err)
 {
     int rc = 0;
     for (uint32_t m = 0; m < a->order && rc == 0; m++) {
         a->n_rows[m] = p->tensor->mode[m].disk.n_rows;
         a->factor[m] = malloc(a->n_rows[m] * a->rank * sizeof(double) + 1);
         rc = ts_backend_cpu.get_rows(p->be, m, 0, a->n_rows[m], a->factor[m], err);
+        for (uint64_t i = 0; i < a->n_rows[m] * a->rank; i++) {
+            const double length = norm[m * a->rank + i % a->rank];
+            a->factor[m][i] *= 1 / (length > 0 ? length : 1);
+            if (precision == TS_FLOAT32)
+                a->factor[m][i] = (float)a->factor[m][i];
+        }
     }
     return rc;
+}
+
+static int open_states(const struct test_als_conf *c, struct parts *p, struct test_als *a)
+{
+    struct ts_checkpoint_conf cc = { .where = c->states,
+                                     .tensor = p->tensor,
+                                     .backend = &ts_backend_cpu,
+                                     .be = p->be,
+                                     .rank = c->rank,
+                                     .precision = c->precision,
+                                     .every_ns = c->every_ns,
+                                     .copy = c->copy,
+                                     .share = 1,
+                                     .warn = note_warning,
+                                     .ctx = a };
+    int rc = c->from == NULL ? 0 : ts_state_open(c->from, &p->from, &a->err);
+    if (rc < 0 || c->states == NULL)
+        return rc;
+    p->states = open(c->states, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cc.dir = p->states;
+    cc.from = p->from == NULL ? NULL : ts_state_get(p->from);
+    return ts_checkpoint_new(&cc, &p->checkpoint, &a->err);
 }
 
 static int run(const char *path, const struct test_als_conf *c, struct parts *p, struct test_als *a)
 {
     struct ts_err *err = &a->err;
-    struct ts_backend_conf bc = { .rank = c->rank, .precision = c->precision,
-                                  .threads = c->threads, .only_mode = -1 };
+    struct ts_backend_conf bc = {
+        .rank = c->rank, .precision = c->precision, .threads = c->threads, .only_mode = -1
+    };
     struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
-                               .only_mode = -1, .avoid = c->avoid };
-    struct ts_als_conf ac = { .iters = c->iters, .tol = c->tol, .mode = note_mode,
-                              .sweep = note_sweep, .ctx = a };
+                               .only_mode = -1,
+                               .avoid = c->avoid };
+    struct ts_als_conf ac = {
+        .iters = c->iters, .tol = c->tol, .mode = note_mode, .sweep = note_sweep, .ctx = a
+    };
     struct ts_backend backend = ts_backend_cpu;
-    struct ts_model_conf mc = { .dir = c->out, .formats = c->formats, .used_rows = c->used_rows,
-                                .rank = c->rank, .threads = c->threads, .precision = c->precision,
-                                .backend = &ts_backend_cpu };
+    struct ts_model_conf mc = { .dir = c->out,
+                                .formats = c->formats,
+                                .force = 1,
+                                .used_rows = c->used_rows,
+                                .rank = c->rank,
+                                .threads = c->threads,
+                                .precision = c->precision };
     struct ts_feed_stats stats;
     struct ts_als_result result;
     int rc = ts_tensor_open(path, &p->tensor, err);
-    bc.tensor = fc.tensor = mc.tensor = p->tensor;
+    bc.tensor = fc.tensor = p->tensor;
+    if (rc == 0)
+        mc.shape = ts_model_shape_of(p->tensor);
     if (rc == 0)
         rc = ts_feed_new(&fc, &p->feed, err);
     if (rc == 0)
@@ -84,34 +158,62 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         rc = ts_model_open(c->init, &p->model, err);
     if (rc == 0 && c->out != NULL)
         rc = ts_model_begin(&mc, &p->out, err);
+    if (rc == 0)
+        rc = open_states(c, p, a);
     if (rc < 0)
         return rc;
     if (c->one_call)
         backend.update = cpu_update;
+    backend.mttkrp = cpu_mttkrp;
     a->order = p->tensor->order;
-    ac.init = (struct ts_init_conf){ .tensor = p->tensor, .backend = &backend, .be = p->be,
-                                     .rank = c->rank, .threads = c->threads, .seed = c->seed,
-                                     .model = p->model };
+    ac.init = (struct ts_init_conf){ .tensor = p->tensor,
+                                     .backend = &backend,
+                                     .be = p->be,
+                                     .rank = c->rank,
+                                     .threads = c->threads,
+                                     .seed = c->seed,
+                                     .model = p->model,
+                                     .stop = &stop };
+    ac.checkpoint = p->checkpoint;
+    ac.from = p->from;
     ac.feed = p->feed;
     ac.precision = c->precision;
     ts_feed_stats(p->feed, &stats);
     a->n_slots = stats.n_slots;
+    stop = 0;
+    n_products = 0;
+    modes_until_stop = c->stop_inside ? (c->stop_sweep - 1) * p->tensor->order + c->stop_mode + 1
+                                      : c->stop_product;
+    if (p->from != NULL && c->stop_inside)
+        modes_until_stop -=
+            (ts_state_get(p->from)->sweep - 1) * p->tensor->order + ts_state_get(p->from)->mode;
     rc = ts_als_run(&ac, &result, err);
+    a->n_products = n_products;
+    if (p->checkpoint != NULL &&
+        !ts_checkpoint_last(p->checkpoint, &a->saved_sweep, &a->saved_mode))
+        a->saved_sweep = a->saved_mode = 0;
     if (rc < 0)
         return rc;
     a->rank = c->rank;
     a->sweeps = result.sweeps;
     a->converged = result.converged;
     a->weight = result.weight;
-    rc = get_factors(a, p, err);
-    return rc == 0 && p->out != NULL ? ts_model_write(p->out, p->be, a->weight, err) : rc;
+    rc = get_factors(a, p, result.norm, c->precision, err);
+    return rc == 0 && p->out != NULL
+               ? ts_model_write(p->out, ts_backend_cpu.get_rows, p->be, result.weight, result.norm,
+                                &(struct ts_err){ 0 }, err)
+               : rc;
 }
 
 struct test_als test_als_run(const char *path, const struct test_als_conf *conf)
 {
-    struct test_als a = { 0 };
+    struct test_als a = { .conf = conf };
     struct parts p = { 0 };
     a.rc = run(path, conf, &p, &a);
+    ts_checkpoint_free(p.checkpoint);
+    ts_state_close(p.from);
+    if (p.states > 0)
+        close(p.states);
     ts_model_end(p.out);
     ts_model_close(p.model);
     ts_backend_cpu.close(p.be);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* run_als.h - a whole decomposition in one call, for tests. */
 #ifndef TS_TESTS_RUN_ALS_H
 #define TS_TESTS_RUN_ALS_H
@@ -16,20 +17,32 @@ struct test_als_conf {
     unsigned formats;
     int used_rows;
     int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
+    const char *states; /* NULL, or a directory for states */
+    uint64_t every_ns;  /* how often one is saved there; 0: only when it is stopped */
+    int copy;           /* of a copy */
+    const char *from;   /* NULL, or the state to go on from */
+    uint32_t stop_sweep,
+        stop_mode;         /* the user's wish to stop comes after this mode (sweep from 1, */
+    int stop_inside;       /* mode from 0), or in the middle of it. stop_sweep 0: never */
+    uint32_t stop_product; /* or in the middle of this product, from 1; 0: never */
 };
 
 struct test_als {
-    int rc; /* of the run; the rest is empty when it is not 0 */
+    const struct test_als_conf *conf; /* while it runs */
+    int rc;                           /* of the run; the rest is empty when it is not 0 */
     struct ts_err err;
     uint32_t order, rank, sweeps;
     int converged;
-    double fit[100]; /* after each sweep */
+    double fit[100];  /* after each sweep */
     uint32_t n_modes; /* modes that were told of, in order; those out of order are not counted */
     struct ts_als_sweep last; /* sweep */
     uint64_t n_rows[TS_MAX_ORDER];
     double *factor[TS_MAX_ORDER]; /* n_rows x rank, as the backend holds them */
     double *weight;
-    uint64_t n_slots; /* of the feed: 0 when everything stayed in memory */
+    uint32_t n_products;              /* MTTKRPs */
+    uint32_t saved_sweep, saved_mode; /* of the last state on disk; 0 and 0: none */
+    char warning[1024];               /* of the last one that could not be saved */
+    uint64_t n_slots;                 /* of the feed: 0 when everything stayed in memory */
 };
 
 struct test_als test_als_run(const char *tensor, const struct test_als_conf *conf);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* run_suite.h - how every program of this folder runs its suite and ends. */
 #ifndef TS_TESTS_RUN_SUITE_H
 #define TS_TESTS_RUN_SUITE_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The suites of the GPU part under compute-sanitizer. By hand (`make sanitize-gpu`, on a machine with a
 # GPU) and no part of `make check`: kernels run ten to a thousand times slower.
 #   tests/sanitize-gpu.sh [TOOL...]     memcheck racecheck initcheck synccheck, if none is named

@@ -1,13 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/stop_later.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/stop.h"
+
 static void *ask(void *arg)
 {
     struct test_stop *s = arg;
     usleep(s->after_us);
-    s->asked = SIGTERM;
+    ts_stop_ask(&s->asked, SIGTERM);
     return NULL;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stop_later.h - a user's wish to stop that comes in the middle of what a test does.
  *
  *   owner    the caller; join before it goes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* support.h - what the tests share: random tensors, the obvious loop, shards in memory. */
 #ifndef TS_TESTS_SUPPORT_H
 #define TS_TESTS_SUPPORT_H

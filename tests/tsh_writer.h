@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tsh_writer.h - writes a small tensor directory straight from docs/format.md, for the tests of
  * the readers: plain, in memory, sharing nothing with the builder but the block codec.
  *
@@ -13,9 +14,9 @@
 struct test_tsh_conf {
     uint32_t kind;             /* enum ts_value_kind; must suit the values of the tensor */
     uint32_t shard_partitions; /* of every shard but the last of a mode; 0: all in one */
-    uint32_t stretch;          /* s > 0: row i is index s * i + (0..s-1) of a mode with empty slices */
-    int lz4;                   /* pack shards that shrink */
-    int labels;                /* every index i of mode K (from 1) is named "K/i" */
+    uint32_t stretch; /* s > 0: row i is index s * i + (0..s-1) of a mode with empty slices */
+    int lz4;          /* pack shards that shrink */
+    int labels;       /* every index i of mode K (from 1) is named "K/i" */
 };
 
 /* Index in the input of compact row `row` of mode `mode`, as the writer chooses it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/build_common.h"
 
 #include <inttypes.h>
@@ -6,42 +7,39 @@
 
 #include "base/machine.h"
 #include "base/num.h"
+#include "format/build_budget.h"
 #include "format/tensor.h"
+#include "tools/tool_term.h"
 
-static void show(void *arg, const char *what, const char *unit, uint64_t done, uint64_t total)
+static void show(void *arg, const struct ts_build_step *step)
 {
     struct tool_progress *p = arg;
-    if (p->what == NULL || strcmp(p->what, what) != 0) {
-        static char name[64]; /* `what` need not stay */
-        if (p->what != NULL)
-            tool_progress_end(p);
-        snprintf(name, sizeof name, "%s", what);
-        tool_progress_start(p, name, unit, total);
+    const char *unit = strcmp(step->unit, "bytes") == 0 ? "bytes" : "nonzeros"; /* it must stay */
+    char what[TOOL_PROGRESS_CHARS];
+    snprintf(what, sizeof what, "phase %" PRIu32 "/%" PRIu32 ", %s", step->phase, step->n_phases,
+             step->what);
+    if (strcmp(p->what, what) != 0) {
+        tool_progress_start(p, what, unit, step->total);
+        if (step->alike > 0)
+            tool_progress_rest(p, 0, step->alike, "build about");
     }
-    tool_progress_update(p, done);
+    tool_progress_update(p, step->done);
 }
 
 int build_common_apply(const struct build_common *c, struct ts_build_options *o,
                        struct tool_progress *progress, struct ts_err *err)
 {
-    struct ts_machine machine;
-    ts_machine_get(&machine);
+    int rc;
     o->force = c->force;
     o->value_bytes = c->values == 0 ? 4 : 8;
-    o->threads = c->threads > 0 ? c->threads : machine.cpus;
-    o->memory = c->memory > 0 ? c->memory : machine.free_bytes / 2;
-    if (c->memory == 0 && o->memory < TS_BUILD_MIN_MEMORY)
-        o->memory = TS_BUILD_MIN_MEMORY;
-    o->shard_bytes = c->shard;
     o->tmp = c->tmp != NULL ? c->tmp : getenv("TMPDIR");
     if (o->tmp != NULL && *o->tmp == '\0')
         o->tmp = NULL;
-    if (o->memory < TS_BUILD_MIN_MEMORY)
-        return ts_fail(err, TS_EARG, "--memory must be at least 32M");
-    if (o->shard_bytes < TS_BUILD_MIN_SHARD || o->shard_bytes > TS_BUILD_MAX_SHARD)
-        return ts_fail(err, TS_EARG, "--shard must be 64K to 256M");
-    if (o->threads > 1024)
-        return ts_fail(err, TS_EARG, "--threads must be at most 1024");
+    rc = tool_threads_check(c->threads, err);
+    if (rc == 0)
+        rc = ts_build_budget(c->memory, c->shard, c->threads, o, err);
+    if (rc < 0)
+        return rc;
     memset(progress, 0, sizeof *progress);
     o->progress = show;
     o->progress_arg = progress;
@@ -73,6 +71,7 @@ static void report_json(const struct ts_cmd *cmd, const struct ts_build_options 
     tool_json_close(&j);
     tool_json_u64(&j, "runs", r->n_runs);
     tool_json_u64(&j, "memory", o->memory);
+    tool_json_u64(&j, "peak_bytes", ts_machine_peak_bytes());
     tool_json_u64(&j, "threads", o->threads);
     tool_json_f64(&j, "seconds", seconds);
     tool_json_f64(&j, "read_seconds", 1e-9 * (double)r->read_ns);
@@ -86,33 +85,45 @@ static void report_text(const struct ts_build_options *o, const struct ts_build_
                         const struct ts_tensor *t)
 {
     const uint64_t ns = r->read_ns + r->merge_ns + r->pack_ns + r->sync_ns;
+    struct tool_words w = { .columns = tool_columns() };
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
-    const double bound = ts_tensor_entropy_bound(t);
-    printf("%s: ", o->out);
+    tool_words_put(&w, o->out);
+    w.at += printf(":");
+    w.indent = 2;
     for (uint32_t m = 0; m < r->order; m++)
-        printf("%s%" PRIu64, m > 0 ? " x " : "", r->dim[m]);
-    printf(", %s nonzeros\n", ts_num_count(a, r->nnz));
-    printf("  read %s, %s %s duplicates, dropped %s zeros\n", ts_num_count(a, r->input_nnz),
-           o->duplicates == TS_DUPLICATES_KEEP ? "kept" : "merged", ts_num_count(b, r->n_duplicates),
-           ts_num_count(c, r->n_zeros));
-    printf("  bytes per nonzero");
+        tool_words_putf(&w, "%s%s", ts_num_count(a, r->dim[m]), m + 1 < r->order ? " x" : ",");
+    tool_words_putf(&w, "%s nonzero%s", ts_num_count(a, r->nnz), tool_plural(r->nnz));
+    tool_words_start(&w, "");
+    tool_words_putf(
+        &w, "read %s, %s %s duplicate%s, dropped %s zero%s", ts_num_count(a, r->input_nnz),
+        o->duplicates == TS_DUPLICATES_KEEP ? "kept" : "merged", ts_num_count(b, r->n_duplicates),
+        tool_plural(r->n_duplicates), ts_num_count(c, r->n_zeros), tool_plural(r->n_zeros));
+    tool_words_start(&w, "");
+    tool_words_put(&w, "bytes per nonzero");
     for (uint32_t m = 0; m < r->order; m++)
-        printf("%s %.2f", m > 0 ? "," : "", ts_tensor_bytes_per_nnz(t, m));
-    printf(" (entropy bound %.2f)\n", bound);
-    printf("  %s, %s nonzeros/s", ts_num_duration(a, ns),
-           ts_num_short(b, (double)r->input_nnz / (1e-9 * (double)ns + 1e-9)));
+        tool_words_putf(&w, "%.2f%s", ts_tensor_bytes_per_nnz(t, m), m + 1 < r->order ? "," : "");
+    tool_words_putf(&w, "(entropy bound %.2f)", ts_tensor_entropy_bound(t));
+    tool_words_start(&w, "");
+    tool_words_putf(&w, "%s, %s nonzeros/s%s", ts_num_duration(a, ns),
+                    ts_num_short(b, (double)r->input_nnz / (1e-9 * (double)ns + 1e-9)),
+                    r->n_runs > 0 ? "," : "");
     if (r->n_runs > 0)
-        printf(", through %s sorted runs on disk", ts_num_count(c, r->n_runs));
-    printf("\n");
+        tool_words_putf(&w, "through %s sorted run%s on disk", ts_num_count(c, r->n_runs),
+                        tool_plural(r->n_runs));
+    tool_words_end(&w);
 }
 
 int build_common_report(const struct ts_cmd *cmd, const struct ts_build_options *o,
                         const struct ts_build_report *r, int json, struct ts_err *err)
 {
     struct ts_tensor *t;
-    const int rc = ts_tensor_open(o->out, &t, err);
+    struct ts_err why;
+    const int rc = ts_tensor_open(o->out, &t, &why);
+    tool_warn(cmd, &r->warn);
+    tool_in_place(o->out);
     if (rc < 0)
-        return rc;
+        return ts_fail(err, rc, "%s is in place, but cannot be opened for the report: %s", o->out,
+                       why.text);
     if (json)
         report_json(cmd, o, r, t);
     else

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_common.h - what tshard build and tshard gen share: options, progress, the report.
  *
  *   threads  the main thread
@@ -21,14 +22,16 @@ struct build_common {
 };
 
 /* Their rows of an option table; `base` is the offset of the struct. */
+/* clang-format off */
 #define BUILD_COMMON_OPTS(base)                                                                    \
     { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_common, force), NULL, NULL,        \
-      "replace an existing tensor of that name, once the new one is whole" },                      \
+      "replace what has that name, once the new one is whole. Files that tshard did not write are never "   \
+      "touched: a directory that holds one is refused" },                      \
     { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_common, values), "float32",       \
       "float32|float64", "precision of the values" },                                              \
     { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_common, memory), NULL, "SIZE",    \
-      "memory to use; what does not fit goes through temporary files (default: half of what is "   \
-      "free)" },                                                                                   \
+      "memory to use, beside the program's own 24M; what does not fit goes through temporary "       \
+      "files (default: half of what is free)" },                                                                                   \
     { "tmp", 0, TS_OPT_STRING, (base) + offsetof(struct build_common, tmp), NULL, "DIR",           \
       "directory for temporary files (default: $TMPDIR, else that of the result)" },               \
     { "threads", 't', TS_OPT_U32, (base) + offsetof(struct build_common, threads), NULL, "N",      \
@@ -36,7 +39,9 @@ struct build_common {
     { "shard", 0, TS_OPT_SIZE, (base) + offsetof(struct build_common, shard), "4M", "SIZE",        \
       "most bytes of a shard, the unit of reading" },                                              \
     { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL,            \
-      "print the report as one JSON object" }
+      "print the report as one JSON object" },                                                     \
+    TOOL_QUIET_OPT((base) + offsetof(struct build_common, quiet))
+/* clang-format on */
 
 /* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */
 int build_common_apply(const struct build_common *c, struct ts_build_options *o,

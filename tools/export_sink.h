@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* export_sink.h - where tshard export and gen write text: standard output, or a file that appears
  * whole or not at all; as it is, or as gzip.
  *
  * Pieces are compressed by whoever makes them, each as a gzip member of its own (RFC 1952, 2.2:
  * members may follow one another), so that compressing runs on all threads.
  *
- *   owner    the sink owns file and temporary name
+ *   owner    the sink owns the file
  *   units    bytes
  *   threads  export_sink_pack is pure; the rest from one thread at a time
  *   errors   0 or a negative ts_code with a sentence
@@ -17,19 +18,20 @@
 
 #include "base/err.h"
 
+struct ts_atomic_file;
+
 struct export_sink {
     int fd;
-    int gzip;       /* the name ends in .gz */
-    char *path;     /* NULL: standard output */
-    char *tmp_path; /* what is written, beside path */
+    int gzip;                    /* the name ends in .gz */
+    struct ts_atomic_file *file; /* NULL: standard output */
     uint64_t written;
 };
 
-/* path NULL or "-": standard output. */
-int export_sink_open(const char *path, struct export_sink *ret, struct ts_err *err);
+/* path NULL or "-": standard output. force: a file of that name may be replaced. */
+int export_sink_open(const char *path, int force, struct export_sink *ret, struct ts_err *err);
 
-/* Gives the file its name. */
-int export_sink_commit(struct export_sink *s, struct ts_err *err);
+/* Gives the file its name. warn->code is not 0 when something failed after that. */
+int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err);
 
 /* Frees; what was not committed is removed. */
 void export_sink_close(struct export_sink *s);

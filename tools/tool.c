@@ -1,31 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
 #include "tools/tool.h"
 
 #include <errno.h>
-#include <libgen.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
+#include "base/machine.h"
+#include "base/threads.h"
+#include "base/unfinished.h"
+#include "tools/tool_completion.h"
 #include "tools/tool_line.h"
-
-volatile sig_atomic_t tool_stop;
+#include "tools/tool_man.h"
+#include "tools/tool_version.h"
+#include "tools/tool_watch.h"
 
 /* ---- messages ---- */
 
+/* How many bytes at s a terminal would act upon: a control character, also as UTF-8 has those above
+ * 127 (a terminal takes U+009B for the start of an escape sequence). */
+static size_t control_bytes(const char *s)
+{
+    const unsigned char a = (unsigned char)s[0], b = a == 0xc2 ? (unsigned char)s[1] : 0;
+    return a < ' ' || a == 0x7f ? 1 : b >= 0x80 && b < 0xa0 ? 2 : 0;
+}
+
+const char *tool_plain(const char *text, char *buf, size_t size)
+{
+    size_t n = 0;
+    while (*text != '\0' && n + 1 < size) {
+        const size_t bytes = control_bytes(text);
+        buf[n++] = bytes > 0 ? '?' : *text;
+        text += bytes > 0 ? bytes : 1;
+    }
+    buf[n] = '\0';
+    return buf;
+}
+
+static void say_as(const char *program, const char *command, const char *text)
+{
+    char plain[sizeof((struct ts_err *)0)->text];
+    tool_line_erase();
+    fprintf(stderr, "%s%s%s: %s\n", program, command != NULL ? " " : "",
+            command != NULL ? command : "", tool_plain(text, plain, sizeof plain));
+}
+
 static void say(const struct ts_cmd *cmd, const char *text)
 {
-    tool_line_erase();
-    fprintf(stderr, "%s%s%s: %s\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "",
-            text);
+    say_as(cmd->program, cmd->name, text);
+}
+
+/* Whoever reads has seen enough: tstream top | head. */
+static int is_closed_pipe(const struct ts_err *err)
+{
+    return err->code == TS_EIO && err->sys == EPIPE;
 }
 
 int tool_fail(const struct ts_cmd *cmd, const struct ts_err *err)
 {
-    say(cmd, err->text);
+    if (!is_closed_pipe(err))
+        say(cmd, err->text);
     return 1;
 }
 
@@ -37,33 +74,57 @@ static void hint(const struct ts_cmd *cmd)
 
 int tool_usage(const struct ts_cmd *cmd, const char *fmt, ...)
 {
-    char text[512];
+    struct ts_err err;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ts_vfail(&err, TS_EARG, fmt, ap);
     va_end(ap);
-    say(cmd, text);
+    say(cmd, err.text);
     hint(cmd);
     return 2;
 }
 
 void tool_note(const struct ts_cmd *cmd, const char *fmt, ...)
 {
-    char text[512];
+    struct ts_err err;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ts_vfail(&err, TS_EARG, fmt, ap);
     va_end(ap);
-    say(cmd, text);
+    say(cmd, err.text);
 }
+
+static int is_quiet(const struct ts_cmd *cmd, const void *args)
+{
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
+        if (strcmp(o->name, "quiet") == 0)
+            return *(const int *)((const char *)args + o->at);
+    return 0;
+}
+
+void tool_warn(const struct ts_cmd *cmd, const struct ts_err *warn)
+{
+    if (warn->code != 0)
+        tool_note(cmd, "%s", warn->text);
+}
+
+static const struct ts_cmd *running; /* NULL: no command, or it has ended */
 
 int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                char **operand, uint64_t *given)
 {
     struct ts_err err;
-    const int rc = ts_opt_parse(cmd, argc, argv, args, n_operands, operand, given, &err);
-    if (rc == 0)
+    int rc;
+    if (operand == NULL) {
+        say(cmd, "out of memory");
+        return 1;
+    }
+    rc = ts_opt_parse(cmd, argc, argv, args, n_operands, operand, given, &err);
+    if (rc == 0) {
+        running = cmd;
+        tool_progress_setup(cmd, is_quiet(cmd, args));
         return -1;
+    }
     if (rc > 0) {
         ts_opt_help(cmd, stdout);
         return 0;
@@ -73,71 +134,13 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
     return 2;
 }
 
-/* ---- signals ---- */
+/* ---- threads ---- */
 
-#define AGAIN_NS UINT64_C(200000000) /* signals nearer to the first are the same request */
-
-static _Atomic uint64_t stop_ns; /* when the first one came */
-
-/* timeout(1), and a batch system's cancel, signal both a process and its group: what looks like a
- * second signal must not kill, which would leave half-made files. */
-static void on_signal(int number)
+int tool_threads_check(uint32_t threads, struct ts_err *err)
 {
-    const uint64_t now = ts_clock_ns();
-    if (tool_stop == 0) {
-        stop_ns = now;
-        tool_stop = number;
-    } else if (now - stop_ns > AGAIN_NS) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-}
-
-void tool_catch_signals(void)
-{
-    struct sigaction act;
-    memset(&act, 0, sizeof act);
-    sigemptyset(&act.sa_mask);
-    act.sa_handler = on_signal;
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
-    act.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &act, NULL);
-    sigaction(SIGXFSZ, &act, NULL);
-}
-
-/* ---- standard output ---- */
-
-static int flush_errno; /* of the first failure, which errno has long lost when a command ends */
-
-void tool_flush(void)
-{
-    if (fflush(stdout) != 0 && flush_errno == 0)
-        flush_errno = errno;
-}
-
-int tool_flushed(struct ts_err *err)
-{
-    tool_flush();
-    if (flush_errno == 0 && !ferror(stdout))
-        return 0;
-    errno = flush_errno != 0 ? flush_errno : EIO;
-    return ts_fail_errno(err, TS_EIO, "standard output: cannot be written");
-}
-
-int tool_outside(const char *path, const char *tensor, struct ts_err *err)
-{
-    char *copy = strdup(path);
-    struct stat there, own;
-    int inside;
-    if (copy == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    inside = stat(dirname(copy), &there) == 0 && stat(tensor, &own) == 0 &&
-             there.st_dev == own.st_dev && there.st_ino == own.st_ino;
-    free(copy);
-    return inside ? ts_fail(err, TS_EARG, "%s: lies in the tensor %s itself; name another place", path,
-                            tensor)
-                  : 0;
+    return threads <= TS_MAX_THREADS
+               ? 0
+               : ts_fail(err, TS_EARG, "--threads must be at most %u", TS_MAX_THREADS);
 }
 
 /* ---- dispatch ---- */
@@ -152,38 +155,49 @@ static void help(const char *program, const char *summary, const struct ts_cmd *
            program, program);
 }
 
-static void man(const char *program, const char *summary, const struct ts_cmd *const cmds[])
-{
-    printf(".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n", program, PACKAGE_STRING);
-    printf(".SH NAME\n%s \\- %s\n", program, summary);
-    printf(".SH SYNOPSIS\n");
-    for (size_t i = 0; cmds[i] != NULL; i++)
-        printf("%s.B %s%s%s\n[\\fIOPTION\\fR...] %s\n", i > 0 ? ".br\n" : "", program,
-               cmds[i]->name ? " " : "", cmds[i]->name ? cmds[i]->name : "", cmds[i]->operands);
-    printf(".SH DESCRIPTION\nEach command is described below. Sizes are written 4096, 64K, 64M or\n"
-           "1.5G (powers of 1024), counts 250, 10M or 1e9. Results go to standard output,\n"
-           "everything else to standard error.\n");
-    for (size_t i = 0; cmds[i] != NULL; i++)
-        ts_opt_man(cmds[i], stdout);
-    printf(".SH EXIT STATUS\n0 when done, 1 when it failed, 2 for wrong usage.\n");
-    printf(".SH SEE ALSO\n.BR %s (1)\n", strcmp(program, "tshard") == 0 ? "tstream" : "tshard");
-}
-
 /* What was printed must have arrived: a full disk behind a redirection is a failure. */
 static int finish(const char *program, int status)
 {
     struct ts_err err;
+    tool_watch_end();
     if (tool_flushed(&err) == 0 || status != 0)
         return status;
-    fprintf(stderr, "%s: %s\n", program, err.text);
+    if (!is_closed_pipe(&err))
+        say_as(program, NULL, err.text);
     return 1;
+}
+
+static const char *sibling; /* the other program, and its commands */
+static const char *const *sibling_commands;
+
+void tool_sibling(const char *program, const char *const commands[])
+{
+    sibling = program;
+    sibling_commands = commands;
+}
+
+/* A command of the other program. */
+static int say_sibling(const char *program, const char *word)
+{
+    struct ts_err err;
+    for (size_t i = 0; sibling != NULL && sibling_commands[i] != NULL; i++)
+        if (strcmp(sibling_commands[i], word) == 0) {
+            ts_fail(&err, TS_EARG, "unknown command '%s'; that is %s %s", word, sibling, word);
+            say_as(program, NULL, err.text);
+            fprintf(stderr, "Try '%s %s --help'.\n", sibling, word);
+            return 1;
+        }
+    return 0;
 }
 
 static int unknown(const char *program, const char *word, const struct ts_cmd *const cmds[])
 {
     const char *names[32], *near;
+    struct ts_err err;
     size_t n = 0;
     const int option = word[0] == '-';
+    if (say_sibling(program, word))
+        return 2;
     if (option) {
         names[n++] = "--help";
         names[n++] = "--version";
@@ -192,24 +206,39 @@ static int unknown(const char *program, const char *word, const struct ts_cmd *c
         names[n++] = cmds[i]->name;
     names[n] = NULL;
     near = ts_opt_nearest(word, names);
-    fprintf(stderr, "%s: unknown %s '%s'%s%s%s\nTry '%s --help'.\n", program,
-            option ? "option" : "command", word, near ? "; did you mean '" : "", near ? near : "",
-            near ? "'?" : "", program);
+    ts_fail(&err, TS_EARG, "unknown %s '%s'%s%s%s", option ? "option" : "command", word,
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    say_as(program, NULL, err.text);
+    fprintf(stderr, "Try '%s --help'.\n", program);
     return 2;
 }
 
-static int dispatch(const char *program, const char *summary, const struct ts_cmd *const cmds[],
-                    int argc, char **argv)
+/* --version, and what make builds from the option tables: man pages and completions. -1: none of these. */
+static int about(const struct tool_program *program, int argc, char **argv)
 {
+    const char *word = argc > 1 ? argv[1] : "";
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        tool_version_print(program->name, stdout);
+        return 0;
+    }
+    if (strcmp(word, "--help-man") == 0) {
+        tool_man(program, stdout);
+        return 0;
+    }
+    if (strcmp(word, "--help-completion") == 0 && argc == 3 &&
+        tool_completion(program, argv[2], stdout) == 0)
+        return 0;
+    return -1;
+}
+
+static int dispatch(const struct tool_program *self, int argc, char **argv)
+{
+    const char *program = self->name, *summary = self->summary;
+    const struct ts_cmd *const *cmds = self->cmds;
     const char *word = argc > 1 ? argv[1] : NULL;
-    if (word != NULL && (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)) {
-        printf("%s %s\n", program, PACKAGE_VERSION);
-        return 0;
-    }
-    if (word != NULL && strcmp(word, "--help-man") == 0) { /* how the man pages are made */
-        man(program, summary, cmds);
-        return 0;
-    }
+    const int status = about(self, argc, argv);
+    if (status >= 0)
+        return status;
     if (cmds[0]->name == NULL)
         return cmds[0]->run(cmds[0], argc, argv);
     if (word == NULL) {
@@ -233,8 +262,38 @@ static int dispatch(const char *program, const char *summary, const struct ts_cm
     return unknown(program, word, cmds);
 }
 
-int tool_main(const char *program, const char *summary, const struct ts_cmd *const cmds[], int argc,
-              char **argv)
+/* A program may be started without standard input, output or error: then the first file that it opens
+ * would get the number, and what is printed would go into that file. Opened the wrong way round, so that
+ * reading and printing fail as before. */
+static void open_standard(void)
 {
-    return finish(program, dispatch(program, summary, cmds, argc, argv));
+    for (int fd = 0; fd <= 2; fd++) {
+        const int how = fd == 0 ? O_WRONLY : O_RDONLY;
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", how) < 0)
+            (void)!open("/", O_RDONLY | O_DIRECTORY); /* no /dev here: any file that is there */
+    }
+}
+
+/* ---- ends that are not ours ---- */
+
+/* A library has called exit, which libgomp does with a line on standard error that names the cause. */
+static void on_exit_by_others(void)
+{
+    const struct ts_cmd *cmd = running;
+    running = NULL;
+    if (cmd == NULL)
+        return;
+    ts_unfinished_undo();
+    say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
+}
+
+int tool_main(const struct tool_program *program, int argc, char **argv)
+{
+    int status;
+    open_standard();
+    atexit(on_exit_by_others);
+    status = finish(program->name, dispatch(program, argc, argv));
+    running = NULL;
+    tool_signal_end(status);
+    return status;
 }

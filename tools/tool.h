@@ -1,11 +1,16 @@
-/* tool.h - what the programs share: commands, messages, progress, JSON, signals.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tool.h - what the programs share: commands, messages, standard output, JSON; and by its headers
+ * signals (tool_signal.h) and progress (tool_progress.h).
  *
- * A program is a table of commands:
+ * A program is a table of commands, and what its man page says beside them:
  *
  *     static const struct ts_cmd *const cmds[] = { &tool_build, &tool_info, NULL };
  *     int main(int argc, char **argv)
  *     {
- *         return tool_main("tshard", "packs sparse tensors into shards", cmds, argc, argv);
+ *         static const struct tool_program program = {
+ *             .name = "tshard", .summary = "packs sparse tensors into shards", .cmds = cmds
+ *         };
+ *         return tool_main(&program, argc, argv);
  *     }
  *
  * and a command's run function starts with
@@ -14,30 +19,42 @@
  *     if (status >= 0)
  *         return status;
  *
- *   exit     0 done, 1 failed, 2 wrong usage: what run returns is the exit status
+ *   exit     0 done, 1 failed, 2 wrong usage: what run returns is the exit status; 1 turns into death by
+ *            the signal that stopped the command, if one did
  *   output   results go to standard output, everything else to standard error
  *   threads  messages and progress from any thread; the rest from the main thread
  */
 #ifndef TS_TOOLS_TOOL_H
 #define TS_TOOLS_TOOL_H
 
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
 #include "base/opt.h"
+#include "tools/tool_progress.h"
+#include "tools/tool_signal.h"
 
-/* cmds ends with NULL. A single command whose name is NULL is the whole program. */
-int tool_main(const char *program, const char *summary, const struct ts_cmd *const cmds[], int argc,
-              char **argv);
+struct tool_program {
+    const char *name, *summary;
+    const struct ts_cmd *const *cmds; /* NULL ends; one whose name is NULL is the whole program */
+    const char *files,
+        *environment;     /* for the man page: pairs of lines, a name and what it is; NULL: none */
+    const char *see_also; /* "tstream"; NULL: none */
+};
+
+int tool_main(const struct tool_program *program, int argc, char **argv);
+
+/* The commands of the program beside this one, which ends with NULL: a user who asks for one of them here is told. */
+void tool_sibling(const char *program, const char *const commands[]);
 
 /* ts_opt_parse, with --help and mistakes answered: negative to go on, else the exit status. `operand`
- * has room for argc, `given` may be NULL. */
+ * has room for argc (NULL: there was no memory for it, which is said), `given` may be NULL. */
 int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                char **operand, uint64_t *given);
 
-/* "tshard build: SENTENCE" on standard error; returns the exit status 1. */
+/* "tshard build: SENTENCE" on standard error, nothing for a pipe that its reader closed; returns the exit
+ * status 1. */
 int tool_fail(const struct ts_cmd *cmd, const struct ts_err *err);
 
 /* The same for a mistake on the command line that the table cannot find; returns 2. */
@@ -48,36 +65,41 @@ int tool_usage(const struct ts_cmd *cmd, const char *fmt, ...)
 void tool_note(const struct ts_cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- signals ---- */
+/* `text` in buf, cut to size, with '?' for what a terminal acts upon: a path, or a word of a file, is
+ * any bytes. The messages above are written so. Returns buf. */
+const char *tool_plain(const char *text, char *buf, size_t size);
 
-/* From this call on the first SIGINT or SIGTERM sets tool_stop and nothing else; one that comes more
- * than 0.2 s later kills. SIGPIPE and SIGXFSZ are ignored: writing fails with a sentence instead. */
-void tool_catch_signals(void);
-extern volatile sig_atomic_t tool_stop; /* number of the signal, 0 when none came */
+/* Bytes of the UTF-8 sequence at s, or 0 when it is none (overlong ones and surrogates are none). */
+size_t tool_utf8_length(const unsigned char *s);
+
+/* ---- threads ---- */
+
+
+/* --threads: 0 or TS_EARG. To be asked before anything is opened. */
+int tool_threads_check(uint32_t threads, struct ts_err *err);
+
+/* The same for something that failed when the result was in place already; nothing when code is 0. */
+void tool_warn(const struct ts_cmd *cmd, const struct ts_err *warn);
+
+/* What makes a word of n of its kind: "" for one, else "s". */
+const char *tool_plural(uint64_t n);
 
 /* ---- standard output ---- */
 
 void tool_flush(void);                /* now; a failure is kept for tool_flushed */
 int tool_flushed(struct ts_err *err); /* whether all that was printed has arrived */
 
+/* The result is at `path`, and stays there: from now on a reader of the report that went away (a closed
+ * pipe) is no failure, and any other failure to print says that the result is there. */
+void tool_in_place(const char *path);
+
+/* The operand, or where there is nothing of that name, and something of the name with the suffix behind it, that: "amazon"
+ * for "amazon.tsh". malloc'ed; NULL: no memory. */
+char *tool_operand(const char *operand, const char *suffix);
+
 /* Whether `path`, of a file or directory that is to be written, lies elsewhere than in the tensor's
  * own directory, which a slip of the hand would destroy. */
 int tool_outside(const char *path, const char *tensor, struct ts_err *err);
-
-/* ---- progress: one line on a terminal, nothing in a pipe ---- */
-
-struct tool_progress {
-    const char *what, *unit; /* "reading", "nonzeros"; unit "bytes" shows MiB and MiB/s */
-    uint64_t total;          /* 0: not known */
-    uint64_t start_ns, shown_ns;
-    int on;
-};
-
-/* `what` and `unit` must stay until the end. total 0: not known yet. */
-void tool_progress_start(struct tool_progress *p, const char *what, const char *unit,
-                         uint64_t total);
-void tool_progress_update(struct tool_progress *p, uint64_t done); /* cheap: shows 10 a second */
-void tool_progress_end(struct tool_progress *p); /* erases the line */
 
 /* ---- JSON: one object a line ---- */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* JSON, one object a line. */
 #include <assert.h>
 #include <inttypes.h>
@@ -6,8 +7,7 @@
 
 #include "tools/tool.h"
 
-/* Bytes of the UTF-8 sequence at s, or 0 when it is none (overlong and surrogates included). */
-static size_t utf8_length(const unsigned char *s)
+size_t tool_utf8_length(const unsigned char *s)
 {
     const size_t n = s[0] < 0x80   ? 1
                      : s[0] < 0xc2 ? 0
@@ -30,7 +30,7 @@ static void quote(FILE *to, const char *text)
     const unsigned char *s = (const unsigned char *)text;
     fputc('"', to);
     while (*s != '\0') {
-        const size_t n = utf8_length(s);
+        const size_t n = tool_utf8_length(s);
         if (*s == '"' || *s == '\\')
             fprintf(to, "\\%c", *s);
         else if (*s == '\n')
@@ -139,8 +139,7 @@ void tool_json_bool(struct tool_json *j, const char *key, int value)
 
 static int is_number(enum ts_opt_type type)
 {
-    return type == TS_OPT_U32 || type == TS_OPT_U64 || type == TS_OPT_SIZE ||
-           type == TS_OPT_DOUBLE;
+    return type == TS_OPT_U32 || type == TS_OPT_U64 || type == TS_OPT_SIZE || type == TS_OPT_DOUBLE;
 }
 
 void tool_json_options(struct tool_json *j, const struct ts_cmd *cmd, const void *args)

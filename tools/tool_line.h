@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tool_line.h - the one line of a terminal that progress writes over and over.
  *
  *   owner    the process: one line, whoever writes it
@@ -6,7 +7,8 @@
 #ifndef TS_TOOLS_TOOL_LINE_H
 #define TS_TOOLS_TOOL_LINE_H
 
-void tool_line_show(const char *text); /* cut to the terminal's width */
-void tool_line_erase(void);            /* nothing happens when nothing is shown */
+void tool_line_show(const char *text);  /* cut to the terminal's width */
+void tool_line_erase(void);             /* nothing happens when nothing is shown */
+void tool_line_print(const char *text); /* a line that stays */
 
 #endif

@@ -1,18 +1,25 @@
-/* Progress on a terminal: what, how much, rate, time left. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/tool_progress.h"
+
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/num.h"
-#include "tools/tool.h"
 #include "tools/tool_line.h"
 
-#define SHOW_NS UINT64_C(100000000) /* ten lines a second are enough for an eye */
+#define SHOW_NS    UINT64_C(100000000)  /* ten lines a second are enough for an eye */
+#define EARLY_NS   UINT64_C(1000000000) /* ticks come once a second: rather early than late */
+#define LINE_CHARS 320
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* ---- the line of the terminal, and others that must not run into it ---- */
+
+static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static int shown;
 
 static void erase(void)
@@ -24,9 +31,9 @@ static void erase(void)
 
 void tool_line_erase(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&line_lock);
     erase();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&line_lock);
 }
 
 void tool_line_show(const char *text)
@@ -35,13 +42,32 @@ void tool_line_show(const char *text)
     int columns = 80;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
         columns = size.ws_col;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&line_lock);
     erase();
     fprintf(stderr, "%.*s", columns - 1, text);
     fflush(stderr);
     shown = 1;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&line_lock);
 }
+
+void tool_line_print(const char *text)
+{
+    pthread_mutex_lock(&line_lock);
+    erase();
+    fprintf(stderr, "%s\n", text);
+    fflush(stderr);
+    pthread_mutex_unlock(&line_lock);
+}
+
+/* ---- what is under way ---- */
+
+static struct {
+    pthread_mutex_t lock;      /* of all of this, and of a phase's texts and numbers but `done` */
+    struct tool_progress *now; /* the phase under way, or NULL */
+    const struct ts_cmd *cmd;
+    int quiet, terminal;
+    uint64_t told_ns, every_ns; /* the last line with date and time, and how often one comes */
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .every_ns = UINT64_C(60000000000) };
 
 static int on_terminal(void)
 {
@@ -49,14 +75,95 @@ static int on_terminal(void)
     return isatty(STDERR_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
+void tool_progress_setup(const struct ts_cmd *cmd, int quiet)
+{
+    pthread_mutex_lock(&state.lock);
+    state.cmd = cmd;
+    state.quiet = quiet;
+    state.terminal = on_terminal();
+    state.told_ns = ts_clock_ns();
+    pthread_mutex_unlock(&state.lock);
+}
+
+void tool_progress_every(uint64_t ns)
+{
+    pthread_mutex_lock(&state.lock);
+    state.every_ns = ns;
+    pthread_mutex_unlock(&state.lock);
+}
+
 void tool_progress_start(struct tool_progress *p, const char *what, const char *unit,
                          uint64_t total)
 {
-    p->what = what;
+    const uint64_t now = ts_clock_ns();
+    pthread_mutex_lock(&state.lock);
+    snprintf(p->what, sizeof p->what, "%s", what);
     p->unit = unit;
+    p->whole = NULL;
     p->total = total;
-    p->start_ns = p->shown_ns = ts_clock_ns();
-    p->on = on_terminal();
+    p->start_ns = now;
+    p->expect_ns = 0;
+    p->after = 0;
+    atomic_store(&p->done, 0);
+    atomic_store(&p->shown_ns, now);
+    p->on = 1;
+    state.now = p;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void tool_progress_rest(struct tool_progress *p, uint64_t expect_ns, double after,
+                        const char *whole)
+{
+    pthread_mutex_lock(&state.lock);
+    p->expect_ns = expect_ns;
+    p->after = after;
+    p->whole = whole;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void tool_progress_name(struct tool_progress *p, const char *what)
+{
+    pthread_mutex_lock(&state.lock);
+    snprintf(p->what, sizeof p->what, "%s", what);
+    pthread_mutex_unlock(&state.lock);
+}
+
+void tool_progress_end(struct tool_progress *p)
+{
+    pthread_mutex_lock(&state.lock);
+    p->on = 0;
+    if (state.now == p)
+        state.now = NULL;
+    pthread_mutex_unlock(&state.lock);
+    tool_line_erase();
+}
+
+/* ---- what there is to say of it ---- */
+
+/* With the lock held. What a phase takes follows from its rate so far, and from the phase before where
+ * little is done yet: the share that is done weighs the two. */
+static void get(const struct tool_progress *p, struct tool_progress_figures *f)
+{
+    const double ns = (double)(ts_clock_ns() - p->start_ns);
+    double share, takes;
+    memset(f, 0, sizeof *f);
+    f->done = atomic_load(&p->done);
+    f->total = p->total;
+    f->per_s = ns > 0 ? (double)f->done / ns * 1e9 : 0;
+    if (p->total == 0 || f->done > p->total || (f->done == 0 && p->expect_ns == 0))
+        return;
+    share = (double)f->done / (double)p->total;
+    takes = p->expect_ns > 0 ? ns + (1 - share) * (double)p->expect_ns : ns / share;
+    f->known = 1;
+    f->left_ns = (uint64_t)((1 - share) * takes);
+    f->whole_ns = p->whole == NULL ? 0 : f->left_ns + (uint64_t)(p->after * takes);
+}
+
+void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *ret)
+{
+    pthread_mutex_lock(&state.lock);
+    get(p, ret);
+    pthread_mutex_unlock(&state.lock);
 }
 
 /* "12.3 M nonzeros" or "12.3 MiB" */
@@ -69,35 +176,83 @@ static void amount(const struct tool_progress *p, double x, char *buf, size_t si
         snprintf(buf, size, "%s %s", ts_num_short(num, x), p->unit);
 }
 
-void tool_progress_update(struct tool_progress *p, uint64_t done)
+/* With the lock held: what is wanted most comes first, where a terminal is narrow. */
+static void describe(const struct tool_progress *p, char text[LINE_CHARS])
 {
-    char text[256], have[96], rate[96], left[TS_NUM_CHARS];
-    uint64_t now, before;
-    double seconds;
+    char have[96], rate[96], left[TS_NUM_CHARS], whole[TS_NUM_CHARS];
+    struct tool_progress_figures f;
     size_t n;
-    if (!p->on)
-        return;
-    now = ts_clock_ns();
-    before = __atomic_load_n(&p->shown_ns, __ATOMIC_RELAXED);
-    if (now - before < SHOW_NS || now < before ||
-        !__atomic_compare_exchange_n(&p->shown_ns, &before, now, 0, __ATOMIC_RELAXED,
-                                     __ATOMIC_RELAXED))
-        return;
-    seconds = (double)(now - p->start_ns) * 1e-9;
-    amount(p, (double)done, have, sizeof have);
-    amount(p, (double)done / seconds, rate, sizeof rate);
-    n = (size_t)snprintf(text, sizeof text, "%s: %s, %s/s", p->what, have, rate);
-    if (p->total > 0 && done > 0 && done <= p->total && n < sizeof text) {
-        const double share = (double)done / (double)p->total;
-        snprintf(text + n, sizeof text - n, ", %.0f %%, %s left", 100 * share,
-                 ts_num_duration(left, (uint64_t)(1e9 * seconds * (1 - share) / share)));
-    }
+    get(p, &f);
+    amount(p, (double)f.done, have, sizeof have);
+    amount(p, f.per_s, rate, sizeof rate);
+    n = (size_t)snprintf(text, LINE_CHARS, "%s: ", p->what);
+    if (f.known)
+        n += (size_t)snprintf(text + n, LINE_CHARS - n, "%.0f %%, left %s, ",
+                              100 * (double)f.done / (double)f.total,
+                              ts_num_duration(left, f.left_ns));
+    if (f.known && p->whole != NULL)
+        n += (size_t)snprintf(text + n, LINE_CHARS - n, "%s %s, ", p->whole,
+                              ts_num_duration(whole, f.whole_ns));
+    snprintf(text + n, LINE_CHARS - n, "%s, %s/s", have, rate);
+}
+
+/* With the lock held. */
+static void tell(void)
+{
+    char text[LINE_CHARS] = "between two steps", date[32] = "", line[LINE_CHARS + 128];
+    const struct ts_cmd *cmd = state.cmd;
+    const time_t now = time(NULL);
+    struct tm tm;
+    if (localtime_r(&now, &tm) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S ", &tm);
+    if (state.now != NULL)
+        describe(state.now, text);
+    snprintf(line, sizeof line, "%s%s%s%s%s%s", date, cmd == NULL ? "" : cmd->program,
+             cmd == NULL || cmd->name == NULL ? "" : " ",
+             cmd == NULL || cmd->name == NULL ? "" : cmd->name, cmd == NULL ? "" : ": ", text);
+    tool_line_print(line);
+    state.told_ns = ts_clock_ns();
+}
+
+void tool_progress_tell(void)
+{
+    pthread_mutex_lock(&state.lock);
+    tell();
+    pthread_mutex_unlock(&state.lock);
+}
+
+/* With the lock held. */
+static void show(struct tool_progress *p)
+{
+    char text[LINE_CHARS];
+    describe(p, text);
     tool_line_show(text);
 }
 
-void tool_progress_end(struct tool_progress *p)
+void tool_progress_tick(void)
 {
-    if (p->on)
-        tool_line_erase();
-    p->on = 0;
+    pthread_mutex_lock(&state.lock);
+    if (state.now != NULL && !state.quiet) {
+        if (state.terminal)
+            show(state.now);
+        else if (ts_clock_ns() - state.told_ns + EARLY_NS >= state.every_ns)
+            tell();
+    }
+    pthread_mutex_unlock(&state.lock);
+}
+
+void tool_progress_update(struct tool_progress *p, uint64_t done)
+{
+    uint64_t now, before;
+    atomic_store_explicit(&p->done, done, memory_order_relaxed);
+    if (!state.terminal || state.quiet)
+        return;
+    now = ts_clock_ns();
+    before = atomic_load_explicit(&p->shown_ns, memory_order_relaxed);
+    if (now < before + SHOW_NS || !atomic_compare_exchange_strong(&p->shown_ns, &before, now))
+        return;
+    pthread_mutex_lock(&state.lock);
+    if (p->on && state.now == p)
+        show(p);
+    pthread_mutex_unlock(&state.lock);
 }

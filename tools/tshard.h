@@ -1,13 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard.h - the commands of tshard, one file each. */
 #ifndef TS_TOOLS_TSHARD_H
 #define TS_TOOLS_TSHARD_H
 
 #include "base/opt.h"
+#include "format/build.h"
+#include "tools/tool_progress.h"
 
 extern const struct ts_cmd tshard_build_cmd;
+extern const struct ts_cmd tshard_plan_cmd;
 extern const struct ts_cmd tshard_info_cmd;
 extern const struct ts_cmd tshard_verify_cmd;
 extern const struct ts_cmd tshard_export_cmd;
 extern const struct ts_cmd tshard_gen_cmd;
+
+/* The tensor that an operand names, also without its .tsh. */
+struct ts_tensor;
+int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err);
+
+/* What tshard build and tshard plan share: the options, and a command line made of them. */
+struct tshard_build_job {
+    const void *args; /* for tool_json_options */
+    struct ts_build_options *o;
+    const char *const *paths;
+    uint32_t n_paths;
+    int json;
+    struct tool_progress *progress;
+};
+typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_job *job,
+                            struct ts_err *err);
+
+extern const struct ts_opt tshard_build_opts[];
+
+/* Parses, completes the options, calls fn, which returns 0 or a negative ts_code, and returns the exit
+ * status. */
+int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 
 #endif

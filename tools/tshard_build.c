@@ -1,54 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard build: text to a .tsh directory. */
+#include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "format/build.h"
+#include "format/mode_names.h"
+#include "format/tensor.h"
 #include "tools/build_common.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
+enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
+
 struct build_args {
-    const char *out, *dims;
+    const char *out, *dims, *modes, *columns, *value, *text, *separator, *transform;
     uint32_t base;
-    int duplicates;
-    struct ts_opt_list map;
+    int duplicates, format, header, names, allow_missing;
+    struct ts_opt_list map, bin;
     struct build_common common;
 };
 
 #define AT(field) offsetof(struct build_args, field)
-static const struct ts_opt build_opts[] = {
+const struct ts_opt tshard_build_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
       "the directory to make (default: the first file's name, with .tsh for .tns)" },
     { "base", 0, TS_OPT_U32, AT(base), "1", "0|1", "the first index of the input" },
     { "dims", 0, TS_OPT_STRING, AT(dims), NULL, "IxJxK",
       "sizes of the modes (default: the largest indices)" },
+    { "format", 'i', TS_OPT_CHOICE, AT(format), "auto", "auto|list|csv|tsv|table",
+      "what the input is: auto goes by what a file begins with, and by .csv, .tsv and .tab; list is "
+      "indices and a value between blanks (.tns); table is columns between blanks" },
+    { "modes", 0, TS_OPT_STRING, AT(modes), NULL, "NAME,...",
+      "what the modes are called, which the tensor keeps; of a table with a header line, the columns "
+      "that are modes" },
+    { "columns", 0, TS_OPT_STRING, AT(columns), NULL, "N,...",
+      "of a table: the columns that are modes, by number or by the header's names, in the order of the "
+      "modes" },
+    { "value", 0, TS_OPT_STRING, AT(value), NULL, "NAME",
+      "of a table: the column of the values, by name or number; none: each line counts as 1 (default: "
+      "the last column, unless --modes or --columns leave none)" },
+    { "header", 0, TS_OPT_CHOICE, AT(header), "auto", "auto|yes|no",
+      "of a table: whether the first line names the columns" },
+    { "separator", 0, TS_OPT_STRING, AT(separator), NULL, "C",
+      "of a table: the character between columns (default: comma in csv, tab in tsv)" },
+    { "text", 0, TS_OPT_STRING, AT(text), NULL, "NAME,...",
+      "of a table: modes whose fields are names even where they are whole numbers" },
+    { "names", 0, TS_OPT_CHOICE, AT(names), "seen", "seen|sorted",
+      "which index a name gets: in the order in which names first appear, or sorted by their bytes" },
+    { "bin", 0, TS_OPT_LIST, AT(bin), NULL, "NAME=WIDTH",
+      "of a table: this mode is a time, in bins of 7d, 1h, 30min, 1mo, 1y; times are seconds since "
+      "1970 or dates" },
     { "duplicates", 0, TS_OPT_CHOICE, AT(duplicates), "sum", "sum|keep|error",
       "what to do with several nonzeros at one place" },
+    { "transform", 0, TS_OPT_STRING, AT(transform), NULL, "log1p|binary|scale=X",
+      "what becomes of each value, once those at one place are added up: log(1 + value), 1, or X times "
+      "the value" },
     { "map", 0, TS_OPT_LIST, AT(map), NULL, "K=FILE",
-      "names of the indices of mode K, one a line; may be gzip. NAME.modeK.map and "
-      "NAME.modeK.map.gz beside the first file are taken by themselves" },
+      "names of the indices of mode K, one a line; may be packed. NAME.modeK.map and "
+      "NAME.modeK.map.gz (.zst, .xz, .bz2) beside the first file are taken by themselves" },
+    { "allow-missing", 0, TS_OPT_FLAG, AT(allow_missing), NULL, NULL,
+      "take a --map that has more or fewer names than the mode has indices" },
     BUILD_COMMON_OPTS(AT(common)),
     { 0 },
 };
 
+static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
+
+/* The name without what says how it is packed; malloc'ed. */
+static char *stem_packed(const char *path)
+{
+    char *s = strdup(path), *dot = s == NULL ? NULL : strrchr(s, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof packed_ends / sizeof *packed_ends; i++)
+        if (strcmp(dot, packed_ends[i]) == 0) {
+            *dot = '\0';
+            break;
+        }
+    return s;
+}
+
 /* "dir/amazon.tns.gz" -> "amazon"; with_dir: "dir/amazon". malloc'ed. */
 static char *stem_of(const char *path, int with_dir)
 {
+    static const char *const kinds[] = { ".tns", ".txt", ".coo", ".csv", ".tsv",
+                                         ".tab", ".mtx", ".bin", ".sptn" };
     const char *slash = strrchr(path, '/');
     char *s = strdup(!with_dir && slash != NULL ? slash + 1 : path), *name, *dot;
     if (s == NULL)
         return NULL;
     name = strrchr(s, '/') == NULL ? s : strrchr(s, '/') + 1;
     dot = strrchr(name, '.');
-    if (dot != NULL && dot > name && strcmp(dot, ".gz") == 0) {
-        *dot = '\0';
-        dot = strrchr(name, '.');
-    }
-    if (dot != NULL && dot > name && (strcmp(dot, ".tns") == 0 || strcmp(dot, ".txt") == 0))
-        *dot = '\0';
+    for (size_t i = 0; dot != NULL && dot > name && i < sizeof packed_ends / sizeof *packed_ends;
+         i++)
+        if (strcmp(dot, packed_ends[i]) == 0) {
+            *dot = '\0';
+            dot = strrchr(name, '.');
+            break;
+        }
+    for (size_t i = 0; dot != NULL && dot > name && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(dot, kinds[i]) == 0) {
+            *dot = '\0';
+            break;
+        }
     return s;
 }
 
@@ -67,24 +126,47 @@ static char *default_out(const char *path, struct ts_err *err)
     return out;
 }
 
-/* Takes --map and looks for map files beside the input. found[] are to be freed. */
-static int find_maps(const struct build_args *a, const char *path, struct ts_build_options *o,
-                     char *found[TS_MAX_ORDER], struct ts_err *err)
+/* Looks for map files beside the input, where no other is named. One that is there but cannot be read is
+ * refused: names would be missing, and nobody would know. */
+static int find_beside(const char *path, struct ts_build_options *o, char *found[TS_MAX_ORDER],
+                       struct ts_err *err)
 {
-    char *stem = strcmp(path, "-") == 0 ? NULL : stem_of(path, 1);
+    const int has_stem = strcmp(path, "-") != 0;
+    char *stem = has_stem ? stem_of(path, 1) : NULL;
+    if (has_stem && stem == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     for (unsigned m = 0; m < TS_MAX_ORDER && stem != NULL; m++) {
-        static const char *const ends[] = { "", ".gz" };
-        for (unsigned e = 0; e < 2 && found[m] == NULL; e++) {
-            if (asprintf(&found[m], "%s.mode%u.map%s", stem, m + 1, ends[e]) < 0)
+        static const char *const ends[] = { "", ".gz", ".zst", ".xz", ".bz2" };
+        if (o->map[m] != NULL)
+            continue;
+        for (unsigned e = 0; e < sizeof ends / sizeof *ends && found[m] == NULL; e++) {
+            if (asprintf(&found[m], "%s.mode%u.map%s", stem, m + 1, ends[e]) < 0) {
                 found[m] = NULL;
-            else if (access(found[m], R_OK) != 0) {
-                free(found[m]);
-                found[m] = NULL;
+                free(stem);
+                return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
             }
+            if (access(found[m], R_OK) == 0)
+                continue;
+            if (errno != ENOENT && errno != ENOTDIR) {
+                free(stem);
+                return ts_fail_errno(err, TS_EIO,
+                                     "%s: cannot be read (--map %u=FILE takes other names, or "
+                                     "/dev/null for none)",
+                                     found[m], m + 1);
+            }
+            free(found[m]);
+            found[m] = NULL;
         }
         o->map[m] = found[m];
     }
     free(stem);
+    return 0;
+}
+
+/* Takes --map, and for other modes the map files beside the input. found[] are to be freed. */
+static int find_maps(const struct build_args *a, const char *path, struct ts_build_options *o,
+                     char *found[TS_MAX_ORDER], struct ts_err *err)
+{
     for (uint32_t i = 0; i < a->map.n; i++) {
         const char *text = a->map.item[i];
         char *end;
@@ -94,22 +176,146 @@ static int find_maps(const struct build_args *a, const char *path, struct ts_bui
         o->map[k - 1] = end + 1;
         o->min_order = (uint32_t)k > o->min_order ? (uint32_t)k : o->min_order;
     }
+    return find_beside(path, o, found, err);
+}
+
+/* "user,item,week" -> names, cut where the commas are; *copy holds them. */
+static int split_names(const char *option, const char *text, char **copy, const char *name[],
+                       uint32_t *n, struct ts_err *err)
+{
+    *n = 0;
+    *copy = strdup(text);
+    if (*copy == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    for (char *at = *copy, *end; at != NULL; at = end) {
+        end = strchr(at, ',');
+        if (end != NULL)
+            *end++ = '\0';
+        if (*n == TS_MAX_ORDER)
+            return ts_fail(err, TS_EARG, "--%s: more than %u names", option, TS_MAX_ORDER);
+        if (*at == '\0' || strlen(at) > TS_MODE_NAME_MAX)
+            return ts_fail(err, TS_EARG, "--%s: a name must have 1 to %u bytes", option,
+                           TS_MODE_NAME_MAX);
+        name[(*n)++] = at;
+    }
     return 0;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+/* What is no text to build from, and what was meant. */
+static int check_operands(const struct ts_cmd *cmd, char *const *operand, uint32_t n,
+                          struct ts_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t chars = strlen(operand[i]);
+        const int is_name = chars > 4 && strcmp(operand[i] + chars - 4, ".tsh") == 0;
+        char index[4352];
+        snprintf(index, sizeof index, "%s/index", operand[i]);
+        if (i > 0 && i + 1 == n && is_name)
+            return ts_fail(err, TS_EARG,
+                           "%s: operands are text that is read; the result is named by --output: "
+                           "tshard %s %s%s -o %s",
+                           operand[i], cmd->name, operand[0], n > 2 ? " ..." : "", operand[i]);
+        if (access(index, F_OK) == 0)
+            return ts_fail(err, TS_EARG,
+                           "%s: is a tensor that is built already; tshard info tells about it, "
+                           "tstream cp decomposes it",
+                           operand[i]);
+    }
+    return 0;
+}
+
+static int parse_transform(const char *text, struct ts_transform *ret, struct ts_err *err)
+{
+    char *end = NULL;
+    if (strcmp(text, "log1p") == 0) {
+        ret->kind = TS_TRANSFORM_LOG1P;
+    } else if (strcmp(text, "binary") == 0) {
+        ret->kind = TS_TRANSFORM_BINARY;
+    } else if (strncmp(text, "scale=", 6) == 0 &&
+               (ret->scale = ts_strtod(text + 6, &end), end != text + 6) && *end == '\0' &&
+               isfinite(ret->scale) && ret->scale != 0) {
+        ret->kind = TS_TRANSFORM_SCALE;
+    } else {
+        return ts_fail(
+            err, TS_EARG,
+            "--transform %s: expected log1p, binary, or scale= and a number other than 0", text);
+    }
+    return 0;
+}
+
+/* How an input is read that is a table. */
+static char separator_of(const struct build_args *a, const char *path)
+{
+    static const char *const ends[] = { ".csv", ".tsv", ".tab" };
+    char *stem = stem_packed(path), separator = '\0';
+    const size_t n = stem == NULL ? 0 : strlen(stem);
+    for (size_t i = 0; i < 3 && a->format == FORMAT_AUTO && n > 4; i++)
+        if (strcasecmp(stem + n - 4, ends[i]) == 0)
+            separator = i == 0 ? ',' : '\t';
+    free(stem);
+    if (a->format == FORMAT_CSV || a->format == FORMAT_TSV || a->format == FORMAT_TABLE)
+        separator = a->format == FORMAT_CSV ? ',' : a->format == FORMAT_TSV ? '\t' : ' ';
+    if (separator == '\0' && a->format == FORMAT_AUTO &&
+        (a->columns != NULL || a->value != NULL || a->text != NULL || a->bin.n > 0 ||
+         a->header != 0))
+        separator = ' ';
+    if (a->separator != NULL)
+        separator = strcmp(a->separator, "\\t") == 0 ? '\t' : a->separator[0];
+    return separator;
+}
+
+/* What the options say of a table. `copy` are strings to be freed. */
+static int plan_table(const struct build_args *a, const char *path, struct ts_build_options *o,
+                      struct ts_table_plan *t, char *copy[], struct ts_err *err)
+{
+    uint32_t n_text = 0;
+    int rc = 0;
+    t->separator = separator_of(a, path);
+    if (a->separator != NULL && strcmp(a->separator, "\\t") != 0 &&
+        (strlen(a->separator) != 1 || strchr("\"\r\n", a->separator[0]) != NULL))
+        return ts_fail(err, TS_EARG, "--separator must be one character, or \\t");
+    if (t->separator == '\0') {
+        if (a->columns != NULL || a->value != NULL || a->text != NULL || a->bin.n > 0)
+            return ts_fail(err, TS_EARG,
+                           "--columns, --value, --text and --bin are of tables, and --format list "
+                           "is none");
+        return 0;
+    }
+    o->table = t;
+    o->sorted_names = a->names;
+    t->header = a->header;
+    t->value = a->value;
+    t->n_modes = o->n_names;
+    memcpy(t->mode, o->mode_name, sizeof t->mode);
+    if (a->columns != NULL)
+        rc = split_names("columns", a->columns, &copy[0], t->column, &t->n_columns, err);
+    if (rc == 0 && a->text != NULL)
+        rc = split_names("text", a->text, &copy[1], t->text, &n_text, err);
+    t->n_text = n_text;
+    for (uint32_t i = 0; i < a->bin.n && rc == 0; i++) {
+        const char *equals = strrchr(a->bin.item[i], '=');
+        if (equals == NULL || equals == a->bin.item[i] || t->n_bins == TS_MAX_ORDER)
+            return ts_fail(err, TS_EARG, "--bin %s: expected NAME=WIDTH", a->bin.item[i]);
+        rc = ts_time_bin_parse(equals + 1, &t->bin[t->n_bins], err);
+        copy[2 + t->n_bins] = strndup(a->bin.item[i], (size_t)(equals - a->bin.item[i]));
+        t->binned[t->n_bins] = copy[2 + t->n_bins];
+        if (copy[2 + t->n_bins++] == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "out of memory");
+    }
+    return rc;
+}
+
+int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
 {
     struct build_args args;
     struct ts_build_options o = { 0 };
-    struct ts_build_report report;
     struct tool_progress progress;
     struct ts_err err = { 0 };
     char **operands = malloc((size_t)argc * sizeof *operands), *found[TS_MAX_ORDER] = { 0 };
-    char *out = NULL;
+    char *out = NULL, *names = NULL, *copy[2 + TS_MAX_ORDER] = { NULL };
+    struct ts_table_plan table = { 0 };
     uint32_t n = 0;
     int rc = 0, status = 0;
-    if (operands == NULL)
-        return 1;
     status = tool_parse(cmd, argc, argv, &args, &n, operands, NULL);
     if (status >= 0) {
         free(operands);
@@ -118,32 +324,88 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     status = 0;
     o.base = args.base;
     o.duplicates = args.duplicates;
+    o.allow_missing = args.allow_missing;
+    if (check_operands(cmd, operands, n, &err) < 0) {
+        free(operands);
+        return tool_usage(cmd, "%s", err.text);
+    }
     out = args.out != NULL ? strdup(args.out) : default_out(operands[0], &err);
     o.out = out;
-    rc = out == NULL ? TS_EARG : build_common_apply(&args.common, &o, &progress, &err);
+    rc = out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
+                     : build_common_apply(&args.common, &o, &progress, &err);
     if (rc == 0 && args.base > 1)
         rc = ts_fail(&err, TS_EARG, "--base must be 0 or 1");
     if (rc == 0 && args.dims != NULL) {
         rc = build_common_dims(args.dims, o.dim, &err);
         o.n_dims = rc > 0 ? (uint32_t)rc : 0;
     }
+    if (rc >= 0 && args.modes != NULL)
+        rc = split_names("modes", args.modes, &names, o.mode_name, &o.n_names, &err);
+    if (rc >= 0 && args.transform != NULL)
+        rc = parse_transform(args.transform, &o.transform, &err);
+    if (rc >= 0)
+        rc = plan_table(&args, operands[0], &o, &table, copy, &err);
     if (rc >= 0)
         rc = find_maps(&args, operands[0], &o, found, &err);
-    if (rc < 0) {
-        status = tool_usage(cmd, "%s", err.text);
+    if (rc == TS_ENOMEM) {
+        status = tool_fail(cmd, &err);
+    } else if (rc < 0) {
+        status = rc == TS_EARG ? tool_usage(cmd, "%s", err.text) : tool_fail(cmd, &err);
     } else {
-        rc = ts_build_text(&o, (const char *const *)operands, n, &report, &err);
-        if (progress.what != NULL)
-            tool_progress_end(&progress);
-        if (rc == 0)
-            rc = build_common_report(cmd, &o, &report, args.common.json, &err);
+        const struct tshard_build_job job = { .args = &args,
+                                              .o = &o,
+                                              .n_paths = n,
+                                              .paths = (const char *const *)operands,
+                                              .json = args.common.json,
+                                              .progress = &progress };
+        rc = fn(cmd, &job, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
     }
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
         free(found[m]);
+    for (size_t i = 0; i < sizeof copy / sizeof *copy; i++)
+        free(copy[i]);
+    free(names);
     free(out);
     free(operands);
     return status;
+}
+
+/* With --base 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of each
+ * mode, and most likely a mistake. */
+static int zero_is_unused(const char *path)
+{
+    struct ts_tensor *t = NULL;
+    int unused = ts_tensor_open(path, &t, NULL) == 0;
+    for (uint32_t m = 0; unused && m < t->order; m++) {
+        struct ts_rows_reader *r = NULL;
+        uint64_t row[TS_ROWS_CHUNK];
+        uint32_t n = 0;
+        unused = ts_rows_reader_open(t, m, &r, NULL) == 0 && r != NULL &&
+                 ts_rows_reader_next(r, row, &n, NULL) == 0 && n > 0 && row[0] > 0;
+        ts_rows_reader_close(r);
+    }
+    ts_tensor_close(t);
+    return unused;
+}
+
+static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
+{
+    struct ts_build_report report;
+    int rc = ts_build_text(job->o, job->paths, job->n_paths, &report, err);
+    tool_progress_end(job->progress);
+    if (rc == 0)
+        rc = build_common_report(cmd, job->o, &report, job->json, err);
+    if (rc == 0 && job->o->base == 0 && job->o->table == NULL && zero_is_unused(job->o->out))
+        tool_note(cmd,
+                  "index 0 does not occur in any mode: if the indices of the input start at 1, "
+                  "leave --base 0 out");
+    return rc;
+}
+
+static int run(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    return tshard_build_command(cmd, argc, argv, build);
 }
 
 const struct ts_cmd tshard_build_cmd = {
@@ -152,18 +414,28 @@ const struct ts_cmd tshard_build_cmd = {
     .operands = "FILE...",
     .min_operands = 1,
     .max_operands = UINT32_MAX,
-    .summary = "packs a text tensor into a .tsh directory",
-    .text = "Each line of the input is the indices of a nonzero and its value between blanks "
-            "(FROSTT's .tns); empty lines and comments (#) may stand between. Gzip and Tensor "
-            "Toolbox `sptensor` headers are recognised; - is standard input. Several files are "
-            "parts of one tensor.\n\n"
-            "Indices start at 1 unless --base 0 is given. Nonzeros at one place are added up, "
-            "zeros are dropped. The result is the same, byte for byte, for any order of the lines "
-            "and any --memory, --threads and --tmp.\n\n"
-            "The directory appears when it is complete and on disk; a build that was killed "
-            "leaves NAME.tsh.building, which the next build of that name clears.",
-    .examples = "tshard build amazon.tns.gz\n  makes amazon.tsh in the current directory\n"
-                "zcat part*.gz | tshard build -o all.tsh --memory 2G -\n  from a pipe, within 2 GiB\n",
-    .opts = build_opts,
+    .summary = "pack a tensor, as text or a table, into a .tsh directory",
+    .text =
+        "Each line of the input is the indices of a nonzero and its value between blanks "
+        "(FROSTT's .tns); empty lines and comments (#) may stand between. A line ends with LF or "
+        "CR LF and has at most 65534 bytes (524286 where --memory leaves room). `sptensor` headers "
+        "(Tensor Toolbox, GenTen) and MatrixMarket files are recognised; - is standard input. "
+        "Several files are parts of one tensor. Gzip is unpacked, and zstd, xz and bzip2 where the "
+        "build has their libraries (see --version).\n\n"
+        "A table (.csv, .tsv, --format) has columns of numbers, names or times. Names become "
+        "indices, and the names of the indices, within --memory; times are binned. Where a table "
+        "leaves it open which column is the value, --value must say it.\n\n"
+        "Indices start at 1 unless --base 0 is given. Nonzeros at one place are added up, "
+        "zeros are dropped. The result is the same, byte for byte, for any order of the lines "
+        "(which names in a table may depend on, unless they are sorted) and any --memory, "
+        "--threads and --tmp.\n\n"
+        "The directory appears when it is complete and on disk; a build that was killed "
+        "leaves NAME.tsh.building, which the next build of that name clears.",
+    .examples =
+        "tshard build amazon.tns.gz\n  makes amazon.tsh in the current directory\n"
+        "tshard build ratings.csv --modes user,item,week --value rating --bin week=7d\n"
+        "  of a table with a header line: names, and weeks of times\n"
+        "zcat part*.gz | tshard build -o all.tsh --memory 2G -\n  from a pipe, within 2 GiB\n",
+    .opts = tshard_build_opts,
     .run = run,
 };

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard export: a tensor as text again.
  *
  * A batch of shards, one per thread, is read and checked; then its partitions are made into text by
  * all threads and written in order. Memory: a shard and a partition's text per thread, and the list
  * of used slices of modes that have empty ones.
  */
+#include "base/stop.h"
 #include "config.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
-#include "base/machine.h"
+#include "base/threads.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "tools/export_sink.h"
@@ -23,24 +25,27 @@
 #include "tools/tshard.h"
 
 enum { FORMAT_TNS, FORMAT_SPTENSOR };
+enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
 
 struct export_args {
     const char *output;
     uint32_t mode, threads;
-    int format;
+    int format, base, force, quiet;
 };
-
-#define MAX_THREADS 1024u /* each has a stack and a shard */
 
 #define AT(field) offsetof(struct export_args, field)
 static const struct ts_opt export_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(output), NULL, "FILE",
       "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
-      "is complete" },
+      "is complete and on disk" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE" },
     { "mode", 'm', TS_OPT_U32, AT(mode), "1", "K", "read the copy sorted for mode K" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", "tns|sptensor",
       "tns has nonzeros only; sptensor (Tensor Toolbox) starts with shape and count" },
+    { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
+      "the first index: input is that of the text that the tensor was built from" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
+    TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
 
@@ -50,12 +55,13 @@ struct short_text {
     uint32_t n;
 };
 
-struct export {
+struct export
+{
     const struct ts_cmd *cmd;
     const struct ts_tensor *t;
-    uint32_t mode, n_threads;
-    uint64_t *rows[TS_MAX_ORDER]; /* NULL: row i is index i */
-    struct short_text *dict;      /* CONST: one, DICT: n_dict */
+    uint32_t mode, n_threads, base; /* base: the first index that is written */
+    uint64_t *rows[TS_MAX_ORDER];   /* NULL: row i is index i */
+    struct short_text *dict;        /* CONST: one, DICT: n_dict */
     struct export_sink sink;
     struct tool_progress progress;
     uint64_t done; /* nonzeros */
@@ -73,7 +79,8 @@ struct scratch {
 /* A value as text. A float32 tensor's values are float32 numbers, whatever their kind. */
 static char *put_number(char *at, const struct ts_tensor *t, double value)
 {
-    return t->header.value_bytes == 4 ? ts_decimal_f32(at, (float)value) : ts_decimal_f64(at, value);
+    return t->header.value_bytes == 4 ? ts_decimal_f32(at, (float)value)
+                                      : ts_decimal_f64(at, value);
 }
 
 static char *put_value(char *at, const struct export *e, const struct ts_block *b, uint32_t p)
@@ -84,8 +91,8 @@ static char *put_value(char *at, const struct export *e, const struct ts_block *
         memcpy(at, s->text, sizeof s->text); /* the buffer has the room */
         return at + s->n;
     }
-    return put_number(at, e->t, ts_tensor_value(e->t, b->code[0][p],
-                                                kind == TS_VALUE_F64 ? b->code[1][p] : 0));
+    return put_number(
+        at, e->t, ts_tensor_value(e->t, b->code[0][p], kind == TS_VALUE_F64 ? b->code[1][p] : 0));
 }
 
 static char *put_block(char *at, const struct export *e, const struct ts_block *b)
@@ -97,7 +104,7 @@ static char *put_block(char *at, const struct export *e, const struct ts_block *
     for (uint32_t p = 0; p < b->n; p++) {
         for (uint32_t m = 0; m < e->t->order; m++) {
             const uint32_t row = column[m][p];
-            at = ts_decimal_u64(at, (e->rows[m] == NULL ? row : e->rows[m][row]) + 1);
+            at = ts_decimal_u64(at, (e->rows[m] == NULL ? row : e->rows[m][row]) + e->base);
             *at++ = ' ';
         }
         at = put_value(at, e, b, p);
@@ -112,14 +119,15 @@ static size_t text_room(const struct ts_tensor *t)
     return TS_PARTITION_NNZ * (size_t)(t->order * 14 + TS_DECIMAL_CHARS + 1) + TS_DECIMAL_CHARS;
 }
 
-/* Text of one partition of a checked shard; its end. */
+/* Text of one partition of a checked shard; its end, or NULL with a sentence. */
 static char *put_partition(char *at, const struct export *e, const struct ts_disk_shard *entry,
-                           const void *raw, uint32_t partition)
+                           const void *raw, uint32_t partition, struct ts_err *err)
 {
     const uint32_t n_codes = ts_value_codes(e->t->header.value_kind);
     const uint32_t first = partition * TS_PARTITION_BLOCKS;
-    const uint32_t end = entry->n_blocks - first < TS_PARTITION_BLOCKS ? entry->n_blocks
-                                                                       : first + TS_PARTITION_BLOCKS;
+    const uint32_t end = entry->n_blocks - first < TS_PARTITION_BLOCKS
+                             ? entry->n_blocks
+                             : first + TS_PARTITION_BLOCKS;
     struct ts_block_parts parts;
     struct ts_block block;
     for (uint32_t b = first; b < end; b++) {
@@ -129,6 +137,12 @@ static char *put_partition(char *at, const struct export *e, const struct ts_dis
                            NULL) < 0)
             break;
         ts_block_decode(&parts, where.row, &block);
+        if (!ts_block_finite(&block, e->t->header.value_kind)) {
+            const struct ts_mode *m = &e->t->mode[e->mode];
+            ts_fail(err, TS_EFORMAT, "%s: shard %td, block %" PRIu32 ": a value is not finite",
+                    m->shards_path, entry - m->shard, b);
+            return NULL;
+        }
         at = put_block(at, e, &block);
     }
     return at;
@@ -158,7 +172,7 @@ static void write_piece(struct export *e, const char *bytes, size_t n, uint64_t 
     int rc = 0;
     if (failed(e))
         return;
-    if (tool_stop)
+    if (ts_stop_asked(&tool_stop))
         rc = ts_fail(&err, TS_ESTOP, "stopped by a signal, nothing is left behind");
     else
         rc = export_sink_write(&e->sink, bytes, n, &err);
@@ -188,8 +202,11 @@ static void write_batch(struct export *e, struct scratch *s, uint64_t first, uin
         left = entry[i].nnz - (uint64_t)partition * TS_PARTITION_NNZ;
         nnz = left < TS_PARTITION_NNZ ? left : TS_PARTITION_NNZ;
         if (!failed(e)) {
-            n_bytes = (size_t)(put_partition(mine->text, e, &entry[i], s[i].raw, partition) - bytes);
-            if (e->sink.gzip) {
+            const char *end = put_partition(mine->text, e, &entry[i], s[i].raw, partition, &err);
+            n_bytes = end == NULL ? 0 : (size_t)(end - bytes);
+            if (end == NULL)
+                note_failure(e, TS_EFORMAT, &err);
+            else if (e->sink.gzip) {
                 const int rc = export_sink_pack(mine->text, n_bytes, &mine->packed,
                                                 &mine->packed_room, &n_bytes, &err);
                 bytes = mine->packed;
@@ -220,7 +237,8 @@ static int write_header(struct export *e, struct ts_err *err)
     int rc;
     at += sprintf(at, "sptensor\n%" PRIu32 "\n", e->t->order);
     for (uint32_t m = 0; m < e->t->order; m++)
-        at += sprintf(at, "%" PRIu64 "%s", e->t->mode[m].disk.dim, m + 1 < e->t->order ? " " : "\n");
+        at +=
+            sprintf(at, "%" PRIu64 "%s", e->t->mode[m].disk.dim, m + 1 < e->t->order ? " " : "\n");
     at += sprintf(at, "%" PRIu64 "\n", e->t->nnz);
     n = (size_t)(at - text);
     if (!e->sink.gzip)
@@ -245,8 +263,8 @@ static int prepare(struct export *e, struct ts_err *err)
     if (e->dict == NULL)
         return ts_fail(err, TS_ENOMEM, "no memory for %" PRIu32 " values", n_texts);
     for (uint32_t i = 0; i < n_texts; i++)
-        e->dict[i].n = (uint32_t)(put_number(e->dict[i].text, e->t,
-                                             ts_tensor_value(e->t, i, 0)) - e->dict[i].text);
+        e->dict[i].n = (uint32_t)(put_number(e->dict[i].text, e->t, ts_tensor_value(e->t, i, 0)) -
+                                  e->dict[i].text);
     return 0;
 }
 
@@ -274,13 +292,14 @@ static int export_all(struct export *e, const struct export_args *args, struct t
 {
     const uint64_t n_shards = e->t->mode[e->mode].disk.n_shards;
     struct scratch *s = scratch_new(e);
+    struct ts_err warn = { 0 };
     int rc = prepare(e, err);
     for (uint32_t i = 0; rc == 0 && i < e->n_threads; i++)
         if (s == NULL || s[i].raw == NULL || s[i].text == NULL)
             rc = ts_fail(err, TS_ENOMEM, "no memory for a shard of %" PRIu32 " bytes and its text",
                          e->t->header.max_shard_bytes);
     if (rc == 0)
-        rc = export_sink_open(args->output, &e->sink, err);
+        rc = export_sink_open(args->output, args->force, &e->sink, err);
     if (rc == 0 && args->format == FORMAT_SPTENSOR)
         rc = write_header(e, err);
     if (rc == 0) {
@@ -298,8 +317,9 @@ static int export_all(struct export *e, const struct export_args *args, struct t
             *err = e->err;
     }
     if (rc == 0)
-        rc = export_sink_commit(&e->sink, err);
+        rc = export_sink_commit(&e->sink, &warn, err);
     export_sink_close(&e->sink);
+    tool_warn(e->cmd, &warn);
     scratch_free(s, e->n_threads);
     for (uint32_t m = 0; m < e->t->order; m++)
         free(e->rows[m]);
@@ -312,14 +332,15 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     struct export e = { .cmd = cmd, .sink = { .fd = -1 } };
     struct export_args args;
     struct ts_tensor *t;
-    struct ts_machine machine;
     struct ts_err err;
     char *operand[argc];
     uint32_t n_operands;
     int rc, status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
-    if (ts_tensor_open(operand[0], &t, &err) < 0)
+    if (tool_threads_check(args.threads, &err) < 0)
+        return tool_usage(cmd, "%s", err.text);
+    if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
     if (args.mode < 1 || args.mode > t->order) {
         status = tool_usage(cmd, "--mode %" PRIu32 ": %s has modes 1 to %" PRIu32, args.mode,
@@ -327,18 +348,17 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         ts_tensor_close(t);
         return status;
     }
-    if (args.output != NULL && tool_outside(args.output, operand[0], &err) < 0) {
+    if (args.output != NULL && tool_outside(args.output, t->path, &err) < 0) {
         ts_tensor_close(t);
         return tool_fail(cmd, &err);
     }
-    ts_machine_get(&machine);
     e.t = t;
     e.mode = args.mode - 1;
-    e.n_threads = args.threads > 0 ? args.threads : machine.cpus;
-    if (e.n_threads > MAX_THREADS)
-        e.n_threads = MAX_THREADS;
+    e.base = args.base == BASE_OF_TENSOR ? ts_tensor_base(t) : (uint32_t)args.base - 1;
     tool_catch_signals();
-    rc = export_all(&e, &args, &err);
+    rc = ts_threads_get(args.threads, 0, &e.n_threads, &err);
+    if (rc == 0)
+        rc = export_all(&e, &args, &err);
     ts_tensor_close(t);
     if (rc == TS_EIO && err.sys == EPIPE)
         return 1; /* whoever reads has seen enough: `tshard export x.tsh | head` */
@@ -351,11 +371,12 @@ const struct ts_cmd tshard_export_cmd = {
     .operands = "TENSOR.tsh",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "the nonzeros of a tensor as text",
-    .text = "Writes a nonzero a line: its indices, from 1, and its value. A value of a float32 "
-            "tensor is the shortest decimal that reads back as the same float32, of a float64 tensor "
-            "the same for float64; whole numbers have no point.\n\n"
-            "Nonzeros come in the order of the copy that is read: by the index of mode K first.",
+    .summary = "print the nonzeros of a tensor as text",
+    .text =
+        "Writes a nonzero a line: its indices, from 1 (from 0 where the input's did), and its value. A value of a float32 "
+        "tensor is the shortest decimal that reads back as the same float32, of a float64 tensor "
+        "the same for float64; whole numbers have no point.\n\n"
+        "Nonzeros come in the order of the copy that is read: by the index of mode K first.",
     .examples = "tshard export amazon.tsh | head\n  the first nonzeros\n"
                 "tshard export amazon.tsh -o amazon.tns.gz\n  a compressed text file\n",
     .opts = export_opts,

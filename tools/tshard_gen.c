@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard gen: synthetic tensors, to shards or to text. */
 #include <errno.h>
 #include <inttypes.h>
@@ -7,18 +8,20 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/stop.h"
 #include "format/build.h"
 #include "format/synth.h"
 #include "format/value_table.h"
 #include "tools/build_common.h"
 #include "tools/export_sink.h"
+#include "tools/gen_truth.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
 #define TEXT_PIECE UINT64_C(16384) /* draws made at a time */
 
 struct gen_args {
-    const char *out, *dims, *value_range;
+    const char *out, *dims, *value_range, *truth;
     uint64_t nnz, seed;
     struct ts_opt_list law;
     uint32_t planted;
@@ -38,7 +41,10 @@ static const struct ts_opt gen_opts[] = {
       "how the indices of a mode are drawn: once for all modes, or once for each (default: "
       "uniform); power:A draws the k-th most popular index with a share of about k^-A" },
     { "planted", 0, TS_OPT_U32, AT(planted), "0", "RANK",
-      "dense blocks of a known decomposition of this rank instead, with about --nnz nonzeros" },
+      "dense blocks of a known decomposition of this rank instead, with --nnz nonzeros, or some percent fewer where "
+      "blocks do not come out even" },
+    { "truth", 0, TS_OPT_STRING, AT(truth), NULL, "FILE",
+      "with --planted: the factors that were planted, as a ktensor file, compressed when it ends in .gz" },
     { "noise", 0, TS_OPT_DOUBLE, AT(noise), "0", "S",
       "with --planted: each value times 1 + S times a normal number" },
     { "value", 0, TS_OPT_STRING, AT(value_range), "1..5", "A..B|real",
@@ -51,8 +57,10 @@ static const struct ts_opt gen_opts[] = {
 static int parse_laws(const struct ts_opt_list *laws, struct ts_synth *s, struct ts_err *err)
 {
     if (laws->n > 1 && laws->n != s->order)
-        return ts_fail(err, TS_EARG, "--law is given %u times; once, or once for each of the %u "
-                       "modes", laws->n, s->order);
+        return ts_fail(err, TS_EARG,
+                       "--law is given %u times; once, or once for each of the %u "
+                       "modes",
+                       laws->n, s->order);
     for (uint32_t m = 0; m < s->order && laws->n > 0; m++) {
         const char *text = laws->item[laws->n == 1 ? 0 : m];
         char *end;
@@ -105,17 +113,19 @@ static char *put_lines(char *at, const struct ts_synth *s, const struct ts_batch
     return at;
 }
 
-static int write_text(const struct ts_synth *s, const char *path, struct ts_err *err)
+static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const char *path,
+                      int force, struct ts_err *err)
 {
     const size_t line_chars = s->order * 14 + TS_DECIMAL_CHARS + 1;
     char *text = malloc(TEXT_PIECE * line_chars + TS_DECIMAL_CHARS), *packed = NULL;
     struct export_sink sink = { .fd = -1 };
     struct ts_batch b = { 0 };
+    struct ts_err warn = { 0 };
     size_t room = 0;
     int rc = text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                           : ts_batch_new(s->order, TEXT_PIECE, &b, err);
     if (rc == 0)
-        rc = export_sink_open(path, &sink, err);
+        rc = export_sink_open(path, force, &sink, err);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
         const uint64_t left = s->nnz - first;
         const char *bytes = text;
@@ -129,15 +139,38 @@ static int write_text(const struct ts_synth *s, const char *path, struct ts_err 
         }
         if (rc == 0)
             rc = export_sink_write(&sink, bytes, n, err);
-        if (rc == 0 && tool_stop)
+        if (rc == 0 && ts_stop_asked(&tool_stop))
             rc = ts_fail(err, TS_ESTOP, "%s: stopped; nothing is left behind", path);
     }
     if (rc == 0)
-        rc = export_sink_commit(&sink, err);
+        rc = export_sink_commit(&sink, &warn, err);
     export_sink_close(&sink);
+    tool_warn(cmd, &warn);
     ts_batch_free(&b);
     free(packed);
     free(text);
+    return rc;
+}
+
+/* The factors of a planted model, written whole before the tensor is made; they get their name after it. */
+static int begin_truth(const struct gen_args *args, const struct ts_synth *s, uint64_t memory,
+                       struct export_sink *truth, struct ts_err *err)
+{
+    int rc =
+        args->truth == NULL ? 0 : export_sink_open(args->truth, args->common.force, truth, err);
+    if (rc == 0 && args->truth != NULL)
+        rc = gen_truth_write(s, memory, truth, err);
+    return rc;
+}
+
+static int end_truth(const struct ts_cmd *cmd, struct export_sink *truth, int rc,
+                     struct ts_err *err)
+{
+    struct ts_err warn = { 0 };
+    if (rc == 0 && truth->fd >= 0)
+        rc = export_sink_commit(truth, &warn, err);
+    export_sink_close(truth);
+    tool_warn(cmd, &warn);
     return rc;
 }
 
@@ -156,6 +189,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     struct ts_build_report report;
     struct tool_progress progress = { 0 };
     struct ts_synth s = { 0 };
+    struct export_sink truth = { .fd = -1 };
     struct ts_err err = { 0 };
     uint32_t n = 0;
     int rc, status = tool_parse(cmd, argc, argv, &args, &n, argv, NULL);
@@ -167,6 +201,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         return tool_usage(cmd, "--planted and --law exclude each other");
     if (args.planted == 0 && args.noise != 0)
         return tool_usage(cmd, "--noise is for --planted");
+    if (args.planted == 0 && args.truth != NULL)
+        return tool_usage(cmd, "--truth is for --planted");
     rc = build_common_apply(&args.common, &o, &progress, &err);
     o.out = args.out;
     s.nnz = args.nnz;
@@ -184,18 +220,17 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     if (rc == 0)
         rc = ts_synth_init(&s, &err);
     if (rc < 0)
-        return tool_usage(cmd, "%s", err.text);
-    if (is_directory_name(args.out)) {
+        return rc == TS_ENOMEM ? tool_fail(cmd, &err) : tool_usage(cmd, "%s", err.text);
+    rc = begin_truth(&args, &s, o.memory, &truth, &err);
+    if (rc == 0 && is_directory_name(args.out)) {
         rc = ts_build_synth(&o, &s, &report, &err);
-        if (progress.what != NULL)
-            tool_progress_end(&progress);
+        tool_progress_end(&progress);
         if (rc == 0)
             rc = build_common_report(cmd, &o, &report, args.common.json, &err);
-    } else {
-        rc = write_text(&s, args.out, &err);
-        if (rc == TS_EIO && err.sys == EPIPE)
-            return 1; /* whoever reads has seen enough */
+    } else if (rc == 0) {
+        rc = write_text(cmd, &s, args.out, args.common.force, &err);
     }
+    rc = end_truth(cmd, &truth, rc, &err);
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }
 
@@ -205,16 +240,17 @@ const struct ts_cmd tshard_gen_cmd = {
     .operands = "",
     .min_operands = 0,
     .max_operands = 0,
-    .summary = "makes synthetic tensors, as shards or as text",
+    .summary = "make synthetic tensors, as shards or as text",
     .text = "The same options make the same tensor on any machine and with any number of "
             "threads. Text holds the draws, one a line; a .tsh is what tshard build makes of "
             "that text.",
-    .examples = "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
-                "  ten million uniform draws with values 1 to 5\n"
-                "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o - | gzip > p.tns.gz\n"
-                "  popular indices, as text\n"
-                "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o planted.tsh\n"
-                "  a tensor whose decomposition of rank 8 has a fit of about 0.9\n",
+    .examples =
+        "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
+        "  ten million uniform draws with values 1 to 5\n"
+        "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o - | gzip > p.tns.gz\n"
+        "  popular indices, as text\n"
+        "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
+        "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n",
     .opts = gen_opts,
     .run = run,
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard info: what a tensor directory holds, from its index alone. */
 #include <inttypes.h>
 #include <stddef.h>
@@ -8,14 +9,16 @@
 #include "base/num.h"
 #include "format/tensor.h"
 #include "tools/tool.h"
+#include "tools/tool_term.h"
 #include "tools/tshard.h"
 
 struct info_args {
-    int json;
+    int json, quiet;
 };
 
 #define AT(field) offsetof(struct info_args, field)
 static const struct ts_opt info_opts[] = {
+    TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
     { 0 },
 };
@@ -54,6 +57,7 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     const struct ts_disk_mode *d = &t->mode[mode].disk;
     tool_json_object(j, NULL);
     tool_json_u64(j, "mode", mode + 1);
+    tool_json_str(j, "name", ts_tensor_mode_name(t, mode));
     tool_json_u64(j, "size", d->dim);
     tool_json_u64(j, "slices_used", d->n_rows);
     tool_json_u64(j, "largest_slice", d->largest_slice);
@@ -112,64 +116,132 @@ static const char *value_text(const struct ts_tensor *t, double value, char *tex
     return text;
 }
 
-static void print_values(const struct ts_tensor *t)
+static void put_values(struct tool_words *w, const struct ts_tensor *t)
 {
     const struct ts_disk_header *h = &t->header;
-    char a[TS_DECIMAL_CHARS + 1], b[TS_DECIMAL_CHARS + 1];
-    printf("  values      ");
+    char a[TS_DECIMAL_CHARS + 1], b[TS_DECIMAL_CHARS + 1], text[4 * TS_DECIMAL_CHARS];
+    tool_words_start(w, "  values");
     switch (h->value_kind) {
     case TS_VALUE_CONST:
-        printf("all %s\n", value_text(t, h->value_base, a));
+        tool_words_putf(w, "all %s", value_text(t, h->value_base, a));
         return;
     case TS_VALUE_DICT:
-        printf("%" PRIu32 " different ones, ", h->n_dict);
+        tool_words_putf(w, "%s different ones,", ts_num_count(text, h->n_dict));
         break;
     default:
-        printf("%s, ", kind_names[h->value_kind]);
+        tool_words_putf(w, "%s,", kind_names[h->value_kind]);
     }
-    printf("%s to %s, entropy %s%.2f bits\n", value_text(t, h->value_min, a),
-           value_text(t, h->value_max, b),
-           (h->flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0 ? "about " : "", h->value_bits);
+    tool_words_putf(w, "%s to %s, entropy %s%.2f bits", value_text(t, h->value_min, a),
+                    value_text(t, h->value_max, b),
+                    (h->flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0 ? "about " : "",
+                    h->value_bits);
 }
 
 static void print_head(const struct ts_tensor *t)
 {
     const struct ts_disk_header *h = &t->header;
     const double bound = ts_tensor_entropy_bound(t);
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
-    printf("%s\n  shape       ", t->path);
+    struct tool_words w = { .indent = 14, .columns = tool_columns() };
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], path[4096];
+    printf("%s\n", tool_plain(t->path, path, sizeof path));
+    tool_words_start(&w, "  shape");
     for (uint32_t m = 0; m < t->order; m++)
-        printf("%s%s", m > 0 ? " x " : "", ts_num_count(a, t->mode[m].disk.dim));
-    printf("\n  nonzeros    %s, density %.3g\n", ts_num_count(a, t->nnz), density(t));
-    printf("  norm        %.9g\n", h->norm);
-    print_values(t);
-    printf("  input       %s nonzeros: %s duplicates merged, %s zeros dropped%s\n",
-           ts_num_count(a, h->input_nnz), ts_num_count(b, h->n_duplicates),
-           ts_num_count(c, h->n_zeros),
-           (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "");
-    printf("  bytes/nnz   %.3f is the entropy bound, %u as coordinates\n", bound, coo_bytes(t));
-    printf("  on disk     %s in all copies\n\n", ts_num_bytes(a, directory_bytes(t)));
+        tool_words_putf(&w, "%s%s", ts_num_count(a, t->mode[m].disk.dim),
+                        m + 1 < t->order ? " x" : "");
+    tool_words_start(&w, "  nonzeros");
+    tool_words_putf(&w, "%s, density %.3g", ts_num_count(a, t->nnz), density(t));
+    tool_words_start(&w, "  norm");
+    tool_words_putf(&w, "%.9g", h->norm);
+    put_values(&w, t);
+    tool_words_start(&w, "  input");
+    tool_words_putf(&w, "%s nonzero%s: %s duplicate%s merged, %s zero%s dropped%s",
+                    ts_num_count(a, h->input_nnz), tool_plural(h->input_nnz),
+                    ts_num_count(b, h->n_duplicates), tool_plural(h->n_duplicates),
+                    ts_num_count(c, h->n_zeros), tool_plural(h->n_zeros),
+                    (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "");
+    tool_words_start(&w, "  bytes/nnz");
+    tool_words_putf(&w, "%.3f is the entropy bound, %u as coordinates", bound, coo_bytes(t));
+    tool_words_start(&w, "  on disk");
+    tool_words_putf(&w, "%s in all copies", ts_num_bytes(a, directory_bytes(t)));
+    tool_words_end(&w);
+    printf("\n");
+}
+
+/* ---- the table of modes ---- */
+
+enum { MODE, NAME, SIZE, USED, LARGEST, SHARDS, BYTES, BOUND, COO, LABELS, N_COLUMNS };
+typedef char cells[N_COLUMNS][TS_NUM_CHARS]; /* a longer name is cut */
+
+static void fill_row(const struct ts_tensor *t, uint32_t m, double bound, double coo, cells cell)
+{
+    const struct ts_disk_mode *d = &t->mode[m].disk;
+    const double per = ts_tensor_bytes_per_nnz(t, m);
+    snprintf(cell[MODE], TS_NUM_CHARS, "%" PRIu32, m + 1);
+    if (ts_tensor_mode_name(t, m) != NULL)
+        tool_plain(ts_tensor_mode_name(t, m), cell[NAME], TS_NUM_CHARS);
+    ts_num_count(cell[SIZE], d->dim);
+    ts_num_count(cell[USED], d->n_rows);
+    ts_num_count(cell[LARGEST], d->largest_slice);
+    ts_num_count(cell[SHARDS], d->n_shards);
+    snprintf(cell[BYTES], TS_NUM_CHARS, "%.3f", per);
+    snprintf(cell[BOUND], TS_NUM_CHARS, "%.2f", bound > 0 ? per / bound : 0.0);
+    snprintf(cell[COO], TS_NUM_CHARS, "%.0f%%", 100 * per / coo);
+    if (d->n_labels > 0)
+        ts_num_count(cell[LABELS], d->n_labels);
+    else
+        strcpy(cell[LABELS], "-");
+}
+
+static void fill_mean(const struct ts_tensor *t, double bound, double coo, cells cell)
+{
+    double mean = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        mean += ts_tensor_bytes_per_nnz(t, m) / t->order;
+    strcpy(cell[MODE], "mean");
+    snprintf(cell[BYTES], TS_NUM_CHARS, "%.3f", mean);
+    snprintf(cell[BOUND], TS_NUM_CHARS, "%.2f", bound > 0 ? mean / bound : 0.0);
+    snprintf(cell[COO], TS_NUM_CHARS, "%.0f%%", 100 * mean / coo);
 }
 
 static void print_table(const struct ts_tensor *t)
 {
+    struct tool_column column[N_COLUMNS] = {
+        [MODE] = { .name = "mode", .width = 6 },
+        [NAME] = { .name = "name", .left = 1 },
+        [SIZE] = { .name = "size" },
+        [USED] = { .name = "slices used" },
+        [LARGEST] = { .name = "largest slice", .drop = 1 },
+        [SHARDS] = { .name = "shards" },
+        [BYTES] = { .name = "bytes/nnz" },
+        [BOUND] = { .name = "/ bound", .drop = 3 },
+        [COO] = { .name = "/ COO", .drop = 2 },
+        [LABELS] = { .name = "labels" },
+    };
     const double bound = ts_tensor_entropy_bound(t), coo = coo_bytes(t);
-    double sum = 0;
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS], e[TS_NUM_CHARS];
-    printf("  mode %17s %15s %15s %8s %10s %8s %7s %12s\n", "size", "slices used",
-           "largest slice", "shards", "bytes/nnz", "/ bound", "/ COO", "labels");
+    cells row[TS_MAX_ORDER + 1] = { 0 };
+    uint32_t shown, named = 0;
     for (uint32_t m = 0; m < t->order; m++) {
-        const struct ts_disk_mode *mode = &t->mode[m].disk;
-        const double per = ts_tensor_bytes_per_nnz(t, m);
-        sum += per;
-        printf("  %4" PRIu32 " %17s %15s %15s %8s %10.3f %8.2f %6.0f%% %12s\n", m + 1,
-               ts_num_count(a, mode->dim), ts_num_count(b, mode->n_rows),
-               ts_num_count(c, mode->largest_slice), ts_num_count(d, mode->n_shards), per,
-               bound > 0 ? per / bound : 0.0, 100 * per / coo,
-               mode->n_labels > 0 ? ts_num_count(e, mode->n_labels) : "-");
+        fill_row(t, m, bound, coo, row[m]);
+        named |= row[m][NAME][0] != '\0';
     }
-    printf("  mean %68.3f %8.2f %6.0f%%\n", sum / t->order,
-           bound > 0 ? sum / t->order / bound : 0.0, 100 * sum / t->order / coo);
+    fill_mean(t, bound, coo, row[t->order]);
+    for (uint32_t m = 0; m < t->order; m++)
+        for (uint32_t c = 0; c < N_COLUMNS; c++)
+            if (column[c].width < tool_width(row[m][c]))
+                column[c].width = tool_width(row[m][c]);
+    if (!named) {
+        column[NAME].name = "";
+        column[NAME].drop = 9;
+    }
+    shown = tool_table_spread(column, N_COLUMNS, tool_columns());
+    shown &= named ? UINT32_MAX : ~(UINT32_C(1) << NAME);
+    tool_table_head(column, N_COLUMNS, shown);
+    for (uint32_t m = 0; m <= t->order; m++) {
+        const char *cell[N_COLUMNS];
+        for (uint32_t c = 0; c < N_COLUMNS; c++)
+            cell[c] = row[m][c];
+        tool_table_row(column, N_COLUMNS, shown, cell);
+    }
 }
 
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
@@ -182,7 +254,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
-    if (ts_tensor_open(operand[0], &t, &err) < 0)
+    if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
     if (args.json) {
         print_json(t);
@@ -200,7 +272,7 @@ const struct ts_cmd tshard_info_cmd = {
     .operands = "TENSOR.tsh",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "shape, counts and bytes per nonzero of a tensor",
+    .summary = "print shape, counts and bytes per nonzero of a tensor",
     .text = "Prints what the index of a tensor directory says; no shard is read.\n\n"
             "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
             "its share of the index. It stands beside the entropy bound, "

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard verify: reads everything that a tensor directory holds and checks it against everything
  * else in it. Memory: a shard per thread, and 256 bytes a shard. */
+#include "base/stop.h"
 #include "config.h"
 
 #include <inttypes.h>
@@ -10,8 +12,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/machine.h"
 #include "base/num.h"
+#include "base/threads.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "tools/tool.h"
@@ -22,8 +24,6 @@ struct verify_args {
     uint32_t threads;
     int json, quiet;
 };
-
-#define MAX_THREADS 1024u /* each has a stack and a shard */
 
 #define AT(field) offsetof(struct verify_args, field)
 static const struct ts_opt verify_opts[] = {
@@ -36,11 +36,11 @@ static const struct ts_opt verify_opts[] = {
 struct verify {
     const struct ts_tensor *t;
     uint32_t n_threads;
-    uint64_t n_shards; /* of all modes */
+    uint64_t n_shards;                      /* of all modes */
     uint64_t first_shard[TS_MAX_ORDER + 1]; /* of a mode, counted over all */
     struct verify_sum *sum;                 /* of every shard */
     struct tool_progress progress;
-    uint64_t done, total; /* bytes */
+    uint64_t done, total;      /* bytes */
     uint64_t n_bad, bad_shard; /* shards that failed, and the first of them */
     struct ts_err err;         /* of that one */
 };
@@ -90,15 +90,18 @@ static int verify_shards(struct verify *v, struct ts_err *err)
         out_of_memory = raw == NULL;
 #pragma omp for schedule(dynamic, 1)
         for (uint64_t shard = 0; shard < v->n_shards; shard++)
-            if (raw != NULL && !tool_stop)
+            if (raw != NULL && !ts_stop_asked(&tool_stop))
                 verify_shard(v, shard, raw);
         free(raw);
     }
     tool_progress_end(&v->progress);
     if (out_of_memory)
         return ts_fail(err, TS_ENOMEM, "%s: no memory for a shard of %zu bytes", v->t->path, bytes);
-    if (tool_stop)
+    if (ts_stop_asked(&tool_stop))
         return ts_fail(err, TS_ESTOP, "stopped by a signal");
+    if (v->n_bad > 1)
+        return ts_fail(err, v->err.code, "%s (the first of %" PRIu64 " bad shards, of %" PRIu64 ")",
+                       v->err.text, v->n_bad, v->n_shards);
     if (v->n_bad > 0) {
         *err = v->err;
         return err->code;
@@ -149,7 +152,9 @@ static int verify_side_files(const struct ts_tensor *t, struct ts_err *err)
 
 static int verify_all(struct verify *v, struct ts_err *err)
 {
-    int rc = verify_side_files(v->t, err);
+    int rc = verify_sum_header(v->t, err);
+    if (rc == 0)
+        rc = verify_side_files(v->t, err);
     for (uint32_t m = 0; m < v->t->order; m++) {
         v->first_shard[m + 1] = v->first_shard[m] + v->t->mode[m].disk.n_shards;
         for (uint64_t s = 0; s < v->t->mode[m].disk.n_shards; s++)
@@ -170,7 +175,7 @@ static int verify_all(struct verify *v, struct ts_err *err)
 
 static void report(const struct verify *v, const struct verify_args *args, uint64_t ns)
 {
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS], path[4096];
     if (args->json) {
         struct tool_json j;
         tool_json_open(&j, stdout);
@@ -182,9 +187,9 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         tool_json_f64(&j, "seconds", (double)ns * 1e-9);
         tool_json_close(&j);
     } else if (!args->quiet) {
-        printf("%s: sound: %" PRIu32 " copies of %s nonzeros in %s shards, %s in %s\n", v->t->path,
-               v->t->order, ts_num_count(a, v->t->nnz), ts_num_count(b, v->n_shards),
-               ts_num_bytes(c, v->total), ts_num_duration(d, ns));
+        printf("%s: sound: %" PRIu32 " copies of %s nonzeros in %s shards, %s in %s\n",
+               tool_plain(v->t->path, path, sizeof path), v->t->order, ts_num_count(a, v->t->nnz),
+               ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total), ts_num_duration(d, ns));
     }
 }
 
@@ -193,7 +198,6 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     struct verify v = { 0 };
     struct verify_args args;
     struct ts_tensor *t;
-    struct ts_machine machine;
     struct ts_err err;
     char *operand[argc];
     uint32_t n_operands;
@@ -202,21 +206,18 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
+    if (tool_threads_check(args.threads, &err) < 0)
+        return tool_usage(cmd, "%s", err.text);
     tool_catch_signals();
-    if (ts_tensor_open(operand[0], &t, &err) < 0)
+    if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
-    ts_machine_get(&machine);
     start = ts_clock_ns();
     v.t = t;
-    v.n_threads = args.threads > 0 ? args.threads : machine.cpus;
-    if (v.n_threads > MAX_THREADS)
-        v.n_threads = MAX_THREADS;
-    rc = verify_all(&v, &err);
+    rc = ts_threads_get(args.threads, 0, &v.n_threads, &err);
+    if (rc == 0)
+        rc = verify_all(&v, &err);
     if (rc == 0)
         report(&v, &args, ts_clock_ns() - start);
-    else if (v.n_bad > 1)
-        tool_note(cmd, "%s: %" PRIu64 " of %" PRIu64 " shards are damaged; the first:", t->path,
-                  v.n_bad, v.n_shards);
     ts_tensor_close(t);
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }

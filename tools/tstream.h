@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream.h - the commands of tstream. */
 #ifndef TS_TOOLS_TSTREAM_H
 #define TS_TOOLS_TSTREAM_H
 
 #include "base/opt.h"
 
-extern const struct ts_cmd tstream_cp, tstream_top, tstream_mttkrp, tstream_devices, tstream_bench;
+extern const struct ts_cmd tstream_cp, tstream_plan, tstream_status, tstream_fit, tstream_info,
+    tstream_top, tstream_report, tstream_export, tstream_mttkrp, tstream_devices, tstream_bench;
 
 #endif

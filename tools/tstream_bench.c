@@ -1,4 +1,6 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream bench: measures a part of the engine alone. So far the exchange between GPUs. */
+#include "base/stop.h"
 #include "config.h"
 
 #include <inttypes.h>
@@ -12,15 +14,15 @@
 #endif
 #include "tools/tool.h"
 #include "tools/tstream.h"
-#include "tools/tstream_gpu.h"
+#include "engine/processor.h"
 
 #define LEAST_BYTES (UINT64_C(1) << 20)
-#define MOST_BYTES (UINT64_C(1) << 30)
+#define MOST_BYTES  (UINT64_C(1) << 30)
 
 struct bench_args {
     const char *gpus;
     uint64_t bytes;
-    int kind, json;
+    int kind, json, quiet;
 };
 
 #define AT(field) offsetof(struct bench_args, field)
@@ -34,6 +36,7 @@ static const struct ts_opt bench_opts[] = {
       "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, or what a "
       "run would take, which is copies where all GPUs reach each other's memory, else NCCL where it "
       "is to be had" },
+    TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
     { 0 },
 };
@@ -93,7 +96,7 @@ static int measure(const struct ts_cmd *cmd, struct ts_exchange_speed *s,
             if (rc < 0)
                 return rc;
             print_row(x, args, n, &row);
-            if (tool_stop != 0)
+            if (ts_stop_asked(&tool_stop))
                 return ts_fail(err, TS_ESTOP, "stopped");
         }
     return 0;
@@ -114,8 +117,7 @@ static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *a
 {
     struct ts_exchange_speed *s = NULL;
     int rc = ts_exchange_speed_new(conf->device, conf->n_devices, (enum ts_exchange_kind)args->kind,
-                                   args->bytes > 0 ? args->bytes : MOST_BYTES, &tool_stop, &s,
-                                   err);
+                                   args->bytes > 0 ? args->bytes : MOST_BYTES, &tool_stop, &s, err);
     if (rc == 0)
         rc = measure(cmd, s, args, conf->n_devices, err);
     ts_exchange_speed_free(s);
@@ -139,11 +141,11 @@ static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *a
 static int bench_exchange(const struct ts_cmd *cmd, const struct bench_args *args,
                           struct ts_err *err)
 {
-    const struct tstream_processor want = { .gpus = args->gpus };
+    const struct ts_processor want = { .gpus = args->gpus };
     const struct ts_backend *backend;
     struct ts_backend_conf conf = { .n_devices = 0 };
     const int rc = args->gpus == NULL ? choose_all(&conf, err)
-                                      : tstream_processor_choose(&want, &backend, &conf, NULL, err);
+                                      : ts_processor_choose(&want, &backend, &conf, NULL, err);
     if (rc < 0)
         return rc;
     if (conf.n_devices < 2)
@@ -159,17 +161,15 @@ static int run_bench(const struct ts_cmd *cmd, int argc, char **argv)
     struct ts_err err;
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    int status = operand == NULL
-                     ? 1
-                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && strcmp(operand[0], names[0]) != 0) {
         const char *near = ts_opt_nearest(operand[0], names);
         status = tool_usage(cmd, "there is nothing to measure named '%s'%s%s%s", operand[0],
                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     if (status < 0 && args.gpus != NULL) {
-        const struct tstream_processor want = { .gpus = args.gpus };
-        if (tstream_processor_check(&want, &err) < 0)
+        const struct ts_processor want = { .gpus = args.gpus };
+        if (ts_processor_check(&want, &err) < 0)
             status = tool_usage(cmd, "%s", err.text);
     }
     if (status < 0) {

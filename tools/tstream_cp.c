@@ -1,34 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdatomic.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/num.h"
+#include "base/stop.h"
 #include "cpd/als.h"
 #include "cpd/model_write.h"
+#include "tools/engine_note.h"
+#include "tools/processor_opts.h"
 #include "tools/tool.h"
-#include "tools/tool_line.h"
 #include "tools/tstream.h"
-#include "tools/tstream_engine.h"
+#include "tools/tstream_cp.h"
+#include "engine/engine.h"
 #include "tools/tstream_operand.h"
+#include "tools/cp_report.h"
 #include "tools/tstream_times.h"
 
-struct cp_args {
-    uint32_t rank, iters, threads;
-    double tol;
-    uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output;
-    struct tstream_processor processor;
-    const char *init, *out, *format, *trace;
-};
+#define ROUGH_TOL 2e-4 /* of the fit: a larger --tol is noted */
+#define MANY_ROWS 1e6  /* that --rows auto writes, though most be zeros */
 
 #define AT(field) offsetof(struct cp_args, field)
-static const struct ts_opt cp_opts[] = {
-    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix" },
+const struct ts_opt tstream_cp_opts[] = {
+    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N",
+      "columns of each factor matrix, 1 to 1024; with --init FILE those of the model" },
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
     { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
       "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps" },
@@ -39,252 +37,286 @@ static const struct ts_opt cp_opts[] = {
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. Factor matrices come on top. "
-      "Default: what the machine has free, less an eighth and 128M" },
+      "Default: what the machine has free, less an eighth and 64M" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
-      "of factor matrices and products; Gram matrices, solves and fit are float64 always" },
+      "of factor matrices and products; Gram matrices and solves are float64 always, and, where the "
+      "fit nears 1, the products that it is computed from" },
     { "out", 'o', TS_OPT_STRING, AT(out), NULL, "DIR",
-      "directory for the factors, written whole or not at all. Default: the tensor's name with .cp "
+      "directory for the factors, written whole or not at all; one that is there stays without --force. Default: the tensor's name with .cp "
       "instead of .tsh, in the current directory" },
     { "format", 'f', TS_OPT_STRING, AT(format), "ktensor", "LIST",
       "any of ktensor (Tensor Toolbox text), npy (NumPy), splatt, divided by commas" },
-    { "rows", 0, TS_OPT_CHOICE, AT(rows), "all", "all|used",
-      "rows of the factors written: one per index, zeros for empty slices, or those of used slices "
-      "alone with a file that names their indices" },
+    { "rows", 0, TS_OPT_CHOICE, AT(rows), "auto", "auto|all|used",
+      "rows of the factors written: all, one per index, zeros for empty slices; used, those of used slices alone with "
+      "a file that names their indices; auto, used where there are more than a million rows and most of them "
+      "would be zeros" },
     { "no-output", 'n', TS_OPT_FLAG, AT(no_output), NULL, NULL, "write no factors" },
+    { "checkpoint", 0, TS_OPT_DURATION, AT(checkpoint_ns), "5m", "TIME",
+      "how often the state of the run is saved, so that it can go on with --resume; seldom enough to cost "
+      "at most a hundredth of the time. 0: only when the run is stopped" },
+    { "resume", 0, TS_OPT_STRING, AT(resume), NULL, "DIR",
+      "go on with the run that was to write DIR, from its last state, and with its options; --iters "
+      "and --tol may be others, also when it had ended. The bits are those of a run without a stop" },
+    { "max-time", 0, TS_OPT_DURATION, AT(max_time_ns), "0", "TIME",
+      "stop after so much time, save the state and exit with 0. 0: no limit" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace what an earlier run wrote to --out or --trace, once the new one is whole, and drop the state "
+      "of one that did not end. Files that tstream did not write are never touched" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
     TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
+    TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "one JSON object a line on standard output: an event \"start\", for each mode \"mode\" with "
-      "what --details tells, for each sweep \"sweep\", then \"done\"" },
+      "what --details tells, for each sweep \"sweep\", then \"done\" or \"stopped\"" },
     { 0 },
 };
 
-struct report {
-    const struct ts_cmd *cmd;
-    const struct cp_args *args;
-    const struct tstream_engine *engine;
-    uint64_t bytes_read; /* in all sweeps */
-    int noted;           /* what the kernel refused was said */
-    int headed;          /* the columns have their names */
-    struct tool_progress progress; /* of the sweep under way */
-    _Atomic uint64_t done_nnz;     /* in it, over all modes */
-    struct ts_trace *trace;        /* or NULL */
-};
-
-static void start_progress(struct report *r)
+/* run.json, which gets its place with the factors. */
+static int add_record(const struct cp_report *r, struct ts_model_out *out, const char *ended,
+                      double fit, struct ts_err *err)
 {
-    const struct ts_tensor *t = r->engine->tensor;
-    r->done_nnz = 0;
-    tool_progress_start(&r->progress, "sweep", "nonzeros", t->order * t->nnz);
+    char *text;
+    size_t bytes;
+    int rc = tstream_record_end(r->record, ended, fit, &text, &bytes, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_model_add(out, TSTREAM_RECORD_NAME, text, bytes, err);
+    free(text);
+    return rc;
 }
 
-/* From the threads that compute, once a shard. */
-static void count_done(void *ctx, uint64_t nnz)
+/* A state that could not be saved: the run goes on. */
+static void warn_state(void *ctx, const struct ts_err *err)
 {
-    struct report *r = ctx;
-    tool_progress_update(&r->progress, atomic_fetch_add(&r->done_nnz, nnz) + nnz);
+    const struct cp_report *r = ctx;
+    tool_note(r->cmd, "%s; the state before it stays", err->text);
 }
 
-static double seconds(uint64_t ns)
+static void state_saved(void *ctx)
 {
-    return (double)ns * 1e-9;
+    const struct cp_report *r = ctx;
+    status_file_saved(r->status);
 }
 
-static double nnz_per_s(const struct report *r, const struct ts_als_sweep *s)
-{
-    const struct ts_tensor *t = r->engine->tensor;
-    return s->total_ns == 0 ? 0 : (double)t->order * (double)t->nnz / seconds(s->total_ns);
-}
-
-static void print_json(const struct report *r, const struct ts_als_sweep *s)
-{
-    struct tool_json j;
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "sweep");
-    tool_json_u64(&j, "sweep", s->sweep);
-    tool_json_f64(&j, "fit", s->fit);
-    tool_json_f64(&j, "change", s->change);
-    tool_json_f64(&j, "seconds", seconds(s->total_ns));
-    tool_json_f64(&j, "nnz_per_s", nnz_per_s(r, s));
-    tool_json_u64(&j, "bytes_read", s->bytes_read);
-    tool_json_f64(&j, "wait_seconds", seconds(s->wait_ns));
-    tool_json_f64(&j, "copy_seconds", seconds(s->copy_ns));
-    tool_json_f64(&j, "kernel_seconds", seconds(s->kernel_ns));
-    tool_json_f64(&j, "solve_seconds", seconds(s->solve_ns));
-    tool_json_f64(&j, "exposed_seconds", seconds(s->exposed_ns));
-    tool_json_f64(&j, "imbalance", s->imbalance);
-    tool_json_u64(&j, "singular_modes", s->n_singular);
-    tool_json_close(&j);
-}
-
-static void print_head(struct report *r)
-{
-    if (r->headed)
-        return;
-    if (r->args->details)
-        tstream_times_head();
-    printf("sweep          fit     change   seconds  nonzeros/s        read     wait    copy  kernel   "
-           "solve\n");
-    r->headed = 1;
-}
-
-static void print_mode(void *ctx, const struct ts_als_mode *m)
-{
-    struct report *r = ctx;
-    struct tool_json j;
-    if (r->args->json) {
-        tool_json_open(&j, stdout);
-        tool_json_str(&j, "event", "mode");
-        tool_json_u64(&j, "sweep", m->sweep);
-        tool_json_u64(&j, "mode", m->mode + 1);
-        tool_json_f64(&j, "seconds", seconds(m->total_ns));
-        tool_json_f64(&j, "imbalance", tstream_times_imbalance(m->times));
-        tstream_times_json(&j, m->times);
-        tool_json_close(&j);
-    } else if (r->args->details) {
-        tool_line_erase();
-        print_head(r);
-        tstream_times_print(m->mode, m->times);
-        tool_flush();
-    }
-}
-
-static void print_sweep(void *ctx, const struct ts_als_sweep *s)
-{
-    struct report *r = ctx;
-    char rate[TS_NUM_CHARS], bytes[TS_NUM_CHARS];
-    struct ts_feed_stats stats;
-    tool_progress_end(&r->progress);
-    r->bytes_read += s->bytes_read;
-    if (!r->noted) {
-        ts_feed_stats(r->engine->feed, &stats);
-        r->bytes_read += stats.bytes_read;
-        tstream_engine_note(r->cmd, &stats);
-        r->noted = 1;
-    }
-    if (r->args->json) {
-        print_json(r, s);
-        start_progress(r);
-        return;
-    }
-    print_head(r);
-    printf("%5u %12.9f %10.2e %9.3f %11s %11s  %7.3f %7.3f %7.3f %7.3f\n", s->sweep, s->fit,
-           s->change, seconds(s->total_ns), ts_num_short(rate, nnz_per_s(r, s)),
-           ts_num_bytes(bytes, s->bytes_read), seconds(s->wait_ns), seconds(s->copy_ns),
-           seconds(s->kernel_ns), seconds(s->solve_ns));
-    tool_flush();
-    start_progress(r);
-}
-
-static void print_start(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
-                        const struct tstream_engine *e)
-{
-    struct tool_json j;
-    if (!args->json)
-        return;
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "start");
-    tool_json_str(&j, "tensor", path);
-    tool_json_u64(&j, "nnz", e->tensor->nnz);
-    tool_json_array(&j, "shape");
-    for (uint32_t m = 0; m < e->tensor->order; m++)
-        tool_json_u64(&j, NULL, e->tensor->mode[m].disk.dim);
-    tool_json_close(&j);
-    tool_json_str(&j, "backend", e->backend->name);
-    tool_json_u64(&j, "threads", e->threads);
-    tool_json_u64(&j, "host_bytes", e->host_bytes);
-    tool_json_u64(&j, "factor_bytes", e->factor_bytes);
-    tool_json_array(&j, "gpus");
-    for (uint32_t i = 0; i < e->n_devices; i++)
-        tool_json_i64(&j, NULL, e->device[i]);
-    tool_json_close(&j);
-    tool_json_u64(&j, "library_bytes", e->library_bytes);
-    tool_json_options(&j, cmd, args);
-    tool_json_close(&j);
-}
-
-/* Most memory that this process ever had resident. */
-static uint64_t peak_bytes(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
-}
-
-static void print_done(const struct report *r, const struct ts_als_result *res, const char *out,
-                       uint64_t total_ns)
-{
-    struct tool_json j;
-    char total[TS_NUM_CHARS];
-    if (!r->args->json) {
-        printf("fit %.9f after %u sweeps (%s), %s", res->fit, res->sweeps,
-               res->converged ? "converged" : "not converged", ts_num_duration(total, total_ns));
-        if (out != NULL)
-            printf(", factors in %s", out);
-        printf("\n");
-        return;
-    }
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "done");
-    tool_json_f64(&j, "fit", res->fit);
-    tool_json_u64(&j, "sweeps", res->sweeps);
-    tool_json_bool(&j, "converged", res->converged);
-    tool_json_f64(&j, "seconds", seconds(total_ns));
-    tool_json_u64(&j, "bytes_read", r->bytes_read);
-    tool_json_u64(&j, "peak_bytes", peak_bytes());
-    tool_json_str(&j, "out", out);
-    tool_json_close(&j);
-}
-
-static int decompose(struct report *r, struct ts_model *model, struct ts_model_out *out,
-                     const char *out_dir, struct ts_err *err)
+/* Where states of the run go: to the directory that its factors are written in. */
+static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, const char *out_dir,
+                           const char *path, struct ts_checkpoint **ret, struct ts_err *err)
 {
     const struct cp_args *args = r->args;
-    const struct tstream_engine *e = r->engine;
+    const struct ts_engine *e = r->engine;
+    struct ts_checkpoint_conf c = { .tensor = e->tensor,
+                                    .backend = e->backend,
+                                    .be = e->be,
+                                    .rank = args->rank,
+                                    .precision = args->precision,
+                                    .every_ns = args->checkpoint_ns,
+                                    .copy = e->memory.copy_bytes > 0,
+                                    .warn = warn_state,
+                                    .saved = state_saved,
+                                    .ctx = r };
+    char *options;
+    int rc = tstream_resume_record(r->cmd, args, path, &options, &c.options_bytes, err);
+    if (rc < 0)
+        return rc;
+    c.dir = ts_model_dir(out, &c.where);
+    c.options = options;
+    if (args->from.file != NULL) {
+        c.from = ts_state_get(args->from.file);
+        c.from_here = strcmp(out_dir, args->from.dir) == 0;
+    }
+    rc = ts_checkpoint_new(&c, ret, err);
+    free(options);
+    return rc;
+}
+
+static int write_factors(struct cp_report *r, const struct ts_als_result *result,
+                         struct ts_model_out *out, const char *out_dir, struct ts_err *err)
+{
+    struct ts_err warn = { 0 };
+    int rc;
+    status_file_remove(r->status);
+    rc = ts_model_write(out, r->engine->backend->get_rows, r->engine->be, result->weight,
+                        result->norm, &warn, err);
+    tool_warn(r->cmd, &warn);
+    if (rc == 0)
+        tool_in_place(out_dir);
+    return rc;
+}
+
+static const char *stopped_by(void)
+{
+    switch (ts_stop_number(&tool_stop)) {
+    case SIGALRM:
+        return "--max-time";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGHUP:
+        return "SIGHUP";
+    default:
+        return "SIGINT";
+    }
+}
+
+/* The run was stopped: run.json beside its state tells of the sweeps until then. */
+static void tell_stopped(struct cp_report *r, struct ts_model_out *out, const char *resume,
+                         uint32_t sweep, uint32_t mode, uint64_t total_ns)
+{
+    const struct tstream_record *record = r->record;
+    char ended[64];
+    struct ts_err err;
+    snprintf(ended, sizeof ended, "stopped by %s", stopped_by());
+    if (resume != NULL &&
+        add_record(r, out, ended, record->n > 0 ? record->sweep[record->n - 1].fit : NAN, &err) < 0)
+        tool_note(r->cmd, "%s", err.text);
+    cp_report_stopped(r, stopped_by(), resume, sweep, mode, total_ns);
+}
+
+/* A run that did not come to its end: how to go on. Time that is over is what the user wanted. */
+static int end_early(struct cp_report *r, const struct ts_checkpoint *c, struct ts_model_out *out,
+                     const char *out_dir, uint64_t total_ns, int rc, struct ts_err *err)
+{
+    uint32_t sweep = 0, mode = 0;
+    const int saved = c != NULL && ts_checkpoint_last(c, &sweep, &mode);
+    if (rc != TS_EARG) /* which a state that does not go with the command is */
+        tstream_resume_hint(c, out_dir, err);
+    if (rc == TS_ESTOP)
+        tell_stopped(r, out, saved ? out_dir : NULL, sweep, mode, total_ns);
+    if (rc != TS_ESTOP || tool_stop != SIGALRM || !(saved || out_dir == NULL))
+        return rc;
+    tool_note(r->cmd, "the time of --max-time is over: %s", err->text);
+    return tool_flushed(err);
+}
+
+/* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got to the best. */
+static void note_tolerance(const struct cp_report *r, const struct ts_als_result *result,
+                           const char *out_dir)
+{
+    const struct cp_args *args = r->args;
+    const char *how = out_dir != NULL && args->checkpoint_ns > 0 ? "--resume with" : "a run with";
+    if (!result->converged || result->exact || args->tol < ROUGH_TOL * fabs(result->fit))
+        return;
+    tool_note(
+        r->cmd,
+        "--tol %.3g is not small beside a fit of %.3g, which may still grow; %s --tol %.0g %s",
+        args->tol, result->fit, how, fabs(result->fit) * ROUGH_TOL / 10,
+        out_dir != NULL && args->checkpoint_ns > 0 ? "goes on" : "takes longer");
+}
+
+static int decompose(struct cp_report *r, struct ts_model *model, struct ts_model_out *out,
+                     const char *out_dir, struct ts_checkpoint *checkpoint, struct ts_err *err)
+{
+    const struct cp_args *args = r->args;
+    const struct ts_engine *e = r->engine;
     const uint64_t start = ts_clock_ns();
     const struct ts_als_conf conf = {
-        .init = { .tensor = e->tensor, .backend = e->backend, .be = e->be, .rank = args->rank,
-                  .threads = e->threads, .seed = args->seed, .model = model, .stop = &tool_stop },
+        .init = { .tensor = e->tensor,
+                  .backend = e->backend,
+                  .be = e->be,
+                  .rank = args->rank,
+                  .threads = e->threads,
+                  .seed = args->seed,
+                  .model = model,
+                  .stop = &tool_stop },
         .feed = e->feed,
         .precision = args->precision,
         .iters = args->iters,
         .tol = args->tol,
-        .mode = print_mode,
-        .sweep = print_sweep,
+        .mode = cp_report_mode,
+        .sweep = cp_report_sweep,
         .ctx = r,
         .trace = r->trace,
+        .checkpoint = checkpoint,
+        .from = args->from.file,
     };
     struct ts_als_result result;
-    int rc;
-    start_progress(r);
-    rc = ts_als_run(&conf, &result, err);
-    tool_progress_end(&r->progress);
+    int rc = ts_als_run(&conf, &result, err);
+    cp_report_end(r);
     if (rc < 0)
-        return rc;
+        return end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
     if (out != NULL)
-        rc = ts_model_write(out, e->be, result.weight, err);
-    if (rc == 0)
-        print_done(r, &result, out_dir, ts_clock_ns() - start);
+        rc = add_record(r, out,
+                        result.exact       ? "exact"
+                        : result.converged ? "converged"
+                                           : "iterations",
+                        result.fit, err);
+    if (out != NULL && rc == 0)
+        rc = write_factors(r, &result, out, out_dir, err);
+    if (rc < 0 && checkpoint != NULL) {
+        ts_checkpoint_rescue(checkpoint);
+        rc = end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
+    } else if (rc == 0) {
+        cp_report_done(r, &result, out_dir, ts_clock_ns() - start);
+        note_tolerance(r, &result, out_dir);
+        rc = tool_flushed(err);
+    }
     free(result.weight);
-    return rc == 0 ? tool_flushed(err) : rc;
+    return rc;
+}
+
+/* Sweeps that the run made before it goes on here. */
+static void recall_sweeps(struct tstream_record *record, const struct ts_state *from)
+{
+    for (uint32_t i = 0; i + 1 < from->sweep; i++)
+        tstream_record_past(record, from->past[i].fit, (double)from->past[i].total_ns * 1e-9);
+}
+
+static void start_status(struct cp_report *r, const char *path, const char *out,
+                         const char *partial)
+{
+    const struct cp_args *args = r->args;
+    struct status_file *s = r->status;
+    s->partial = partial;
+    s->cmd = r->cmd;
+    s->args = r->args;
+    s->tensor = path;
+    s->out = out;
+    s->iters = r->iters;
+    s->order = r->engine->tensor->order;
+    s->progress = &r->progress;
+    status_file_start(s, r->sweeps_done + 1);
+    if (args->from.file != NULL)
+        status_file_mode(s, ts_state_get(args->from.file)->mode + 1);
 }
 
 /* With the engine open and, where factors are wanted, their directory begun. */
-static int run_engine(struct report *r, struct ts_model_conf *mc, struct ts_model *model,
+static int run_engine(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model,
                       const char *path, struct ts_err *err)
 {
-    const struct tstream_engine *e = r->engine;
+    const struct ts_engine *e = r->engine;
+    const struct cp_args *args = r->args;
     struct ts_model_out *out = NULL;
+    char *partial = NULL;
+    struct ts_checkpoint *checkpoint = NULL;
     int rc = 0;
-    mc->tensor = e->tensor;
-    mc->backend = e->backend;
+    mc->shape = ts_model_shape_of(e->tensor);
+    mc->used_rows = tstream_cp_used_rows(args, e->tensor);
     mc->threads = e->threads;
-    if (!r->args->no_output)
+    if (!args->no_output)
         rc = ts_model_begin(mc, &out, err);
+    if (out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO)
+        tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
+                          "files that name their indices (--rows all writes all)");
+    if (rc == 0 && out != NULL)
+        partial = strdup(ts_model_partial(out));
+    if (rc == 0 && out != NULL)
+        rc = open_checkpoint(r, out, mc->dir, path, &checkpoint, err);
+    if (rc == 0)
+        rc = tstream_record_start(r->record, path, err);
+    if (rc == 0 && args->from.file != NULL)
+        recall_sweeps(r->record, ts_state_get(args->from.file));
     if (rc == 0) {
-        print_start(r->cmd, r->args, path, e);
-        rc = decompose(r, model, out, out == NULL ? NULL : mc->dir, err);
+        cp_report_start(r, path);
+        start_status(r, path, mc->dir, partial);
+        rc = decompose(r, model, out, out == NULL ? NULL : mc->dir, checkpoint, err);
     }
+    ts_checkpoint_free(checkpoint);
+    status_file_remove(r->status); /* or it would appear again in what is being cleared */
     ts_model_end(out);
+    if (r->stopped)
+        status_file_end(r->status, "stopped", err->text);
+    else
+        status_file_end(r->status, rc == 0 ? NULL : "failed", rc == 0 ? NULL : err->text);
+    free(partial);
     return rc;
 }
 
@@ -293,48 +325,119 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
                    struct ts_err *err)
 {
     const struct cp_args *args = parsed;
-    struct tstream_engine e;
-    struct report r = { .cmd = cmd, .args = args, .engine = &e };
-    struct tstream_engine_conf ec = { .path = path, .rank = args->rank, .threads = args->threads,
-                                      .precision = args->precision, .host_bytes = args->host_bytes,
-                                      .processor = args->processor, .only_mode = -1,
-                                      .done = count_done, .done_ctx = &r };
-    struct ts_model_conf mc = { .used_rows = args->rows, .rank = args->rank,
-                                .precision = args->precision, .stop = &tool_stop };
+    struct ts_engine e;
+    struct status_file *status = calloc(1, sizeof *status);
+    struct tstream_record record = { .cmd = cmd, .args = args, .engine = &e };
+    struct cp_report r = { .cmd = cmd,
+                           .args = args,
+                           .record = &record,
+                           .json = args->json,
+                           .details = args->details,
+                           .iters = args->iters,
+                           .engine = &e,
+                           .status = status };
+    struct ts_engine_conf ec = { .path = path,
+                                 .stop = &tool_stop,
+                                 .rank = args->rank,
+                                 .threads = args->threads,
+                                 .precision = args->precision,
+                                 .host_bytes = args->host_bytes,
+                                 .processor = args->processor,
+                                 .only_mode = -1,
+                                 .copy = !args->no_output && args->checkpoint_ns > 0,
+                                 .done = cp_report_count,
+                                 .done_ctx = &r };
+    struct ts_model_conf mc = {
+        .rank = args->rank, .force = args->force, .precision = args->precision, .stop = &tool_stop
+    };
     struct ts_model *model = NULL;
-    char *named = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
-    int rc = named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
-                           : ts_model_formats(args->format, &mc.formats, err);
+    char *named = args->out != NULL        ? strdup(args->out)
+                  : args->from.dir != NULL ? strdup(args->from.dir)
+                                           : tstream_operand_swap(path, ".cp");
+    int here, rc = named == NULL || status == NULL
+                       ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                       : ts_model_formats(args->format, &mc.formats, err);
     mc.dir = named;
+    here = rc == 0 && args->from.dir != NULL && strcmp(named, args->from.dir) == 0;
+    mc.resume = here && !args->from.of_result;
+    mc.force |= here && args->from.of_result; /* older states must not lie beside new ones */
+    if (args->from.file != NULL)
+        r.sweeps_done = ts_state_get(args->from.file)->sweep - 1;
+    if (args->from.damaged.code != 0)
+        tool_note(cmd, "%s; going on from the state before it", args->from.damaged.text);
+    if (args->max_time_ns > 0)
+        tool_stop_after(args->max_time_ns);
     if (rc == 0 && args->out != NULL)
         rc = tool_outside(args->out, path, err);
-    if (rc == 0 && strcmp(args->init, "random") != 0)
+    if (rc == 0 && !args->no_output)
+        rc = ts_model_place(&mc, err);
+    if (rc == 0 && args->from.file == NULL && strcmp(args->init, "random") != 0)
         rc = ts_model_open(args->init, &model, err);
     if (rc == 0)
-        rc = tstream_trace_open(args->trace, path, &r.trace, err);
+        rc = tstream_trace_open(args->trace, args->force, path, &r.trace, err);
     ec.trace = r.trace;
     if (rc == 0)
-        rc = tstream_engine_open(&ec, &e, err);
+        rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
-        tstream_engine_note_processor(r.cmd, &e);
+        engine_note_processor(r.cmd, &e);
         rc = run_engine(&r, &mc, model, path, err);
-        tstream_engine_close(&e);
+        ts_engine_close(&e);
     }
-    rc = tstream_trace_close(r.trace, rc, err);
+    rc = tstream_trace_close(cmd, r.trace, rc, err);
+    tstream_record_free(&record);
     ts_model_close(model);
+    free(status);
     free(named);
     return rc;
 }
 
-static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
+int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
 {
-    struct cp_args args;
+    double rows = 0, used = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        rows += (double)t->mode[m].disk.dim;
+        used += (double)t->mode[m].disk.n_rows;
+    }
+    return args->rows == TSTREAM_ROWS_AUTO ? rows > MANY_ROWS && 2 * used < rows
+                                           : args->rows == TSTREAM_ROWS_USED;
+}
+
+/* The rank of a model to start from, where no other is asked for. */
+static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
+                     struct ts_err *err)
+{
+    struct ts_model *model;
+    uint32_t at = 0;
+    int rc;
+    while (strcmp(cmd->opts[at].name, "rank") != 0)
+        at++;
+    if (args->from.file != NULL || strcmp(args->init, "random") == 0 || (given >> at & 1) != 0)
+        return 0;
+    rc = ts_model_open(args->init, &model, err);
+    if (rc < 0)
+        return rc;
+    args->rank = model->rank;
+    ts_model_close(model);
+    return 0;
+}
+
+int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
+                       int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
+                                   struct ts_err *err))
+{
+    struct cp_args args = { 0 };
     struct ts_err err;
     uint32_t n_operands, formats;
+    uint64_t given;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    int status = operand == NULL
-                     ? 1
-                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    const char *tensor = NULL;
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, &given);
+    if (status < 0 && args.resume != NULL &&
+        (tstream_resume_open(args.resume, &args.from, &err) < 0 ||
+         tstream_resume_options(&args.from, cmd, given, &args, &err) < 0))
+        status = tool_fail(cmd, &err);
+    if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
+        status = tool_fail(cmd, &err);
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
@@ -343,12 +446,24 @@ static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "--tol must not be negative");
     if (status < 0 && ts_model_formats(args.format, &formats, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
-    if (status < 0 && tstream_processor_check(&args.processor, &err) < 0)
+    if (status < 0 && tool_threads_check(args.threads, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && n_operands > 0)
+        tensor = operand[0];
+    else if (status < 0 && args.from.file != NULL)
+        tensor = tstream_resume_tensor(&args.from);
     if (status < 0)
-        status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, prepare);
+        status = tstream_operand_work(cmd, tensor, &args, work);
+    tstream_resume_close(&args.from);
     free(operand);
     return status;
+}
+
+static int run_cp(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    return tstream_cp_command(cmd, argc, argv, prepare);
 }
 
 const struct ts_cmd tstream_cp = {
@@ -358,12 +473,15 @@ const struct ts_cmd tstream_cp = {
     .max_operands = 1,
     .summary = "decompose a tensor into rank-one components (CP-ALS)",
     .text =
-        "Fits a sum of rank-one tensors to a sparse tensor by alternating least squares. Shards that "
-        "do not fit into --host-memory are streamed from disk, read ahead of the computation.\n\n"
+        "Fits a sum of rank-one tensors to a sparse tensor by alternating least squares. Cells that the tensor "
+        "does not list are zeros, not unknown. Shards that "
+        "do not fit into --host-memory are streamed from disk, read ahead of the computation. Where all "
+        "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
-        "fit (1 - |X - model| / |X|), its change, wall seconds, nonzeros per second (each mode "
+        "fit (1 - |X - model| / |X|; 1 is exact), its change, wall seconds, nonzeros per second (each mode "
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "
-        "device, computing products, solving for rows; with several GPUs the mean over them. "
+        "device, computing products, solving for rows; with several GPUs the mean over them; as many of these as "
+        "the terminal has columns for, 80 where it is none. "
         "--details, --json and --trace tell more: an event \"mode\" of --json has an array \"devices\" "
         "with, for each GPU or the CPU (whose \"gpu\" is null), nonzeros, bytes sent to it for the mode, "
         "of these \"early_bytes\" while the mode before ended, seconds of each kind, and \"share\", its "
@@ -371,13 +489,19 @@ const struct ts_cmd tstream_cp = {
         "mean, \"exposed_seconds\" exchange while nothing computed.\n\n"
         "The factors are 2-normed, sorted by weight, and their signs are fixed: the entry of largest "
         "magnitude of a column is positive where signs can be moved in pairs. They are the same "
-        "bits for any number of threads or GPUs and any memory budget. Interrupted, the command writes "
-        "nothing.",
+        "bits for any number of threads or GPUs and any memory budget.\n\n"
+        "On a terminal a line tells sweep, mode, share of the sweep done, time left of the sweep and of the "
+        "run (at most: it ends when the fit hardly changes) and nonzeros per second; without one such a "
+        "line with date and time comes every minute on standard error, and on SIGUSR1 at once.\n\n"
+        "SIGINT, SIGTERM, SIGHUP or --max-time stop it within a mode: it saves its state in DIR.partial, says "
+        "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
+        "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "
+        "\"state\" when the run ends.",
     .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
                 "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
                 "  stream it within 4 GiB, NumPy files into result/\n"
                 "tstream cp --gpus 4 --details --trace cp.json\n"
                 "  on four GPUs, telling what each of them did when\n",
-    .opts = cp_opts,
+    .opts = tstream_cp_opts,
     .run = run_cp,
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_devices.c - tstream devices: what a run would compute on, and why. */
 #include "config.h"
 
@@ -10,13 +11,17 @@
 #include "gpu/gpu_devices.h"
 #endif
 #include "tools/tool.h"
+#ifdef HAVE_CUDA
+#include "tools/tool_term.h"
+#endif
 #include "tools/tstream.h"
 
 struct devices_args {
-    int json;
+    int json, quiet;
 };
 
 static const struct ts_opt devices_opts[] = {
+    TOOL_QUIET_OPT(offsetof(struct devices_args, quiet)),
     { "json", 0, TS_OPT_FLAG, offsetof(struct devices_args, json), NULL, NULL,
       "one JSON object on standard output" },
     { 0 },
@@ -53,24 +58,29 @@ static void json_gpus(struct tool_json *j, const struct ts_gpu_device *d, int n)
 
 static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
 {
+    struct tool_words w = { .indent = 7, .columns = tool_columns() };
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     int usable = 0;
     for (int i = 0; i < n; i++) {
-        printf("GPU %d: %s, compute capability %d.%d", d[i].number, d[i].name, d[i].major,
-               d[i].minor);
+        snprintf(a, sizeof a, "GPU %d:", d[i].number);
+        tool_words_start(&w, a);
+        tool_words_putf(&w, "%s, compute capability %d.%d,", d[i].name, d[i].major, d[i].minor);
         if (d[i].usable)
-            printf(", %s free of %s%s\n", ts_num_bytes(a, d[i].free_bytes),
-                   ts_num_bytes(b, d[i].total_bytes),
-                   i == default_gpu(d, n) ? ": used by default" : "");
+            tool_words_putf(&w, "%s free of %s%s", ts_num_bytes(a, d[i].free_bytes),
+                            ts_num_bytes(b, d[i].total_bytes),
+                            i == default_gpu(d, n) ? ": used by default" : "");
         else
-            printf(": not used, because %s\n", d[i].why);
+            tool_words_putf(&w, "not used, because %s", d[i].why);
         usable += d[i].usable;
     }
+    tool_words_end(&w);
     if (n == 0)
         printf("no GPU: %s\n", why);
     if (usable > 1)
         printf("--gpus %d uses %s of them\n", usable < TS_MAX_DEVICES ? usable : TS_MAX_DEVICES,
-               usable > TS_MAX_DEVICES ? "that many" : usable == 2 ? "both" : "all");
+               usable > TS_MAX_DEVICES ? "that many"
+               : usable == 2           ? "both"
+                                       : "all");
 }
 #endif
 
@@ -82,9 +92,7 @@ static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    const int status = operand == NULL
-                           ? 1
-                           : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     free(operand);
     if (status >= 0)
         return status;
@@ -92,7 +100,9 @@ static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
 #ifdef HAVE_CUDA
     char why[160] = "";
     struct ts_gpu_device *gpu = calloc(TS_GPU_MAX_DEVICES, sizeof *gpu);
-    const int n = gpu == NULL ? 0 : ts_gpu_devices(gpu, why);
+    if (gpu == NULL)
+        return tool_fail(cmd, &(struct ts_err){ .code = TS_ENOMEM, .text = "out of memory" });
+    const int n = ts_gpu_devices(gpu, why);
     if (args.json) {
         tool_json_open(&j, stdout);
         json_gpus(&j, gpu, n);
@@ -125,9 +135,10 @@ const struct ts_cmd tstream_devices = {
     .name = "devices",
     .operands = "",
     .summary = "list what a run would compute on, and why",
-    .text = "Lists the GPUs, whether each can be used, and the CPUs and memory that this process may "
-            "take. A run takes the first GPU that can be used unless --gpus or --cpu say otherwise. "
-            "CUDA_VISIBLE_DEVICES hides and orders GPUs, as in every CUDA program.",
+    .text =
+        "Lists the GPUs, whether each can be used, and the CPUs and memory that this process may "
+        "take. A run takes the first GPU that can be used unless --gpus or --cpu say otherwise. "
+        "CUDA_VISIBLE_DEVICES hides and orders GPUs, as in every CUDA program.",
     .examples = "tstream devices\n  what is there\n",
     .opts = devices_opts,
     .run = run_devices,

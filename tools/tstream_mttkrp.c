@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_mttkrp.c - tstream mttkrp: times one MTTKRP, and compares it with the obvious loop. */
 #include <float.h>
 #include <inttypes.h>
@@ -8,19 +9,22 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/stop.h"
 #include "cpd/init.h"
 #include "format/shard.h"
+#include "tools/engine_note.h"
+#include "tools/processor_opts.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
-#include "tools/tstream_engine.h"
+#include "engine/engine.h"
 #include "tools/tstream_operand.h"
 #include "tools/tstream_times.h"
 
 struct mttkrp_args {
     uint32_t mode, rank, reps, threads;
     uint64_t seed, host_bytes;
-    int precision, check, details, json;
-    struct tstream_processor processor;
+    int precision, check, details, force, json, quiet;
+    struct ts_processor processor;
     const char *trace;
 };
 
@@ -33,13 +37,15 @@ static const struct ts_opt mttkrp_opts[] = {
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. Default: what the "
-      "machine has free, less an eighth and 128M" },
+      "machine has free, less an eighth and 64M" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "of factor matrices and products" },
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
       "compare with the obvious loop in float64, which takes two more float64 copies of the factors" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
     TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing file of --trace" },
+    TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "one JSON object a line on standard output, with what --details tells" },
     { 0 },
@@ -74,7 +80,7 @@ static void obvious_free(struct obvious *o)
     ts_bigmem_free(o->raw, raw_bytes(o));
 }
 
-static int obvious_new(const struct tstream_engine *e, struct obvious *o, struct ts_err *err)
+static int obvious_new(const struct ts_engine *e, struct obvious *o, struct ts_err *err)
 {
     int rc = ts_bigmem_new(raw_bytes(o), "a shard", &o->raw, err);
     if (rc == 0)
@@ -113,11 +119,12 @@ static int obvious_run(struct obvious *o, struct ts_err *err)
     struct ts_block *block = calloc(1, sizeof *block);
     int rc = block == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a block") : 0;
     for (uint64_t s = 0; s < m->disk.n_shards && rc == 0; s++) {
-        rc = tool_stop != 0 ? ts_fail(err, TS_ESTOP, "stopped")
-                            : ts_tensor_read_shard(o->tensor, o->mode, s, o->raw, err);
+        rc = ts_stop_asked(&tool_stop) ? ts_fail(err, TS_ESTOP, "stopped")
+                                       : ts_tensor_read_shard(o->tensor, o->mode, s, o->raw, err);
         for (uint32_t b = 0; rc == 0 && b < m->shard[s].n_blocks; b++) {
             const struct ts_block_at at = ts_shard_block(&m->shard[s], o->raw, b);
-            rc = ts_block_parse(at.word, at.n_words, o->tensor->order, at.nnz, n_codes, &parts, err);
+            rc =
+                ts_block_parse(at.word, at.n_words, o->tensor->order, at.nnz, n_codes, &parts, err);
             if (rc == 0) {
                 ts_block_decode(&parts, at.row, block);
                 obvious_block(o, block);
@@ -129,17 +136,17 @@ static int obvious_run(struct obvious *o, struct ts_err *err)
 }
 
 /* Largest |found - expected| as a share of the sum of magnitudes of its terms. */
-static int compare(const struct tstream_engine *e, struct obvious *o, double *ret,
-                   struct ts_err *err)
+static int compare(const struct ts_engine *e, struct obvious *o, double *ret, struct ts_err *err)
 {
     const uint64_t n = o->tensor->mode[o->mode].disk.n_rows;
     double *row = malloc(o->rank * sizeof *row), worst = 0;
     int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a row") : 0;
     for (uint64_t i = 0; i < n && rc == 0; i++) {
-        rc = tool_stop != 0 ? ts_fail(err, TS_ESTOP, "stopped")
-                            : e->backend->get_rows(e->be, o->mode, i, 1, row, err);
+        rc = ts_stop_asked(&tool_stop) ? ts_fail(err, TS_ESTOP, "stopped")
+                                       : e->backend->get_rows(e->be, o->mode, i, 1, row, err);
         for (uint32_t r = 0; rc == 0 && r < o->rank; r++) {
-            const double want = o->factor[o->mode][i * o->rank + r], size = o->size[i * o->rank + r];
+            const double want = o->factor[o->mode][i * o->rank + r],
+                         size = o->size[i * o->rank + r];
             const double off = fabs(row[r] - want) / (size > 0 ? size : 1);
             worst = off > worst || isnan(off) ? off : worst;
         }
@@ -149,7 +156,7 @@ static int compare(const struct tstream_engine *e, struct obvious *o, double *re
     return rc;
 }
 
-static int check(const struct tstream_engine *e, const struct mttkrp_args *args, struct ts_err *err)
+static int check(const struct ts_engine *e, const struct mttkrp_args *args, struct ts_err *err)
 {
     /* sums are of at most some 10^4 terms before partial rows meet: well below n * epsilon */
     const double most = args->precision == TS_FLOAT32 ? 1e-4 : 1e-12;
@@ -181,7 +188,7 @@ static int check(const struct tstream_engine *e, const struct mttkrp_args *args,
 
 /* ---- timing ---- */
 
-static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *args, uint32_t rep,
+static void print_rep(const struct ts_engine *e, const struct mttkrp_args *args, uint32_t rep,
                       uint64_t ns, const struct ts_backend_times *times, uint64_t bytes_read)
 {
     const double s = (double)ns * 1e-9, rate = (double)e->tensor->nnz / s;
@@ -208,21 +215,26 @@ static void print_rep(const struct tstream_engine *e, const struct mttkrp_args *
     if (rep == 1 && args->details)
         tstream_times_head();
     if (rep == 1)
-        printf("  rep    seconds  nonzeros/s   packed GB/s        read     wait     copy   kernel\n");
+        printf(
+            "  rep    seconds  nonzeros/s  packed GB/s        read     wait     copy   kernel\n");
     if (args->details)
         tstream_times_print(args->mode - 1, times);
-    printf("%5u %10.4f %11s %13.3f %11s  %7.3f  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
+    printf("%5u %10.4f %11s %12.3f %11s  %7.3f  %7.3f  %7.3f\n", rep, s, ts_num_short(a, rate),
            packed / s * 1e-9, ts_num_bytes(b, bytes_read), (double)mean.wait_ns * 1e-9,
            (double)mean.copy_ns * 1e-9, (double)mean.kernel_ns * 1e-9);
     tool_flush();
 }
 
-static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
+static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
                      const struct mttkrp_args *args, struct ts_trace *trace, struct ts_err *err)
 {
-    const struct ts_init_conf init = { .tensor = e->tensor, .backend = e->backend, .be = e->be,
-                                       .rank = args->rank, .threads = e->threads,
-                                       .seed = args->seed, .stop = &tool_stop };
+    const struct ts_init_conf init = { .tensor = e->tensor,
+                                       .backend = e->backend,
+                                       .be = e->be,
+                                       .rank = args->rank,
+                                       .threads = e->threads,
+                                       .seed = args->seed,
+                                       .stop = &tool_stop };
     int rc = 0;
     for (uint32_t m = 0; m < e->tensor->order && rc == 0; m++)
         rc = ts_init_mode(&init, m, NULL, err);
@@ -239,9 +251,9 @@ static int time_reps(const struct ts_cmd *cmd, const struct tstream_engine *e,
         start = ts_clock_ns() - start;
         ts_feed_stats(e->feed, &stats);
         if (rep == 1)
-            tstream_engine_note(cmd, &stats);
+            engine_note_feed(cmd, &stats);
         print_rep(e, args, rep, start, &times, stats.bytes_read);
-        if (tool_stop != 0)
+        if (ts_stop_asked(&tool_stop))
             return ts_fail(err, TS_ESTOP, "stopped");
     }
     return rc;
@@ -251,23 +263,26 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                    struct ts_err *err)
 {
     const struct mttkrp_args *args = parsed;
-    struct tstream_engine_conf conf = { .path = path, .rank = args->rank, .threads = args->threads,
-                                        .precision = args->precision,
-                                        .host_bytes = args->host_bytes,
-                                        .processor = args->processor,
-                                        .only_mode = (int)args->mode - 1 };
-    struct tstream_engine e;
-    int rc = tstream_trace_open(args->trace, path, &conf.trace, err);
+    struct ts_engine_conf conf = { .path = path,
+                                   .stop = &tool_stop,
+                                   .rank = args->rank,
+                                   .threads = args->threads,
+                                   .precision = args->precision,
+                                   .host_bytes = args->host_bytes,
+                                   .processor = args->processor,
+                                   .only_mode = (int)args->mode - 1 };
+    struct ts_engine e;
+    int rc = tstream_trace_open(args->trace, args->force, path, &conf.trace, err);
     if (rc == 0)
-        rc = tstream_engine_open(&conf, &e, err);
+        rc = ts_engine_open(&conf, &e, err);
     if (rc == 0) {
-        tstream_engine_note_processor(cmd, &e);
+        engine_note_processor(cmd, &e);
         rc = time_reps(cmd, &e, args, conf.trace, err);
         if (rc == 0 && args->check)
             rc = check(&e, args, err);
-        tstream_engine_close(&e);
+        ts_engine_close(&e);
     }
-    return tstream_trace_close(conf.trace, rc, err);
+    return tstream_trace_close(cmd, conf.trace, rc, err);
 }
 
 static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
@@ -276,16 +291,16 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
     struct ts_err err;
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    int status = operand == NULL
-                     ? 1
-                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER))
         status = tool_usage(cmd, "--mode must be 1 to %u", TS_MAX_ORDER);
     if (status < 0 && args.reps == 0)
         status = tool_usage(cmd, "--reps must be at least 1");
-    if (status < 0 && tstream_processor_check(&args.processor, &err) < 0)
+    if (status < 0 && tool_threads_check(args.threads, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
         status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, measure);
@@ -299,9 +314,10 @@ const struct ts_cmd tstream_mttkrp = {
     .operands = "[TENSOR.tsh]",
     .max_operands = 1,
     .summary = "time the product that a decomposition consists of, for one mode",
-    .text = "Computes the matricized tensor times Khatri-Rao product of one mode with random factors, "
-            "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
-            "The first time includes reading what stays in memory and checking all shards.",
+    .text =
+        "Computes the matricized tensor times Khatri-Rao product of one mode with random factors, "
+        "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
+        "The first time includes reading what stays in memory and checking all shards.",
     .examples = "tstream mttkrp --mode 2 --rank 32 --check\n"
                 "  time mode 2 and compare with the obvious loop\n",
     .opts = mttkrp_opts,

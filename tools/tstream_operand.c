@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/tstream_operand.h"
 
 #include <dirent.h>
@@ -42,7 +43,7 @@ int tstream_operand(const char *operand, const char *suffix, const char *what, c
     char *name[16], list[400] = "";
     int n, rc = 0;
     if (operand != NULL) {
-        *ret = strdup(operand);
+        *ret = tool_operand(operand, suffix);
         return *ret == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", operand) : 0;
     }
     n = list_names(suffix, name, 16);

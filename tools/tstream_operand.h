@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_operand.h - which tensor, and which decomposition, a command means.
  *
  *   owner    strings returned are to be freed

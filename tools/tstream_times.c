@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/tstream_times.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/num.h"
+#include "tools/tool_term.h"
 
 static double seconds(uint64_t ns)
 {
@@ -74,33 +77,65 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
     tool_json_close(j);
 }
 
+enum { MODE, ON, NNZ, SENT, WAIT, COPY, KERNEL, SOLVE, EXCHANGE, EXPOSED, IDLE, SHARE, N_COLUMNS };
+
+static const struct tool_column column[N_COLUMNS] = {
+    [MODE] = { .name = "mode", .width = 5 },
+    [ON] = { .name = "on", .width = 5 },
+    [NNZ] = { .name = "nonzeros", .width = 8 },
+    [SENT] = { .name = "sent", .width = 8, .drop = 4 },
+    [WAIT] = { .name = "ms: wait", .width = 8 },
+    [COPY] = { .name = "copy", .width = 7 },
+    [KERNEL] = { .name = "kernel", .width = 7 },
+    [SOLVE] = { .name = "solve", .width = 7 },
+    [EXCHANGE] = { .name = "exchange", .width = 8, .drop = 1 },
+    [EXPOSED] = { .name = "exposed", .width = 7, .drop = 5 },
+    [IDLE] = { .name = "idle", .width = 7, .drop = 2 },
+    [SHARE] = { .name = "share", .width = 7, .drop = 3 },
+};
+
 /* A mode may be done in milliseconds. */
-static double ms(uint64_t ns)
+static void put_ms(char *buf, uint64_t ns)
 {
-    return (double)ns * 1e-6;
+    snprintf(buf, TS_NUM_CHARS, "%.2f", (double)ns * 1e-6);
 }
 
 void tstream_times_head(void)
 {
-    printf(" mode     on  nonzeros        sent  ms: wait     copy   kernel    solve exchange  exposed     "
-           "idle    share\n");
+    tool_table_head(column, N_COLUMNS, tool_table_fit(column, N_COLUMNS, tool_columns()));
+}
+
+static void print_device(uint32_t mode, const struct ts_device_times *d, uint32_t shown)
+{
+    char text[N_COLUMNS][TS_NUM_CHARS];
+    const char *cell[N_COLUMNS];
+    snprintf(text[MODE], TS_NUM_CHARS, "%u", mode + 1);
+    strcpy(text[ON], "CPU");
+    if (d->number >= 0)
+        snprintf(text[ON], TS_NUM_CHARS, "GPU %d", d->number);
+    ts_num_short(text[NNZ], (double)d->nnz);
+    ts_num_bytes(text[SENT], d->bytes);
+    put_ms(text[WAIT], d->wait_ns);
+    put_ms(text[COPY], d->copy_ns);
+    put_ms(text[KERNEL], d->kernel_ns);
+    put_ms(text[SOLVE], d->solve_ns);
+    put_ms(text[EXCHANGE], d->exchange_ns);
+    put_ms(text[EXPOSED], d->exposed_ns);
+    put_ms(text[IDLE], d->idle_ns);
+    snprintf(text[SHARE], TS_NUM_CHARS, "%.2f %%", 100 * d->share);
+    for (int i = 0; i < N_COLUMNS; i++)
+        cell[i] = text[i];
+    tool_table_row(column, N_COLUMNS, shown, cell);
 }
 
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t)
 {
-    for (uint32_t i = 0; i < t->n_devices; i++) {
-        const struct ts_device_times *d = &t->device[i];
-        char on[16] = "CPU", nnz[TS_NUM_CHARS], bytes[TS_NUM_CHARS];
-        if (d->number >= 0)
-            snprintf(on, sizeof on, "GPU %d", d->number);
-        printf("%5u %6s %9s %11s  %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %6.2f %%\n", mode + 1, on,
-               ts_num_short(nnz, (double)d->nnz), ts_num_bytes(bytes, d->bytes), ms(d->wait_ns),
-               ms(d->copy_ns), ms(d->kernel_ns), ms(d->solve_ns), ms(d->exchange_ns),
-               ms(d->exposed_ns), ms(d->idle_ns), 100 * d->share);
-    }
+    const uint32_t shown = tool_table_fit(column, N_COLUMNS, tool_columns());
+    for (uint32_t i = 0; i < t->n_devices; i++)
+        print_device(mode, &t->device[i], shown);
 }
 
-int tstream_trace_open(const char *path, const char *tensor, struct ts_trace **ret,
+int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err)
 {
     int rc;
@@ -109,7 +144,7 @@ int tstream_trace_open(const char *path, const char *tensor, struct ts_trace **r
         return 0;
     rc = tool_outside(path, tensor, err);
     if (rc == 0)
-        rc = ts_trace_open(path, ret, err);
+        rc = ts_trace_open(path, force, ret, err);
     if (rc < 0)
         return rc;
     ts_trace_group(*ret, 0, "host");
@@ -117,10 +152,15 @@ int tstream_trace_open(const char *path, const char *tensor, struct ts_trace **r
     return 0;
 }
 
-int tstream_trace_close(struct ts_trace *trace, int rc, struct ts_err *err)
+int tstream_trace_close(const struct ts_cmd *cmd, struct ts_trace *trace, int rc,
+                        struct ts_err *err)
 {
-    if (rc == 0)
-        return ts_trace_close(trace, err);
+    struct ts_err warn = { 0 };
+    if (rc == 0) {
+        rc = ts_trace_close(trace, &warn, err);
+        tool_warn(cmd, &warn);
+        return rc;
+    }
     ts_trace_drop(trace);
     return rc;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_times.h - where the time of a mode went, device by device: for --details, --json and
  * --trace.
  *
@@ -12,14 +13,17 @@
 #include "tools/tool.h"
 
 /* The rows of an option table that choose what is told: --details and --trace. */
+/* clang-format off */
 #define TSTREAM_TIMES_OPTS(at_details, at_trace) \
     { "details", 'd', TS_OPT_FLAG, (at_details), NULL, NULL, \
-      "print a line for each mode and GPU, too: nonzeros, bytes sent to it, milliseconds that it " \
-      "waited for shards, received them, computed products, solved for rows, exchanged rows with " \
-      "other GPUs, did so while nothing computed, did nothing, and its share of the mode next time" }, \
+      "print a line for each mode and GPU, too: nonzeros, bytes sent to it, and milliseconds of wait " \
+      "(for shards), copy (of shards), kernel (MTTKRP), solve (rows), exchange (of rows with other " \
+      "GPUs), exposed (exchange while nothing computes) and idle; share is its part of the mode in " \
+      "the next sweep" }, \
     { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", \
       "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or " \
       "chrome://tracing; some 120 bytes for each shard and step" }
+/* clang-format on */
 
 /* Means over the devices; bytes and nonzeros are sums. */
 struct ts_device_times tstream_times_mean(const struct ts_backend_times *t);
@@ -34,12 +38,13 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t);
 void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 
-/* *ret is NULL when path is. The host's part has its name. */
-int tstream_trace_open(const char *path, const char *tensor, struct ts_trace **ret,
+/* *ret is NULL when path is. force: a file of that name may be replaced. The host's part has its name. */
+int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err);
 
 /* After everything that could write to it is closed: keeps the file when rc is 0 and returns what
  * became of it, else removes it and returns rc. */
-int tstream_trace_close(struct ts_trace *trace, int rc, struct ts_err *err);
+int tstream_trace_close(const struct ts_cmd *cmd, struct ts_trace *trace, int rc,
+                        struct ts_err *err);
 
 #endif

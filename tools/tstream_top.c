@@ -1,147 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_top.c - tstream top: the strongest indices of each component, by name. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "cpd/model_read.h"
-#include "format/tensor.h"
+#include "tools/model_view.h"
 #include "tools/tool.h"
+#include "tools/tool_csv.h"
+#include "tools/tool_term.h"
 #include "tools/tstream.h"
-#include "tools/tstream_operand.h"
 
 struct top_args {
     uint32_t n, components, width;
     uint64_t mode;
-    int json;
+    int csv, json, quiet;
 };
 
 #define AT(field) offsetof(struct top_args, field)
 static const struct ts_opt top_opts[] = {
-    { "count", 'n', TS_OPT_U32, AT(n), "5", "N", "indices of each mode" },
+    { "count", 'n', TS_OPT_U32, AT(n), "5", "N", "indices of each mode; any number" },
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
       "components, those of largest weight first; 0 shows all" },
     { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "one mode alone, from 1; 0 shows all" },
-    { "width", 'w', TS_OPT_U32, AT(width), "24", "N", "characters of a name" },
+    { "width", 'w', TS_OPT_U32, AT(width), "0", "N",
+      "characters of a name; 0 shows as many as the terminal has room for. Modes that do not fit side by "
+      "side come below each other" },
+    { "csv", 0, TS_OPT_FLAG, AT(csv), NULL, NULL,
+      "a line of comma-separated values for each index on standard output, after one of names" },
+    TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "one JSON object a line on standard output, one for each component" },
     { 0 },
 };
 
-#define MAX_TOP 1000u
-
-struct strong {
-    double value;
-    uint64_t index; /* in the input, from 0 */
-    char *label;    /* or NULL */
-};
+#define VALUE_COLUMNS 9 /* of a value, with two blanks on each side of it */
+#define LEAST_NAME    12
+#define MOST_NAME     40
 
 struct top {
     const struct top_args *args;
-    struct ts_model *model;
-    struct ts_tensor *tensor; /* NULL: no names */
-    uint32_t n, components;
-    uint32_t *by_weight;        /* rank: component, largest weight first */
-    struct strong *strong;      /* (mode, component, n) */
-    uint32_t found[TS_MAX_ORDER]; /* n, or fewer in a small mode */
+    struct model_view view;
+    uint32_t components, first, last; /* modes shown */
+    struct ts_strongest *list;           /* (mode, component) */
+    int columns;                      /* of the terminal */
 };
 
-static struct strong *list_of(const struct top *t, uint32_t mode, uint32_t component)
+static struct ts_strongest *list_of(const struct top *t, uint32_t mode, uint32_t component)
 {
-    return t->strong + ((size_t)mode * t->components + component) * t->n;
+    return t->list + (size_t)mode * t->components + component;
 }
 
-/* Keeps the list sorted by magnitude; equal ones keep the order of the rows. */
-static void insert(struct strong *list, uint32_t held, uint32_t n, double value, uint64_t index)
-{
-    uint32_t at = held < n ? held : n;
-    if (at == n && fabs(list[n - 1].value) >= fabs(value))
-        return;
-    at = at == n ? n - 1 : at;
-    for (; at > 0 && fabs(list[at - 1].value) < fabs(value); at--)
-        list[at] = list[at - 1];
-    list[at].value = value;
-    list[at].index = index;
-    list[at].label = NULL;
-}
+/* ---- finding ---- */
 
-/* Index in the input of each row, or NULL when row i is index i. */
-static int map_rows(const struct top *t, uint32_t mode, uint64_t **ret, struct ts_err *err)
+struct scan {
+    struct top *top;
+    uint32_t mode;
+};
+
+static int scan_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index, const double *x,
+                     struct ts_err *err)
 {
-    const uint64_t rows = t->model->n_rows[mode];
-    *ret = NULL;
-    if (t->tensor == NULL)
-        return ts_model_index(t->model, mode, ret, err);
-    if (rows == t->tensor->mode[mode].disk.dim)
-        return 0;
-    if (rows == t->tensor->mode[mode].disk.n_rows)
-        return ts_tensor_rows(t->tensor, mode, ret, err);
-    return ts_fail(err, TS_EARG,
-                   "%s: mode %u has %" PRIu64 " rows, but the tensor %s has %" PRIu64 " indices there",
-                   t->model->path, mode + 1, rows, t->tensor->path, t->tensor->mode[mode].disk.dim);
+    const struct scan *s = ctx;
+    const struct top *t = s->top;
+    const uint32_t rank = t->view.model->rank;
+    (void)first, (void)err;
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < t->components; c++)
+            ts_strongest_add(list_of(t, s->mode, c), x[i * rank + t->view.by_weight[c]], index[i]);
+    return 0;
 }
 
 static int scan_mode(struct top *t, uint32_t mode, struct ts_err *err)
 {
-    const uint32_t rank = t->model->rank;
-    const uint64_t rows = t->model->n_rows[mode], step = 4096 / rank + 1;
-    double *buf = malloc(step * rank * sizeof *buf);
-    uint64_t *index = NULL;
-    int rc = buf == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows")
-                         : map_rows(t, mode, &index, err);
-    for (uint64_t row = 0; row < rows && rc == 0; row += step) {
-        const uint64_t k = rows - row < step ? rows - row : step;
-        rc = ts_model_rows(t->model, mode, k, buf, err);
-        for (uint64_t i = 0; i < k && rc == 0; i++)
-            for (uint32_t c = 0; c < t->components; c++)
-                insert(list_of(t, mode, c), row + i < t->n ? (uint32_t)(row + i) : t->n, t->n,
-                       buf[i * rank + t->by_weight[c]], index == NULL ? row + i : index[row + i]);
-        if (tool_stop != 0 && rc == 0)
-            rc = ts_fail(err, TS_ESTOP, "stopped");
-    }
-    t->found[mode] = rows < t->n ? (uint32_t)rows : t->n;
-    free(index);
-    free(buf);
-    return rc;
-}
-
-static int by_index(const void *a, const void *b)
-{
-    const struct strong *const *x = a, *const *y = b;
-    return (*x)->index < (*y)->index ? -1 : (*x)->index > (*y)->index;
-}
-
-static int add_labels(struct top *t, uint32_t mode, struct ts_err *err)
-{
-    const size_t n = (size_t)t->components * t->found[mode];
-    struct strong **entry = malloc((n + 1) * sizeof *entry);
-    uint64_t *index = malloc((n + 1) * sizeof *index);
-    char **label = calloc(n + 1, sizeof *label);
+    const uint64_t rows = t->view.model->n_rows[mode];
+    const uint32_t n = rows < t->args->n ? (uint32_t)rows : t->args->n;
+    struct scan s = { .top = t, .mode = mode };
     int rc = 0;
-    if (entry == NULL || index == NULL || label == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "out of memory for names");
-    for (size_t i = 0; i < n && rc == 0; i++)
-        entry[i] = list_of(t, mode, (uint32_t)(i / t->found[mode])) + i % t->found[mode];
-    if (rc == 0) {
-        qsort(entry, n, sizeof *entry, by_index);
-        for (size_t i = 0; i < n; i++)
-            index[i] = entry[i]->index;
-        rc = ts_tensor_labels(t->tensor, mode, n, index, label, err);
-    }
-    for (size_t i = 0; i < n && rc == 0; i++)
-        entry[i]->label = label[i];
-    free(entry);
-    free(index);
-    free(label);
-    return rc;
+    for (uint32_t c = 0; c < t->components && rc == 0; c++)
+        if (ts_strongest_new(list_of(t, mode, c), n) < 0)
+            rc = ts_fail(err, TS_ENOMEM,
+                         "out of memory for %" PRIu32 " indices of %" PRIu32
+                         " components; --components and --mode show fewer",
+                         n, t->components);
+    if (rc == 0)
+        rc = model_view_walk(&t->view, mode, scan_rows, &s, err);
+    for (uint32_t c = 0; c < t->components && rc == 0; c++)
+        ts_strongest_sort(list_of(t, mode, c));
+    return rc == 0 ? model_view_labels(&t->view, mode, list_of(t, mode, 0), t->components, err)
+                   : rc;
+}
+
+/* ---- text ---- */
+
+static const char *name_of(const struct ts_strong *s, char number[32])
+{
+    snprintf(number, 32, "%" PRIu64, s->index + 1);
+    return s->label != NULL && *s->label != '\0' ? s->label : number;
 }
 
 /* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A label
  * is any bytes of a file; control characters among them do not reach the terminal. */
-static void print_name(const char *name, uint32_t width)
+static void print_name(const char *name, int width)
 {
-    uint32_t columns = 0;
+    int columns = 0;
     for (; *name != '\0'; name++) {
         const unsigned char c = (unsigned char)*name;
         columns += (c & 0xc0) != 0x80; /* not the middle of one */
@@ -153,51 +115,100 @@ static void print_name(const char *name, uint32_t width)
         putchar(' ');
 }
 
-static void print_component(const struct top *t, uint32_t c, uint32_t first, uint32_t last)
+/* How many modes stand side by side, and the characters of a name. */
+static uint32_t fit_modes(const struct top *t, int *width)
 {
-    const int width = (int)t->args->width;
-    printf("component %u  weight %.6g\n", c + 1, t->model->weight[t->by_weight[c]]);
-    for (uint32_t m = first; m <= last; m++)
-        printf("  %9s  mode %-*u", "", width - 5, m + 1);
-    printf("\n");
-    for (uint32_t k = 0; k < t->n; k++) {
-        int any = 0;
-        for (uint32_t m = first; m <= last; m++)
-            any |= k < t->found[m];
-        if (!any)
-            break;
-        for (uint32_t m = first; m <= last; m++) {
-            const struct strong *s = list_of(t, m, c) + k;
-            char number[32];
-            snprintf(number, sizeof number, "%" PRIu64, s->index + 1);
-            if (k >= t->found[m])
-                printf("  %9s  %-*s", "", width, "");
-            else {
-                printf("  %9.4f  ", s->value);
-                print_name(s->label != NULL && *s->label != '\0' ? s->label : number,
-                           t->args->width);
+    const uint32_t n = t->last - t->first + 1;
+    uint32_t side = n, groups;
+    int longest = 6, room;
+    char number[32];
+    for (uint32_t m = t->first; m <= t->last; m++) {
+        const char *name = model_view_mode_name(&t->view, m);
+        if (name != NULL && tool_width(name) > longest)
+            longest = tool_width(name);
+        for (uint32_t c = 0; c < t->components; c++)
+            for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
+                const int chars = tool_width(name_of(&list_of(t, m, c)->at[k], number));
+                longest = chars > longest ? chars : longest;
             }
+    }
+    longest = longest < MOST_NAME ? longest : MOST_NAME;
+    *width = t->args->width > 0 ? (int)t->args->width : longest;
+    room = *width < LEAST_NAME || t->args->width > 0 ? *width : LEAST_NAME;
+    while (side > 1 && (int)side * (VALUE_COLUMNS + 4 + room) > t->columns)
+        side--;
+    groups = (n + side - 1) / side;
+    side = (n + groups - 1) / groups; /* alike in all of them */
+    room = t->columns / (int)side - VALUE_COLUMNS - 4;
+    if (t->args->width == 0 && *width > room)
+        *width = room;
+    return side;
+}
+
+static void print_value(double x)
+{
+    if (x != 0 && fabs(x) < 0.0005)
+        printf("  %*.2e  ", VALUE_COLUMNS, x);
+    else
+        printf("  %*.4f  ", VALUE_COLUMNS, x);
+}
+
+static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_t last, int width)
+{
+    uint32_t most = 0;
+    for (uint32_t m = first; m <= last; m++) {
+        const char *name = model_view_mode_name(&t->view, m);
+        char number[32];
+        snprintf(number, sizeof number, "mode %" PRIu32, m + 1);
+        printf("  %*s  ", VALUE_COLUMNS, "");
+        print_name(name != NULL && *name != '\0' ? name : number, width);
+        most = list_of(t, m, c)->n > most ? list_of(t, m, c)->n : most;
+    }
+    printf("\n");
+    for (uint32_t k = 0; k < most; k++) {
+        for (uint32_t m = first; m <= last; m++) {
+            const struct ts_strongest *l = list_of(t, m, c);
+            char number[32];
+            if (k >= l->n) {
+                printf("  %*s  %-*s", VALUE_COLUMNS, "", width, "");
+                continue;
+            }
+            print_value(l->at[k].value);
+            print_name(name_of(&l->at[k], number), width);
         }
         printf("\n");
     }
+}
+
+static void print_component(const struct top *t, uint32_t c, uint32_t side, int width)
+{
+    printf("component %u  weight %.6g\n", c + 1, t->view.model->weight[t->view.by_weight[c]]);
+    for (uint32_t m = t->first; m <= t->last; m += side)
+        print_modes(t, c, m, m + side - 1 < t->last ? m + side - 1 : t->last, width);
     printf("\n");
 }
 
-static void print_component_json(const struct top *t, uint32_t c, uint32_t first, uint32_t last)
+/* ---- for programs ---- */
+
+static void print_component_json(const struct top *t, uint32_t c)
 {
     struct tool_json j;
     tool_json_open(&j, stdout);
     tool_json_u64(&j, "component", c + 1);
-    tool_json_f64(&j, "weight", t->model->weight[t->by_weight[c]]);
+    tool_json_f64(&j, "weight", t->view.model->weight[t->view.by_weight[c]]);
+    tool_json_array(&j, "mode_names");
+    for (uint32_t m = t->first; m <= t->last; m++)
+        tool_json_str(&j, NULL, model_view_mode_name(&t->view, m));
+    tool_json_close(&j);
     tool_json_array(&j, "modes");
-    for (uint32_t m = first; m <= last; m++) {
+    for (uint32_t m = t->first; m <= t->last; m++) {
+        const struct ts_strongest *l = list_of(t, m, c);
         tool_json_array(&j, NULL);
-        for (uint32_t k = 0; k < t->found[m]; k++) {
-            const struct strong *s = list_of(t, m, c) + k;
+        for (uint32_t k = 0; k < l->n; k++) {
             tool_json_object(&j, NULL);
-            tool_json_u64(&j, "index", s->index + 1);
-            tool_json_str(&j, "label", s->label);
-            tool_json_f64(&j, "value", s->value);
+            tool_json_u64(&j, "index", l->at[k].index + 1);
+            tool_json_str(&j, "label", l->at[k].label);
+            tool_json_f64(&j, "value", l->at[k].value);
             tool_json_close(&j);
         }
         tool_json_close(&j);
@@ -206,127 +217,75 @@ static void print_component_json(const struct top *t, uint32_t c, uint32_t first
     tool_json_close(&j);
 }
 
-static int sort_components(struct top *t, struct ts_err *err)
+static void print_csv_head(void)
 {
-    const uint32_t rank = t->model->rank;
-    t->by_weight = calloc(rank, sizeof *t->by_weight);
-    t->strong = calloc((size_t)t->model->order * t->components * t->n, sizeof *t->strong);
-    if (t->by_weight == NULL || t->strong == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->model->path);
-    for (uint32_t r = 0; r < rank; r++) {
-        uint32_t at = r;
-        for (; at > 0 && t->model->weight[t->by_weight[at - 1]] < t->model->weight[r]; at--)
-            t->by_weight[at] = t->by_weight[at - 1];
-        t->by_weight[at] = r;
-    }
-    return 0;
+    printf("component,weight,mode,mode_name,position,index,label,value\n");
+}
+
+static void print_component_csv(const struct top *t, uint32_t c)
+{
+    struct tool_csv csv = { .to = stdout };
+    for (uint32_t m = t->first; m <= t->last; m++)
+        for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
+            const struct ts_strong *s = &list_of(t, m, c)->at[k];
+            tool_csv_u64(&csv, c + 1);
+            tool_csv_f64(&csv, t->view.model->weight[t->view.by_weight[c]]);
+            tool_csv_u64(&csv, m + 1);
+            tool_csv_text(&csv, model_view_mode_name(&t->view, m));
+            tool_csv_u64(&csv, k + 1);
+            tool_csv_u64(&csv, s->index + 1);
+            tool_csv_text(&csv, s->label);
+            tool_csv_f64(&csv, s->value);
+            tool_csv_end(&csv);
+        }
+}
+
+/* ---- the command ---- */
+
+static void print_all(const struct top *t)
+{
+    int width = 0;
+    uint32_t side = 1;
+    if (t->args->csv)
+        print_csv_head();
+    else if (!t->args->json)
+        side = fit_modes(t, &width);
+    for (uint32_t c = 0; c < t->components && !ferror(stdout); c++)
+        if (t->args->json)
+            print_component_json(t, c);
+        else if (t->args->csv)
+            print_component_csv(t, c);
+        else
+            print_component(t, c, side, width);
 }
 
 static int show(struct top *t, struct ts_err *err)
 {
-    const uint32_t order = t->model->order;
-    const uint32_t first = t->args->mode > 0 ? (uint32_t)t->args->mode - 1 : 0;
-    const uint32_t last = t->args->mode > 0 ? first : order - 1;
-    int rc;
+    const uint32_t order = t->view.model->order;
+    int rc = 0;
     if (t->args->mode > order)
-        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu64 ", only %u", t->model->path,
-                       t->args->mode, order);
-    if (t->tensor != NULL && t->tensor->order != order)
-        return ts_fail(err, TS_EARG, "%s: the model has %u modes, the tensor %s has %u",
-                       t->model->path, order, t->tensor->path, t->tensor->order);
-    rc = sort_components(t, err);
-    for (uint32_t m = first; m <= last && rc == 0; m++) {
+        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu64 ", only %u",
+                       t->view.model->path, t->args->mode, order);
+    t->first = t->args->mode > 0 ? (uint32_t)t->args->mode - 1 : 0;
+    t->last = t->args->mode > 0 ? t->first : order - 1;
+    t->components = model_view_components(&t->view, t->args->components);
+    t->columns = tool_columns();
+    t->list = calloc((size_t)order * t->components, sizeof *t->list);
+    if (t->list == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->view.model->path);
+    for (uint32_t m = t->first; m <= t->last && rc == 0; m++)
         rc = scan_mode(t, m, err);
-        if (rc == 0 && t->tensor != NULL)
-            rc = add_labels(t, m, err);
-    }
-    for (uint32_t c = 0; c < t->components && rc == 0; c++)
-        if (t->args->json)
-            print_component_json(t, c, first, last);
-        else
-            print_component(t, c, first, last);
+    if (rc == 0)
+        print_all(t);
     return rc == 0 ? tool_flushed(err) : rc;
 }
 
-static int is_tensor(const char *name)
+static void free_lists(struct top *t)
 {
-    size_t n = strlen(name);
-    while (n > 0 && name[n - 1] == '/')
-        n--;
-    return n > 4 && strncmp(name + n - 4, ".tsh", 4) == 0;
-}
-
-/* The tensor of this directory that a decomposition is of: NAME.tsh for NAME.cp, as tstream cp names
- * them, else the only one; NULL when neither is there. */
-static char *tensor_here(const char *model)
-{
-    char *path = tstream_operand_swap(model, "");
-    const size_t n = path == NULL ? 0 : strlen(path);
-    struct stat st;
-    if (n > 3 && strcmp(path + n - 3, ".cp") == 0) {
-        char *named;
-        path[n - 3] = '\0';
-        named = tstream_operand_swap(path, ".tsh");
-        free(path);
-        if (named != NULL && stat(named, &st) == 0)
-            return named;
-        path = named;
-    }
-    free(path);
-    return tstream_operand(NULL, ".tsh", "tensor", &path, NULL) == 0 ? path : NULL;
-}
-
-/* Operands in any order: what ends with .tsh is the tensor. */
-static int open_both(struct top *t, uint32_t n_operands, char **operand, struct ts_err *err)
-{
-    const char *tensor = NULL, *model = NULL;
-    char *path;
-    int rc;
-    for (uint32_t i = 0; i < n_operands; i++) {
-        const char **which = is_tensor(operand[i]) ? &tensor : &model;
-        if (*which != NULL)
-            return ts_fail(err, TS_EARG, "%s and %s: one decomposition and one tensor are wanted",
-                           *which, operand[i]);
-        *which = operand[i];
-    }
-    if (model == NULL && tensor != NULL)
-        path = tstream_operand_swap(tensor, ".cp");
-    else {
-        rc = tstream_operand(model, ".cp", "decomposition", &path, err);
-        if (rc < 0)
-            return rc;
-    }
-    rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory")
-                      : ts_model_open(path, &t->model, err);
-    free(path);
-    if (rc < 0)
-        return rc;
-    path = tensor == NULL ? tensor_here(t->model->path) : NULL;
-    if (path != NULL) {
-        /* the tensor of this directory, if it is the one that was decomposed */
-        rc = ts_tensor_open(path, &t->tensor, err);
-        free(path);
-        for (uint32_t m = 0; rc == 0 && t->tensor != NULL && m < t->model->order; m++)
-            if (t->tensor->order != t->model->order ||
-                (t->model->n_rows[m] != t->tensor->mode[m].disk.dim &&
-                 t->model->n_rows[m] != t->tensor->mode[m].disk.n_rows)) {
-                ts_tensor_close(t->tensor);
-                t->tensor = NULL;
-            }
-        return rc;
-    }
-    return tensor == NULL ? 0 : ts_tensor_open(tensor, &t->tensor, err);
-}
-
-static void close_both(struct top *t)
-{
-    const size_t n = t->model == NULL ? 0 : (size_t)t->model->order * t->components * t->n;
-    for (size_t i = 0; i < n && t->strong != NULL; i++)
-        free(t->strong[i].label);
-    free(t->strong);
-    free(t->by_weight);
-    ts_tensor_close(t->tensor);
-    ts_model_close(t->model);
+    const size_t n = t->list == NULL ? 0 : (size_t)t->view.model->order * t->components;
+    for (size_t i = 0; i < n; i++)
+        ts_strongest_free(&t->list[i]);
+    free(t->list);
 }
 
 static int run_top(const struct ts_cmd *cmd, int argc, char **argv)
@@ -336,25 +295,22 @@ static int run_top(const struct ts_cmd *cmd, int argc, char **argv)
     struct ts_err err;
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    int status = operand == NULL
-                     ? 1
-                     : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
-    if (status < 0 && (args.n == 0 || args.n > MAX_TOP))
-        status = tool_usage(cmd, "--count must be 1 to %u", MAX_TOP);
-    if (status < 0 && (args.width < 6 || args.width > 200))
-        status = tool_usage(cmd, "--width must be 6 to 200");
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && args.n == 0)
+        status = tool_usage(cmd, "--count must be at least 1");
+    if (status < 0 && args.width != 0 && (args.width < 6 || args.width > 1000))
+        status = tool_usage(cmd, "--width must be 6 to 1000, or 0");
+    if (status < 0 && args.csv && args.json)
+        status = tool_usage(cmd, "--csv and --json exclude each other");
     if (status < 0) {
         int rc;
         tool_catch_signals();
-        t.n = args.n;
-        rc = open_both(&t, n_operands, operand, &err);
-        if (rc == 0) {
-            t.components = args.components > 0 && args.components < t.model->rank ? args.components
-                                                                                  : t.model->rank;
+        rc = model_view_open(n_operands, operand, &t.view, &err);
+        if (rc == 0)
             rc = show(&t, &err);
-        }
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
-        close_both(&t);
+        free_lists(&t);
+        model_view_close(&t.view);
     }
     free(operand);
     return status;
@@ -366,14 +322,19 @@ const struct ts_cmd tstream_top = {
     .operands = "[FACTORS] [TENSOR.tsh]",
     .max_operands = 2,
     .summary = "print the strongest indices of each component of a decomposition",
-    .text = "For each component, the entries of largest magnitude in each mode, with the names that "
-            "the tensor was built with, or numbers from 1 where there are none.\n\n"
-            "FACTORS is a directory written by tstream cp or a ktensor file. Without it the one .cp "
-            "of the current directory is taken, or the one named like the tensor; without "
-            "TENSOR.tsh, the .tsh of the current directory that is named like FACTORS, or the only "
-            "one, if its shape fits.",
+    .text =
+        "For each component, the entries of largest magnitude in each mode, with the names that "
+        "the tensor was built with, or numbers from 1 where there are none.\n\n"
+        "FACTORS is a directory written by tstream cp or a ktensor file. Without it the one .cp "
+        "of the current directory is taken, or the one named like the tensor; without "
+        "TENSOR.tsh, the .tsh of the current directory that is named like FACTORS, or the only "
+        "one, if its shape fits; else the tensor that run.json names, if it is still the same.\n\n"
+        "--csv and --json print all digits; --csv has the columns component (by weight, from 1), weight, mode (from 1), mode_name, "
+        "position (from 1), index (from 1), label (empty where there is none) and value.",
     .examples = "tstream top --count 10\n  ten names of each component\n"
-                "tstream top result amazon.tsh --components 3 --json\n  three components as JSON\n",
+                "tstream top result amazon.tsh --components 3 --json\n  three components as JSON\n"
+                "tstream top result --count 4294967295 --csv > factors.csv\n"
+                "  all of them, sorted, for a spreadsheet\n",
     .opts = top_opts,
     .run = run_top,
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/verify_sum.h"
 
 #include <inttypes.h>
@@ -92,16 +93,16 @@ static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_b
     uint32_t now[TS_MAX_ORDER];
     double value[TS_BLOCK_NNZ];
     for (uint32_t p = 0; p < b->n; p++) {
-        value[p] = ts_tensor_value(t, n_codes > 0 ? b->code[0][p] : 0,
-                                   n_codes > 1 ? b->code[1][p] : 0);
+        value[p] =
+            ts_tensor_value(t, n_codes > 0 ? b->code[0][p] : 0, n_codes > 1 ? b->code[1][p] : 0);
         if (!isfinite(value[p]))
             return ts_fail(err, TS_EFORMAT, "nonzero %" PRIu64 " is not finite", s->nnz + p);
         take(b, p, t->order, now);
         if (s->nnz + p == 0)
             memcpy(s->first, now, sizeof now);
         else if (compare(now, s->last, t->order) < least)
-            return ts_fail(err, TS_EFORMAT, "nonzero %" PRIu64 " does not come behind the one before",
-                           s->nnz + p);
+            return ts_fail(err, TS_EFORMAT,
+                           "nonzero %" PRIu64 " does not come behind the one before", s->nnz + p);
         memcpy(s->last, now, sizeof now);
     }
     add_hashes(t, mode, b, value, s);
@@ -126,6 +127,8 @@ int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, c
         const struct ts_block_at at = ts_shard_block(entry, raw, b);
         int rc = ts_block_parse(at.word, at.n_words, t->order, at.nnz,
                                 ts_value_codes(t->header.value_kind), &parts, &why);
+        if (rc == 0)
+            rc = ts_block_check_padding(at.word, &parts, &why);
         if (rc == 0) {
             ts_block_decode(&parts, at.row, &block);
             rc = add_block(t, mode, &block, &s, &why);
@@ -163,6 +166,26 @@ int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
     return 0;
 }
 
+int verify_sum_header(const struct ts_tensor *t, struct ts_err *err)
+{
+    const struct ts_disk_header *h = &t->header;
+    const uint64_t gone = h->n_duplicates + h->n_zeros;
+    const int has_base = h->value_kind == TS_VALUE_CONST || h->value_kind == TS_VALUE_INT;
+    if (!has_base && h->value_base != 0)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s/index: value_base is %.17g, expected 0 for values of kind %" PRIu32,
+                       t->path, h->value_base, h->value_kind);
+    if (h->value_kind == TS_VALUE_F32 && h->value_bytes != 4)
+        return ts_fail(err, TS_EFORMAT, "%s/index: float32 values of %" PRIu32 " bytes, expected 4",
+                       t->path, h->value_bytes);
+    if (gone < h->n_zeros || h->input_nnz < gone || h->input_nnz - gone != h->nnz)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s/index: of %" PRIu64 " nonzeros read, %" PRIu64
+                       " were merged and %" PRIu64 " were zero, but %" PRIu64 " are left",
+                       t->path, h->input_nnz, h->n_duplicates, h->n_zeros, h->nnz);
+    return 0;
+}
+
 int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
                      struct ts_err *err)
 {
@@ -173,9 +196,9 @@ int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct veri
         return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " nonzeros, expected %" PRIu64, path,
                        sum->nnz, t->nnz);
     if (sum->longest_run != t->mode[mode].disk.largest_slice)
-        return ts_fail(err, TS_EFORMAT, "%s: the largest slice has %" PRIu64
-                       " nonzeros, expected %" PRIu64, path, sum->longest_run,
-                       t->mode[mode].disk.largest_slice);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: the largest slice has %" PRIu64 " nonzeros, expected %" PRIu64, path,
+                       sum->longest_run, t->mode[mode].disk.largest_slice);
     if (sum->min != h->value_min || sum->max != h->value_max)
         return ts_fail(err, TS_EFORMAT, "%s: values from %.17g to %.17g, expected %.17g to %.17g",
                        path, sum->min, sum->max, h->value_min, h->value_max);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* verify_sum.h - what tshard verify learns of one shard, and of a mode copy from its shards.
  *
  * Two copies hold the same nonzeros when the sums of a 128-bit hash of (indices, value) over all
@@ -20,7 +21,8 @@ struct verify_sum {
     uint64_t nnz;
     uint64_t hash[2];
     double squares, min, max; /* of the values */
-    uint64_t first_run, last_run, longest_run; /* nonzeros of the first row, the last, the fullest */
+    uint64_t first_run, last_run,
+        longest_run; /* nonzeros of the first row, the last, the fullest */
     uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER]; /* first and last nonzero, level by level */
     uint32_t row_first, row_last;
 };
@@ -37,5 +39,9 @@ int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
 /* Compares the sum of a mode copy with what the index says of it. */
 int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
                      struct ts_err *err);
+
+/* What the header says beside what opening checked: fields that are not used are zero, and the counts of
+ * what was read add up. */
+int verify_sum_header(const struct ts_tensor *t, struct ts_err *err);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* bigmem.h - large blocks of memory: factor matrices, slots for shards, sort buffers.
  *
  * Straight from the kernel, so that freeing gives the memory back at once and the peak is what we
@@ -16,7 +17,7 @@
 
 #include "base/err.h"
 
-#define TS_BIGMEM_HUGE ((size_t)2 << 20)
+#define TS_BIGMEM_HUGE  ((size_t)2 << 20)
 #define TS_BIGMEM_SLACK ((size_t)256)
 
 /* `what` names the block in the sentence of a failure: "factor matrix of mode 2". */

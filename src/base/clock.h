@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* clock.h - time for measuring: monotonic, nanoseconds. */
 #ifndef TS_BASE_CLOCK_H
 #define TS_BASE_CLOCK_H

@@ -1,9 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/decimal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/c_locale.h"
 
 static const char pairs[] = "0001020304050607080910111213141516171819"
                             "2021222324252627282930313233343536373839"
@@ -134,13 +137,15 @@ static struct decimal shortest_tried(double x, int is_single, int n)
 {
     struct decimal d = { 0, 0 };
     char text[40];
+    const locale_t before = ts_c_locale_enter();
     for (; n <= 17; n++) {
         snprintf(text, sizeof text, "%.*e", n - 1, x);
-        if (is_single ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x)
+        if (is_single ? ts_strtof(text, NULL) == (float)x : ts_strtod(text, NULL) == x)
             break;
     }
+    ts_c_locale_leave(before);
     for (const char *at = text; *at != 'e'; at++)
-        if (*at != '.') /* the locale's point is '.': programs of this project do not set one */
+        if (*at != '.')
             d.digits = 10 * d.digits + (uint64_t)(*at - '0');
     d.exp10 = atoi(strchr(text, 'e') + 1);
     for (const char *at = strchr(text, '.'); at != NULL && at[1] != 'e'; at++)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* decimal.h - numbers as text, fast: whole numbers, and the shortest decimal of a float.
  *
  * The shortest decimal is the one with the fewest significant digits that reads back as the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* err.h - how a failure travels: a negative code as return value, one sentence in a struct ts_err.
  *
  * The function that first sees a failure writes the sentence, with file, position, found and
@@ -8,6 +9,8 @@
  */
 #ifndef TS_BASE_ERR_H
 #define TS_BASE_ERR_H
+
+#include <stdarg.h>
 
 enum ts_code {
     TS_ENOMEM = -1,  /* out of memory, or out of the memory that the user allows */
@@ -21,14 +24,18 @@ enum ts_code {
 };
 
 struct ts_err {
-    int code;       /* a ts_code, 0 when nothing failed */
-    int sys;        /* errno, cudaError_t or ncclResult_t, 0 when none */
-    char text[512]; /* one sentence, no newline */
+    int code;        /* a ts_code, 0 when nothing failed */
+    int sys;         /* errno, cudaError_t or ncclResult_t, 0 when none */
+    char text[1024]; /* one sentence, no newline */
 };
 
-/* Fills err (when not NULL) and returns code. */
+/* Fills err (when not NULL) and returns code. Of a sentence longer than text its middle is left out, so
+ * that the end of a long path and what went wrong with it stay. */
 int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+int ts_vfail(struct ts_err *err, int code, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
 
 /* The same, with errno: stores it in err->sys and appends ": " and its text to the sentence. */
 int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)

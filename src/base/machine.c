@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/machine.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define PATH_BYTES 4096
@@ -177,8 +179,8 @@ static void limit_by_cgroups(const char *root, struct ts_machine *m)
     do {
         const uint64_t most = number_in(root, &g, g.v2 ? "memory.max" : "memory.limit_in_bytes");
         const uint64_t high = g.v2 ? number_in(root, &g, "memory.high") : UINT64_MAX;
-        const uint64_t used = number_in(root, &g, g.v2 ? "memory.current"
-                                                       : "memory.usage_in_bytes");
+        const uint64_t used =
+            number_in(root, &g, g.v2 ? "memory.current" : "memory.usage_in_bytes");
         const uint64_t cache = cache_in(root, &g);
         if ((most & high) == UINT64_MAX || used == UINT64_MAX)
             continue; /* v1 says "no limit" as a huge number, which limits nothing either */
@@ -190,8 +192,14 @@ static void limit_by_machine(const char *root, struct ts_machine *m)
 {
     FILE *f = open_at(root, "/proc/meminfo");
     uint64_t total, available;
-    if (f == NULL)
+    struct sysinfo info;
+    if (f ==
+        NULL) { /* in a chroot without /proc the kernel still tells; cache counts as taken then */
+        if (sysinfo(&info) == 0)
+            limit(m, (uint64_t)info.totalram * info.mem_unit,
+                  (uint64_t)(info.totalram - info.freeram - info.bufferram) * info.mem_unit);
         return;
+    }
     total = keyed(f, "MemTotal");
     available = keyed(f, "MemAvailable");
     fclose(f);
@@ -282,4 +290,10 @@ void ts_machine_get_at(const char *root, struct ts_machine *ret)
 void ts_machine_get(struct ts_machine *ret)
 {
     ts_machine_get_at("", ret);
+}
+
+uint64_t ts_machine_peak_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }

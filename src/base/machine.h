@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* machine.h - what this process may use of the machine: memory and CPUs.
  *
  * Memory is the least of what the kernel says is available, what each cgroup (v1 or v2) from this
@@ -21,6 +22,9 @@ struct ts_machine {
 };
 
 void ts_machine_get(struct ts_machine *ret);
+
+/* Most memory that this process ever had resident; 0 when the system does not say. */
+uint64_t ts_machine_peak_bytes(void);
 
 /* The same with every path of /proc and /sys below `root` (tests); "" is the machine itself. */
 void ts_machine_get_at(const char *root, struct ts_machine *ret);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ static uint32_t distance(const char *a, const char *b)
                 d = up[j] + 1;
             if (now[j - 1] + 1 < d)
                 d = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < d)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < d)
                 d = up2[j - 2] + 1;
             now[j] = d;
         }
@@ -75,7 +77,7 @@ static uint64_t suffix(const char *end, uint64_t base)
     return factor;
 }
 
-/* 0, or -1 when text is no whole number up to 2^64 - 1. */
+/* 0, or -1 when text is not a whole number up to 2^64 - 1. */
 static int parse_u64(const char *text, uint64_t base, uint64_t *ret)
 {
     const size_t digits = strspn(text, "0123456789");
@@ -105,8 +107,55 @@ static int parse_u64(const char *text, uint64_t base, uint64_t *ret)
 int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err)
 {
     if (parse_u64(text, 1024, ret) < 0)
-        return ts_fail(err, TS_EARG, "'%s' is no size; sizes are written 4096, 64K, 64M, 1.5G",
+        return ts_fail(err, TS_EARG, "'%s' is not a size; sizes are written 4096, 64K, 64M, 1.5G",
                        text);
+    return 0;
+}
+
+#define MS_NS UINT64_C(1000000)
+
+/* 0, or -1. Larger units first; the last one is found by its whole name, so that "ms" is no minute. */
+static int parse_duration(const char *text, uint64_t *ret)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } unit[] = {
+        { "d", 86400000 * MS_NS }, { "h", 3600000 * MS_NS }, { "m", 60000 * MS_NS },
+        { "s", 1000 * MS_NS },     { "ms", MS_NS },
+    };
+    const size_t n_units = sizeof unit / sizeof unit[0];
+    uint64_t sum = 0;
+    if (strcmp(text, "0") == 0) {
+        *ret = 0;
+        return 0;
+    }
+    for (size_t u = 0; *text != '\0'; u++) {
+        const size_t digits = strspn(text, "0123456789");
+        const size_t letters = strspn(text + digits, "dhms");
+        uint64_t n;
+        while (u < n_units && (strlen(unit[u].name) != letters ||
+                               memcmp(unit[u].name, text + digits, letters) != 0))
+            u++;
+        errno = 0;
+        n = strtoull(text, NULL, 10);
+        if (digits == 0 || u == n_units || errno != 0 || n > (UINT64_MAX - sum) / unit[u].ns)
+            return -1;
+        sum += n * unit[u].ns;
+        text += digits + letters;
+        if (*text == '\0') {
+            *ret = sum;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+int ts_opt_duration(const char *text, uint64_t *ret, struct ts_err *err)
+{
+    if (parse_duration(text, ret) < 0)
+        return ts_fail(err, TS_EARG,
+                       "'%s' is not a duration; durations are written 30s, 5m, 11h30m, 0", text);
     return 0;
 }
 
@@ -154,35 +203,45 @@ static int set_number(const struct ts_opt *opt, void *args, const char *text, st
     switch (opt->type) {
     case TS_OPT_U32:
         if (parse_u64(text, 1000, &n) < 0 || n > UINT32_MAX)
-            return ts_fail(err, TS_EARG, "option '--%s': '%s' is no whole number from 0 to %u",
+            return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a whole number from 0 to %u",
                            opt->name, text, UINT32_MAX);
         *(uint32_t *)at(opt, args) = (uint32_t)n;
         return 0;
     case TS_OPT_U64:
         if (parse_u64(text, 1000, &n) < 0)
-            return ts_fail(err, TS_EARG,
-                           "option '--%s': '%s' is no whole number; they are written 250, 10M, 1e9",
-                           opt->name, text);
+            return ts_fail(
+                err, TS_EARG,
+                "option '--%s': '%s' is not a whole number; they are written 250, 10M, 1e9",
+                opt->name, text);
         *(uint64_t *)at(opt, args) = n;
         return 0;
     case TS_OPT_SIZE:
         if (parse_u64(text, 1024, &n) < 0)
-            return ts_fail(err, TS_EARG,
-                           "option '--%s': '%s' is no size; sizes are written 4096, 64K, 64M, 1.5G",
-                           opt->name, text);
+            return ts_fail(
+                err, TS_EARG,
+                "option '--%s': '%s' is not a size; sizes are written 4096, 64K, 64M, 1.5G",
+                opt->name, text);
+        *(uint64_t *)at(opt, args) = n;
+        return 0;
+    case TS_OPT_DURATION:
+        if (parse_duration(text, &n) < 0)
+            return ts_fail(
+                err, TS_EARG,
+                "option '--%s': '%s' is not a duration; durations are written 30s, 5m, 11h30m",
+                opt->name, text);
         *(uint64_t *)at(opt, args) = n;
         return 0;
     default:
         x = strtod(text, &end);
         if (end == text || *end != '\0' || !isfinite(x))
-            return ts_fail(err, TS_EARG, "option '--%s': '%s' is no finite number", opt->name,
+            return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a finite number", opt->name,
                            text);
         *(double *)at(opt, args) = x;
         return 0;
     }
 }
 
-static int set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
+int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
 {
     struct ts_opt_list *list;
     int i;
@@ -216,10 +275,11 @@ static int set(const struct ts_opt *opt, void *args, const char *text, struct ts
 static void clear(const struct ts_opt *opt, void *args)
 {
     static const size_t size[] = {
-        [TS_OPT_FLAG] = sizeof(int),           [TS_OPT_U32] = sizeof(uint32_t),
-        [TS_OPT_U64] = sizeof(uint64_t),       [TS_OPT_SIZE] = sizeof(uint64_t),
-        [TS_OPT_DOUBLE] = sizeof(double),      [TS_OPT_STRING] = sizeof(const char *),
-        [TS_OPT_CHOICE] = sizeof(int),         [TS_OPT_LIST] = sizeof(struct ts_opt_list),
+        [TS_OPT_FLAG] = sizeof(int),          [TS_OPT_U32] = sizeof(uint32_t),
+        [TS_OPT_U64] = sizeof(uint64_t),      [TS_OPT_SIZE] = sizeof(uint64_t),
+        [TS_OPT_DOUBLE] = sizeof(double),     [TS_OPT_STRING] = sizeof(const char *),
+        [TS_OPT_CHOICE] = sizeof(int),        [TS_OPT_LIST] = sizeof(struct ts_opt_list),
+        [TS_OPT_DURATION] = sizeof(uint64_t),
     };
     memset(at(opt, args), 0, size[opt->type]);
 }
@@ -229,8 +289,19 @@ void ts_opt_defaults(const struct ts_cmd *cmd, void *args)
     for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++) {
         clear(o, args);
         if (o->def != NULL && o->type != TS_OPT_FLAG)
-            (void)set(o, args, o->def, NULL); /* check_opt and check_options parse every default */
+            (void)ts_opt_set(o, args, o->def,
+                             NULL); /* check_opt and check_options parse every default */
     }
+}
+
+static void duration_text(uint64_t ms, char *buf, size_t size)
+{
+    if (ms == 0)
+        snprintf(buf, size, "0");
+    else if (ms % 1000 == 0)
+        snprintf(buf, size, "%" PRIu64 "s", ms / 1000);
+    else
+        snprintf(buf, size, "%" PRIu64 "ms", ms);
 }
 
 void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size)
@@ -249,6 +320,9 @@ void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t s
     case TS_OPT_U64:
     case TS_OPT_SIZE:
         snprintf(buf, size, "%" PRIu64, *(const uint64_t *)p);
+        break;
+    case TS_OPT_DURATION:
+        duration_text(*(const uint64_t *)p / MS_NS, buf, size);
         break;
     case TS_OPT_DOUBLE:
         snprintf(buf, size, "%.17g", *(const double *)p);
@@ -291,7 +365,7 @@ static int take(struct parse *p, const struct ts_opt *opt, const char *value)
     }
     if (p->given != NULL && n < 64)
         *p->given |= UINT64_C(1) << n;
-    return set(opt, p->args, value, p->err);
+    return ts_opt_set(opt, p->args, value, p->err);
 }
 
 static int unknown(struct parse *p, const char *name)

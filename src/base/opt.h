@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* opt.h - the options of a command: one table that the parser, --help, the man page, the defaults
  * and the record that a run prints of itself all read, so they cannot disagree.
  *
  *   owner    strings parsed point into argv; the struct of arguments is the caller's
- *   units    TS_OPT_SIZE takes 4096, 64K, 64M, 2G, 1T (powers of 1024) and stores bytes
+ *   units    TS_OPT_SIZE takes 4096, 64K, 64M, 2G, 1T (powers of 1024) and stores bytes;
+ *            TS_OPT_DURATION takes 250ms, 30s, 5m, 11h30m, 2d and 0 and stores nanoseconds
  *   errors   0 or TS_EARG with a sentence that offers the nearest name
  */
 #ifndef TS_BASE_OPT_H
@@ -15,14 +17,15 @@
 #include "base/err.h"
 
 enum ts_opt_type {
-    TS_OPT_FLAG,   /* int: 1 when given; takes no value */
-    TS_OPT_U32,    /* uint32_t */
-    TS_OPT_U64,    /* uint64_t; takes 10M, 2G as powers of 1000, 1e9 too */
-    TS_OPT_SIZE,   /* uint64_t, bytes, powers of 1024 */
-    TS_OPT_DOUBLE, /* double */
-    TS_OPT_STRING, /* const char * */
-    TS_OPT_CHOICE, /* int: position in `arg`, the words divided by '|' */
-    TS_OPT_LIST,   /* struct ts_opt_list: may be given many times */
+    TS_OPT_FLAG,     /* int: 1 when given; takes no value */
+    TS_OPT_U32,      /* uint32_t */
+    TS_OPT_U64,      /* uint64_t; takes 10M, 2G as powers of 1000, 1e9 too */
+    TS_OPT_SIZE,     /* uint64_t, bytes, powers of 1024 */
+    TS_OPT_DURATION, /* uint64_t, nanoseconds */
+    TS_OPT_DOUBLE,   /* double */
+    TS_OPT_STRING,   /* const char * */
+    TS_OPT_CHOICE,   /* int: position in `arg`, the words divided by '|' */
+    TS_OPT_LIST,     /* struct ts_opt_list: may be given many times */
 };
 
 #define TS_OPT_LIST_MAX 64
@@ -69,12 +72,20 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 /* The command's section of a man page (man(7)), from the same table. */
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
 
-/* The value that an option has now, as a user would type it: "16", "64M" as bytes "67108864", "" when
- * there is none, the items of a LIST divided by ','. Cut to `size` when longer. */
+/* The value that an option has now, as a user would type it: "16", "64M" as bytes "67108864", "5m" as
+ * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST divided by ','. Cut to `size`
+ * when longer. */
 void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size);
+
+/* The option := what a user would type. */
+int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err);
 
 /* "64M" -> 67108864 */
 int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err);
+
+/* "1h30m" -> 5400000000000. Units d, h, m, s and ms, each once and in this order; a number without one is
+ * taken only when it is 0. */
+int ts_opt_duration(const char *text, uint64_t *ret, struct ts_err *err);
 
 /* The entry of names[] (NULL ends) nearest to `word`, or NULL when none is near. */
 const char *ts_opt_nearest(const char *word, const char *const names[]);

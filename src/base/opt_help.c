@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* --help and the man page, from the option table. */
 #include <ctype.h>
 #include <string.h>
 
 #include "base/opt.h"
 
-#define WIDTH 79
+#define WIDTH   79
 #define HELP_AT 26 /* column where the explanations start */
 
 /* Writes words up to `end`, broken at WIDTH, continued at `indent`; *col is where we are. */
@@ -89,8 +90,9 @@ static void help_option(const struct ts_opt *o, FILE *to)
     fputc('\n', to);
 }
 
-static const struct ts_opt help_opt = { "help", 'h', TS_OPT_FLAG, 0, NULL, NULL,
-                                        "show this help and exit" };
+static const struct ts_opt help_opt = {
+    "help", 'h', TS_OPT_FLAG, 0, NULL, NULL, "show this help and exit"
+};
 
 static int uses_letter(const struct ts_cmd *cmd, char letter)
 {

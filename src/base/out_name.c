@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/out_name.h"
 
 #include <stdlib.h>
@@ -23,7 +24,8 @@ int ts_out_name(const char *path, char **ret, struct ts_err *err)
         return 0;
     }
     if (is_link && !there)
-        return ts_fail(err, TS_EARG, "%s: is a link that leads to nothing; remove it or name another", path);
+        return ts_fail(err, TS_EARG,
+                       "%s: is a link that leads to nothing; remove it or name another", path);
     real = is_link ? realpath(path, NULL) : strdup(path);
     if (real == NULL)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be looked up", path);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* out_name.h - where an output goes that appears whole or not at all, by a rename at the end.
  *
  * A rename replaces a name, not what it leads to: a symbolic link would turn into a file, /dev/stdout

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* rng.h - the counter-based random numbers of the project: a value is a function of its place,
  * so any thread can draw it and any program can repeat it.
  *

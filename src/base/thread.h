@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* thread.h - a thread beside those that compute: it waits, reads or writes.
  *
  *   owner    the caller joins it

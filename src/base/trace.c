@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/trace.h"
 
 #include <errno.h>
@@ -7,19 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomic_out.h"
 #include "base/clock.h"
-#include "base/out_name.h"
 #include "base/thread.h"
 
 #define BUFFER_BYTES (256u << 10) /* some 2000 events to a write */
 #define QUEUE_EVENTS 32768u       /* those of half a second, at the rate of four GPUs */
-#define QUEUE_WAKES 4096u         /* waiting events that wake the writer; else it looks on its own */
-#define LOOK_NS 50000000L
+#define QUEUE_WAKES  4096u /* waiting events that wake the writer; else it looks on its own */
+#define LOOK_NS      50000000L
 
 struct event {
     const char *what;
@@ -28,8 +27,8 @@ struct event {
 };
 
 struct ts_trace {
-    char *path, *partial; /* partial NULL: path is no regular file and written directly */
-    int ours;             /* partial is there and locked by us */
+    char *path;
+    struct ts_atomic_file *out;
     uint64_t start_ns; /* what the file counts from */
 
     pthread_mutex_t file_lock; /* of these */
@@ -38,7 +37,7 @@ struct ts_trace {
     int comma, sys; /* an event came before; errno of the first failure */
 
     pthread_t writer;
-    int writes; /* the thread is there */
+    int writes;           /* the thread is there */
     pthread_mutex_t lock; /* of the queue */
     pthread_cond_t more, room;
     struct event *event;  /* QUEUE_EVENTS, a ring */
@@ -48,55 +47,23 @@ struct ts_trace {
 
 /* ---- the file ---- */
 
-/* Whether the open file still has this name: another process may have put it in place meanwhile. */
-static int has_name(int fd, const char *path)
+static int open_file(struct ts_trace *t, int force, struct ts_err *err)
 {
-    struct stat file, name;
-    return fstat(fd, &file) == 0 && stat(path, &name) == 0 && file.st_dev == name.st_dev &&
-           file.st_ino == name.st_ino;
-}
-
-static int open_whole(struct ts_trace *t, const char *path, int *fd, struct ts_err *err)
-{
-    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (t->partial == NULL ? O_APPEND : 0), 0666);
-    if (*fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s: the trace cannot be created", path);
-    if (t->partial == NULL)
-        return 0;
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 || !has_name(*fd, path))
-        return ts_fail(err, TS_EBUSY, "%s: another process is writing it", path);
-    t->ours = 1;
-    if (ftruncate(*fd, 0) != 0)
-        return ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", path);
-    return 0;
-}
-
-static int open_file(struct ts_trace *t, struct ts_err *err)
-{
-    struct stat st;
-    char *name;
-    int fd = -1, rc;
-    if (stat(t->path, &st) == 0 && S_ISDIR(st.st_mode))
-        return ts_fail(err, TS_EARG, "%s: is a directory, and the trace is a file", t->path);
-    rc = ts_out_name(t->path, &name, err);
+    const struct ts_atomic_conf conf = {
+        .path = t->path, .suffix = ".partial", .what = "a trace", .place = "--trace", .force = force
+    };
+    int fd, rc = ts_atomic_file_open(&conf, &t->out, err);
     if (rc < 0)
         return rc;
-    if (name != NULL) {
-        const size_t n = strlen(name) + sizeof ".partial";
-        free(t->path);
-        t->path = name;
-        t->partial = malloc(n);
-        if (t->partial == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-        snprintf(t->partial, n, "%s.partial", t->path);
-    }
-    rc = open_whole(t, t->partial != NULL ? t->partial : t->path, &fd, err);
-    if (rc == 0 && (t->file = fdopen(fd, "w")) == NULL)
+    fd = fcntl(ts_atomic_file_fd(t->out), F_DUPFD_CLOEXEC,
+               3); /* fclose closes one, the lock needs one */
+    t->file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (t->file == NULL) {
         rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", t->path);
-    if (rc < 0 && fd >= 0)
-        close(fd);
-    if (rc < 0)
+        if (fd >= 0)
+            close(fd);
         return rc;
+    }
     setvbuf(t->file, t->buffer, _IOFBF, BUFFER_BYTES);
     return 0;
 }
@@ -119,13 +86,13 @@ static void trace_free(struct ts_trace *t)
     end_writer(t);
     if (t->file != NULL)
         fclose(t->file);
+    ts_atomic_file_close(t->out);
     pthread_cond_destroy(&t->more);
     pthread_cond_destroy(&t->room);
     pthread_mutex_destroy(&t->lock);
     pthread_mutex_destroy(&t->file_lock);
     free(t->event);
     free(t->buffer);
-    free(t->partial);
     free(t->path);
     free(t);
 }
@@ -136,10 +103,11 @@ static int start_writer(struct ts_trace *t, struct ts_err *err)
 {
     errno = ts_thread_new(&t->writer, write_events, t);
     t->writes = errno == 0;
-    return t->writes ? 0 : ts_fail_errno(err, TS_ENOMEM, "%s: no thread to write the trace", t->path);
+    return t->writes ? 0
+                     : ts_fail_errno(err, TS_ENOMEM, "%s: no thread to write the trace", t->path);
 }
 
-int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err)
+int ts_trace_open(const char *path, int force, struct ts_trace **ret, struct ts_err *err)
 {
     struct ts_trace *t = calloc(1, sizeof *t);
     int rc = 0;
@@ -156,7 +124,7 @@ int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err)
     if (t->path == NULL || t->buffer == NULL || t->event == NULL)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     if (rc == 0)
-        rc = open_file(t, err);
+        rc = open_file(t, force, err);
     if (rc == 0) {
         fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", t->file);
         rc = start_writer(t, err);
@@ -171,14 +139,11 @@ int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err)
 
 void ts_trace_drop(struct ts_trace *t)
 {
-    if (t == NULL)
-        return;
-    if (t->ours)
-        unlink(t->partial);
-    trace_free(t);
+    if (t != NULL)
+        trace_free(t);
 }
 
-int ts_trace_close(struct ts_trace *t, struct ts_err *err)
+int ts_trace_close(struct ts_trace *t, struct ts_err *warn, struct ts_err *err)
 {
     int rc = 0;
     if (t == NULL)
@@ -190,11 +155,9 @@ int ts_trace_close(struct ts_trace *t, struct ts_err *err)
     if (t->sys != 0) {
         errno = t->sys;
         rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", t->path);
-    } else if (t->partial != NULL && rename(t->partial, t->path) != 0) {
-        rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be put in place", t->path);
+    } else {
+        rc = ts_atomic_file_commit(t->out, warn, err);
     }
-    if (rc == 0)
-        t->ours = 0; /* it has its name */
     ts_trace_drop(t);
     return rc;
 }
@@ -276,8 +239,9 @@ static void write_event(struct ts_trace *t, const struct event *x)
 {
     const char *comma = "";
     begin(t);
-    fprintf(t->file, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":",
-            pid_of(x->lane / TS_TRACE_LANES), tid_of(x->lane));
+    fprintf(t->file,
+            "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":", pid_of(x->lane / TS_TRACE_LANES),
+            tid_of(x->lane));
     quote(t->file, x->what);
     print_time(t->file, "ts", x->start_ns - t->start_ns);
     print_time(t->file, "dur", x->end_ns - x->start_ns);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* trace.h - what ran when, as a file that Perfetto (ui.perfetto.dev) and chrome://tracing show.
  *
  * A trace has lanes, which are named once, and events on them. Events of one lane must not overlap
@@ -6,7 +7,7 @@
  * memory is one queue of two megabytes however long the run is.
  *
  *   owner    whoever opened it, until ts_trace_close or ts_trace_drop. The file is written as
- *            PATH.partial and gets its name when it is whole
+ *            PATH.partial and gets its name when it is whole (base/atomic_out.h)
  *   units    nanoseconds of ts_clock_ns; bytes
  *   threads  group, lane and add from any thread; open, close and drop from one, with no other inside
  *   errors   0 or TS_EIO, TS_EBUSY, TS_EARG, TS_ENOMEM. Events cannot fail: a full disk is close's answer
@@ -22,18 +23,18 @@
 
 struct ts_trace;
 
-#define TS_TRACE_NO_MODE UINT32_MAX  /* of an event that belongs to none */
+#define TS_TRACE_NO_MODE  UINT32_MAX /* of an event that belongs to none */
 #define TS_TRACE_NO_SHARD UINT64_MAX
 
 /* Lanes are numbered here, so that those who write to one trace do not collide. A group is shown as
  * one box: 0 is the host, 1 + g the g-th GPU of the run; 1 is the CPU where it computes. */
-#define TS_TRACE_LANES 256u /* of a group */
+#define TS_TRACE_LANES  256u /* of a group */
 #define TS_TRACE_GPU(g) ((1u + (uint32_t)(g)) * TS_TRACE_LANES)
 
 enum ts_trace_lane {
     /* of the host */
-    TS_TRACE_MODES = 0,   /* MTTKRP and solve of each mode, as the caller of the backend sees them */
-    TS_TRACE_READ = 1,    /* + number of the buffer that is read into, below 127 */
+    TS_TRACE_MODES = 0, /* MTTKRP and solve of each mode, as the caller of the backend sees them */
+    TS_TRACE_READ = 1,  /* + number of the buffer that is read into, below 127 */
     TS_TRACE_CHECK = 128, /* + number of the checking thread, below 128 */
     /* of a GPU, to be added to TS_TRACE_GPU */
     TS_TRACE_WAIT = 0, /* its worker waits for a shard */
@@ -43,7 +44,8 @@ enum ts_trace_lane {
     TS_TRACE_KERNEL = 4, /* + number of the stream */
 };
 
-int ts_trace_open(const char *path, struct ts_trace **ret, struct ts_err *err);
+/* force: a file of that name may be replaced. */
+int ts_trace_open(const char *path, int force, struct ts_trace **ret, struct ts_err *err);
 
 /* Names for a group (its number, not that of a lane) and for a lane: once, before or after events. */
 void ts_trace_group(struct ts_trace *trace, uint32_t group, const char *name);
@@ -55,8 +57,8 @@ void ts_trace_add(struct ts_trace *trace, uint32_t lane, const char *what, uint6
                   uint64_t end_ns, uint32_t mode, uint64_t shard, uint64_t bytes);
 
 /* Completes the file and puts it in place of what had that name, or removes it and says why. Frees the
- * trace either way. */
-int ts_trace_close(struct ts_trace *trace, struct ts_err *err);
+ * trace either way. warn->code is not 0 when something failed after that. */
+int ts_trace_close(struct ts_trace *trace, struct ts_err *warn, struct ts_err *err);
 
 /* Frees the trace and removes the unfinished file; what had the name before stays. NULL is fine. */
 void ts_trace_drop(struct ts_trace *trace);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpd/als.h"
 
 #include <float.h>
@@ -9,41 +10,81 @@
 #include "base/stop.h"
 #include "cpd/symm.h"
 
+#define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
+#define FLOAT32_ERROR (12 * FLT_EPSILON) /* of a term's sum in float32 */
+#define CALM          2.0 /* so much better than needed must float32 be to be gone back to */
+#define RESTORE_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
+
 struct als {
     const struct ts_als_conf *conf;
     uint32_t order, rank;
-    size_t square;     /* rank * rank */
-    double *gram;      /* order x rank x rank */
-    double *v, *w;     /* rank x rank: product of Gram matrices, its inverse */
-    double *lambda;    /* rank: column norms of the mode solved last, 0 for columns of zeros */
-    double *scale;     /* rank: what the columns were multiplied with */
-    double inner;      /* <X, model> after the last mode */
-    uint64_t slowest_ns; /* kernel time of each mode's slowest device, over the sweep so far */
+    size_t square;          /* rank * rank */
+    double *gram;           /* order x rank x rank */
+    double *v, *w;          /* rank x rank: product of Gram matrices, its inverse */
+    double *lambda;         /* rank: what the columns of the mode solved last were divided by */
+    double *scale;          /* rank: what columns are multiplied with */
+    double inner;           /* <X, model> after the last mode */
+    double model, left;     /* |model|^2, |X - model|^2 with its rounding */
+    int exact;              /* nothing but rounding is left of it after the last sweep */
+    int wide;               /* the last mode is summed in float64, its factors being float32 */
+    uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
+    uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */
+    uint64_t start_ns;      /* of the sweep under way, pauses left out */
     struct ts_als_sweep now;
 };
 
 /* v := elementwise product of the Gram matrices of all modes but `skip` */
 static void multiply_grams(struct als *a, uint32_t skip)
 {
-    for (size_t i = 0; i < a->square; i++) {
-        double p = 1;
-        for (uint32_t m = 0; m < a->order; m++)
-            p *= m == skip ? 1 : a->gram[m * a->square + i];
-        a->v[i] = p;
+    for (size_t i = 0; i < a->square; i++)
+        a->v[i] = 1;
+    for (uint32_t m = 0; m < a->order; m++) {
+        const double *restrict gram = a->gram + m * a->square;
+        double *restrict v = a->v;
+        for (size_t i = 0; m != skip && i < a->square; i++)
+            v[i] *= gram[i];
     }
 }
 
-/* Column norms from the Gram matrix's diagonal, and the Gram matrix of the normed columns. */
+/* x(i, j) *= scale[i] * scale[j] */
+static void scale_both(const struct als *a, double *x)
+{
+    const double *restrict scale = a->scale;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        double *restrict row = x + (size_t)i * a->rank;
+        for (uint32_t j = 0; j < a->rank; j++)
+            row[j] *= scale[i] * scale[j];
+    }
+}
+
+/* Columns are divided by the power of two next to their norm. Division by the norm would round the
+ * entries once more, and the Gram matrix would be that of other entries: wrong by about a rounding of
+ * float32, which is more than is left of |X - model|^2 near a fit of 1. */
 static void norm_columns(struct als *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
     for (uint32_t r = 0; r < a->rank; r++) {
-        a->lambda[r] = sqrt(gram[(size_t)r * a->rank + r]);
-        a->scale[r] = a->lambda[r] > 0 ? 1 / a->lambda[r] : 1;
+        const double norm = sqrt(gram[(size_t)r * a->rank + r]);
+        a->lambda[r] = norm > 0 && isfinite(norm) ? exp2(rint(log2(norm))) : norm;
+        a->scale[r] = norm > 0 ? 1 / a->lambda[r] : 1;
     }
-    for (uint32_t i = 0; i < a->rank; i++)
-        for (uint32_t j = 0; j < a->rank; j++)
-            gram[(size_t)i * a->rank + j] *= a->scale[i] * a->scale[j];
+    scale_both(a, gram);
+}
+
+/* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
+ * their lengths. */
+static int invert(struct als *a, int *singular, struct ts_err *err)
+{
+    const double cut = a->conf->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
+    int rc;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const double square = a->v[(size_t)r * a->rank + r];
+        a->scale[r] = square > 0 ? 1 / sqrt(square) : 1;
+    }
+    scale_both(a, a->v);
+    rc = ts_symm_pinv(a->rank, a->v, cut, a->conf->init.stop, a->w, singular, err);
+    scale_both(a, a->w);
+    return rc;
 }
 
 /* From `start` to now, on the trace's lane of modes. Returns now. */
@@ -74,7 +115,7 @@ static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *ti
     if (rc < 0)
         return rc;
     then = trace_step(a, "product", start, mode);
-    rc = c->backend->solve(c->be, mode, a->w, gram, &a->inner, err);
+    rc = c->backend->solve(c->be, mode, a->w, gram, inner, err);
     times->device[0].solve_ns = trace_step(a, "rows", then, mode) - then;
     times->total_ns += times->device[0].solve_ns;
     return rc;
@@ -112,7 +153,7 @@ static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
     uint64_t then;
     int singular, rc;
     multiply_grams(a, mode);
-    rc = ts_symm_pinv(a->rank, a->v, c->stop, a->w, &singular, err);
+    rc = invert(a, &singular, err);
     trace_step(a, "inverse", start, mode);
     if (rc == 0)
         rc = update_mode(a, mode, &times, err);
@@ -122,7 +163,8 @@ static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
     norm_columns(a, mode);
     rc = c->backend->scale(c->be, mode, a->scale, err);
     done.total_ns = trace_step(a, "scale", then, mode) - start;
-    a->now.n_singular += (uint32_t)singular;
+    a->last_singular = (uint32_t)singular;
+    a->now.n_singular += a->last_singular;
     add_times(a, &times, done.total_ns);
     if (rc == 0 && a->conf->mode != NULL)
         a->conf->mode(a->conf->ctx, &done);
@@ -133,17 +175,50 @@ static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
 static double fit_now(struct als *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
-    double model = 0, left;
+    a->model = 0;
     multiply_grams(a, a->order);
     for (uint32_t i = 0; i < a->rank; i++)
         for (uint32_t j = 0; j < a->rank; j++)
-            model += a->lambda[i] * a->lambda[j] * a->v[(size_t)i * a->rank + j];
-    left = norm * norm + model - 2 * a->inner;
-    if (left < 0)
-        left = 0;
+            a->model += a->lambda[i] * a->lambda[j] * a->v[(size_t)i * a->rank + j];
+    a->left = norm * norm + a->model - 2 * a->inner;
     if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
-        return model == 0 ? 1 : -INFINITY;
-    return 1 - sqrt(left) / norm;
+        return a->model == 0 ? 1 : -INFINITY;
+    return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax: NaN is to be seen */
+}
+
+/* Norm of component r, a->v being that of the Gram matrices of all modes (fit_now). */
+static double component_norm(const struct als *a, uint32_t r)
+{
+    return a->lambda[r] * sqrt(a->v[(size_t)r * a->rank + r]);
+}
+
+static int is_rounded(const struct als *a)
+{
+    return a->conf->precision == TS_FLOAT32 && !ts_rest_fits(a->conf->init.tensor, a->rank);
+}
+
+/* Rounding alone may have made what is left: 64 units of float64 of the terms, or, where the last
+ * product was rounded to float32, one of that. */
+static int nothing_left(const struct als *a)
+{
+    double size = a->conf->init.tensor->header.norm;
+    for (uint32_t r = 0; r < a->rank; r++)
+        size += component_norm(a, r);
+    return a->left <= (is_rounded(a) ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
+}
+
+/* Is the fit right with products summed in float32? With |c| the norm of component c, an error of e in
+ * each term of <X, c> makes one of at most e |X| |c|. Components differ, and so do their errors: together
+ * they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X| fit) in the fit. Up to 128 terms
+ * are added one after another before their sum goes to float64; where they are equal, they round alike:
+ * e was seen to reach 11 FLT_EPSILON. */
+static int float32_will_do(const struct als *a, double margin)
+{
+    const double norm = a->conf->init.tensor->header.norm;
+    double squares = 0;
+    for (uint32_t r = 0; r < a->rank; r++)
+        squares += component_norm(a, r) * component_norm(a, r);
+    return a->left * FIT_SHARE >= margin * FLOAT32_ERROR * sqrt(squares) * norm || norm == 0;
 }
 
 static double largest_value(const struct ts_disk_header *h)
@@ -166,59 +241,289 @@ static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
                    largest_value(h), squares_vanish ? "" : ", or take --precision float64");
 }
 
-static int run_sweep(struct als *a, uint32_t sweep, double before, struct ts_err *err)
+static void sum_in(const struct als *a, enum ts_precision precision)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const uint64_t start = ts_clock_ns();
+    if (a->conf->precision == TS_FLOAT32)
+        c->backend->sum_in(c->be, precision);
+}
+
+/* The fit of the sweep, and how the next one's last mode is to be summed. */
+static int take_fit(struct als *a, struct ts_err *err)
+{
+    int rc = 0;
+    a->now.fit = fit_now(a);
+    if (a->conf->precision != TS_FLOAT32)
+        return 0;
+    if (!a->wide && !float32_will_do(a, 1)) {
+        sum_in(a, TS_FLOAT64);
+        a->now.n_singular -= a->last_singular;
+        rc = solve_mode(a, a->order - 1, err);
+        a->now.fit = fit_now(a);
+    }
+    a->wide = !float32_will_do(a, CALM);
+    sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
+    return rc;
+}
+
+/* ---- where the run is ---- */
+
+static void count_read(struct als *a)
+{
     struct ts_feed_stats stats;
+    ts_feed_stats(a->conf->feed, &stats);
+    a->now.bytes_read += stats.bytes_read;
+}
+
+/* At the beginning of `mode` of `sweep`. */
+static struct ts_state where(struct als *a, uint32_t sweep, uint32_t mode, unsigned flags)
+{
+    struct ts_state s = { .sweep = sweep,
+                          .mode = mode,
+                          .gram = a->gram,
+                          .lambda = a->lambda,
+                          .flags = flags | (a->wide ? TS_STATE_WIDE : 0u) |
+                                   (a->exact ? TS_STATE_EXACT : 0u) };
+    if (mode == 0) /* nothing was done of it */
+        return s;
+    count_read(a);
+    s.part[TS_PART_TOTAL_NS] = ts_clock_ns() - a->start_ns;
+    s.part[TS_PART_WAIT_NS] = a->now.wait_ns;
+    s.part[TS_PART_COPY_NS] = a->now.copy_ns;
+    s.part[TS_PART_KERNEL_NS] = a->now.kernel_ns;
+    s.part[TS_PART_SOLVE_NS] = a->now.solve_ns;
+    s.part[TS_PART_EXPOSED_NS] = a->now.exposed_ns;
+    s.part[TS_PART_SLOWEST_NS] = a->slowest_ns;
+    s.part[TS_PART_BYTES_READ] = a->now.bytes_read;
+    s.part[TS_PART_N_SINGULAR] = a->now.n_singular;
+    return s;
+}
+
+static void save(struct als *a, uint32_t sweep, uint32_t mode)
+{
+    struct ts_state s;
+    if (a->conf->checkpoint == NULL)
+        return;
+    s = where(a, sweep, mode, 0);
+    ts_checkpoint_save(a->conf->checkpoint, &s);
+}
+
+/* Between two modes: the user may want to stop, a state be due. */
+static int between_modes(struct als *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
+{
+    struct ts_checkpoint *c = a->conf->checkpoint;
+    if (ts_stop_asked(a->conf->init.stop)) {
+        save(a, sweep, mode);
+        return mode > 0 ? ts_fail(err, TS_ESTOP, "stopped in sweep %u", sweep)
+                        : ts_fail(err, TS_ESTOP, "stopped after sweep %u", sweep - 1);
+    }
+    if (c != NULL && ts_checkpoint_due(c)) {
+        struct ts_state s = where(a, sweep, mode, 0);
+        ts_checkpoint_take(c, &s);
+    }
+    return 0;
+}
+
+/* What the modes before `mode` of a sweep did. */
+static void begin_sweep(struct als *a, uint32_t sweep, uint32_t mode)
+{
     memset(&a->now, 0, sizeof a->now);
     a->now.sweep = sweep;
+    a->start_ns = ts_clock_ns();
     a->slowest_ns = 0;
-    for (uint32_t m = 0; m < a->order; m++) {
-        const int rc = solve_mode(a, m, err);
+    if (mode > 0) {
+        const uint64_t *part = ts_state_get(a->conf->from)->part;
+        a->start_ns -= part[TS_PART_TOTAL_NS];
+        a->now.wait_ns = part[TS_PART_WAIT_NS];
+        a->now.copy_ns = part[TS_PART_COPY_NS];
+        a->now.kernel_ns = part[TS_PART_KERNEL_NS];
+        a->now.solve_ns = part[TS_PART_SOLVE_NS];
+        a->now.exposed_ns = part[TS_PART_EXPOSED_NS];
+        a->slowest_ns = part[TS_PART_SLOWEST_NS];
+        a->now.bytes_read = part[TS_PART_BYTES_READ];
+        a->now.n_singular = (uint32_t)part[TS_PART_N_SINGULAR];
+    }
+}
+
+/* From `mode` on. */
+static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before,
+                     struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    int rc;
+    begin_sweep(a, sweep, mode);
+    for (uint32_t m = mode; m < a->order; m++) {
+        rc = solve_mode(a, m, err);
+        if (rc == TS_ESTOP)
+            save(a, sweep, m);
+        else if (rc == 0 && m + 1 < a->order)
+            rc = between_modes(a, sweep, m + 1, err);
         if (rc < 0)
             return rc;
-        if (ts_stop_asked(c->stop))
-            return ts_fail(err, TS_ESTOP, "stopped in sweep %u", sweep);
     }
-    a->now.fit = fit_now(a);
+    rc = take_fit(a, err);
+    if (rc == TS_ESTOP) /* the last mode was to be done once more */
+        save(a, sweep, a->order - 1);
+    if (rc < 0)
+        return rc;
+    a->exact = nothing_left(a);
     a->now.change = a->now.fit - before;
-    if (!isfinite(a->now.fit))
-        return ts_fail(err, TS_ELIMIT,
-                       "the fit of sweep %u is not finite: the values (up to %g) leave the range of "
-                       "the precision; %s",
-                       sweep, largest_value(&c->tensor->header),
-                       a->conf->precision == TS_FLOAT32 ? "take --precision float64, or scale them"
-                                                        : "scale them so that the largest is near 1");
-    ts_feed_stats(a->conf->feed, &stats);
-    a->now.bytes_read = stats.bytes_read;
-    a->now.imbalance =
-        a->now.kernel_ns > 0 ? (double)a->slowest_ns / (double)a->now.kernel_ns : 1;
-    a->now.total_ns = ts_clock_ns() - start;
+    if (!isfinite(a->now.fit)) {
+        rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
+        return rc < 0
+                   ? rc
+                   : ts_fail(
+                         err, TS_ELIMIT,
+                         "the fit of sweep %u is not finite: the values (up to %g)%s%s leave the range of "
+                         "the precision; %s",
+                         sweep, largest_value(&c->tensor->header),
+                         c->model != NULL ? " or the entries of " : "",
+                         c->model != NULL ? c->model->path : "",
+                         a->conf->precision == TS_FLOAT32
+                             ? "take --precision float64, or scale them"
+                             : "scale them so that the largest is near 1");
+    }
+    count_read(a);
+    a->now.imbalance = a->now.kernel_ns > 0 ? (double)a->slowest_ns / (double)a->now.kernel_ns : 1;
+    a->now.total_ns = ts_clock_ns() - a->start_ns;
     if (a->conf->sweep != NULL)
         a->conf->sweep(a->conf->ctx, &a->now);
     return 0;
 }
 
-static int iterate(struct als *a, struct ts_als_result *ret, struct ts_err *err)
+static int init_factors(struct als *a, struct ts_err *err)
 {
-    double before = 0;
     for (uint32_t m = 0; m < a->order; m++) { /* mode 0 is solved before it is used */
         const int rc =
             ts_init_mode(&a->conf->init, m, m == 0 ? NULL : a->gram + m * a->square, err);
         if (rc < 0)
             return rc;
     }
-    for (uint32_t s = 1; s <= a->conf->iters && !ret->converged; s++) {
-        const int rc = run_sweep(a, s, before, err);
-        if (rc < 0)
-            return rc;
-        ret->sweeps = s;
-        ret->converged = s > 1 && fabs(a->now.change) < a->conf->tol;
-        before = a->now.fit;
-    }
-    ret->fit = before;
     return 0;
+}
+
+/* The rows of a factor, from the state to the backend. */
+static int restore_factor(const struct als *a, uint32_t mode, double *rows, uint64_t step,
+                          struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t n_rows = ts_state_get(a->conf->from)->n_rows[mode];
+    int rc = 0;
+    for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
+        const uint64_t n = n_rows - row < step ? n_rows - row : step;
+        rc = ts_state_rows(a->conf->from, mode, row, n, rows, err);
+        if (rc == 0)
+            rc = c->backend->put_rows(c->be, mode, row, n, rows, err);
+        if (rc == 0)
+            rc = ts_stop_check(c->stop, err);
+    }
+    return rc;
+}
+
+static int restore(struct als *a, struct ts_err *err)
+{
+    const struct ts_state *s = ts_state_get(a->conf->from);
+    const uint64_t step = RESTORE_BYTES / (a->rank * sizeof(double));
+    double *rows = malloc(RESTORE_BYTES);
+    int rc = rows == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows of factors") : 0;
+    for (uint32_t m = 0; m < a->order && rc == 0; m++)
+        if ((s->factors >> m & 1) != 0)
+            rc = restore_factor(a, m, rows, step, err);
+    free(rows);
+    memcpy(a->gram, s->gram, a->order * a->square * sizeof *a->gram);
+    memcpy(a->lambda, s->lambda, a->rank * sizeof *a->lambda);
+    a->wide = (s->flags & TS_STATE_WIDE) != 0;
+    a->exact = (s->flags & TS_STATE_EXACT) != 0;
+    sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
+    return rc;
+}
+
+/* The state must be of this run, at a place that lies before its end. */
+static int check_from(const struct ts_als_conf *conf, struct ts_err *err)
+{
+    static const char *const name[] = { "float32", "float64" };
+    const struct ts_state *s = ts_state_get(conf->from);
+    const char *path = ts_state_path(conf->from);
+    const uint32_t least = s->sweep - (s->mode == 0);
+    if (s->rank != conf->init.rank)
+        return ts_fail(err, TS_EARG, "%s: the run has rank %u, but --rank is %u", path, s->rank,
+                       conf->init.rank);
+    if (s->precision != conf->precision)
+        return ts_fail(err, TS_EARG, "%s: the run has precision %s, but --precision is %s", path,
+                       name[s->precision], name[conf->precision]);
+    if (conf->iters < least)
+        return ts_fail(err, TS_EARG, "%s: the run is in sweep %u already, and --iters is %u", path,
+                       least, conf->iters);
+    return ts_state_check_tensor(conf->from, conf->init.tensor, err);
+}
+
+/* Of the sweep that is over, whose fit changed by `change`. */
+static void take_result(const struct als *a, uint32_t sweep, double fit, double change,
+                        struct ts_als_result *ret)
+{
+    const int done = sweep > 1 && fabs(change) < a->conf->tol;
+    ret->sweeps = sweep;
+    ret->fit = fit;
+    ret->exact = done && a->exact;
+    ret->rounded = ret->exact && is_rounded(a);
+    ret->converged = done && !a->exact;
+}
+
+/* The results as they were after the last whole sweep of a state. */
+static void recall(const struct als *a, struct ts_als_result *ret)
+{
+    const struct ts_state *s = ts_state_get(a->conf->from);
+    const struct ts_state_past *last = s->past + s->sweep - 2;
+    if (s->sweep == 1)
+        return;
+    take_result(a, s->sweep - 1, last->fit, s->sweep > 2 ? last->fit - last[-1].fit : last->fit,
+                ret);
+    if (s->mode > 0) /* the sweep under way has to be ended */
+        ret->exact = ret->converged = 0;
+}
+
+static int sweep_on(struct als *a, uint32_t mode, struct ts_als_result *ret, struct ts_err *err)
+{
+    const uint32_t s = ret->sweeps + 1;
+    int rc = mode == 0 && s > 1 ? between_modes(a, s, 0, err) : 0;
+    if (rc == 0)
+        rc = run_sweep(a, s, mode, ret->fit, err);
+    if (rc == 0 && a->conf->checkpoint != NULL)
+        rc = ts_checkpoint_sweep(a->conf->checkpoint, a->now.fit, a->now.total_ns, err);
+    if (rc == 0)
+        take_result(a, s, a->now.fit, a->now.change, ret);
+    return rc;
+}
+
+static int iterate(struct als *a, struct ts_als_result *ret, struct ts_err *err)
+{
+    uint32_t mode = 0;
+    int rc = a->conf->from == NULL ? init_factors(a, err) : restore(a, err);
+    if (rc == 0 && a->conf->from != NULL) {
+        recall(a, ret);
+        mode = ts_state_get(a->conf->from)->mode;
+    }
+    for (; rc == 0 && ret->sweeps < a->conf->iters && !ret->converged && !ret->exact; mode = 0)
+        rc = sweep_on(a, mode, ret, err);
+    if (rc == 0 && a->conf->checkpoint != NULL) {
+        struct ts_state end = where(a, ret->sweeps + 1, 0, TS_STATE_ENDED);
+        ts_checkpoint_end(a->conf->checkpoint, &end);
+    }
+    return rc;
+}
+
+/* The weights of columns of norm 1, and the norms that the columns have. */
+static void take_weights(const struct als *a, struct ts_als_result *ret)
+{
+    ret->norm = ret->weight + a->rank;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        ret->weight[r] = a->lambda[r];
+        for (uint32_t m = 0; m < a->order; m++) {
+            const double norm = sqrt(a->gram[m * a->square + (size_t)r * a->rank + r]);
+            ret->weight[r] *= norm;
+            ret->norm[m * (size_t)a->rank + r] = norm;
+        }
+    }
 }
 
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err)
@@ -229,6 +534,8 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
     int rc = ts_init_check(&conf->init, err);
     if (rc == 0)
         rc = check_values(conf, err);
+    if (rc == 0 && conf->from != NULL)
+        rc = check_from(conf, err);
     if (rc < 0)
         return rc;
     if (a.rank == 0 || a.rank > TS_MAX_RANK || conf->iters == 0)
@@ -245,11 +552,11 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
     a.lambda = a.scale + a.rank;
     rc = iterate(&a, &result, err);
     if (rc == 0) {
-        result.weight = malloc(a.rank * sizeof *result.weight);
+        result.weight = malloc((a.order + 1) * (size_t)a.rank * sizeof *result.weight);
         if (result.weight == NULL)
             rc = ts_fail(err, TS_ENOMEM, "out of memory for %u weights", a.rank);
         else
-            memcpy(result.weight, a.lambda, a.rank * sizeof *result.weight);
+            take_weights(&a, &result);
     }
     if (rc == 0)
         *ret = result;

@@ -1,17 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* als.h - the CP decomposition of a tensor by alternating least squares.
  *
  * A sweep replaces the factor matrices one after another: with M the MTTKRP of mode n and V the
  * elementwise product of the other modes' Gram matrices,  A_n := M pinv(V),  then its columns are
- * 2-normed. After the last mode  fit = 1 - |X - model| / |X|,  with
+ * divided by the power of two next to their 2-norm. After the last mode  fit = 1 - |X - model| / |X|,  with
  *     |X - model|^2 = |X|^2 + lambda' (elementwise product of all Gram matrices) lambda
- *                     - 2 sum(M .* A_N diag(lambda)),
- * taken as 0 where rounding makes it negative. MTTKRPs and factors are the backend's; Gram
- * matrices, inverses and fit are float64 and here.
+ *                     - 2 sum(M .* A_N diag(lambda)).
+ * MTTKRPs and factors are the backend's; Gram matrices, inverses and fit are float64 and here.
+ *
+ * The fit is that of the factors: to 1e-6, or to 0.001 (1 - fit) where that is more (but see
+ * TS_REST_ENTRIES of stream/backend.h for fits above 0.9997). In float32 the sum
+ * would not allow that near a fit of 1, where the three terms cancel. So, whenever 1 - fit is small
+ * against what rounding can do, the last mode's product is computed in float64 from the same rows; the
+ * first time the last mode is done again. Where V is singular, directions of less than float32's
+ * epsilon are left out of its pseudo-inverse in float32: M has nothing but rounding to say on them.
  *
  *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
  *   threads  one calls; the backend uses its own
  *   errors   0 or a negative ts_code; after a failure the factors are of no use
- *   bits     results do not depend on threads, memory or order of delivery
+ *   bits     results do not depend on threads, memory or order of delivery, nor on whether the run was
+ *            interrupted between
+ *   stop     once the user wants to stop, the mode under way is given up, the state at its beginning is
+ *            saved, and TS_ESTOP is the answer
  */
 #ifndef TS_CPD_ALS_H
 #define TS_CPD_ALS_H
@@ -19,17 +29,20 @@
 #include <stdint.h>
 
 #include "base/trace.h"
+#include "cpd/checkpoint.h"
 #include "cpd/init.h"
+#include "cpd/symm.h"
 #include "stream/backend.h"
 
 struct ts_als_sweep {
-    uint32_t sweep; /* from 1 */
+    uint32_t sweep;     /* from 1 */
     double fit, change; /* change of the fit; in the first sweep the fit itself */
     uint64_t total_ns;
     uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
-    uint64_t solve_ns; /* inverses, row solves, Gram matrices, scaling */
+    uint64_t solve_ns;                    /* inverses, row solves, Gram matrices, scaling */
     uint64_t exposed_ns; /* rows went from device to device and nothing computed: a mean, too */
-    double imbalance; /* kernel times of each mode's slowest device, summed, over the sum of means */
+    double
+        imbalance; /* kernel times of each mode's slowest device, summed, over the sum of means */
     uint64_t bytes_read;
     uint32_t n_singular; /* modes whose Gram product needed the pseudo-inverse */
 };
@@ -45,25 +58,31 @@ struct ts_als_conf {
     struct ts_feed *feed;     /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
-    double tol; /* done when the fit changes by less */
+    double tol;                                             /* done when the fit changes by less */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;
-    struct ts_trace *trace; /* what each mode did when; NULL: nobody asks */
+    struct ts_trace *trace;           /* what each mode did when; NULL: nobody asks */
+    struct ts_checkpoint *checkpoint; /* is told where the run is; NULL: nobody asks */
+    const struct ts_state_file *from; /* goes on there; NULL: starts with `init` */
 };
 
 struct ts_als_result {
-    double *weight; /* rank of them, not sorted; to be freed */
+    double *weight; /* rank of them, not sorted, for columns of norm 1; to be freed */
+    double *norm;   /* order x rank: of the columns of the factors; in the memory of `weight` */
     double fit;
     uint32_t sweeps;
-    int converged;
+    int converged; /* the fit changed by less than the tolerance */
+    int exact;   /* it did, since nothing but rounding is left of |X - model|; not converged then */
+    int rounded; /* exact, and that rounding was float32's (TS_REST_ENTRIES): 1 - fit may be 1e-3 */
 };
 
 /* Most memory that a run takes beside backend and feed: Gram matrices, their products and inverses, and
  * what a start takes. */
 static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
 {
-    return 8 * (t->order + 4) * (uint64_t)rank * rank + ts_init_bytes(t, rank);
+    return 8 * ((t->order + 2) * (uint64_t)rank * rank + 2 * (uint64_t)rank) + ts_symm_bytes(rank) +
+           ts_init_bytes(t, rank);
 }
 
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpd/init.h"
 
 #include <inttypes.h>
@@ -11,9 +12,9 @@
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 /* A Gram matrix is the sum of so many pieces: by the rank alone, so that it does not depend on the
  * number of threads, and fewer where they are large. */
-#define MOST_PIECES 32u
+#define MOST_PIECES  32u
 #define LEAST_PIECES 4u
-#define PIECES_ROWS 4096u /* of all pieces together */
+#define PIECES_ROWS  4096u /* of all pieces together */
 
 static uint32_t gram_pieces(uint32_t rank)
 {
@@ -98,9 +99,8 @@ static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64
     }
     if (gram == NULL)
         return 0;
-    return disk->dim <= TS_INIT_GRAM_ROWS
-               ? draw_gram(c, mode, NULL, disk->dim, gram, err)
-               : draw_gram(c, mode, index, disk->n_rows, gram, err);
+    return disk->dim <= TS_INIT_GRAM_ROWS ? draw_gram(c, mode, NULL, disk->dim, gram, err)
+                                          : draw_gram(c, mode, index, disk->n_rows, gram, err);
 }
 
 /* The model's rows, those of empty slices counted in the Gram matrix and dropped. */
@@ -160,8 +160,10 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "%s: the model has %u modes, the tensor %u", m->path, m->order,
                        c->tensor->order);
     if (m->rank != c->rank)
-        return ts_fail(err, TS_EARG, "%s: the model has rank %u, asked for is %u; --rank %u goes on "
-                       "from it", m->path, m->rank, c->rank, m->rank);
+        return ts_fail(err, TS_EARG,
+                       "%s: the model has rank %u, but --rank is %u; --rank %u goes on "
+                       "from it",
+                       m->path, m->rank, c->rank, m->rank);
     for (uint32_t k = 0; k < m->order; k++) {
         const struct ts_disk_mode *disk = &c->tensor->mode[k].disk;
         if (m->n_rows[k] != disk->dim && m->n_rows[k] != disk->n_rows)

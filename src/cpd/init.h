@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* init.h - the factor matrices that ALS starts from.
  *
  * Random entries are functions of seed, mode, index in the input and column (base/rng.h), so they

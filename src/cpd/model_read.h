@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* model_read.h - reads a decomposition back: weights and factor matrices, from a file or directory.
  *
  * Taken are a Tensor Toolbox `ktensor` text file, and a directory that holds model.ktensor, or
@@ -20,7 +21,19 @@
 
 #define TS_MAX_RANK 1024u /* its Gram matrices and their inverses are small work up to here */
 
-enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT };
+enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_MEMORY };
+
+/* A model that lies in memory, read like those of files. */
+struct ts_model_memory {
+    uint32_t order, rank;
+    const uint64_t *n_rows; /* order of them */
+    const double *weight;
+    int (*get_rows)(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                    struct ts_err *err);
+    const uint64_t *(*index)(void *from, uint32_t mode); /* of each row, or NULL */
+    void (*close)(void *from);
+    void *from;
+};
 
 struct ts_model {
     char *path; /* file or directory */
@@ -35,10 +48,19 @@ struct ts_model {
     char *name; /* of the open file */
     FILE *file;
     uint32_t item_bytes; /* of an .npy: 4 or 8 */
+    uint32_t widest;     /* of those of the modes; 0: no .npy */
+    struct ts_model_memory memory;
 };
 
 int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);
 void ts_model_close(struct ts_model *m); /* NULL is fine */
+
+/* The same over memory, which must stay until `close`, that ts_model_close calls. */
+int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret,
+                         struct ts_err *err);
+
+/* Whether all numbers are float32: those of .npy files may be. */
+int ts_model_is_float32(const struct ts_model *m);
 
 /* The next n rows of `mode`, n x rank. Modes are asked for in ascending order, rows in order; the
  * rest of a mode may be left unread. */

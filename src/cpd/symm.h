@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* symm.h - the small dense linear algebra of ALS: inverses of rank x rank Gram matrices.
  *
  * Written out here, not taken from LAPACK: the matrices are small, and a BLAS chooses kernels by CPU
  * and cuts its loops by thread count, so the bits of a run would depend on it; some also start
- * threads and map buffers when they are loaded, which breaks a memory limit.
+ * threads and map buffers when they are loaded, which breaks a memory limit. Vectors of four numbers
+ * are a part of the algorithm, not of the machine: sums have four parts everywhere, products are
+ * rounded before they are added, and AVX2 changes the time alone.
  *
  *   owner    the caller owns the matrices: row-major, n x n, without padding
  *   threads  pure functions; they use one thread
@@ -16,15 +19,31 @@
 
 #include "base/err.h"
 
-/* Above this estimate of 1 / condition number the inverse is taken by Cholesky. */
+/* Above this estimate of 1 / condition number, and above the cut, the inverse is taken by Cholesky. */
 #define TS_SYMM_RCOND 1e-8
-/* Singular values below this share of the largest count as zero in the pseudo-inverse. */
-#define TS_SYMM_CUT 1e-12
+/* A cut for matrices that are right to float64: solutions may be 1e5 times what they sum up to, and then
+ * keep 1e-6 of it beside the roundings of their own squares. */
+#define TS_SYMM_CUT 1e-10
 
 /* ret := pseudo-inverse of the symmetric positive semidefinite v (rounding may have made it slightly
- * indefinite). ret may not be v. *singular (may be NULL) is 1 when v was too badly conditioned for
- * Cholesky; only then *stop is looked at (NULL, or not 0 when the user wants to stop). */
-int ts_symm_pinv(uint32_t n, const double *v, const volatile sig_atomic_t *stop, double *ret,
-                 int *singular, struct ts_err *err);
+ * indefinite), in which singular values below `cut` of the largest count as zero. The cut belongs to
+ * what is multiplied by ret: a right-hand side with errors of e, relatively, gives a solution with
+ * errors of e / sqrt(cut) in the norm that v defines. ret may not be v; it is NaN where v is not finite.
+ * *singular (may be NULL) is 1 when v was too badly conditioned for Cholesky; only then *stop is looked
+ * at (NULL, or not 0 when the user wants to stop). */
+int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
+                 double *ret, int *singular, struct ts_err *err);
+
+/* The same bits with the instructions that every machine has: for tests. */
+int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
+                          const volatile sig_atomic_t *stop, double *ret, int *singular,
+                          struct ts_err *err);
+
+/* d := the eigenvalues of the symmetric v, in no order, and rows of z := orthonormal eigenvectors: what a
+ * pseudo-inverse is made of, for tests. v is finite. */
+int ts_symm_eigen(uint32_t n, const double *v, double *d, double *z, struct ts_err *err);
+
+/* Memory that a call takes for a while. */
+uint64_t ts_symm_bytes(uint32_t n);
 
 #endif

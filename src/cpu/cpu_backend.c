@@ -1,23 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/cpu_backend.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bigmem.h"
 #include "cpu/fmat.h"
 #include "cpu/pass.h"
+#include "cpu/plain.h"
 #include "cpu/rowsolve.h"
 
 struct cpu {
     const struct ts_tensor *tensor;
     uint32_t threads;
     struct ts_pass *pass;
+    struct ts_rowsolve *rows;
     struct ts_fmat factor[TS_MAX_ORDER];
+    struct ts_fmat rest; /* of products of the last mode; no data: not kept */
+    enum ts_precision summed;
 };
 
 static uint32_t thread_count(const struct ts_backend_conf *conf)
 {
     return conf->threads > 0 ? conf->threads : (uint32_t)omp_get_num_procs();
+}
+
+static uint64_t max_rows(const struct ts_tensor *t)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        most = t->mode[m].disk.n_rows > most ? t->mode[m].disk.n_rows : most;
+    return most;
 }
 
 static void cpu_close(void *be)
@@ -26,8 +40,10 @@ static void cpu_close(void *be)
     if (c == NULL)
         return;
     ts_pass_free(c->pass);
+    ts_rowsolve_free(c->rows);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
         ts_fmat_free(&c->factor[m]);
+    ts_fmat_free(&c->rest);
     free(c);
 }
 
@@ -44,14 +60,20 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     c->tensor = t;
     c->threads = thread_count(conf);
+    c->summed = conf->precision;
     for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
         char what[40];
         snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
         rc = ts_fmat_new(t->mode[m].disk.n_rows, conf->rank, conf->precision, what, &c->factor[m],
                          err);
     }
+    if (rc == 0 && ts_backend_keeps_rest(conf))
+        rc = ts_fmat_new(t->mode[t->order - 1].disk.n_rows, conf->rank, TS_FLOAT32,
+                         "what float32 loses of a product", &c->rest, err);
     if (rc == 0)
-        rc = ts_pass_new(conf, NULL, c->threads, &c->pass, err);
+        rc = ts_pass_new(conf, ts_isa_best(), c->threads, &c->pass, err);
+    if (rc == 0)
+        rc = ts_rowsolve_new(max_rows(t), conf->rank, ts_isa_best(), c->threads, &c->rows, err);
     if (rc < 0) {
         cpu_close(c);
         return rc;
@@ -63,17 +85,24 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
 static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
                      uint64_t *other_bytes)
 {
-    const uint32_t threads = thread_count(conf);
-    uint64_t max_rows = 0, padded = 0;
+    const uint32_t threads = thread_count(conf), last = conf->tensor->order - 1;
+    uint64_t padded = 0;
     *factor_bytes = 0;
     for (uint32_t m = 0; m < conf->tensor->order; m++) {
         const uint64_t n_rows = conf->tensor->mode[m].disk.n_rows;
         *factor_bytes += n_rows * conf->rank * (conf->precision == TS_FLOAT32 ? 4 : 8);
         padded += ts_fmat_bytes(n_rows, conf->rank, conf->precision);
-        max_rows = n_rows > max_rows ? n_rows : max_rows;
     }
     *other_bytes = sizeof(struct cpu) + padded - *factor_bytes + ts_pass_bytes(conf, threads) +
-                   ts_rowsolve_bytes(max_rows, conf->rank, threads);
+                   ts_rowsolve_bytes(max_rows(conf->tensor), conf->rank, threads);
+    if (ts_backend_keeps_rest(conf))
+        *other_bytes += ts_bigmem_cost(
+            ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, conf->rank, TS_FLOAT32));
+}
+
+static uint64_t cpu_wish(const struct ts_backend_conf *conf)
+{
+    return ts_plain_bytes(conf->tensor, conf->only_mode);
 }
 
 static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
@@ -81,6 +110,7 @@ static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const
 {
     struct cpu *c = be;
     (void)err;
+    c->factor[mode].rest = NULL;
     ts_fmat_put(&c->factor[mode], row, n, rows, c->threads);
     return 0;
 }
@@ -94,33 +124,46 @@ static int cpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
     return 0;
 }
 
-static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed,
-                      struct ts_backend_times *times, struct ts_err *err)
+static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                      struct ts_err *err)
 {
     struct cpu *c = be;
-    return ts_pass_run(c->pass, mode, c->factor, feed, times, err);
+    const int last = mode + 1 == c->tensor->order;
+    const enum ts_precision summed = last ? c->summed : c->factor[mode].precision;
+    c->factor[mode].rest = summed != c->factor[mode].precision ? c->rest.data : NULL;
+    return ts_pass_run(c->pass, mode, summed, c->factor, feed, times, err);
+}
+
+static void cpu_sum_in(void *be, enum ts_precision summed)
+{
+    struct cpu *c = be;
+    c->summed = summed;
 }
 
 static int cpu_solve(void *be, uint32_t mode, const double *w, double *gram, double *inner,
                      struct ts_err *err)
 {
     struct cpu *c = be;
-    return ts_rowsolve_run(&c->factor[mode], w, ts_isa_best(), c->threads, gram, inner, err);
+    (void)err;
+    ts_rowsolve_run(c->rows, &c->factor[mode], w, gram, inner);
+    c->factor[mode].rest = NULL;
+    return 0;
 }
 
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct cpu *c = be;
     (void)err;
-    ts_rowsolve_scale(&c->factor[mode], s, ts_isa_best(), c->threads);
+    ts_rowsolve_scale(c->rows, &c->factor[mode], s);
     return 0;
 }
 
 static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
-    return ts_rowsolve_run(&c->factor[mode], NULL, ts_isa_best(), c->threads, gram, NULL,
-                           err);
+    (void)err;
+    ts_rowsolve_run(c->rows, &c->factor[mode], NULL, gram, NULL);
+    return 0;
 }
 
 const struct ts_backend ts_backend_cpu = {
@@ -128,8 +171,10 @@ const struct ts_backend ts_backend_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,
+    .wish = cpu_wish,
     .put_rows = cpu_put_rows,
     .get_rows = cpu_get_rows,
+    .sum_in = cpu_sum_in,
     .mttkrp = cpu_mttkrp,
     .solve = cpu_solve,
     .scale = cpu_scale,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/fmat.h"
 
 #include <string.h>
@@ -36,32 +37,57 @@ void ts_fmat_free(struct ts_fmat *f)
     memset(f, 0, sizeof *f);
 }
 
+static void put_row(struct ts_fmat *f, uint64_t row, const double *from)
+{
+    const uint64_t at = row * f->stride;
+    if (f->precision == TS_FLOAT64)
+        memcpy((double *)f->data + at, from, f->rank * sizeof *from);
+    else
+        for (uint32_t r = 0; r < f->rank; r++) {
+            const float x = (float)from[r];
+            ((float *)f->data)[at + r] = x;
+            if (f->rest != NULL)
+                f->rest[at + r] = (float)(from[r] - x);
+        }
+}
+
+static void get_row(const struct ts_fmat *f, uint64_t row, double *to)
+{
+    const uint64_t at = row * f->stride;
+    if (f->precision == TS_FLOAT64)
+        memcpy(to, (const double *)f->data + at, f->rank * sizeof *to);
+    else
+        for (uint32_t r = 0; r < f->rank; r++)
+            to[r] = ((const float *)f->data)[at + r] +
+                    (f->rest == NULL ? 0.0 : (double)f->rest[at + r]);
+}
+
+/* A parallel region of one thread makes system calls too, and rows are put one at a time. */
+static int few(const struct ts_fmat *f, uint64_t n, uint32_t threads)
+{
+    return threads == 1 || n * f->rank <= 65536;
+}
+
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads)
 {
-    const uint32_t rank = f->rank;
-#pragma omp parallel for num_threads(threads) if (n * rank > 65536)
-    for (uint64_t i = 0; i < n; i++) {
-        const double *from = rows + i * rank;
-        const uint64_t at = (row + i) * f->stride;
-        if (f->precision == TS_FLOAT64)
-            memcpy((double *)f->data + at, from, rank * sizeof *from);
-        else
-            for (uint32_t r = 0; r < rank; r++)
-                ((float *)f->data)[at + r] = (float)from[r];
+    if (few(f, n, threads)) {
+        for (uint64_t i = 0; i < n; i++)
+            put_row(f, row + i, rows + i * f->rank);
+        return;
     }
+#pragma omp parallel for num_threads(threads)
+    for (uint64_t i = 0; i < n; i++)
+        put_row(f, row + i, rows + i * f->rank);
 }
 
 void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads)
 {
-    const uint32_t rank = f->rank;
-#pragma omp parallel for num_threads(threads) if (n * rank > 65536)
-    for (uint64_t i = 0; i < n; i++) {
-        double *to = rows + i * rank;
-        const uint64_t at = (row + i) * f->stride;
-        if (f->precision == TS_FLOAT64)
-            memcpy(to, (const double *)f->data + at, rank * sizeof *to);
-        else
-            for (uint32_t r = 0; r < rank; r++)
-                to[r] = ((const float *)f->data)[at + r];
+    if (few(f, n, threads)) {
+        for (uint64_t i = 0; i < n; i++)
+            get_row(f, row + i, rows + i * f->rank);
+        return;
     }
+#pragma omp parallel for num_threads(threads)
+    for (uint64_t i = 0; i < n; i++)
+        get_row(f, row + i, rows + i * f->rank);
 }

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fmat.h - a factor matrix in the memory of the CPU backend.
  *
  * Rows are padded with zero columns to whole vectors, so that no kernel masks a tail: a product of
  * padding is zero, and stays zero. Large matrices lie on huge pages (base/bigmem.h): their rows are
  * read at random.
  *
- *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free
+ *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is lent
  *   units    stride is in elements: row i starts at element i * stride
  *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
@@ -19,6 +20,8 @@
 
 struct ts_fmat {
     void *data; /* float or double, n_rows x stride */
+    float
+        *rest; /* while rows are products that float lost a part of: that part, as rows; or NULL */
     uint64_t n_rows, bytes;
     uint32_t rank, stride;
     enum ts_precision precision;
@@ -26,7 +29,7 @@ struct ts_fmat {
 
 /* Elements from one row to the next: 8 for up to 8 columns, else a multiple of 64 bytes. */
 #define TS_FMAT_MAX_STRIDE 1024u
-#define TS_FMAT_MAX_RANK TS_FMAT_MAX_STRIDE
+#define TS_FMAT_MAX_RANK   TS_FMAT_MAX_STRIDE
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);
 uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precision);
 
@@ -34,7 +37,7 @@ int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, con
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
 
-/* n rows from row `row` on, from and to n x rank float64. */
+/* n rows from row `row` on, from and to n x rank float64; with the rest, where there is one. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);
 void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads);
 

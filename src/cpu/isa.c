@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/isa.h"
 
 int ts_isa_here(enum ts_isa isa)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* isa.h - the instruction sets that kernels come in, and which of them this machine has.
  *
  *   threads  any thread

@@ -1,22 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/kernel.h"
 
 #include "cpu/kernel_isa.h"
 
-ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)
+ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
+                            uint32_t stride)
 {
-    const int f32 = precision == TS_FLOAT32;
+    const int f32 = summed == TS_FLOAT32, wide = stored == TS_FLOAT32 && summed == TS_FLOAT64;
     if (!ts_isa_here(isa))
         return NULL;
 #ifdef __x86_64__
     if (isa == TS_ISA_AVX512 && f32)
         return stride < 16 ? ts_kernel_avx512_narrow : ts_kernel_avx512_f32;
     if (isa == TS_ISA_AVX512)
-        return ts_kernel_avx512_f64;
+        return wide ? ts_kernel_avx512_wide : ts_kernel_avx512_f64;
     if (isa == TS_ISA_AVX2)
-        return f32 ? ts_kernel_avx2_f32 : ts_kernel_avx2_f64;
+        return f32 ? ts_kernel_avx2_f32 : wide ? ts_kernel_avx2_wide : ts_kernel_avx2_f64;
 #endif
     (void)stride;
-    return f32 ? ts_kernel_portable_f32 : ts_kernel_portable_f64;
+    return f32 ? ts_kernel_portable_f32 : wide ? ts_kernel_portable_wide : ts_kernel_portable_f64;
 }
 
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
@@ -28,8 +30,20 @@ void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
     ret->value_kind = h->value_kind;
     ret->as_double = precision == TS_FLOAT64;
     /* float32 holds integers up to 2^24 exactly, and the sum of two below half of it */
-    ret->small = h->value_kind == TS_VALUE_INT && h->value_base >= -0x1p23 &&
-                 h->value_max <= 0x1p23;
+    ret->small =
+        h->value_kind == TS_VALUE_INT && h->value_base >= -0x1p23 && h->value_max <= 0x1p23;
     ret->value_base = h->value_base;
     ret->dict = t->dict;
+}
+
+ts_unpack_fn *ts_kernel_unpack(enum ts_isa isa)
+{
+#ifdef __x86_64__
+    if (isa == TS_ISA_AVX512)
+        return ts_unpack_avx512;
+    if (isa == TS_ISA_AVX2)
+        return ts_unpack_avx2;
+#endif
+    (void)isa;
+    return ts_unpack_portable;
 }

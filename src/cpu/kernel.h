@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel.h - the MTTKRP of one partition, in versions for several instruction sets.
  *
  * out(row, :) += value * prod_{l >= 1} table[l](index_l, :) over the nonzeros of a partition, which
@@ -5,6 +6,9 @@
  * function of its bytes and the tables alone. Its first row may have begun in the partition before,
  * so that row's sum goes to `head`; every other row is stored to `out`, the last one too, though it
  * may go on in the next partition: whoever calls adds the heads there, in file order (pass.h).
+ *
+ * A *wide* kernel takes rows of float and multiplies and sums in double. What it stores has two parts:
+ * the sum as float, and the rest of it, again as float, to `rest` (and behind a head): 48 bits.
  *
  *   owner    the caller owns everything; scratch belongs to one thread
  *   units    rows of tables and out are `stride` elements of the job's precision
@@ -18,6 +22,7 @@
 
 #include "cpu/fmat.h"
 #include "cpu/isa.h"
+#include "cpu/plain.h"
 #include "cpu/unpack.h"
 #include "format/shard.h"
 
@@ -28,18 +33,21 @@
 /* One MTTKRP. */
 struct ts_kernel_job {
     struct ts_unpack_conf unpack;
+    struct ts_plain_conf plain;
     uint32_t order, stride;
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0] is not used */
     int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
     void *out;                       /* factor of the mode at level 0 */
+    float *rest; /* of a wide kernel: what the float of `out` loses; NULL: nobody wants it */
 };
 
 /* What a thread needs while it works. */
 struct ts_kernel_scratch {
     /* products of fibres, up to 256 bytes of columns at once */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the row in work; also used as float */
-    struct ts_unpacked block[2]; /* the one in work, and the one after it */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the row in work, up to the block in work */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* for what nobody wants */
+    struct ts_unpacked block[2];                 /* the one in work, and the one after it */
 };
 
 /* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */
@@ -47,16 +55,29 @@ struct ts_kernel_edge {
     uint32_t first, last;
 };
 
-typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_disk_shard *entry,
-                          const void *raw, uint32_t partition, struct ts_kernel_scratch *scratch,
-                          void *head, struct ts_kernel_edge *edge);
+/* Where the nonzeros of a partition are. */
+struct ts_kernel_input {
+    const struct ts_disk_shard *entry;
+    const void *raw;
+    uint32_t partition; /* of the shard */
+    const void *plain;  /* its plain blocks, which are taken instead; or NULL */
+};
+
+typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                          struct ts_kernel_scratch *scratch, void *head,
+                          struct ts_kernel_edge *edge);
 
 /* How the values of a tensor are to be read. */
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret);
 
-/* The kernel of an instruction set for rows of `stride` elements (fmat.h), or NULL when this machine
- * or build has none. */
-ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
+/* The kernel of an instruction set for rows of `stride` elements (fmat.h) that are stored in one
+ * precision and multiplied and summed in the same or a higher one, or NULL when this machine or build
+ * has none. */
+ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
+                            uint32_t stride);
+
+/* The decoder that its kernels use. */
+ts_unpack_fn *ts_kernel_unpack(enum ts_isa isa);
 
 #endif

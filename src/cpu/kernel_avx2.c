@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for AVX2 and FMA. */
 #ifdef __x86_64__
 #include <string.h>
@@ -6,16 +7,24 @@
 #include "cpu/kernel_isa.h"
 #include "cpu/target_avx2.h"
 
+#include "cpu/plain_expand.h"
+
 #define TS_UNPACK ts_unpack_avx2
 
-#define TS_REAL float
-#define TS_LANES 8
+#define TS_REAL        float
+#define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx2_f32
 #include "cpu/kernel_body.h"
 
-#define TS_REAL double
-#define TS_LANES 4
+#define TS_REAL        double
+#define TS_LANES       4
 #define TS_KERNEL_NAME ts_kernel_avx2_f64
+#include "cpu/kernel_body.h"
+
+#define TS_REAL        double
+#define TS_STORED      float
+#define TS_LANES       4
+#define TS_KERNEL_NAME ts_kernel_avx2_wide
 #include "cpu/kernel_body.h"
 
 #include "cpu/target_pop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for AVX-512. */
 #ifdef __x86_64__
 #include <string.h>
@@ -6,20 +7,28 @@
 #include "cpu/kernel_isa.h"
 #include "cpu/target_avx512.h"
 
+#include "cpu/plain_expand.h"
+
 #define TS_UNPACK ts_unpack_avx512
 
-#define TS_REAL float
-#define TS_LANES 16
+#define TS_REAL        float
+#define TS_LANES       16
 #define TS_KERNEL_NAME ts_kernel_avx512_f32
 #include "cpu/kernel_body.h"
 
-#define TS_REAL double
-#define TS_LANES 8
+#define TS_REAL        double
+#define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_f64
 #include "cpu/kernel_body.h"
 
-#define TS_REAL float
-#define TS_LANES 8
+#define TS_REAL        double
+#define TS_STORED      float
+#define TS_LANES       8
+#define TS_KERNEL_NAME ts_kernel_avx512_wide
+#include "cpu/kernel_body.h"
+
+#define TS_REAL        float
+#define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_narrow
 #include "cpu/kernel_body.h"
 #include "cpu/target_pop.h"

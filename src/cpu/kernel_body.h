@@ -1,91 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_body.h - the MTTKRP of a partition, once for each instruction set and precision.
  *
- * Included by kernel_ISA.c with TS_REAL (float or double), TS_LANES (a power of two), TS_UNPACK (the
- * decoder) and TS_KERNEL_NAME defined. Vectors are those of the compiler (GCC and clang), so that the
- * same text serves every machine. The numbers of vectors in a row and of operands, and strides, are
- * constants after inlining, and TS_UNROLL makes the loops over them straight code.
+ * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES (a
+ * power of two), TS_UNPACK (the decoder) and TS_KERNEL_NAME defined, and TS_STORED where rows are
+ * stored in another type: float rows of double products. Vectors are those of the compiler (GCC and
+ * clang), so that the same text serves every machine. The numbers of vectors in a row and of operands,
+ * and strides, are constants after inlining, and TS_UNROLL makes the loops over them straight code.
  */
 #define PASTE2(a, b, c) a##_##b##_##c
-#define PASTE(a, b, c) PASTE2(a, b, c)
-#define LOCAL(name) PASTE(name, TS_REAL, TS_LANES)
-#define VEC LOCAL(vec)
-#define INLINE static inline __attribute__((always_inline))
+#define PASTE(a, b, c)  PASTE2(a, b, c)
+#define LOCAL(name)     PASTE(name, TS_REAL, TS_LANES)
+#define VEC             LOCAL(vec)
+#define INLINE          static inline __attribute__((always_inline))
+
+#ifdef TS_STORED
+#define NAME(name) LOCAL(PASTE(name, of, TS_STORED))
+#define STORED     TS_STORED
+#else
+#define NAME(name) LOCAL(name)
+#define STORED     TS_REAL
+#endif
+#define SUMS NAME(sums)
+#define ROW  NAME(stored)
 
 typedef TS_REAL VEC __attribute__((vector_size(TS_LANES * sizeof(TS_REAL))));
+typedef STORED ROW __attribute__((vector_size(TS_LANES * sizeof(STORED))));
+typedef double SUMS __attribute__((vector_size(TS_LANES * sizeof(double))));
 
 /* A matrix whose rows are factors of the product, and which row at each position. */
-struct LOCAL(operand) {
-    const TS_REAL *row; /* the columns in work of row 0 */
+struct NAME(operand) {
+    const char *row; /* the columns in work of row 0 */
     const uint32_t *idx;
-    int far;            /* rows are fetched ahead */
+    int far; /* rows are fetched ahead */
 };
 
-/* The matrices of a product: `n`, the first with a stride of its own. */
-struct LOCAL(operands) {
-    struct LOCAL(operand) of[TS_MAX_ORDER];
+/* The matrices of a product. Most of it is constant after inlining: the number of matrices of tensors of
+ * up to 5 modes, whether any is far, the strides of narrow rows. */
+struct NAME(operands) {
+    const struct NAME(operand) * of;
     uint32_t n;
-    uint64_t first_stride, stride;
+    int far;      /* one of them is */
+    int products; /* the first holds products of fibres: of TS_REAL, not of STORED */
+    uint64_t first_stride, stride; /* bytes; that of the first is its own */
 };
 
-INLINE const VEC *LOCAL(row)(const struct LOCAL(operands) *x, uint32_t o, uint32_t p)
+/* Where a row of the result goes, and what its type loses of it (kernel.h). */
+struct NAME(target) {
+    STORED *row, *rest;
+};
+
+INLINE const char *NAME(row)(const struct NAME(operands) * x, uint32_t o, size_t p)
 {
-    return (const VEC *)(x->of[o].row + x->of[o].idx[p] * (o == 0 ? x->first_stride : x->stride));
+    return x->of[o].row + x->of[o].idx[p] * (o == 0 ? x->first_stride : x->stride);
 }
 
 /* term := the product of the rows at position p */
-INLINE void LOCAL(multiply)(const struct LOCAL(operands) *x, uint32_t n_vec, uint32_t p, VEC *term)
+INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, VEC *term)
 {
-    const VEC *row = LOCAL(row)(x, 0, p);
+    const char *row = NAME(row)(x, 0, p);
     TS_UNROLL
     for (uint32_t v = 0; v < n_vec; v++)
-        term[v] = row[v];
+        term[v] = x->products ? ((const VEC *)row)[v]
+                              : __builtin_convertvector(((const ROW *)row)[v], VEC);
     for (uint32_t o = 1; o < x->n; o++) {
-        row = LOCAL(row)(x, o, p);
+        row = NAME(row)(x, o, p);
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++)
-            term[v] *= row[v];
+            term[v] *= __builtin_convertvector(((const ROW *)row)[v], VEC);
     }
 }
 
-/* Starts loading the rows of a later position, where they are far. */
-INLINE void LOCAL(fetch)(const struct LOCAL(operands) *x, uint32_t n_vec, uint32_t p)
+/* The row at vector v of `to` := x */
+INLINE void NAME(store)(const VEC *x, const struct NAME(target) * to, uint32_t v)
 {
-    for (uint32_t o = 0; o < x->n; o++) {
-        const char *row = (const char *)LOCAL(row)(x, o, p + TS_KERNEL_AHEAD);
+    ROW row = __builtin_convertvector(*x, ROW);
+    ((ROW *)to->row)[v] = row;
+#ifdef TS_STORED
+    ((ROW *)to->rest)[v] = __builtin_convertvector(*x - __builtin_convertvector(row, VEC), ROW);
+#endif
+}
+
+/* Starts loading the rows of a later position, where they are far. */
+INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t p)
+{
+    for (uint32_t o = 0; x->far && o < x->n; o++) {
+        const char *row = NAME(row)(x, o, p + TS_KERNEL_AHEAD);
         if (!x->of[o].far)
             continue;
-        for (uint32_t byte = 0; byte < n_vec * sizeof(VEC); byte += 64)
+        for (uint32_t byte = 0; byte < n_vec * sizeof(ROW); byte += 64)
             __builtin_prefetch(row + byte);
     }
 }
 
-/* Sums the block's nonzeros over n_vec vectors of columns. sum is the row being summed, dst where
- * it goes, next where the one after it does. Narrow rows are summed in two halves, even and odd
- * positions of the row in this block: one sum would wait for its own last addition. */
-INLINE void LOCAL(rows)(const struct ts_unpacked *b, const struct LOCAL(operands) *x, uint32_t n_vec,
-                        TS_REAL *restrict sum, TS_REAL *restrict dst, TS_REAL *restrict next)
+/* Sums the block's nonzeros over n_vec vectors of columns. sum is what blocks before have of the row
+ * being summed, in float64: a row of many blocks would lose what each adds to a large float. dst is
+ * where that row goes, next where the one after it does. Narrow rows are summed in two halves, even and
+ * odd positions of the row in this block: one sum would wait for its own last addition. */
+INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
+                       SUMS *restrict sum, struct NAME(target) dst, struct NAME(target) next,
+                       uint64_t rest_stride)
 {
     const TS_REAL *value = (const TS_REAL *)&b->value;
     const int two = n_vec <= 2;
     VEC acc[4], odd[4], term[4];
-    uint32_t p = 0;
+    size_t p = 0;
     TS_UNROLL
     for (uint32_t v = 0; v < n_vec; v++)
-        acc[v] = ((const VEC *)sum)[v];
+        acc[v] = (VEC){ 0 };
     for (uint32_t s = 0;; s++) {
-        const uint32_t end = s < b->n_starts ? b->start[s] : b->n;
+        const size_t end = s < b->n_starts ? b->start[s] : b->n;
         if (two && p + 1 < end) {
             TS_UNROLL
             for (uint32_t v = 0; v < n_vec; v++)
                 odd[v] = (VEC){ 0 };
             for (; p + 1 < end; p += 2) {
-                LOCAL(fetch)(x, n_vec, p);
-                LOCAL(multiply)(x, n_vec, p, term);
+                NAME(fetch)(x, n_vec, p);
+                NAME(multiply)(x, n_vec, p, term);
                 TS_UNROLL
                 for (uint32_t v = 0; v < n_vec; v++)
                     acc[v] += term[v] * value[p];
-                LOCAL(fetch)(x, n_vec, p + 1);
-                LOCAL(multiply)(x, n_vec, p + 1, term);
+                NAME(fetch)(x, n_vec, p + 1);
+                NAME(multiply)(x, n_vec, p + 1, term);
                 TS_UNROLL
                 for (uint32_t v = 0; v < n_vec; v++)
                     odd[v] += term[v] * value[p + 1];
@@ -95,103 +130,197 @@ INLINE void LOCAL(rows)(const struct ts_unpacked *b, const struct LOCAL(operands
                 acc[v] += odd[v];
         }
         for (; p < end; p++) {
-            LOCAL(fetch)(x, n_vec, p);
-            LOCAL(multiply)(x, n_vec, p, term);
+            NAME(fetch)(x, n_vec, p);
+            NAME(multiply)(x, n_vec, p, term);
             TS_UNROLL
             for (uint32_t v = 0; v < n_vec; v++)
                 acc[v] += term[v] * value[p];
+        }
+        if (s == 0) {
+            TS_UNROLL
+            for (uint32_t v = 0; v < n_vec; v++) {
+                sum[v] += __builtin_convertvector(acc[v], SUMS);
+                acc[v] = __builtin_convertvector(sum[v], VEC);
+            }
         }
         if (s == b->n_starts)
             break;
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++) {
-            ((VEC *)dst)[v] = acc[v];
+            NAME(store)(&acc[v], &dst, v);
             acc[v] = (VEC){ 0 };
         }
         dst = next;
-        next += x->stride;
+        next.row += x->stride / sizeof(STORED);
+        next.rest += rest_stride;
     }
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_vec; v++)
-        ((VEC *)sum)[v] = acc[v];
+    if (b->n_starts > 0) {
+        TS_UNROLL
+        for (uint32_t v = 0; v < n_vec; v++)
+            sum[v] = __builtin_convertvector(acc[v], SUMS);
+    }
 }
 
 /* out(k, :) := the product of the rows of fibre k */
-INLINE void LOCAL(products)(uint32_t n, const struct LOCAL(operands) *x, uint32_t n_vec, TS_REAL *out)
+INLINE void NAME(products)(uint32_t n, const struct NAME(operands) * x, uint32_t n_vec,
+                           TS_REAL *out)
 {
     VEC term[4];
-    for (uint32_t k = 0; k < n; k++, out += n_vec * TS_LANES) {
-        LOCAL(fetch)(x, n_vec, k);
-        LOCAL(multiply)(x, n_vec, k, term);
+    for (size_t k = 0; k < n; k++, out += n_vec * TS_LANES) {
+        NAME(fetch)(x, n_vec, k);
+        NAME(multiply)(x, n_vec, k, term);
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++)
             ((VEC *)out)[v] = term[v];
     }
 }
 
-/* One block, n_vec vectors of columns from col on. */
-INLINE void LOCAL(columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
-                           uint32_t n_vec, uint64_t stride, uint32_t col,
-                           struct ts_kernel_scratch *scratch, TS_REAL *dst)
+/* Where row `row` goes, from column col on. */
+INLINE struct NAME(target)
+    NAME(place)(const struct ts_kernel_job *job, uint64_t row, uint64_t stride, uint32_t col,
+                struct ts_kernel_scratch *scratch)
 {
-    const uint32_t leaf = job->order - 1;
-    TS_REAL *sum = (TS_REAL *)scratch->sum + col;
-    TS_REAL *next = (TS_REAL *)job->out + (b->row + UINT64_C(1)) * stride + col;
-    struct LOCAL(operands) x = { .n = leaf, .first_stride = stride, .stride = stride };
-    dst += col;
-    for (uint32_t l = 1; l <= leaf; l++)
-        x.of[l - 1] = (struct LOCAL(operand)){ (const TS_REAL *)job->table[l] + col, b->idx[l],
-                                               job->far[l] };
-    if (b->shared) {
-        TS_REAL *product = (TS_REAL *)scratch->product;
-        x.n = leaf - 1;
-        if (x.n == 2) {
-            x.n = 2;
-            LOCAL(products)(b->n_fibres, &x, n_vec, product);
-        } else {
-            LOCAL(products)(b->n_fibres, &x, n_vec, product);
-        }
-        x.of[0] = (struct LOCAL(operand)){ product, b->idx[0], 0 };
-        x.of[1] = x.of[leaf - 1];
+    const struct NAME(target) ret = {
+        (STORED *)job->out + row * stride + col,
+        job->rest == NULL ? (STORED *)scratch->rest + col
+                          : (STORED *)job->rest + row * stride + col,
+    };
+    return ret;
+}
+
+/* The rows of a block, with the number of matrices a constant where it is small. */
+INLINE void NAME(rows_of_n)(const struct ts_unpacked *b, struct NAME(operands) x, uint32_t n_vec,
+                            SUMS *restrict sum, struct NAME(target) dst, struct NAME(target) next,
+                            uint64_t rest_stride)
+{
+    switch (x.n) {
+    case 2:
         x.n = 2;
-        x.first_stride = n_vec * TS_LANES;
-        LOCAL(rows)(b, &x, n_vec, sum, dst, next);
-    } else if (leaf == 2) {
-        x.n = 2;
-        LOCAL(rows)(b, &x, n_vec, sum, dst, next);
-    } else {
-        LOCAL(rows)(b, &x, n_vec, sum, dst, next);
+        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        break;
+    case 3:
+        x.n = 3;
+        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        break;
+    case 4:
+        x.n = 4;
+        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        break;
+    default:
+        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
     }
 }
 
-static void LOCAL(block)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
-                         struct ts_kernel_scratch *scratch, TS_REAL *dst)
+INLINE void NAME(products_of_n)(uint32_t n, struct NAME(operands) x, uint32_t n_vec, TS_REAL *out)
+{
+    switch (x.n) {
+    case 2:
+        x.n = 2;
+        NAME(products)(n, &x, n_vec, out);
+        break;
+    case 3:
+        x.n = 3;
+        NAME(products)(n, &x, n_vec, out);
+        break;
+    default:
+        NAME(products)(n, &x, n_vec, out);
+    }
+}
+
+/* One block, n_vec vectors of columns from col on. */
+INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                          uint32_t n_vec, uint64_t stride, uint32_t col,
+                          struct ts_kernel_scratch *scratch, struct NAME(target) dst)
+{
+    const uint32_t leaf = job->order - 1;
+    const uint64_t row_bytes = stride * sizeof(STORED),
+                   rest_stride = job->rest == NULL ? 0 : stride;
+    SUMS *sum = (SUMS *)(scratch->sum + col);
+    struct NAME(target) next = NAME(place)(job, b->row + UINT64_C(1), stride, col, scratch);
+    struct NAME(operand) of[TS_MAX_ORDER];
+    struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
+    dst.row += col;
+    dst.rest += col;
+    for (uint32_t l = 1; l <= leaf; l++) {
+        of[l - 1] = (struct NAME(operand)){ (const char *)((const STORED *)job->table[l] + col),
+                                            b->idx[l], job->far[l] };
+        x.far |= job->far[l];
+    }
+    if (b->shared) {
+        TS_REAL *product = (TS_REAL *)scratch->product;
+        x.n = leaf - 1;
+        if (x.far) {
+            x.far = 1;
+            NAME(products_of_n)(b->n_fibres, x, n_vec, product);
+        } else {
+            x.far = 0;
+            NAME(products_of_n)(b->n_fibres, x, n_vec, product);
+        }
+        of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
+        of[1] = of[leaf - 1];
+        x.n = 2;
+        x.products = 1;
+        x.first_stride = n_vec * sizeof(VEC);
+        if (job->far[leaf]) {
+            x.far = 1;
+            NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        } else {
+            x.far = 0;
+            NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        }
+    } else if (x.far) {
+        x.far = 1;
+        NAME(rows_of_n)(b, x, n_vec, sum, dst, next, rest_stride);
+    } else {
+        x.far = 0;
+        NAME(rows_of_n)(b, x, n_vec, sum, dst, next, rest_stride);
+    }
+}
+
+/* The widths that there is code for; a function each, so that none is too large for the compiler. */
+#define COLUMNS(name, n_vec, stride)                                                \
+    static __attribute__((noinline)) void NAME(name)(                               \
+        const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t col, \
+        struct ts_kernel_scratch *scratch, struct NAME(target) dst)                 \
+    {                                                                               \
+        NAME(columns)(job, b, n_vec, stride, col, scratch, dst);                    \
+    }
+COLUMNS(columns_1, 1, TS_LANES)
+COLUMNS(columns_2, 2, 2 * TS_LANES)
+COLUMNS(columns_3, 3, 3 * TS_LANES)
+COLUMNS(columns_4, 4, 4 * TS_LANES)
+COLUMNS(columns_4_of, 4, job->stride)
+COLUMNS(columns_1_of, 1, job->stride)
+#undef COLUMNS
+
+static void NAME(block)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                        struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
     uint32_t col = 0;
     switch (job->stride / TS_LANES) {
     case 1:
-        LOCAL(columns)(job, b, 1, TS_LANES, 0, scratch, dst);
+        NAME(columns_1)(job, b, 0, scratch, dst);
         return;
     case 2:
-        LOCAL(columns)(job, b, 2, 2 * TS_LANES, 0, scratch, dst);
+        NAME(columns_2)(job, b, 0, scratch, dst);
         return;
     case 3:
-        LOCAL(columns)(job, b, 3, 3 * TS_LANES, 0, scratch, dst);
+        NAME(columns_3)(job, b, 0, scratch, dst);
         return;
     case 4:
-        LOCAL(columns)(job, b, 4, 4 * TS_LANES, 0, scratch, dst);
+        NAME(columns_4)(job, b, 0, scratch, dst);
         return;
     }
     for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
-        LOCAL(columns)(job, b, 4, job->stride, col, scratch, dst);
+        NAME(columns_4_of)(job, b, col, scratch, dst);
     for (; col < job->stride; col += TS_LANES)
-        LOCAL(columns)(job, b, 1, job->stride, col, scratch, dst);
+        NAME(columns_1_of)(job, b, col, scratch, dst);
 }
 
 /* The first indices of the next block behind those of this one, for fetching ahead. The last block of a
  * mode copy is its own next one, and may be shorter than what is fetched: the two places overlap. */
-static void LOCAL(append)(const struct ts_kernel_job *job, const struct ts_unpacked *next,
-                          struct ts_unpacked *b)
+static void NAME(append)(const struct ts_kernel_job *job, const struct ts_unpacked *next,
+                         struct ts_unpacked *b)
 {
     const uint32_t leaf = job->order - 1;
     for (uint32_t l = 1; l <= leaf; l++)
@@ -200,44 +329,69 @@ static void LOCAL(append)(const struct ts_kernel_job *job, const struct ts_unpac
                     TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
 
-void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_disk_shard *entry,
-                    const void *raw, uint32_t partition, struct ts_kernel_scratch *scratch,
-                    void *head, struct ts_kernel_edge *edge)
+/* The row in work ends: it goes to dst, and a new one begins. */
+static void NAME(end_row)(const struct ts_kernel_job *job, struct ts_kernel_scratch *scratch,
+                          struct NAME(target) dst)
 {
-    const uint32_t first = partition * TS_PARTITION_BLOCKS;
-    const uint32_t end = first + TS_PARTITION_BLOCKS < entry->n_blocks
-                             ? first + TS_PARTITION_BLOCKS : entry->n_blocks;
-    const size_t row_bytes = job->stride * sizeof(TS_REAL);
+    SUMS *sum = (SUMS *)scratch->sum;
+    for (uint32_t v = 0; v < job->stride / TS_LANES; v++) {
+        const VEC x = __builtin_convertvector(sum[v], VEC);
+        NAME(store)(&x, &dst, v);
+        sum[v] = (SUMS){ 0 };
+    }
+}
+
+/* Block k of the shard, decoded. *plain: where it is if it is plain, and then where the next one is. */
+INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                       uint32_t k, const void **plain, struct ts_unpacked *ret)
+{
+    if (*plain != NULL) {
+        *plain = plain_expand(&job->plain, *plain, ret);
+    } else {
+        const struct ts_block_at at = ts_shard_block(in->entry, in->raw, k);
+        TS_UNPACK(&job->unpack, &at, ret);
+    }
+}
+
+void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                    struct ts_kernel_scratch *scratch, void *head, struct ts_kernel_edge *edge)
+{
+    const uint32_t first = in->partition * TS_PARTITION_BLOCKS;
+    const uint32_t n_blocks = in->entry->n_blocks;
+    const uint32_t end =
+        first + TS_PARTITION_BLOCKS < n_blocks ? first + TS_PARTITION_BLOCKS : n_blocks;
     struct ts_unpacked *b = &scratch->block[0], *next = &scratch->block[1], *t;
-    TS_REAL *sum = (TS_REAL *)scratch->sum, *dst = head;
-    struct ts_block_at at = ts_shard_block(entry, raw, first);
-    memset(sum, 0, row_bytes);
-    TS_UNPACK(&job->unpack, &at, b);
+    struct NAME(target) dst = { head, (STORED *)head + job->stride };
+    const void *plain = in->plain;
+    memset(scratch->sum, 0, job->stride * sizeof *scratch->sum);
+    NAME(load)(job, in, first, &plain, b);
     edge->first = edge->last = b->row;
     for (uint32_t k = first; k < end; k++, t = b, b = next, next = t) {
-        if (k + 1 < end) {
-            at = ts_shard_block(entry, raw, k + 1);
-            TS_UNPACK(&job->unpack, &at, next);
-        }
-        LOCAL(append)(job, k + 1 < end ? next : b, b);
+        if (k + 1 < end)
+            NAME(load)(job, in, k + 1, &plain, next);
+        NAME(append)(job, k + 1 < end ? next : b, b);
         if (b->row != edge->last) { /* a row may start at the first nonzero of a block */
-            memcpy(dst, sum, row_bytes);
-            memset(sum, 0, row_bytes);
-            dst = (TS_REAL *)job->out + (uint64_t)b->row * job->stride;
+            NAME(end_row)(job, scratch, dst);
+            dst = NAME(place)(job, b->row, job->stride, 0, scratch);
         }
-        LOCAL(block)(job, b, scratch, dst);
+        NAME(block)(job, b, scratch, dst);
         edge->last = b->row + b->n_starts;
         if (b->n_starts > 0)
-            dst = (TS_REAL *)job->out + (uint64_t)edge->last * job->stride;
+            dst = NAME(place)(job, edge->last, job->stride, 0, scratch);
     }
-    memcpy(dst, sum, row_bytes);
+    NAME(end_row)(job, scratch, dst);
 }
 
 #undef INLINE
 #undef VEC
+#undef ROW
+#undef SUMS
+#undef STORED
+#undef NAME
 #undef LOCAL
 #undef PASTE
 #undef PASTE2
 #undef TS_REAL
+#undef TS_STORED
 #undef TS_LANES
 #undef TS_KERNEL_NAME

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_isa.h - the kernels of each instruction set, for kernel.c to choose from. */
 #ifndef TS_CPU_KERNEL_ISA_H
 #define TS_CPU_KERNEL_ISA_H
 
 #include "cpu/kernel.h"
 
-ts_kernel_fn ts_kernel_portable_f32, ts_kernel_portable_f64;
-ts_kernel_fn ts_kernel_avx2_f32, ts_kernel_avx2_f64; /* these only on x86-64 */
-ts_kernel_fn ts_kernel_avx512_f32, ts_kernel_avx512_f64;
+ts_kernel_fn ts_kernel_portable_f32, ts_kernel_portable_f64, ts_kernel_portable_wide;
+ts_kernel_fn ts_kernel_avx2_f32, ts_kernel_avx2_f64, ts_kernel_avx2_wide; /* these only on x86-64 */
+ts_kernel_fn ts_kernel_avx512_f32, ts_kernel_avx512_f64, ts_kernel_avx512_wide;
 ts_kernel_fn ts_kernel_avx512_narrow; /* rows of 8 floats */
 
 #endif

@@ -1,17 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for any machine: vectors of 16 bytes, which the compiler splits where there are none. */
 #include <string.h>
 
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
+#include "cpu/plain_expand.h"
 
 #define TS_UNPACK ts_unpack_portable
 
-#define TS_REAL float
-#define TS_LANES 4
+#define TS_REAL        float
+#define TS_LANES       4
 #define TS_KERNEL_NAME ts_kernel_portable_f32
 #include "cpu/kernel_body.h"
 
-#define TS_REAL double
-#define TS_LANES 2
+#define TS_REAL        double
+#define TS_LANES       2
 #define TS_KERNEL_NAME ts_kernel_portable_f64
+#include "cpu/kernel_body.h"
+
+#define TS_REAL        double
+#define TS_STORED      float
+#define TS_LANES       2
+#define TS_KERNEL_NAME ts_kernel_portable_wide
 #include "cpu/kernel_body.h"

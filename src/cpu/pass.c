@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/pass.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,6 +10,8 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
+#include "base/fpmode.h"
+#include "cpu/plain.h"
 
 /* A shard on loan. */
 struct loan {
@@ -18,15 +22,18 @@ struct loan {
 
 struct ts_pass {
     const struct ts_tensor *tensor;
-    ts_kernel_fn *kernel;
+    ts_kernel_fn *kernel[2]; /* that multiply and sum in an enum ts_precision */
     enum ts_precision precision;
     uint32_t rank, stride, threads;
     uint64_t max_partitions;
-    void *heads; /* max_partitions x stride */
+    void *heads; /* a row for each partition of a mode; of wide kernels with its rest behind it */
     uint64_t heads_bytes;
-    struct ts_kernel_edge *edge; /* max_partitions */
+    struct ts_kernel_edge *edge;       /* max_partitions */
     struct ts_kernel_scratch *scratch; /* threads */
     uint64_t scratch_bytes;
+    ts_unpack_fn *unpack;
+    struct ts_plain *plain;        /* blocks that are kept decoded; or NULL */
+    uint32_t n_runs[TS_MAX_ORDER]; /* of each mode, before the one under way; up to 1 */
     struct loan *loan; /* threads + 1: each thread works in one, and one is being taken from */
 };
 
@@ -35,6 +42,9 @@ struct run {
     struct ts_pass *pass;
     struct ts_feed *feed;
     uint32_t mode;
+    ts_kernel_fn *kernel;
+    int keep; /* blocks are to be kept decoded */
+    uint64_t head_bytes;
     struct ts_kernel_job job;
     omp_lock_t lock;     /* of all below */
     struct loan *newest; /* partitions are taken from it */
@@ -62,17 +72,30 @@ static uint64_t max_partitions(const struct ts_tensor *t)
     return most;
 }
 
+static int is_wide(enum ts_precision stored, enum ts_precision summed)
+{
+    return stored == TS_FLOAT32 && summed == TS_FLOAT64;
+}
+
+/* Of all partitions of the mode that has most, or of the last mode with the rest of each. */
+static uint64_t heads_bytes(const struct ts_backend_conf *conf)
+{
+    const uint64_t one = ts_fmat_bytes(1, conf->rank, conf->precision);
+    const uint64_t plain = one * max_partitions(conf->tensor);
+    const uint64_t wide = 2 * one * mode_partitions(conf->tensor, conf->tensor->order - 1);
+    return conf->precision == TS_FLOAT32 && wide > plain ? wide : plain;
+}
+
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads)
 {
     const uint64_t n = max_partitions(conf->tensor);
-    return sizeof(struct ts_pass) +
-           ts_bigmem_cost(ts_fmat_bytes(n, conf->rank, conf->precision)) +
+    return sizeof(struct ts_pass) + ts_bigmem_cost(heads_bytes(conf)) +
            n * sizeof(struct ts_kernel_edge) +
            ts_bigmem_cost(threads * sizeof(struct ts_kernel_scratch)) +
-           (threads + 1) * sizeof(struct loan);
+           (threads + 1) * sizeof(struct loan) + ts_plain_own_bytes(conf->tensor);
 }
 
-int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32_t threads,
+int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t threads,
                 struct ts_pass **ret, struct ts_err *err)
 {
     struct ts_pass *p = calloc(1, sizeof *p);
@@ -80,13 +103,15 @@ int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32
     if (p == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
     p->tensor = conf->tensor;
-        p->precision = conf->precision;
+    p->precision = conf->precision;
     p->rank = conf->rank;
     p->stride = ts_fmat_stride(conf->rank, conf->precision);
-    p->kernel = kernel != NULL ? kernel : ts_kernel_get(ts_isa_best(), p->precision, p->stride);
+    p->unpack = ts_kernel_unpack(isa);
+    for (enum ts_precision summed = p->precision; summed <= TS_FLOAT64; summed++)
+        p->kernel[summed] = ts_kernel_get(isa, p->precision, summed, p->stride);
     p->threads = threads;
     p->max_partitions = max_partitions(conf->tensor);
-    p->heads_bytes = ts_fmat_bytes(p->max_partitions, conf->rank, conf->precision);
+    p->heads_bytes = heads_bytes(conf);
     p->scratch_bytes = threads * sizeof *p->scratch;
     p->edge = calloc(p->max_partitions + 1, sizeof *p->edge);
     p->loan = calloc(threads + 1, sizeof *p->loan);
@@ -100,6 +125,8 @@ int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32
         ts_pass_free(p);
         return rc;
     }
+    if (conf->spare_bytes > 0) /* without it the same is computed, slower */
+        (void)ts_plain_new(conf->tensor, conf->spare_bytes, &p->plain, NULL);
     *ret = p;
     return 0;
 }
@@ -112,6 +139,7 @@ void ts_pass_free(struct ts_pass *p)
         ts_bigmem_free(p->scratch, p->scratch_bytes);
     if (p->heads != NULL)
         ts_bigmem_free(p->heads, p->heads_bytes);
+    ts_plain_free(p->plain);
     free(p->edge);
     free(p->loan);
     free(p);
@@ -150,16 +178,32 @@ static struct loan *take(struct run *r, uint32_t *ret)
     return l;
 }
 
+/* The plain blocks of a partition, made now where they are to be; or NULL. A run over one pass would
+ * spend more on them than it gains, so the second pass makes them. */
+static const void *plain_of(const struct run *r, const struct ts_shard_view *view, uint32_t k,
+                            struct ts_kernel_scratch *scratch)
+{
+    const struct ts_pass *p = r->pass;
+    const uint64_t at = view->first_partition + k;
+    const void *plain = p->plain == NULL ? NULL : ts_plain_get(p->plain, r->mode, at);
+    if (plain != NULL || !r->keep)
+        return plain;
+    return ts_plain_add(p->plain, r->mode, at, view->entry, view->raw, k, p->unpack,
+                        &scratch->block[0]);
+}
+
 static void work(struct run *r, struct ts_kernel_scratch *scratch)
 {
     struct ts_pass *p = r->pass;
-    const uint64_t head_bytes = ts_fmat_bytes(1, p->rank, p->precision);
     struct loan *l;
     uint32_t k;
     while ((l = take(r, &k)) != NULL) {
         const uint64_t at = l->view.first_partition + k;
-        p->kernel(&r->job, l->view.entry, l->view.raw, k, scratch,
-                  (char *)p->heads + at * head_bytes, &p->edge[at]);
+        const struct ts_kernel_input in = { l->view.entry, l->view.raw, k,
+                                            plain_of(r, &l->view, k, scratch) };
+        const uint64_t mode = ts_fpmode_flush();
+        r->kernel(&r->job, &in, scratch, (char *)p->heads + at * r->head_bytes, &p->edge[at]);
+        ts_fpmode_restore(mode);
         const struct ts_shard_view view = l->view; /* a finished loan may be in use again at once */
         if (atomic_fetch_sub(&l->left, 1) == 1)
             ts_feed_done(r->feed, &view);
@@ -168,25 +212,30 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
 
 /* Adds the heads to their rows. A row's plain sum, when it has one, is that of the partition where
  * it starts; heads of the partitions after it follow. */
-static void add_heads(struct ts_pass *p, uint64_t n_partitions, struct ts_fmat *out, double *sum)
+static void add_heads(const struct run *r, uint64_t n_partitions, struct ts_fmat *out, double *sum)
 {
+    const struct ts_pass *p = r->pass;
     const uint32_t rank = p->rank;
+    const uint64_t mode = ts_fpmode_flush();
+    const int wide = r->head_bytes > ts_fmat_bytes(1, rank, p->precision);
     for (uint64_t k = 0; k < n_partitions; k++) {
         const uint32_t row = p->edge[k].first;
         const int goes_on = k > 0 && p->edge[k - 1].last == row;
-        double head;
+        const char *head = (const char *)p->heads + k * r->head_bytes;
         if (!goes_on)
             memset(sum, 0, rank * sizeof *sum);
         else if (p->edge[k - 1].first != row)
             ts_fmat_get(out, row, 1, sum, 1);
-        for (uint32_t r = 0; r < rank; r++) {
-            head = p->precision == TS_FLOAT32 ? ((float *)p->heads)[k * p->stride + r]
-                                              : ((double *)p->heads)[k * p->stride + r];
-            sum[r] += head;
+        for (uint32_t c = 0; c < rank; c++) {
+            sum[c] +=
+                p->precision == TS_FLOAT32 ? ((const float *)head)[c] : ((const double *)head)[c];
+            if (wide)
+                sum[c] += ((const float *)head)[p->stride + c];
         }
         if (k + 1 == n_partitions || p->edge[k].last != row || p->edge[k + 1].first != row)
             ts_fmat_put(out, row, 1, sum, 1);
     }
+    ts_fpmode_restore(mode);
 }
 
 /* From this size on, a matrix is taken to lie beyond the second-level cache. */
@@ -199,42 +248,53 @@ static uint64_t far_bytes(void)
     return 3 * (bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20) / 2;
 }
 
-static void fill_job(const struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
-                     struct ts_kernel_job *job)
+static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision summed,
+                     struct ts_fmat *factor, struct ts_kernel_job *job)
 {
     const struct ts_tensor *t = p->tensor;
     memset(job, 0, sizeof *job);
     job->order = t->order;
     job->stride = p->stride;
     job->out = factor[mode].data;
+    job->rest = factor[mode].rest;
     for (uint32_t l = 1; l < t->order; l++) {
         const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
         job->table[l] = f->data;
         job->far[l] = f->bytes > far_bytes();
     }
-    ts_kernel_values(t, p->precision, &job->unpack);
+    ts_kernel_values(t, summed, &job->unpack);
+    ts_plain_conf(t, mode, summed == TS_FLOAT64, &job->plain);
 }
 
-int ts_pass_run(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor, struct ts_feed *feed,
-                struct ts_backend_times *times, struct ts_err *err)
+int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed, struct ts_fmat *factor,
+                struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t begin = ts_clock_ns();
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
-    fill_job(p, mode, factor, &r.job);
+    assert(!is_wide(p->precision, summed) || mode + 1 == p->tensor->order);
+    r.kernel = p->kernel[summed];
+    r.head_bytes =
+        (is_wide(p->precision, summed) ? 2 : 1) * ts_fmat_bytes(1, p->rank, p->precision);
+    fill_job(p, mode, summed, factor, &r.job);
+    r.keep = p->plain != NULL && p->n_runs[mode] > 0;
+    p->n_runs[mode] = 1;
     omp_init_lock(&r.lock);
 #pragma omp parallel num_threads(p->threads)
     work(&r, &p->scratch[omp_get_thread_num()]);
     omp_destroy_lock(&r.lock);
     if (r.rc < 0)
         return r.rc;
-    add_heads(p, mode_partitions(p->tensor, mode), &factor[mode], p->scratch[0].sum);
+    add_heads(&r, mode_partitions(p->tensor, mode), &factor[mode], p->scratch[0].sum);
     if (times != NULL) {
         const uint64_t all_ns = ts_clock_ns() - begin, wait_ns = r.wait_ns / p->threads;
         *times = (struct ts_backend_times){
             .total_ns = all_ns,
             .n_devices = 1,
-            .device[0] = { .number = -1, .nnz = p->tensor->nnz, .wait_ns = wait_ns,
-                           .kernel_ns = all_ns - wait_ns, .share = 1 },
+            .device[0] = { .number = -1,
+                           .nnz = p->tensor->nnz,
+                           .wait_ns = wait_ns,
+                           .kernel_ns = all_ns - wait_ns,
+                           .share = 1 },
         };
     }
     return 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pass.h - one MTTKRP over all shards of a mode, on all threads.
  *
  * Threads share the shards that the feed lends: a thread takes the next partition of the newest
@@ -19,14 +20,15 @@
 
 struct ts_pass;
 
-/* kernel computes; NULL takes the best one. */
-int ts_pass_new(const struct ts_backend_conf *conf, ts_kernel_fn *kernel, uint32_t threads,
+int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t threads,
                 struct ts_pass **ret, struct ts_err *err);
 void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
-/* factor[mode] := the MTTKRP of `mode`. */
-int ts_pass_run(struct ts_pass *pass, uint32_t mode, struct ts_fmat *factor, struct ts_feed *feed,
-                struct ts_backend_times *times, struct ts_err *err);
+/* factor[mode] := the MTTKRP of `mode`, with its rest where the factor has place for it; multiplied and
+ * summed in `summed`, which for factors in float32 may be float64 in the last mode. */
+int ts_pass_run(struct ts_pass *pass, uint32_t mode, enum ts_precision summed,
+                struct ts_fmat *factor, struct ts_feed *feed, struct ts_backend_times *times,
+                struct ts_err *err);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/rowblock.h"
 
 #include <stddef.h>

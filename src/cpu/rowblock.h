@@ -1,13 +1,15 @@
-/* rowblock.h - the arithmetic of the row solve on one block of rows, for several instruction sets.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rowblock.h - the arithmetic of the row solve on blocks of rows, for several instruction sets.
  *
  * All in float64: the block's M is converted, A = M * w computed tile by tile in registers, rounded
- * to the factor's type, stored, and gram += A' A (upper triangle of tiles), inner += M .* A. Sums
+ * to the factor's type, stored, and then gram += A' A (upper triangle) and inner += M .* A. Sums
  * run over rows and columns in the same order for every instruction set; with FMA they are rounded
- * less often.
+ * less often. An entry of gram does not depend on which panel of rows it was asked for with.
  *
  *   owner    the caller owns all memory
- *   units    matrices in struct ts_rowblock have `padded` columns, a multiple of 8; padding is zero
- *   threads  blocks of different rows may run at once, with buffers of their own
+ *   units    float64 matrices have `padded` columns, a multiple of 8, and begin at a multiple of 64
+ *            bytes; padding is zero
+ *   threads  blocks of different rows, and panels of different rows of gram, may run at once
  *   errors   none
  */
 #ifndef TS_CPU_ROWBLOCK_H
@@ -18,23 +20,41 @@
 
 #define TS_ROWBLOCK_ROWS 64u /* 16 KB of float64 at rank 32 */
 
+#define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
+
+/* The matrices of rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
 struct ts_rowblock {
     const double *w; /* rank x padded; NULL: A = M, and nothing is stored */
-    double *m, *a;   /* TS_ROWBLOCK_ROWS x padded, of this thread */
-    double *gram;    /* padded x padded; tiles below the diagonal are not touched */
-    double *inner;   /* 8 partial sums: columns 0, 8, 16 ... in the first */
+    double *m, *a;   /* TS_ROWBLOCK_ROWS x padded; the same when w is NULL */
     uint32_t padded;
 };
 
-/* Rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
-typedef void ts_rowblock_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
-                            const struct ts_rowblock *b);
+/* m := those rows, a := m * w rounded, the rows := a */
+typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
+                                    const struct ts_rowblock *b);
 
-/* Rows row .. row + n - 1: column r times s[r]; s has stride entries. */
-typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s);
+/* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over the
+ * n rows of a. */
+typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, uint32_t panel,
+                                 int more, double *gram);
+
+/* inner[c % 8] += m(i, c) * a(i, c) over all entries of n rows, row after row. */
+typedef void ts_rowblock_inner_fn(uint32_t n, uint32_t padded, const double *m, const double *a,
+                                  double *inner);
+
+/* sum[i] := 0 + x[i] + x[i + step] + ... over n_x of them, for i < n, a multiple of 8. */
+typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
+                                double *sum);
+
+/* Rows row .. row + n - 1: column r times s[r]; s has stride entries, `narrow` when all are float32. */
+typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s,
+                            const float *narrow);
 
 struct ts_rowblock_ops {
-    ts_rowblock_fn *solve;
+    ts_rowblock_product_fn *product;
+    ts_rowblock_gram_fn *gram;
+    ts_rowblock_inner_fn *inner;
+    ts_rowblock_add_fn *add;
     ts_rowscale_fn *scale;
 };
 

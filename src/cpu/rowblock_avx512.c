@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The row solve for AVX-512: 32 registers hold a tile of 8 x 2 vectors. */
 #ifdef __x86_64__
 #include <string.h>
@@ -5,10 +6,10 @@
 #include "cpu/rowblock_isa.h"
 #include "cpu/target_avx512.h"
 
-#define TS_LANES 8
+#define TS_LANES     8
 #define TS_TILE_ROWS 8
 #define TS_TILE_VECS 2
-#define TS_OPS_NAME ts_rowblock_avx512
+#define TS_OPS_NAME  ts_rowblock_avx512
 #include "cpu/rowblock_body.h"
 #include "cpu/target_pop.h"
 #endif

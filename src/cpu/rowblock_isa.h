@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* rowblock_isa.h - the row blocks of each instruction set, for rowblock.c to choose from. */
 #ifndef TS_CPU_ROWBLOCK_ISA_H
 #define TS_CPU_ROWBLOCK_ISA_H

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The row solve for any machine: vectors of 16 bytes, which the compiler splits where there are none. */
 #include <string.h>
 
 #include "cpu/rowblock_isa.h"
 
-#define TS_LANES 2
+#define TS_LANES     2
 #define TS_TILE_ROWS 2
 #define TS_TILE_VECS 4
-#define TS_OPS_NAME ts_rowblock_portable
+#define TS_OPS_NAME  ts_rowblock_portable
 #include "cpu/rowblock_body.h"

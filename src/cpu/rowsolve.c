@@ -1,110 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cpu/rowsolve.h"
 
+#include <assert.h>
+#include <float.h>
+#include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/fpmode.h"
 #include "cpu/rowblock.h"
 
-#define MAX_GROUPS 64u
-#define MIN_GROUPS 4u
-#define GROUPS_BYTES (UINT64_C(16) << 20) /* for partial Gram matrices, unless that leaves few */
-#define GROUP_ROWS (8 * TS_ROWBLOCK_ROWS) /* at least, but for the last */
+#define MAX_GROUPS   64u
+#define MIN_GROUPS   4u
+#define GROUPS_BYTES (UINT64_C(16) << 20)   /* for partial Gram matrices, unless that leaves few */
+#define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* at least, but for the last */
+#define APART_BYTES  (UINT64_C(16) << 20)   /* for rows that are solved and summed in two steps */
+#define APART_GROUPS 2u                     /* fewer for each thread: in two steps */
+#define LONE_ADDS    (UINT64_C(1) << 16) /* multiply-adds that are done before threads have begun */
+#define STEP_ROWS    32u /* at a time of whole groups: 64 take 1.25 x the time at rank 128 */
 
-/* How the memory of a run is divided; counts of float64. */
+/* How a factor is divided. */
 struct layout {
-    uint32_t padded;
-    uint64_t groups, square;
-    uint64_t group_size;  /* a Gram matrix and 8 partial sums */
-    uint64_t buffer_size; /* m and a of a thread */
-    uint64_t all;
+    uint64_t n_rows, n_blocks, groups;
+    uint32_t apart; /* in two steps */
+    uint32_t alone; /* by one thread */
 };
 
-static struct layout lay_out(uint64_t n_rows, uint32_t rank, uint32_t threads)
+struct ts_rowsolve {
+    const struct ts_rowblock_ops *ops;
+    uint32_t rank, padded, threads;
+    uint64_t max_rows;
+    uint64_t square, group_size; /* float64 of a Gram matrix; and with 8 partial sums */
+    uint64_t apart_rows;         /* most that are solved in two steps */
+    void *memory;                /* all that follows */
+    uint64_t bytes;
+    double *w;      /* rank x padded */
+    double *part;   /* groups x group_size */
+    double *blocks; /* threads x 2 x STEP_ROWS x padded: m and a */
+    double *apart;  /* 2 x apart_rows x padded: m and a */
+};
+
+/* What threads share in a run. */
+struct job {
+    struct ts_rowsolve *s;
+    struct ts_fmat *f;
+    struct layout l;
+    const double *w;
+    double *gram;
+    int with_inner;
+};
+
+static uint64_t blocks_of(uint64_t n_rows)
+{
+    return (n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
+}
+
+/* The bits depend on it. */
+static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
 {
     const uint64_t wanted = (n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
-    struct layout l = { .padded = (rank + 7) / 8 * 8 };
-    uint64_t most;
-    l.square = (uint64_t)l.padded * l.padded;
-    most = GROUPS_BYTES / (l.square * sizeof(double));
+    uint64_t most = GROUPS_BYTES / ((uint64_t)padded * padded * sizeof(double));
     most = most < MIN_GROUPS ? MIN_GROUPS : most > MAX_GROUPS ? MAX_GROUPS : most;
-    l.groups = wanted < most ? wanted : most;
-    l.group_size = l.square + 8;
-    l.buffer_size = 2 * (uint64_t)TS_ROWBLOCK_ROWS * l.padded;
-    l.all = l.square + l.groups * l.group_size + threads * l.buffer_size;
+    return wanted < most ? wanted : most;
+}
+
+static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
+{
+    struct layout l = { .n_rows = n_rows, .n_blocks = blocks_of(n_rows) };
+    l.groups = groups_of(n_rows, s->padded);
+    l.alone = s->threads == 1 || n_rows * s->square <= LONE_ADDS;
+    l.apart = !l.alone && n_rows <= s->apart_rows && l.groups < APART_GROUPS * s->threads;
     return l;
+}
+
+/* Sizes alone. */
+static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t threads)
+{
+    struct ts_rowsolve s = {
+        .rank = rank, .padded = (rank + 7) / 8 * 8, .threads = threads, .max_rows = max_rows
+    };
+    const uint64_t row_bytes = 2 * s.padded * sizeof(double);
+    const uint64_t all = blocks_of(max_rows) * TS_ROWBLOCK_ROWS;
+    const uint64_t most = APART_GROUPS * threads * (uint64_t)GROUP_ROWS;
+    s.square = (uint64_t)s.padded * s.padded;
+    s.group_size = s.square + 8;
+    if (threads > 1) {
+        s.apart_rows = APART_BYTES / row_bytes / TS_ROWBLOCK_ROWS * TS_ROWBLOCK_ROWS;
+        s.apart_rows = s.apart_rows < most ? s.apart_rows : most;
+        s.apart_rows = s.apart_rows < all ? s.apart_rows : all;
+    }
+    s.bytes = sizeof(double) * (s.square + groups_of(max_rows, s.padded) * s.group_size) +
+              (threads * STEP_ROWS + s.apart_rows) * row_bytes;
+    return s;
 }
 
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads)
 {
-    return ts_bigmem_cost(lay_out(max_rows, rank, threads).all * sizeof(double));
+    return sizeof(struct ts_rowsolve) + ts_bigmem_cost(plan(max_rows, rank, threads).bytes);
 }
 
-/* gram and inner: the groups' sums, in order; the lower triangle mirrors the upper. */
-static void add_groups(const struct layout *l, const double *part, uint32_t rank, double *gram,
-                       double *inner)
+int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t threads,
+                    struct ts_rowsolve **ret, struct ts_err *err)
 {
-    double sums[8] = { 0 };
-    memset(gram, 0, (uint64_t)rank * rank * sizeof *gram);
-    for (uint64_t g = 0; g < l->groups; g++, part += l->group_size) {
-        for (uint32_t p = 0; p < rank; p++)
-            for (uint32_t q = p; q < rank; q++)
-                gram[p * rank + q] += part[p * l->padded + q];
-        for (uint32_t i = 0; i < 8; i++)
-            sums[i] += part[l->square + i];
-    }
-    for (uint32_t p = 0; p < rank; p++)
-        for (uint32_t q = 0; q < p; q++)
-            gram[p * rank + q] = gram[q * rank + p];
-    if (inner != NULL)
-        *inner = ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
-                 ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
-int ts_rowsolve_run(struct ts_fmat *f, const double *w, enum ts_isa isa, uint32_t threads,
-                    double *gram, double *inner, struct ts_err *err)
-{
-    const struct ts_rowblock_ops *ops = ts_rowblock_get(isa);
-    const struct layout l = lay_out(f->n_rows, f->rank, threads);
-    const uint64_t n_blocks = (f->n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
-    double *padded_w, *part, *buffers;
-    void *memory;
-    const int rc = ts_bigmem_new(l.all * sizeof(double), "partial Gram matrices", &memory, err);
-    if (rc < 0)
+    struct ts_rowsolve *s = malloc(sizeof *s);
+    int rc;
+    if (s == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for the row solve");
+    *s = plan(max_rows, rank, threads);
+    s->ops = ts_rowblock_get(isa);
+    rc = ts_bigmem_new(s->bytes, "partial Gram matrices", &s->memory, err);
+    if (rc < 0) {
+        free(s);
         return rc;
-    padded_w = memory;
-    part = padded_w + l.square;
-    buffers = part + l.groups * l.group_size;
-    for (uint32_t p = 0; w != NULL && p < f->rank; p++)
-        memcpy(padded_w + p * l.padded, w + p * f->rank, f->rank * sizeof *w);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (l.groups > 1)
-    for (uint64_t g = 0; g < l.groups; g++) {
-        double *m = buffers + (uint64_t)omp_get_thread_num() * l.buffer_size;
-        double *own = part + g * l.group_size;
-        const struct ts_rowblock block = {
-            .w = w == NULL ? NULL : padded_w, .m = m, .a = m + l.buffer_size / 2, .gram = own,
-            .inner = own + l.square, .padded = l.padded,
-        };
-        for (uint64_t b = n_blocks * g / l.groups; b < n_blocks * (g + 1) / l.groups; b++) {
-            const uint64_t row = b * TS_ROWBLOCK_ROWS, left = f->n_rows - row;
-            ops->solve(f, row, left < TS_ROWBLOCK_ROWS ? (uint32_t)left : TS_ROWBLOCK_ROWS, &block);
-        }
     }
-    add_groups(&l, part, f->rank, gram, inner);
-    ts_bigmem_free(memory, l.all * sizeof(double));
+    s->w = s->memory;
+    s->part = s->w + s->square;
+    s->blocks = s->part + groups_of(max_rows, s->padded) * s->group_size;
+    s->apart = s->blocks + 2 * (uint64_t)threads * STEP_ROWS * s->padded;
+    *ret = s;
     return 0;
 }
 
-void ts_rowsolve_scale(struct ts_fmat *f, const double *s, enum ts_isa isa, uint32_t threads)
+void ts_rowsolve_free(struct ts_rowsolve *s)
 {
-    const struct ts_rowblock_ops *ops = ts_rowblock_get(isa);
+    if (s == NULL)
+        return;
+    ts_bigmem_free(s->memory, s->bytes);
+    free(s);
+}
+
+static uint32_t rows_in(const struct layout *l, uint64_t block)
+{
+    const uint64_t left = l->n_rows - block * TS_ROWBLOCK_ROWS;
+    return left < TS_ROWBLOCK_ROWS ? (uint32_t)left : TS_ROWBLOCK_ROWS;
+}
+
+/* Blocks begin[g] .. begin[g + 1] - 1 are a group. */
+static uint64_t group_begin(const struct layout *l, uint64_t g)
+{
+    return l->n_blocks * g / l->groups;
+}
+
+static void solve_group(const struct job *j, uint64_t g)
+{
+    const struct ts_rowsolve *s = j->s;
+    double *m = s->blocks + 2 * (uint64_t)omp_get_thread_num() * STEP_ROWS * s->padded;
+    double *own = s->part + g * s->group_size;
+    int more = 0;
+    const struct ts_rowblock block = {
+        .w = j->w,
+        .m = m,
+        .a = j->w == NULL ? m : m + (size_t)STEP_ROWS * s->padded,
+        .padded = s->padded,
+    };
+    memset(own + s->square, 0, 8 * sizeof *own);
+    for (uint64_t b = group_begin(&j->l, g); b < group_begin(&j->l, g + 1); b++) {
+        const uint32_t all = rows_in(&j->l, b);
+        for (uint32_t row = 0; row < all; row += STEP_ROWS) {
+            const uint32_t n = all - row < STEP_ROWS ? all - row : STEP_ROWS;
+            s->ops->product(j->f, b * TS_ROWBLOCK_ROWS + row, n, &block);
+            for (uint32_t p = 0; p < s->padded / TS_ROWBLOCK_PANEL; p++)
+                s->ops->gram(n, s->padded, block.a, p, more, own);
+            if (j->with_inner)
+                s->ops->inner(n, s->padded, block.m, block.a, own + s->square);
+            more = 1;
+        }
+    }
+}
+
+/* Where rows of m and of a lie that are solved in two steps. */
+static struct ts_rowblock block_apart(const struct job *j, uint64_t block)
+{
+    const struct ts_rowsolve *s = j->s;
+    double *m = s->apart + block * TS_ROWBLOCK_ROWS * s->padded;
+    return (struct ts_rowblock){
+        .w = j->w,
+        .m = m,
+        .a = j->w == NULL ? m : m + s->apart_rows * s->padded,
+        .padded = s->padded,
+    };
+}
+
+static void solve_block(const struct job *j, uint64_t b)
+{
+    const struct ts_rowblock block = block_apart(j, b);
+    j->s->ops->product(j->f, b * TS_ROWBLOCK_ROWS, rows_in(&j->l, b), &block);
+}
+
+/* Panel `part` of a group's Gram matrix, or, behind the last of them, its partial sums of inner. */
+static void sum_group(const struct job *j, uint64_t g, uint32_t part)
+{
+    const struct ts_rowsolve *s = j->s;
+    const uint64_t first = group_begin(&j->l, g), end = group_begin(&j->l, g + 1);
+    const struct ts_rowblock rows = block_apart(j, first);
+    const uint32_t n = (uint32_t)((end - 1 - first) * TS_ROWBLOCK_ROWS) + rows_in(&j->l, end - 1);
+    double *own = s->part + g * s->group_size;
+    if (part < s->padded / TS_ROWBLOCK_PANEL) {
+        s->ops->gram(n, s->padded, rows.a, part, 0, own);
+    } else if (j->with_inner) {
+        memset(own + s->square, 0, 8 * sizeof *own);
+        s->ops->inner(n, s->padded, rows.m, rows.a, own + s->square);
+    }
+}
+
+/* Panel `panel` of gram: the groups' sums, in order; what lies below the diagonal mirrors it. */
+static void add_panel(const struct job *j, uint32_t panel)
+{
+    const struct ts_rowsolve *s = j->s;
+    const uint32_t rank = s->rank, first = panel * TS_ROWBLOCK_PANEL;
+    const uint32_t end = first + TS_ROWBLOCK_PANEL < rank ? first + TS_ROWBLOCK_PANEL : rank;
+    _Alignas(64) double row[TS_FMAT_MAX_STRIDE];
+    for (uint32_t p = first; p < end; p++) {
+        s->ops->add(j->l.groups, s->part + (size_t)p * s->padded + first, s->group_size,
+                    s->padded - first, row);
+        memcpy(j->gram + (size_t)p * rank + p, row + (p - first), (rank - p) * sizeof *row);
+        for (uint32_t q = p + 1; q < rank; q++)
+            j->gram[(size_t)q * rank + p] = row[q - first];
+    }
+}
+
+/* Takes a row of w into its padded copy. */
+static void pad_row(const struct job *j, const double *w, uint32_t p)
+{
+    memcpy(j->s->w + (size_t)p * j->s->padded, w + (size_t)p * j->s->rank, j->s->rank * sizeof *w);
+}
+
+static void run_alone(const struct job *j, const double *w)
+{
+    const uint64_t mode = ts_fpmode_flush();
+    for (uint32_t p = 0; w != NULL && p < j->s->rank; p++)
+        pad_row(j, w, p);
+    for (uint64_t g = 0; g < j->l.groups; g++)
+        solve_group(j, g);
+    for (uint32_t p = 0; p < j->s->padded / TS_ROWBLOCK_PANEL; p++)
+        add_panel(j, p);
+    ts_fpmode_restore(mode);
+}
+
+static void run_together(const struct job *j, const double *w)
+{
+    const uint32_t panels = j->s->padded / TS_ROWBLOCK_PANEL, parts = panels + 1;
+#pragma omp parallel num_threads(j->s->threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        if (w != NULL) {
+#pragma omp for schedule(static)
+            for (uint32_t p = 0; p < j->s->rank; p++)
+                pad_row(j, w, p);
+        }
+        if (j->l.apart) {
+#pragma omp for schedule(dynamic, 1)
+            for (uint64_t b = 0; b < j->l.n_blocks; b++)
+                solve_block(j, b);
+#pragma omp for schedule(dynamic, 1)
+            for (uint64_t k = 0; k < j->l.groups * parts; k++)
+                sum_group(j, k / parts, (uint32_t)(k % parts));
+        } else {
+#pragma omp for schedule(dynamic, 1)
+            for (uint64_t g = 0; g < j->l.groups; g++)
+                solve_group(j, g);
+        }
+#pragma omp for schedule(static, 1)
+        for (uint32_t p = 0; p < panels; p++)
+            add_panel(j, p);
+        ts_fpmode_restore(mode);
+    }
+}
+
+void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const double *w, double *gram,
+                     double *inner)
+{
+    const struct job j = {
+        .s = s,
+        .f = f,
+        .l = lay_out(s, f->n_rows),
+        .w = w == NULL ? NULL : s->w,
+        .gram = gram,
+        .with_inner = inner != NULL,
+    };
+    _Alignas(64) double sums[8];
+    uint64_t mode;
+    assert(f->rank == s->rank && f->n_rows <= s->max_rows);
+    if (j.l.alone)
+        run_alone(&j, w);
+    else
+        run_together(&j, w);
+    if (inner == NULL)
+        return;
+    mode = ts_fpmode_flush();
+    s->ops->add(j.l.groups, s->part + s->square, s->group_size, 8, sums);
+    *inner =
+        ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+    ts_fpmode_restore(mode);
+}
+
+void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by)
+{
     const uint64_t n_chunks = (f->n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
     _Alignas(64) double padded[TS_FMAT_MAX_STRIDE];
-    for (uint32_t r = 0; r < f->stride; r++)
-        padded[r] = r < f->rank ? s[r] : 0;
-#pragma omp parallel for num_threads(threads) if (n_chunks > 1)
-    for (uint64_t c = 0; c < n_chunks; c++) {
-        const uint64_t row = c * GROUP_ROWS, left = f->n_rows - row;
-        ops->scale(f, row, left < GROUP_ROWS ? left : GROUP_ROWS, padded);
+    _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
+    int fits = 1;
+    for (uint32_t r = 0; r < f->stride; r++) {
+        padded[r] = r < f->rank ? by[r] : 0;
+        narrow[r] = (float)padded[r]; /* subnormal, it would count as zero */
+        fits = fits && narrow[r] == padded[r] && (narrow[r] == 0 || fabsf(narrow[r]) >= FLT_MIN);
+    }
+    if (s->threads == 1 || f->n_rows * f->stride <= LONE_ADDS) {
+        const uint64_t mode = ts_fpmode_flush();
+        s->ops->scale(f, 0, f->n_rows, padded, fits ? narrow : NULL);
+        ts_fpmode_restore(mode);
+        return;
+    }
+#pragma omp parallel num_threads(s->threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+#pragma omp for schedule(static)
+        for (uint64_t c = 0; c < n_chunks; c++) {
+            const uint64_t row = c * GROUP_ROWS, left = f->n_rows - row;
+            s->ops->scale(f, row, left < GROUP_ROWS ? left : GROUP_ROWS, padded,
+                          fits ? narrow : NULL);
+        }
+        ts_fpmode_restore(mode);
     }
 }

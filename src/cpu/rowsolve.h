@@ -1,14 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* rowsolve.h - what ALS does to a factor between two MTTKRPs: products with rank x rank matrices.
  *
  * With M the matrix that the factor holds: A = M * w in its place, gram = A' A and inner = the sum
- * of M .* A, in one pass over blocks of rows, in float64 whatever the factor's precision (A is
- * rounded to it first: gram and inner are those of the A that is kept). Rows are cut into groups by
- * n_rows and rank alone, a group is summed in order by one thread, and groups are added in order:
- * the bits do not depend on threads.
+ * of M .* A, in float64 whatever the factor's precision (A is rounded to it first: gram and inner are
+ * those of the A that is kept). Rows are cut into groups by n_rows and rank alone, a group is summed in
+ * the order of its rows, and groups are added in order: the bits do not depend on threads. Where there
+ * are groups enough, each thread solves and sums whole ones, whose rows stay in its cache; else blocks
+ * of rows are solved first, and then panels of the groups' Gram matrices summed.
  *
- *   owner    the caller owns all matrices; w and gram are rank x rank, row-major
- *   threads  one thread calls; inside, `threads` OpenMP threads
- *   errors   0 or TS_ENOMEM
+ *   owner    the caller owns all matrices (w and gram are rank x rank, row-major); the object owns the
+ *            memory between, which is made once, for the largest factor: what a sweep maps and unmaps
+ *            costs page faults, and interrupts on all cores
+ *   threads  one thread calls; inside, `threads` OpenMP threads where there is work for them
+ *   errors   new: 0 or TS_ENOMEM; the others none
  */
 #ifndef TS_CPU_ROWSOLVE_H
 #define TS_CPU_ROWSOLVE_H
@@ -16,14 +20,18 @@
 #include "cpu/fmat.h"
 #include "cpu/isa.h"
 
-/* w == NULL leaves the factor as it is (A = M): gram alone. inner may be NULL. */
-int ts_rowsolve_run(struct ts_fmat *f, const double *w, enum ts_isa isa, uint32_t threads,
-                    double *gram, double *inner, struct ts_err *err);
+struct ts_rowsolve;
 
-/* Column r times s[r], for all r < rank. */
-void ts_rowsolve_scale(struct ts_fmat *f, const double *s, enum ts_isa isa, uint32_t threads);
-
-/* Memory that a run takes for a while. */
+int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t threads,
+                    struct ts_rowsolve **ret, struct ts_err *err);
+void ts_rowsolve_free(struct ts_rowsolve *s); /* NULL is fine */
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);
+
+/* w == NULL leaves the factor as it is (A = M): gram alone. inner may be NULL. */
+void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const double *w, double *gram,
+                     double *inner);
+
+/* Column r times by[r], for all r < rank. */
+void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by);
 
 #endif

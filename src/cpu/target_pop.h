@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* target_pop.h - ends what target_avx2.h or target_avx512.h began. */
 #ifdef __clang__
 #pragma clang attribute pop

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* unpack.h - decoding blocks for computing: what ts_block_decode gives, fast, with values as numbers
  * and indices arranged as the kernels take them.
  *
@@ -23,8 +24,8 @@
 struct ts_unpack_conf {
     uint32_t order, n_codes;
     uint32_t value_kind;
-    int as_double;      /* values are wanted as float64, else float32 */
-    int small;          /* TS_VALUE_INT whose every value float32 holds exactly */
+    int as_double; /* values are wanted as float64, else float32 */
+    int small;     /* TS_VALUE_INT whose every value float32 holds exactly */
     double value_base;
     const double *dict; /* of TS_VALUE_DICT */
 };
@@ -32,11 +33,11 @@ struct ts_unpack_conf {
 #define TS_UNPACK_SLACK 32u
 
 struct ts_unpacked {
-    uint32_t n;        /* nonzeros */
-    uint32_t row;      /* of the first nonzero */
-    uint32_t n_starts; /* rows that start inside: level-0 flags */
-    int shared;        /* see idx; only for orders above 3 */
-    uint32_t n_fibres; /* when shared */
+    uint32_t n;                                     /* nonzeros */
+    uint32_t row;                                   /* of the first nonzero */
+    uint32_t n_starts;                              /* rows that start inside: level-0 flags */
+    int shared;                                     /* see idx; only for orders above 3 */
+    uint32_t n_fibres;                              /* when shared */
     uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* their positions, ascending, never 0 */
     union {
         float f[TS_BLOCK_NNZ + TS_UNPACK_SLACK];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for AVX2: the plain one, compiled for machines that have POPCNT and BMI2 too. */
 #include "cpu/unpack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for AVX-512 (with VPOPCNTDQ: Ice Lake, Zen 4 and later).
  *
  * 16 entries at a time. Entry i of a group of 16 starts at bit i * width, so word i * width / 32 and
@@ -38,7 +39,8 @@ static inline void unpack_stream(const struct ts_packed *s, const uint8_t *side,
     for (uint32_t i = 0; i < s->n; i += 16, from += 2 * s->width) {
         const __m512i lo = _mm512_permutexvar_epi32(at, _mm512_loadu_si512(from));
         const __m512i hi = _mm512_permutexvar_epi32(at, _mm512_loadu_si512(from + 4));
-        const __m512i v = _mm512_or_si512(_mm512_srlv_epi32(lo, right), _mm512_sllv_epi32(hi, left));
+        const __m512i v =
+            _mm512_or_si512(_mm512_srlv_epi32(lo, right), _mm512_sllv_epi32(hi, left));
         _mm512_storeu_si512(out + i, _mm512_add_epi32(_mm512_and_si512(v, mask), base));
     }
     if (s->n_exc > 0)
@@ -98,8 +100,8 @@ static inline void spread(const struct ts_flags *flags, uint32_t n, const uint32
                           uint32_t *out)
 {
     /* bits 1..i: with bit 0 counted in the base, a window of 16 entries is enough */
-    const __m512i upto = _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(2), iota()),
-                                          _mm512_set1_epi32(2));
+    const __m512i upto =
+        _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(2), iota()), _mm512_set1_epi32(2));
     uint32_t before = 0;
     for (uint32_t i = 0; i < n; i += 16) {
         const uint32_t f = (uint32_t)(flags->bit[i >> 6] >> (i & 63)) & 0xFFFF;
@@ -122,7 +124,8 @@ static void list_starts(const struct parse *p, struct ts_unpacked *ret)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < 4; k++)
-        for (uint64_t bits = p->flags[0].bit[k] & (k == 0 ? ~UINT64_C(1) : UINT64_MAX); bits != 0; bits &= bits - 1)
+        for (uint64_t bits = p->flags[0].bit[k] & (k == 0 ? ~UINT64_C(1) : UINT64_MAX); bits != 0;
+             bits &= bits - 1)
             ret->start[n++] = (uint16_t)(64 * k + (uint32_t)__builtin_ctzll(bits));
 }
 
@@ -157,8 +160,9 @@ static void fill_values(const struct ts_unpack_conf *conf, const struct parse *p
     }
     if (conf->small && !conf->as_double) {
         for (uint32_t i = 0; i < ret->n; i += 16)
-            _mm512_storeu_ps(ret->value.f + i, _mm512_add_ps(small_base,
-                             _mm512_cvtepu32_ps(_mm512_loadu_si512(code0 + i))));
+            _mm512_storeu_ps(
+                ret->value.f + i,
+                _mm512_add_ps(small_base, _mm512_cvtepu32_ps(_mm512_loadu_si512(code0 + i))));
         return;
     }
     for (uint32_t i = 0; i < ret->n; i += 8) {
@@ -169,8 +173,9 @@ static void fill_values(const struct ts_unpack_conf *conf, const struct parse *p
             v = _mm512_add_pd(base, _mm512_cvtepu32_pd(c));
             break;
         case TS_VALUE_DICT: /* the entries behind the last nonzero are no codes */
-            v = _mm512_mask_i32gather_pd(base, (__mmask8)(ret->n - i >= 8 ? 255 : (1 << (ret->n - i)) - 1),
-                                         c, conf->dict, 8);
+            v = _mm512_mask_i32gather_pd(
+                base, (__mmask8)(ret->n - i >= 8 ? 255 : (1 << (ret->n - i)) - 1), c, conf->dict,
+                8);
             break;
         case TS_VALUE_F32:
             v = _mm512_cvtps_pd(_mm256_castsi256_ps(c));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* unpack_parse.h - taking a block apart without checks, for the decoders of every instruction set.
  *
  * ts_block_parse does the same for untrusted blocks, and takes as long as computing does. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for any machine. */
 #include "cpu/unpack.h"
 #include "cpu/unpack_scalar.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/batch.h"
 
 #include <stdlib.h>
@@ -26,6 +27,6 @@ void ts_batch_free(struct ts_batch *b)
 
 void ts_batch_clear(struct ts_batch *b)
 {
-    b->n = b->n_lines = b->n_read = b->n_zeros = 0;
+    b->n = b->n_lines = b->n_read = b->n_zeros = b->n_made = 0;
     memset(b->max, 0, sizeof b->max);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* batch.h - nonzeros on the way from a source (text, generator) to the sort.
  *
  *   owner    whoever made it with new
@@ -17,13 +18,14 @@
 struct ts_batch {
     uint32_t order;
     uint64_t n, room;
-    uint64_t *index; /* n x order, row-major */
-    uint64_t *value; /* n */
+    uint64_t *index;            /* n x order, row-major */
+    uint64_t *value;            /* n */
     uint64_t max[TS_MAX_ORDER]; /* largest index, zeros included */
-    uint32_t file;    /* which of several it is from */
-    uint64_t n_lines; /* lines of text read */
-    uint64_t n_read;  /* nonzeros read, zeros included */
-    uint64_t n_zeros; /* of them dropped */
+    uint32_t file;              /* which of several it is from */
+    uint64_t n_lines;           /* lines of text read */
+    uint64_t n_read;            /* nonzeros read, zeros included */
+    uint64_t n_zeros;           /* of them dropped */
+    uint64_t n_made;            /* of them not in the text, but made of what is */
 };
 
 int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);

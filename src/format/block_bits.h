@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* block_bits.h - bits and flags, as the encoder and the decoder of blocks count them.
  *
  *   threads  all functions are pure

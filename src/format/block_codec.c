@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/block_codec.h"
 
 #include <assert.h>
@@ -111,7 +112,8 @@ static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_pack
         for (uint32_t i = 0, last = 0; i < p->n_exc; i++) {
             const uint32_t pos = ts_bits_get(side, p->pos_bit + 8 * i, 8);
             if (pos >= p->n || (i > 0 && pos <= last))
-                return ts_fail(err, TS_EFORMAT, "exceptions of stream %u do not ascend inside it", s);
+                return ts_fail(err, TS_EFORMAT, "exceptions of stream %u do not ascend inside it",
+                               s);
             last = pos;
         }
     }
@@ -176,8 +178,13 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
 {
     const uint32_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
     const uint32_t n_head = (leaf + 3) / 4 + n_streams;
-    struct parse b = { .word = word, .desc = word + (leaf + 3) / 4, .bitmap = word + n_head,
-                       .n_words = n_words, .leaf = leaf, .n_streams = n_streams, .n = n,
+    struct parse b = { .word = word,
+                       .desc = word + (leaf + 3) / 4,
+                       .bitmap = word + n_head,
+                       .n_words = n_words,
+                       .leaf = leaf,
+                       .n_streams = n_streams,
+                       .n = n,
                        .at = n_head };
     int rc;
     assert(order >= TS_MIN_ORDER && order <= TS_MAX_ORDER && n >= 1 && n <= TS_BLOCK_NNZ);
@@ -198,6 +205,28 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
         rc = ts_fail(err, TS_EFORMAT, "the block has %u words, its parts need %u", n_words,
                      (uint32_t)(b.at + (b.side_bits + 31) / 32));
     return rc < 0 ? rc : find_flags(&b, ret->side, ret->flags, err);
+}
+
+/* Whether the bits from `bits` on are zero in the last word that so many bits take. */
+static int ends_in_zeros(const uint32_t *word, uint64_t bits)
+{
+    return bits % 32 == 0 || word[bits / 32] >> bits % 32 == 0;
+}
+
+int ts_block_check_padding(const uint32_t *word, const struct ts_block_parts *parts,
+                           struct ts_err *err)
+{
+    const uint32_t leaf = parts->n_levels - 1;
+    const uint32_t *desc = word + (leaf + 3) / 4;
+    const struct ts_packed *last = &parts->stream[parts->n_streams - 1];
+    int zeros = ends_in_zeros(word, 8 * (uint64_t)leaf);
+    for (uint32_t s = 0; s < parts->n_streams; s++) {
+        const struct ts_packed *p = &parts->stream[s];
+        zeros &= ends_in_zeros(p->word, (uint64_t)p->n * p->width);
+        zeros &= p->n > 0 || desc[s] == 0;
+    }
+    zeros &= ends_in_zeros(parts->side, last->high_bit + (uint64_t)last->n_exc * last->exc_width);
+    return zeros ? 0 : ts_fail(err, TS_EFORMAT, "bits that must be zero are not");
 }
 
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out)
@@ -262,4 +291,16 @@ void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, str
     }
     for (uint32_t c = 0; c < parts->n_streams - 2 * leaf; c++)
         ts_packed_decode(&parts->stream[2 * leaf + c], parts->side, ret->code[c]);
+}
+
+int ts_block_finite(const struct ts_block *b, uint32_t value_kind)
+{
+    const uint32_t exponent =
+        value_kind == TS_VALUE_F64 ? UINT32_C(0x7ff00000) : UINT32_C(0x7f800000);
+    uint32_t bad = 0;
+    if (value_kind != TS_VALUE_F32 && value_kind != TS_VALUE_F64)
+        return 1;
+    for (uint32_t p = 0; p < b->n; p++)
+        bad |= (b->code[0][p] & exponent) == exponent;
+    return !bad;
 }

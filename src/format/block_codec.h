@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* block_codec.h - the unit of packing: up to 256 nonzeros of one mode copy in 32-bit words.
  *
  * The nonzeros of a mode copy are sorted by level 0 (the row), then level 1, ... level L = order - 1
@@ -50,7 +51,7 @@ enum ts_flags_kind {
 };
 
 #define TS_BLOCK_MAX_STREAMS (2 * (TS_MAX_ORDER - 1) + 2)
-#define TS_BLOCK_MAX_WORDS 6144u /* more than any block takes, with room for the encoder */
+#define TS_BLOCK_MAX_WORDS   6144u /* more than any block takes, with room for the encoder */
 
 /* 256 flags; bit p of the block is bit p % 64 of word p / 64. */
 struct ts_flags {
@@ -72,7 +73,7 @@ struct ts_block_parts {
     uint32_t n_streams;
     uint32_t n_words;
     const uint32_t *side;
-    struct ts_flags flags[TS_MAX_ORDER]; /* of levels 0..L; bits from n on are 0 */
+    struct ts_flags flags[TS_MAX_ORDER];           /* of levels 0..L; bits from n on are 0 */
     struct ts_packed stream[TS_BLOCK_MAX_STREAMS]; /* ABS(l) is 2l-2, DELTA(l) 2l-1, CODE(c) 2L+c */
 };
 
@@ -105,11 +106,20 @@ uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const
 int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint32_t n,
                    uint32_t n_codes, struct ts_block_parts *ret, struct ts_err *err);
 
+/* Whether what the parts of a parsed block leave of their words is zero, and a stream without entries has
+ * a descriptor of zeros: nothing is computed from it, but nothing else may lie there. 0 or TS_EFORMAT. */
+int ts_block_check_padding(const uint32_t *word, const struct ts_block_parts *parts,
+                           struct ts_err *err);
+
 /* Writes the n entries of a stream to out, one by one (the obvious decoder). */
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out);
 
 /* Decodes everything, obviously. first_row is added to level 0. */
 void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, struct ts_block *ret);
+
+/* Whether every value of a decoded block is finite, value_kind being a ts_value_kind: a shard's hash may be
+ * right, and its values nothing that a builder writes. */
+int ts_block_finite(const struct ts_block *b, uint32_t value_kind);
 
 /* Bits of a bit string in 32-bit words: `width` (0..32) bits from bit `at`. */
 uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The encoder of block_codec.h. */
 #include <assert.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static inline void flush_bits(struct bit_writer *w)
 /* The steps that take most of the encoder's time, 16 entries at once. The plain forms of the same
  * names without `_avx512` are below and say what they do. Reads beyond n are masked off. */
 #if defined(__x86_64__)
-#define AVX512 "avx512f,avx512bw,avx512cd,avx512vl,avx512dq"
+#define AVX512    "avx512f,avx512bw,avx512cd,avx512vl,avx512dq"
 #define AVX512_FN __attribute__((target(AVX512 ",popcnt"))) static
 
 AVX512_FN inline __mmask16 lanes_left(uint32_t n, uint32_t i)
@@ -106,7 +107,8 @@ AVX512_FN uint32_t split_level_avx512(const uint32_t *idx, uint32_t n, int is_le
         const __m512i now = _mm512_maskz_loadu_epi32(in, idx + i);
         const __m512i before = _mm512_maskz_loadu_epi32(i == 0 ? in & 0xfffe : in, idx + i - 1);
         const __m512i step = _mm512_sub_epi32(now, before);
-        const __mmask16 set = in & (above | (is_leaf ? 0xffff : _mm512_test_epi32_mask(step, step)));
+        const __mmask16 set =
+            in & (above | (is_leaf ? 0xffff : _mm512_test_epi32_mask(step, step)));
         const __mmask16 gap = set & (__mmask16)~above;
         _mm512_storeu_si512(abs + n_abs, _mm512_maskz_compress_epi32(above, now));
         n_abs += (uint32_t)__builtin_popcount(above);
@@ -118,10 +120,10 @@ AVX512_FN uint32_t split_level_avx512(const uint32_t *idx, uint32_t n, int is_le
     return n_abs;
 }
 #else
-#define find_range_avx512 find_range
+#define find_range_avx512   find_range
 #define count_longer_avx512 count_longer
-#define row_flags_avx512 row_flags
-#define split_level_avx512 split_level
+#define row_flags_avx512    row_flags
+#define split_level_avx512  split_level
 #endif
 
 /* How a stream will be stored. */
@@ -321,8 +323,8 @@ INLINE struct ts_flags row_flags(const uint32_t *row, uint32_t n)
     return flags;
 }
 
-INLINE uint32_t encode(uint32_t order, uint32_t n, const uint32_t *const level[],
-                       uint32_t n_codes, const uint32_t *const code[], uint32_t *out, int avx512)
+INLINE uint32_t encode(uint32_t order, uint32_t n, const uint32_t *const level[], uint32_t n_codes,
+                       const uint32_t *const code[], uint32_t *out, int avx512)
 {
     const uint32_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
     uint32_t entry[2 * (TS_MAX_ORDER - 1)][TS_BLOCK_NNZ + 16]; /* 16: room for a vector's store */

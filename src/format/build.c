@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build.c - the steps of a build, from its memory to the directory put in place: gather, merge,
  * number, then a sorted copy per mode, the labels and the index. */
 #include <float.h>
@@ -15,16 +16,29 @@
 #include "format/build_index.h"
 #include "format/label_write.h"
 #include "format/level_order.h"
+#include "format/mode_names.h"
 #include "format/mode_writer.h"
+#include "format/push_source.h"
 #include "format/synth_source.h"
 #include "format/tempfile.h"
+#include "format/text_input.h"
 #include "format/text_source.h"
 
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err)
 {
+    const uint32_t writing = TS_BUILD_PACKING + b->order;
+    const struct ts_build_step step = {
+        .what = what,
+        .unit = unit,
+        .phase = b->phase,
+        .n_phases = writing,
+        .done = done,
+        .total = total,
+        .alike = b->phase >= TS_BUILD_PACKING && b->phase < writing ? writing - 1 - b->phase : 0,
+    };
     if (b->o->progress != NULL)
-        b->o->progress(b->o->progress_arg, what, unit, done, total);
+        b->o->progress(b->o->progress_arg, &step);
     return ts_build_check_stop(b, err);
 }
 
@@ -40,37 +54,12 @@ int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
 
 /* ------------------------------------------------------------------ memory */
 
-#define SCRATCH_SHARE 8u                     /* of an area */
-#define SCRATCH_WORDS (UINT64_C(1) << 20)    /* at least, or the area if that is less */
-#define OTHER_BYTES (UINT64_C(64) << 20)     /* tables and code, */
-#define THREAD_BYTES (UINT64_C(16) << 20)    /* and what each thread has: at most a quarter in all */
-#define OTHER_SHARDS 3u                      /* on their way to the disk: at most an eighth */
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Memory is two equal areas, and a smaller one, but for what else a build needs. */
-static void choose_area_words(struct ts_build *b)
-{
-    const struct ts_build_options *o = b->o;
-    const uint64_t other = least(OTHER_BYTES + o->threads * THREAD_BYTES, o->memory / 4) +
-                           least(OTHER_SHARDS * o->shard_bytes, o->memory / 8);
-    const uint64_t words = (o->memory - other) / 8;
-    uint64_t area = words / (2 * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
-    if (area / SCRATCH_SHARE < SCRATCH_WORDS)
-        area = words / 3 > SCRATCH_WORDS ? (words - SCRATCH_WORDS) / 2 : words / 3;
-    area = o->area_words > 0 ? o->area_words : area;
-    b->area_words = area / 512 * 512;
-    b->scratch_words = b->area_words / SCRATCH_SHARE;
-    if (b->scratch_words < SCRATCH_WORDS)
-        b->scratch_words = least(b->area_words, SCRATCH_WORDS);
-}
-
 static int new_areas(struct ts_build *b, struct ts_err *err)
 {
     int rc;
+    ts_build_memory_share_beside(b->o, b->order, b->beside_bytes, &b->memory);
+    b->area_words = b->memory.area_words;
+    b->scratch_words = b->memory.scratch_words;
     b->area_bytes = (2 * b->area_words + b->scratch_words) * 8;
     rc = ts_bigmem_new(b->area_bytes, "sorting, most of --memory", &b->area_mem, err);
     if (rc < 0)
@@ -81,11 +70,10 @@ static int new_areas(struct ts_build *b, struct ts_err *err)
     return 0;
 }
 
-/* Threads need some memory each. */
-static uint32_t threads_for(const struct ts_build *b, uint64_t bytes_each)
+static void free_areas(struct ts_build *b)
 {
-    const uint64_t n = b->o->memory / 4 / bytes_each;
-    return n < 1 ? 1 : n < b->o->threads ? (uint32_t)n : b->o->threads;
+    ts_bigmem_free(b->area_mem, b->area_bytes);
+    b->area_mem = NULL;
 }
 
 /* ------------------------------------------------------------------ the copies */
@@ -100,15 +88,16 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     const struct ts_record_layout *l = &b->spool.layout;
     struct ts_mode_writer_plan plan = {
         .order = b->order,
-        .threads = threads_for(b, UINT64_C(2) << 20),
+        .threads = b->memory.threads,
         .shard_bytes = b->o->shard_bytes,
-        .memory = b->o->memory / 16,
+        .memory = b->memory.pack_bytes,
         .code = b->code,
         .want_norm = m == 0,
     };
     uint32_t width[TS_RECORD_FIELDS];
     uint8_t source[TS_RECORD_FIELDS] = { 0 };
-    struct ts_build_spool_sort sort = { .to = &plan.layout, .source = source,
+    struct ts_build_spool_sort sort = { .to = &plan.layout,
+                                        .source = source,
                                         .consume = give_to_writer };
     struct ts_disk_mode *disk = &b->mode[m];
     struct ts_mode_writer *w = NULL;
@@ -124,6 +113,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         width[f] = l->width[source[f]];
     ts_record_layout_set(&plan.layout, b->order + 1, width);
     plan.path = path;
+    b->phase = TS_BUILD_PACKING + m;
     rc = ts_mode_writer_new(&plan, &w, err);
     sort.direct_bits = ts_build_key_bits(&plan.layout);
     sort.arg = w;
@@ -151,14 +141,16 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
     if (b->merge.nnz > 0 && b->sum_of_squares < DBL_MIN)
-        return ts_fail(err, TS_EFORMAT, "%s: nothing was written: the squares of the values (%g to "
-                       "%g) add up to less than float64 can hold; scale the values up", b->o->out,
-                       b->code->min, b->code->max);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: nothing was written: the squares of the values (%g to "
+                       "%g) add up to less than float64 can hold; scale the values up",
+                       b->o->out, b->code->min, b->code->max);
     if (isfinite(b->sum_of_squares))
         return 0;
-    return ts_fail(err, TS_EFORMAT, "%s: nothing was written: the squares of the values (%g to %g) add "
-                   "up beyond the range of float64; scale the values down", b->o->out, b->code->min,
-                   b->code->max);
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: nothing was written: the squares of the values (%g to %g) add "
+                   "up beyond the range of float64; scale the values down",
+                   b->o->out, b->code->min, b->code->max);
 }
 
 static int write_modes(struct ts_build *b, struct ts_err *err)
@@ -169,11 +161,13 @@ static int write_modes(struct ts_build *b, struct ts_err *err)
         fibres[m] = ts_fibres_estimate(&b->merge.fibres[0], m);
     for (uint32_t m = 0; m < b->order; m++)
         ts_level_order(b->order, m, b->merge.nnz, b->n_rows, fibres, b->mode[m].level);
+    ts_merge_release(&b->merge);
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         rc = write_mode(b, m, err);
         if (rc == 0 && m == 0)
             rc = check_norm(b, err);
     }
+    free_areas(b);
     return rc;
 }
 
@@ -183,14 +177,31 @@ static int write_labels(struct ts_build *b, struct ts_err *err)
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         struct ts_disk_mode *disk = &b->mode[m];
         char *path;
+        if (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER) {
+            rc = ts_build_table_labels(b, m, err);
+            continue;
+        }
         if (b->o->map[m] == NULL)
             continue;
         path = ts_build_dir_file(b->dir, "mode%u.labels", m + 1);
         rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
-                          : ts_label_write(b->o->map[m], path, m, &disk->n_labels,
+                          : ts_label_write(b->o->map[m], path, m, b->o->stop, &disk->n_labels,
                                            &disk->labels_bytes, &disk->labels_hash, err);
         free(path);
+        if (rc == 0 && !b->o->allow_missing && b->o->trial == 0)
+            rc = ts_label_check_count(b->o->map[m], m, b->dim[m], disk->n_labels, err);
     }
+    return rc;
+}
+
+/* Names that do not go with their mode are refused before the work. */
+static int check_labels(const struct ts_build *b, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t m = 0; m < b->order && rc == 0 && b->o->trial == 0; m++)
+        if (b->o->map[m] != NULL)
+            rc = ts_label_check(b->o->map[m], m, b->dim[m], b->o->allow_missing, b->tmp, b->o->stop,
+                                err);
     return rc;
 }
 
@@ -213,6 +224,9 @@ static int write_index(struct ts_build *b, struct ts_err *err)
         .n_duplicates = b->merge.n_duplicates,
         .n_zeros = b->collect.n_zeros + b->merge.n_zeros,
     };
+    const char *name[TS_MAX_ORDER + 1] = { NULL };
+    uint64_t hash;
+    int rc;
     if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* kept, not merged */
         h.flags |= h.n_duplicates > 0 ? TS_TENSOR_DUPLICATES : 0;
         h.n_duplicates = 0;
@@ -222,7 +236,14 @@ static int write_index(struct ts_build *b, struct ts_err *err)
         b->mode[m].dim = b->dim[m];
         b->mode[m].n_rows = b->n_rows[m];
     }
-    return ts_build_index_write(b->dir, &h, b->mode, c->dict, b->shard, err);
+    rc = ts_build_index_write(b->dir, &h, b->mode, c->dict, b->shard, &hash, err);
+    b->report->index_bytes = h.index_bytes;
+    memcpy(name, b->o->mode_name, b->o->n_names * sizeof *name);
+    if (b->table != NULL)
+        ts_build_table_mode_names(b, name);
+    if (rc == 0)
+        rc = ts_mode_names_write(b->dir, b->order, b->base, name, hash, err);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -236,18 +257,20 @@ static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
     const uint64_t left = b->merge.nnz;
     int rc = 0;
     if (left + merged + dropped != b->collect.n_read)
-        return ts_fail(err, TS_EIO, "%s: internal error, nothing was written: of %" PRIu64
+        return ts_fail(err, TS_EIO,
+                       "%s: internal error, nothing was written: of %" PRIu64
                        " nonzeros read, %" PRIu64 " were merged, %" PRIu64 " were zero and %" PRIu64
-                       " are left; please report it", b->o->out, b->collect.n_read, merged, dropped,
-                       left);
+                       " are left; please report it",
+                       b->o->out, b->collect.n_read, merged, dropped, left);
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         uint64_t nnz = 0;
         for (uint64_t s = 0; s < b->mode[m].n_shards; s++)
             nnz += b->shard[m][s].nnz;
         if (nnz != left)
-            rc = ts_fail(err, TS_EIO, "%s: internal error, nothing was written: the copy for mode "
-                         "%u has %" PRIu64 " nonzeros of %" PRIu64 "; please report it", b->o->out,
-                         m + 1, nnz, left);
+            rc = ts_fail(err, TS_EIO,
+                         "%s: internal error, nothing was written: the copy for mode "
+                         "%u has %" PRIu64 " nonzeros of %" PRIu64 "; please report it",
+                         b->o->out, m + 1, nnz, left);
     }
     return rc;
 }
@@ -274,10 +297,12 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
         rc = write_index(b, err);
     t0 = ts_clock_ns();
     r->pack_ns = t0 - t1;
+    b->phase = TS_BUILD_PACKING + b->order;
     if (rc == 0)
         rc = ts_build_tell(b, "writing", "", 0, 0, err);
     if (rc == 0)
-        rc = ts_build_dir_commit(b->dir, err);
+        rc = b->o->trial > 0 ? ts_build_dir_sync(b->dir, b->order, err)
+                             : ts_build_dir_commit(b->dir, &r->warn, err);
     r->sync_ns = ts_clock_ns() - t0;
     r->order = b->order;
     r->nnz = b->merge.nnz;
@@ -286,6 +311,14 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     r->n_zeros = b->collect.n_zeros + b->merge.n_zeros;
     memcpy(r->dim, b->dim, sizeof r->dim);
     memcpy(r->n_rows, b->n_rows, sizeof r->n_rows);
+    r->read_words = b->collect.layout.words;
+    r->packed_words = b->spool.layout.words;
+    for (uint32_t m = 0; m < b->order; m++) {
+        r->shards_bytes[m] = b->mode[m].shards_bytes;
+        r->rows_bytes[m] = b->mode[m].rows_bytes;
+        r->labels_bytes[m] = b->mode[m].labels_bytes;
+        r->n_numbered += (uint32_t)b->mapped[m];
+    }
     return rc;
 }
 
@@ -308,12 +341,12 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     memset(report, 0, sizeof *report);
     b->o = o;
     b->report = report;
+    b->base = 1;
     b->spool.fd = -1;
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)
              : slash == NULL ? strdup(".")
                              : strndup(o->out, (size_t)(slash - o->out) + 1);
-    choose_area_words(b);
-    b->merge_threads = threads_for(b, UINT64_C(8) << 20);
+    ts_build_memory_share(o, TS_MIN_ORDER, &b->memory);
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
     rc = o->tmp == NULL ? 0 : check_tmp(b->tmp, err);
@@ -335,7 +368,8 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
         free(b->shard[m]);
     free(b->code);
     free(b->tmp);
-    ts_bigmem_free(b->area_mem, b->area_bytes);
+    free_areas(b);
+    ts_build_table_free(b);
     ts_build_dir_close(b->dir);
     return rc;
 }
@@ -345,21 +379,28 @@ static void text_position(const void *source, uint64_t *done, uint64_t *total)
     ts_text_source_progress(source, done, total);
 }
 
-static int read_text(struct ts_build *b, struct ts_text_source *s, uint32_t threads,
-                     struct ts_err *err)
+static int read_text(struct ts_build *b, struct ts_text_source *s, struct ts_err *err)
 {
     int rc = new_areas(b, err);
     if (rc == 0)
         rc = ts_collect_init(&b->collect, b->order, 8 * b->o->value_bytes, b->area[0],
-                             b->area_words, threads, err);
+                             b->area_words, ts_text_source_threads(s), err);
     if (rc == 0)
         rc = ts_text_source_start(s, &b->collect, err);
     if (rc == 0)
         rc = ts_build_gather(b, text_position, s, "bytes", err);
     ts_text_source_stop(s);
     if (rc == 0)
-        rc = ts_text_source_check(s, b->collect.n_read, err);
+        rc = ts_text_source_check(s, err);
     return rc;
+}
+
+/* Memory set aside for unpacking: what the files may need, at most a quarter. */
+static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const paths[],
+                             uint32_t n_paths)
+{
+    const uint64_t need = ts_text_input_unpack_need(paths, n_paths);
+    return need < o->memory / 4 ? need : o->memory / 4;
 }
 
 int ts_build_text(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
@@ -367,17 +408,25 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
 {
     const uint64_t start = ts_clock_ns();
     struct ts_text_source *s = NULL;
-    struct ts_text_plan plan = { .paths = paths, .n_paths = n_paths, .base = o->base,
-                                 .value_bytes = o->value_bytes, .n_dims = o->n_dims };
+    struct ts_tns_rules rules = { 0 };
+    struct ts_text_plan plan = { .paths = paths,
+                                 .n_paths = n_paths,
+                                 .base = o->base,
+                                 .value_bytes = o->value_bytes,
+                                 .n_dims = o->n_dims,
+                                 .stop = o->stop,
+                                 .share = o->trial };
     struct ts_build b;
-    int rc = init(&b, o, ret, err);
+    int plain = 0, rc = init(&b, o, ret, err);
     memcpy(plan.dim, o->dim, sizeof plan.dim);
-    plan.threads = threads_for(&b, UINT64_C(1) << 20);
-    plan.piece_bytes = (size_t)512 << 10;
-    /* what a piece holds must fit an area, and all threads' pieces a share of the memory */
-    while ((plan.piece_bytes > 64 << 10 && plan.piece_bytes * 16 * plan.threads > o->memory) ||
-           plan.piece_bytes / 2 > b.area_words)
-        plan.piece_bytes /= 2;
+    if (rc == 0 && o->table != NULL)
+        rc = ts_table_new(o->table, &b.table, err);
+    plan.table = b.table;
+    plan.unpack_bytes = unpack_bytes(o, paths, n_paths);
+    b.beside_bytes = plan.unpack_bytes;
+    plan.threads = b.memory.read_threads;
+    plan.read_bytes = b.memory.read_bytes;
+    plan.piece_bytes = b.memory.piece_bytes;
     if (rc == 0)
         rc = ts_text_source_open(&plan, &s, err);
     if (rc == 0) {
@@ -385,16 +434,34 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
         if (b.order < o->min_order)
             rc = ts_fail(err, TS_EARG, "--map names mode %u, but %s has %u modes", o->min_order,
                          paths[0], b.order);
+        else if (o->table == NULL && o->n_names > 0 && o->n_names != b.order)
+            rc = ts_fail(err, TS_EARG, "--modes names %u modes, but %s has %u", o->n_names,
+                         paths[0], b.order);
     }
+    if (rc == 0 && b.table != NULL)
+        rc = ts_build_table_begin(&b, s, err);
     if (rc == 0)
-        rc = read_text(&b, s, plan.threads, err);
+        rc = read_text(&b, s, err);
     for (uint32_t m = 0; m < b.order && rc == 0; m++) {
         const struct ts_tns_rules *r = ts_text_source_rules(s);
         b.dim[m] = r->fixed ? r->dim[m] : b.collect.max[m] + 1;
     }
+    if (rc == 0 && b.table != NULL)
+        ts_build_table_sizes(&b);
+    if (rc == 0)
+        rc = check_labels(&b, err);
+    if (s != NULL) {
+        uint64_t total;
+        ts_text_source_progress(s, &ret->text_bytes, &total);
+        rules = *ts_text_source_rules(s);
+        b.base = rules.base;
+        plain = ts_text_source_plain(s);
+    }
     ts_text_source_close(s);
     if (rc == 0)
         rc = finish(&b, start, err);
+    if (rc < 0 && b.merge.refused && plain)
+        rc = ts_build_name_duplicate(&b, &rules, paths, n_paths, err);
     return fini(&b, rc, err);
 }
 
@@ -412,7 +479,7 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
     uint32_t threads;
     int rc = init(&b, o, ret, err);
     b.order = synth->order;
-    threads = threads_for(&b, UINT64_C(1) << 20);
+    threads = ts_synth_source_threads(synth, b.memory.threads, o->memory / 16);
     if (rc == 0)
         rc = new_areas(&b, err);
     if (rc == 0)
@@ -426,10 +493,51 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
         rc = ts_build_gather(&b, synth_position, s, "nonzeros", err);
     ts_synth_source_free(s);
     if (rc == 0 && b.collect.n_read != synth->nnz)
-        rc = ts_fail(err, TS_EIO, "%s: internal error, nothing was written: %" PRIu64 " nonzeros of "
-                     "%" PRIu64 " were drawn; please report it", o->out, b.collect.n_read,
-                     synth->nnz);
+        rc = ts_fail(err, TS_EIO,
+                     "%s: internal error, nothing was written: %" PRIu64 " nonzeros of "
+                     "%" PRIu64 " were drawn; please report it",
+                     o->out, b.collect.n_read, synth->nnz);
     memcpy(b.dim, synth->dim, sizeof b.dim);
+    if (rc == 0)
+        rc = finish(&b, start, err);
+    return fini(&b, rc, err);
+}
+
+static void push_position(const void *source, uint64_t *done, uint64_t *total)
+{
+    ts_push_source_progress(source, done, total);
+}
+
+static int check_names(const struct ts_build_options *o, uint32_t order, struct ts_err *err)
+{
+    if (o->n_names == 0 || o->n_names == order)
+        return 0;
+    return ts_fail(err, TS_EARG, "%s: %u modes are named, and there are %u", o->out, o->n_names,
+                   order);
+}
+
+int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
+                  struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_build b;
+    int rc = init(&b, o, ret, err);
+    b.order = ts_push_source_order(s);
+    b.base = o->base;
+    if (rc == 0)
+        rc = check_names(o, b.order, err);
+    if (rc == 0)
+        rc = new_areas(&b, err);
+    if (rc == 0)
+        rc = ts_collect_init(&b.collect, b.order, 8 * o->value_bytes, b.area[0], b.area_words, 1,
+                             err);
+    if (rc == 0) {
+        ts_push_source_start(s, &b.collect);
+        rc = ts_build_gather(&b, push_position, s, "nonzeros", err);
+    }
+    ts_push_source_stop(s);
+    for (uint32_t m = 0; m < b.order && rc == 0; m++)
+        b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
     if (rc == 0)
         rc = finish(&b, start, err);
     return fini(&b, rc, err);

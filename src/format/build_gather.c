@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_gather.c - from what a source gives, in any order, to all nonzeros in that of the modes:
  * sorted area by area, in runs when one does not hold them, and merged where they fall on one cell.
  */
@@ -7,15 +8,14 @@
 #include "format/build_impl.h"
 #include "format/record_sort.h"
 
-#define BITMAP_BYTES (UINT64_C(16) << 20) /* of all modes; larger modes are numbered by a sort */
-
 /* Sorts what was collected; returns it. */
 static uint64_t *sort_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
-    uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->o->threads);
+    uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->memory.threads);
     return ts_record_sort(rec, ts_build_other_area(b, rec), c->n, c->layout.words,
-                          ts_build_key_bits(&c->layout), c->layout.bits, b->o->threads, b->o->stop);
+                          ts_build_key_bits(&c->layout), c->layout.bits, b->memory.threads,
+                          b->o->stop);
 }
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
@@ -23,7 +23,7 @@ static int spill_collected(struct ts_build *b, struct ts_err *err)
     uint64_t *rec = sort_collected(b);
     int rc = 0;
     if (b->runs == NULL)
-        rc = ts_extsort_new(b->tmp, b->o->threads, b->o->stop, &b->runs, err);
+        rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &b->runs, err);
     if (rc == 0)
         rc = ts_extsort_spill(b->runs, &b->collect.layout, rec, b->collect.n, err);
     return rc;
@@ -34,6 +34,7 @@ int ts_build_gather(struct ts_build *b,
                     const void *source, const char *unit, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
+    b->phase = TS_BUILD_READING;
     for (;;) {
         struct ts_err why;
         uint64_t done = 0, total = 0;
@@ -53,10 +54,10 @@ int ts_build_gather(struct ts_build *b,
 
 /* ------------------------------------------------------------------ merging */
 
-/* Modes small enough for a bitmap; the rule looks at the shape alone. */
+/* Modes small enough for a bitmap; the others are numbered by a sort, which comes to the same. */
 static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
-    uint64_t left = BITMAP_BYTES;
+    uint64_t left = b->memory.bitmap_bytes;
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
     for (;;) { /* the smallest of those left */
         uint32_t best = b->order;
@@ -91,7 +92,7 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
                           err);
         if (rc == 0 && n_before > 0)
             rc = ts_spool_append(&b->spool, before, 1, err);
-        for (uint32_t t = 0; t < b->merge_threads && rc == 0; t++)
+        for (uint32_t t = 0; t < b->memory.merge_threads && rc == 0; t++)
             rc = ts_spool_append(&b->spool, rec + b->merge.piece[t].first * c->layout.words,
                                  b->merge.piece[t].n, err);
         if (rc == 0)
@@ -108,12 +109,17 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
+    b->phase = TS_BUILD_MERGING;
+    rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);
+    if (rc < 0)
+        return rc;
     choose_bitmaps(b, dim);
     rc = ts_merge_init(&b->merge, &c->layout, b->order, b->o->value_bytes, b->o->duplicates, dim,
-                       b->merge_threads, err);
+                       b->memory.merge_threads, err);
     if (rc < 0)
         return rc;
     b->merge.stop = b->o->stop;
+    b->merge.transform = b->o->transform;
     if (b->runs != NULL) {
         rc = merge_runs(b, err);
     } else {
@@ -134,8 +140,9 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
         return rc;
     ts_merge_finish(&b->merge);
     if (b->merge.nnz == 0)
-        return ts_fail(err, TS_EFORMAT, "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64
-                       " of them zero", b->o->out, c->n_read, c->n_zeros + b->merge.n_zeros);
+        return ts_fail(err, TS_EFORMAT,
+                       "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64 " of them zero",
+                       b->o->out, c->n_read, c->n_zeros + b->merge.n_zeros);
     if (b->merge.nnz > TS_MAX_NNZ)
         return ts_fail(err, TS_ELIMIT, "%" PRIu64 " nonzeros; at most 2^40 are possible",
                        b->merge.nnz);

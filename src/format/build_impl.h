@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_impl.h - the inside of a build: gathering what a source gives (build_gather.c), numbering
  * the slices (build_number.c), sorting all nonzeros another way (build_spool.c), and the steps from
  * first to last with the files they leave (build.c).
@@ -5,7 +6,7 @@
  *   owner    the build: build.c makes and frees all that hangs on it, but for the runs of a sort,
  *            which whoever sorts frees
  *   units    words of 8 bytes, nonzeros
- *   threads  called from the one that builds; work that is split uses o->threads
+ *   threads  called from the one that builds; work that is split uses memory.threads
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_FORMAT_BUILD_IMPL_H
@@ -15,21 +16,37 @@
 
 #include "format/build.h"
 #include "format/build_dir.h"
+#include "format/build_memory.h"
 #include "format/collect.h"
 #include "format/extsort.h"
 #include "format/merge.h"
 #include "format/record.h"
+#include "format/label_write.h"
+#include "format/names.h"
 #include "format/spool.h"
+#include "format/table_text.h"
+#include "format/tns_text.h"
 #include "format/value_table.h"
 
-#define TS_CONVERT_PIECE UINT64_C(32768) /* records that a thread converts at a time */
-#define TS_READ_PIECE UINT64_C(262144)   /* records read from a spool at a time, at most */
+#define TS_CONVERT_PIECE UINT64_C(32768)  /* records that a thread converts at a time */
+#define TS_READ_PIECE    UINT64_C(262144) /* records read from a spool at a time, at most */
+
+/* Of ts_build_step; the one of mode m is TS_BUILD_PACKING + m, and writing follows the last. */
+enum ts_build_phase {
+    TS_BUILD_READING = 1,
+    TS_BUILD_MERGING,
+    TS_BUILD_NUMBERING,
+    TS_BUILD_PACKING,
+};
 
 struct ts_build {
     const struct ts_build_options *o;
     struct ts_build_report *report;
-    char *tmp; /* directory for temporary files */
-    uint32_t order, merge_threads;
+    uint32_t base;                 /* first index of the input */
+    char *tmp;                     /* directory for temporary files */
+    uint32_t order, phase;         /* phase: enum ts_build_phase */
+    struct ts_build_memory memory; /* how it is divided */
+    uint64_t beside_bytes;         /* of it: for what reading needs beside the text */
     struct ts_build_dir *dir;
 
     /* two areas as large as can be, and one for pieces of them: to sort in, and to read into */
@@ -41,10 +58,18 @@ struct ts_build {
     struct ts_collect collect;
     struct ts_extsort *runs; /* of the input, when it does not fit */
     struct ts_merge merge;
-    struct ts_spool spool;   /* all nonzeros, merged; in one of the areas or in a file */
-    int gaps;                /* in memory it is merge.piece, not all of one piece */
+    struct ts_spool spool;    /* all nonzeros, merged; in one of the areas or in a file */
+    int gaps;                 /* in memory it is merge.piece, not all of one piece */
     int mapped[TS_MAX_ORDER]; /* the field holds compact rows already */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
+    uint64_t shift
+        [TS_MAX_ORDER]; /* an index in the tensor is that of the records less this, and so is the
+                                   * size once the modes are numbered */
+
+    /* of tables */
+    struct ts_table *table; /* NULL: the input is none */
+    struct ts_names *names; /* NULL: no mode's fields are names */
+    struct ts_label_writer *label[TS_MAX_ORDER];
     struct ts_value_code *code;
     double sum_of_squares;
     struct ts_disk_mode mode[TS_MAX_ORDER];
@@ -81,6 +106,25 @@ int ts_build_gather(struct ts_build *b,
  * sizes of the modes are known by now. */
 int ts_build_gather_merge(struct ts_build *b, struct ts_err *err);
 
+/* build_table.c. Of a table whose columns are known: makes what names need, and gives it to the source. */
+struct ts_text_source;
+int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts_err *err);
+
+/* After reading: sizes of modes of names and times, which are not those of the largest indices. */
+void ts_build_table_sizes(struct ts_build *b);
+
+/* Writes the labels of a mode of names or times. */
+int ts_build_table_labels(struct ts_build *b, uint32_t mode, struct ts_err *err);
+
+/* What columns are called; name[order] is that of the values. */
+void ts_build_table_mode_names(const struct ts_build *b, const char *name[]);
+void ts_build_table_free(struct ts_build *b);
+
+/* build_duplicate.c. After a merge that was refused for b->merge.refused_index: writes the sentence anew, with
+ * the places of two of its nonzeros, if the files can be read again. Returns TS_EFORMAT, or TS_ESTOP. */
+int ts_build_name_duplicate(const struct ts_build *b, const struct ts_tns_rules *rules,
+                            const char *const paths[], uint32_t n_paths, struct ts_err *err);
+
 /* build_number.c. From indices and values in b->spool to compact rows and codes; writes modeK.rows
  * of the modes with empty slices, and chooses the code of the values. */
 int ts_build_number(struct ts_build *b, struct ts_err *err);
@@ -95,7 +139,7 @@ struct ts_build_spool_sort {
     int overwrites;       /* `consume` does */
     ts_build_spool_fn *consume;
     void *arg;
-    const char *what;     /* the step, for the user */
+    const char *what; /* the step, for the user */
 };
 
 /* Gives all nonzeros, converted and sorted, to `consume`. */

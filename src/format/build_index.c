@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/build_index.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@ static char *append(char *at, const void *data, size_t bytes)
 
 int ts_build_index_write(const struct ts_build_dir *dir, struct ts_disk_header *h,
                          const struct ts_disk_mode mode[], const double *dict,
-                         struct ts_disk_shard *const shard[], struct ts_err *err)
+                         struct ts_disk_shard *const shard[], uint64_t *ret_hash,
+                         struct ts_err *err)
 {
     size_t bytes = sizeof *h + h->order * sizeof *mode + h->n_dict * sizeof *dict + 8;
     char *buf, *at;
@@ -36,6 +38,7 @@ int ts_build_index_write(const struct ts_build_dir *dir, struct ts_disk_header *
         at = append(at, shard[m], mode[m].n_shards * sizeof **shard);
     hash = XXH3_64bits(buf, bytes - sizeof hash);
     append(at, &hash, sizeof hash);
+    *ret_hash = hash;
     rc = ts_build_dir_write(dir, "index", buf, bytes, err);
     free(buf);
     return rc;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_index.h - writes NAME.tsh/index from what the build found.
  *
  *   threads  one
@@ -14,6 +15,7 @@
  * header->n_dict values, shard[m] has mode[m].n_shards entries. */
 int ts_build_index_write(const struct ts_build_dir *dir, struct ts_disk_header *header,
                          const struct ts_disk_mode mode[], const double *dict,
-                         struct ts_disk_shard *const shard[], struct ts_err *err);
+                         struct ts_disk_shard *const shard[], uint64_t *ret_hash,
+                         struct ts_err *err);
 
 #endif

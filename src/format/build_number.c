@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_number.c - from indices to compact rows, and from values to codes: the slices in use are
  * numbered by a bitmap, or by a sort where a mode is too large for one, and written to modeK.rows
  * when some are empty; then the records of the spool shrink to what is left to say. */
@@ -29,10 +30,11 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
         return 0;
     path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
     rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
-                      : ts_rows_write_new(path, m, b->dim[m], &w, err);
+                      : ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &w, err);
     for (uint64_t word = 0; word < (s->dim + 63) / 64 && rc == 0; word++)
         for (uint64_t bits = s->bitmap[word]; bits != 0 && rc == 0; bits &= bits - 1)
-            rc = ts_rows_write_add(w, 64 * word + (uint64_t)__builtin_ctzll(bits), err);
+            rc = ts_rows_write_add(w, 64 * word + (uint64_t)__builtin_ctzll(bits) - b->shift[m],
+                                   err);
     if (rc == 0)
         rc = end_rows(b, m, w, err);
     else
@@ -62,7 +64,7 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
         uint64_t *r = rec + i * l->words, copy[TS_RECORD_WORDS] = { 0 };
         const uint64_t index = ts_record_get(l, r, 0);
         if (!g->any || index != g->index) {
-            const int rc = ts_rows_write_add(g->rows, index, err);
+            const int rc = ts_rows_write_add(g->rows, index - g->b->shift[g->mode], err);
             if (rc < 0)
                 return rc;
             g->row += (uint64_t)g->any;
@@ -101,8 +103,11 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     struct numbering g = { .b = b, .mode = m };
     uint32_t width[TS_RECORD_FIELDS], n = 1;
     uint8_t source[TS_RECORD_FIELDS] = { (uint8_t)m };
-    struct ts_build_spool_sort sort = { .to = &g.sorted, .source = source, .overwrites = 1,
-                                        .consume = number_records, .arg = &g,
+    struct ts_build_spool_sort sort = { .to = &g.sorted,
+                                        .source = source,
+                                        .overwrites = 1,
+                                        .consume = number_records,
+                                        .arg = &g,
                                         .what = "numbering" };
     char *path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
     int rc;
@@ -131,7 +136,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         rc = ts_spool_file(&g.out, &g.numbered, b->tmp, err);
     }
     if (rc == 0)
-        rc = ts_rows_write_new(path, m, b->dim[m], &g.rows, err);
+        rc = ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &g.rows, err);
     if (rc == 0)
         rc = ts_build_spool_sort(b, &sort, err);
     if (rc == 0) {
@@ -240,7 +245,7 @@ static void compact_records(const struct ts_build *b, const struct ts_record_lay
 static void compact_parallel(const struct ts_build *b, const struct ts_record_layout *to,
                              const uint64_t *in, uint64_t *out, uint64_t n)
 {
-#pragma omp parallel for num_threads(b->o->threads) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(b->memory.threads) schedule(dynamic, 1)
     for (uint64_t first = 0; first < n; first += TS_CONVERT_PIECE) {
         const uint64_t count = n - first < TS_CONVERT_PIECE ? n - first : TS_CONVERT_PIECE;
         compact_records(b, to, in + first * b->spool.layout.words, out + first * to->words, count);
@@ -253,7 +258,7 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     const uint64_t used = b->spool.n * to->words, *in = b->spool.mem;
     const uint64_t touched = b->collect.n * b->spool.layout.words;
     uint64_t *out = ts_build_other_area(b, in), at = 0;
-    for (uint32_t t = 0; t < b->merge_threads && b->gaps; t++) {
+    for (uint32_t t = 0; t < b->memory.merge_threads && b->gaps; t++) {
         const struct ts_merge_piece *p = &b->merge.piece[t];
         compact_parallel(b, to, in + p->first * b->spool.layout.words, out + at * to->words, p->n);
         at += p->n;
@@ -306,16 +311,27 @@ static int compact(struct ts_build *b, struct ts_err *err)
 
 int ts_build_number(struct ts_build *b, struct ts_err *err)
 {
-    int rc = 0;
+    int rc;
+    b->phase = TS_BUILD_NUMBERING;
+    rc = ts_build_tell(b, "numbering", "nonzeros", 0, b->spool.n, err);
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         rc = b->merge.slices[m].bitmap != NULL ? write_rows(b, m, err) : number_mode(b, m, err);
         if (rc == 0 && drop_full_rows(b, m) < 0)
             rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
         if (rc == 0 && b->n_rows[m] >= UINT64_C(1) << 32)
-            rc = ts_fail(err, TS_ELIMIT, "mode %u has %" PRIu64 " used slices; at most 2^32 - 1 = "
-                         "4294967295 are possible", m + 1, b->n_rows[m]);
+            rc = ts_fail(err, TS_ELIMIT,
+                         "mode %u has %" PRIu64 " used slices; at most 2^32 - 1 = "
+                         "4294967295 are possible",
+                         m + 1, b->n_rows[m]);
     }
     if (rc == 0)
         rc = ts_value_table_choose(b->merge.values[0], b->merge.nnz, b->order, &b->code, err);
-    return rc < 0 ? rc : compact(b, err);
+    if (rc == 0)
+        rc = compact(b, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        b->dim[m] -= b->shift[m];
+        if (b->shift[m] > 0 && drop_full_rows(b, m) < 0)
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+    }
+    return rc;
 }

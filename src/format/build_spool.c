@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* build_spool.c - all nonzeros of a build in another order: sorted in the areas when they are in
  * memory, else from the spool's file through sorted runs. */
 #include <string.h>
@@ -13,7 +14,7 @@ void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_lay
                             const uint64_t *in, const struct ts_record_layout *to,
                             const uint8_t source[], uint64_t *out, uint64_t n)
 {
-#pragma omp parallel for num_threads(b->o->threads) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(b->memory.threads) schedule(dynamic, 1)
     for (uint64_t first = 0; first < n; first += TS_CONVERT_PIECE) {
         const uint64_t count = n - first < TS_CONVERT_PIECE ? n - first : TS_CONVERT_PIECE;
         ts_record_convert(from, in + first * from->words, to, source, out + first * to->words,
@@ -27,10 +28,10 @@ void ts_build_spool_close_gaps(struct ts_build *b)
     const uint32_t words = b->spool.layout.words;
     if (!b->gaps)
         return;
-    for (uint32_t t = 0; t < b->merge_threads; t++) {
+    for (uint32_t t = 0; t < b->memory.merge_threads; t++) {
         const struct ts_merge_piece *p = &b->merge.piece[t];
         const uint64_t *from = b->spool.mem + p->first * words;
-#pragma omp parallel for num_threads(b->o->threads) schedule(static)
+#pragma omp parallel for num_threads(b->memory.threads) schedule(static)
         for (uint64_t first = 0; first < p->n; first += TS_CONVERT_PIECE) {
             const uint64_t n = p->n - first < TS_CONVERT_PIECE ? p->n - first : TS_CONVERT_PIECE;
             memcpy(to + (at + first) * words, from + first * words, n * words * sizeof *to);
@@ -49,7 +50,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     const uint64_t room = b->area_words / to->words;
     uint64_t piece = b->scratch_words / from->words, filled = 0;
     struct ts_extsort *runs = NULL;
-    int rc = ts_extsort_new(b->tmp, b->o->threads, b->o->stop, &runs, err);
+    int rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &runs, err);
     piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;
     piece = piece < room ? piece : room;
     for (uint64_t at = 0; at < b->spool.n && rc == 0;) {
@@ -58,7 +59,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
         const uint64_t *in;
         if (filled + n > room) {
             uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words,
-                                              direct_bits, to->bits, b->o->threads, b->o->stop);
+                                              direct_bits, to->bits, b->memory.threads, b->o->stop);
             rc = ts_extsort_spill(runs, to, sorted, filled, err);
             filled = 0;
             continue;
@@ -73,7 +74,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     }
     if (rc == 0) {
         uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits,
-                                          to->bits, b->o->threads, b->o->stop);
+                                          to->bits, b->memory.threads, b->o->stop);
         if (ts_extsort_runs(runs) == 0) {
             rc = ts_build_check_stop(b, err);
             if (rc == 0)
@@ -103,7 +104,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
 static int give_pieces(struct ts_build *b, const struct ts_build_spool_sort *s, uint64_t *rec,
                        struct ts_err *err)
 {
-    const uint64_t piece = b->o->threads * GIVE_PIECE;
+    const uint64_t piece = b->memory.threads * GIVE_PIECE;
     int rc = 0;
     for (uint64_t at = 0, n; at < b->spool.n && rc == 0; at += n) {
         n = b->spool.n - at < piece ? b->spool.n - at : piece;
@@ -114,8 +115,7 @@ static int give_pieces(struct ts_build *b, const struct ts_build_spool_sort *s, 
     return rc;
 }
 
-int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
-                        struct ts_err *err)
+int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s, struct ts_err *err)
 {
     const struct ts_record_layout *from = &b->spool.layout, *to = s->to;
     const struct ts_record_move move = { from, to, b->spool.mem, s->source };
@@ -129,11 +129,11 @@ int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
     if (b->spool.mem == NULL)
         return sort_file(b, s, err);
     if (same && !s->overwrites &&
-        ts_record_is_sorted(b->spool.mem, b->spool.n, to->words, b->o->threads))
+        ts_record_is_sorted(b->spool.mem, b->spool.n, to->words, b->memory.threads))
         return give_pieces(b, s, b->spool.mem, err);
     sorted = ts_build_other_area(b, b->spool.mem);
     ts_record_sort_moved(&move, b->spool.n, sorted, b->scratch, b->scratch_words, s->direct_bits,
-                         to->bits, b->o->threads, b->o->stop);
+                         to->bits, b->memory.threads, b->o->stop);
     rc = ts_build_check_stop(b, err);
     return rc == 0 ? give_pieces(b, s, sorted, err) : rc;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/collect.h"
 
 #include <stdlib.h>
@@ -97,10 +98,8 @@ static int wait_turn(struct ts_collect *c, uint64_t number)
     return c->failed ? -1 : 0;
 }
 
-static inline __attribute__((always_inline)) void pack_rows(const struct ts_batch *b,
-                                                            uint32_t order,
-                                                            const struct ts_record_layout *l,
-                                                            uint64_t *out)
+static inline __attribute__((always_inline)) void
+pack_rows(const struct ts_batch *b, uint32_t order, const struct ts_record_layout *l, uint64_t *out)
 {
     uint32_t left[TS_RECORD_FIELDS];
     for (uint32_t f = 0; f <= order; f++)
@@ -141,8 +140,9 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
  * after a failure. */
 static int enter(struct ts_collect *c, const struct ts_batch *b)
 {
-    static const struct ts_err no_room = { TS_ENOMEM, 0, "too little memory for the nonzeros that "
-                                                         "are read at a time" };
+    static const struct ts_err no_room = { TS_ENOMEM, 0,
+                                           "too little memory for the nonzeros that "
+                                           "are read at a time" };
     for (;;) {
         struct ts_record_layout grown;
         while (c->full && !c->failed)
@@ -259,7 +259,7 @@ int ts_collect_wait(struct ts_collect *c, struct ts_err *err)
 
 uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads)
 {
-    static const uint8_t same[TS_RECORD_FIELDS] = { 0, 1, 2,  3,  4,  5,  6,  7, 8,
+    static const uint8_t same[TS_RECORD_FIELDS] = { 0, 1,  2,  3,  4,  5,  6,  7, 8,
                                                     9, 10, 11, 12, 13, 14, 15, 16 };
     int differ = 0, longer = 0;
     uint64_t *to;

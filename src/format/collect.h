@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* collect.h - gathers batches of nonzeros from many threads into one array of records, in the order
  * of their numbers where that matters.
  *
@@ -33,19 +34,19 @@ struct ts_collect {
     struct ts_record_layout layout;     /* of all so far */
     uint64_t max[TS_MAX_ORDER];         /* largest index, zeros included */
     uint64_t n_read, n_zeros;
-    uint32_t file;    /* of the last batch, and the lines of that file so far */
+    uint32_t file; /* of the last batch, and the lines of that file so far */
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved;   /* a turn passed, or the array was emptied, or a failure */
-    pthread_cond_t wanted;  /* what ts_collect_wait waits for */
-    uint64_t turn;          /* the batch that may enter next */
-    uint32_t packing;       /* batches being packed */
-    uint32_t sources;       /* threads that may still call put */
+    pthread_cond_t moved;  /* a turn passed, or the array was emptied, or a failure */
+    pthread_cond_t wanted; /* what ts_collect_wait waits for */
+    uint64_t turn;         /* the batch that may enter next */
+    uint32_t packing;      /* batches being packed */
+    uint32_t sources;      /* threads that may still call put */
     int full, failed;
-    struct ts_err err;      /* of the failure */
+    struct ts_err err; /* of the failure */
 };
 
 int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, uint64_t *array,

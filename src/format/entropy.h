@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* entropy.h - the floor under bytes per nonzero.
  *
  *   units    bits (log2)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/extsort.h"
 
 #include <assert.h>
@@ -10,25 +11,26 @@
 #include "format/record_sort.h"
 #include "format/tempfile.h"
 
-#define SAMPLES 2048u      /* of a run, at most */
-#define ALL_SAMPLES 65536u /* of all runs: when there are more, every second one is dropped */
-#define MIN_STEP 16u       /* records between samples, at least */
-#define BUFFER_WORDS 65536u /* for converting what is in another layout */
-#define WRITE_BYTES (UINT64_C(256) << 20) /* between looks at whether to stop */
+#define SAMPLES      2048u  /* of a run, at most */
+#define ALL_SAMPLES  65536u /* of all runs: when there are more, every second one is dropped, */
+#define ALL_BYTES    (UINT64_C(4) << 20)   /* and also when they take more than that */
+#define MIN_STEP     16u                   /* records between samples, at least */
+#define BUFFER_WORDS 65536u                /* for converting what is in another layout */
+#define WRITE_BYTES  (UINT64_C(256) << 20) /* between looks at whether to stop */
 
 struct run {
     struct ts_record_layout layout;
-    uint64_t at, n;   /* byte in the file; records */
-    uint64_t step;    /* records between samples */
+    uint64_t at, n; /* byte in the file; records */
+    uint64_t step;  /* records between samples */
     uint64_t n_samples;
     uint64_t *sample; /* records 0, step, 2 step, ...; from begin on in the final layout */
     uint64_t done;    /* records already returned */
 
     /* of the range being chosen */
-    uint64_t end;   /* it goes at least to here, */
-    uint64_t over;  /* and from here on is more than fits */
-    uint64_t cut;   /* records below the bound that is tried */
-    uint64_t may;   /* records that the samples say may lie below a bound */
+    uint64_t end;  /* it goes at least to here, */
+    uint64_t over; /* and from here on is more than fits */
+    uint64_t cut;  /* records below the bound that is tried */
+    uint64_t may;  /* records that the samples say may lie below a bound */
 };
 
 /* A sample as a bound: records before it in its run are at most sample * step. */
@@ -51,10 +53,10 @@ struct ts_extsort {
     uint64_t *area[2], area_words;
     struct bound *bound; /* all samples, ascending */
     uint64_t n_bounds, next_bound;
-    uint64_t *buffer; /* BUFFER_WORDS as stored, then as many converted */
+    uint64_t *buffer; /* BUFFER_WORDS of what is converted as it is read */
 };
 
-static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1, 2,  3,  4,  5,  6,  7, 8,
+static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1,  2,  3,  4,  5,  6,  7, 8,
                                                        9, 10, 11, 12, 13, 14, 15, 16 };
 
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
@@ -153,7 +155,9 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
         memcpy(r.sample + i * words, rec + i * r.step * words, words * sizeof *rec);
     x->run[x->n_runs++] = r;
     x->n_samples += r.n_samples;
-    if (x->n_samples > ALL_SAMPLES && x->n_samples > x->n_runs)
+    if ((x->n_samples > ALL_SAMPLES ||
+         x->n_samples * (words * sizeof *rec + sizeof *x->bound) > ALL_BYTES) &&
+        x->n_samples > x->n_runs)
         thin_samples(x);
     x->left += n;
     x->file_bytes += n * words * sizeof *rec;
@@ -187,16 +191,15 @@ static int convert_samples(struct ts_extsort *x, struct run *r)
     return 0;
 }
 
-int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout,
-                     uint32_t key_bits, uint64_t *const area[2], uint64_t area_words,
-                     struct ts_err *err)
+int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout, uint32_t key_bits,
+                     uint64_t *const area[2], uint64_t area_words, struct ts_err *err)
 {
     x->layout = *layout;
     x->key_bits = key_bits;
     x->area[0] = area[0];
     x->area[1] = area[1];
     x->area_words = area_words;
-    x->buffer = malloc((1 + TS_RECORD_WORDS) * BUFFER_WORDS * sizeof *x->buffer);
+    x->buffer = malloc(BUFFER_WORDS * sizeof *x->buffer);
     x->bound = malloc(x->n_samples * sizeof *x->bound + 1);
     if (x->bound == NULL || x->buffer == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
@@ -205,8 +208,8 @@ int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout
         if (convert_samples(x, run) < 0)
             return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
         for (uint64_t i = 0; i < run->n_samples; i++)
-            x->bound[x->n_bounds++] = (struct bound){ run->sample + i * layout->words, r,
-                                                      layout->words, i * run->step };
+            x->bound[x->n_bounds++] =
+                (struct bound){ run->sample + i * layout->words, r, layout->words, i * run->step };
     }
     qsort(x->bound, x->n_bounds, sizeof *x->bound, compare_bounds);
     return 0;

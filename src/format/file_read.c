@@ -1,13 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/file_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/stop.h"
+
+#define POLL_MS     100 /* between looks at whether to stop */
 #define PIECE_BYTES ((size_t)1 << 20)
+
+int ts_file_read_open(const char *path, struct ts_err *err)
+{
+    /* a pipe opened so is there at once, and poll tells when there is something to read or to end */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 ? fd : ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
+}
+
+int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
+                      const volatile sig_atomic_t *stop, size_t *ret, struct ts_err *err)
+{
+    for (;;) {
+        struct pollfd wait = { .fd = fd, .events = POLLIN };
+        const int ready = poll(&wait, 1, POLL_MS);
+        ssize_t n;
+        if (ts_stop_asked(stop))
+            return ts_stop_check(stop, err);
+        if (ready == 0 || (ready < 0 && errno == EINTR))
+            continue;
+        n = read(fd, buf, room); /* what poll cannot wait for, read can */
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot read", path);
+        *ret = (size_t)n;
+        return 0;
+    }
+}
 
 int ts_file_read_size(int fd, const char *path, uint64_t *ret, struct ts_err *err)
 {
@@ -31,8 +65,9 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
         if (got < 0)
             return ts_fail_errno(err, TS_EIO, "%s: reading at byte %" PRIu64, path, offset + done);
         if (got == 0)
-            return ts_fail(err, TS_EFORMAT, "%s: the file ends at byte %" PRIu64
-                           ", expected %" PRIu64, path, offset + done, offset + n);
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: the file ends at byte %" PRIu64 ", expected %" PRIu64, path,
+                           offset + done, offset + n);
         done += (size_t)got;
     }
     return 0;
@@ -60,8 +95,10 @@ int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, 
         goto done;
     found = XXH3_64bits_digest(state);
     if (found != expected)
-        rc = ts_fail(err, TS_EFORMAT, "%s: the checksum is %016" PRIx64 ", expected %016" PRIx64
-                     " (the file is damaged)", path, found, expected);
+        rc = ts_fail(err, TS_EFORMAT,
+                     "%s: the checksum is %016" PRIx64 ", expected %016" PRIx64
+                     " (the file is damaged)",
+                     path, found, expected);
 done:
     free(piece);
     XXH3_freeState(state);

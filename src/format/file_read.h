@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* file_read.h - reading a file whole or in pieces, with the sentences that go with it.
  *
  *   units    bytes
@@ -6,10 +7,20 @@
 #ifndef TS_FORMAT_FILE_READ_H
 #define TS_FORMAT_FILE_READ_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+
+/* Opens a file, or a pipe that nobody may have opened for writing yet, for ts_file_read_next. Does not
+ * wait for a writer. Returns the descriptor. */
+int ts_file_read_open(const char *path, struct ts_err *err);
+
+/* What comes next, at most `room` bytes: *ret is 0 at the end. Of a pipe that is idle it waits, and
+ * looks ten times a second at *stop (may be NULL): TS_ESTOP. */
+int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
+                      const volatile sig_atomic_t *stop, size_t *ret, struct ts_err *err);
 
 /* Size of an open regular file; anything else is refused. */
 int ts_file_read_size(int fd, const char *path, uint64_t *ret, struct ts_err *err);

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
 #include "format/gunzip.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "format/file_read.h"
 
 #ifdef HAVE_ISAL
 #include <isa-l.h>
@@ -19,6 +20,7 @@
 struct ts_gunzip {
     int fd, eof;
     const char *name;
+    const volatile sig_atomic_t *stop;
     uint64_t read_bytes; /* from the file */
     int in_member;       /* between the header and the trailer of a member */
     uint64_t n_members;
@@ -98,7 +100,7 @@ static enum step engine_step(struct ts_gunzip *g)
 /* ------------------------------------------------------------------ reading */
 
 int ts_gunzip_new(int fd, const char *name, const unsigned char *head, size_t n_head,
-                  struct ts_gunzip **ret, struct ts_err *err)
+                  const volatile sig_atomic_t *stop, struct ts_gunzip **ret, struct ts_err *err)
 {
     struct ts_gunzip *g = calloc(1, sizeof *g);
     if (g == NULL || engine_start(g) < 0) {
@@ -107,6 +109,7 @@ int ts_gunzip_new(int fd, const char *name, const unsigned char *head, size_t n_
     }
     g->fd = fd;
     g->name = name;
+    g->stop = stop;
     memcpy(g->in, head, n_head);
     g->state.next_in = g->in;
     g->state.avail_in = (uint32_t)n_head;
@@ -127,16 +130,15 @@ void ts_gunzip_free(struct ts_gunzip *g)
 static int refill(struct ts_gunzip *g, struct ts_err *err)
 {
     const size_t left = g->state.avail_in;
-    ssize_t n;
+    size_t n;
+    int rc;
     memmove(g->in, g->state.next_in, left);
-    do
-        n = read(g->fd, g->in + left, IN_BYTES - left);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return ts_fail_errno(err, TS_EIO, "%s: cannot read", g->name);
+    rc = ts_file_read_next(g->fd, g->name, g->in + left, IN_BYTES - left, g->stop, &n, err);
+    if (rc < 0)
+        return rc;
     g->state.next_in = g->in;
     g->state.avail_in += (uint32_t)n;
-    g->read_bytes += (uint64_t)n;
+    g->read_bytes += n;
     g->eof = n == 0;
     return 0;
 }
@@ -170,8 +172,10 @@ static int start_member(struct ts_gunzip *g, int *end, struct ts_err *err)
         }
         p = g->state.next_in;
         if (g->state.avail_in < 2 || p[0] != 0x1f || p[1] != 0x8b)
-            return ts_fail(err, TS_EFORMAT, "%s: byte %" PRIu64 ": what follows the gzip data is "
-                           "no gzip", g->name, ts_gunzip_position(g));
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: byte %" PRIu64 ": what follows the gzip data is "
+                           "no gzip",
+                           g->name, ts_gunzip_position(g));
         engine_next_member(g);
         g->in_member = 1;
         g->n_members++;

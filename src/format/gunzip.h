@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gunzip.h - inflates a gzip file of any number of members, piece by piece.
  *
  *   owner    the caller owns file descriptor and buffers
@@ -8,6 +9,7 @@
 #ifndef TS_FORMAT_GUNZIP_H
 #define TS_FORMAT_GUNZIP_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,9 +18,9 @@
 struct ts_gunzip;
 
 /* `head` holds the n_head bytes (at most 16) that were already read from fd. `name` is for
- * sentences and must stay. */
+ * sentences and must stay. Reading ends with TS_ESTOP when *stop (may be NULL) is set. */
 int ts_gunzip_new(int fd, const char *name, const unsigned char *head, size_t n_head,
-                  struct ts_gunzip **ret, struct ts_err *err);
+                  const volatile sig_atomic_t *stop, struct ts_gunzip **ret, struct ts_err *err);
 void ts_gunzip_free(struct ts_gunzip *g); /* NULL is fine */
 
 /* Fills out with `room` bytes, or fewer at the end of the file: *ret says how many. */

@@ -1,13 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/label_write.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "format/layout.h"
+#include "format/string_sort.h"
 #include "format/tempfile.h"
 #include "format/text_input.h"
 
@@ -17,7 +21,7 @@ struct copy {
     struct ts_text_input *in;
     char *buf;
     int fd;
-    const char *to;
+    const char *from, *to;
     struct ts_disk_labels head;
 };
 
@@ -34,8 +38,7 @@ static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
     return out;
 }
 
-static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at,
-                    struct ts_err *err)
+static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at, struct ts_err *err)
 {
     const char *p = data;
     while (bytes > 0) {
@@ -82,8 +85,13 @@ static int copy_lines(struct copy *c, struct ts_err *err)
 {
     for (;;) {
         struct ts_text_piece piece;
+        struct ts_err why = { 0 };
         size_t n;
-        int rc = ts_text_input_next(c->in, c->buf, &piece, err);
+        int rc = ts_text_input_next(c->in, c->buf, &piece, &why);
+        if (rc < 0 && piece.bad_line)
+            return ts_fail(err, rc, "%s:%" PRIu64 ": %s", c->from, c->head.n_labels + 1, why.text);
+        if (rc < 0 && err != NULL)
+            *err = why;
         if (rc < 0 || piece.bytes == 0)
             return rc;
         n = piece.first ? drop_mark(c->buf, piece.bytes) : piece.bytes;
@@ -95,11 +103,191 @@ static int copy_lines(struct copy *c, struct ts_err *err)
     }
 }
 
-int ts_label_write(const char *from, const char *to, uint32_t mode, uint64_t *n_labels,
-                   uint64_t *bytes, uint64_t *hash, struct ts_err *err)
+/* ------------------------------------------------------------------ whether names go with a mode */
+
+#define CHECK_BYTES (UINT64_C(4) << 20)
+#define QUOTE_CHARS 60
+
+int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t n_labels,
+                         struct ts_err *err)
 {
-    struct copy c = { .fd = -1, .to = to };
-    int rc = ts_text_input_open(&from, 1, PIECE_BYTES, &c.in, err);
+    if (n_labels == dim || n_labels == 0)
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: %" PRIu64 " names for the %" PRIu64 " indices of mode %" PRIu32
+                   "%s; --allow-missing takes them as they are",
+                   from, n_labels, dim, mode + 1,
+                   n_labels == dim + 1 ? " (is the first line a header? Then take it out)"
+                   : n_labels > dim    ? " (--dims says how many indices there are)"
+                                       : "");
+}
+
+/* Adds the lines of a piece to the sort. */
+static int add_lines(struct ts_string_sort *sort, const char *text, size_t bytes, uint64_t *n_lines,
+                     struct ts_err *err)
+{
+    const char *end = text + bytes, *stop;
+    int rc = 0;
+    for (const char *p = text; p < end && rc == 0; p = stop + 1) {
+        size_t n;
+        stop = memchr(p, '\n', (size_t)(end - p));
+        n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
+        ++*n_lines;
+        if (n > 0) /* of longer ones the beginnings are compared, with the length */
+            rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
+                                    *n_lines, err);
+    }
+    return rc;
+}
+
+static int find_doubled(struct ts_string_sort *sort, const char *from, struct ts_err *err)
+{
+    char last[TS_STRING_MAX], shown[QUOTE_CHARS + 1];
+    uint64_t line = 0, number;
+    uint32_t n_last = 0, n;
+    const char *key;
+    int rc = ts_string_sort_finish(sort, err);
+    while (rc == 0) {
+        rc = ts_string_sort_next(sort, &key, &n, &number, err);
+        if (rc <= 0)
+            break;
+        rc = 0;
+        if (line > 0 && n == n_last && n < TS_STRING_MAX && memcmp(key, last, n) == 0) {
+            const uint32_t kept = n < QUOTE_CHARS ? n : QUOTE_CHARS;
+            memcpy(shown, key, kept);
+            shown[kept] = '\0';
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: lines %" PRIu64 " and %" PRIu64
+                           " are the same name, '%s': each index needs its own",
+                           from, line < number ? line : number, line < number ? number : line,
+                           shown);
+        }
+        memcpy(last, key, n);
+        n_last = n;
+        line = number;
+    }
+    return rc;
+}
+
+int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int allow_missing,
+                   const char *tmp, const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct ts_text_input *in = NULL;
+    struct ts_string_sort *sort = NULL;
+    struct ts_text_piece piece;
+    uint64_t n_lines = 0;
+    struct stat st;
+    char *buf;
+    int rc;
+    if (strcmp(from, "-") == 0 || stat(from, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    buf = malloc(PIECE_BYTES);
+    rc = buf == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", from)
+                     : ts_text_input_open(&from, 1, PIECE_BYTES, stop, &in, err);
+    if (rc == 0)
+        rc = ts_string_sort_new(tmp, CHECK_BYTES, stop, &sort, err);
+    while (rc == 0) {
+        size_t n;
+        rc = ts_text_input_next(in, buf, &piece, err);
+        if (rc < 0 && piece.bad_line)
+            rc = 0; /* ts_label_write says what is wrong with it */
+        if (rc < 0 || piece.bytes == 0)
+            break;
+        n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
+        rc = add_lines(sort, buf, n, &n_lines, err);
+    }
+    if (rc == 0 && !allow_missing)
+        rc = ts_label_check_count(from, mode, dim, n_lines, err);
+    if (rc == 0)
+        rc = find_doubled(sort, from, err);
+    ts_string_sort_free(sort);
+    ts_text_input_close(in);
+    free(buf);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ names one by one */
+
+struct ts_label_writer {
+    struct copy copy;
+    char *path;
+    size_t n; /* in the buffer */
+};
+
+int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
+                        struct ts_err *err)
+{
+    struct ts_label_writer *w = calloc(1, sizeof *w);
+    if (w == NULL || (w->path = strdup(path)) == NULL ||
+        (w->copy.buf = malloc(PIECE_BYTES)) == NULL) {
+        if (w != NULL)
+            free(w->path);
+        free(w);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    w->copy.to = w->path;
+    memcpy(w->copy.head.magic, TS_LABELS_MAGIC, sizeof w->copy.head.magic);
+    w->copy.head.version = TS_FORMAT_VERSION;
+    w->copy.head.mode = mode;
+    w->copy.fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->copy.fd < 0) {
+        const int rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", path);
+        ts_label_writer_free(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+static int flush_names(struct ts_label_writer *w, struct ts_err *err)
+{
+    const int rc =
+        write_at(&w->copy, w->copy.buf, w->n, sizeof w->copy.head + w->copy.head.text_bytes, err);
+    w->copy.head.text_bytes += w->n;
+    w->n = 0;
+    return rc;
+}
+
+int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, struct ts_err *err)
+{
+    int rc = w->n + n + 1 > PIECE_BYTES ? flush_names(w, err) : 0;
+    memcpy(w->copy.buf + w->n, name, n);
+    w->n += n;
+    w->copy.buf[w->n++] = '\n';
+    w->copy.head.n_labels++;
+    return rc;
+}
+
+int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,
+                           uint64_t *hash, struct ts_err *err)
+{
+    int rc = flush_names(w, err);
+    if (rc == 0)
+        rc = write_at(&w->copy, &w->copy.head, sizeof w->copy.head, 0, err);
+    *n_labels = w->copy.head.n_labels;
+    *bytes = sizeof w->copy.head + w->copy.head.text_bytes;
+    return rc < 0 ? rc : hash_file(&w->copy, *bytes, hash, err);
+}
+
+void ts_label_writer_free(struct ts_label_writer *w)
+{
+    if (w == NULL)
+        return;
+    if (w->copy.fd >= 0)
+        close(w->copy.fd);
+    free(w->copy.buf);
+    free(w->path);
+    free(w);
+}
+
+/* ------------------------------------------------------------------ a file of names */
+
+int ts_label_write(const char *from, const char *to, uint32_t mode,
+                   const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
+                   uint64_t *hash, struct ts_err *err)
+{
+    struct copy c = { .fd = -1, .from = from, .to = to };
+    int rc = ts_text_input_open(&from, 1, PIECE_BYTES, stop, &c.in, err);
     if (rc < 0)
         return rc;
     memcpy(c.head.magic, TS_LABELS_MAGIC, sizeof c.head.magic);

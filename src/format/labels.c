@@ -1,9 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* modeK.labels, read for ts_tensor_labels: one scan in pieces, only the lines asked for are kept. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "format/file_read.h"
 #include "format/tensor.h"
@@ -93,8 +92,8 @@ static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64
         const size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
         rc = ts_file_read_at(fd, m->labels_path, at, want, piece, err);
         if (rc == 0)
-            rc = scan_piece(piece, want, &line_no, n, index, &next, &line, ret, m->labels_path,
-                            err);
+            rc =
+                scan_piece(piece, want, &line_no, n, index, &next, &line, ret, m->labels_path, err);
         at += want;
     }
     if (rc == 0 && next < n)
@@ -109,23 +108,20 @@ int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const
                      char **ret, struct ts_err *err)
 {
     const struct ts_mode *m = &t->mode[mode];
-    int fd, rc;
+    int rc;
     for (uint64_t i = 0; i < n; i++)
         ret[i] = NULL;
     if (m->disk.labels_bytes == 0)
         return 0;
-    fd = open(m->labels_path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", m->labels_path);
-    rc = ts_file_read_check(fd, m->labels_path, m->disk.labels_bytes, m->disk.labels_hash, err);
+    rc = ts_file_read_check(m->labels_fd, m->labels_path, m->disk.labels_bytes, m->disk.labels_hash,
+                            err);
     if (rc == 0)
-        rc = check_header(fd, m, mode, err);
+        rc = check_header(m->labels_fd, m, mode, err);
     if (rc == 0)
-        rc = read_labels(fd, m, n, index, ret, err);
+        rc = read_labels(m->labels_fd, m, n, index, ret, err);
     for (uint64_t i = 0; rc < 0 && i < n; i++) {
         free(ret[i]);
         ret[i] = NULL;
     }
-    close(fd);
     return rc;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* layout.h - the bytes on disk: constants and structures of a .tsh directory.
  *
  * The specification is docs/format.md; a byte here changes only together with it, with the golden
@@ -7,6 +8,7 @@
  *   NAME.tsh/modeK.shards the nonzeros sorted for mode K (from 1), one shard after another
  *   NAME.tsh/modeK.rows   the used indices of mode K, when it has empty slices
  *   NAME.tsh/modeK.labels names of the indices of mode K, when they were given
+ *   NAME.tsh/modes        names of the modes and the first index, when there is something to say
  *
  * Hierarchy: tensor -> mode copy -> shard (unit of reading, whole partitions, at most shard_bytes)
  * -> partition (TS_PARTITION_BLOCKS blocks, what one thread or thread block takes) -> block
@@ -22,22 +24,24 @@
 #include <stdint.h>
 
 #define TS_INDEX_NAME "index"
+#define TS_MODES_NAME "modes"
 /* NAME.tsh is written under this name beside it, and renamed when it is whole. */
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
-#define TS_INDEX_MAGIC "TSHINDEX" /* 8 bytes, no NUL */
-#define TS_ROWS_MAGIC "TSHROWS1"
-#define TS_LABELS_MAGIC "TSHLABEL"
+#define TS_INDEX_MAGIC    "TSHINDEX" /* 8 bytes, no NUL */
+#define TS_ROWS_MAGIC     "TSHROWS1"
+#define TS_LABELS_MAGIC   "TSHLABEL"
+#define TS_MODES_MAGIC    "TSHMODES"
 
-#define TS_MIN_ORDER 2u
-#define TS_MAX_ORDER 16u
-#define TS_MAX_DIM (UINT64_C(1) << 40) /* largest index + 1 */
-#define TS_MAX_NNZ (UINT64_C(1) << 40)
-#define TS_BLOCK_NNZ 256u
+#define TS_MIN_ORDER        2u
+#define TS_MAX_ORDER        16u
+#define TS_MAX_DIM          (UINT64_C(1) << 40) /* largest index + 1 */
+#define TS_MAX_NNZ          (UINT64_C(1) << 40)
+#define TS_BLOCK_NNZ        256u
 #define TS_PARTITION_BLOCKS 64u
-#define TS_PARTITION_NNZ (TS_BLOCK_NNZ * TS_PARTITION_BLOCKS)
-#define TS_PAGE 4096u /* shards start at multiples of it: O_DIRECT */
+#define TS_PARTITION_NNZ    (TS_BLOCK_NNZ * TS_PARTITION_BLOCKS)
+#define TS_PAGE             4096u /* shards start at multiples of it: O_DIRECT */
 
 /* How the 32-bit codes of a block become values. */
 enum ts_value_kind {
@@ -59,39 +63,39 @@ struct ts_disk_header {
     uint32_t order;
     uint64_t index_bytes; /* size of this file, the final checksum included */
     uint64_t nnz;
-    double norm;        /* sqrt of the sum of squares of the values, float64 */
-    double value_base;  /* CONST, INT */
-    double value_bits;  /* order-0 entropy of the values, bits per nonzero */
+    double norm;       /* sqrt of the sum of squares of the values, float64 */
+    double value_base; /* CONST, INT */
+    double value_bits; /* order-0 entropy of the values, bits per nonzero */
     double value_min, value_max;
     uint32_t value_kind;
-    uint32_t value_bytes;   /* 4 or 8: the type asked for at build */
-    uint32_t n_dict;        /* entries of the dictionary, 0 unless DICT */
-    uint32_t block_nnz;     /* TS_BLOCK_NNZ */
+    uint32_t value_bytes;      /* 4 or 8: the type asked for at build */
+    uint32_t n_dict;           /* entries of the dictionary, 0 unless DICT */
+    uint32_t block_nnz;        /* TS_BLOCK_NNZ */
     uint32_t partition_blocks; /* TS_PARTITION_BLOCKS */
     uint32_t max_shard_bytes;  /* largest raw_bytes of any shard of any mode */
-    uint64_t input_nnz;     /* nonzeros read, before what follows */
-    uint64_t n_duplicates;  /* lines merged into another */
-    uint64_t n_zeros;       /* zeros dropped: read, or sums of duplicates */
-    uint32_t flags;         /* TS_TENSOR_* */
+    uint64_t input_nnz;        /* nonzeros read, before what follows */
+    uint64_t n_duplicates;     /* lines merged into another */
+    uint64_t n_zeros;          /* zeros dropped: read, or sums of duplicates */
+    uint32_t flags;            /* TS_TENSOR_* */
     uint32_t reserved32;
-    uint8_t reserved[128];  /* zero */
+    uint8_t reserved[128]; /* zero */
 };
-#define TS_TENSOR_DUPLICATES 1u /* built with --duplicates keep and some were */
+#define TS_TENSOR_DUPLICATES           1u /* built with --duplicates keep and some were */
 #define TS_TENSOR_VALUE_BITS_ESTIMATED 2u /* value_bits is an estimate from a sample */
 
 /* One mode and its copy of the nonzeros. 128 bytes. */
 struct ts_disk_mode {
-    uint64_t dim;       /* size of the mode, as in the input */
-    uint64_t n_rows;    /* used slices, < 2^32; n_rows == dim: no rows file */
+    uint64_t dim;    /* size of the mode, as in the input */
+    uint64_t n_rows; /* used slices, < 2^32; n_rows == dim: no rows file */
     uint64_t n_shards;
-    uint64_t shards_bytes; /* size of modeK.shards */
-    uint64_t rows_bytes;   /* size of modeK.rows, 0 when there is none */
-    uint64_t rows_hash;    /* XXH3-64 of modeK.rows */
-    uint64_t labels_bytes; /* size of modeK.labels, 0 when there is none */
-    uint64_t labels_hash;  /* XXH3-64 of modeK.labels */
+    uint64_t shards_bytes;  /* size of modeK.shards */
+    uint64_t rows_bytes;    /* size of modeK.rows, 0 when there is none */
+    uint64_t rows_hash;     /* XXH3-64 of modeK.rows */
+    uint64_t labels_bytes;  /* size of modeK.labels, 0 when there is none */
+    uint64_t labels_hash;   /* XXH3-64 of modeK.labels */
     uint64_t largest_slice; /* nonzeros of the fullest slice */
     uint64_t n_labels;      /* lines of modeK.labels */
-    uint8_t level[16];  /* level[0] = this mode; level[l] = the mode sorted at level l; rest 0 */
+    uint8_t level[16]; /* level[0] = this mode; level[l] = the mode sorted at level l; rest 0 */
     uint8_t reserved[32];
 };
 
@@ -102,10 +106,10 @@ struct ts_disk_shard {
     uint32_t stored_bytes; /* on disk, before the padding */
     uint32_t raw_bytes;    /* after LZ4; equal to stored_bytes without */
     uint32_t nnz;
-    uint32_t n_blocks;     /* all full but the last block of the mode copy */
-    uint32_t row_first;    /* compact row of its first nonzero */
-    uint32_t row_last;     /* compact row of its last nonzero */
-    uint32_t flags;        /* TS_SHARD_* */
+    uint32_t n_blocks;  /* all full but the last block of the mode copy */
+    uint32_t row_first; /* compact row of its first nonzero */
+    uint32_t row_last;  /* compact row of its last nonzero */
+    uint32_t flags;     /* TS_SHARD_* */
     uint32_t reserved32;
     uint8_t reserved[16];
 };
@@ -124,7 +128,7 @@ struct ts_disk_shard {
 struct ts_disk_rows {
     char magic[8];
     uint32_t version;
-    uint32_t mode;   /* from 0 */
+    uint32_t mode; /* from 0 */
     uint64_t n_rows;
     uint64_t dim;
 };
@@ -140,10 +144,23 @@ struct ts_disk_labels {
     uint64_t text_bytes;
 };
 
+/* Starts the file modes. 40 bytes, followed by order + 1 lines of text, each ended by '\n': the name of
+ * each mode, empty when it has none, and of the values; then uint64_t XXH3-64 of every byte before it. */
+struct ts_disk_modes {
+    char magic[8];
+    uint32_t version;
+    uint32_t order;
+    uint64_t index_hash; /* the checksum at the end of the index that this file belongs to */
+    uint32_t base;       /* 0 or 1: the first index, as the input counts */
+    uint32_t reserved32;
+    uint64_t text_bytes;
+};
+
 _Static_assert(sizeof(struct ts_disk_header) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_mode) == 128, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_shard) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_rows) == 32, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_labels) == 32, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_modes) == 40, "on-disk size");
 
 #endif

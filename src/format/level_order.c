@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/level_order.h"
 
 #include <math.h>
@@ -38,8 +39,8 @@ void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n)
         }
         if (f->words == 2) {
             for (uint64_t i = 0; i < n; i++)
-                add_hash(f->longest[m], ts_mix(ts_mix(rec[2 * i] & mask[0]) ^
-                                               (rec[2 * i + 1] & mask[1])));
+                add_hash(f->longest[m],
+                         ts_mix(ts_mix(rec[2 * i] & mask[0]) ^ (rec[2 * i + 1] & mask[1])));
             continue;
         }
         for (uint64_t i = 0; i < n; i++) {
@@ -85,8 +86,8 @@ static double row_cost(uint64_t n_rows)
         return at[0].cost;
     for (uint32_t i = 1; i < sizeof at / sizeof *at; i++)
         if (bytes <= at[i].bytes)
-            return at[i - 1].cost + (at[i].cost - at[i - 1].cost) *
-                   log(bytes / at[i - 1].bytes) / log(at[i].bytes / at[i - 1].bytes);
+            return at[i - 1].cost + (at[i].cost - at[i - 1].cost) * log(bytes / at[i - 1].bytes) /
+                                        log(at[i].bytes / at[i - 1].bytes);
     return at[4].cost;
 }
 
@@ -120,7 +121,8 @@ void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t 
         sort_levels(order, mode, leaf, n_rows, level);
         cost = (double)nnz * row_cost(n_rows[leaf]);
         nodes = (double)n_rows[mode];
-        for (uint32_t l = 1; l + 1 < order; l++) { /* at most all combinations, at most the fibres */
+        for (uint32_t l = 1; l + 1 < order;
+             l++) { /* at most all combinations, at most the fibres */
             nodes *= (double)n_rows[level[l]];
             nodes = nodes < fibres[leaf] ? nodes : fibres[leaf];
             cost += nodes * row_cost(n_rows[level[l]]);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* level_order.h - in which order the modes of each copy are sorted.
  *
  * A pass over a mode copy reads one factor row for each node of its fibre tree below the root. How

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/merge.h"
 
 #include <assert.h>
@@ -11,6 +12,12 @@
 #include "format/build.h"
 
 #define PIECE 2048u /* records that are merged and counted while they are in the cache */
+
+uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
+{
+    (void)order; /* ts_fibres has room for any */
+    return threads * (ts_value_table_bytes() + sizeof(struct ts_fibres));
+}
 
 int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uint32_t order,
                   uint32_t value_bytes, int duplicates, const uint64_t dim[], uint32_t threads,
@@ -44,7 +51,7 @@ fail:
     return rc;
 }
 
-void ts_merge_fini(struct ts_merge *g)
+void ts_merge_release(struct ts_merge *g)
 {
     for (uint32_t t = 0; g->values != NULL && t < g->threads; t++)
         ts_value_table_free(g->values[t]);
@@ -52,6 +59,13 @@ void ts_merge_fini(struct ts_merge *g)
         ts_slices_fini(&g->slices[m]);
     free(g->fibres);
     free(g->values);
+    g->fibres = NULL;
+    g->values = NULL;
+}
+
+void ts_merge_fini(struct ts_merge *g)
+{
+    ts_merge_release(g);
     free(g->piece);
     memset(g, 0, sizeof *g);
 }
@@ -94,9 +108,10 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     uint64_t rec[TS_RECORD_WORDS] = { 0 };
     char name[256];
     if (!isfinite(ts_value_of_bits(bits, g->value_bytes)))
-        return ts_fail(err, TS_EFORMAT, "the sum of the values at (%s), counted from 1, is %g, beyond the "
-                       "range of float%u", name_cell(g, cell, name, sizeof name), sum,
-                       8 * g->value_bytes);
+        return ts_fail(err, TS_EFORMAT,
+                       "the sum of the values at (%s), counted from 1, is %g, beyond the "
+                       "range of float%u",
+                       name_cell(g, cell, name, sizeof name), sum, 8 * g->value_bytes);
     for (uint32_t m = 0; m < g->order; m++)
         ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
     ts_record_put(&g->layout, rec, g->order, bits);
@@ -104,11 +119,44 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     return ts_value_of_bits(bits, g->value_bytes) != 0.0;
 }
 
+/* The same of a value that is transformed first. */
+static int make_transformed(const struct ts_merge *g, const uint64_t *cell, double value,
+                            uint64_t *out, struct ts_err *err)
+{
+    const struct ts_transform *t = &g->transform;
+    double x = value;
+    char name[256];
+    if (t->kind == TS_TRANSFORM_LOG1P)
+        x = log1p(value);
+    else if (t->kind == TS_TRANSFORM_BINARY)
+        x = value != 0;
+    else if (t->kind == TS_TRANSFORM_SCALE)
+        x = value * t->scale;
+    if (t->kind == TS_TRANSFORM_NONE)
+        return make_record(g, cell, value, out, err);
+    if (!isfinite(x) ||
+        !isfinite(ts_value_of_bits(ts_value_to_bits(x, g->value_bytes), g->value_bytes)))
+        return ts_fail(err, TS_EFORMAT,
+                       "the value at (%s), counted from 1, is %g, of which --transform makes what "
+                       "float%u does not hold",
+                       name_cell(g, cell, name, sizeof name), value, 8 * g->value_bytes);
+    return make_record(g, cell, x, out, err);
+}
+
 static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
 {
     char name[256];
-    return ts_fail(err, TS_EFORMAT, "there is more than one nonzero at (%s), counted from 1, and "
-                   "--duplicates error forbids it", name_cell(g, rec, name, sizeof name));
+    return ts_fail(err, TS_EFORMAT,
+                   "there is more than one nonzero at (%s), counted from 1, and "
+                   "--duplicates error forbids it",
+                   name_cell(g, rec, name, sizeof name));
+}
+
+static void remember_refused(struct ts_merge *g, const uint64_t *rec)
+{
+    g->refused = 1;
+    for (uint32_t m = 0; m < g->order; m++)
+        g->refused_index[m] = ts_record_get(&g->layout, rec, m);
 }
 
 /* ------------------------------------------------------------------ a piece */
@@ -139,6 +187,7 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
 struct share {
     uint64_t first, n, kept, n_duplicates, n_zeros;
     int rc;
+    const uint64_t *refused; /* the record of a cell that has another one */
     struct ts_err err;
 };
 
@@ -151,7 +200,18 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
         uint64_t next = in + 1;
         while (next < s->n && same_cell(g, rec + in * words, rec + next * words))
             next++;
-        if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
+        if (g->transform.kind != TS_TRANSFORM_NONE &&
+            (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP)) {
+            s->n_duplicates += next - in - 1;
+            for (uint64_t i = in; i < next; i++) {
+                const uint64_t *at = rec + i * words;
+                s->rc = make_transformed(g, at, value_of(g, at), rec + out * words, &s->err);
+                if (s->rc < 0)
+                    return;
+                s->n_zeros += s->rc == 0;
+                out += (uint64_t)s->rc;
+            }
+        } else if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
             s->n_duplicates += next - in - 1;
             if (out != in) /* forward, as it is a step or two */
                 for (uint64_t i = 0; i < (next - in) * words; i++)
@@ -161,11 +221,12 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             double sum = 0;
             if (g->duplicates == TS_DUPLICATES_ERROR) {
                 s->rc = refuse_duplicate(g, rec + in * words, &s->err);
+                s->refused = rec + in * words;
                 return;
             }
             for (uint64_t i = in; i < next; i++)
                 sum += value_of(g, rec + i * words);
-            s->rc = make_record(g, rec + in * words, sum, rec + out * words, &s->err);
+            s->rc = make_transformed(g, rec + in * words, sum, rec + out * words, &s->err);
             if (s->rc < 0)
                 return;
             s->n_duplicates += next - in - 1;
@@ -211,6 +272,8 @@ static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *ke
         rc = s->rc;
         if (rc < 0 && err != NULL)
             *err = s->err;
+        if (s->refused != NULL)
+            remember_refused(g, s->refused);
         g->piece[t].first = s->first;
         g->piece[t].n = rc == 0 ? s->kept : 0;
         out += s->kept;
@@ -244,9 +307,11 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
     if (!g->open)
         return 0;
     g->open = 0;
-    if (g->n_open > 1 && g->duplicates == TS_DUPLICATES_ERROR)
+    if (g->n_open > 1 && g->duplicates == TS_DUPLICATES_ERROR) {
+        remember_refused(g, g->cell);
         return refuse_duplicate(g, g->cell, err);
-    rc = make_record(g, g->cell, g->sum, before, err);
+    }
+    rc = make_transformed(g, g->cell, g->sum, before, err);
     if (rc < 0)
         return rc;
     g->n_duplicates += g->n_open - 1;
@@ -311,6 +376,8 @@ void ts_merge_finish(struct ts_merge *g)
     for (uint32_t t = 1; t < g->threads; t++) {
         ts_fibres_merge(&g->fibres[0], &g->fibres[t]);
         ts_value_table_merge(g->values[0], g->values[t]);
+        ts_value_table_free(g->values[t]);
+        g->values[t] = NULL;
     }
     for (uint32_t m = 0; m < g->order; m++)
         if (g->slices[m].bitmap != NULL)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/mode_writer.h"
 
 #include <omp.h>
@@ -12,7 +13,8 @@
 
 /* Packed partitions may be ready before their turn: this many a thread. A thread that is held up
  * stops the others only after they have done that much. */
-#define PARKED 4u
+#define PARKED           4u
+#define RUNS_OF_A_THREAD (PARKED + 2u) /* and one being packed, in the thread's `word` and copied */
 
 struct ts_mode_writer {
     struct ts_mode_writer_plan plan;
@@ -23,8 +25,9 @@ struct ts_mode_writer {
 
     /* of one call of add_partitions */
     pthread_mutex_t lock;
-    pthread_cond_t moved;        /* turn, or failed */
-    uint64_t next, turn, all;    /* partitions taken, put into shards, of the call */
+    pthread_cond_t moved;     /* turn, or failed */
+    uint64_t next, turn, all; /* partitions taken, put into shards, of the call */
+    struct ts_run_pool *pool;
     struct ts_packed_run **parked; /* partition k at k % n_parked, packed before its turn */
     uint32_t n_parked;
     int rc;
@@ -125,8 +128,9 @@ static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, cons
     s.last_run = run;
     s.first_run = s.first_run == 0 ? run : s.first_run;
     s.longest_run = run > s.longest_run ? run : s.longest_run;
-    ret = malloc(sizeof s + 4 * (size_t)s.n_words);
+    ret = ts_run_pool_get(w->pool, s.n_words);
     if (ret != NULL) {
+        s.room = ret->room;
         *ret = s;
         memcpy(ret->word, word, 4 * (size_t)s.n_words);
     }
@@ -153,12 +157,13 @@ static void follow_slices(struct ts_mode_writer *w, const struct ts_packed_run *
 static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, struct ts_err *err)
 {
     struct ts_shard_draft *d = &w->draft;
-    const uint64_t words = 2 * ((uint64_t)d->n_blocks + s->n_blocks) + 1 + d->body_words + s->n_words;
+    const uint64_t words =
+        2 * ((uint64_t)d->n_blocks + s->n_blocks) + 1 + d->body_words + s->n_words;
     s->next = NULL;
     if (d->n_blocks > 0 && 4 * words > w->plan.shard_bytes) {
         const int rc = ts_shard_writer_put(w->shards, d, err);
         if (rc < 0) {
-            free(s);
+            ts_run_pool_put(w->pool, s);
             return rc;
         }
     }
@@ -192,7 +197,7 @@ static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packe
             if (w->rc == 0)
                 w->rc = join_partition(w, s, &w->err);
             else
-                free(s);
+                ts_run_pool_put(w->pool, s);
         }
         pthread_cond_broadcast(&w->moved);
     }
@@ -248,7 +253,7 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
         }
     }
     for (uint32_t k = 0; k < w->n_parked; k++) { /* some, after a failure */
-        free(w->parked[k]);
+        ts_run_pool_put(w->pool, w->parked[k]);
         w->parked[k] = NULL;
     }
     if (w->rc < 0 && err != NULL)
@@ -284,21 +289,50 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
 
 /* ------------------------------------------------------------------ making and ending */
 
-/* Threads for writing beside those that pack, and shards on their way to the disk. */
-static int new_shards(struct ts_mode_writer *w, struct ts_err *err)
+/* Bytes of a packed partition, at most and for records of so many bits: packing saves some of them, and
+ * what it adds is little. */
+static uint64_t run_bytes(uint32_t bits)
 {
-    const struct ts_mode_writer_plan *p = &w->plan;
+    return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_run) + 4096;
+}
+
+static uint32_t writing_threads(uint32_t threads)
+{
+    return threads / 4 > 1 ? threads / 4 : 1;
+}
+
+uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
+{
+    const uint64_t runs = RUNS_OF_A_THREAD * run_bytes(32 * order + 64);
+    if (threads ==
+        0) /* a shard that grows, one joined and compressed, and half of one for a thread */
+        return 3 * shard_bytes + (shard_bytes / 2 > runs ? shard_bytes / 2 : runs);
+    return threads * runs + 3 * (threads + writing_threads(threads)) * shard_bytes;
+}
+
+/* Divides the memory: a growing shard and one being joined, partitions of each thread, and more shards
+ * at a time from what is left. */
+static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
+{
+    struct ts_mode_writer_plan *p = &w->plan;
     const int compress = p->code->kind == TS_VALUE_F32 || p->code->kind == TS_VALUE_F64;
+    const uint64_t joined = (compress ? 2 : 1) * p->shard_bytes, first = p->shard_bytes + joined;
+    const uint64_t each = RUNS_OF_A_THREAD * run_bytes(p->layout.bits);
     struct ts_shard_writer_plan plan = { .path = p->path, .compress = compress };
-    /* each shard in work, and one that waits for it, in pieces, then joined, then compressed */
-    const uint64_t most = p->memory / ((compress ? 4 : 3) * p->shard_bytes);
-    plan.threads = p->threads / 4 > 1 ? p->threads / 4 : 1;
+    uint64_t spare = p->memory > first ? p->memory - first : 0, more;
+    plan.threads = writing_threads(p->threads);
     plan.n_buffers = p->threads + plan.threads;
-    if (plan.n_buffers > most)
-        plan.n_buffers = most > 1 ? (uint32_t)most : 1;
+    while (p->threads > 1 && p->threads * each > spare)
+        p->threads--;
+    spare -= p->threads * each < spare ? p->threads * each : spare;
+    more = spare / first;
+    if (plan.n_buffers > 1 + more)
+        plan.n_buffers = 1 + (uint32_t)more;
     if (plan.threads > plan.n_buffers)
         plan.threads = plan.n_buffers;
-    return ts_shard_writer_new(&plan, &w->shards, err);
+    /* two shards in partitions let one grow while the other is joined: half of the spare is for that */
+    plan.run_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
+    return plan;
 }
 
 static int new_words(struct ts_mode_writer *w)
@@ -308,7 +342,8 @@ static int new_words(struct ts_mode_writer *w)
     w->word = calloc(threads, sizeof *w->word);
     w->parked = calloc(w->n_parked, sizeof *w->parked);
     w->carry = malloc((size_t)TS_PARTITION_NNZ * w->plan.layout.words * sizeof *w->carry);
-    if (w->word == NULL || w->parked == NULL || w->carry == NULL)
+    w->pool = ts_run_pool_new();
+    if (w->word == NULL || w->parked == NULL || w->carry == NULL || w->pool == NULL)
         return -1;
     for (uint32_t k = 0; k < threads; k++) {
         w->word[k] = malloc(4 * PARTITION_WORDS);
@@ -322,16 +357,21 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
                        struct ts_err *err)
 {
     struct ts_mode_writer *w = calloc(1, sizeof *w);
+    struct ts_shard_writer_plan shards;
     int rc;
     if (w == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->path);
     w->plan = *plan;
+    shards = share_memory(w);
     w->n_codes = ts_value_codes(plan->code->kind);
     w->run_row = UINT32_MAX;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->moved, NULL);
-    rc = new_words(w) < 0 ? ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", plan->path)
-                          : new_shards(w, err);
+    rc =
+        new_words(w) < 0 ? ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", plan->path) : 0;
+    shards.pool = w->pool;
+    if (rc == 0)
+        rc = ts_shard_writer_new(&shards, &w->shards, err);
     if (rc < 0) {
         ts_mode_writer_free(w);
         return rc;
@@ -345,7 +385,8 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     if (w == NULL)
         return;
     ts_shard_writer_free(w->shards);
-    ts_shard_draft_drop(&w->draft);
+    ts_shard_draft_drop(&w->draft, w->pool);
+    ts_run_pool_free(w->pool);
     for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
         free(w->word[k]);
     pthread_mutex_destroy(&w->lock);
@@ -356,8 +397,7 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     free(w);
 }
 
-int ts_mode_writer_finish(struct ts_mode_writer *w, struct ts_mode_written *ret,
-                          struct ts_err *err)
+int ts_mode_writer_finish(struct ts_mode_writer *w, struct ts_mode_written *ret, struct ts_err *err)
 {
     int rc = w->n_carry > 0 ? add_partitions(w, w->carry, 0, w->n_carry, err) : 0;
     memset(ret, 0, sizeof *ret);

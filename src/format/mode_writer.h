@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mode_writer.h - packs the sorted nonzeros of one mode into modeK.shards.
  *
  * Partitions are packed by all threads at once, then put in their order into shards, which go to the
@@ -21,13 +22,13 @@
 struct ts_mode_writer;
 
 struct ts_mode_writer_plan {
-    const char *path;   /* of modeK.shards, which must not exist */
-    uint32_t order, threads;
-    uint64_t shard_bytes; /* raw; a shard of a single partition may be larger */
-    uint64_t memory;      /* that shards on their way may take; it works with less than one */
+    const char *path;        /* of modeK.shards, which must not exist */
+    uint32_t order, threads; /* threads: at most, fewer where memory is short */
+    uint64_t shard_bytes;    /* raw; a shard of a single partition may be larger */
+    uint64_t memory; /* for what is packed and written; with less than needed, it takes that */
     struct ts_record_layout layout;
     const struct ts_value_code *code;
-    int want_norm;      /* sum the squares of the values, too */
+    int want_norm; /* sum the squares of the values, too */
 };
 
 struct ts_mode_written {
@@ -36,6 +37,9 @@ struct ts_mode_written {
     uint32_t max_raw_bytes;
     double sum_of_squares; /* added by partition, so the same for any number of threads */
 };
+
+/* Memory of a writer at least (threads 0), or as much as is of use to so many. */
+uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes);
 
 int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_writer **ret,
                        struct ts_err *err);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/power_law.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static inline __attribute__((always_inline)) void estimate_log(double *v, uint32
         bits -= exponent << 52;
         memcpy(&m, &bits, 8);
         bits = UINT64_C(0x4338000000000000) + ((exponent ^ 0x800) - 0x800);
-        memcpy(&e, &bits, 8); /* 1.5 * 2^52 + the exponent: integers to doubles without a conversion */
+        memcpy(&e, &bits,
+               8); /* 1.5 * 2^52 + the exponent: integers to doubles without a conversion */
         e -= 0x1.8p52;
         /* ln m = 2 atanh s; |s| <= 0.1716, so the first term left out is below 2^-52 of it */
         s = (m - 1) / (m + 1);
@@ -119,7 +121,8 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
             y[i] = x[i] * p->slope * 1.4426950408889634;
     else
         for (uint32_t i = 0; i < count; i++)
-            y[i] = 1 + x[i] * p->slope; /* rounded as in ts_power_law_rank: a large exponent tells */
+            y[i] =
+                1 + x[i] * p->slope; /* rounded as in ts_power_law_rank: a large exponent tells */
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         estimate_avx2(p, y, count);

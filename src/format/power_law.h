@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* power_law.h - popularity ranks by a power law, many at a time.
  *
  * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the inverse

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/record.h"
 
 #include <string.h>
@@ -71,8 +72,7 @@ void ts_record_column(const struct ts_record_layout *l, const uint64_t *rec, uin
 
 static inline __attribute__((always_inline)) void put_column(uint64_t *rec, uint64_t n,
                                                              uint32_t words, uint32_t at,
-                                                             uint32_t width,
-                                                             const uint64_t *column,
+                                                             uint32_t width, const uint64_t *column,
                                                              uint32_t stride)
 {
     if (at + width <= 64) {

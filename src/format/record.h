@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* record.h - a nonzero as a string of bits, so that comparing records compares coordinates.
  *
  * A layout lists fields from the most significant on: indices in the order of sorting, the value
@@ -18,7 +19,7 @@
 #include "format/layout.h"
 
 #define TS_RECORD_FIELDS (TS_MAX_ORDER + 1)
-#define TS_RECORD_WORDS 12u /* (16 modes x 40 bits + a value of 64) / 64, rounded up */
+#define TS_RECORD_WORDS  12u /* (16 modes x 40 bits + a value of 64) / 64, rounded up */
 
 struct ts_record_layout {
     uint32_t n_fields, words, bits;

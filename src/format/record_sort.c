@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/record_sort.h"
 
 #include <omp.h>
@@ -7,17 +8,18 @@
 #include "base/stop.h"
 #include "format/record.h"
 
-#define MAX_DIGIT 11u        /* 2048 destinations: what the second-level TLB covers with 4K pages */
-#define LOCAL_WORDS 65536u   /* a piece of at most 512 KiB is sorted where it lies */
-#define TARGET_WORDS 6144u   /* pieces that the first deal aims at */
+#define MAX_DIGIT     11u    /* 2048 destinations: what the second-level TLB covers with 4K pages */
+#define LOCAL_WORDS   65536u /* a piece of at most 512 KiB is sorted where it lies */
+#define TARGET_WORDS  6144u  /* pieces that the first deal aims at */
 #define INSERTION_MAX 24u
-#define STOP_PIECE 65536u    /* records between looks at whether to stop */
+#define STOP_PIECE    65536u /* records between looks at whether to stop */
 
 /* What stays the same through a sort. */
 struct sort {
     uint64_t *array[2];
     uint32_t words, key_bits, bits, threads;
-    uint64_t *own; /* LOCAL_WORDS of the thread, in the cache: NULL, or instead of the other array */
+    uint64_t
+        *own; /* LOCAL_WORDS of the thread, in the cache: NULL, or instead of the other array */
     const volatile sig_atomic_t *stop;
 };
 
@@ -72,9 +74,8 @@ static void insertion_sort(uint64_t *a, uint64_t n, uint32_t words)
 }
 
 /* Deals n records from `in` to `out`; count[] holds the digits' numbers and becomes their ends. */
-static inline __attribute__((always_inline)) void deal(const uint64_t *in, uint64_t *out,
-                                                       uint64_t n, struct digit d,
-                                                       uint32_t words, uint32_t *count)
+static inline __attribute__((always_inline)) void
+deal(const uint64_t *in, uint64_t *out, uint64_t n, struct digit d, uint32_t words, uint32_t *count)
 {
     uint32_t sum = 0;
     for (uint32_t k = 0; k <= d.mask; k++) {
@@ -89,9 +90,8 @@ static inline __attribute__((always_inline)) void deal(const uint64_t *in, uint6
 
 /* Least significant digit first, bits [first, end) of n records, n below 2^32. Returns which of the
  * two arrays has the result. */
-static inline __attribute__((always_inline)) int sort_lsd(uint64_t *const array[2], int in,
-                                                          uint64_t n, uint32_t words,
-                                                          uint32_t first, uint32_t end)
+static inline __attribute__((always_inline)) int
+sort_lsd(uint64_t *const array[2], int in, uint64_t n, uint32_t words, uint32_t first, uint32_t end)
 {
     enum { DIGITS = 8 };
     const uint32_t size = n < 512 ? 6 : 8;
@@ -234,7 +234,8 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     for (uint32_t t = 0; t < threads; t++) {
         uint64_t *mine = count + (size_t)t * n_digits;
         const uint64_t last = p.n * (t + 1) / threads;
-        for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop); i = end_i) {
+        for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop);
+             i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
             for (; i < end_i; i++)
                 mine[digit_of(in + i * words, d)]++;
@@ -252,7 +253,8 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     for (uint32_t t = 0; t < threads; t++) {
         uint64_t *mine = count + (size_t)t * n_digits;
         const uint64_t last = p.n * (t + 1) / threads;
-        for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop); i = end_i) {
+        for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop);
+             i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
             if (words == 1)
                 for (; i < end_i; i++)
@@ -442,8 +444,13 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
 /* Sorts a piece of array[0] that all threads share, in a scratch that holds it. */
 static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 {
-    const struct sort sub = { { s->array[0] + p.at * s->words, scratch }, s->words, s->key_bits,
-                              s->bits, s->threads, NULL, s->stop };
+    const struct sort sub = { { s->array[0] + p.at * s->words, scratch },
+                              s->words,
+                              s->key_bits,
+                              s->bits,
+                              s->threads,
+                              NULL,
+                              s->stop };
     const struct piece whole = { 0, p.n, p.bit, 0 };
     struct work w;
     if (p.n * s->words <= LOCAL_WORDS || new_work(&w, p.n, s->threads) < 0) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* record_sort.h - sorts records (record.h) in memory, with all threads.
  *
  * Records are first dealt out by their leading bits (most significant digit first) into pieces that
@@ -10,8 +11,8 @@
  *   errors   none: small tables are on the stack, and without memory for larger ones it sorts with
  *            one thread
  *
- * Both sorts end soon after *stop (may be NULL) is set, and then leave the records in any order, some
- * twice and some not at all: the caller looks at it, too.
+ * Both sorts end soon after *stop (may be NULL) is set. Then the records are undefined, some twice and
+ * some missing: the caller checks *stop and discards them.
  */
 #ifndef TS_FORMAT_RECORD_SORT_H
 #define TS_FORMAT_RECORD_SORT_H
@@ -20,6 +21,10 @@
 #include <stdint.h>
 
 #include "format/record.h"
+
+/* Memory that a sort takes beside the arrays: in all, and for each thread. */
+#define TS_RECORD_SORT_BYTES        (UINT64_C(1) << 20)
+#define TS_RECORD_SORT_THREAD_BYTES (UINT64_C(640) << 10)
 
 /* Sorts n records by their first `bits` bits; the rest of each record is zero. Of these, the first
  * key_bits are sorted directly, the others only where those are equal: give the bits that mostly

@@ -1,20 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* modeK.rows, read for ts_tensor_rows. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "format/file_read.h"
 #include "format/tensor.h"
 
-#define MAX_WIDTH 40u
+#define MAX_WIDTH       40u
 #define MAX_CHUNK_BYTES ((TS_ROWS_CHUNK * MAX_WIDTH + 63) / 64 * 8)
 
 static int bad(const struct ts_mode *m, uint64_t row, const char *why, struct ts_err *err)
 {
     return ts_fail(err, TS_EFORMAT, "%s: chunk of row %" PRIu64 ": %s", m->rows_path, row, why);
+}
+
+/* The sentence for bytes that did not come: the disk failed, or the file ends there. */
+static int ends_at(FILE *in, const struct ts_mode *m, uint64_t row, struct ts_err *err)
+{
+    if (ferror(in))
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be read", m->rows_path);
+    return bad(m, row, "the file ends there", err);
 }
 
 /* Reads the n_rows of one chunk, the first of which is row `row`. *least is the smallest index that
@@ -28,12 +37,12 @@ static int read_chunk(FILE *in, const struct ts_mode *m, uint64_t row, uint64_t 
     uint64_t head[2], mask, index;
     size_t bytes;
     if (fread(head, sizeof head, 1, in) != 1)
-        return bad(m, row, "the file ends there", err);
+        return ends_at(in, m, row, err);
     if (head[1] > MAX_WIDTH)
         return bad(m, row, "gaps of an impossible width", err);
     bytes = ((n - 1) * head[1] + 63) / 64 * 8;
     if (bytes > 0 && fread(gaps, bytes, 1, in) != 1)
-        return bad(m, row, "the file ends there", err);
+        return ends_at(in, m, row, err);
     mask = (UINT64_C(1) << head[1]) - 1;
     index = head[0];
     if (index < *least || index >= m->disk.dim)
@@ -46,6 +55,12 @@ static int read_chunk(FILE *in, const struct ts_mode *m, uint64_t row, uint64_t 
         index += (word >> bit % 8 & mask) + 1;
         ret[i] = index;
     }
+    if (bytes > 0 && (n - 1) * head[1] % 64 > 0) {
+        uint64_t last;
+        memcpy(&last, gaps + bytes - 8, sizeof last);
+        if (last >> (n - 1) * head[1] % 64 != 0)
+            return bad(m, row, "bits behind its gaps are not zero", err);
+    }
     if (index >= m->disk.dim)
         return bad(m, row, "its last index is beyond the mode", err);
     *least = index + 1;
@@ -55,7 +70,10 @@ static int read_chunk(FILE *in, const struct ts_mode *m, uint64_t row, uint64_t 
 static int check_header(FILE *in, const struct ts_mode *m, uint32_t mode, struct ts_err *err)
 {
     struct ts_disk_rows h;
-    if (fread(&h, sizeof h, 1, in) != 1 || memcmp(h.magic, TS_ROWS_MAGIC, sizeof h.magic) != 0)
+    const size_t n = fread(&h, sizeof h, 1, in);
+    if (n != 1 && ferror(in))
+        return ends_at(in, m, 0, err);
+    if (n != 1 || memcmp(h.magic, TS_ROWS_MAGIC, sizeof h.magic) != 0)
         return ts_fail(err, TS_EFORMAT, "%s: byte 0: not a rows file", m->rows_path);
     if (h.version != TS_FORMAT_VERSION)
         return ts_fail(err, TS_EFORMAT,
@@ -66,25 +84,34 @@ static int check_header(FILE *in, const struct ts_mode *m, uint32_t mode, struct
     return 0;
 }
 
-static int read_rows(FILE *in, const struct ts_mode *m, uint32_t mode, uint64_t *rows,
-                     struct ts_err *err)
+/* Where a stream is in a file that other threads may read, too. */
+struct place {
+    int fd;
+    off_t at;
+};
+
+static ssize_t read_on(void *place, char *buf, size_t n)
 {
-    uint64_t least = 0;
-    int rc = check_header(in, m, mode, err);
-    for (uint64_t row = 0; rc == 0 && row < m->disk.n_rows; row += TS_ROWS_CHUNK)
-        rc = read_chunk(in, m, row, &least, rows + row, err);
-    if (rc == 0 && fgetc(in) != EOF)
-        rc = ts_fail(err, TS_EFORMAT, "%s: bytes behind its last chunk", m->rows_path);
-    return rc;
+    struct place *p = place;
+    const ssize_t got = pread(p->fd, buf, n, p->at);
+    p->at += got > 0 ? got : 0;
+    return got;
 }
 
-int ts_tensor_rows(const struct ts_tensor *t, uint32_t mode, uint64_t **ret, struct ts_err *err)
+struct ts_rows_reader {
+    const struct ts_mode *m;
+    struct place place;
+    FILE *in;
+    uint64_t row, least; /* the next one, and the smallest index that it may have */
+};
+
+int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows_reader **ret,
+                        struct ts_err *err)
 {
     const struct ts_mode *m = &t->mode[mode];
     const uint64_t n_chunks = (m->disk.n_rows + TS_ROWS_CHUNK - 1) / TS_ROWS_CHUNK;
-    uint64_t *rows = NULL;
-    FILE *in = NULL;
-    int fd, rc;
+    struct ts_rows_reader *r;
+    int rc;
     if (m->disk.rows_bytes == 0) {
         *ret = NULL;
         return 0;
@@ -92,29 +119,73 @@ int ts_tensor_rows(const struct ts_tensor *t, uint32_t mode, uint64_t **ret, str
     if (n_chunks > m->disk.rows_bytes / 16) /* before memory is taken for them */
         return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes cannot hold %" PRIu64 " rows",
                        m->rows_path, m->disk.rows_bytes, m->disk.n_rows);
-    fd = open(m->rows_path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", m->rows_path);
-    rc = ts_file_read_check(fd, m->rows_path, m->disk.rows_bytes, m->disk.rows_hash, err);
+    rc = ts_file_read_check(m->rows_fd, m->rows_path, m->disk.rows_bytes, m->disk.rows_hash, err);
     if (rc < 0)
-        goto done;
+        return rc;
+    r = calloc(1, sizeof *r);
+    if (r != NULL) {
+        r->m = m;
+        r->place.fd = m->rows_fd;
+        r->in = fopencookie(&r->place, "rb", (cookie_io_functions_t){ .read = read_on });
+    }
+    rc = r == NULL || r->in == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->rows_path)
+                                    : check_header(r->in, m, mode, err);
+    if (rc < 0)
+        ts_rows_reader_close(r);
+    else
+        *ret = r;
+    return rc;
+}
+
+void ts_rows_reader_close(struct ts_rows_reader *r)
+{
+    if (r == NULL)
+        return;
+    if (r->in != NULL)
+        fclose(r->in);
+    free(r);
+}
+
+int ts_rows_reader_next(struct ts_rows_reader *r, uint64_t ret[TS_ROWS_CHUNK], uint32_t *n,
+                        struct ts_err *err)
+{
+    const uint64_t left = r->m->disk.n_rows - r->row;
+    int rc;
+    *n = 0;
+    if (left == 0 && fgetc(r->in) != EOF)
+        return ts_fail(err, TS_EFORMAT, "%s: bytes behind its last chunk", r->m->rows_path);
+    if (left == 0)
+        return ferror(r->in) ? ends_at(r->in, r->m, r->row, err) : 0;
+    rc = read_chunk(r->in, r->m, r->row, &r->least, ret, err);
+    if (rc < 0)
+        return rc;
+    *n = left < TS_ROWS_CHUNK ? (uint32_t)left : TS_ROWS_CHUNK;
+    r->row += *n;
+    return 0;
+}
+
+int ts_tensor_rows(const struct ts_tensor *t, uint32_t mode, uint64_t **ret, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    struct ts_rows_reader *r = NULL;
+    uint64_t *rows, end[TS_ROWS_CHUNK], at = 0;
+    uint32_t n = 1;
+    int rc = ts_rows_reader_open(t, mode, &r, err);
+    if (rc < 0 || r == NULL) {
+        if (rc == 0)
+            *ret = NULL;
+        return rc;
+    }
     rows = malloc(m->disk.n_rows * sizeof *rows);
-    in = fdopen(fd, "rb");
-    if (rows == NULL || in == NULL) {
+    if (rows == NULL)
         rc = ts_fail(err, TS_ENOMEM, "%s: no memory for %" PRIu64 " rows", m->rows_path,
                      m->disk.n_rows);
-        goto done;
-    }
-    rc = read_rows(in, m, mode, rows, err);
-    if (rc < 0)
-        goto done;
-    *ret = rows;
-    rows = NULL;
-done:
-    free(rows);
-    if (in != NULL)
-        fclose(in);
+    for (; rc == 0 && n > 0; at += n)
+        rc = ts_rows_reader_next(r, at < m->disk.n_rows ? rows + at : end, &n, err);
+    ts_rows_reader_close(r);
+    if (rc == 0)
+        *ret = rows;
     else
-        close(fd);
+        free(rows);
     return rc;
 }

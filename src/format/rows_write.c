@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/rows_write.h"
 
 #include <stdio.h>
@@ -99,9 +100,9 @@ int ts_rows_write_finish(struct ts_rows_writer *w, uint64_t *n_rows, uint64_t *b
                          uint64_t *hash, struct ts_err *err)
 {
     int rc = w->n > 0 ? write_chunk(w, err) : 0;
-    if (rc == 0 && (fseek(w->file, 0, SEEK_SET) < 0 ||
-                    fwrite(&w->head, sizeof w->head, 1, w->file) != 1 || fflush(w->file) != 0 ||
-                    fsync(fileno(w->file)) < 0 || hash_file(w, hash) < 0))
+    if (rc == 0 &&
+        (fseek(w->file, 0, SEEK_SET) < 0 || fwrite(&w->head, sizeof w->head, 1, w->file) != 1 ||
+         fflush(w->file) != 0 || fsync(fileno(w->file)) < 0 || hash_file(w, hash) < 0))
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", w->path);
     *n_rows = w->head.n_rows;
     *bytes = w->bytes;

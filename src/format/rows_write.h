@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* rows_write.h - writes modeK.rows: the used indices of a mode, ascending, a gap-coded chunk at a
  * time (layout.h).
  *

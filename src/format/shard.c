@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/shard.h"
 
 #include <assert.h>
@@ -9,8 +10,8 @@ size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz)
 {
     const size_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
     const size_t blocks = (nnz + TS_BLOCK_NNZ - 1) / TS_BLOCK_NNZ;
-    const size_t block_words = (leaf + n_codes) * TS_BLOCK_NNZ + (leaf + 3) / 4 + 8 * leaf +
-                               3 * n_streams + 2;
+    const size_t block_words =
+        (leaf + n_codes) * TS_BLOCK_NNZ + (leaf + 3) / 4 + 8 * leaf + 3 * n_streams + 2;
     return 4 * (blocks * (block_words + 2) + 1);
 }
 
@@ -115,7 +116,8 @@ int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t orde
             return TS_EFORMAT;
     }
     if (expected != n_words)
-        return ts_fail(err, TS_EFORMAT, "%s: blocks end at word %u of %u", where, expected, n_words);
+        return ts_fail(err, TS_EFORMAT, "%s: blocks end at word %u of %u", where, expected,
+                       n_words);
     if (row != s->row_last)
         return ts_fail(err, TS_EFORMAT, "%s: the last row is %u, expected %u", where, row,
                        s->row_last);

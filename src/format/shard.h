@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* shard.h - the raw bytes of one shard: packing them, and finding the blocks in them.
  *
  *   owner    the caller owns all memory; views point into it
@@ -57,7 +58,6 @@ static inline uint32_t ts_shard_partitions(const struct ts_disk_shard *s)
  * is below n_rows[l], rows running from row_first to row_last; n_dict bounds the codes when it is
  * not 0. On failure the sentence names block and byte, `where` in front (file and shard). */
 int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t order, uint32_t n_codes,
-                   const uint64_t n_rows[], uint32_t n_dict, const char *where,
-                   struct ts_err *err);
+                   const uint64_t n_rows[], uint32_t n_dict, const char *where, struct ts_err *err);
 
 #endif

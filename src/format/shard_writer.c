@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/shard_writer.h"
 
 #include <assert.h>
@@ -11,7 +12,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define ROOM_AHEAD (UINT64_C(64) << 20) /* bytes that the file is made longer by at a time, at least */
+#define ROOM_AHEAD \
+    (UINT64_C(64) << 20) /* bytes that the file is made longer by at a time, at least */
 
 /* A shard that waits. */
 struct waiting {
@@ -43,18 +45,18 @@ struct ts_shard_writer {
     struct ts_err err;
 
     struct ts_disk_shard *shard;
-    uint64_t n_shards, shard_room;     /* put so far */
-    uint64_t n_placed, file_bytes;     /* shards whose place in the file is known, and their bytes */
-    uint64_t ahead;                    /* bytes that the file has been made long */
+    uint64_t n_shards, shard_room; /* put so far */
+    uint64_t n_placed, file_bytes; /* shards whose place in the file is known, and their bytes */
+    uint64_t ahead;                /* bytes that the file has been made long */
     int may_extend;
 };
 
-void ts_shard_draft_drop(struct ts_shard_draft *draft)
+void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_run_pool *pool)
 {
     while (draft->first != NULL) {
         struct ts_packed_run *run = draft->first;
         draft->first = run->next;
-        free(run);
+        ts_run_pool_put(pool, run);
     }
     memset(draft, 0, sizeof *draft);
 }
@@ -156,15 +158,19 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
                        struct ts_err *err)
 {
     struct ts_shard_draft *d = &q->draft;
-    struct ts_disk_shard e = { .nnz = d->nnz, .n_blocks = d->n_blocks,
-                               .row_first = d->row_first, .row_last = d->row_last };
+    struct ts_disk_shard e = {
+        .nnz = d->nnz, .n_blocks = d->n_blocks, .row_first = d->row_first, .row_last = d->row_last
+    };
     char *stored;
     size_t padded;
     e.raw_bytes = e.stored_bytes = 4 * (2 * d->n_blocks + 1 + d->body_words);
     if (want_room(&b->raw, &b->raw_room, e.raw_bytes) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
     join_runs(d, (uint32_t *)(void *)b->raw);
-    ts_shard_draft_drop(d); /* memory for the partitions of shards to come */
+    ts_shard_draft_drop(d, w->plan.pool); /* memory for the partitions of shards to come */
+    pthread_mutex_lock(&w->lock);
+    pthread_cond_broadcast(&w->moved);
+    pthread_mutex_unlock(&w->lock);
     stored = b->raw;
     if (w->plan.compress) {
         /* only a saving of a tenth is worth the time of undoing it */
@@ -221,7 +227,7 @@ static void write_next(struct ts_shard_writer *w)
     w->n_busy--;
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
-    ts_shard_draft_drop(&q->draft);
+    ts_shard_draft_drop(&q->draft, w->plan.pool);
     free(q);
     pthread_mutex_lock(&w->lock);
 }
@@ -251,12 +257,22 @@ static int failure(const struct ts_shard_writer *w, struct ts_err *err)
     return w->err.code;
 }
 
+/* Whether there is less to wait for than to do. What no shard holds that waits or is being written
+ * is on its way into one, and nobody else will free it. */
+static int has_room(const struct ts_shard_writer *w)
+{
+    if (w->n_waiting >= w->n_threads)
+        return 0;
+    return w->plan.pool == NULL || w->n_waiting + w->n_busy == 0 ||
+           ts_run_pool_used(w->plan.pool) <= w->plan.run_bytes;
+}
+
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err)
 {
     int rc;
     pthread_mutex_lock(&w->lock);
-    while (w->n_waiting >= w->n_threads && !w->failed) {
-        if (w->free_buffers != NULL)
+    while (!has_room(w) && !w->failed) {
+        if (w->first != NULL && w->free_buffers != NULL)
             write_next(w);
         else
             pthread_cond_wait(&w->moved, &w->lock);
@@ -266,8 +282,7 @@ int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err)
     return rc;
 }
 
-int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
-                        struct ts_err *err)
+int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft, struct ts_err *err)
 {
     struct waiting *q = malloc(sizeof *q);
     int rc = 0;
@@ -278,8 +293,7 @@ int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
         const uint64_t room = 2 * w->shard_room + 64;
         struct ts_disk_shard *more = realloc(w->shard, room * sizeof *more);
         if (more == NULL) {
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for the table of shards",
-                         w->plan.path);
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for the table of shards", w->plan.path);
             goto done;
         }
         w->shard = more;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* shard_writer.h - puts the shards of one mode into modeK.shards.
  *
  * Shards come in their order, as lists of packed partitions. Threads of the writer's own, and whoever
@@ -17,18 +18,7 @@
 
 #include "base/err.h"
 #include "format/layout.h"
-
-/* A packed partition, in one piece of malloc. */
-struct ts_packed_run {
-    struct ts_packed_run *next;
-    uint32_t n_blocks, n_words, nnz;
-    uint32_t block_at[TS_PARTITION_BLOCKS]; /* words from its start */
-    uint32_t block_row[TS_PARTITION_BLOCKS];
-    uint32_t row_first, row_last;
-    uint32_t first_run, last_run, longest_run; /* nonzeros of the first, last, fullest row in it */
-    double sum_of_squares;
-    uint32_t word[]; /* n_words */
-};
+#include "format/run_pool.h"
 
 /* A shard as it grows. */
 struct ts_shard_draft {
@@ -39,10 +29,12 @@ struct ts_shard_draft {
 struct ts_shard_writer;
 
 struct ts_shard_writer_plan {
-    const char *path;   /* must not exist */
-    int compress;       /* LZ4 where it saves something */
-    uint32_t threads;   /* of the writer's own */
-    uint32_t n_buffers; /* shards in work at a time, at most */
+    const char *path;         /* must not exist */
+    int compress;             /* LZ4 where it saves something */
+    uint32_t threads;         /* of the writer's own */
+    uint32_t n_buffers;       /* shards in work at a time, at most */
+    struct ts_run_pool *pool; /* of the partitions; NULL: each is from malloc, and not counted */
+    uint64_t run_bytes;       /* of the pool that may be used before make_room waits */
 };
 
 int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard_writer **ret,
@@ -53,13 +45,15 @@ void ts_shard_writer_free(struct ts_shard_writer *w); /* NULL is fine; the file 
 int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
                         struct ts_err *err);
 
-/* Comes back when few shards wait, having written some of them if that was the way. */
+/* Comes back when few shards wait and their partitions take little memory, having written some of them
+ * if that was the way. */
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err);
 
 /* Ends the file. *shard, to be freed, has n_shards entries. */
 int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **shard,
                            uint64_t *n_shards, uint64_t *file_bytes, struct ts_err *err);
 
-void ts_shard_draft_drop(struct ts_shard_draft *draft); /* frees what it holds */
+/* Gives back what it holds. */
+void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_run_pool *pool);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* slices.h - which indices of a mode are used, and the compact row of each.
  *
  *   owner    the caller of init calls fini
@@ -40,8 +41,7 @@ void ts_slices_count(struct ts_slices *s); /* fills rank and n_rows */
 static inline uint64_t ts_slices_row(const struct ts_slices *s, uint64_t index)
 {
     const uint64_t below = (UINT64_C(1) << index % 64) - 1;
-    return s->rank[index / 64] +
-           (uint64_t)__builtin_popcountll(s->bitmap[index / 64] & below);
+    return s->rank[index / 64] + (uint64_t)__builtin_popcountll(s->bitmap[index / 64] & below);
 }
 
 #endif

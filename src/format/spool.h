@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* spool.h - a sequence of records, in memory or in a temporary file.
  *
  *   owner    a file is the spool's; memory is whose it was

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/synth.h"
 
 #include <math.h>
@@ -7,19 +8,55 @@
 #include "base/rng.h"
 #include "format/value_table.h"
 
-/* Sides of the blocks, as equal as the modes allow, shortest modes first. */
+/* The longest side of a block in a mode: those of all blocks have no row in common there, unless it is shared. */
+static uint64_t most_side(const struct ts_synth *s, uint32_t m, uint32_t shared)
+{
+    return shared >> m & 1 ? s->dim[m] : s->dim[m] / s->planted;
+}
+
+/* Modes in which blocks may have rows in common, so that they hold the nonzeros: none if possible, else the shortest ones. In
+ * one mode they never have. *most: nonzeros that they can hold then. */
+static uint32_t share_modes(const struct ts_synth *s, double *most)
+{
+    uint32_t shared = 0;
+    for (uint32_t n = 0;; n++) {
+        uint32_t best = s->order;
+        *most = s->planted;
+        for (uint32_t m = 0; m < s->order; m++)
+            *most *= (double)most_side(s, m, shared);
+        if (*most >= (double)s->nnz || n + 1 == s->order)
+            return shared;
+        for (uint32_t m = 0; m < s->order; m++)
+            if ((shared >> m & 1) == 0 && (best == s->order || s->dim[m] < s->dim[best]))
+                best = m;
+        shared |= UINT32_C(1) << best;
+    }
+}
+
+static int is_shorter(const struct ts_synth *s, uint32_t a, uint32_t b, uint32_t shared)
+{
+    const uint64_t x = most_side(s, a, shared), y = most_side(s, b, shared);
+    return x < y || (x == y && s->dim[a] < s->dim[b]);
+}
+
+/* Sides of the blocks, as equal as the modes allow, those with the least room first. */
 static int plan_blocks(struct ts_synth *s, struct ts_err *err)
 {
     uint64_t cells = s->nnz / s->planted;
     uint32_t left = s->order;
+    double possible;
+    const uint32_t shared = share_modes(s, &possible);
     memset(s->side, 0, sizeof s->side);
+    if (s->nnz < s->planted)
+        return ts_fail(err, TS_EARG, "%llu nonzeros are too few for %u planted blocks",
+                       (unsigned long long)s->nnz, s->planted);
     for (; left > 0; left--) {
         uint32_t best = s->order;
         uint64_t most, side;
         for (uint32_t m = 0; m < s->order; m++)
-            if (s->side[m] == 0 && (best == s->order || s->dim[m] < s->dim[best]))
+            if (s->side[m] == 0 && (best == s->order || is_shorter(s, m, best, shared)))
                 best = m;
-        most = s->dim[best] / s->planted;
+        most = most_side(s, best, shared);
         if (most == 0)
             return ts_fail(err, TS_EARG, "mode %u, of %llu, is too short for %u planted blocks",
                            best + 1, (unsigned long long)s->dim[best], s->planted);
@@ -28,6 +65,9 @@ static int plan_blocks(struct ts_synth *s, struct ts_err *err)
         s->side[best] = side;
         cells /= side;
     }
+    if (possible < (double)s->nnz)
+        return ts_fail(err, TS_EARG, "%u planted blocks hold at most %.0f nonzeros in these sizes",
+                       s->planted, possible);
     s->nnz = s->planted;
     for (uint32_t m = 0; m < s->order; m++)
         s->nnz *= s->side[m];
@@ -90,6 +130,20 @@ static inline uint64_t below(uint64_t random, uint64_t n)
     return (uint64_t)((unsigned __int128)random * n >> 64);
 }
 
+/* Entry k of the planted factor of mode m, blocks one behind the other: its index and value. Where blocks share rows,
+ * each has values of its own. */
+static uint64_t planted_entry(const struct ts_synth *s, uint32_t m, uint64_t key, uint64_t k,
+                              double *value)
+{
+    *value = 0.5 + ts_unit(ts_mix(ts_mix(key + m) + k));
+    return scatter(&s->scatter[m], k % s->dim[m]);
+}
+
+uint64_t ts_synth_planted(const struct ts_synth *s, uint32_t mode, uint64_t k, double *value)
+{
+    return planted_entry(s, mode, ts_mix(s->seed), k, value);
+}
+
 /* Cell i of the planted blocks: its indices and value. */
 static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
                            uint64_t *index)
@@ -99,10 +153,11 @@ static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, u
     const uint64_t block = i / (s->nnz / s->planted);
     double product = 1;
     for (uint32_t m = 0; m < s->order; m++) {
-        const uint64_t row = block * s->side[m] + i % s->side[m];
+        const uint64_t k = block * s->side[m] + i % s->side[m];
+        double value;
         i /= s->side[m];
-        index[m] = scatter(&s->scatter[m], row);
-        product *= 0.5 + ts_unit(ts_mix(ts_mix(key + m) + row));
+        index[m] = planted_entry(s, m, key, k, &value);
+        product *= value;
     }
     return product * (1 + s->noise * normal);
 }
@@ -110,8 +165,7 @@ static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, u
 static double draw_value(const struct ts_synth *s, uint64_t state)
 {
     if (s->value_last > 0)
-        return (double)(s->value_first +
-                        below(ts_mix(state), s->value_last - s->value_first + 1));
+        return (double)(s->value_first + below(ts_mix(state), s->value_last - s->value_first + 1));
     return 1 - ts_unit(ts_mix(state));
 }
 

@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* synth.h - synthetic tensors: draw number i is a function of the seed and i alone, so any number of
  * threads makes the same nonzeros.
  *
  * Indices are uniform, or follow a power law a in each mode: popularity rank k (from 1) is drawn with
  * probability about proportional to k^-a, and ranks are scattered over the mode by a fixed
- * bijection. Or a planted model of a given rank R: R dense blocks without a common slice, each the
+ * bijection. Or a planted model of a given rank R: R dense blocks without a common cell, each the
  * outer product of positive vectors, every value times 1 + noise * (a normal number). A
- * decomposition of rank R then reaches a fit of about 1 - noise.
+ * decomposition of rank R then reaches a fit of about 1 - noise. Blocks have no slice in common either, but where the
+ * nonzeros ask for more room: then they have rows in common in the shortest modes, never in the longest.
  *
  *   owner    plain values, but for the tables of ts_synth_tables_new
  *   units    nonzeros are draws: those that fall on one cell are merged later
@@ -33,9 +35,9 @@ struct ts_synth {
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER];
     uint64_t nnz, seed;
-    double power[TS_MAX_ORDER]; /* exponent of each mode; 0: uniform */
+    double power[TS_MAX_ORDER];       /* exponent of each mode; 0: uniform */
     uint64_t value_first, value_last; /* whole numbers, drawn uniformly; both 0: real, (0, 1] */
-    uint32_t planted; /* rank of the model, 0: none */
+    uint32_t planted;                 /* rank of the model, 0: none */
     double noise;
     uint32_t value_bytes;
 
@@ -48,8 +50,11 @@ struct ts_synth {
 };
 
 /* Checks the law and completes it. With a planted model nnz becomes what its blocks hold: at most as
- * many as asked for. */
+ * many as asked for, and some percent fewer where blocks do not come out even. TS_EARG where that many have no room. */
 int ts_synth_init(struct ts_synth *s, struct ts_err *err);
+
+/* Entry k, below planted * side[mode], of the planted factor of a mode: its index, and value. It is of component k / side[mode]. */
+uint64_t ts_synth_planted(const struct ts_synth *s, uint32_t mode, uint64_t k, double *value);
 
 /* Makes tables of the bijections, of at most most_bytes together, for modes where drawing is faster
  * with one. The draws stay what they are. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/synth_source.h"
 
 #include <errno.h>
@@ -21,8 +22,14 @@ struct ts_synth_source {
     struct worker *worker;
 };
 
-int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
-                        uint64_t table_bytes, struct ts_synth_source **ret, struct ts_err *err)
+uint32_t ts_synth_source_threads(const struct ts_synth *synth, uint32_t threads, uint64_t bytes)
+{
+    const uint64_t n = bytes / (PIECE * (synth->order + 1) * sizeof(uint64_t));
+    return n < 1 ? 1 : n < threads ? (uint32_t)n : threads;
+}
+
+int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads, uint64_t table_bytes,
+                        struct ts_synth_source **ret, struct ts_err *err)
 {
     struct ts_synth_source *s = calloc(1, sizeof *s);
     int rc = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* synth_source.h - the generator's threads, feeding a ts_collect.
  *
  *   owner    the source owns its threads and batches
@@ -16,9 +17,12 @@
 
 struct ts_synth_source;
 
+/* As many threads, of at most `threads`, as can have their batches in `bytes`. */
+uint32_t ts_synth_source_threads(const struct ts_synth *synth, uint32_t threads, uint64_t bytes);
+
 /* Tables that make drawing faster take at most table_bytes. */
-int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads,
-                        uint64_t table_bytes, struct ts_synth_source **ret, struct ts_err *err);
+int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads, uint64_t table_bytes,
+                        struct ts_synth_source **ret, struct ts_err *err);
 int ts_synth_source_start(struct ts_synth_source *s, struct ts_collect *c, struct ts_err *err);
 void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; NULL is fine */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tempfile.h - a temporary file without a name: gone when its process is, however that ends.
  *
  *   owner    the caller closes the descriptor

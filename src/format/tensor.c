@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/tensor.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "format/file_read.h"
+#include "format/mode_names.h"
 #include "format/tensor_index.h"
 
 /* "dir/mode3.rows"; NULL when out of memory. */
@@ -66,7 +68,7 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
     if (index == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     sprintf(index, "%s/" TS_INDEX_NAME, t->path);
-    fd = open(index, O_RDONLY | O_CLOEXEC);
+    fd = open(index, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no one to wait for */
     if (fd < 0) {
         rc = explain(t->path, index, err);
         goto done;
@@ -82,9 +84,9 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
     if (rc < 0)
         goto done;
     bytes = malloc(n_bytes);
-    rc = bytes == NULL ? ts_fail(err, TS_ENOMEM, "%s: no memory for its %" PRIu64 " bytes", index,
-                                 n_bytes)
-                       : ts_file_read_at(fd, index, 0, n_bytes, bytes, err);
+    rc = bytes == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: no memory for its %" PRIu64 " bytes", index, n_bytes)
+             : ts_file_read_at(fd, index, 0, n_bytes, bytes, err);
     if (rc == 0)
         rc = ts_tensor_index_parse(bytes, n_bytes, index, t, err);
 done:
@@ -96,20 +98,41 @@ done:
 }
 
 /* Whether a file of the tensor has the size that the index gives. */
-static int check_size(const char *path, uint64_t bytes, struct ts_err *err)
+static int check_size(const char *path, const struct stat *st, uint64_t bytes, struct ts_err *err)
+{
+    if (!S_ISREG(st->st_mode))
+        return ts_fail(err, TS_EFORMAT, "%s: not a file", path);
+    if ((uint64_t)st->st_size != bytes)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: the file has %" PRIu64 " bytes, expected %" PRIu64 "%s", path,
+                       (uint64_t)st->st_size, bytes,
+                       (uint64_t)st->st_size < bytes ? " (it was cut short)" : "");
+    return 0;
+}
+
+/* One that whoever computes opens. */
+static int find_shards(const char *path, uint64_t bytes, struct ts_err *err)
 {
     struct stat st;
+    int rc;
     if (stat(path, &st) < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
-    if (!S_ISREG(st.st_mode))
-        return ts_fail(err, TS_EFORMAT, "%s: not a file", path);
-    if ((uint64_t)st.st_size != bytes)
-        return ts_fail(err, TS_EFORMAT, "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
-                       "%s", path, (uint64_t)st.st_size, bytes,
-                       (uint64_t)st.st_size < bytes ? " (it was cut short)" : "");
-    if (access(path, R_OK) < 0)
+    rc = check_size(path, &st, bytes, err);
+    if (rc == 0 && access(path, R_OK) < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
-    return 0;
+    return rc;
+}
+
+/* One that is open as long as the tensor; 0 bytes: there is none. */
+static int open_file(const char *path, uint64_t bytes, int *fd, struct ts_err *err)
+{
+    struct stat st;
+    if (bytes == 0)
+        return 0;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* which a pipe without a writer needs */
+    if (*fd < 0 || fstat(*fd, &st) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    return check_size(path, &st, bytes, err);
 }
 
 static int find_files(struct ts_tensor *t, struct ts_err *err)
@@ -122,11 +145,11 @@ static int find_files(struct ts_tensor *t, struct ts_err *err)
         mode->labels_path = mode_path(t->path, m, "labels");
         if (mode->shards_path == NULL || mode->rows_path == NULL || mode->labels_path == NULL)
             return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-        rc = check_size(mode->shards_path, mode->disk.shards_bytes, err);
-        if (rc == 0 && mode->disk.rows_bytes > 0)
-            rc = check_size(mode->rows_path, mode->disk.rows_bytes, err);
-        if (rc == 0 && mode->disk.labels_bytes > 0)
-            rc = check_size(mode->labels_path, mode->disk.labels_bytes, err);
+        rc = find_shards(mode->shards_path, mode->disk.shards_bytes, err);
+        if (rc == 0)
+            rc = open_file(mode->rows_path, mode->disk.rows_bytes, &mode->rows_fd, err);
+        if (rc == 0)
+            rc = open_file(mode->labels_path, mode->disk.labels_bytes, &mode->labels_fd, err);
         if (rc < 0)
             return rc;
     }
@@ -137,6 +160,8 @@ int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_tensor *t = calloc(1, sizeof *t);
     int rc;
+    for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
+        t->mode[m].rows_fd = t->mode[m].labels_fd = -1;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
         goto fail;
@@ -144,6 +169,8 @@ int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
     rc = read_index(t, err);
     if (rc == 0)
         rc = find_files(t, err);
+    if (rc == 0)
+        rc = ts_mode_names_read(t, err);
     if (rc < 0)
         goto fail;
     *ret = t;
@@ -158,10 +185,15 @@ void ts_tensor_close(struct ts_tensor *t)
     if (t == NULL)
         return;
     ts_tensor_index_free(t);
+    ts_mode_names_free(t);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         free(t->mode[m].shards_path);
         free(t->mode[m].rows_path);
         free(t->mode[m].labels_path);
+        if (t->mode[m].rows_fd >= 0)
+            close(t->mode[m].rows_fd);
+        if (t->mode[m].labels_fd >= 0)
+            close(t->mode[m].labels_fd);
     }
     free(t->path);
     free(t);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor.h - an opened .tsh directory: what `index` says, and the files beside it.
  *
  * Opening reads and checks `index` whole (it is small: 64 bytes a shard) and the sizes of the other
@@ -12,6 +13,7 @@
 #ifndef TS_FORMAT_TENSOR_H
 #define TS_FORMAT_TENSOR_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +24,9 @@ struct ts_mode {
     struct ts_disk_mode disk;
     struct ts_disk_shard *shard; /* disk.n_shards of them */
     char *shards_path, *rows_path, *labels_path;
+    int rows_fd,
+        labels_fd; /* -1: there is no such file. Open from the start, so that a tensor that is
+                             * moved or built anew meanwhile is still the one that was opened */
 };
 
 struct ts_tensor {
@@ -29,7 +34,11 @@ struct ts_tensor {
     struct ts_disk_header header;
     uint32_t order;
     uint64_t nnz;
-    double *dict; /* header.n_dict values */
+    uint64_t
+        hash; /* of the index, which holds those of the other files: equal ones mean equal bytes */
+    double *dict;                 /* header.n_dict values */
+    uint32_t base;                /* first index of the input, 0 or 1; use ts_tensor_base */
+    char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
     struct ts_mode mode[TS_MAX_ORDER];
 };
 
@@ -40,10 +49,27 @@ void ts_tensor_close(struct ts_tensor *t); /* NULL is fine */
  * or NULL when row i is index i. */
 int ts_tensor_rows(const struct ts_tensor *t, uint32_t mode, uint64_t **ret, struct ts_err *err);
 
+/* The same piece by piece, for what has no room for all: *ret is NULL when row i is index i. next gives
+ * the next *n (at most TS_ROWS_CHUNK) in ret, *n = 0 at the end. The file's hash is checked first. */
+struct ts_rows_reader;
+int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows_reader **ret,
+                        struct ts_err *err);
+int ts_rows_reader_next(struct ts_rows_reader *r, uint64_t ret[TS_ROWS_CHUNK], uint32_t *n,
+                        struct ts_err *err);
+void ts_rows_reader_close(struct ts_rows_reader *r); /* NULL is fine */
+
 /* Names of `n` indices of a mode (ascending, in the input's numbering): ret[i] is malloc'ed, or NULL
  * when the mode has no labels or no such line. The file's hash is checked first. */
 int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
                      char **ret, struct ts_err *err);
+
+/* What a mode, or the value of a nonzero, is called: NULL when nobody said. It may hold any bytes but
+ * '\n' and '\0'. */
+const char *ts_tensor_mode_name(const struct ts_tensor *t, uint32_t mode);
+const char *ts_tensor_value_name(const struct ts_tensor *t);
+
+/* The first index, as the input counts: 0 or 1. */
+uint32_t ts_tensor_base(const struct ts_tensor *t);
 
 /* Checks stored bytes (padded to TS_PAGE) of a shard against its hash, and undoes LZ4. `raw` has
  * room for raw_bytes + TS_SHARD_SLACK; without LZ4 it may be the same address as `stored`, and then
@@ -61,6 +87,12 @@ size_t ts_tensor_raw_bytes(const struct ts_tensor *t);
  * tests. */
 int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, void *raw,
                          struct ts_err *err);
+
+/* Reads all shards of all modes and says which holds a value that is not finite, if one does: what no
+ * builder writes, and no hash tells. TS_EFORMAT then, or what reading finds; TS_ESTOP once *stop (may be
+ * NULL) is not 0. For when something went wrong: as long as a sweep, in one thread, with memory for a shard. */
+int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_t *stop,
+                           struct ts_err *err);
 
 /* The value of a nonzero from its codes (code1 is used by TS_VALUE_F64 alone). */
 double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/tensor_index.h"
 
 #include <inttypes.h>
@@ -39,11 +40,13 @@ int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *
     return 0;
 }
 
-static int check_hash(const uint8_t *byte, size_t n_bytes, const char *where, struct ts_err *err)
+static int check_hash(const uint8_t *byte, size_t n_bytes, const char *where, uint64_t *ret,
+                      struct ts_err *err)
 {
     uint64_t stored;
     const uint64_t found = XXH3_64bits(byte, n_bytes - sizeof stored);
     memcpy(&stored, byte + n_bytes - sizeof stored, sizeof stored);
+    *ret = stored;
     if (found != stored)
         return ts_fail(err, TS_EFORMAT,
                        "%s: the checksum is %016" PRIx64 ", expected %016" PRIx64
@@ -61,14 +64,15 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
                        where, kind, h->value_bytes);
     if ((h->n_dict > 0) != (kind == TS_VALUE_DICT))
         return ts_fail(err, TS_EFORMAT,
-                       "%s: a dictionary of %" PRIu32 " values does not go with value kind %" PRIu32,
+                       "%s: a dictionary of %" PRIu32
+                       " values does not go with value kind %" PRIu32,
                        where, h->n_dict, kind);
     if (!isfinite(h->norm) || h->norm < 0 || !isfinite(h->value_base) ||
         !(h->value_bits >= 0 && h->value_bits <= 64) || !isfinite(h->value_min) ||
         !isfinite(h->value_max) || h->value_min > h->value_max)
         return ts_fail(err, TS_EFORMAT, "%s: norm or range of the values is impossible", where);
-    if (kind == TS_VALUE_INT && (h->value_base != nearbyint(h->value_base) ||
-                                 fabs(h->value_base) > MAX_EXACT))
+    if (kind == TS_VALUE_INT &&
+        (h->value_base != nearbyint(h->value_base) || fabs(h->value_base) > MAX_EXACT))
         return ts_fail(err, TS_EFORMAT, "%s: integer values start at %.17g", where, h->value_base);
     return 0;
 }
@@ -101,7 +105,8 @@ static int check_levels(const struct ts_disk_mode *d, uint32_t order, uint32_t m
     if (seen != (UINT32_C(1) << order) - 1 || d->level[0] != mode ||
         !is_zero(d->level + order, sizeof d->level - order))
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": its levels are no order of the modes that starts with it",
+                       "%s: mode %" PRIu32
+                       ": its levels are not the modes in some order that starts with this one",
                        where, mode + 1);
     return 0;
 }
@@ -119,24 +124,30 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
 {
     const int squeezed = d->n_rows != d->dim;
     if (d->dim < 1 || d->dim > TS_MAX_DIM)
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": its size is %" PRIu64
-                       ", expected 1 to 2^40", where, mode + 1, d->dim);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": its size is %" PRIu64 ", expected 1 to 2^40", where,
+                       mode + 1, d->dim);
     if (d->n_rows < 1 || d->n_rows > d->dim || d->n_rows > h->nnz || d->n_rows > UINT32_MAX)
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": %" PRIu64
-                       " of its %" PRIu64 " slices in use is impossible with %" PRIu64 " nonzeros",
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": %" PRIu64 " of its %" PRIu64
+                       " slices in use is impossible with %" PRIu64 " nonzeros",
                        where, mode + 1, d->n_rows, d->dim, h->nnz);
     if (d->largest_slice > h->nnz - d->n_rows + 1 ||
         d->largest_slice < (h->nnz - 1) / d->n_rows + 1)
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": a largest slice of %" PRIu64
-                       " nonzeros is impossible", where, mode + 1, d->largest_slice);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": a largest slice of %" PRIu64
+                       " nonzeros is impossible",
+                       where, mode + 1, d->largest_slice);
     if (!check_side_file(d->rows_bytes, d->rows_hash, 0, sizeof(struct ts_disk_rows)) ||
         (d->rows_bytes > 0) != squeezed)
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": a rows file of %" PRIu64
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": a rows file of %" PRIu64
                        " bytes does not go with %" PRIu64 " of %" PRIu64 " slices in use",
                        where, mode + 1, d->rows_bytes, d->n_rows, d->dim);
     if (!check_side_file(d->labels_bytes, d->labels_hash, d->n_labels,
                          sizeof(struct ts_disk_labels)))
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": a labels file of %" PRIu64
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": a labels file of %" PRIu64
                        " bytes cannot hold %" PRIu64 " labels",
                        where, mode + 1, d->labels_bytes, d->n_labels);
     if (!is_zero(d->reserved, sizeof d->reserved))
@@ -175,8 +186,8 @@ static const char *shard_rows(const struct ts_disk_shard *s, const struct ts_dis
     if (s->row_last < s->row_first || s->row_last >= d->n_rows ||
         s->row_last - s->row_first >= s->nnz || (is_last && s->row_last != d->n_rows - 1))
         return "has an impossible last row";
-    if (!is_last && (s->nnz != (uint64_t)s->n_blocks * TS_BLOCK_NNZ ||
-                     s->n_blocks % TS_PARTITION_BLOCKS != 0))
+    if (!is_last &&
+        (s->nnz != (uint64_t)s->n_blocks * TS_BLOCK_NNZ || s->n_blocks % TS_PARTITION_BLOCKS != 0))
         return "is not the last and does not hold whole partitions";
     return NULL;
 }
@@ -200,11 +211,14 @@ static int check_shards(const struct ts_tensor *t, uint32_t mode, const char *wh
         nnz += s->nnz;
     }
     if (at != d->shards_bytes)
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": its shards take %" PRIu64
-                       " bytes, expected %" PRIu64, where, mode + 1, at, d->shards_bytes);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": its shards take %" PRIu64 " bytes, expected %" PRIu64,
+                       where, mode + 1, at, d->shards_bytes);
     if (nnz != t->nnz)
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": its shards hold %" PRIu64
-                       " nonzeros, expected %" PRIu64, where, mode + 1, nnz, t->nnz);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: mode %" PRIu32 ": its shards hold %" PRIu64
+                       " nonzeros, expected %" PRIu64,
+                       where, mode + 1, nnz, t->nnz);
     return 0;
 }
 
@@ -261,7 +275,7 @@ int ts_tensor_index_parse(const void *bytes, size_t n_bytes, const char *where, 
         return ts_fail(err, TS_EFORMAT, "%s: %zu bytes are too short for an index", where, n_bytes);
     rc = ts_tensor_index_header(bytes, n_bytes, where, err);
     if (rc == 0)
-        rc = check_hash(byte, n_bytes, where, err);
+        rc = check_hash(byte, n_bytes, where, &t->hash, err);
     if (rc < 0)
         return rc;
     memcpy(&t->header, byte, sizeof t->header);
@@ -285,11 +299,13 @@ int ts_tensor_index_parse(const void *bytes, size_t n_bytes, const char *where, 
     for (uint32_t m = 0; m < t->order && rc == 0; m++) {
         rc = check_shards(t, m, where, err);
         for (uint64_t i = 0; rc == 0 && i < t->mode[m].disk.n_shards; i++)
-            largest = t->mode[m].shard[i].raw_bytes > largest ? t->mode[m].shard[i].raw_bytes : largest;
+            largest =
+                t->mode[m].shard[i].raw_bytes > largest ? t->mode[m].shard[i].raw_bytes : largest;
     }
     if (rc == 0 && largest != t->header.max_shard_bytes)
-        return ts_fail(err, TS_EFORMAT, "%s: the largest shard has %" PRIu32 " bytes, expected %"
-                       PRIu32, where, largest, t->header.max_shard_bytes);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: the largest shard has %" PRIu32 " bytes, expected %" PRIu32, where,
+                       largest, t->header.max_shard_bytes);
     return rc;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor_index.h - the bytes of NAME.tsh/index, taken apart and checked.
  *
  * Whoever gets a tensor from here may rely on every count, offset and table in it: sizes add up,
@@ -23,7 +24,7 @@
 int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *where,
                            struct ts_err *err);
 
-/* Fills header, order, nnz, dict and mode[].disk, mode[].shard of *t from the whole index; paths
+/* Fills header, order, nnz, hash, dict and mode[].disk, mode[].shard of *t from the whole index; paths
  * stay NULL. *t is zeroed before; on failure ts_tensor_index_free takes what it holds. */
 int ts_tensor_index_parse(const void *bytes, size_t n_bytes, const char *where, struct ts_tensor *t,
                           struct ts_err *err);

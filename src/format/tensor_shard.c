@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of tensor.h that touch the bytes of shards. */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/stop.h"
 #include "format/file_read.h"
 #include "format/shard.h"
 #include "format/tensor.h"
@@ -24,9 +26,10 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
     const struct ts_disk_shard *s = &m->shard[shard];
     const uint64_t found = XXH3_64bits(stored, padded(s->stored_bytes));
     if (found != s->hash)
-        return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " at byte %" PRIu64
-                       ": the checksum is %016" PRIx64 ", expected %016" PRIx64
-                       " (the file is damaged)", m->shards_path, shard, s->offset, found, s->hash);
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: shard %" PRIu64 " at byte %" PRIu64 ": the checksum is %016" PRIx64
+                       ", expected %016" PRIx64 " (the file is damaged)",
+                       m->shards_path, shard, s->offset, found, s->hash);
     if ((s->flags & TS_SHARD_LZ4) == 0) {
         if (stored != raw)
             memcpy(raw, stored, s->raw_bytes);
@@ -35,9 +38,23 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
     /* sizes below 2^31: opening the tensor checked it */
     if (LZ4_decompress_safe(stored, raw, (int)s->stored_bytes, (int)s->raw_bytes) !=
         (int)s->raw_bytes)
-        return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " at byte %" PRIu64
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: shard %" PRIu64 " at byte %" PRIu64
                        ": its LZ4 does not give the %" PRIu32 " bytes expected",
                        m->shards_path, shard, s->offset, s->raw_bytes);
+    return 0;
+}
+
+/* Whether the bytes behind a shard, up to the next page, are zero. */
+static int check_padding(const struct ts_mode *m, uint64_t shard, const void *stored,
+                         struct ts_err *err)
+{
+    const struct ts_disk_shard *s = &m->shard[shard];
+    const char *byte = stored;
+    for (size_t i = s->stored_bytes; i < padded(s->stored_bytes); i++)
+        if (byte[i] != 0)
+            return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 ": byte %zu behind it is not zero",
+                           m->shards_path, shard, i - s->stored_bytes);
     return 0;
 }
 
@@ -78,10 +95,56 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
         rc = ts_file_read_at(fd, m->shards_path, s->offset, padded(s->stored_bytes), stored, err);
     if (rc == 0)
         rc = ts_tensor_unpack_shard(t, mode, shard, stored, raw, err);
+    if (rc == 0) /* after its hash: damage is said first */
+        rc = check_padding(m, shard, stored, err);
     if (rc == 0)
         rc = ts_tensor_check_shard(t, mode, shard, raw, err);
     if (stored != raw)
         free(stored);
     close(fd);
+    return rc;
+}
+
+static int check_values(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
+                        struct ts_err *err)
+{
+    const struct ts_disk_shard *s = &t->mode[mode].shard[shard];
+    const uint32_t kind = t->header.value_kind;
+    struct ts_block_parts parts;
+    struct ts_block block;
+    for (uint32_t b = 0; b < s->n_blocks; b++) {
+        const struct ts_block_at at = ts_shard_block(s, raw, b);
+        const int rc = ts_block_parse(at.word, at.n_words, t->order, at.nnz, ts_value_codes(kind),
+                                      &parts, err);
+        if (rc < 0)
+            return rc;
+        ts_block_decode(&parts, at.row, &block);
+        if (!ts_block_finite(&block, kind))
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: shard %" PRIu64 ", block %" PRIu32 ": a value is not finite",
+                           t->mode[mode].shards_path, shard, b);
+    }
+    return 0;
+}
+
+int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_t *stop,
+                           struct ts_err *err)
+{
+    void *raw;
+    int rc = 0;
+    if (t->header.value_kind != TS_VALUE_F32 && t->header.value_kind != TS_VALUE_F64)
+        return 0;
+    raw = malloc(ts_tensor_raw_bytes(t));
+    if (raw == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", t->path);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++)
+        for (uint64_t s = 0; s < t->mode[m].disk.n_shards && rc == 0; s++) {
+            rc = ts_stop_check(stop, err);
+            if (rc == 0)
+                rc = ts_tensor_read_shard(t, m, s, raw, err);
+            if (rc == 0)
+                rc = check_values(t, m, s, raw, err);
+        }
+    free(raw);
     return rc;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/tns_text.h"
 
 #include <float.h>
@@ -5,6 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/c_locale.h"
+#include "format/tns_number.h"
 
 /* What a word of the text is quoted as in a sentence: printable and short. */
 #define QUOTE_CHARS 40
@@ -22,71 +26,10 @@ static inline int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* ------------------------------------------------------------------ digits */
-
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-/* The number that the digits at p spell, 8 at a time: without a branch per digit, because the
- * lengths of indices vary and a wrong guess costs more than the whole conversion. Sets *n_digits
- * (0..16); more digits are left unread. */
-static inline uint64_t read_digits(const char *p, uint32_t *n_digits)
-{
-    uint64_t w, x, odd, value;
-    uint32_t n;
-    memcpy(&w, p, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    w = __builtin_bswap64(w);
-#endif
-    x = w ^ EACH(0x30);
-    odd = ((x + EACH(0x76)) | x) & EACH(0x80); /* top bit of each byte that is no digit */
-    n = odd == 0 ? 8 : (uint32_t)__builtin_ctzll(odd) / 8;
-    *n_digits = n;
-    if (n == 0)
-        return 0;
-    x <<= 64 - 8 * n;
-    x = (x & EACH(0x0F)) * 2561 >> 8; /* pairs, then fours, then all eight */
-    x = (x & UINT64_C(0x00FF00FF00FF00FF)) * 6553601 >> 16;
-    value = (x & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;
-    if (n == 8)
-        for (; n < 16 && p[n] >= '0' && p[n] <= '9'; n++)
-            value = 10 * value + (uint64_t)(p[n] - '0');
-    *n_digits = n;
-    return value;
-}
-
-static const double power_of_ten[] = { 1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15 };
-
-/* A decimal of at most 15 digits without an exponent: digits and power of ten are exact in float64,
- * so one division rounds once, as strtod does. Returns the end, or NULL for everything else. */
-static inline const char *simple_decimal(const char *p, double *ret)
-{
-    uint32_t n, n_frac = 0;
-    const int minus = *p == '-';
-    uint64_t digits;
-    double x;
-    p += minus;
-    digits = read_digits(p, &n);
-    if (n == 0 || n > 15)
-        return NULL;
-    p += n;
-    x = (double)digits;
-    if (*p == '.') {
-        const uint64_t frac = read_digits(p + 1, &n_frac);
-        if (n + n_frac > 15)
-            return NULL;
-        x = x * power_of_ten[n_frac] + (double)frac; /* below 1e15: exact */
-        x /= power_of_ten[n_frac];
-        p += 1 + n_frac;
-    }
-    *ret = minus ? -x : x;
-    return p;
-}
-
 /* ------------------------------------------------------------------ one line, any form */
 
-static int parse_index(const struct ts_tns_rules *r, uint32_t mode, const char *word,
-                       const char *end, uint64_t *ret, struct ts_err *err)
+int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, const char *end,
+                 uint64_t *ret, struct ts_err *err)
 {
     char buf[QUOTE_CHARS + 4];
     const char *p = word + (*word == '+');
@@ -95,12 +38,16 @@ static int parse_index(const struct ts_tns_rules *r, uint32_t mode, const char *
         return ts_fail(err, TS_EFORMAT, "index %s in mode %u is negative", quote(word, end, buf),
                        mode + 1);
     if (p == end)
-        return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is no whole number",
+        return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is not a whole number",
                        quote(word, end, buf), mode + 1);
     for (; p < end; p++) {
         if (*p < '0' || *p > '9')
-            return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is no whole number",
-                           quote(word, end, buf), mode + 1);
+            return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is not a whole number%s",
+                           quote(word, end, buf), mode + 1,
+                           memchr(word, ',', (size_t)(end - word)) != NULL
+                               ? " (fields are divided by blanks in a .tns; --format csv reads "
+                                 "commas)"
+                               : "");
         v = 10 * v + (uint64_t)(*p - '0');
         if (v > TS_MAX_DIM)
             return ts_fail(err, TS_ELIMIT, "index %s in mode %u is beyond 2^40, the largest",
@@ -109,12 +56,14 @@ static int parse_index(const struct ts_tns_rules *r, uint32_t mode, const char *
     if (v < r->base)
         return ts_fail(err, TS_EFORMAT,
                        "index 0 in mode %u, but indices start at 1 (use --base 0 for a file whose "
-                       "indices start at 0)", mode + 1);
+                       "indices start at 0)",
+                       mode + 1);
     v -= r->base;
     if (r->fixed && v >= r->dim[mode])
-        return ts_fail(err, TS_EFORMAT, "index %" PRIu64 " in mode %u is beyond %" PRIu64 ", its "
-                       "size by %s", v + r->base, mode + 1, r->dim[mode] - 1 + r->base,
-                       r->fixed_by);
+        return ts_fail(err, TS_EFORMAT,
+                       "index %" PRIu64 " in mode %u is beyond %" PRIu64 ", its "
+                       "size by %s",
+                       v + r->base, mode + 1, r->dim[mode] - 1 + r->base, r->fixed_by);
     if (v >= TS_MAX_DIM)
         return ts_fail(err, TS_ELIMIT, "index %s in mode %u is beyond 2^40 - 1, the largest",
                        quote(word, end, buf), mode + 1);
@@ -122,7 +71,7 @@ static int parse_index(const struct ts_tns_rules *r, uint32_t mode, const char *
     return 0;
 }
 
-static int parse_value(const char *word, const char *end, double *ret, struct ts_err *err)
+int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *err)
 {
     char buf[QUOTE_CHARS + 4], *stop;
     int digits = 0;
@@ -133,9 +82,9 @@ static int parse_value(const char *word, const char *end, double *ret, struct ts
         if (digits < 0)
             break;
     }
-    *ret = digits > 0 ? strtod(word, &stop) : 0.0;
+    *ret = digits > 0 ? ts_strtod(word, &stop) : 0.0;
     if (digits <= 0 || stop != end)
-        return ts_fail(err, TS_EFORMAT, "value '%s' is no finite number", quote(word, end, buf));
+        return ts_fail(err, TS_EFORMAT, "value '%s' is not a finite number", quote(word, end, buf));
     if (!isfinite(*ret))
         return ts_fail(err, TS_EFORMAT, "value %s is beyond the range of float64",
                        quote(word, end, buf));
@@ -150,7 +99,7 @@ static uint32_t split_line(const char *p, const char *begin[], const char *end[]
     for (;;) {
         while (is_blank(*p))
             p++;
-        if (*p == '#')
+        if (*p == '#' || (*p == '/' && p[1] == '/'))
             while (*p != '\n')
                 p++;
         if (*p == '\n')
@@ -167,8 +116,8 @@ static uint32_t split_line(const char *p, const char *begin[], const char *end[]
     return n;
 }
 
-static int add_nonzero(const struct ts_tns_rules *r, const uint64_t *index, double value,
-                       struct ts_batch *b, struct ts_err *err)
+int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value,
+               struct ts_batch *b, struct ts_err *err)
 {
     const float narrow = (float)value;
     uint32_t bits4;
@@ -177,8 +126,10 @@ static int add_nonzero(const struct ts_tns_rules *r, const uint64_t *index, doub
         b->max[m] = index[m] > b->max[m] ? index[m] : b->max[m];
     if (r->value_bytes == 4) {
         if (!isfinite(narrow))
-            return ts_fail(err, TS_EFORMAT, "value %g is beyond the range of float32 (use --values "
-                           "float64)", value);
+            return ts_fail(err, TS_EFORMAT,
+                           "value %g is beyond the range of float32 (use --values "
+                           "float64)",
+                           value);
         memcpy(&bits4, &narrow, 4);
         bits8 = bits4;
         value = narrow;
@@ -195,6 +146,24 @@ static int add_nonzero(const struct ts_tns_rules *r, const uint64_t *index, doub
     return 0;
 }
 
+int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err)
+{
+    const char *cr = memchr(p, '\r', (size_t)(end - p));
+    if (cr == NULL || cr + 1 == end)
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "a carriage return in the line with no line feed behind it (if the file "
+                   "ends its lines so, convert it with tr '\\r' '\\n')");
+}
+
+/* What to say of a line that does not fit and has commas. */
+static const char *comma_hint(const char *p, const char *stop)
+{
+    return memchr(p, ',', (size_t)(stop - p)) == NULL
+               ? ""
+               : " between blanks; there are commas in the line, and --format csv reads such a file";
+}
+
 static int parse_line(const struct ts_tns_rules *r, const char *p, const char **stop,
                       struct ts_batch *b, struct ts_err *err)
 {
@@ -202,16 +171,19 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
     const uint32_t n = split_line(p, begin, end, r->order + 1, stop);
     uint64_t index[TS_MAX_ORDER];
     double value = 0.0;
-    int rc = 0;
-    if (n == 0)
-        return 0;
-    if (n != r->order + 1)
-        return ts_fail(err, TS_EFORMAT, "found %u fields, expected %u", n, r->order + 1);
+    int rc = ts_tns_check_returns(p, *stop - 1, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    if (n != r->order + 1 - (r->no_value != 0))
+        return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u%s", n, n == 1 ? "" : "s",
+                       r->order + 1 - (r->no_value != 0), comma_hint(p, *stop));
     for (uint32_t m = 0; m < r->order && rc == 0; m++)
-        rc = parse_index(r, m, begin[m], end[m], &index[m], err);
-    if (rc == 0)
-        rc = parse_value(begin[r->order], end[r->order], &value, err);
-    return rc < 0 ? rc : add_nonzero(r, index, value, b, err);
+        rc = ts_tns_index(r, m, begin[m], end[m], &index[m], err);
+    if (rc == 0 && r->no_value)
+        value = 1;
+    else if (rc == 0)
+        rc = ts_tns_value(begin[r->order], end[r->order], &value, err);
+    return rc < 0 ? rc : ts_tns_add(r, index, value, b, err);
 }
 
 /* ------------------------------------------------------------------ all lines */
@@ -230,7 +202,7 @@ static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t orde
         uint64_t v;
         while (*p == ' ' || *p == '\t')
             p++;
-        v = read_digits(p, &n) - r->base;
+        v = ts_tns_digits(p, &n) - r->base;
         p += n;
         if (n == 0 || n > 15 || v >= limit[m] || (*p != ' ' && *p != '\t'))
             return NULL;
@@ -238,11 +210,12 @@ static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t orde
     }
     while (*p == ' ' || *p == '\t')
         p++;
-    p = simple_decimal(p, &value);
+    p = ts_tns_decimal(p, &value);
     if (p == NULL)
         return NULL;
-    while (is_blank(*p))
+    while (*p == ' ' || *p == '\t')
         p++;
+    p += *p == '\r';
     if (*p != '\n')
         return NULL;
     for (uint32_t m = 0; m < order; m++)
@@ -266,7 +239,7 @@ static inline __attribute__((always_inline)) int parse_lines(const struct ts_tns
     const char *p = text, *end = text + bytes;
     uint64_t limit[TS_MAX_ORDER], n_lines = 0;
     for (uint32_t m = 0; m < order; m++)
-        limit[m] = r->fixed ? r->dim[m] : TS_MAX_DIM;
+        limit[m] = r->no_value ? 0 : r->fixed ? r->dim[m] : TS_MAX_DIM; /* 0: no line is plain */
     while (p < end) {
         const char *next = plain_line(r, order, p, limit, b);
         n_lines++;
@@ -296,13 +269,15 @@ int ts_tns_parse(const struct ts_tns_rules *r, const char *text, size_t bytes, s
     }
 }
 
-uint32_t ts_tns_fields(const char *text, size_t bytes)
+uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines)
 {
     const char *p = text, *end = text + bytes;
-    while (p < end) {
+    for (uint64_t lines = 0; p < end; lines++) {
         const uint32_t n = split_line(p, NULL, NULL, 0, &p);
         if (n > 0)
             return n;
+        if (n_lines != NULL)
+            *n_lines = lines + 1;
     }
     return 0;
 }
@@ -336,17 +311,66 @@ static int header_number(const char *begin, const char *end, uint64_t max, uint6
     return v > max ? -1 : 0;
 }
 
-int ts_tns_header(const char *text, size_t bytes, struct ts_tns_header *ret, uint64_t *line,
-                  struct ts_err *err)
+/* What stands where `sptensor` is expected, of files that list every cell or hold something else. */
+static int refuse_word(const char *begin, const char *end, struct ts_err *err)
+{
+    static const struct {
+        const char *word, *what;
+    } other[] = { { "tensor", "a dense tensor (header 'tensor')" },
+                  { "matrix", "a dense matrix (header 'matrix')" },
+                  { "ktensor", "a decomposition (header 'ktensor')" },
+                  { "facmatrix", "a factor matrix (header 'facmatrix')" } };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (strlen(other[i].word) == (size_t)(end - begin) &&
+            memcmp(other[i].word, begin, (size_t)(end - begin)) == 0)
+            return ts_fail(err, TS_EFORMAT,
+                           "this is %s; what can be built lists its nonzeros, an index for each "
+                           "mode and a value to a line",
+                           other[i].what);
+    return 0;
+}
+
+/* GenTen's word behind `sptensor`. */
+static int take_base(const char *begin, const char *end, struct ts_tns_rules *rules,
+                     struct ts_err *err)
+{
+    const size_t n = (size_t)(end - begin);
+    char buf[QUOTE_CHARS + 4];
+    if (n == 21 && memcmp(begin, "indices-start-at-zero", n) == 0)
+        rules->base = 0;
+    else if (n == 20 && memcmp(begin, "indices-start-at-one", n) == 0)
+        rules->base = 1;
+    else
+        return ts_fail(err, TS_EFORMAT,
+                       "'%s' behind 'sptensor'; indices-start-at-zero or indices-start-at-one are "
+                       "possible",
+                       quote(begin, end, buf));
+    return 0;
+}
+
+int ts_tns_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
+                  struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
 {
     const char *begin[TS_MAX_ORDER], *end[TS_MAX_ORDER];
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     struct ts_tns_header h = { .bytes = mark };
     uint64_t order = 0;
+    uint32_t words;
     ret->bytes = mark;
-    if (header_line(&h, text, bytes, begin, end) != 1 || end[0] - begin[0] != 8 ||
-        memcmp(begin[0], "sptensor", 8) != 0)
+    words = header_line(&h, text, bytes, begin, end);
+    *line = h.lines;
+    if (words == 1 || words == 2) {
+        const int rc = refuse_word(begin[0], end[0], err);
+        if (rc < 0)
+            return rc;
+    }
+    if (words < 1 || words > 2 || end[0] - begin[0] != 8 || memcmp(begin[0], "sptensor", 8) != 0)
         return 0;
+    if (words == 2) {
+        const int rc = take_base(begin[1], end[1], rules, err);
+        if (rc < 0)
+            return rc;
+    }
     if (header_line(&h, text, bytes, begin, end) != 1 ||
         header_number(begin[0], end[0], UINT32_MAX, &order) < 0) {
         *line = h.lines;
@@ -354,8 +378,8 @@ int ts_tns_header(const char *text, size_t bytes, struct ts_tns_header *ret, uin
     }
     *line = h.lines;
     if (order < TS_MIN_ORDER || order > TS_MAX_ORDER)
-        return ts_fail(err, TS_ELIMIT, "a tensor of %" PRIu64 " modes; %u to %u are possible", order,
-                       TS_MIN_ORDER, TS_MAX_ORDER);
+        return ts_fail(err, TS_ELIMIT, "a tensor of %" PRIu64 " modes; %u to %u are possible",
+                       order, TS_MIN_ORDER, TS_MAX_ORDER);
     h.order = (uint32_t)order;
     if (header_line(&h, text, bytes, begin, end) != order) {
         *line = h.lines;
@@ -370,9 +394,11 @@ int ts_tns_header(const char *text, size_t bytes, struct ts_tns_header *ret, uin
     if (header_line(&h, text, bytes, begin, end) != 1 ||
         header_number(begin[0], end[0], TS_MAX_NNZ, &h.nnz) < 0) {
         *line = h.lines;
-        return ts_fail(err, TS_EFORMAT, "the fourth line of an sptensor must be its number of "
+        return ts_fail(err, TS_EFORMAT,
+                       "the fourth line of an sptensor must be its number of "
                        "nonzeros, at most 2^40");
     }
+    h.sized = 1;
     *ret = h;
     return 1;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "format/value_table.h"
 
 #include <math.h>
@@ -11,9 +12,9 @@
 
 struct ts_value_table {
     uint32_t value_bytes;
-    uint32_t n;     /* slots used */
-    uint32_t drop;  /* only values whose hash has this many leading zero bits are kept */
-    int whole;      /* all values are whole numbers */
+    uint32_t n;    /* slots used */
+    uint32_t drop; /* only values whose hash has this many leading zero bits are kept */
+    int whole;     /* all values are whole numbers */
     double min, max;
     uint64_t small[SMALL];
     uint64_t bits[SLOTS], count[SLOTS]; /* count 0: free */
@@ -57,6 +58,11 @@ void ts_value_table_free(struct ts_value_table *t)
     free(t);
 }
 
+uint64_t ts_value_table_bytes(void)
+{
+    return sizeof(struct ts_value_table) + (TS_VALUE_TABLE_MAX + 1) * 2 * sizeof(uint64_t);
+}
+
 static int kept(uint64_t hash, uint32_t drop)
 {
     return drop == 0 || hash >> (64 - drop) == 0;
@@ -73,32 +79,38 @@ static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, 
     t->count[s] += count;
 }
 
+/* Keeps only values whose hash has `drop` leading zero bits. Returns -1 without memory, and then keeps
+ * everything: entropy 0 would be a lie. */
+static int keep_fewer(struct ts_value_table *t, uint32_t drop)
+{
+    uint64_t *bits = malloc(t->n * sizeof *bits + 1), *count = malloc(t->n * sizeof *count + 1);
+    uint32_t n = 0;
+    if (bits == NULL || count == NULL) {
+        free(bits);
+        free(count);
+        return -1;
+    }
+    t->drop = drop;
+    for (uint32_t s = 0; s < SLOTS; s++) {
+        if (t->count[s] == 0 || !kept(ts_mix(t->bits[s]), drop))
+            continue;
+        bits[n] = t->bits[s];
+        count[n++] = t->count[s];
+    }
+    memset(t->count, 0, sizeof t->count);
+    t->n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        count_value(t, bits[i], ts_mix(bits[i]), count[i]);
+    free(bits);
+    free(count);
+    return 0;
+}
+
 /* Keeps half as many until few enough are left. */
 static void thin_out(struct ts_value_table *t)
 {
-    while (t->n > TS_VALUE_TABLE_MAX) {
-        uint64_t *bits = malloc(t->n * sizeof *bits), *count = malloc(t->n * sizeof *count);
-        uint32_t n = 0;
-        t->drop++;
-        if (bits == NULL || count == NULL) { /* entropy 0 would be a lie: keep everything we can */
-            free(bits);
-            free(count);
-            t->drop--;
-            return;
-        }
-        for (uint32_t s = 0; s < SLOTS; s++) {
-            if (t->count[s] == 0 || !kept(ts_mix(t->bits[s]), t->drop))
-                continue;
-            bits[n] = t->bits[s];
-            count[n++] = t->count[s];
-        }
-        memset(t->count, 0, sizeof t->count);
-        t->n = 0;
-        for (uint32_t i = 0; i < n; i++)
-            count_value(t, bits[i], ts_mix(bits[i]), count[i]);
-        free(bits);
-        free(count);
-    }
+    while (t->n > TS_VALUE_TABLE_MAX && keep_fewer(t, t->drop + 1) == 0)
+        ;
 }
 
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits)
@@ -127,19 +139,8 @@ void ts_value_table_merge(struct ts_value_table *t, const struct ts_value_table 
     t->whole &= from->whole;
     for (uint32_t i = 0; i < SMALL; i++)
         t->small[i] += from->small[i];
-    if (from->drop > t->drop) { /* values that `from` no longer has must go here, too */
-        struct ts_value_table *mine = malloc(sizeof *mine);
-        if (mine != NULL) {
-            *mine = *t;
-            memset(t->count, 0, sizeof t->count);
-            t->n = 0;
-            t->drop = from->drop;
-            for (uint32_t s = 0; s < SLOTS; s++)
-                if (mine->count[s] != 0 && kept(ts_mix(mine->bits[s]), t->drop))
-                    count_value(t, mine->bits[s], ts_mix(mine->bits[s]), mine->count[s]);
-            free(mine);
-        }
-    }
+    if (from->drop > t->drop) /* values that `from` no longer has must go here, too */
+        (void)keep_fewer(t, from->drop);
     for (uint32_t s = 0; s < SLOTS; s++) {
         if (from->count[s] == 0 || !kept(ts_mix(from->bits[s]), t->drop))
             continue;
@@ -183,8 +184,8 @@ static struct counted *list_values(const struct ts_value_table *t, uint32_t *n)
             list[(*n)++] = (struct counted){ i, t->small[i] };
     for (uint32_t s = 0; s < SLOTS; s++)
         if (t->count[s] > 0)
-            list[(*n)++] = (struct counted){ ts_value_of_bits(t->bits[s], t->value_bytes),
-                                             t->count[s] };
+            list[(*n)++] =
+                (struct counted){ ts_value_of_bits(t->bits[s], t->value_bytes), t->count[s] };
     qsort(list, *n, sizeof *list, by_value);
     return list;
 }

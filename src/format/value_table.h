@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* value_table.h - what the values of a tensor are, and the codes that will stand for them.
  *
  * Counts distinct values: all while they are few, else those whose hash falls into an ever smaller
@@ -18,19 +19,20 @@
 #include "format/layout.h"
 
 #define TS_VALUE_TABLE_MAX 65536u /* distinct values counted exactly */
-#define TS_VALUE_DICT_MAX 4096u
+#define TS_VALUE_DICT_MAX  4096u
 
 struct ts_value_table;
 
 int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct ts_err *err);
 void ts_value_table_free(struct ts_value_table *t); /* NULL is fine */
+uint64_t ts_value_table_bytes(void); /* of memory that a table takes, while it works, too */
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits);
 void ts_value_table_merge(struct ts_value_table *into, const struct ts_value_table *from);
 
 /* How values are coded. */
 struct ts_value_code {
     uint32_t kind, value_bytes, n_dict; /* kind: ts_value_kind */
-    uint32_t code_bits; /* of one nonzero, in a record */
+    uint32_t code_bits;                 /* of one nonzero, in a record */
     double base, min, max;
     double entropy; /* bits per nonzero, order 0 */
     int estimated;  /* the entropy is */

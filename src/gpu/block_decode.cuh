@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* block_decode.cuh - a warp takes one packed block (format/block_codec.h) apart, into shared memory.
  *
  * The packed words may lie in device memory or in shared memory (block_fetch.cuh).

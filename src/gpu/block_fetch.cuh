@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* block_fetch.cuh - a warp's next packed block is on its way while it works on the one before.
  *
  * Taking a block apart is a chain of short steps, each of which would wait for device memory, and

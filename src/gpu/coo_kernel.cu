@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/coo_kernel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/dense_kernel.h"
 
@@ -57,7 +58,9 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
         : "d"(a), "d"(b));
 }
 
-/* ------------------------------------------------------------------ a(row, :) := a(row, :) w
+/* ------------------------------------------------------------------ a(row, :) := m(row, :) w
+ *
+ * m of type T is a itself, or products in float64 for an a of float (A).
  *
  * Lane L of a warp is at (i, j) = (L / 4, L % 4). Of 8 rows it holds row i, and of each 16 columns of
  * it the four from 4 j on: one vector load, and whole sectors with its neighbours. They are its
@@ -71,12 +74,6 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
 /* Loads below are from clamped places rather than conditional: a branch for each would let one load be
  * under way at a time. */
 
-static __device__ inline void load2(const float *p, float (&x)[2])
-{
-    const float2 v = *(const float2 *)p;
-    x[0] = v.x;
-    x[1] = v.y;
-}
 static __device__ inline void load2(const double *p, double (&x)[2])
 {
     const double2 v = *(const double2 *)p;
@@ -86,15 +83,14 @@ static __device__ inline void load2(const double *p, double (&x)[2])
 
 /* w(k, column) and w(k, column + 1), column even, as the right operands of the products of 16
  * columns; zeros outside of w */
-template <class T>
-static __device__ inline void load_right(const T *w, uint32_t ld, uint32_t k, uint32_t column,
+static __device__ inline void load_right(const double *w, uint32_t ld, uint32_t k, uint32_t column,
                                          double (&b)[2])
 {
     const bool inside = k < ld && column < ld;
-    T x[2];
+    double x[2];
     load2(w + (uint64_t)min(k, ld - 1) * ld + min(column, ld - 2), x);
-    b[0] = inside ? (double)x[0] : 0;
-    b[1] = inside ? (double)x[1] : 0;
+    b[0] = inside ? x[0] : 0;
+    b[1] = inside ? x[1] : 0;
 }
 
 /* Columns 4 j .. 4 j + 3 of a lane's row, from the two products of 16 columns. */
@@ -103,7 +99,8 @@ template <class T> static __device__ inline quad<T> round4(const double (&d)[2][
     return { { (T)d[0][0], (T)d[1][0], (T)d[0][1], (T)d[1][1] } };
 }
 
-template <class T> static __device__ inline double dot4(const quad<T> &x, const quad<T> &y, double sum)
+template <class T, class A>
+static __device__ inline double dot4(const quad<T> &x, const quad<A> &y, double sum)
 {
 #pragma unroll
     for (int c = 0; c < 4; c++)
@@ -125,9 +122,10 @@ static __device__ inline double row_sum(double x)
  *
  * All of w stays in the registers of each warp, and rows are asked for AHEAD rounds before they are
  * needed, so warps wait for nothing but memory: no shared memory, no barrier. */
-template <class T, int GROUPS, bool INNER>
+template <class T, class A, int GROUPS, bool INNER>
 static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
-    solve_narrow(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w, double *row_inner)
+    solve_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld, const double *w,
+                 double *row_inner)
 {
     constexpr int AHEAD = sizeof(T) == 4 ? 2 : 1; /* as many as there are registers for */
     const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4;
@@ -144,7 +142,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
         row[slot] = list != NULL ? list[at] : (uint32_t)at;
 #pragma unroll
         for (int g = 0; g < GROUPS; g++)
-            x[slot][g] = load4(a + (uint64_t)row[slot] * ld + min(16 * g + 4 * j, ld - 4));
+            x[slot][g] = load4(m + (uint64_t)row[slot] * ld + min(16 * g + 4 * j, ld - 4));
     };
 
     if (first >= n)
@@ -160,7 +158,8 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
             for (int h = 0; h < GROUPS; h++)
                 load_right(w, ld, 16 * g + 4 * j + s, 16 * h + 2 * i, b[g][s][h]);
 #pragma unroll
-    for (int k = 0; k < GROUPS * 4 * GROUPS * 2; k++) /* or float32 is kept and converted every time */
+    for (int k = 0; k < GROUPS * 4 * GROUPS * 2;
+         k++) /* or float32 is kept and converted every time */
         asm volatile("" : "+d"((&b[0][0][0][0])[k]));
 
     for (uint64_t base = first; base < n; base += AHEAD * step) {
@@ -179,7 +178,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
                             multiply_add(d[h][u], (double)x[slot][g].v[s], b[g][s][h][u]);
 #pragma unroll
             for (int g = 0; g < GROUPS; g++) {
-                const quad<T> after = round4<T>(d[g]);
+                const quad<A> after = round4<A>(d[g]);
                 if (at < n && 16 * g + 4 * j < ld)
                     store4(a + (uint64_t)row[slot] * ld + 16 * g + 4 * j, after);
                 if (INNER) /* zero behind the last column */
@@ -202,10 +201,10 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
  *
  * A warp computes 8 M rows x 32 columns at a time; an operand from w, which comes through the caches,
  * serves M products. */
-template <class T, int M, bool INNER>
+template <class T, class A, int M, bool INNER>
 static __global__ void __launch_bounds__(THREADS, 2)
-    solve_wide(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w, uint32_t tile_rows,
-               uint32_t stride, double *row_inner)
+    solve_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+               const double *w, uint32_t tile_rows, uint32_t stride, double *row_inner)
 {
     extern __shared__ uint4 shared[];
     T *const tile = (T *)shared;
@@ -222,7 +221,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         const uint32_t r = at / quads, column = at % quads * 4;
         quad<T> x = { { 0, 0, 0, 0 } };
         if (r < n_here && column < ld)
-            x = load4(a + place(r) * ld + column);
+            x = load4(before + place(r) * ld + column);
         store4(tile + r * stride + column, x);
     }
     __syncthreads();
@@ -255,7 +254,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const uint32_t column = 32 * chunk + 16 * h + 4 * j;
-                const quad<T> after = round4<T>(d[m][h]);
+                const quad<A> after = round4<A>(d[m][h]);
                 if (column >= ld)
                     continue;
                 if (r < n_here)
@@ -281,33 +280,33 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
 }
 
-template <class T, int GROUPS>
-static int launch_narrow(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w,
-                         double *row_inner, cudaStream_t s)
+template <class T, class A, int GROUPS>
+static int launch_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                         const double *w, double *row_inner, cudaStream_t s)
 {
     const uint64_t blocks = (n + THREADS / 4 - 1) / (THREADS / 4);
     const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2; /* as many as run at a time */
     const uint32_t grid = (uint32_t)(blocks < most ? blocks : most);
     if (row_inner != NULL)
-        solve_narrow<T, GROUPS, true><<<grid, THREADS, 0, s>>>(a, list, n, ld, w, row_inner);
+        solve_narrow<T, A, GROUPS, true><<<grid, THREADS, 0, s>>>(m, a, list, n, ld, w, row_inner);
     else
-        solve_narrow<T, GROUPS, false><<<grid, THREADS, 0, s>>>(a, list, n, ld, w, NULL);
+        solve_narrow<T, A, GROUPS, false><<<grid, THREADS, 0, s>>>(m, a, list, n, ld, w, NULL);
     return cudaGetLastError();
 }
 
-template <class T, int M, bool INNER>
-static int launch_wide(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w,
-                       uint32_t tile_rows, uint32_t stride, double *row_inner, cudaStream_t s)
+template <class T, class A, int M, bool INNER>
+static int launch_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                       const double *w, uint32_t tile_rows, uint32_t stride, double *row_inner,
+                       cudaStream_t s)
 {
     const uint64_t sums = INNER ? (uint64_t)tile_rows * ((ld + 31) / 32) * sizeof(double) : 0;
     const uint64_t bytes = (uint64_t)tile_rows * stride * sizeof(T) + sums;
-    const cudaError_t rc =
-        cudaFuncSetAttribute(solve_wide<T, M, INNER>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)bytes);
+    const cudaError_t rc = cudaFuncSetAttribute(
+        solve_wide<T, A, M, INNER>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (rc != cudaSuccess)
         return rc;
-    solve_wide<T, M, INNER><<<(uint32_t)((n + tile_rows - 1) / tile_rows), THREADS, bytes, s>>>(
-        a, list, n, ld, w, tile_rows, stride, row_inner);
+    solve_wide<T, A, M, INNER><<<(uint32_t)((n + tile_rows - 1) / tile_rows), THREADS, bytes, s>>>(
+        before, a, list, n, ld, w, tile_rows, stride, row_inner);
     return cudaGetLastError();
 }
 
@@ -321,18 +320,18 @@ template <class T> static uint32_t tile_stride(uint32_t ld)
     return padded % 32 == 16 ? padded : padded + 16;
 }
 
-template <class T>
-static int solve_list(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const T *w,
-                      double *row_inner, cudaStream_t s)
+template <class T, class A>
+static int solve_list(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                      const double *w, double *row_inner, cudaStream_t s)
 {
     const uint32_t stride = tile_stride<T>(ld);
     uint32_t tile_rows = 128;
     if (n == 0)
         return cudaSuccess;
     if (ld <= 16)
-        return launch_narrow<T, 1>(a, list, n, ld, w, row_inner, s);
+        return launch_narrow<T, A, 1>(m, a, list, n, ld, w, row_inner, s);
     if (ld <= 32)
-        return launch_narrow<T, 2>(a, list, n, ld, w, row_inner, s);
+        return launch_narrow<T, A, 2>(m, a, list, n, ld, w, row_inner, s);
     /* two thread blocks on a multiprocessor; every one at work where there are few rows */
     while (tile_rows > 8 && (uint64_t)tile_rows * stride * sizeof(T) > 80 * 1024)
         tile_rows /= 2;
@@ -340,26 +339,34 @@ static int solve_list(T *a, const uint32_t *list, uint64_t n, uint32_t ld, const
         tile_rows /= 2;
     if (tile_rows >= 32)
         return row_inner != NULL
-                   ? launch_wide<T, 4, true>(a, list, n, ld, w, tile_rows, stride, row_inner, s)
-                   : launch_wide<T, 4, false>(a, list, n, ld, w, tile_rows, stride, NULL, s);
+                   ? launch_wide<T, A, 4, true>(m, a, list, n, ld, w, tile_rows, stride, row_inner,
+                                                s)
+                   : launch_wide<T, A, 4, false>(m, a, list, n, ld, w, tile_rows, stride, NULL, s);
     return row_inner != NULL
-               ? launch_wide<T, 1, true>(a, list, n, ld, w, tile_rows, stride, row_inner, s)
-               : launch_wide<T, 1, false>(a, list, n, ld, w, tile_rows, stride, NULL, s);
+               ? launch_wide<T, A, 1, true>(m, a, list, n, ld, w, tile_rows, stride, row_inner, s)
+               : launch_wide<T, A, 1, false>(m, a, list, n, ld, w, tile_rows, stride, NULL, s);
 }
 
 int ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list, uint64_t n,
-                        uint32_t ld, const void *w, double *row_inner, void *stream)
+                        uint32_t ld, const double *w, double *row_inner, void *stream)
 {
     cudaStream_t s = (cudaStream_t)stream;
     return precision == TS_FLOAT32
-               ? solve_list((float *)a, list, n, ld, (const float *)w, row_inner, s)
-               : solve_list((double *)a, list, n, ld, (const double *)w, row_inner, s);
+               ? solve_list((const float *)a, (float *)a, list, n, ld, w, row_inner, s)
+               : solve_list((const double *)a, (double *)a, list, n, ld, w, row_inner, s);
+}
+
+int ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
+                            uint32_t ld, const double *w, double *row_inner, void *stream)
+{
+    return solve_list(m, a, list, n, ld, w, row_inner, (cudaStream_t)stream);
 }
 
 /* ------------------------------------------------------------------ sum */
 
 /* part[block] := sum of x[i], i = thread of the grid, thread + threads, ... */
-static __global__ void __launch_bounds__(THREADS) sum_parts(const double *x, uint64_t n, double *part)
+static __global__ void __launch_bounds__(THREADS)
+    sum_parts(const double *x, uint64_t n, double *part)
 {
     __shared__ double shared[THREADS];
     const uint64_t step = (uint64_t)gridDim.x * THREADS;
@@ -439,13 +446,14 @@ uint64_t ts_dense_scratch(uint32_t ld)
  * both operands: of the transposed one on the left and of the one on the right. So each element is
  * read from memory once for 32 columns, by requests of whole sectors, and never shuffled. */
 template <class T, bool SAME>
-static __global__ void __launch_bounds__(THREADS) gram_tiles(const T *a, uint64_t n_rows,
-                                                             uint32_t ld, uint32_t first_part,
-                                                             uint32_t n_parts, double *part)
+static __global__ void __launch_bounds__(THREADS)
+    gram_tiles(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part, uint32_t n_parts,
+               double *part)
 {
     __shared__ double total[TILE][TILE];
     constexpr int STEP = 4; /* groups of 4 rows whose loads are under way together */
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_tiles = (ld + TILE - 1) / TILE;
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32,
+                   n_tiles = (ld + TILE - 1) / TILE;
     const uint64_t p = first_part + blockIdx.x;
     uint32_t ti = 0, tj = SAME ? 0 : blockIdx.y;
     if (SAME)
@@ -530,17 +538,18 @@ static __global__ void gram_finish(const double *part, uint32_t n_parts, uint32_
 }
 
 template <class T>
-static int gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part, uint32_t n_parts,
-                     double *scratch, cudaStream_t s)
+static int gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part,
+                     uint32_t n_parts, double *scratch, cudaStream_t s)
 {
-    const uint32_t pairs = tile_pairs(ld), tiles = tiles_of(ld), all = ts_dense_gram_parts(ld, n_rows);
+    const uint32_t pairs = tile_pairs(ld), tiles = tiles_of(ld),
+                   all = ts_dense_gram_parts(ld, n_rows);
     if (n_parts == 0)
         return cudaSuccess;
     gram_tiles<T, true>
         <<<dim3(n_parts, tiles), THREADS, 0, s>>>(a, n_rows, ld, first_part, all, scratch);
     if (pairs > tiles)
-        gram_tiles<T, false>
-            <<<dim3(n_parts, pairs - tiles), THREADS, 0, s>>>(a, n_rows, ld, first_part, all, scratch);
+        gram_tiles<T, false><<<dim3(n_parts, pairs - tiles), THREADS, 0, s>>>(
+            a, n_rows, ld, first_part, all, scratch);
     return cudaGetLastError();
 }
 
@@ -572,29 +581,29 @@ int ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, u
 /* ------------------------------------------------------------------ element by element */
 
 template <class T>
-static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const T *s)
+static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const double *s)
 {
     const uint64_t step = 4 * (uint64_t)gridDim.x * blockDim.x;
     for (uint64_t i = 4 * (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x); i < n; i += step) {
         quad<T> x = load4(a + i);
-        const quad<T> f = load4(s + i % ld);
+        const quad<double> f = load4(s + i % ld);
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            x.v[k] *= f.v[k];
+            x.v[k] = (T)(x.v[k] * f.v[k]);
         store4(a + i, x);
     }
 }
 
 int ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                   const void *s, void *stream)
+                   const double *s, void *stream)
 {
     cudaStream_t st = (cudaStream_t)stream;
     const uint64_t n = n_rows * ld, blocks = (n / 4 + THREADS - 1) / THREADS;
     const unsigned grid = (unsigned)(blocks < 8 * CHUNKS ? blocks : 8 * CHUNKS);
     if (precision == TS_FLOAT32)
-        scale_columns<<<grid, THREADS, 0, st>>>((float *)a, n, ld, (const float *)s);
+        scale_columns<<<grid, THREADS, 0, st>>>((float *)a, n, ld, s);
     else
-        scale_columns<<<grid, THREADS, 0, st>>>((double *)a, n, ld, (const double *)s);
+        scale_columns<<<grid, THREADS, 0, st>>>((double *)a, n, ld, s);
     return cudaGetLastError();
 }
 
@@ -625,8 +634,8 @@ int ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld, 
     return cudaGetLastError();
 }
 
-int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
-                 uint32_t rank, double *rows, void *stream)
+int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld, uint32_t rank,
+                 double *rows, void *stream)
 {
     cudaStream_t s = (cudaStream_t)stream;
     if (precision == TS_FLOAT32)

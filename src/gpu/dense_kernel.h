@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dense_kernel.h - the dense work of a sweep on a GPU: row solves, Gram matrices, scaling.
  *
  * A factor matrix lies row-major in float32 or float64 with rows `ld` elements apart, ld a multiple
@@ -23,11 +24,15 @@ extern "C" {
 /* Elements of float64 that a Gram matrix needs as scratch, for any number of rows. */
 uint64_t ts_dense_scratch(uint32_t ld);
 
-/* Each of n rows := row * w, in place, w being ld x ld of the precision: rows 0 .. n - 1 of a or, when
+/* Each of n rows := row * w, in place, w being ld x ld: rows 0 .. n - 1 of a or, when
  * `list` is not NULL, the n different rows that it names. row_inner[row] := sum of (row before) .*
  * (row after), unless row_inner is NULL. A row's bits do not depend on what else is in the call. */
 int ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list, uint64_t n,
-                        uint32_t ld, const void *w, double *row_inner, void *stream);
+                        uint32_t ld, const double *w, double *row_inner, void *stream);
+
+/* The same with rows before that are those of m, in float64. */
+int ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
+                            uint32_t ld, const double *w, double *row_inner, void *stream);
 
 /* *sum := the sum of x[0 .. n - 1]. The scratch is of TS_DENSE_SUM_SCRATCH elements, and not that of
  * a Gram matrix in the making. */
@@ -47,15 +52,15 @@ int ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *
 int ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
                   double *scratch, double *gram, void *stream);
 
-/* a(:, r) *= s[r], s being ld values of the precision */
+/* a(:, r) *= s[r], s being ld values */
 int ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                   const void *s, void *stream);
+                   const double *s, void *stream);
 
 /* Between n x rank float64 and n rows of a. */
 int ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld, uint32_t rank,
                  const double *rows, void *stream);
-int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
-                 uint32_t rank, double *rows, void *stream);
+int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld, uint32_t rank,
+                 double *rows, void *stream);
 
 /* to := from, page-locked memory of the host, by a kernel; bytes and both addresses are multiples of
  * 16. */

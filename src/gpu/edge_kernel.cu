@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/edge_kernel.h"
 
@@ -17,9 +18,9 @@ struct row_walk {
 
 /* Adds edges first .. end - 1 (at least one) in float64. Rows that begin and end among them go to
  * `out`, the first row to `head` once another begins; what the last row has is returned. */
-template <class T, class Head>
-static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_t first, uint64_t end,
-                                     uint32_t ld, T *out, Head head)
+template <class T, class Out, class Head>
+static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_t first,
+                                     uint64_t end, uint32_t ld, Out *out, Head head)
 {
     row_walk at = { 0, __ldg(row + first), true };
     for (uint64_t i = first; i < end; i += BATCH) {
@@ -39,7 +40,7 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
                 if (at.first)
                     head(at.sum);
                 else
-                    out[(uint64_t)at.row * ld] = (T)at.sum;
+                    out[(uint64_t)at.row * ld] = (Out)at.sum;
                 at = { 0, r[k], false };
             }
             at.sum += x[k];
@@ -58,7 +59,7 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
  *   out     a row inside the shard has all its edges in one thread block, which ends it once
  *
  * Warps take equal shares of the shard's edges, one after another. Sums are kept in float64. */
-template <class T>
+template <class T, class Out>
 static __global__ void __launch_bounds__(32 * WARPS)
     fold_shard(const __grid_constant__ ts_gpu_mttkrp p, T *shard_edge)
 {
@@ -72,7 +73,8 @@ static __global__ void __launch_bounds__(32 * WARPS)
     const uint32_t first = warp * share, end = min(first + share, n);
     const uint32_t *const row = p.edge_row + 2 * shard->first_partition;
     const T *const edge = (const T *)p.edge + 2 * shard->first_partition * ld + column;
-    T *const out = (T *)p.out + column, *const to = shard_edge + 2 * (uint64_t)shard->number * ld + column;
+    Out *const out = (Out *)p.out + column;
+    T *const to = shard_edge + 2 * (uint64_t)shard->number * ld + column;
 
     if (warp < used && column < ld) {
         double *const my_ends = &ends[warp][0][lane];
@@ -98,7 +100,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
             if (at.first)
                 to[0] = (T)at.sum;
             else
-                out[(uint64_t)at.row * ld] = (T)at.sum;
+                out[(uint64_t)at.row * ld] = (Out)at.sum;
             at = { 0, r, false };
         }
         at.sum += x;
@@ -108,13 +110,13 @@ static __global__ void __launch_bounds__(32 * WARPS)
         to[ld] = 0;
 }
 
-template <class T>
+template <class T, class Out>
 static int fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, cudaStream_t s)
 {
     const uint32_t shards = args->n_many > 0 ? args->n_many : args->n_partitions > 0;
     if (shards == 0)
         return cudaSuccess;
-    fold_shard<T><<<dim3(shards, (args->ld + 31) / 32), 32 * WARPS, 0, s>>>(*args, shard_edge);
+    fold_shard<T, Out><<<dim3(shards, (args->ld + 31) / 32), 32 * WARPS, 0, s>>>(*args, shard_edge);
     return cudaGetLastError();
 }
 
@@ -122,8 +124,10 @@ int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp 
                         void *shard_edge, void *stream)
 {
     cudaStream_t s = (cudaStream_t)stream;
-    return precision == TS_FLOAT32 ? fold_shards(args, (float *)shard_edge, s)
-                                   : fold_shards(args, (double *)shard_edge, s);
+    if (precision == TS_FLOAT32)
+        return fold_shards<float, float>(args, (float *)shard_edge, s);
+    return args->out_float ? fold_shards<double, float>(args, (double *)shard_edge, s)
+                           : fold_shards<double, double>(args, (double *)shard_edge, s);
 }
 
 /* ------------------------------------------------------------------ between shards */
@@ -133,9 +137,9 @@ int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp 
  *
  *   launch  one warp per FOLD edges, a lane per column
  *   row     (n) ascending; equal rows follow each other */
-template <class T>
+template <class T, class Out>
 static __global__ void fold_edges(const T *edge, const uint32_t *row, uint64_t n, T *next,
-                                  uint32_t *next_row, uint32_t ld, T *out)
+                                  uint32_t *next_row, uint32_t ld, Out *out)
 {
     const uint64_t chunk = (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x) / 32;
     const uint64_t first = chunk * FOLD, end = min(first + FOLD, n);
@@ -143,14 +147,19 @@ static __global__ void fold_edges(const T *edge, const uint32_t *row, uint64_t n
     if (first >= n)
         return;
     for (uint32_t column = threadIdx.x % 32; column < ld; column += 32) {
-        T *const head = last_level ? out + (uint64_t)__ldg(row + first) * ld + column
-                                   : next + 2 * chunk * ld + column;
-        const row_walk at = add_edges(edge + column, row, first, end, ld, out + column,
-                                      [=](double sum) { *head = (T)sum; });
+        Out *const first_row = out + (uint64_t)__ldg(row + first) * ld + column;
+        T *const head = next + 2 * chunk * ld + column;
+        auto store_head = [=](double sum) {
+            if (last_level)
+                *first_row = (Out)sum;
+            else
+                *head = (T)sum;
+        };
+        const row_walk at = add_edges(edge + column, row, first, end, ld, out + column, store_head);
         if (at.first)
-            *head = (T)at.sum;
+            store_head(at.sum);
         else if (last_level)
-            out[(uint64_t)at.row * ld + column] = (T)at.sum;
+            out[(uint64_t)at.row * ld + column] = (Out)at.sum;
         if (last_level)
             continue;
         head[ld] = at.first ? (T)0 : (T)at.sum;
@@ -176,13 +185,13 @@ uint64_t ts_edge_count(uint64_t n_shards)
     return total;
 }
 
-template <class T>
-static int fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, T *out, cudaStream_t s)
+template <class T, class Out>
+static int fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, Out *out, cudaStream_t s)
 {
     for (uint64_t n = 2 * n_shards;; n = next_edges(n)) {
         const uint64_t warps = (n + FOLD - 1) / FOLD;
-        fold_edges<T><<<(unsigned)((warps + 3) / 4), 128, 0, s>>>(edge, row, n, edge + n * ld,
-                                                                 row + n, ld, out);
+        fold_edges<<<(unsigned)((warps + 3) / 4), 128, 0, s>>>(edge, row, n, edge + n * ld, row + n,
+                                                               ld, out);
         if (n <= FOLD)
             return cudaGetLastError();
         edge += n * ld;
@@ -196,4 +205,10 @@ int ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge, uin
     cudaStream_t s = (cudaStream_t)stream;
     return precision == TS_FLOAT32 ? fold(n_shards, (float *)edge, edge_row, ld, (float *)out, s)
                                    : fold(n_shards, (double *)edge, edge_row, ld, (double *)out, s);
+}
+
+int ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
+                          float *out, void *stream)
+{
+    return fold(n_shards, edge, edge_row, ld, out, (cudaStream_t)stream);
 }

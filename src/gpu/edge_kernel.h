@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* edge_kernel.h - rows that reach over partitions: their pieces added in file order.
  *
  * The MTTKRP leaves two rows for each partition: what it has of its first and of its last row (zeros
@@ -23,7 +24,8 @@
 extern "C" {
 #endif
 
-/* Adds the partitions' edges of the shards that an MTTKRP launch took (args as for the launch). Rows
+/* Adds the partitions' edges of the shards that an MTTKRP launch took (args as for the launch, edges
+ * and shard_edge of the precision: float64 for those of a wide launch). Rows
  * inside a shard go to args->out, the shard's first row to row 2 * number of shard_edge and its last
  * one to the row behind (zeros when that is the same row). */
 int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
@@ -37,6 +39,10 @@ uint64_t ts_edge_count(uint64_t n_shards);
  * has of its first and its last row, which are rows edge_row[2 s] and edge_row[2 s + 1] of `out`. */
 int ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge, uint32_t *edge_row,
                  uint32_t ld, void *out, void *stream);
+
+/* The same of edges in float64 to rows in float32. */
+int ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
+                          float *out, void *stream);
 
 #ifdef __cplusplus
 }

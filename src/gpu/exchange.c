@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
 #include "gpu/exchange.h"
@@ -106,7 +107,7 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
             return 0;
         if (ts_stop_asked(x->stop))
             return ts_stop_check(x->stop, err);
-        snprintf(x->note, sizeof x->note, "%s", why.text);
+        snprintf(x->note, sizeof x->note, "%.*s", (int)sizeof x->note - 1, why.text);
         (void)cudaGetLastError(); /* what failed NCCL is over; the next launch would return it */
     }
 #else
@@ -119,8 +120,7 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
 }
 
 int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
-                    const volatile sig_atomic_t *stop, struct ts_exchange **ret,
-                    struct ts_err *err)
+                    const volatile sig_atomic_t *stop, struct ts_exchange **ret, struct ts_err *err)
 {
     struct ts_exchange *x = calloc(1, sizeof *x);
     int current = 0, rc;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exchange.h - what each GPU has of a buffer that all hold a copy of, brought to all the others.
  *
  * Each of n ranks, one thread and one device each, has a copy (replica) of one buffer, and of its
@@ -42,7 +43,7 @@ extern "C" {
 enum ts_exchange_kind {
     TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice; else
                        * NCCL where it is to be had. Over NVLink copies were 2.5 times as fast and
-                       * more (docs/performance.md), and they take no multiprocessor. */
+                       * more (docs/notes/performance.md), and they take no multiprocessor. */
     TS_EXCHANGE_NCCL,
     TS_EXCHANGE_COPY,
 };

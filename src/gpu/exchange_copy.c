@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchange by copies: each rank writes its spans into the other replicas. */
 #include "gpu/exchange_impl.h"
 #include "gpu/gpu_fail.h"
@@ -18,8 +19,8 @@ static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
             if (s->bytes == 0)
                 continue;
             e = cudaMemcpyPeerAsync((char *)base[to] + s->offset, x->device[to],
-                                    (const char *)base[rank] + s->offset, x->device[rank],
-                                    s->bytes, stream);
+                                    (const char *)base[rank] + s->offset, x->device[rank], s->bytes,
+                                    stream);
             if (e != cudaSuccess)
                 return ts_gpu_fail(err, (int)e, "copying from GPU to GPU");
         }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exchange_impl.h - what the ways of exchanging share. Included by exchange*.c alone.
  *
  *   owner    exchange.c makes and frees it; `way` belongs to the way
@@ -18,7 +19,7 @@ struct ts_exchange {
     cudaEvent_t *done; /* of each rank: behind its last gather, on the stream of that */
     const volatile sig_atomic_t *stop; /* NULL, or looked at by the way's open */
     atomic_int aborted;
-    char note[512];
+    char note[sizeof((struct ts_err *)0)->text];
 };
 
 /* A way to do it; `gather` as in exchange.h, more than one rank. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchange by NCCL: sends and receives around a ring (exchange_ring.h).
  *
  * NCCL is loaded when it is first asked for. A program that was linked with it would not start
@@ -24,7 +25,7 @@
 #include "gpu/gpu_fail.h"
 
 #define LEAST_VERSION NCCL_VERSION(2, 18, 0) /* has the fields of ncclConfig_t that are set here */
-#define OPEN_SECONDS 60
+#define OPEN_SECONDS  60
 
 /* Thread blocks, each of a multiprocessor, while a gather is under way. What they do is hidden
  * behind a kernel that wants them all. NCCL_MAX_CTAS overrides it. */
@@ -32,10 +33,10 @@
 
 /* ---- the library ---- */
 
-#define FUNCTIONS(f)                                                                               \
-    f(GetVersion) f(GetUniqueId) f(CommInitRankConfig) f(CommDestroy) f(CommAbort)                 \
-    f(CommGetAsyncError) f(GetErrorString) f(GetLastError) f(GroupStart) f(GroupEnd) f(Send)       \
-    f(Recv)
+#define FUNCTIONS(f)                                                                             \
+    f(GetVersion) f(GetUniqueId) f(CommInitRankConfig) f(CommDestroy) f(CommAbort)               \
+        f(CommGetAsyncError) f(GetErrorString) f(GetLastError) f(GroupStart) f(GroupEnd) f(Send) \
+            f(Recv)
 
 static struct {
     pthread_once_t once;
@@ -48,9 +49,9 @@ static struct {
 
 static int load_functions(void *library)
 {
-#define LOAD(name)                                                                                 \
-    *(void **)&nccl.name = dlsym(library, "nccl" #name);                                           \
-    if (nccl.name == NULL)                                                                         \
+#define LOAD(name)                                       \
+    *(void **)&nccl.name = dlsym(library, "nccl" #name); \
+    if (nccl.name == NULL)                               \
         return -1;
     FUNCTIONS(LOAD)
 #undef LOAD
@@ -218,8 +219,8 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
             ts_exchange_pause(since);
         (void)cudaGetLastError();
         if (e == cudaErrorNotReady)
-            rc = ts_fail(err, TS_ECUDA, "%s: nothing arrives within %d seconds", what,
-                         OPEN_SECONDS);
+            rc =
+                ts_fail(err, TS_ECUDA, "%s: nothing arrives within %d seconds", what, OPEN_SECONDS);
         else if (e != cudaSuccess)
             rc = ts_gpu_fail(err, (int)e, what);
     }

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/exchange_ring.h"
 
 #include <string.h>
 
 /* A round of less than this takes about as long as an empty one. */
 #define LEAST_QUANTUM (UINT64_C(1) << 20)
-#define ALIGN 512 /* pieces stay aligned when spans are */
+#define ALIGN         512 /* pieces stay aligned when spans are */
 
 static uint32_t next_rank(uint32_t rank, uint32_t n)
 {

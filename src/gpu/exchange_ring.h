@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exchange_ring.h - who sends what when, in an all-gather of unequal parts around a ring.
  *
  * Rank r sends to r + 1 alone: first its own spans, then, in the order in which they come, those of
@@ -22,11 +23,11 @@
 
 /* How far a link has come in its sequence. */
 struct ts_exchange_cursor {
-    uint32_t from;          /* the rank that sends on the link */
-    uint32_t behind;        /* spans of rank from - behind are next */
-    uint32_t span;          /* that one of them, */
-    uint64_t done;          /* but so many bytes of it are sent */
-    uint64_t left;          /* bytes of the round that are left */
+    uint32_t from;   /* the rank that sends on the link */
+    uint32_t behind; /* spans of rank from - behind are next */
+    uint32_t span;   /* that one of them, */
+    uint64_t done;   /* but so many bytes of it are sent */
+    uint64_t left;   /* bytes of the round that are left */
 };
 
 struct ts_exchange_ring {

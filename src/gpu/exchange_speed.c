@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/exchange_speed.h"
 
 #include <inttypes.h>
@@ -10,11 +11,11 @@
 #include "base/rng.h"
 #include "gpu/gpu_fail.h"
 
-#define SAMPLES 9          /* the median of so many; one more before them is not counted */
-#define SAMPLE_NS 4000000  /* short gathers are timed several at a time, for about so long */
+#define SAMPLES      9       /* the median of so many; one more before them is not counted */
+#define SAMPLE_NS    4000000 /* short gathers are timed several at a time, for about so long */
 #define MOST_GATHERS 64
-#define PERIOD 16777213u   /* of the pattern: no power of two, so that no misplaced piece fits */
-#define ALIGN 512
+#define PERIOD       16777213u /* of the pattern: no power of two, so that no misplaced piece fits */
+#define ALIGN        512
 
 struct rank {
     struct ts_exchange_speed *s;
@@ -39,7 +40,7 @@ struct ts_exchange_speed {
 
     /* of a run */
     uint64_t bytes, start_ns, ns[SAMPLES + 1];
-    uint32_t gathers; /* of a sample */
+    uint32_t gathers;     /* of a sample */
     pthread_mutex_t gate; /* held until all threads are there, */
     int go;               /* or one is not: 0 */
     pthread_barrier_t barrier;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exchange_speed.h - how fast an exchange is, and whether it brings what it should.
  *
  *   owner    the object owns the exchange, a replica on each device and a thread for each rank of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/gpu_backend.h"
 
 #include <inttypes.h>
@@ -32,11 +33,11 @@ static int check(struct ts_err *err, cudaError_t e, const char *what)
 
 struct budget {
     struct ts_gpu_memory *memory;
-    uint64_t asked;                     /* 0: what is free */
-    uint64_t tables;                    /* for page-locked host memory, on every device */
-    uint64_t before[TS_MAX_DEVICES];    /* in use on each member's device at first */
-    int measured[TS_MAX_DEVICES];       /* that is known, and this process had no part of it */
-    uint64_t driver[TS_MAX_DEVICES];    /* of the context and all that belongs to it */
+    uint64_t asked;                  /* 0: what is free */
+    uint64_t tables;                 /* for page-locked host memory, on every device */
+    uint64_t before[TS_MAX_DEVICES]; /* in use on each member's device at first */
+    int measured[TS_MAX_DEVICES];    /* that is known, and this process had no part of it */
+    uint64_t driver[TS_MAX_DEVICES]; /* of the context and all that belongs to it */
 };
 
 static uint64_t assumed(const struct ts_gpu *g)
@@ -56,13 +57,13 @@ static uint32_t sharers(const struct ts_gpu *g, int device)
 static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, struct ts_err *err)
 {
     const uint64_t factors = ts_gpu_plan_factors(g);
-    return ts_fail(err, TS_ELIMIT,
-                   "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %"
-                   PRIu64 " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
-                   " MiB, and two shards %" PRIu64 " MiB; a lower --rank needs less, --cpu needs none",
-                   budget >> 20, g->rank, factors >> 20,
-                   (ts_gpu_device_work_bytes(g) - factors) >> 20, driver >> 20,
-                   (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
+    return ts_fail(
+        err, TS_ELIMIT,
+        "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %" PRIu64
+        " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
+        " MiB, and two shards %" PRIu64 " MiB; a lower --rank needs less, --cpu needs none",
+        budget >> 20, g->rank, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
+        driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
 }
 
 /* Before anything is allocated: what is refused now costs nothing. */
@@ -72,8 +73,8 @@ static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, str
     const uint64_t work = ts_gpu_device_work_bytes(g) + 2 * ts_gpu_plan_largest(g);
     size_t left, total;
     int rc;
-    b->measured[i] = !ts_gpu_memory_has_context(device) &&
-                     ts_gpu_memory_used(b->memory, device, &b->before[i]);
+    b->measured[i] =
+        !ts_gpu_memory_has_context(device) && ts_gpu_memory_used(b->memory, device, &b->before[i]);
     rc = check(err, cudaSetDevice(device), "the GPU cannot be used");
     if (rc == 0)
         rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
@@ -103,16 +104,17 @@ static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
 }
 
 /* Once all but shards is there. */
-static void measure(const struct ts_gpu *g, struct budget *b, uint32_t i)
+static void measure(struct ts_gpu *g, struct budget *b, uint32_t i)
 {
     const int device = g->member[i].device;
     const uint64_t n = sharers(g, device), work = n * ts_gpu_device_work_bytes(g);
     uint64_t now;
     b->driver[i] = assumed(g);
-    if (b->measured[i] && ts_gpu_memory_used(b->memory, device, &now) && now > b->before[i] + work &&
-        now - b->before[i] - work < MOST_DRIVER_BYTES)
+    if (b->measured[i] && ts_gpu_memory_used(b->memory, device, &now) &&
+        now > b->before[i] + work && now - b->before[i] - work < MOST_DRIVER_BYTES)
         b->driver[i] = (now - b->before[i] - work) / n;
     b->driver[i] += b->tables;
+    g->driver_bytes[i] = b->driver[i] + ROUNDING_BYTES;
 }
 
 /* What is left for shards on each device: the least of them. */
@@ -211,7 +213,8 @@ static void gpu_close(void *be)
     if (g == NULL)
         return;
     ts_gpu_team_close(g);
-    for (uint32_t i = 0; i < g->n_members; i++) /* after a failure, members may still send to others */
+    for (uint32_t i = 0; i < g->n_members;
+         i++) /* after a failure, members may still send to others */
         if (g->member[i].work != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaDeviceSynchronize();
     ts_exchange_free(g->exchange);
@@ -260,6 +263,22 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
     *other = (8 * ld * ld + 8) * conf->n_devices;
 }
 
+static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
+{
+    const struct ts_gpu *g = be;
+    const uint64_t factors = ts_gpu_plan_factors(g), slots = g->n_slots * g->slot_bytes;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        ret[i] = (struct ts_device_memory){
+            .number = g->member[i].device,
+            .factor_bytes = factors,
+            .sum_bytes = ts_gpu_device_work_bytes(g) - factors,
+            .kept_bytes = g->store_bytes - slots,
+            .slot_bytes = slots,
+            .driver_bytes = g->driver_bytes[i],
+        };
+    return g->n_members;
+}
+
 static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
     const struct ts_gpu *g = be;
@@ -303,8 +322,14 @@ static int gpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
     return ts_gpu_dense_get(be, mode, row, n, rows, err);
 }
 
-static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed,
-                      struct ts_backend_times *times, struct ts_err *err)
+static void gpu_sum_in(void *be, enum ts_precision summed)
+{
+    struct ts_gpu *g = be;
+    g->summed = summed;
+}
+
+static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                      struct ts_err *err)
 {
     const struct ts_gpu_request ask = { .mode = mode, .feed = feed };
     return ts_gpu_pass_run(be, &ask, times, err);
@@ -320,7 +345,11 @@ static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed, const doubl
                       double *inner, struct ts_backend_times *times, struct ts_err *err)
 {
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .w = w, .gram = gram, .inner = inner,
+        .mode = mode,
+        .feed = feed,
+        .w = w,
+        .gram = gram,
+        .inner = inner,
     };
     return ts_gpu_pass_run(be, &ask, times, err);
 }
@@ -340,11 +369,13 @@ const struct ts_backend ts_backend_gpu = {
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,
+    .memory = gpu_memory,
     .deal = gpu_deal,
     .pin = gpu_pin,
     .unpin = gpu_unpin,
     .put_rows = gpu_put_rows,
     .get_rows = gpu_get_rows,
+    .sum_in = gpu_sum_in,
     .mttkrp = gpu_mttkrp,
     .solve = gpu_solve,
     .update = gpu_update,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_backend.h - the backend that computes on one NVIDIA GPU, or on several of one host.
  *
  * Factor matrices live in the memory of each device for the whole run. What is left of the budget

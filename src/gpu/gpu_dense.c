@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
 #include "base/trace.h"
@@ -21,7 +22,8 @@ static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const s
         e = cudaMemcpyAsync(me->stage, j->from + done * g->rank, 8 * k * g->rank,
                             cudaMemcpyHostToDevice, me->dense);
         if (e == cudaSuccess)
-            e = (cudaError_t)ts_dense_put(g->precision, to, k, g->ld, g->rank, me->stage, me->dense);
+            e = (cudaError_t)ts_dense_put(g->precision, to, k, g->ld, g->rank, me->stage,
+                                          me->dense);
         done += k;
     }
     return e == cudaSuccess ? cudaStreamSynchronize(me->dense) : e;
@@ -112,8 +114,8 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "row solves");
 }
 
-int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram, double *inner,
-                       struct ts_err *err)
+int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram,
+                       double *inner, struct ts_err *err)
 {
     struct job j = { .mode = mode, .from = w, .inner = inner != NULL };
     const int rc = ts_gpu_team_run(g, solve_job, &j, NULL, err);

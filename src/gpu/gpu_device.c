@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ static void *take(char *base, uint64_t *used, uint64_t bytes)
 static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base)
 {
     const uint64_t row = ts_gpu_row_bytes(g), square = (uint64_t)g->ld * g->ld;
+    const struct ts_gpu_mode *last = &g->mode[g->tensor->order - 1];
+    const uint64_t wide = ts_gpu_edge_bytes(g, 1);
     uint64_t used = 0, partitions = 0, shards = 0, rows = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++) {
         const struct ts_gpu_mode *mode = &g->mode[m];
@@ -40,15 +43,17 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
         shards = more(shards, mode->n_shards);
         rows = more(rows, mode->n_rows);
     }
-    me->edge = take(base, &used, 2 * partitions * row);
+    me->product = g->keeps_rest ? take(base, &used, last->n_rows * wide) : NULL;
+    me->edge = take(base, &used, 2 * more(partitions * row, last->n_partitions * wide));
     me->edge_row = take(base, &used, 8 * partitions);
-    me->shard_edge = take(base, &used, ts_edge_count(shards) * row);
+    me->shard_edge =
+        take(base, &used, more(ts_edge_count(shards) * row, ts_edge_count(last->n_shards) * wide));
     me->row_inner = take(base, &used, 8 * rows);
     me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
     me->parts = take(base, &used, 8 * ts_dense_scratch(g->ld));
     me->sums = take(base, &used, 8 * TS_DENSE_SUM_SCRATCH);
     me->gram = take(base, &used, 8 * square + 8);
-    me->w = take(base, &used, square * g->element);
+    me->w = take(base, &used, 8 * square);
     me->stage = take(base, &used, 8 * g->stage_rows * g->rank);
     me->inner = base == NULL ? NULL : me->gram + square;
     return used;
@@ -181,6 +186,29 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     return check(err, e, "copying to the GPU");
 }
 
+/* Of the kernels for products in float64, those that this tensor will have. */
+static cudaError_t warm_wide(const struct ts_gpu *g, struct ts_gpu_member *me,
+                             struct ts_gpu_mttkrp *args)
+{
+    const uint32_t last = g->tensor->order - 1;
+    cudaError_t e;
+    args->out_float = me->product == NULL;
+    args->out = me->product != NULL ? (void *)me->product : me->factor[0];
+    e = (cudaError_t)ts_mttkrp_launch_wide(args, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_edge_fold_shards(TS_FLOAT64, args, me->shard_edge, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)(me->product == NULL
+                              ? ts_edge_fold_to_float(1, me->shard_edge, me->shard_row[0], g->ld,
+                                                      args->out, me->dense)
+                              : ts_edge_fold(TS_FLOAT64, 1, me->shard_edge, me->shard_row[last],
+                                             g->ld, args->out, me->dense));
+    if (e == cudaSuccess && me->product != NULL)
+        e = (cudaError_t)ts_dense_solve_products(me->product, (float *)me->factor[last], NULL, 1,
+                                                 g->ld, me->w, me->row_inner, me->dense);
+    return e;
+}
+
 static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me,
                                 const struct ts_gpu_shard *shard)
 {
@@ -207,7 +235,7 @@ static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me
     if (e == cudaSuccess)
         e = (cudaError_t)ts_edge_fold(g->precision, 1, me->shard_edge, me->shard_row[0], g->ld,
                                       me->factor[0], me->dense);
-    return e;
+    return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(g, me, &args) : e;
 }
 
 static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
@@ -215,7 +243,7 @@ static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
     const enum ts_precision p = g->precision;
     const cudaStream_t s = me->dense;
     void *a = me->factor[0];
-    int e = ts_dense_fetch(me->w, me->host, g->ld * g->element, s);
+    int e = ts_dense_fetch(me->w, me->host, 8 * (uint64_t)g->ld, s);
     if (e == 0)
         e = ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s);
     if (e == 0)
@@ -319,15 +347,10 @@ void ts_gpu_device_close(struct ts_gpu_member *me)
 cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
                                  const double *from, uint32_t rows)
 {
-    const size_t bytes = (size_t)(rows < g->rank ? rows : g->ld) * g->ld * g->element;
+    const size_t bytes = 8 * (size_t)(rows < g->rank ? rows : g->ld) * g->ld;
     memset(me->host, 0, bytes);
     for (uint32_t i = 0; i < rows; i++)
-        for (uint32_t j = 0; j < g->rank; j++) {
-            const size_t to = (size_t)i * g->ld + j;
-            if (g->precision == TS_FLOAT32)
-                ((float *)me->host)[to] = (float)from[(size_t)i * g->rank + j];
-            else
-                ((double *)me->host)[to] = from[(size_t)i * g->rank + j];
-        }
+        memcpy((double *)me->host + (size_t)i * g->ld, from + (size_t)i * g->rank,
+               8 * (size_t)g->rank);
     return (cudaError_t)ts_dense_fetch(me->w, me->host, bytes, me->dense);
 }

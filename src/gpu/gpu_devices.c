@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/gpu_devices.h"
 
 #include <cuda_runtime.h>
@@ -20,7 +21,8 @@ static int explain_driver(char *why)
     snprintf(why, WHY_BYTES,
              "the NVIDIA driver is of CUDA %d.%d, too old for CUDA %d.%d, which this program was "
              "built with; update it, or use --cpu",
-             version / 1000, version % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+             version / 1000, version % 1000 / 10, CUDART_VERSION / 1000,
+             CUDART_VERSION % 1000 / 10);
     return 1;
 }
 
@@ -67,13 +69,23 @@ static int check_capability(int number, int *major, int *minor, char *why)
     else if (mode == cudaComputeModeProhibited)
         snprintf(why, WHY_BYTES, "its compute mode prohibits programs (nvidia-smi --compute-mode)");
     else if (*major * 100 + *minor * 10 < ts_mttkrp_least_arch())
-        snprintf(why, WHY_BYTES,
-                 "its compute capability is %d.%d and this program is built for %d.%d and newer ones "
-                 "(--with-cuda-arch of configure; 8.0 at least)",
-                 *major, *minor, ts_mttkrp_least_arch() / 100, ts_mttkrp_least_arch() % 100 / 10);
+        snprintf(
+            why, WHY_BYTES,
+            "its compute capability is %d.%d and this program is built for %d.%d and newer ones "
+            "(--with-cuda-arch of configure; 8.0 at least)",
+            *major, *minor, ts_mttkrp_least_arch() / 100, ts_mttkrp_least_arch() % 100 / 10);
     else
         return 1;
     return 0;
+}
+
+void ts_gpu_name(int number, char *ret, size_t room)
+{
+    struct cudaDeviceProp prop;
+    if (cudaGetDeviceProperties(&prop, number) == cudaSuccess)
+        snprintf(ret, room, "%s", prop.name);
+    else
+        ret[0] = '\0';
 }
 
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
@@ -81,13 +93,11 @@ int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
     const int there = ts_gpu_count(why), n = there > 0 ? there : 0;
     for (int i = 0; i < n; i++) {
         struct ts_gpu_device *d = &ret[i];
-        struct cudaDeviceProp prop;
         size_t free_bytes, total_bytes;
         cudaError_t e;
         memset(d, 0, sizeof *d);
         d->number = i;
-        if (cudaGetDeviceProperties(&prop, i) == cudaSuccess)
-            snprintf(d->name, sizeof d->name, "%s", prop.name);
+        ts_gpu_name(i, d->name, sizeof d->name);
         d->usable = check_capability(i, &d->major, &d->minor, d->why);
         if (!d->usable)
             continue;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_devices.h - which GPUs there are, and whether they can be used.
  *
  * CUDA_VISIBLE_DEVICES counts: what it hides is not there, and numbers are those after it.
@@ -9,6 +10,7 @@
 #ifndef TS_GPU_GPU_DEVICES_H
 #define TS_GPU_GPU_DEVICES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define TS_GPU_MAX_DEVICES 64
@@ -28,6 +30,9 @@ void ts_gpu_prepare(void);
 /* Returns how many there are; `ret` has room for TS_GPU_MAX_DEVICES, `why` for 160 bytes. Makes a
  * context on each for its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
+
+/* The name of one, "" when the driver does not say. As cheap as ts_gpu_count. */
+void ts_gpu_name(int number, char *ret, size_t room);
 
 /* How many there are; 0 with *why where none is, or no driver, and -1 where the driver that is there is
  * of no use. Cheap: no context is made. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/clock.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/gpu_fail.h"
 
 /* The GPU is lost to this process: its context answers every further call with the same error. */
@@ -72,16 +73,18 @@ int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)
              e == cudaErrorUnsupportedPtxVersion)
         rc = fail_unsupported(err, e, gpu, what);
     else if (e == cudaErrorDevicesUnavailable)
-        rc = ts_fail(err, TS_ECUDA,
-                     "GPU %d: %s: it is busy or unavailable; another process may have it for itself "
-                     "(nvidia-smi shows compute mode and processes). Leave it out with --gpus LIST, or "
-                     "use --cpu",
-                     gpu, what);
+        rc = ts_fail(
+            err, TS_ECUDA,
+            "GPU %d: %s: it is busy or unavailable; another process may have it for itself "
+            "(nvidia-smi shows compute mode and processes). Leave it out with --gpus LIST, or "
+            "use --cpu",
+            gpu, what);
     else if (is_lost(e))
-        rc = ts_fail(err, TS_ECUDA,
-                     "GPU %d: %s: the GPU failed (%s); nvidia-smi -q and the kernel's log (Xid) say "
-                     "more. Run again, without it if it fails again: --gpus LIST or --cpu",
-                     gpu, what, text);
+        rc =
+            ts_fail(err, TS_ECUDA,
+                    "GPU %d: %s: the GPU failed (%s); nvidia-smi -q and the kernel's log (Xid) say "
+                    "more. Run again, without it if it fails again: --gpus LIST or --cpu",
+                    gpu, what, text);
     else
         rc = ts_fail(err, TS_ECUDA, "GPU %d: %s: %s", gpu, what, text);
     if (err != NULL)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_fail.h - a CUDA failure as a sentence that names the GPU and says what to do.
  *
  *   threads  any: the GPU named is the current device of the thread that calls

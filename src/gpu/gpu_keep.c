@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
 #include "gpu/gpu_fail.h"
@@ -17,7 +18,8 @@ static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, u
     cudaError_t e = cudaSetDevice(b->device);
     m->place[shard] = b->free_place[--b->n_free];
     if (e == cudaSuccess)
-        e = cudaMemcpyPeerAsync(b->kept + m->place[shard], b->device, old, a->device, bytes, b->send);
+        e = cudaMemcpyPeerAsync(b->kept + m->place[shard], b->device, old, a->device, bytes,
+                                b->send);
     return e;
 }
 

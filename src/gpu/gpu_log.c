@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/gpu_log.h"
 
 #include <stdlib.h>
@@ -145,7 +146,11 @@ cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int wai
         return cudaSuccess;
     mark = &log->mark[log->n_marks];
     mark->copy = (struct ts_gpu_span){
-        .start_ns = ts_clock_ns(), .what = "copy", .lane = TS_TRACE_COPY, .shard = shard, .bytes = bytes,
+        .start_ns = ts_clock_ns(),
+        .what = "copy",
+        .lane = TS_TRACE_COPY,
+        .shard = shard,
+        .bytes = bytes,
     };
     mark->copy_timed = waits;
     return waits ? cudaEventRecord(mark->began, stream) : cudaSuccess;
@@ -175,7 +180,11 @@ cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEven
                              uint64_t given_ns, uint64_t shard, uint64_t bytes)
 {
     struct ts_gpu_span span = {
-        .start_ns = given_ns, .what = "copy", .lane = TS_TRACE_COPY, .shard = shard, .bytes = bytes,
+        .start_ns = given_ns,
+        .what = "copy",
+        .lane = TS_TRACE_COPY,
+        .shard = shard,
+        .bytes = bytes,
     };
     cudaError_t e = since_base(log, began, &span.free_ns);
     if (e == cudaSuccess)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_log.h - when a device copied, computed, solved and exchanged, in one pass.
  *
  * Two timing events around a piece of work, a microsecond each, are turned into times of the host's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu/gpu_memory.h"
 
 #include <cuda_runtime.h>

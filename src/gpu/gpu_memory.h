@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_memory.h - how much memory of a device is in use, as nvidia-smi shows it.
  *
  * A budget of GPU memory is one for all that the process takes there, and cudaMalloc is not all:
@@ -18,7 +19,7 @@
 /* What context, kernels, streams and NCCL are taken to need where it cannot be measured: 520 MiB
  * for a context and its kernels on an H200 (driver 580), and as much again as NCCL took beside
  * it. */
-#define TS_GPU_DRIVER_BYTES (UINT64_C(640) << 20)
+#define TS_GPU_DRIVER_BYTES      (UINT64_C(640) << 20)
 #define TS_GPU_DRIVER_BYTES_NCCL (UINT64_C(384) << 20)
 
 struct ts_gpu_memory;

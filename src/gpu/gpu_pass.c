@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the
  * order of one stream, => an event):
  *
@@ -56,7 +57,9 @@ static void fill_args(struct ts_gpu_pass *p)
     p->args.dict = me->dict;
     for (uint32_t l = 1; l < g->tensor->order; l++)
         p->args.factor[l - 1] = me->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
-    p->args.out = me->factor[p->ask->mode];
+    p->wide = p->ask->inner != NULL && g->precision == TS_FLOAT32 && g->summed == TS_FLOAT64;
+    p->args.out = p->wide && me->product != NULL ? (void *)me->product : me->factor[p->ask->mode];
+    p->args.out_float = p->wide && me->product == NULL;
     p->args.edge = me->edge;
     p->args.edge_row = me->edge_row;
     p->args.ld = g->ld;
@@ -109,7 +112,8 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
             t->n_partitions[c] += ts_shard_partitions(&m->shard[i]);
         }
     }
-    if (n > 0) /* cudaMemcpy may return before the bytes are there, and no other stream waits for it */
+    if (n >
+        0) /* cudaMemcpy may return before the bytes are there, and no other stream waits for it */
         e = cudaMemcpyAsync(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice, me->dense);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(me->dense);
@@ -126,13 +130,28 @@ static void take_kept(struct ts_gpu_pass *p, uint32_t c)
     const struct ts_gpu_mode *m = p->mode;
     const uint32_t number = p->me->number;
     uint64_t n = 0;
-    for (uint64_t i = ts_gpu_chunk(p->g, m, number, c); i < ts_gpu_chunk(p->g, m, number, c + 1); i++)
+    for (uint64_t i = ts_gpu_chunk(p->g, m, number, c); i < ts_gpu_chunk(p->g, m, number, c + 1);
+         i++)
         if (is_here(m, i)) {
             p->g->board.taken[i] = (unsigned char)number;
             p->kept_nnz += m->shard[i].nnz;
             n++;
         }
     atomic_fetch_sub(&p->g->board.left[number][c], n);
+}
+
+static cudaError_t launch_product(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
+                                  cudaStream_t stream)
+{
+    return (cudaError_t)(p->wide ? ts_mttkrp_launch_wide(args, stream)
+                                 : ts_mttkrp_launch(p->g->precision, args, stream));
+}
+
+static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
+                               cudaStream_t stream)
+{
+    return (cudaError_t)ts_edge_fold_shards(p->wide ? TS_FLOAT64 : p->g->precision, args,
+                                            p->me->shard_edge, stream);
 }
 
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,
@@ -147,10 +166,10 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     args.many = many;
     args.n_many = t->n[c];
     args.n_partitions = t->n_partitions[c];
-    e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards", TS_TRACE_KERNEL + TS_GPU_STREAMS + k,
-                         me->keeping[k]);
+    e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
+                         TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]);
     if (e == cudaSuccess)
-        e = (cudaError_t)ts_mttkrp_launch(p->g->precision, &args, me->keeping[k]);
+        e = launch_product(p, &args, me->keeping[k]);
     if (e == cudaSuccess)
         e = ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0);
     if (e == cudaSuccess)
@@ -158,7 +177,7 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     if (e == cudaSuccess)
         e = cudaStreamWaitEvent(me->dense, ended, 0);
     if (e == cudaSuccess) /* not behind the next chunk's thread blocks */
-        e = (cudaError_t)ts_edge_fold_shards(p->g->precision, &args, me->shard_edge, me->dense);
+        e = fold_shards(p, &args, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -234,7 +253,8 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
 
 /* The copy into a slot comes after the kernel that read it. Mostly that has ended long ago, and then
  * the copy follows the one before without a pause. */
-static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot, int *waits)
+static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot,
+                                 int *waits)
 {
     cudaError_t e = cudaSuccess;
     *waits = slot != NULL && ts_gpu_ended(slot->used, &e) == 0;
@@ -284,9 +304,9 @@ static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const voi
         e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
                              stream);
     if (e == cudaSuccess)
-        e = (cudaError_t)ts_mttkrp_launch(p->g->precision, &args, stream);
+        e = launch_product(p, &args, stream);
     if (e == cudaSuccess)
-        e = (cudaError_t)ts_edge_fold_shards(p->g->precision, &args, me->shard_edge, stream);
+        e = fold_shards(p, &args, stream);
     if (e == cudaSuccess)
         e = ts_gpu_log_stop(&me->log, stream, shard, 0);
     if (e == cudaSuccess && slot != NULL)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,8 @@ static int make_mode(struct ts_gpu *g, uint32_t mode, struct ts_err *err)
     m->boundary = calloc(2 * n + 1, sizeof *m->boundary);
     if (m->first_partition == NULL || m->keep == NULL || m->present == NULL || m->place == NULL ||
         m->boundary == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", t->shards_path, n);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", t->shards_path,
+                       n);
     for (uint64_t i = 0; i < n; i++) {
         m->first_partition[i] = m->n_partitions;
         m->n_partitions += ts_shard_partitions(&m->shard[i]);
@@ -91,14 +93,16 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
         if (i + 1 == g->n_members)
             return 0;
     }
-    return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", g->tensor->path, most);
+    return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", g->tensor->path,
+                   most);
 }
 
 int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
 {
     uint64_t most_rows = 1;
     g->tensor = conf->tensor;
-    g->precision = conf->precision;
+    g->precision = g->summed = conf->precision;
+    g->keeps_rest = ts_backend_keeps_rest(conf);
     g->rank = conf->rank;
     g->element = conf->precision == TS_FLOAT32 ? 4 : 8;
     g->ld = ts_gpu_plan_stride(conf->rank, g->element);

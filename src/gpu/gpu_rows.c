@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
 #include "base/trace.h"
@@ -96,7 +97,10 @@ static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_
     if (p->ask->w == NULL || n == 0)
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
-    if (e == cudaSuccess)
+    if (e == cudaSuccess && p->wide && me->product != NULL)
+        e = (cudaError_t)ts_dense_solve_products(me->product + row * g->ld, (float *)rows, list, n,
+                                                 g->ld, me->w, inner, me->dense);
+    else if (e == cudaSuccess)
         e = (cudaError_t)ts_dense_solve_rows(g->precision, rows, list, n, g->ld, me->w, inner,
                                              me->dense);
     if (e == cudaSuccess)
@@ -225,7 +229,7 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
     struct ts_gpu_board *b = &p->g->board;
     const struct ts_gpu_mode *m = p->mode;
     const uint32_t number = p->me->number, k = b->n_chunks;
-    const uint64_t bytes = ts_gpu_row_bytes(p->g);
+    const uint64_t bytes = ts_gpu_row_bytes(p->g), edge_bytes = ts_gpu_edge_bytes(p->g, p->wide);
     struct ts_exchange_part *rows = &b->rows[k][number], *edges = &b->edges[number];
     cudaError_t e = cudaSuccess;
     uint64_t row, n, last;
@@ -240,7 +244,7 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
     derive_inner(p, k);
     open_part(p, edges);
     for (uint64_t i = 0; next_run(p, &i, &last, m->n_shards); i = last + 1)
-        add_span(p, edges, 2 * i * bytes, 2 * (last + 1 - i) * bytes);
+        add_span(p, edges, 2 * i * edge_bytes, 2 * (last + 1 - i) * edge_bytes);
     if (e == cudaSuccess)
         e = cudaEventRecord(p->me->ready, p->me->dense);
     return e;
@@ -308,10 +312,9 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
     }
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
     if (e == cudaSuccess && part[me->number].n > 0)
-        e = (cudaError_t)ts_dense_gram_part(g->precision, me->factor[p->ask->mode], p->mode->n_rows,
-                                            g->ld, first[me->number],
-                                            first[me->number + 1] - first[me->number], me->parts,
-                                            me->dense);
+        e = (cudaError_t)ts_dense_gram_part(
+            g->precision, me->factor[p->ask->mode], p->mode->n_rows, g->ld, first[me->number],
+            first[me->number + 1] - first[me->number], me->parts, me->dense);
     if (e == cudaSuccess)
         e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
     if (e == cudaSuccess && g->n_members > 1)
@@ -333,9 +336,13 @@ static cudaError_t finish_rows(struct ts_gpu_pass *p)
     struct ts_gpu_member *me = p->me;
     const uint32_t mode = p->ask->mode;
     cudaError_t e = cudaSuccess;
-    if (p->mode->n_shards > 0)
-        e = (cudaError_t)ts_edge_fold(g->precision, p->mode->n_shards, me->shard_edge,
-                                      me->shard_row[mode], g->ld, me->factor[mode], me->dense);
+    if (p->mode->n_shards > 0 && p->args.out_float)
+        e = (cudaError_t)ts_edge_fold_to_float(p->mode->n_shards, me->shard_edge,
+                                               me->shard_row[mode], g->ld, p->args.out, me->dense);
+    else if (p->mode->n_shards > 0)
+        e = (cudaError_t)ts_edge_fold(p->wide ? TS_FLOAT64 : g->precision, p->mode->n_shards,
+                                      me->shard_edge, me->shard_row[mode], g->ld, p->args.out,
+                                      me->dense);
     if (e != cudaSuccess)
         return e;
     if (g->n_members == 1)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_state.h - what the GPU backend holds, shared by its files.
  *
  * A backend is a team: one member for each device, which holds a replica of every factor matrix.
@@ -42,31 +43,35 @@ enum {
      * takes half a millisecond, in which ten more of 4 MiB come over the link */
     TS_GPU_STREAMS = 16,
     TS_GPU_KEPT_STREAMS = 2, /* of kept shards: the end of one chunk overlaps with the next */
-    TS_GPU_LENT = 4,    /* shards on their way from host memory: enough to keep the link at work */
-    TS_GPU_CHUNKS = 6,  /* most parts of a member's range that are sent on their own */
+    TS_GPU_LENT = 4,   /* shards on their way from host memory: enough to keep the link at work */
+    TS_GPU_CHUNKS = 6, /* most parts of a member's range that are sent on their own */
 };
 
 /* A mode, the same for all members. */
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows, n_partitions;
-    uint64_t *first_partition;           /* n_shards: partitions before each */
-    uint64_t first[TS_MAX_DEVICES + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
-    uint64_t version;                    /* of what follows: tables on devices are made from it */
-    unsigned char *keep;                 /* n_shards: it stays with the member of its range */
-    unsigned char *present;              /* n_shards: and is there */
-    uint64_t *place;                     /* n_shards: where, in that member's `kept` */
-    uint32_t *boundary;                  /* first and last rows of shards, ascending, each once */
+    uint64_t *first_partition;          /* n_shards: partitions before each */
+    uint64_t first[TS_MAX_DEVICES + 1]; /* member i has the shards first[i] .. first[i + 1] - 1 */
+    uint64_t version;                   /* of what follows: tables on devices are made from it */
+    unsigned char *keep;                /* n_shards: it stays with the member of its range */
+    unsigned char *present;             /* n_shards: and is there */
+    uint64_t *place;                    /* n_shards: where, in that member's `kept` */
+    uint32_t *boundary;                 /* first and last rows of shards, ascending, each once */
     uint64_t n_boundary;
 };
 
 /* A shard that was copied to its slot before the pass over its mode. */
 struct ts_gpu_early {
-    enum { TS_EARLY_NONE, TS_EARLY_HERE, TS_EARLY_TAKEN } state; /* taken: the pass computes on it */
+    enum {
+        TS_EARLY_NONE,
+        TS_EARLY_HERE,
+        TS_EARLY_TAKEN
+    } state; /* taken: the pass computes on it */
     uint32_t mode;
     uint64_t shard, bytes;
-    uint64_t given_ns;           /* when the copy was enqueued */
-    cudaEvent_t began, arrived;  /* the copy, with times */
+    uint64_t given_ns;          /* when the copy was enqueued */
+    cudaEvent_t began, arrived; /* the copy, with times */
 };
 
 struct ts_gpu_slot {
@@ -92,30 +97,32 @@ struct ts_gpu_member {
 
     /* device memory: one allocation for all but shards, one for shards */
     char *work, *store;
-    char *factor[TS_MAX_ORDER];  /* n_rows x ld */
-    void *edge;                  /* 2 rows a partition, of the largest mode */
+    char *factor[TS_MAX_ORDER]; /* n_rows x ld */
+    double *product;            /* n_rows of the last mode x ld, summed in float64; or NULL */
+    void *edge;                 /* 2 rows a partition, of the largest mode */
     uint32_t *edge_row;
-    void *shard_edge;            /* ts_edge_count(shards of the largest mode) rows */
+    void *shard_edge;                  /* ts_edge_count(shards of the largest mode) rows */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) of rows that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
-    double *row_inner;           /* by row, of the largest mode */
+    double *row_inner;                 /* by row, of the largest mode */
     double *dict;
-    double *parts;               /* of a Gram matrix: ts_dense_scratch */
-    double *sums;                /* TS_DENSE_SUM_SCRATCH */
-    double *gram, *inner;        /* ld x ld, and 1 behind it */
-    void *w;                     /* ld x ld of the precision */
-    double *stage;               /* stage_rows x rank */
-    void *host;                  /* page-locked: w, or gram and inner */
+    double *parts;        /* of a Gram matrix: ts_dense_scratch */
+    double *sums;         /* TS_DENSE_SUM_SCRATCH */
+    double *gram, *inner; /* ld x ld, and 1 behind it */
+    double *w;            /* ld x ld */
+    double *stage;        /* stage_rows x rank */
+    void *host;           /* page-locked: w, or gram and inner */
     struct ts_gpu_table table[TS_MAX_ORDER];
 
-    char *kept;                  /* in `store`: shards that stay */
-    uint64_t *free_place;        /* stack of places in it that hold none */
+    char *kept;           /* in `store`: shards that stay */
+    uint64_t *free_place; /* stack of places in it that hold none */
     uint64_t n_free;
     struct ts_gpu_slot slot[TS_GPU_SLOTS]; /* in `store` */
     uint32_t next_slot, next_stream;
 
     cudaStream_t copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
-    cudaEvent_t joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* what a stream was given has ended */
+    cudaEvent_t
+        joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* what a stream was given has ended */
     cudaEvent_t solved[TS_GPU_CHUNKS]; /* rows that can be sent, by order of publishing */
     cudaEvent_t copied[TS_GPU_LENT];
     cudaEvent_t ready, received, over;
@@ -126,9 +133,10 @@ struct ts_gpu_member {
  * published once all its shards were taken (mostly by the member, some by others that had nothing
  * left) and the member's own of them are under way. */
 struct ts_gpu_board {
-    uint32_t n_chunks; /* of each member */
+    uint32_t n_chunks;    /* of each member */
     unsigned char *taken; /* by shard: the member that computes it; largest mode */
-    _Atomic uint64_t left[TS_MAX_DEVICES][TS_GPU_CHUNKS]; /* shards of a chunk that nobody took yet */
+    _Atomic uint64_t
+        left[TS_MAX_DEVICES][TS_GPU_CHUNKS]; /* shards of a chunk that nobody took yet */
     _Atomic uint32_t n_published[TS_MAX_DEVICES];
     /* What each member has for the gathers, in the order it published; then of shards' edges and of
      * shards it took from others. Of rows, and of row_inner. */
@@ -140,26 +148,28 @@ struct ts_gpu_board {
     uint64_t n_span[TS_MAX_DEVICES];
 };
 
-typedef int (*ts_gpu_job)(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
+typedef int (*ts_gpu_job)(struct ts_gpu *g, struct ts_gpu_member *me, void *arg,
+                          struct ts_err *err);
 
 struct ts_gpu_team {
     int up, quit;
     uint32_t n_threads; /* started */
     pthread_mutex_t lock;
     pthread_cond_t go, done;
-    uint64_t turn;      /* counts jobs */
+    uint64_t turn; /* counts jobs */
     uint32_t n_busy;
     ts_gpu_job job;
     void *arg;
-    struct ts_feed *feed; /* of the job, or NULL: told of a failure */
-    _Atomic int failed;   /* code of the first failure */
-    struct ts_err err;    /* and its sentence */
+    struct ts_feed *feed;                /* of the job, or NULL: told of a failure */
+    _Atomic int failed;                  /* code of the first failure */
+    struct ts_err err;                   /* and its sentence */
     _Atomic uint32_t n_waiting, barrier; /* at the barrier; barriers passed */
 };
 
 struct ts_gpu {
     const struct ts_tensor *tensor;
-    enum ts_precision precision;
+    enum ts_precision precision, summed; /* of factors; of products in the last mode */
+    int keeps_rest;             /* a product summed in float64 is kept so, whatever the precision */
     uint32_t rank, ld, element; /* element: bytes */
     int only_mode;
     struct ts_trace *trace;
@@ -177,6 +187,7 @@ struct ts_gpu {
     uint64_t slot_bytes;
     uint64_t place_bytes, n_places; /* for kept shards of each member; one member packs them: 0 */
     uint64_t store_bytes;           /* all slots and places */
+    uint64_t driver_bytes[TS_MAX_DEVICES]; /* of each member: what is no allocation of ours */
     uint32_t n_slots;
 };
 
@@ -189,6 +200,12 @@ static inline uint64_t ts_gpu_place(const struct ts_disk_shard *s)
 static inline uint64_t ts_gpu_row_bytes(const struct ts_gpu *g)
 {
     return (uint64_t)g->ld * g->element;
+}
+
+/* Rows of edges of a pass whose products are summed in float64 (wide), or in the precision. */
+static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu *g, int wide)
+{
+    return (uint64_t)g->ld * (wide ? 8 : g->element);
 }
 
 static inline int ts_gpu_served(const struct ts_gpu *g, uint32_t mode)
@@ -221,8 +238,8 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 void ts_gpu_device_close(struct ts_gpu_member *me);
-/* Sends `rows` x rank float64 as rows x ld of the precision to me->w, on the dense stream, by a kernel
- * that reads host memory: a copy would wait for those of shards. */
+/* Sends `rows` x rank as rows x ld to me->w, on the dense stream, by a kernel that reads host memory: a
+ * copy would wait for those of shards. */
 cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
                                  const double *from, uint32_t rows);
 
@@ -246,7 +263,7 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err); /* 0, or the first
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    const double *w; /* NULL: the product alone */
+    const double *w;      /* NULL: the product alone */
     double *gram, *inner; /* inner may be NULL */
 };
 
@@ -261,13 +278,14 @@ struct ts_gpu_pass { /* of a member */
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
     struct ts_gpu_mttkrp args;
-    uint32_t unjoined;    /* bit i: compute[i] has work that `dense` does not wait for */
-    uint32_t published;   /* bit c: chunk c is */
+    int wide;                     /* rows of float32 are multiplied and summed in float64 */
+    uint32_t unjoined;            /* bit i: compute[i] has work that `dense` does not wait for */
+    uint32_t published;           /* bit c: chunk c is */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
-    uint32_t n_exchanges; /* groups of gathers enqueued: the same for all members */
-    uint64_t nnz, kept_nnz; /* computed; of that, of shards that were here before */
-    uint64_t bytes, early_bytes; /* of shards that came from the host; of these, before the pass */
-    uint64_t wait_ns, n_filled;  /* for shards; shards kept from now on */
+    uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
+    uint64_t nnz, kept_nnz;       /* computed; of that, of shards that were here before */
+    uint64_t bytes, early_bytes;  /* of shards that came from the host; of these, before the pass */
+    uint64_t wait_ns, n_filled;   /* for shards; shards kept from now on */
 };
 
 /* Looks for chunks that can be solved, published or sent. */
@@ -300,8 +318,8 @@ int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, 
                      struct ts_err *err);
 int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err);
-int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram, double *inner,
-                       struct ts_err *err);
+int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram,
+                       double *inner, struct ts_err *err);
 int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err);
 int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err);
 /* On member 0, all parts being there: Gram matrix and (inner != 0) the sum of row_inner, on their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -8,9 +9,10 @@
 /* A look takes a microsecond or two, so the first tens of milliseconds of a wait are spent looking,
  * while whoever else wants the core gets it: a sleep of 20 microseconds lasts 70. Most passes are
  * over by then; waits for a disk are not. */
-#define LOOKS 20000
+#define LOOKS    20000
 #define SLEEP_NS 20000
-#define LOOKS_PER_CHECK 64 /* NCCL's own failures are asked for at a lower rate: that takes a lock */
+#define LOOKS_PER_CHECK \
+    64 /* NCCL's own failures are asked for at a lower rate: that takes a lock */
 
 void ts_gpu_team_pause(uint32_t *n)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/trace.h"
 #include "gpu/gpu_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/mttkrp_kernel.h"
 
@@ -28,7 +29,8 @@ template <> struct piece<float> {
     }
     __device__ void store(char *p) const
     {
-        __stcs((float4 *)p, make_float4(v[0], v[1], v[2], v[3])); /* not read again in this launch */
+        __stcs((float4 *)p,
+               make_float4(v[0], v[1], v[2], v[3])); /* not read again in this launch */
     }
     __device__ void store_if(bool yes, char *p) const
     {
@@ -55,6 +57,45 @@ template <> struct piece<double> {
     }
 };
 
+/* Two columns of a row of float as double, for launches that multiply and sum rows of S in T. */
+template <class T, class S> static __device__ inline piece<T> load_row(const char *p)
+{
+    if constexpr (sizeof(T) == sizeof(S)) {
+        return piece<T>::load(p);
+    } else {
+        float x, y;
+        asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(x), "=f"(y) : "l"(p));
+        return { { x, y } };
+    }
+}
+
+/* Where such a launch puts its rows: as double, or as float when `narrow`. */
+template <class T, class S>
+static __device__ inline void store_row(const piece<T> &x, char *p, bool narrow)
+{
+    if constexpr (sizeof(T) == sizeof(S)) {
+        x.store(p);
+    } else {
+        if (narrow)
+            __stcs((float2 *)p, make_float2((float)x.v[0], (float)x.v[1]));
+        else
+            x.store(p);
+    }
+}
+
+template <class T, class S>
+static __device__ inline void store_row_if(bool yes, const piece<T> &x, char *p, bool narrow)
+{
+    if constexpr (sizeof(T) == sizeof(S)) {
+        x.store_if(yes, p);
+    } else {
+        x.store_if(yes && !narrow, p);
+        asm volatile("{\n\t.reg .pred q;\n\tsetp.ne.u32 q, %0, 0;\n\t"
+                     "@q st.v2.f32 [%1], {%2,%3};\n\t}" ::"r"((uint32_t)(yes && narrow)),
+                     "l"(p), "f"((float)x.v[0]), "f"((float)x.v[1]));
+    }
+}
+
 /* U entries of an array of shared memory, 4 U bytes aligned, in as few requests as possible. */
 template <int U, class T> static __device__ inline void load_shared(const T *from, T (&to)[U])
 {
@@ -70,7 +111,7 @@ template <int U, class T> static __device__ inline void load_shared(const T *fro
 }
 
 /* Rows of all nonzeros h .. h + U - 1 of a chunk, multiplied with each other and the value. */
-template <class T, int LPR, int NL, int U>
+template <class T, class S, int LPR, int NL, int U>
 static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const *factor,
                                        uint64_t column_byte, uint32_t row_bytes,
                                        const uint32_t *index, const T *val, piece<T> (&term)[U])
@@ -85,7 +126,7 @@ static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const
             load_shared<U>(index + l * spread<LPR>::words, at);
 #pragma unroll
             for (int u = 0; u < U; u++)
-                x[l][u] = piece<T>::load(factor[l] + (uint64_t)at[u] * row_bytes);
+                x[l][u] = load_row<T, S>(factor[l] + (uint64_t)at[u] * row_bytes);
         }
 #pragma unroll
         for (int u = 0; u < U; u++) {
@@ -111,7 +152,7 @@ static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const
             load_shared<U>(index + l * spread<LPR>::words, at);
 #pragma unroll
             for (int u = 0; u < U; u++)
-                x[u] = piece<T>::load(f + (uint64_t)at[u] * row_bytes);
+                x[u] = load_row<T, S>(f + (uint64_t)at[u] * row_bytes);
 #pragma unroll
             for (int u = 0; u < U; u++)
 #pragma unroll
@@ -131,21 +172,20 @@ template <class T> struct run_rows {
 };
 
 /* Adds 8 nonzeros; bit k of f says that nonzero k begins a row. */
-template <class T, int LPR, int NL, int U, bool FLAGS>
-static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const char *const *factor,
-                                           uint64_t column_byte, uint32_t row_bytes,
-                                           const uint32_t *index, const T *val, uint32_t f,
-                                           run_rows<T> &rows)
+template <class T, class S, int LPR, int NL, int U, bool FLAGS>
+static __device__ inline void
+add_nonzeros(const ts_gpu_mttkrp &p, const char *const *factor, uint64_t column_byte,
+             uint32_t row_bytes, const uint32_t *index, const T *val, uint32_t f, run_rows<T> &rows)
 {
 #pragma unroll
     for (int h = 0; h < 8; h += U) {
         piece<T> term[U];
-        products<T, LPR, NL, U>(p, factor, column_byte, row_bytes, index + h, val + h, term);
+        products<T, S, LPR, NL, U>(p, factor, column_byte, row_bytes, index + h, val + h, term);
 #pragma unroll
         for (int u = 0; u < U; u++) {
             if (FLAGS) {
                 const bool begins = f >> (h + u) & 1;
-                rows.sum.store_if(begins, rows.to);
+                store_row_if<T, S>(begins, rows.sum, rows.to, p.out_float);
                 rows.to = begins ? rows.next : rows.to;
                 rows.next += begins ? rows.step : 0;
 #pragma unroll
@@ -237,7 +277,7 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
 
 /* Adds the warps' first and last rows in the order of the nonzeros, one thread a column: those of
  * the partition go to `edge`, others to `out`. */
-template <class T, int LPR>
+template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard,
                                           uint32_t partition, const T *ends, const warp_span *span)
 {
@@ -247,7 +287,7 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
     if (at >= LPR * N || full_column >= p.ld)
         return;
     T *const edge = (T *)p.edge + 2 * (shard.first_partition + partition) * p.ld + full_column;
-    T *const to = (T *)p.out + full_column;
+    const bool narrow = sizeof(T) > sizeof(S) && p.out_float;
     T sum = 0;
     uint32_t current = span[0].row_first;
     bool first = true;
@@ -259,10 +299,13 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
             if (half == 0 && span[w].state == 1)
                 continue;
             if (r != current) {
+                const uint64_t to = (uint64_t)current * p.ld + full_column;
                 if (first)
                     edge[0] = sum;
+                else if (narrow)
+                    ((float *)p.out)[to] = (float)sum;
                 else
-                    to[(uint64_t)current * p.ld] = sum;
+                    ((T *)p.out)[to] = sum;
                 first = false;
                 sum = 0;
                 current = r;
@@ -292,8 +335,11 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
  * indices of 8 positions; orders the next one into its place; and gathers. Groups of LPR lanes walk
  * over 8 LPR nonzeros each, a lane holding 16 bytes of the row, so that neighbouring lanes read a row
  * in one request. What groups hold of rows that they share is added by a scan over the groups, in
- * the order of the nonzeros. A block larger than its place is read where it lies. */
-template <class T, int LPR, int NL, int U>
+ * the order of the nonzeros. A block larger than its place is read where it lies.
+ *
+ * T is what is multiplied and summed in, S what factors are stored as: rows of float as double have
+ * sums of double, in `edge` and, unless p.out_float, in `out`. */
+template <class T, class S, int LPR, int NL, int U>
 __global__ void __launch_bounds__(32 * WARPS, CTAS)
     mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
 {
@@ -311,17 +357,19 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     T *const ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
     T *const my_ends = ends + warp * 2 * LPR * N;
     warp_span *const span = (warp_span *)((char *)ends + WARPS * 2 * size::row_bytes);
-    const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
+    const bool narrow = sizeof(T) > sizeof(S) && p.out_float;
+    const uint32_t row_bytes = p.ld * (uint32_t)sizeof(S), out_element = narrow ? 4 : sizeof(T);
+    const uint32_t out_row_bytes = p.ld * out_element;
     const uint32_t column = (blockIdx.y * LPR + member) * N;
     const bool active = column < p.ld;
-    const uint64_t column_byte = active ? column * sizeof(T) : 0;
+    const uint64_t column_byte = active ? column * sizeof(S) : 0;
 
     const ts_gpu_shard shard = shard_of_block(p);
     const uint32_t partition = blockIdx.x - shard.first_cta;
     const uint32_t first_block = partition * TS_PARTITION_BLOCKS + warp * WARP_BLOCKS;
     const uint32_t end_block = min(first_block + WARP_BLOCKS, shard.n_blocks);
     const uint32_t *const block_word = shard.raw, *const block_row = shard.raw + shard.n_blocks + 1;
-    char *const out = (char *)p.out + column_byte;
+    char *const out = (char *)p.out + (active ? column * out_element : 0);
 
     const char *factor[NL > 0 ? NL : 1];
 #pragma unroll
@@ -331,7 +379,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     }
 
     T *const carry = my_ends + (LPR + member) * N;
-    bool any = false; /* a row ended inside this warp's range */
+    bool any = false;                                   /* a row ended inside this warp's range */
     uint32_t last_row = 0, lane_word = 0, lane_row = 0; /* where block first_block + lane starts */
     if (group == 0) {
 #pragma unroll
@@ -350,8 +398,8 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     }
 #pragma unroll 1
     for (uint32_t b = first_block; b < end_block; b++) {
-        const uint32_t n = b + 1 < shard.n_blocks ? TS_BLOCK_NNZ
-                                                  : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
+        const uint32_t n =
+            b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
         const uint32_t i = b - first_block, first_row = __shfl_sync(ALL_LANES, lane_row, i);
         const uint32_t word = __shfl_sync(ALL_LANES, lane_word, i);
         const uint32_t end = __shfl_sync(ALL_LANES, lane_word, i + 1);
@@ -378,9 +426,10 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
         __syncwarp();
 
         row = __shfl_sync(ALL_LANES, row, group * LPR);
-        char *const row_before = active ? out + (uint64_t)row * row_bytes : my_head;
-        run_rows<T> rows = { {}, my_head, active ? row_before + row_bytes : my_head,
-                             active ? row_bytes : 0 };
+        char *const row_before = active ? out + (uint64_t)row * out_row_bytes : my_head;
+        run_rows<T> rows = {
+            {}, my_head, active ? row_before + out_row_bytes : my_head, active ? out_row_bytes : 0
+        };
         bool has = false;
         const uint32_t *group_index = index + group * (spread<LPR>::group + 4);
         const T *group_val = val + group * (spread<LPR>::group + 4);
@@ -389,18 +438,20 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
             const uint32_t f = ((const unsigned char *)flag_word)[group * LPR + c];
             has |= f != 0;
             if (__any_sync(ALL_LANES, f != 0))
-                add_nonzeros<T, LPR, NL, U, true>(p, factor, column_byte, row_bytes,
-                                                  group_index + 8 * c, group_val + 8 * c, f, rows);
+                add_nonzeros<T, S, LPR, NL, U, true>(p, factor, column_byte, row_bytes,
+                                                     group_index + 8 * c, group_val + 8 * c, f,
+                                                     rows);
             else
-                add_nonzeros<T, LPR, NL, U, false>(p, factor, column_byte, row_bytes,
-                                                   group_index + 8 * c, group_val + 8 * c, f, rows);
+                add_nonzeros<T, S, LPR, NL, U, false>(p, factor, column_byte, row_bytes,
+                                                      group_index + 8 * c, group_val + 8 * c, f,
+                                                      rows);
         }
         asm volatile("" ::: "memory"); /* my_head was written behind the compiler's back */
         T(&acc)[N] = rows.sum.v;
         T head[N];
 #pragma unroll
         for (int k = 0; k < N; k++)
-            head[k] = ((T *)my_head)[k];
+            head[k] = narrow ? (T)((float *)my_head)[k] : ((T *)my_head)[k];
 
         /* Rows that reach over groups: an inclusive scan of what each group leaves open. */
         const uint32_t heads = __ballot_sync(ALL_LANES, has);
@@ -425,7 +476,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
                 for (int k = 0; k < N; k++)
                     my_ends[member * N + k] = head[k];
             } else if (active) {
-                done.store(row_before);
+                store_row<T, S>(done, row_before, p.out_float);
             }
         }
         any |= heads != 0;
@@ -443,17 +494,17 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     }
     __syncthreads();
 
-    store_edges<T, LPR>(p, shard, partition, ends, span);
+    store_edges<T, S, LPR>(p, shard, partition, ends, span);
 }
 
 /* ------------------------------------------------------------------ launching */
 
-template <class T, int LPR, int NL, int U>
+template <class T, class S, int LPR, int NL, int U>
 static int launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels);
     const uint32_t columns = LPR * piece<T>::N;
-    auto kernel = mttkrp_packed<T, LPR, NL, U>;
+    auto kernel = mttkrp_packed<T, S, LPR, NL, U>;
     const dim3 grid(args->n_partitions, (args->ld + columns - 1) / columns);
     if (bytes > 48 * 1024) {
         const cudaError_t rc =
@@ -465,19 +516,19 @@ static int launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-template <class T, int NL, int U>
+template <class T, class S, int NL, int U>
 static int launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const uint32_t pieces = args->ld / piece<T>::N;
     if (pieces <= 2)
-        return launch<T, 2, NL, U>(args, stream);
+        return launch<T, S, 2, NL, U>(args, stream);
     if (pieces <= 4)
-        return launch<T, 4, NL, U>(args, stream);
+        return launch<T, S, 4, NL, U>(args, stream);
     if (pieces <= 8)
-        return launch<T, 8, NL, U>(args, stream);
+        return launch<T, S, 8, NL, U>(args, stream);
     if (pieces <= 16)
-        return launch<T, 16, NL, U>(args, stream);
-    return launch<T, 32, NL, U>(args, stream);
+        return launch<T, S, 16, NL, U>(args, stream);
+    return launch<T, S, 32, NL, U>(args, stream);
 }
 
 int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream)
@@ -486,18 +537,27 @@ int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *ar
     if (args->n_partitions == 0)
         return 0;
     if (precision == TS_FLOAT64)
-        return args->n_levels == 2 ? launch_rank<double, 2, 4>(args, s)
-                                   : launch_rank<double, 0, 4>(args, s);
+        return args->n_levels == 2 ? launch_rank<double, double, 2, 4>(args, s)
+                                   : launch_rank<double, double, 0, 4>(args, s);
     switch (args->n_levels) {
     case 2:
-        return launch_rank<float, 2, 4>(args, s);
+        return launch_rank<float, float, 2, 4>(args, s);
     case 3:
-        return launch_rank<float, 3, 2>(args, s);
+        return launch_rank<float, float, 3, 2>(args, s);
     case 4:
-        return launch_rank<float, 4, 2>(args, s);
+        return launch_rank<float, float, 4, 2>(args, s);
     default:
-        return launch_rank<float, 0, 4>(args, s);
+        return launch_rank<float, float, 0, 4>(args, s);
     }
+}
+
+int ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    if (args->n_partitions == 0)
+        return 0;
+    return args->n_levels == 2 ? launch_rank<double, float, 2, 4>(args, s)
+                               : launch_rank<double, float, 0, 4>(args, s);
 }
 
 int ts_mttkrp_least_arch(void)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mttkrp_kernel.h - the MTTKRP of packed shards on a GPU: what one launch takes.
  *
  * The kernel reads shards as they lie on disk (format/layout.h). A row whose nonzeros lie inside one
@@ -42,16 +43,20 @@ struct ts_gpu_mttkrp {
     uint32_t value_kind;   /* enum ts_value_kind */
     uint32_t n_codes;      /* ts_value_codes of it */
     double value_base;
-    const double *dict;    /* TS_VALUE_DICT */
+    const double *dict;                   /* TS_VALUE_DICT */
     const void *factor[TS_MAX_ORDER - 1]; /* of the mode at level 1, 2, ... */
-    void *out;             /* n_rows x ld */
-    void *edge;            /* 2 x partitions of the mode copy, x ld */
-    uint32_t *edge_row;    /* 2 x partitions of the mode copy */
+    void *out;                            /* n_rows x ld */
+    void *edge;                           /* 2 x partitions of the mode copy, x ld */
+    uint32_t *edge_row;                   /* 2 x partitions of the mode copy */
     uint32_t ld;
+    uint32_t out_float; /* of a wide launch: `out` is of float, not of double */
 };
 
 /* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
 int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream);
+
+/* The same of factors in float32, multiplied and summed in float64, as are the edges. */
+int ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, void *stream);
 
 /* The least compute capability that there is code for, times 100: 800. Newer ones have PTX at least. */
 int ts_mttkrp_least_arch(void);

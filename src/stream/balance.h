@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* balance.h - which shards of a mode go to which device.
  *
  * Devices take contiguous ranges: range g is shards first[g] .. first[g + 1] - 1. They start even by

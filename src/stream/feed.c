@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "stream/feed_impl.h"
 
 #include <assert.h>
@@ -39,6 +40,7 @@ static int make_mode(struct ts_feed *f, uint32_t mode, struct ts_err *err)
     m->item = calloc(m->n_shards + 1, sizeof *m->item);
     if (m->known == NULL || m->item == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
+    f->n_unread += m->n_shards;
     for (uint64_t i = 0; keep != NULL && i < m->n_shards; i++)
         m->item[i].keep = keep[i] != 0;
     for (uint32_t c = 0; c < f->n_consumers; c++)
@@ -95,12 +97,14 @@ static int start_reader(struct ts_feed *f, struct ts_err *err)
 static int make(struct ts_feed *f, struct ts_err *err)
 {
     const struct ts_feed_conf *c = &f->conf;
-    struct ts_hostbuf_conf memory = { .pin = c->pin, .unpin = c->unpin, .pin_ctx = c->pin_ctx,
-                                       .stop = c->stop };
-    int rc = ts_residency_plan(f->tensor, c->only_mode, c->deal.keep, f->n_consumers, c->host_bytes,
-                               &f->plan, err);
+    struct ts_hostbuf_conf memory = {
+        .pin = c->pin, .unpin = c->unpin, .pin_ctx = c->pin_ctx, .stop = c->stop
+    };
+    int rc = ts_residency_plan(f->tensor, c->only_mode, c->deal.keep, f->n_consumers, c->most_slots,
+                               c->host_bytes, &f->plan, err);
     if (rc == 0 && c->pin != NULL)
-        rc = ts_residency_cut(f->tensor, c->pin_bytes > 0 ? c->pin_bytes : PIN_BYTES, &f->plan, err);
+        rc =
+            ts_residency_cut(f->tensor, c->pin_bytes > 0 ? c->pin_bytes : PIN_BYTES, &f->plan, err);
     if (rc < 0)
         return rc;
     memory.resident_bytes = f->plan.resident_bytes;
@@ -191,7 +195,8 @@ void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
     pthread_mutex_lock(&f->lock);
     assert(!f->open || f->left == 0 || ts_feed_mode_of(f, f->now) != mode);
     set_ranges(f, mode, first);
-    for (uint32_t c = 0; c < f->n_consumers; c++) { /* the other queues are made when a pass begins */
+    for (uint32_t c = 0; c < f->n_consumers;
+         c++) { /* the other queues are made when a pass begins */
         raw[c] = m->queue[c][TS_RAW_STAY];
         m->queue[c][TS_RAW_STAY].head = TS_FEED_NONE;
     }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* feed.h - shards of a tensor, mode after mode, in memory and checked, to whoever computes.
  *
  * A feed serves sweeps: modes 0, 1, ..., order-1, 0, 1, ... (or one mode over and over). What fits
@@ -15,10 +16,10 @@
  * shard once: by `checkers` threads ahead of the consumers, and by the consumer that is faster than
  * they are.
  *
- *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done. A
- *            thread that holds views and asks for another waits for good once all slots are with
- *            such threads: of a feed with slots (ts_feed_stats) all that ask may hold n_slots - 1
- *            together, and there are always enough for one with each consumer
+ *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done.
+ *            Deadlock rule: of a feed with slots (ts_feed_stats), threads that call ts_feed_next
+ *            while they hold views may hold at most n_slots - 1 together, or the call never returns.
+ *            There are always enough slots for one view with each consumer
  *   units    bytes; host memory stays below the budget given, slots and resident shards together
  *   threads  ts_feed_next and ts_feed_done from any thread; new, free and rewind from one
  *   errors   0/1 or a negative ts_code; after a failure every further call returns it too
@@ -53,9 +54,10 @@ struct ts_feed_deal {
 
 struct ts_feed_conf {
     const struct ts_tensor *tensor; /* stays open while the feed lives */
-    uint64_t host_bytes;  /* budget for slots and resident shards */
-    int only_mode;        /* -1: all modes in turn; else this mode, over and over */
-    struct ts_feed_deal deal; /* copied */
+    uint64_t host_bytes;            /* budget for slots and resident shards */
+    uint32_t most_slots;            /* 0: as many as help */
+    int only_mode;                  /* -1: all modes in turn; else this mode, over and over */
+    struct ts_feed_deal deal;       /* copied */
     uint32_t checkers; /* threads that check what was read; 0 leaves it to ts_feed_next */
     unsigned avoid;    /* sum of ts_reader_avoid (stream/reader.h): 0 but in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
@@ -73,19 +75,19 @@ struct ts_feed_conf {
 
 struct ts_shard_view {
     uint32_t mode;
-    uint64_t shard;                    /* number in its mode copy */
-    uint64_t first_partition;          /* partitions of the mode copy before this shard */
+    uint64_t shard;           /* number in its mode copy */
+    uint64_t first_partition; /* partitions of the mode copy before this shard */
     const struct ts_disk_shard *entry;
-    const void *raw;                   /* TS_SHARD_SLACK readable bytes behind its end */
-    void *lease;                       /* the feed's own */
+    const void *raw; /* TS_SHARD_SLACK readable bytes behind its end */
+    void *lease;     /* the feed's own */
 };
 
 struct ts_feed_stats {
-    uint64_t bytes_read;   /* from disk, since the last call of ts_feed_stats */
-    uint64_t wait_ns;      /* that callers of ts_feed_next were blocked, summed over them */
+    uint64_t bytes_read; /* from disk, since the last call of ts_feed_stats */
+    uint64_t wait_ns;    /* that callers of ts_feed_next were blocked, summed over them */
     uint64_t resident_bytes, slot_bytes, n_slots; /* as planned */
-    int direct, uring, registered; /* what the kernel granted */
-    const char *fallback;  /* NULL, or a sentence on what was refused, to be said once */
+    int direct, uring, registered;                /* what the kernel granted */
+    const char *fallback; /* NULL, or a sentence on what was refused, to be said once */
 };
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
@@ -97,8 +99,8 @@ void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every vie
  * one is ready. A pass over a mode starts with the first call that names another mode than the call
  * before, or that follows ts_feed_rewind; once it is over, every further call returns 0. A pass may
  * be given up in the middle, by all consumers. */
-int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer,
-                 struct ts_shard_view *ret, struct ts_err *err);
+int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
+                 struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 
 /* What a consumer will be lent first in the pass after this one, if that is over the next mode in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_check.c - nothing is lent that was not checked: hash, unpacking, and structure once. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,10 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
 {
     const struct ts_disk_shard *s = &f->tensor->mode[mode].shard[shard];
     atomic_uchar *known = &f->mode[mode].known[shard];
-    int rc = ts_tensor_unpack_shard(f->tensor, mode, shard, base + ts_residency_read_at(s), base,
-                                    err);
-    if (rc == 0 && (atomic_load(known) & TS_SHARD_SOUND) == 0) { /* equal hashes mean equal bytes: once */
+    int rc =
+        ts_tensor_unpack_shard(f->tensor, mode, shard, base + ts_residency_read_at(s), base, err);
+    if (rc == 0 &&
+        (atomic_load(known) & TS_SHARD_SOUND) == 0) { /* equal hashes mean equal bytes: once */
         rc = ts_tensor_check_shard(f->tensor, mode, shard, base, err);
         if (rc == 0)
             atomic_fetch_or(known, TS_SHARD_SOUND);
@@ -55,7 +57,8 @@ static struct ts_slot *slot_ahead(struct ts_feed *f)
 }
 
 /* Checks without the lock, which is held before and after. */
-static int check_unlocked(struct ts_feed *f, uint32_t lane, uint32_t mode, uint64_t shard, char *base)
+static int check_unlocked(struct ts_feed *f, uint32_t lane, uint32_t mode, uint64_t shard,
+                          char *base)
 {
     const uint64_t start = ts_clock_ns();
     struct ts_err err;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_impl.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
  * (feed_check.c), what holds them together (feed.c).
  *
@@ -69,16 +70,16 @@ struct ts_feed_queue {
 };
 
 struct ts_feed_item {
-    uint64_t next;     /* in its queue */
-    uint64_t read_for; /* the last pass that the reader was sent for it */
-    uint32_t slot;     /* that it is in, while it hangs in a queue of slots */
+    uint64_t next;       /* in its queue */
+    uint64_t read_for;   /* the last pass that the reader was sent for it */
+    uint32_t slot;       /* that it is in, while it hangs in a queue of slots */
     unsigned char owner; /* the consumer whose range it is in */
     unsigned char keep;  /* as in struct ts_feed_deal */
 };
 
 struct ts_feed_mode {
     uint64_t n_shards, n_gone;
-    atomic_uchar *known; /* n_shards, sums of ts_shard_known; SOUND is set without the lock */
+    atomic_uchar *known;       /* n_shards, sums of ts_shard_known; SOUND is set without the lock */
     struct ts_feed_item *item; /* n_shards */
     uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
     struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
@@ -118,13 +119,16 @@ struct ts_feed {
     uint64_t loose; /* of these, those that any consumer may take */
     uint64_t shift; /* mode of pass p: first_mode + (p + shift) % n_modes */
     uint64_t ahead; /* number of the reader's pass */
+    /* Shards without TS_SHARD_LOADING. 0: there is nothing left to read, and the reader sleeps on: to
+     * wake it in each mode would take a core from those who compute. */
+    uint64_t n_unread;
     struct ts_feed_consumer consumer[TS_FEED_MAX_CONSUMERS];
 
     uint64_t bytes_read, wait_ns, n_lent;
     pthread_t *checker;
     uint32_t n_checkers, n_checking; /* threads; those that have begun */
-    uint32_t check_turn; /* whose queue a checker looks into first */
-    int stop; /* of the checkers */
+    uint32_t check_turn;             /* whose queue a checker looks into first */
+    int stop;                        /* of the checkers */
 
     unsigned char lane_used[TS_FEED_LANES]; /* of the trace, by a read under way */
     uint64_t lane_start_ns[TS_FEED_LANES];
@@ -163,7 +167,7 @@ void ts_feed_read_again(struct ts_feed *f);
 /* feed_check.c. Checks and unpacks the shard at base; the caller holds it, and not the lock. */
 int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err);
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* without the lock */
-void ts_feed_check_stop(struct ts_feed *f); /* without the lock */
+void ts_feed_check_stop(struct ts_feed *f);                     /* without the lock */
 
 /* The first failure stays; wakes everybody. */
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_lend.c - passes, and who gets which shard in them. */
 #include "stream/feed_impl.h"
 
@@ -84,8 +85,10 @@ static void sort_slots(struct ts_feed *f)
         }
         if (s->pass > f->now)
             continue;
-        if (m->item[s->shard].keep)
-            atomic_fetch_and(&m->known[s->shard], (unsigned char)~TS_SHARD_LOADING);
+        if (m->item[s->shard].keep &&
+            (atomic_fetch_and(&m->known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
+             TS_SHARD_LOADING) != 0)
+            f->n_unread++;
         if (s->state == TS_SLOT_READ || s->state == TS_SLOT_READY)
             ts_feed_free_slot(f, s);
     }
@@ -132,13 +135,15 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
             ts_feed_read_from(f, f->now);
     } else {
         f->now = f->ahead + 1; /* beyond all that was asked for */
-        f->shift = (mode - f->first_mode + f->n_modes - (uint32_t)(f->now % f->n_modes)) % f->n_modes;
+        f->shift =
+            (mode - f->first_mode + f->n_modes - (uint32_t)(f->now % f->n_modes)) % f->n_modes;
         ts_feed_read_from(f, f->now);
     }
     sort_slots(f);
     sort_shards(f, mode);
     f->open = 1;
-    ts_reader_kick(f->reader);
+    if (f->n_unread > 0)
+        ts_reader_kick(f->reader);
 }
 
 /* ---- lending ---- */
@@ -332,13 +337,15 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_
 void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
 {
     struct ts_slot *slot = view->lease;
+    int kick;
     pthread_mutex_lock(&f->lock);
     assert(f->n_lent > 0);
     f->n_lent--;
     if (slot != NULL)
         ts_feed_free_slot(f, slot);
+    kick = slot != NULL && f->n_unread > 0;
     pthread_mutex_unlock(&f->lock);
-    if (slot != NULL)
+    if (kick)
         ts_reader_kick(f->reader);
     if (f->conf.done != NULL)
         f->conf.done(f->conf.done_ctx, view->entry->nnz);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_read.c - what a feed has its reader read: the shards of pass after pass, as slots fall free.
  *
  * Each consumer's range is read from its start, and the next shard is for the consumer that has the
@@ -12,7 +13,7 @@
 
 /* A job's tag: the shard, the slot's number + 1 (0: resident), the lane of the trace + 1 (0: none). */
 #define TAG_SHARD_BITS 44
-#define TAG_SLOT_BITS 12
+#define TAG_SLOT_BITS  12
 
 static uint64_t tag_part(uint64_t tag, int at, int bits)
 {
@@ -116,8 +117,10 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
         slot->pass = f->ahead;
         base = slot->base;
     }
-    if (slot == NULL || item->keep)
+    if (slot == NULL || item->keep) {
         atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_LOADING);
+        f->n_unread--; /* settled() says that it was not set */
+    }
     item->read_for = f->ahead;
     c->cursor++;
     ret->file = mode - f->first_mode;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "stream/hostbuf.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@
 
 #define MOST_NODES 1024u
 #define STEP_BYTES ((size_t)256 << 20)
-#define WORD_BITS (8 * sizeof(unsigned long))
+#define WORD_BITS  (8 * sizeof(unsigned long))
 
 /* Only speed depends on it, so a refusal (as in many containers) stays unsaid. Straight to the kernel:
  * libnuma would be a dependency for two calls. */

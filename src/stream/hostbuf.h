@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* hostbuf.h - the memory that shards live in and travel through: one area for those that stay, and
  * equal slots for the others.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 
 struct ts_reader {
     struct ts_reader_files files;
-    const char **path; /* n_files */
+    const char **path;             /* n_files */
     struct ts_reader_uring *uring; /* one of them is not NULL */
     struct ts_reader_pread *pread;
 };
@@ -54,8 +55,8 @@ int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offs
 {
     const char *path = f->conf.path[file];
     if (got >= 0)
-        return ts_fail(err, TS_EFORMAT, "%s: the file ends at byte %" PRIu64 ", inside a shard", path,
-                       offset + (uint64_t)got);
+        return ts_fail(err, TS_EFORMAT, "%s: the file ends at byte %" PRIu64 ", inside a shard",
+                       path, offset + (uint64_t)got);
     errno = (int)-got;
     return ts_fail_errno(err, TS_EIO, "%s: byte %" PRIu64 ": cannot be read", path, offset);
 }

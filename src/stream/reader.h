@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reader.h - reads pieces of files into memory, many at a time, in an order that its owner decides.
  *
  * The owner is asked for the next job whenever there is room for one, and told when a job is done.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reader_impl.h - what the two engines of the reader share: the files, and what happened to them.
  *
  *   owner    ts_reader owns all of it
@@ -13,7 +14,8 @@
 #include "stream/reader.h"
 
 #define TS_READ_BYTES (1u << 20) /* of one read */
-#define TS_DIRECT_BYTES 512u /* the least block of a disk: O_DIRECT never gives less but at the end */
+#define TS_DIRECT_BYTES \
+    512u /* the least block of a disk: O_DIRECT never gives less but at the end */
 
 struct ts_reader_files {
     struct ts_reader_conf conf;

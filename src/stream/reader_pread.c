@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reader_pread.c - the reader where there is no io_uring: a few threads of pread. */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,9 +26,9 @@ static int read_job(struct ts_reader_files *f, const struct ts_read_job *job, st
     while (at < job->bytes) {
         const uint64_t left = job->bytes - at;
         const int direct = atomic_load(&f->direct);
-        const ssize_t n = pread(f->fd[job->file], (char *)job->addr + at,
-                                left < TS_READ_BYTES ? left : TS_READ_BYTES,
-                                (off_t)(job->offset + at));
+        const ssize_t n =
+            pread(f->fd[job->file], (char *)job->addr + at,
+                  left < TS_READ_BYTES ? left : TS_READ_BYTES, (off_t)(job->offset + at));
         if (n > 0) {
             at += (uint64_t)n;
             continue;
@@ -70,21 +71,21 @@ static void *run(void *arg)
     }
 }
 
-int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret,
-                        struct ts_err *err)
+int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret, struct ts_err *err)
 {
     struct ts_reader_pread *p = calloc(1, sizeof *p);
+    int rc = 0;
     if (p == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for a reader");
     p->files = f;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->kicked, NULL);
-    for (; p->n_threads < THREADS; p->n_threads++)
-        if (ts_thread_new(&p->thread[p->n_threads], run, p) != 0)
-            break;
+    for (; p->n_threads < THREADS && rc == 0; p->n_threads += rc == 0)
+        rc = ts_thread_new(&p->thread[p->n_threads], run, p);
     if (p->n_threads == 0) {
         ts_reader_pread_free(p);
-        return ts_fail(err, TS_ENOMEM, "no thread can be started to read shards");
+        errno = rc;
+        return ts_fail_errno(err, TS_ENOMEM, "no thread can be started to read shards");
     }
     *ret = p;
     return 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reader_uring.c - the reader on io_uring: one thread keeps up to DEPTH reads in flight.
  *
  * The thread sleeps in the ring alone. Kicks reach it through an eventfd that the ring always has a
@@ -8,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/thread.h"
 #include "stream/reader_impl.h"
 
-#define DEPTH 32u /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
-#define EVENT UINT64_MAX /* user data of the read on the eventfd */
+#define PROBE_OPS   256u
+#define DEPTH       32u   /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
+#define PATIENCE_MS 10000 /* of a kernel that has no room for what is asked of it */
+#define EVENT       UINT64_MAX /* user data of the read on the eventfd */
 
 /* A job under way. */
 struct work {
@@ -27,9 +31,9 @@ struct work {
 
 /* A read in flight. */
 struct flight {
-    struct work *work; /* NULL: free */
+    struct work *work;  /* NULL: free */
     uint64_t at, bytes; /* in the job */
-    int direct; /* asked for with O_DIRECT */
+    int direct;         /* asked for with O_DIRECT */
 };
 
 struct ts_reader_uring {
@@ -37,6 +41,7 @@ struct ts_reader_uring {
     struct io_uring ring;
     int ring_up, event, registered_files, registered_buffers;
     uint64_t event_count; /* the eventfd is read into it */
+    int event_asked;
     atomic_int stop;
     pthread_t thread;
     int thread_up;
@@ -61,6 +66,7 @@ static void ask_event(struct ts_reader_uring *u)
     struct io_uring_sqe *sqe = get_sqe(u);
     io_uring_prep_read(sqe, u->event, &u->event_count, sizeof u->event_count, 0);
     io_uring_sqe_set_data(sqe, (void *)(uintptr_t)EVENT);
+    u->event_asked = 1;
 }
 
 /* Number of the registered buffer that holds all of a read, or -1. */
@@ -161,7 +167,7 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
         ask_read(u, f);
         return;
     }
-    if (res == -EINTR || res == -EAGAIN) {
+    if ((res == -EINTR || res == -EAGAIN) && !atomic_load(&u->stop)) {
         ask_read(u, f);
         return;
     }
@@ -177,9 +183,12 @@ static void reap(struct ts_reader_uring *u)
         void *data = io_uring_cqe_get_data(cqe);
         const int res = cqe->res;
         io_uring_cqe_seen(&u->ring, cqe);
-        if (data != (void *)(uintptr_t)EVENT)
+        if (data != (void *)(uintptr_t)EVENT) {
             complete(u, data, res);
-        else if (!atomic_load(&u->stop))
+            continue;
+        }
+        u->event_asked = 0;
+        if (!atomic_load(&u->stop))
             ask_event(u);
     }
 }
@@ -200,15 +209,42 @@ static void give_up(struct ts_reader_uring *u, int code)
         c->done(c->ctx, &job, rc, &err);
 }
 
+/* Reads that the kernel has: it may write to their memory at any time. */
+static uint32_t kernel_has(const struct ts_reader_uring *u)
+{
+    const uint32_t asked = u->n_flying + (u->event_asked ? 1 : 0),
+                   waiting = io_uring_sq_ready(&u->ring);
+    return asked > waiting ? asked - waiting : 0;
+}
+
+/* What the ring's failures in a row lead to: 0 to try again, or to give up. EAGAIN and EBUSY pass when
+ * what is in flight ends, which needs no call; not for ever, though, and not when nobody waits. */
+static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
+{
+    static const struct timespec ms = { .tv_nsec = 1000000 };
+    if (code != -EINTR && code != -EAGAIN && code != -EBUSY)
+        return code;
+    if (atomic_load(&u->stop) && kernel_has(u) == 0)
+        return code;
+    if (++*failures > PATIENCE_MS)
+        return code;
+    nanosleep(&ms, NULL);
+    return 0;
+}
+
 static void *run(void *arg)
 {
     struct ts_reader_uring *u = arg;
+    uint32_t failures = 0;
     ask_event(u);
     while (!atomic_load(&u->stop) || u->n_flying > 0) {
         int rc;
         fill(u);
         rc = io_uring_submit_and_wait(&u->ring, 1);
-        if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
+        if (rc >= 0)
+            failures = 0;
+        rc = rc < 0 ? bear(u, rc, &failures) : 0;
+        if (rc < 0) {
             give_up(u, rc);
             return NULL;
         }
@@ -237,18 +273,21 @@ static void register_all(struct ts_reader_uring *u)
     free(iov);
 }
 
-/* Whether the kernel has the plain read of Linux 5.6. */
-static int has_read(struct io_uring *ring)
+/* 0 when the kernel has the plain read of Linux 5.6; else why not, as -errno. */
+static int check_read(struct io_uring *ring)
 {
-    struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
-    const int has = probe != NULL && io_uring_opcode_supported(probe, IORING_OP_READ);
-    if (probe != NULL)
-        io_uring_free_probe(probe);
-    return has;
+    struct io_uring_probe *probe =
+        calloc(1, sizeof *probe + PROBE_OPS * sizeof(struct io_uring_probe_op));
+    int rc = probe == NULL ? -ENOMEM : io_uring_register_probe(ring, probe, PROBE_OPS);
+    if (rc == -EINVAL) /* older than the question */
+        rc = -ENOSYS;
+    if (rc == 0 && !io_uring_opcode_supported(probe, IORING_OP_READ))
+        rc = -ENOSYS;
+    free(probe);
+    return rc < 0 ? rc : 0;
 }
 
-int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
-                        struct ts_err *err)
+int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret, struct ts_err *err)
 {
     struct ts_reader_uring *u = calloc(1, sizeof *u);
     int rc;
@@ -258,8 +297,8 @@ int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
     u->event = eventfd(0, EFD_CLOEXEC);
     rc = u->event < 0 ? -errno : io_uring_queue_init(4 * DEPTH, &u->ring, 0);
     u->ring_up = rc == 0;
-    if (rc == 0 && !has_read(&u->ring))
-        rc = -ENOSYS;
+    if (rc == 0)
+        rc = check_read(&u->ring);
     if (rc == 0) {
         register_all(u);
         rc = -ts_thread_new(&u->thread, run, u);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "stream/residency.h"
 
 #include <inttypes.h>
@@ -10,8 +11,8 @@
 #include "format/shard.h"
 
 #define AHEAD_BYTES (UINT64_C(64) << 20) /* read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS 4u /* that a consumer holds meanwhile */
-#define MOST_SLOTS 1024u
+#define LENT_SLOTS  4u                   /* that a consumer holds meanwhile */
+#define MOST_SLOTS  1024u
 
 static uint64_t pages(uint64_t bytes)
 {
@@ -55,7 +56,7 @@ struct sums {
     uint64_t total;   /* places of those that may stay */
     uint64_t largest; /* place */
     uint64_t n;
-    int passing;      /* some do not stay whatever the budget */
+    int passing; /* some do not stay whatever the budget */
 };
 
 static struct sums add_up(const struct ts_tensor *t, int only_mode,
@@ -74,13 +75,15 @@ static struct sums add_up(const struct ts_tensor *t, int only_mode,
 }
 
 static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t n_consumers,
-                      uint64_t host_bytes, struct ts_residency *r, struct ts_err *err)
+                      uint32_t most_slots, uint64_t host_bytes, struct ts_residency *r,
+                      struct ts_err *err)
 {
     const uint64_t slot = s->largest, least = n_consumers + 1;
     uint64_t want = AHEAD_BYTES / slot + LENT_SLOTS * n_consumers;
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], count[40];
     want = want > s->n ? s->n : want;
     want = want > MOST_SLOTS ? MOST_SLOTS : want;
+    want = most_slots > 0 && want > most_slots ? most_slots : want;
     if (want > host_bytes / 2 / slot)
         want = host_bytes / 2 / slot;
     if (want < least + 1) /* one more, if it fits at all */
@@ -113,8 +116,8 @@ static void choose(const struct ts_tensor *t, int only_mode, const unsigned char
             if (kept(keep, m, i))
                 continue;
             seen += bytes;
-            if (room < total && (double)(r->resident_bytes + bytes) >
-                                    (double)room * ((double)seen / (double)total))
+            if (room < total &&
+                (double)(r->resident_bytes + bytes) > (double)room * ((double)seen / (double)total))
                 continue;
             if (r->resident_bytes + bytes > room)
                 continue; /* rounding of the line above */
@@ -145,7 +148,8 @@ static int allocate(const struct ts_tensor *t, int only_mode, struct ts_residenc
 
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
-                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err)
+                      uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
+                      struct ts_err *err)
 {
     const struct sums s = add_up(t, only_mode, keep);
     const uint64_t least = ts_bigmem_cost(0); /* that the piece for those that stay takes */
@@ -153,7 +157,7 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
     uint64_t room = s.total;
     int rc = allocate(t, only_mode, &r, err);
     if (rc == 0 && s.n > 0 && (s.passing || ts_bigmem_cost(s.total) > host_bytes)) {
-        rc = plan_slots(t, &s, n_consumers, host_bytes, &r, err);
+        rc = plan_slots(t, &s, n_consumers, most_slots, host_bytes, &r, err);
         if (rc == 0) {
             room = host_bytes - ts_bigmem_cost(r.n_slots * r.slot_bytes);
             room = room > least ? room - least : 0;

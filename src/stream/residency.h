@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* residency.h - what a budget of memory is spent on: shards that stay, and slots for the others.
  *
  * A sweep scans all shards cyclically, the worst case of every cache that evicts, so the set that
@@ -36,10 +37,12 @@ struct ts_residency {
 
 /* only_mode: -1, or the one mode that is served. Shards that keep[m] marks (a byte each; keep[m]
  * NULL: none) pass through slots once and do not stay. Each of n_consumers may hold a slot while it
- * asks for another, so there is one slot more than consumers. */
+ * asks for another, so there is one slot more than consumers. most_slots: fewer than the number
+ * that helps, where those are still enough; 0: that number. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
-                      uint64_t host_bytes, struct ts_residency *ret, struct ts_err *err);
+                      uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
+                      struct ts_err *err);
 void ts_residency_free(struct ts_residency *r);
 
 /* Cuts resident memory between shards, into pieces of at most `most` bytes or of one shard that is
@@ -47,8 +50,8 @@ void ts_residency_free(struct ts_residency *r);
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err);
 
-uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* of a shard's place */
+uint64_t ts_residency_bytes(const struct ts_disk_shard *s);   /* of a shard's place */
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s); /* where stored bytes go in it */
-uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* stored bytes with padding */
+uint64_t ts_residency_stored(const struct ts_disk_shard *s);  /* stored bytes with padding */
 
 #endif

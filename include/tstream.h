@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream.h - decompositions of sparse tensors that do not fit in memory, for programs.
+ *
+ * A tensor is a directory NAME.tsh that `tshard build` or ts_builder_new made; it is opened by ts_open. A
+ * session holds processors and memory for it; ts_cp computes a decomposition, whose weights and
+ * factors are read, saved and compared. Results are the bytes that the command line gives.
+ *
+ *   errors   a function that can fail returns 0, or one of the negative TS_ERR_ codes, or a pointer that is
+ *            NULL; and fills *err (which may be NULL) with the code and one sentence in English that
+ *            says what was found where. On failure nothing is left open, and *ret is not touched
+ *   structs  a conf or a result begins with its size, which the caller sets: fields are only added at the
+ *            end, so that a program goes on with newer libraries. All other fields may be zero: the default
+ *   owner    what a function named _new, _open or _load returns, and ts_open and ts_cp, is the caller's,
+ *            to be given to the function named _free or _close, which take NULL. Strings and arrays that
+ *            are given are copied or used during the call alone, unless it says otherwise
+ *   units    modes, indices and components from 0; bytes; matrices row-major without padding
+ *   threads  a tensor and a decomposition are read-only: any number of threads may use one. A session, a
+ *            builder (but for ts_builder_add) and a cursor belong to one thread at a time. Several sessions
+ *            may run in one process side by side
+ *   stop     a pointer to an int, which must stay while it is used: once it is not 0 (a signal's handler or
+ *            another thread sets it), long work ends within two seconds with TS_ERR_STOPPED
+ *   process  the library prints nothing, ends no process (but see docs/api.md on OpenMP) and installs no
+ *            handler; numbers have a point in every locale. Callbacks must return: no longjmp, no exception
+ */
+#ifndef TSTREAM_H
+#define TSTREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef TS_API
+#define TS_API __attribute__((visibility("default")))
+#endif
+
+#define TS_MODES_MAX 16u /* modes of a tensor, at least 2 */
+
+/* ---- errors ---- */
+
+enum {
+    TS_ERR_MEMORY = -1,   /* out of memory, or out of that allowed */
+    TS_ERR_IO = -2,       /* a system call on a file failed: errno is in sys */
+    TS_ERR_FORMAT = -3,   /* what was read is not what it should be */
+    TS_ERR_DEVICE = -4,   /* CUDA or NCCL failed */
+    TS_ERR_LIMIT = -5,    /* well-formed, but beyond what can be done */
+    TS_ERR_BUSY = -6,     /* held by another process, or what it is to make is there already */
+    TS_ERR_ARGUMENT = -7, /* the request makes no sense */
+    TS_ERR_STOPPED = -8   /* *stop was not 0, or a callback said so */
+};
+
+typedef struct {
+    int code; /* 0: nothing failed */
+    int sys;  /* errno or the like, 0: none */
+    char text[1024];
+} ts_error;
+
+/* "0.2.0" */
+TS_API const char *ts_library_version(void);
+
+/* What is worth knowing and no failure: one sentence. */
+typedef void ts_note_fn(void *ctx, const char *sentence);
+
+/* ---- tensors ---- */
+
+typedef struct ts_tensor ts_tensor;
+
+TS_API ts_tensor *ts_open(const char *path, ts_error *err);
+TS_API void ts_close(ts_tensor *t);
+
+TS_API const char *ts_path(const ts_tensor *t); /* as it was opened */
+TS_API uint32_t ts_order(const ts_tensor *t);   /* modes */
+TS_API uint64_t ts_dim(const ts_tensor *t,
+                       uint32_t mode); /* its indices; 0: there is no such mode */
+TS_API uint64_t ts_used(const ts_tensor *t, uint32_t mode); /* of these, with a nonzero */
+TS_API uint64_t ts_nnz(const ts_tensor *t);
+TS_API double ts_norm(const ts_tensor *t);          /* square root of the sum of squares */
+TS_API uint32_t ts_value_bytes(const ts_tensor *t); /* 4 or 8: float32 or float64 */
+TS_API uint32_t ts_first_index(const ts_tensor *t); /* of the input, 0 or 1: for what is shown */
+
+/* What a mode is called, or for mode == order the values; NULL: it has no name. */
+TS_API const char *ts_name(const ts_tensor *t, uint32_t mode);
+
+/* Labels of n indices of a mode, in any order: ret[i] is to be freed by ts_labels_free, or NULL where there is
+ * none. */
+TS_API int ts_labels(const ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
+                     char **ret, ts_error *err);
+TS_API void ts_labels_free(uint64_t n, char **label);
+
+/* The indices that have a nonzero, ascending: ret has room for ts_used. */
+TS_API int ts_used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, ts_error *err);
+
+/* Takes n nonzeros, at most 16384: index is n x order, value n. thread is below conf->threads. Not 0 ends
+ * the walk with TS_ERR_STOPPED. */
+typedef int ts_each_fn(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
+                       const double *value);
+
+typedef struct {
+    size_t size;
+    uint32_t mode; /* the copy that is read, sorted by this mode first */
+    uint32_t
+        threads; /* 1: in the order of the copy. More: several calls at once, in any order. 0: all CPUs */
+    ts_each_fn *fn;
+    void *ctx;
+    const volatile int *stop; /* may be NULL */
+} ts_each_conf;
+
+/* Walks over all nonzeros. Memory: a shard (4 MiB by default) and 16384 nonzeros for each thread. */
+TS_API int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err);
+
+/* The same, at the caller's pace. The tensor must stay open. */
+typedef struct ts_cursor ts_cursor;
+TS_API ts_cursor *ts_cursor_open(const ts_tensor *t, uint32_t mode, ts_error *err);
+TS_API void ts_cursor_close(ts_cursor *c);
+
+/* The next nonzeros, at most `room`, which must be 256 or more: *n of them, 0 at the end. index has room
+ * for room x order. */
+TS_API int ts_cursor_next(ts_cursor *c, uint64_t room, uint64_t *index, double *value, uint64_t *n,
+                          ts_error *err);
+
+/* ---- building ---- */
+
+enum { TS_SUM_DUPLICATES = 0, TS_KEEP_DUPLICATES = 1, TS_REFUSE_DUPLICATES = 2 };
+
+/* How far a build is; valid during the call. */
+typedef struct {
+    size_t size;
+    const char *what, *unit;
+    uint32_t phase, n_phases; /* from 1 */
+    uint64_t done, total;     /* total 0: not known */
+} ts_build_progress;
+
+typedef struct {
+    size_t size;
+    const char *out;      /* the directory to make; it appears when it is complete and on disk */
+    int replace;          /* a tensor that is there is replaced */
+    uint64_t memory;      /* of everything together, at least 32 MiB; 0: half of what is free */
+    const char *tmp;      /* directory for sorted runs; NULL: that of `out` */
+    uint32_t threads;     /* 0: all CPUs */
+    uint64_t shard_bytes; /* 64 KiB to 256 MiB; 0: 4 MiB, as tshard build has it */
+    int duplicates;       /* nonzeros at one place: TS_SUM_DUPLICATES, ... */
+    int float64;          /* values are kept as float64, not float32 */
+    uint32_t
+        first_index; /* of text, 0 or 1; and what is shown of the tensor later. Arrays count from 0 */
+    const uint64_t *dim;      /* sizes of the modes; NULL: the largest indices */
+    uint32_t order;           /* of dim and name. Not 0 for a builder: its modes */
+    const char *const *name;  /* of the modes; NULL: none */
+    const char *const *label; /* files with a label a line for each mode, or NULL; NULL: none */
+    uint32_t n_labels;        /* of label */
+    const volatile int *stop; /* may be NULL */
+    void (*progress)(void *ctx, const ts_build_progress *p); /* a few times a second; may be NULL */
+    ts_note_fn *note;                                        /* may be NULL */
+    void *ctx;
+} ts_build_conf;
+
+typedef struct {
+    size_t size;
+    uint64_t nnz;        /* of the tensor */
+    uint64_t read;       /* that came in, */
+    uint64_t duplicates; /* of these merged with others, */
+    uint64_t zeros;      /* and left out */
+    uint64_t runs;       /* sorted runs that went through a file */
+} ts_build_result;
+
+/* From text files in the formats of `tshard build`, all parts of one tensor; "-" is standard input. */
+TS_API int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
+                          ts_build_result *ret, ts_error *err);
+
+/* From arrays, piece by piece, in any order: memory is that of conf for any number of nonzeros. The build
+ * runs in threads of its own from the start; its callbacks come from one of them. Strings and arrays of
+ * conf must stay until ts_builder_free. */
+typedef struct ts_builder ts_builder;
+TS_API ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err);
+
+/* n nonzeros: index n x order from 0, value n; zeros are left out. From any thread; returns when they were
+ * taken. After a failure only ts_builder_free makes sense. */
+TS_API int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
+                          ts_error *err);
+
+/* There are no more: waits until the tensor is in place. */
+TS_API int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err);
+
+/* Before finish it ends the build, and nothing is left of it. */
+TS_API void ts_builder_free(ts_builder *b);
+
+/* From another tensor: with other sizes, shards, names or precision. */
+TS_API int ts_build_copy(const ts_build_conf *conf, const ts_tensor *t, ts_build_result *ret,
+                         ts_error *err);
+
+/* ---- decompositions ---- */
+
+enum { TS_REAL_FLOAT32 = 0, TS_REAL_FLOAT64 = 1 };
+
+/* A sum of `rank` rank-one tensors: weights, and for each mode a factor matrix with a row for each index.
+ * Of modes with empty slices only rows that may differ from zero are held. */
+typedef struct ts_kruskal ts_cpd;
+
+/* Of arrays: factor[m] is dim[m] x rank, stored in `precision`; nothing is sorted or normed. */
+TS_API ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
+                          const double *weight, const double *const *factor, ts_error *err);
+
+/* Of what `tstream cp`, Tensor Toolbox, pyttb or SPLATT wrote: a ktensor file, or a directory. */
+TS_API ts_cpd *ts_cpd_load(const char *path, const volatile int *stop, ts_error *err);
+TS_API void ts_cpd_free(ts_cpd *c);
+
+enum { TS_FILE_KTENSOR = 1, TS_FILE_NPY = 2, TS_FILE_SPLATT = 4 };
+
+typedef struct {
+    size_t size;
+    unsigned formats; /* sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
+    int held_rows; /* rows that are held alone, with a file of their indices; else one for each index */
+    int replace;      /* a decomposition that is there is replaced */
+    uint32_t threads; /* 0: all CPUs */
+    const volatile int *stop;
+    ts_note_fn *note;
+    void *ctx;
+} ts_save_conf;
+
+/* As files in `dir`, which appears whole and on disk. conf may be NULL. */
+TS_API int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *conf, ts_error *err);
+
+TS_API uint32_t ts_cpd_order(const ts_cpd *c);
+TS_API uint32_t ts_cpd_rank(const ts_cpd *c);
+TS_API int ts_cpd_precision(const ts_cpd *c); /* TS_REAL_... */
+TS_API uint64_t ts_cpd_dim(const ts_cpd *c, uint32_t mode);
+TS_API const double *ts_cpd_weights(const ts_cpd *c); /* rank of them; the decomposition's */
+
+/* The rows that are held: how many, their numbers (rows x rank of float or double, by precision) and their
+ * indices, ascending, or NULL where row i is index i. They stay until ts_cpd_free. */
+TS_API uint64_t ts_cpd_held(const ts_cpd *c, uint32_t mode);
+TS_API const void *ts_cpd_factor(const ts_cpd *c, uint32_t mode);
+TS_API const uint64_t *ts_cpd_index(const ts_cpd *c, uint32_t mode);
+
+/* Rows of the n indices from `first` on, zeros included: n x rank. */
+TS_API int ts_cpd_rows(const ts_cpd *c, uint32_t mode, uint64_t first, uint64_t n, double *ret,
+                       ts_error *err);
+
+/* The n entries of largest magnitude of a column, largest first, of equals that of the lower index: their
+ * indices and values. *found: how many there are, fewer where the mode has fewer rows. */
+TS_API int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32_t n,
+                      uint64_t *index, double *value, uint32_t *found, ts_error *err);
+
+/* ---- sessions ---- */
+
+typedef struct {
+    size_t size;
+    uint32_t rank;        /* 1 to 1024 */
+    int precision;        /* of factors and products: TS_REAL_FLOAT32, ... */
+    uint32_t threads;     /* 0: all CPUs. Results do not depend on it */
+    uint64_t host_memory; /* for shards; 0: what is free, less a reserve. Factors come on top */
+    int cpu;              /* no GPU, though there is one */
+    const char *gpus;     /* as --gpus of the programs: "2", "0,2"; NULL: one when there is one */
+    uint64_t gpu_memory;  /* of each; 0: what is free */
+    volatile int *stop;   /* may be NULL; a callback that returns not 0 sets it */
+    ts_note_fn *note;     /* from the calling thread; may be NULL */
+    void (*work)(void *ctx,
+                 uint64_t nnz); /* so many nonzeros were worked through: from any thread, at
+                                            * once in several; may be NULL */
+    void *ctx;
+} ts_session_conf;
+
+/* Processors, memory and what stays of the tensor in it; the tensor must stay open. */
+typedef struct ts_session ts_session;
+TS_API ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err);
+TS_API void ts_session_close(ts_session *s);
+
+typedef struct {
+    size_t size;
+    uint32_t threads, n_gpus;
+    uint64_t host_bytes;   /* the budget for shards */
+    uint64_t factor_bytes; /* factor matrices in host memory */
+} ts_session_info;
+TS_API void ts_session_describe(const ts_session *s, ts_session_info *ret);
+
+/* One sweep over all modes; valid during the call. */
+typedef struct {
+    size_t size;
+    uint32_t sweep;     /* from 1 */
+    double fit, change; /* 1 - |X - model| / |X|, and its change */
+    double seconds;     /* of the sweep */
+    double wait_seconds, copy_seconds, product_seconds,
+        solve_seconds; /* of it, mean over devices */
+    uint64_t bytes_read;
+    uint32_t n_singular; /* modes that needed the pseudo-inverse */
+} ts_sweep;
+
+/* Not 0 ends the run with TS_ERR_STOPPED. */
+typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
+
+/* A mode of a sweep was solved. */
+typedef int ts_mode_fn(void *ctx, uint32_t sweep, uint32_t mode, double seconds);
+
+typedef struct {
+    size_t size;
+    uint32_t sweeps; /* at most; 0: 50 */
+    double tol;      /* done when the fit changes by less; 0: all sweeps */
+    uint64_t seed;   /* of random initial factors */
+    const ts_cpd
+        *start; /* initial factors, of this rank; NULL: random ones. Weights do not matter */
+    ts_sweep_fn *sweep; /* from the calling thread; may be NULL */
+    ts_mode_fn *mode;   /* the same */
+    void *ctx;
+} ts_cp_conf;
+
+typedef struct {
+    size_t size;
+    double fit;
+    uint32_t sweeps;
+    int converged; /* the fit changed by less than tol */
+    int exact;     /* nothing but rounding is left of |X - model| */
+} ts_cp_result;
+
+/* A CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed. conf and
+ * result may be NULL. A session serves any number of runs, until one fails or is stopped. */
+TS_API ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *conf, ts_cp_result *ret, ts_error *err);
+
+typedef struct {
+    size_t size;
+    double fit;
+    double error;    /* estimate of what rounding may have changed in it */
+    double residual; /* |X - model| */
+    double norm, model_norm;
+} ts_fit_result;
+
+/* The exact fit of any decomposition, computed in float64. Of conf, rank and precision do not matter; it may
+ * be NULL. */
+TS_API int ts_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
+                  ts_fit_result *ret, ts_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

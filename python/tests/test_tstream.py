@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The package against NumPy, and against the programs where they say the same."""
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import tstream as ts
+
+CPU = dict(cpu=True, progress=False)
+
+
+@pytest.fixture(scope="module")
+def coo():
+    rng = np.random.default_rng(7)
+    shape = (60, 30, 20)
+    coords = np.unique(np.stack([rng.integers(0, n, 4000) for n in shape], axis=1), axis=0)
+    coords = coords[coords[:, 0] % 3 != 1]  # empty slices
+    return coords, rng.random(len(coords)).astype(np.float32).astype(float) + 0.5, shape
+
+
+@pytest.fixture(scope="module")
+def tensor(coo, tmp_path_factory):
+    coords, values, shape = coo
+    return ts.from_coo(coords, values, shape, tmp_path_factory.mktemp("t") / "x.tsh", dtype="float64",
+                       names=["user", "item", "week"], memory="64M", shard="64K",
+                       labels=[None, [f"item {i}" for i in range(30)], None])
+
+
+def dense(model):
+    letters = "abc"
+    return np.einsum("r," + ",".join(x + "r" for x in letters) + "->" + letters, model.weights,
+                     *[np.asarray(f, dtype=float) for f in model.factors])
+
+
+def dense_of(coo):
+    coords, values, shape = coo
+    x = np.zeros(shape)
+    x[tuple(coords.T)] = values
+    return x
+
+
+def test_what_was_built_comes_back(coo, tensor):
+    coords, values, shape = coo
+    assert tensor.shape == shape and tensor.nnz == len(values) and tensor.dtype == np.float64
+    assert tensor.mode_names == ("user", "item", "week") and tensor.value_name is None
+    assert tensor.norm == pytest.approx(np.linalg.norm(values), rel=1e-12)
+    for mode in range(3):
+        parts = list(tensor.blocks(mode, size=700))
+        assert all(len(v) <= 700 for _, v in parts) and len(parts) > 1
+        got = np.concatenate([p[0] for p in parts])
+        assert (np.diff(got[:, mode].astype(int)) >= 0).all()
+        back = np.zeros(shape)
+        back[tuple(got.T.astype(int))] = np.concatenate([p[1] for p in parts])
+        assert (back == dense_of(coo)).all()
+    assert (tensor.used_indices("user") == np.unique(coords[:, 0])).all()
+    assert tensor.labels("item", [3, 0, 3]) == ["item 3", "item 0", "item 3"]
+    assert tensor.labels(0, [1]) == [None]
+
+
+def test_all_ways_to_build_are_one(coo, tmp_path):
+    coords, values, shape = coo
+    text = tmp_path / "x.tns"
+    text.write_text("".join(f"{i} {j} {k} {v!r}\n" for (i, j, k), v in zip((coords + 1).tolist(), values.tolist())))
+    ts.build(text, tmp_path / "text.tsh", shape=shape, memory="64M", shard="64K")
+    ts.from_coo(coords, values, shape, tmp_path / "coo.tsh", memory="64M", shard="64K", base=1)
+    order = np.random.default_rng(1).permutation(len(values))
+    pieces = (((coords[p, 0], coords[p, 1], coords[p, 2]), values[p]) for p in np.array_split(order, 13))
+    ts.from_batches(pieces, tmp_path / "batches.tsh", shape=shape, memory="64M", shard="64K", base=1)
+    frame = {"a": coords[:, 0], "b": coords[:, 1], "c": coords[:, 2], "v": values}
+    ts.from_frame(frame, ["a", "b", "c"], "v", tmp_path / "frame.tsh", shape=shape, labels=None,
+                  names=None, memory="64M", shard="64K", base=1)
+    for name in ("coo", "batches", "frame"):
+        subprocess.check_call(["diff", "-r", tmp_path / "text.tsh", tmp_path / f"{name}.tsh"])
+
+
+def test_frames_have_labels():
+    frame = {"who": np.array(["bob", "ann", "bob", "cy"]), "year": np.array([3, 1, 0, 3])}
+    t = ts.from_frame(frame, ["who", "year"], memory="128M")
+    assert t.shape == (3, 4) and t.mode_names == ("who", "year") and t.nnz == 4
+    assert t.labels("who", [0, 1, 2]) == ["ann", "bob", "cy"]
+    folder = os.path.dirname(t.path)
+    assert os.path.exists(folder)
+    del t
+    gc.collect()
+    assert not os.path.exists(folder)  # nobody said where: it was for the object alone
+
+
+def test_cp_is_that_of_the_program(tensor, tmp_path):
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is None:
+        pytest.skip("TSTREAM_PROGRAM does not name tstream")
+    for precision in ("float32", "float64"):
+        seen = []
+        m = ts.cp(tensor, 4, sweeps=6, tol=0, seed=3, precision=precision, on_sweep=seen.append, **CPU)
+        assert [s.sweep for s in seen] == list(range(1, 7)) and m.history == seen
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i6", "--tol", "0", "-s3", "-p", precision,
+                               "-f", "npy", "-o", tmp_path / precision], stdout=subprocess.DEVNULL)
+        assert (np.load(tmp_path / precision / "weights.npy") == m.weights).all()
+        for k in range(3):
+            want = np.load(tmp_path / precision / f"mode{k + 1}.npy")
+            assert want.dtype == m.factors[k].dtype and (want == m.factors[k]).all()
+        assert seen[-1].fit == pytest.approx(m.fit(cpu=True), abs=1e-6)
+
+
+def test_a_model_is_what_numpy_says(coo, tensor, tmp_path):
+    x = dense_of(coo)
+    m = ts.cp(tensor, 3, sweeps=5, seed=2, precision="float64", **CPU)
+    y = dense(m)
+    assert m.fit(cpu=True) == pytest.approx(1 - np.linalg.norm(x - y) / np.linalg.norm(x), abs=1e-12)
+    details = m.fit(tensor, details=True, cpu=True)
+    assert details["norm"] == tensor.norm and 0 < details["error"] < 1e-9
+    cells = np.stack([np.random.default_rng(3).integers(0, n, 100) for n in x.shape], axis=1)
+    assert m.predict(cells) == pytest.approx(y[tuple(cells.T)], rel=1e-12)
+    index, rows = m.rows("user")
+    assert (index == tensor.used_indices(0)).all() and (m.factors[0][index] == rows).all()
+    assert not m.factors[0][1].any()  # an empty slice
+    top = m.top(1, mode="item", n=4)
+    column = m.factors[1][:, 1]
+    want = np.argsort(-np.abs(column), kind="stable")[:4]
+    records = top.to_dict("records") if hasattr(top, "to_dict") else top
+    assert [r["index"] for r in records] == want.tolist()
+    assert [r["label"] for r in records] == [f"item {i}" for i in want]
+    m.save(tmp_path / "m.cp", ["npy", "ktensor", "splatt"])
+    again = ts.load(tmp_path / "m.cp", tensor)
+    for k in range(3):
+        assert (again.factors[k] == m.factors[k]).all()
+    m.save(tmp_path / "used.cp", "npy", rows="used")
+    assert (ts.load(tmp_path / "used.cp").rows(0)[0] == index).all()
+    with pytest.raises(ts.BusyError, match="exists"):
+        m.save(tmp_path / "m.cp")
+
+
+def test_starts_and_scores(tensor):
+    m = ts.cp(tensor, 3, sweeps=20, seed=2, precision="float64", **CPU)
+    more = ts.cp(tensor, 3, sweeps=1, init=m, precision="float64", **CPU)
+    assert more.fit(cpu=True) >= m.fit(cpu=True) - 1e-9
+    made = ts.Model.from_factors(m.weights[::-1], [f[:, ::-1] for f in m.factors])
+    assert m.score(m) == pytest.approx(1) and m.score(made) == pytest.approx(1)
+    assert made.fit(tensor, cpu=True) == pytest.approx(m.fit(cpu=True), abs=1e-12)
+    rng = np.random.default_rng(5)
+    other = ts.Model.from_factors(None, [rng.standard_normal((n, 3)) for n in m.shape], dtype="float32")
+    assert m.score(other) < 0.5
+    same = ts.cp(tensor, 3, sweeps=1, init=ts.Model.from_factors(None, m.factors), precision="float64", **CPU)
+    assert (same.factors[0] == more.factors[0]).all()
+
+
+def test_arrays_outlive_their_model(tensor):
+    a = ts.cp(tensor, 2, sweeps=2, **CPU).factors[1]
+    gc.collect()
+    assert np.isfinite(a).all() and a.any() and not a.flags.writeable
+
+
+def test_failures_are_exceptions(coo, tensor, tmp_path):
+    coords, values, shape = coo
+    with pytest.raises(ts.FileError, match="nowhere.*No such file"):
+        ts.open("/nowhere.tsh")
+    with pytest.raises(ValueError, match="rank"):
+        ts.cp(tensor, 0, **CPU)
+    with pytest.raises(ts.ArgumentError, match="beyond its size of 10"):
+        ts.from_coo(coords, values, (10, 30, 20), tmp_path / "no.tsh", memory="128M")
+    with pytest.raises(ts.ArgumentError, match="indices start at 0"):
+        ts.from_coo(coords - 1, values, None, tmp_path / "no.tsh", memory="128M")
+    with pytest.raises(ts.ArgumentError, match="is no size"):
+        ts.cp(tensor, 2, host_memory="8 apples", **CPU)
+    with pytest.raises(ts.LimitError, match="more than there is"):
+        ts.cp(tensor, 2, host_memory="1000000G", **CPU)
+
+    def broken():
+        yield coords, values
+        raise RuntimeError("the source broke")
+    with pytest.raises(RuntimeError, match="the source broke"):
+        ts.from_batches(broken(), tmp_path / "no.tsh", memory="128M")
+    assert not any(p.name.startswith("no.tsh") for p in tmp_path.iterdir())
+
+
+def test_a_callback_ends_a_run(tensor):
+    def enough(s):
+        if s.sweep == 2:
+            raise KeyError("enough")
+    with pytest.raises(KeyError, match="enough"):
+        ts.cp(tensor, 8, sweeps=100000, tol=0, on_sweep=enough, **CPU)
+
+
+def test_ctrl_c_ends_a_run(tensor):
+    # What a shell starts in the background does not hear of SIGINT, and Python takes over that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ts.cp(tensor, 8, sweeps=10000000, tol=0, **CPU)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - start < 60
+
+
+def test_two_threads_have_a_session_each(tensor):
+    models = [None, None]
+
+    def work(i):
+        models[i] = ts.cp(tensor, 4, sweeps=5, tol=0, threads=i + 1, **CPU)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all((a == b).all() for a, b in zip(models[0].factors, models[1].factors))
+
+
+def test_import_is_quick():
+    """The package itself, beside NumPy; in time of the processor, as others may use it too."""
+    code = ("import time, numpy, ctypes, tempfile, queue; t = time.process_time(); import tstream; "
+            "print(time.process_time() - t)")
+    best = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3))
+    assert best < 0.2
+
+
+def test_structs_are_those_of_the_header(tmp_path):
+    header = os.environ.get("TSTREAM_HEADER")
+    compiler = os.environ.get("CC", "cc")
+    if header is None:
+        pytest.skip("TSTREAM_HEADER does not name tstream.h")
+    from tstream import _lib
+    structs = [s for s in vars(_lib).values() if isinstance(s, type) and issubclass(s, _lib._Sized)
+               and s is not _lib._Sized]
+    lines = []
+    for s in structs:
+        lines.append(f'printf("%zu\\n", sizeof({s.__name__}));')
+        lines += [f'printf("%zu\\n", offsetof({s.__name__}, {name}));' for name, _ in s._fields_]
+    (tmp_path / "s.c").write_text(f'#include <stdio.h>\n#include "{header}"\nint main(void) {{ {" ".join(lines)} }}\n')
+    subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
+    want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
+    got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
+    assert len(structs) == 10 and got == want
+
+
+def test_pictures(tensor):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    m = ts.cp(tensor, 3, sweeps=2, **CPU)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = m.plot()
+    assert len(figure.axes) == 9
+
+
+def starts(shape, rank):
+    rng = np.random.default_rng(11)
+    return [rng.random((n, rank)) for n in shape]
+
+
+def test_pyttb_agrees(coo, tensor):
+    pyttb = pytest.importorskip("pyttb")
+    coords, values, shape = coo
+    init = starts(shape, 3)
+    theirs, _, _ = pyttb.cp_als(pyttb.sptensor(coords, values[:, None], shape), 3, maxiters=5, stoptol=0,
+                                init=pyttb.ktensor(init), printitn=0)
+    m = ts.cp(tensor, 3, sweeps=5, tol=0, precision="float64", init=ts.Model.from_factors(None, init), **CPU)
+    assert m.weights == pytest.approx(theirs.weights, rel=1e-9)
+    assert dense(m) == pytest.approx(theirs.full().data, abs=1e-9)
+    mine = m.to_pyttb()
+    assert mine.shape == shape and mine.full().data == pytest.approx(dense(m), abs=1e-12)
+
+
+def test_tensorly_agrees(coo, tensor):
+    pytest.importorskip("tensorly")
+    from tensorly.decomposition import parafac
+    from tensorly import cp_to_tensor
+    init = starts(coo[2], 3)
+    theirs = parafac(dense_of(coo), 3, n_iter_max=5, tol=0, init=(np.ones(3), [f.copy() for f in init]))
+    m = ts.cp(tensor, 3, sweeps=5, tol=0, precision="float64", init=ts.Model.from_factors(None, init), **CPU)
+    assert dense(m) == pytest.approx(cp_to_tensor(theirs), abs=1e-9)
+    assert cp_to_tensor(m.to_tensorly()) == pytest.approx(dense(m), abs=1e-12)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decompositions of sparse tensors that do not fit in memory.
+
+>>> import tstream as ts
+>>> t = ts.build("ratings.tns.gz", memory="8G")                   # doctest: +SKIP
+>>> m = ts.cp(t, rank=32, on_sweep=print)                         # doctest: +SKIP
+>>> m.weights, m.factors[0], m.top(0, mode=1)                     # doctest: +SKIP
+
+Tensors are directories (:func:`open`, :func:`build`, :func:`from_coo`, :func:`from_frame`,
+:func:`from_batches`), decompositions are :class:`Model` (:func:`cp`, :func:`load`). Modes, indices and components
+count from 0. Failures are subclasses of :class:`Error` with the sentences of the programs; notes are
+:class:`TstreamWarning`.
+"""
+
+from ._build import build, from_batches, from_coo, from_frame
+from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
+                   OutOfMemory, Stopped, TstreamWarning, lib)
+from ._model import Model, Sweep, cp, load
+from ._tensor import Tensor, open
+
+__all__ = ["ArgumentError", "BusyError", "DeviceError", "Error", "FileError", "FormatError",
+           "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
+           "cp", "from_batches", "from_coo", "from_frame", "load", "open"]
+
+
+def __getattr__(name):
+    if name == "__version__":
+        return lib.ts_library_version().decode()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Building tensors: from text files, arrays, frames, batches."""
+
+import ctypes as c
+import os
+import tempfile
+
+import numpy as np
+
+from ._lib import (ArgumentError, Call, lib, progress_fn, size, strings, ts_build_conf,
+                   ts_build_result, ts_error)
+from ._tensor import Tensor
+
+_duplicates = {"sum": 0, "keep": 1, "error": 2}
+_packed = ("", ".gz", ".zst", ".xz", ".bz2")
+
+
+class _Build(Call):
+    """A build that is asked for: its conf, and what must stay while it runs."""
+
+    def __init__(self, out, *, shape=None, order=0, names=None, label_files=None, replace=False,
+                 memory=None, tmp=None, threads=0, shard=None, duplicates="sum", dtype="float32",
+                 base=0, progress=None):
+        super().__init__()
+        if duplicates not in _duplicates:
+            raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
+        dtype = np.dtype(dtype)
+        if dtype not in (np.dtype("f4"), np.dtype("f8")):
+            raise ArgumentError(f"dtype={dtype}: values are float32 or float64")
+        shape = None if shape is None else [int(n) for n in shape]
+        given = [len(x) for x in (shape, names) if x is not None] + ([order] if order else [])
+        if len(set(given)) > 1:
+            raise ArgumentError(f"the numbers of modes differ: {', '.join(map(str, given))}")
+        labels = label_files or []
+        self.conf = ts_build_conf(
+            out=os.fsencode(out), replace=bool(replace), memory=size(memory),
+            tmp=None if tmp is None else os.fsencode(tmp), threads=threads, shard_bytes=size(shard),
+            duplicates=_duplicates[duplicates], float64=dtype.itemsize == 8, first_index=base,
+            dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
+            order=given[0] if given else 0, name=None if names is None else strings(names),
+            label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
+            note=self.note)
+        if progress is not None:
+            def show(ctx, p):
+                p = p.contents
+                self.tell(progress, dict(what=p.what.decode(), unit=p.unit.decode(), phase=p.phase,
+                                         phases=p.n_phases, done=p.done, total=p.total))
+            self.conf.progress = progress_fn(show)
+
+
+def _stem(path, with_folder):
+    name = os.fspath(path) if with_folder else os.path.basename(os.fspath(path))
+    for end in _packed[1:]:
+        if name.endswith(end):
+            name = name[:-len(end)]
+            break
+    root, end = os.path.splitext(name)
+    return root if end in (".tns", ".txt") else name
+
+
+def build(paths, out=None, *, shape=None, names=None, labels=None, base=1, replace=False,
+          memory=None, tmp=None, threads=0, shard=None, duplicates="sum", dtype="float32",
+          progress=None) -> Tensor:
+    """Builds a tensor from text files, as ``tshard build`` does.
+
+    Parameters
+    ----------
+    paths : path, or list of them
+        Files that are parts of one tensor, packed or not.
+    out : path, optional
+        The ``.tsh`` directory to make; by default named like the first file, in the current directory.
+    shape : sequence of int, optional
+        Sizes of the modes; by default the largest indices.
+    names : sequence of str, optional
+        What the modes are called.
+    labels : dict of int to path, optional
+        Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map`` beside
+        the first file are taken by themselves.
+    base : {1, 0}
+        First index of the text.
+    replace : bool
+        Replace a tensor that is there.
+    memory : int or str, optional
+        Of everything together, such as ``"8G"``; half of what is free by default.
+    tmp : path, optional
+        Directory for temporary files; by default that of `out`.
+    threads : int
+        0 takes all CPUs.
+    shard : int or str, optional
+        Bytes of a shard, 4M by default.
+    duplicates : {'sum', 'keep', 'error'}
+        What becomes of nonzeros at one place.
+    dtype : {'float32', 'float64'}
+        Of the values.
+    progress : callable, optional
+        Gets a dict with what, phase, phases, done, total and unit, a few times a second.
+
+    Returns
+    -------
+    Tensor
+    """
+    paths = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
+    if not paths:
+        raise ArgumentError("there is no file to build from")
+    out = _stem(paths[0], False) + ".tsh" if out is None else os.fspath(out)
+    files = [None] * 16
+    for m in range(16):
+        for end in _packed:
+            beside = f"{_stem(paths[0], True)}.mode{m + 1}.map{end}"
+            if files[m] is None and os.path.exists(beside):
+                files[m] = beside
+    for m, path in (labels or {}).items():
+        files[m] = os.fspath(path)
+    while files and files[-1] is None:
+        files.pop()
+    b = _Build(out, shape=shape, names=names, label_files=files, replace=replace, memory=memory,
+               tmp=tmp, threads=threads, shard=shard, duplicates=duplicates, dtype=dtype, base=base,
+               progress=progress)
+    b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths),
+          c.byref(ts_build_result()))
+    return Tensor(out)
+
+
+def _arrays(batch):
+    """(n, order) uint64 and (n,) float64 of what a batch may be."""
+    coords, values = batch
+    if isinstance(coords, (tuple, list)) and len(coords) > 0 and np.ndim(coords[0]) == 1 and \
+            not np.isscalar(coords[0]) and isinstance(coords, tuple):
+        coords = np.stack([np.asarray(x) for x in coords], axis=1)
+    coords = np.asarray(coords)
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
+        raise ArgumentError(f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
+                            "(n, order) and (n,) are wanted")
+    if coords.dtype.kind not in "iu":
+        raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
+    if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
+        raise ArgumentError(f"index {coords.min()}: indices start at 0")
+    return np.ascontiguousarray(coords, dtype=np.uint64), values
+
+
+def _write_labels(folder, labels, order):
+    """Files of label lists; what is None or a path stays."""
+    files = []
+    for m in range(order):
+        texts = labels[m] if m < len(labels) else None
+        if texts is None or isinstance(texts, (str, os.PathLike)):
+            files.append(texts)
+            continue
+        files.append(os.path.join(folder, f"labels{m}"))
+        with open(files[-1], "w", encoding="utf-8", newline="\n") as f:
+            for text in texts:
+                text = str(text)
+                if "\n" in text:
+                    raise ArgumentError(f"label {text!r} of mode {m} has a line end")
+                f.write(text + "\n")
+    return files
+
+
+
+
+def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **options) -> Tensor:
+    """Builds a tensor from arrays that come one after another, without holding them.
+
+    Parameters
+    ----------
+    batches : iterable of (coords, values)
+        coords is an array of whole numbers from 0 of shape (n, order), or a tuple of `order` arrays of shape
+        (n,); values has shape (n,).
+    out : path, optional
+        The ``.tsh`` directory to make. By default one for this process, which is removed with the tensor.
+    shape, names
+        As in :func:`build`.
+    labels : sequence, optional
+        For each mode a list of strings, a path of a file with one a line, or None.
+    **options
+        memory, tmp, threads, shard, duplicates, dtype, replace, base, progress: as in :func:`build`. base
+        (0 by default) is how indices are counted where they are shown.
+
+    Returns
+    -------
+    Tensor
+    """
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:
+        raise ArgumentError("there is no batch to build from")
+    coords, values = _arrays(first)
+    order = coords.shape[1]
+    temporary = tempfile.mkdtemp(suffix=".tstream") if out is None else None
+    out = os.path.join(temporary, "tensor.tsh") if out is None else os.fspath(out)
+    with tempfile.TemporaryDirectory() as folder:
+        files = _write_labels(folder, labels, order) if labels is not None else None
+        b = _Build(out, shape=shape, order=order, names=names, label_files=files, **options)
+        err = ts_error()
+        builder = lib.ts_builder_new(c.byref(b.conf), c.byref(err))
+        if builder is None:
+            raise err.exception()
+        try:
+            while True:
+                if coords.shape[1] != order:
+                    raise ArgumentError(f"a batch has {coords.shape[1]} modes, those before {order}")
+                b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data,
+                      values.ctypes.data)
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                coords, values = _arrays(batch)
+            b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
+        finally:
+            lib.ts_builder_free(builder)
+    return Tensor(out, temporary)
+
+
+def from_coo(coords, values, shape=None, out=None, **options) -> Tensor:
+    """Builds a tensor from coordinates and values.
+
+    Parameters
+    ----------
+    coords : array_like of int, shape (n, order), or tuple of `order` arrays of shape (n,)
+        Indices from 0.
+    values : array_like, shape (n,)
+    shape : sequence of int, optional
+        Sizes of the modes; by default the largest indices + 1.
+    out, **options
+        As in :func:`from_batches`.
+
+    Returns
+    -------
+    Tensor
+    """
+    coords, values = _arrays((coords, values))
+    step = 1 << 22
+    pieces = ((coords[i:i + step], values[i:i + step]) for i in range(0, max(len(values), 1), step))
+    return from_batches(pieces, out, shape=shape, **options)
+
+
+def from_frame(frame, columns, value=None, out=None, **options) -> Tensor:
+    """Builds a tensor from a table: a mode for each of some columns.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, pyarrow.Table, or mapping of names to arrays
+    columns : sequence of str
+        Columns that are the modes. Whole numbers are indices from 0; anything else gets an index in sorted order
+        and its text as label.
+    value : str, optional
+        Column of the values; without one rows are counted.
+    out, **options
+        As in :func:`from_batches`.
+
+    Returns
+    -------
+    Tensor
+    """
+    coords, labels, shape = [], [], []
+    for name in columns:
+        column = np.asarray(frame[name])
+        if column.dtype.kind in "iu":
+            coords.append(column)
+            labels.append(None)
+            shape.append(int(column.max()) + 1 if len(column) else 1)
+        else:
+            texts, index = np.unique(column.astype(str), return_inverse=True)
+            coords.append(index.reshape(-1))
+            labels.append(texts.tolist())
+            shape.append(len(texts))
+    values = np.ones(len(coords[0])) if value is None else np.asarray(frame[value], dtype=float)
+    options = {"names": list(columns), "labels": labels, "shape": shape, **options}
+    return from_coo(tuple(coords), values, out=out, **options)

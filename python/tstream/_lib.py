@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""libtstream through ctypes: structs of tstream.h, errors, and calls that Ctrl-C ends.
+
+A call of the library may take hours. It runs in a thread of its own, with the interpreter's lock given back,
+while the thread that asked waits for what comes of it: notes, sweeps, the end. So Ctrl-C is seen at once, and
+callbacks of Python run in the thread that asked.
+"""
+
+import ctypes as c
+import os
+import queue
+import re
+import threading
+import warnings
+
+MODES_MAX = 16
+_here = os.path.dirname(os.path.abspath(__file__))
+native = os.path.join(_here, "_native")
+
+
+class TstreamWarning(UserWarning):
+    """What is worth knowing and no failure."""
+
+
+class Error(Exception):
+    """A failure: a sentence as the programs print it.
+
+    Attributes
+    ----------
+    code : int
+        One of the ``TS_ERR_`` codes of ``tstream.h``.
+    sys : int
+        ``errno`` or a code of CUDA; 0 when there is none.
+    """
+
+    code = 0
+    sys = 0
+
+
+class OutOfMemory(Error, MemoryError):
+    """Out of memory, or out of that allowed."""
+
+
+class FileError(Error):
+    """A system call on a file failed."""
+
+
+class FormatError(Error, ValueError):
+    """What was read is not what it should be."""
+
+
+class DeviceError(Error, RuntimeError):
+    """CUDA or NCCL failed."""
+
+
+class LimitError(Error, ValueError):
+    """Well-formed, but beyond what can be done."""
+
+
+class BusyError(Error):
+    """Held by another process, or what it is to make is there already."""
+
+
+class ArgumentError(Error, ValueError):
+    """The request makes no sense."""
+
+
+class Stopped(Error):
+    """The run was stopped."""
+
+
+_kinds = {-1: OutOfMemory, -2: FileError, -3: FormatError, -4: DeviceError, -5: LimitError,
+          -6: BusyError, -7: ArgumentError, -8: Stopped}
+
+
+class ts_error(c.Structure):
+    _fields_ = [("code", c.c_int), ("sys", c.c_int), ("text", c.c_char * 1024)]
+
+    def exception(self):
+        e = _kinds.get(self.code, Error)(os.fsdecode(self.text))
+        e.code, e.sys = self.code, self.sys
+        return e
+
+
+class _Sized(c.Structure):
+    def __init__(self, **fields):
+        super().__init__(size=c.sizeof(type(self)), **fields)
+
+
+note_fn = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
+_stop = c.POINTER(c.c_int)
+_u64s = c.POINTER(c.c_uint64)
+_doubles = c.POINTER(c.c_double)
+
+
+class ts_build_progress(_Sized):
+    _fields_ = [("size", c.c_size_t), ("what", c.c_char_p), ("unit", c.c_char_p),
+                ("phase", c.c_uint32), ("n_phases", c.c_uint32),
+                ("done", c.c_uint64), ("total", c.c_uint64)]
+
+
+progress_fn = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(ts_build_progress))
+
+
+class ts_build_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("out", c.c_char_p), ("replace", c.c_int),
+                ("memory", c.c_uint64), ("tmp", c.c_char_p), ("threads", c.c_uint32),
+                ("shard_bytes", c.c_uint64), ("duplicates", c.c_int), ("float64", c.c_int),
+                ("first_index", c.c_uint32), ("dim", _u64s), ("order", c.c_uint32),
+                ("name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.c_char_p)),
+                ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
+                ("note", note_fn), ("ctx", c.c_void_p)]
+
+
+class ts_build_result(_Sized):
+    _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("read", c.c_uint64),
+                ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64)]
+
+
+class ts_save_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("formats", c.c_uint), ("held_rows", c.c_int),
+                ("replace", c.c_int), ("threads", c.c_uint32), ("stop", _stop), ("note", note_fn),
+                ("ctx", c.c_void_p)]
+
+
+work_fn = c.CFUNCTYPE(None, c.c_void_p, c.c_uint64)
+
+
+class ts_session_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("rank", c.c_uint32), ("precision", c.c_int),
+                ("threads", c.c_uint32), ("host_memory", c.c_uint64), ("cpu", c.c_int),
+                ("gpus", c.c_char_p), ("gpu_memory", c.c_uint64), ("stop", _stop),
+                ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p)]
+
+
+class ts_session_info(_Sized):
+    _fields_ = [("size", c.c_size_t), ("threads", c.c_uint32), ("n_gpus", c.c_uint32),
+                ("host_bytes", c.c_uint64), ("factor_bytes", c.c_uint64)]
+
+
+class ts_sweep(_Sized):
+    _fields_ = [("size", c.c_size_t), ("sweep", c.c_uint32), ("fit", c.c_double),
+                ("change", c.c_double), ("seconds", c.c_double), ("wait_seconds", c.c_double),
+                ("copy_seconds", c.c_double), ("product_seconds", c.c_double),
+                ("solve_seconds", c.c_double), ("bytes_read", c.c_uint64),
+                ("n_singular", c.c_uint32)]
+
+
+sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(ts_sweep))
+mode_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint32, c.c_uint32, c.c_double)
+
+
+class ts_cp_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("sweeps", c.c_uint32), ("tol", c.c_double),
+                ("seed", c.c_uint64), ("start", c.c_void_p), ("sweep", sweep_fn),
+                ("mode", mode_fn), ("ctx", c.c_void_p)]
+
+
+class ts_cp_result(_Sized):
+    _fields_ = [("size", c.c_size_t), ("fit", c.c_double), ("sweeps", c.c_uint32),
+                ("converged", c.c_int), ("exact", c.c_int)]
+
+
+class ts_fit_result(_Sized):
+    _fields_ = [("size", c.c_size_t), ("fit", c.c_double), ("error", c.c_double),
+                ("residual", c.c_double), ("norm", c.c_double), ("model_norm", c.c_double)]
+
+
+_handle, _u32, _u64, _int, _path = c.c_void_p, c.c_uint32, c.c_uint64, c.c_int, c.c_char_p
+_err = c.POINTER(ts_error)
+_functions = {
+    "ts_library_version": (_path, []),
+    "ts_open": (_handle, [_path, _err]),
+    "ts_close": (None, [_handle]),
+    "ts_order": (_u32, [_handle]),
+    "ts_dim": (_u64, [_handle, _u32]),
+    "ts_used": (_u64, [_handle, _u32]),
+    "ts_nnz": (_u64, [_handle]),
+    "ts_norm": (c.c_double, [_handle]),
+    "ts_value_bytes": (_u32, [_handle]),
+    "ts_first_index": (_u32, [_handle]),
+    "ts_name": (_path, [_handle, _u32]),
+    "ts_labels": (_int, [_handle, _u32, _u64, c.c_void_p, c.POINTER(c.c_char_p), _err]),
+    "ts_labels_free": (None, [_u64, c.POINTER(c.c_char_p)]),
+    "ts_used_indices": (_int, [_handle, _u32, c.c_void_p, _err]),
+    "ts_cursor_open": (_handle, [_handle, _u32, _err]),
+    "ts_cursor_close": (None, [_handle]),
+    "ts_cursor_next": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _u64s, _err]),
+    "ts_build_files": (_int, [c.POINTER(ts_build_conf), _u32, c.POINTER(c.c_char_p),
+                              c.POINTER(ts_build_result), _err]),
+    "ts_builder_new": (_handle, [c.POINTER(ts_build_conf), _err]),
+    "ts_builder_add": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
+    "ts_builder_finish": (_int, [_handle, c.POINTER(ts_build_result), _err]),
+    "ts_builder_free": (None, [_handle]),
+    "ts_build_copy": (_int, [c.POINTER(ts_build_conf), _handle, c.POINTER(ts_build_result), _err]),
+    "ts_cpd_new": (_handle, [_u32, c.c_void_p, _u32, _int, c.c_void_p, c.POINTER(c.c_void_p),
+                             _err]),
+    "ts_cpd_load": (_handle, [_path, _stop, _err]),
+    "ts_cpd_free": (None, [_handle]),
+    "ts_cpd_save": (_int, [_handle, _path, c.POINTER(ts_save_conf), _err]),
+    "ts_cpd_order": (_u32, [_handle]),
+    "ts_cpd_rank": (_u32, [_handle]),
+    "ts_cpd_precision": (_int, [_handle]),
+    "ts_cpd_dim": (_u64, [_handle, _u32]),
+    "ts_cpd_weights": (_handle, [_handle]),
+    "ts_cpd_held": (_u64, [_handle, _u32]),
+    "ts_cpd_factor": (_handle, [_handle, _u32]),
+    "ts_cpd_index": (_handle, [_handle, _u32]),
+    "ts_cpd_top": (_int, [_handle, _u32, _u32, _u32, c.c_void_p, c.c_void_p, c.POINTER(_u32),
+                          _err]),
+    "ts_session_open": (_handle, [_handle, c.POINTER(ts_session_conf), _err]),
+    "ts_session_close": (None, [_handle]),
+    "ts_cp": (_handle, [_handle, c.POINTER(ts_cp_conf), c.POINTER(ts_cp_result), _err]),
+    "ts_fit": (_int, [_handle, _handle, c.POINTER(ts_session_conf), c.POINTER(ts_fit_result),
+                      _err]),
+}
+
+
+class _Library:
+    """Loaded at its first use, so that importing the package is quick."""
+
+    def __getattr__(self, name):
+        places = [os.environ.get("TSTREAM_LIBRARY"), os.path.join(native, "libtstream.so.0")]
+        places = [p for p in places if p and os.path.exists(p)] + ["libtstream.so.0"]
+        dll = c.CDLL(places[0])
+        for function, (result, arguments) in _functions.items():
+            f = getattr(dll, function)
+            f.restype, f.argtypes = result, arguments
+            setattr(self, function, f)
+        if name not in _functions:
+            raise AttributeError(name)
+        return getattr(self, name)
+
+
+lib = _Library()
+
+
+def check(result, err):
+    """`result`, unless it is a negative code or NULL: then the exception that `err` holds."""
+    if result is None or (isinstance(result, int) and result < 0):
+        raise err.exception()
+    return result
+
+
+class Call:
+    """One call of the library that may last: its stop flag, notes and callbacks."""
+
+    def __init__(self):
+        self.flag = c.c_int(0)
+        self.stop = c.pointer(self.flag)
+        self.events = queue.SimpleQueue()
+        self.note = note_fn(lambda ctx, text: self.tell(_warn, os.fsdecode(text)))
+
+    def tell(self, function, *args):
+        """From any thread: the one that asked calls `function`."""
+        self.events.put((function, args))
+
+    def run(self, function, *args):
+        """``function(*args, err)`` in a thread; its result, or the exception of its failure.
+
+        An exception of a callback, and Ctrl-C, stop the call, and are raised when it has ended.
+        """
+        err = ts_error()
+        done = []
+
+        def work():
+            try:
+                done.append(function(*args, c.byref(err)))
+            except BaseException as e:  # of ctypes: an argument of another type
+                done.append(e)
+            self.events.put(None)
+
+        thread = threading.Thread(target=work, name="tstream", daemon=True)
+        thread.start()
+        raised = None
+        while True:
+            try:
+                event = self.events.get(timeout=0.2)
+                if event is None:
+                    break
+                if raised is None:
+                    event[0](*event[1])
+            except queue.Empty:
+                pass
+            except BaseException as e:
+                raised = raised or e
+                self.flag.value = 1
+        thread.join()
+        result = done[0]
+        if raised is not None:
+            raise raised
+        if isinstance(result, BaseException):
+            raise result
+        return check(result, err)
+
+
+def _warn(text):
+    warnings.warn(text, TstreamWarning, stacklevel=6)
+
+
+_units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def size(text):
+    """Bytes of ``"8G"``, ``"512M"`` or a number; 0 for None."""
+    if text is None:
+        return 0
+    if isinstance(text, str):
+        m = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+        if m is None:
+            raise ArgumentError(f"{text!r} is no size: a number with K, M, G or T is wanted")
+        return int(float(m[1]) * _units[m[2].upper()])
+    return int(text)
+
+
+def strings(texts):
+    """An array of C strings, None for NULL."""
+    return (c.c_char_p * len(texts))(*[None if t is None else os.fsencode(t) for t in texts])

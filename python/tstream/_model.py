@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decompositions: computed, loaded, made of arrays."""
+
+import ctypes as c
+import os
+import weakref
+
+import numpy as np
+
+from ._lib import (ArgumentError, Call, check, lib, mode_fn, size, sweep_fn, ts_cp_conf,
+                   ts_cp_result, ts_error, ts_fit_result, ts_save_conf, ts_session_conf)
+from ._tensor import Tensor
+
+_formats = {"ktensor": 1, "npy": 2, "splatt": 4}
+_precisions = {"float32": 0, "float64": 1}
+
+
+class Sweep:
+    """One sweep over all modes.
+
+    Attributes
+    ----------
+    sweep : int
+        From 1.
+    fit, change : float
+        1 - |X - model| / |X|, and its change.
+    seconds, wait_seconds, copy_seconds, product_seconds, solve_seconds : float
+    bytes_read : int
+    n_singular : int
+        Modes that needed the pseudo-inverse.
+    """
+
+    _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
+              "product_seconds", "solve_seconds", "bytes_read", "n_singular")
+    __slots__ = _names
+
+    def __init__(self, s):
+        for name in self._names:
+            setattr(self, name, getattr(s, name))
+
+    def __repr__(self):
+        return f"sweep {self.sweep}: fit {self.fit:.6f} ({self.change:+.2e}), {self.seconds:.3g} s"
+
+
+class _Owner:
+    """Frees what the library holds when neither a model nor an array that looks into it is left."""
+
+    def __init__(self, handle):
+        weakref.finalize(self, lib.ts_cpd_free, handle)
+
+
+class _Factors:
+    """The factor matrices, made when they are asked for."""
+
+    def __init__(self, model):
+        self._model = model
+        self._made = {}
+
+    def __len__(self):
+        return self._model.order
+
+    def __getitem__(self, mode):
+        if isinstance(mode, slice):
+            return [self[m] for m in range(*mode.indices(len(self)))]
+        mode = self._model._number(mode)
+        if mode not in self._made:
+            index, rows = self._model.rows(mode)
+            if index is not None:
+                whole = np.zeros((self._model.shape[mode], self._model.rank), dtype=rows.dtype)
+                whole[index] = rows
+                whole.flags.writeable = False
+                rows = whole
+            self._made[mode] = rows
+        return self._made[mode]
+
+
+class Model:
+    """A decomposition: weights, and for each mode a factor matrix.
+
+    It comes from :func:`cp`, :func:`load` and :meth:`from_factors`. Those of :func:`cp` have columns of norm 1,
+    sorted by weight, with signs fixed.
+
+    Attributes
+    ----------
+    weights : ndarray of float64, shape (rank,)
+    factors : sequence of ndarray, shape (shape[mode], rank)
+        Read-only, float32 or float64. They lie where the library holds them: nothing is copied. Of a mode
+        with empty slices the matrix is made when it is asked for, of pages that are only touched where rows are not
+        zero; :meth:`rows` gives what is held.
+    shape : tuple of int
+    rank : int
+    history : list of Sweep
+        Of the run, if there was one.
+    converged, exact : bool
+        How the run ended: the fit changed by less than the tolerance; nothing but rounding was left.
+    """
+
+    def __init__(self, handle, tensor=None):
+        self._handle = handle
+        self._owner = _Owner(handle)
+        self._tensor = tensor
+        self.rank = lib.ts_cpd_rank(handle)
+        self.shape = tuple(lib.ts_cpd_dim(handle, m) for m in range(lib.ts_cpd_order(handle)))
+        self.dtype = np.dtype((np.float32, np.float64)[lib.ts_cpd_precision(handle)])
+        self.weights = self._view(lib.ts_cpd_weights(handle), np.float64, (self.rank,))
+        self.factors = _Factors(self)
+        self.history = []
+        self.converged = self.exact = False
+
+    def _view(self, address, dtype, shape):
+        """What the library holds, as an array that keeps it alive."""
+        dtype = np.dtype(dtype)
+        n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = (c.c_char * n).from_address(address)
+        memory._owner = self._owner
+        array = np.frombuffer(memory, dtype=dtype).reshape(shape)
+        array.flags.writeable = False
+        return array
+
+    @property
+    def order(self) -> int:
+        """Number of modes."""
+        return len(self.shape)
+
+    def __repr__(self):
+        return f"<tstream.Model: {' x '.join(map(str, self.shape))}, rank {self.rank}, {self.dtype}>"
+
+    def _number(self, mode):
+        if isinstance(mode, str):
+            if self._tensor is None:
+                raise ArgumentError(f"no mode is called {mode!r}: the model has no tensor with names")
+            return self._tensor.mode(mode)
+        if not -self.order <= mode < self.order:
+            raise IndexError(f"there is no mode {mode}, only 0 to {self.order - 1}")
+        return int(mode) % self.order
+
+    def rows(self, mode):
+        """The rows of a factor that are held: all others are zeros.
+
+        Returns
+        -------
+        index : ndarray of uint64, shape (n,), or None
+            Their indices, ascending; None where row i is index i.
+        rows : ndarray, shape (n, rank)
+        """
+        mode = self._number(mode)
+        n = lib.ts_cpd_held(self._handle, mode)
+        index = lib.ts_cpd_index(self._handle, mode)
+        rows = self._view(lib.ts_cpd_factor(self._handle, mode), self.dtype, (n, self.rank))
+        return None if index is None else self._view(index, np.uint64, (n,)), rows
+
+    def top(self, component, mode=0, n=10):
+        """The strongest entries of a component.
+
+        Parameters
+        ----------
+        component : int
+            From 0.
+        mode : int or str
+        n : int
+
+        Returns
+        -------
+        pandas.DataFrame, or list of dict where pandas is not installed
+            Columns index, value and, where the tensor has labels, label; largest magnitude first.
+        """
+        mode = self._number(mode)
+        index, value = np.empty(n, dtype=np.uint64), np.empty(n)
+        found, err = c.c_uint32(), ts_error()
+        check(lib.ts_cpd_top(self._handle, mode, component, n, index.ctypes.data, value.ctypes.data,
+                             c.byref(found), c.byref(err)), err)
+        table = {"index": index[:found.value], "value": value[:found.value]}
+        if self._tensor is not None and self._tensor._handle is not None:
+            label = self._tensor.labels(mode, table["index"])
+            if any(x is not None for x in label):
+                table["label"] = label
+        try:
+            import pandas
+        except ImportError:
+            return [dict(zip(table, row)) for row in zip(*(list(x) for x in table.values()))]
+        return pandas.DataFrame(table)
+
+    def fit(self, tensor=None, *, details=False, threads=0, host_memory=None, cpu=False, gpus=None,
+            gpu_memory=None):
+        """The exact fit 1 - |X - model| / |X|, computed in float64.
+
+        Parameters
+        ----------
+        tensor : Tensor, optional
+            By default that of the run.
+        details : bool
+            Return a dict with fit, error (what rounding may have changed), residual, norm and model_norm.
+        threads, host_memory, cpu, gpus, gpu_memory
+            As in :func:`cp`.
+
+        Returns
+        -------
+        float or dict
+        """
+        tensor = self._tensor if tensor is None else tensor
+        if tensor is None:
+            raise ArgumentError("a fit needs a tensor")
+        call = Call()
+        conf = _session_conf(call, threads=threads, host_memory=host_memory, cpu=cpu, gpus=gpus,
+                             gpu_memory=gpu_memory)
+        ret = ts_fit_result()
+        call.run(lib.ts_fit, tensor._open(), self._handle, c.byref(conf), c.byref(ret))
+        if not details:
+            return ret.fit
+        return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
+
+    def predict(self, coords):
+        """The model's values of cells.
+
+        Parameters
+        ----------
+        coords : array_like of int, shape (n, order), or tuple of `order` arrays of shape (n,)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        if isinstance(coords, tuple):
+            coords = np.stack([np.asarray(x) for x in coords], axis=1)
+        coords = np.asarray(coords)
+        if coords.ndim != 2 or coords.shape[1] != self.order:
+            raise ArgumentError(f"coordinates of shape {coords.shape}: (n, {self.order}) is wanted")
+        for m, n in enumerate(self.shape):
+            if len(coords) and not (0 <= coords[:, m].min() and coords[:, m].max() < n):
+                raise ArgumentError(f"mode {m}: indices from 0 to {n - 1} are wanted")
+        ret = np.empty(len(coords))
+        step = max(1, (1 << 22) // self.rank)
+        for i in range(0, len(coords), step):
+            p = np.tile(self.weights, (len(coords[i:i + step]), 1))
+            for m in range(self.order):
+                at = coords[i:i + step, m].astype(np.uint64)
+                index, rows = self.rows(m)
+                if index is None:
+                    p *= rows[at]
+                else:
+                    row = np.minimum(np.searchsorted(index, at), len(index) - 1)
+                    p *= np.where((index[row] == at)[:, None], rows[row], 0)
+            ret[i:i + step] = p.sum(axis=1)
+        return ret
+
+    def score(self, other) -> float:
+        """Factor match score: 1 for the same model, near 0 for models without a component in common.
+
+        Components are paired so that the products of the cosines of their columns, times how alike their
+        sizes are, add up to most (greedily where SciPy is not installed); the score is the mean over the components
+        of the model that has fewer.
+
+        Parameters
+        ----------
+        other : Model
+            Of the same shape.
+        """
+        if self.shape != other.shape:
+            raise ArgumentError(f"shapes differ: {self.shape} and {other.shape}")
+        match = np.ones((self.rank, other.rank))
+        sizes = [np.abs(self.weights), np.abs(other.weights)]
+        for m in range(self.order):
+            a, b = (np.asarray(x.factors[m], dtype=np.float64) for x in (self, other))
+            for k, x in enumerate((a, b)):
+                sizes[k] = sizes[k] * np.linalg.norm(x, axis=0)
+            lengths = np.outer(np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0))
+            match *= np.divide(a.T @ b, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        sign = np.outer(np.sign(self.weights), np.sign(other.weights))
+        most = np.maximum.outer(*sizes)
+        match *= sign * (1 - np.divide(np.abs(np.subtract.outer(*sizes)), most,
+                                       out=np.zeros_like(most), where=most > 0))
+        try:
+            from scipy.optimize import linear_sum_assignment
+            at = linear_sum_assignment(-match)
+            return float(match[at].mean())
+        except ImportError:
+            total, left = 0.0, match.copy()
+            for _ in range(min(match.shape)):
+                i, j = np.unravel_index(np.argmax(left), left.shape)
+                total += match[i, j]
+                left[i, :] = left[:, j] = -np.inf
+            return float(total / min(match.shape))
+
+    def plot(self, components=None, most=500):
+        """Draws the columns of the factors with Matplotlib: a row of pictures for each component.
+
+        Parameters
+        ----------
+        components : int, optional
+            How many, the heaviest first; 8 at most by default.
+        most : int
+            Of a mode with more indices the strongest so many are drawn, in the order of their indices.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        import matplotlib.pyplot as plt
+        n = min(self.rank, 8 if components is None else components)
+        heaviest = np.argsort(-np.abs(self.weights), kind="stable")[:n]
+        figure, axes = plt.subplots(n, self.order, squeeze=False, figsize=(3 * self.order, 1.4 * n),
+                                    layout="constrained")
+        names = self._tensor.mode_names if self._tensor is not None else [None] * self.order
+        for i, r in enumerate(heaviest):
+            for m in range(self.order):
+                index, rows = self.rows(m)
+                y = rows[:, r]
+                x = np.arange(len(y)) if index is None else index
+                if len(y) > most:
+                    at = np.sort(np.argpartition(-np.abs(y), most)[:most])
+                    x, y = x[at], y[at]
+                axes[i][m].vlines(x, 0, y, linewidth=0.8)
+                if i == 0:
+                    axes[i][m].set_title(names[m] or f"mode {m}")
+            axes[i][0].set_ylabel(f"{self.weights[r]:.3g}")
+        return figure
+
+    def to_pyttb(self):
+        """As ``pyttb.ktensor``, float64."""
+        import pyttb
+        return pyttb.ktensor([np.asfortranarray(f, dtype=np.float64) for f in self.factors],
+                             np.array(self.weights))
+
+    def to_tensorly(self):
+        """As ``tensorly.cp_tensor.CPTensor``, float64, for its NumPy backend."""
+        from tensorly.cp_tensor import CPTensor
+        return CPTensor((np.array(self.weights), [np.array(f, dtype=np.float64) for f in self.factors]))
+
+    @classmethod
+    def from_factors(cls, weights, factors, dtype="float64") -> "Model":
+        """A model of arrays, which are copied; nothing is sorted or normed.
+
+        Parameters
+        ----------
+        weights : array_like, shape (rank,), or None for ones
+        factors : sequence of array_like, shape (shape[mode], rank)
+        dtype : {'float64', 'float32'}
+        """
+        factors = [np.ascontiguousarray(f, dtype=np.float64) for f in factors]
+        if any(f.ndim != 2 for f in factors) or len({f.shape[1] for f in factors}) != 1:
+            raise ArgumentError("factors of shapes "
+                                f"{', '.join(str(f.shape) for f in factors)}: matrices of one width are wanted")
+        rank = factors[0].shape[1]
+        weights = np.ascontiguousarray(np.ones(rank) if weights is None else weights, dtype=np.float64)
+        if weights.shape != (rank,):
+            raise ArgumentError(f"weights of shape {weights.shape}, expected ({rank},)")
+        dim = (c.c_uint64 * len(factors))(*[len(f) for f in factors])
+        rows = (c.c_void_p * len(factors))(*[f.ctypes.data for f in factors])
+        err = ts_error()
+        return cls(check(lib.ts_cpd_new(len(factors), dim, rank, _precisions[np.dtype(dtype).name],
+                                        weights.ctypes.data, rows, c.byref(err)), err))
+
+    def save(self, path, formats=("ktensor",), *, rows="all", replace=False) -> None:
+        """Writes a directory, like ``tstream cp``: whole, or not at all.
+
+        Parameters
+        ----------
+        path : path
+        formats : sequence of {'ktensor', 'npy', 'splatt'}, or one
+        rows : {'all', 'used'}
+            A row for each index, or those that are held alone with a file of their indices.
+        replace : bool
+            Replace a decomposition that is there.
+        """
+        formats = [formats] if isinstance(formats, str) else list(formats)
+        unknown = [f for f in formats if f not in _formats]
+        if unknown or not formats or rows not in ("all", "used"):
+            raise ArgumentError("formats are ktensor, npy and splatt; rows are all or used")
+        call = Call()
+        conf = ts_save_conf(formats=sum({_formats[f] for f in formats}), held_rows=rows == "used",
+                            replace=bool(replace), stop=call.stop, note=call.note)
+        call.run(lib.ts_cpd_save, self._handle, os.fsencode(path), c.byref(conf))
+
+
+def load(path, tensor=None) -> Model:
+    """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT.
+
+    Parameters
+    ----------
+    path : path
+        A ktensor file, or a directory.
+    tensor : Tensor, optional
+        Where labels and names come from.
+    """
+    call = Call()
+    return Model(call.run(lib.ts_cpd_load, os.fsencode(path), call.stop), tensor)
+
+
+def _session_conf(call, *, rank=0, precision="float32", threads=0, host_memory=None, cpu=False,
+                  gpus=None, gpu_memory=None):
+    if precision not in _precisions:
+        raise ArgumentError(f"precision={precision!r}: float32 or float64")
+    if gpus is not None and not isinstance(gpus, (int, str)):
+        gpus = ",".join(map(str, gpus)) + ("," if len(gpus) == 1 else "")
+    return ts_session_conf(rank=rank, precision=_precisions[precision], threads=threads,
+                           host_memory=size(host_memory), cpu=bool(cpu),
+                           gpus=None if gpus is None else str(gpus).encode(),
+                           gpu_memory=size(gpu_memory), stop=call.stop, note=call.note)
+
+
+def _progress_bar(sweeps):
+    """A bar of tqdm, where there is one and somebody looks: what takes a sweep."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=sweeps, unit="sweep", disable=None)
+
+
+def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float32", threads=0,
+       host_memory=None, cpu=False, gpus=None, gpu_memory=None, on_sweep=None, progress=True) -> Model:
+    """Decomposes a tensor by alternating least squares: the bytes that ``tstream cp`` computes.
+
+    Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too.
+
+    Parameters
+    ----------
+    tensor : Tensor or path
+    rank : int
+        Columns of each factor, 1 to 1024.
+    sweeps : int
+        At most so many.
+    tol : float
+        Done when the fit changes by less; 0 does all sweeps.
+    seed : int
+        Of the random initial factors.
+    init : Model, optional
+        Initial factors instead, of this rank. Their weights do not matter.
+    precision : {'float32', 'float64'}
+        Of factors and products.
+    threads : int
+        0 takes all CPUs. The result does not depend on it.
+    host_memory : int or str, optional
+        Bytes for shards, such as ``"16G"``; what does not fit is streamed from disk. By default what is free,
+        less a reserve. Factors come on top.
+    cpu : bool
+        No GPU, though there is one.
+    gpus : int, str or sequence of int, optional
+        How many GPUs, or which: ``2``, ``"0,2"``, ``[0, 2]``. One by default when there is one.
+    gpu_memory : int or str, optional
+        Of each; what is free by default.
+    on_sweep : callable, optional
+        Gets a :class:`Sweep` after each.
+    progress : bool
+        Show a bar, in a terminal or a notebook, where tqdm is installed.
+
+    Returns
+    -------
+    Model
+    """
+    tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+    if sweeps < 1:
+        raise ArgumentError("there must be at least one sweep")
+    call, history = Call(), []
+    session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
+                                 host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory)
+    bar = _progress_bar(sweeps) if progress else None
+
+    def swept(s):
+        history.append(s)
+        if bar is not None:
+            bar.set_postfix_str(f"fit {s.fit:.6f}", refresh=False)
+            bar.update()
+        if on_sweep is not None:
+            on_sweep(s)
+
+    def take(ctx, s):
+        call.tell(swept, Sweep(s.contents))
+        return 0
+
+    conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn(take), mode=mode_fn(),
+                      start=None if init is None else init._handle)
+    result = ts_cp_result()
+    session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
+    try:
+        handle = call.run(lib.ts_cp, session, c.byref(conf), c.byref(result))
+    finally:
+        lib.ts_session_close(session)
+        if bar is not None:
+            bar.close()
+    model = Model(handle, tensor)
+    model.history = history
+    model.converged, model.exact = bool(result.converged), bool(result.exact)
+    return model

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tensors on disk."""
+
+import ctypes as c
+import os
+import shutil
+import weakref
+
+import numpy as np
+
+from ._lib import ArgumentError, check, lib, ts_error
+
+
+class Tensor:
+    """A sparse tensor in a ``.tsh`` directory, read-only.
+
+    Any number of threads may use one. It is what :func:`open`, :func:`build` and :func:`from_coo` return.
+
+    Parameters
+    ----------
+    path : path
+        The directory.
+
+    Attributes
+    ----------
+    path : str
+    shape : tuple of int
+    nnz : int
+        Number of nonzeros.
+    norm : float
+        Square root of the sum of their squares.
+    dtype : numpy.dtype
+        Of the values as they are stored: float32 or float64.
+    mode_names : tuple of (str or None)
+        What the modes are called.
+    value_name : str or None
+    used : tuple of int
+        Indices of each mode that have a nonzero.
+    """
+
+    def __init__(self, path, _temporary=None):
+        err = ts_error()
+        self.path = os.fspath(path)
+        self._handle = check(lib.ts_open(os.fsencode(self.path), c.byref(err)), err)
+        self._close = weakref.finalize(self, _close, self._handle, _temporary)
+        order = lib.ts_order(self._handle)
+        name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
+        name = [None if n is None else n.decode(errors="replace") for n in name]
+        self.shape = tuple(lib.ts_dim(self._handle, m) for m in range(order))
+        self.used = tuple(lib.ts_used(self._handle, m) for m in range(order))
+        self.nnz = lib.ts_nnz(self._handle)
+        self.norm = lib.ts_norm(self._handle)
+        self.dtype = np.dtype(np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
+        self.mode_names = tuple(name[:-1])
+        self.value_name = name[-1]
+
+    @property
+    def order(self) -> int:
+        """Number of modes."""
+        return len(self.shape)
+
+    def __repr__(self):
+        return f"<tstream.Tensor {self.path!r}: {' x '.join(map(str, self.shape))}, {self.nnz} nonzeros>"
+
+    def close(self) -> None:
+        """Closes it before it is collected; a model goes on without its labels."""
+        self._close()
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def _open(self):
+        if self._handle is None:
+            raise ArgumentError(f"{self.path}: the tensor is closed")
+        return self._handle
+
+    def mode(self, mode) -> int:
+        """The number, from 0, of a mode that is given by number or name."""
+        if isinstance(mode, str):
+            if mode not in self.mode_names:
+                raise ArgumentError(f"{self.path}: no mode is called {mode!r}")
+            return self.mode_names.index(mode)
+        if not 0 <= mode < self.order:
+            raise ArgumentError(f"{self.path}: there is no mode {mode}, only 0 to {self.order - 1}")
+        return int(mode)
+
+    def labels(self, mode, index):
+        """Labels of indices.
+
+        Parameters
+        ----------
+        mode : int or str
+        index : array_like of int, shape (n,)
+            From 0, in any order.
+
+        Returns
+        -------
+        list of (str or None)
+        """
+        index = np.ascontiguousarray(index, dtype=np.uint64)
+        n = index.size
+        ret = (c.c_char_p * (n + 1))()
+        err = ts_error()
+        check(lib.ts_labels(self._open(), self.mode(mode), n, index.ctypes.data, ret, c.byref(err)), err)
+        text = [None if t is None else t.decode(errors="replace") for t in ret[:n]]
+        lib.ts_labels_free(n, ret)
+        return text
+
+    def used_indices(self, mode):
+        """The indices of a mode that have a nonzero, ascending: uint64, shape (used[mode],)."""
+        mode = self.mode(mode)
+        ret = np.empty(self.used[mode], dtype=np.uint64)
+        err = ts_error()
+        check(lib.ts_used_indices(self._open(), mode, ret.ctypes.data, c.byref(err)), err)
+        return ret
+
+    def blocks(self, mode=0, size=1 << 18):
+        """Walks over all nonzeros.
+
+        Parameters
+        ----------
+        mode : int or str
+            Which copy is read: it is sorted by the index in this mode first.
+        size : int
+            Most nonzeros of a block, at least 256.
+
+        Yields
+        ------
+        coords : ndarray of uint64, shape (n, order)
+            Indices from 0.
+        values : ndarray of float64, shape (n,)
+        """
+        err = ts_error()
+        handle = self._open()
+        cursor = check(lib.ts_cursor_open(handle, self.mode(mode), c.byref(err)), err)
+        n = c.c_uint64()
+        try:
+            while True:
+                coords = np.empty((size, self.order), dtype=np.uint64)
+                values = np.empty(size, dtype=np.float64)
+                check(lib.ts_cursor_next(cursor, size, coords.ctypes.data, values.ctypes.data,
+                                         c.byref(n), c.byref(err)), err)
+                if n.value == 0:
+                    return
+                yield coords[:n.value], values[:n.value]
+                self._open()  # not closed meanwhile
+        finally:
+            lib.ts_cursor_close(cursor)
+
+
+def _close(handle, temporary):
+    lib.ts_close(handle)
+    if temporary is not None:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def open(path) -> Tensor:
+    """Opens a tensor that was built.
+
+    Parameters
+    ----------
+    path : path
+        A ``.tsh`` directory.
+
+    Returns
+    -------
+    Tensor
+    """
+    return Tensor(path)

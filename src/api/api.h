@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* api.h - what all functions of include/tstream.h share: the inside of the library's surface.
+ *
+ * A function that can fail begins and ends with ts_api_begin and ts_api_end: in between, sentences are
+ * written as C does, whatever locale the program has, and failures are struct ts_err.
+ *
+ *   threads  a struct ts_api belongs to one call
+ */
+#ifndef TS_API_API_H
+#define TS_API_API_H
+
+#include <stddef.h>
+#include <string.h>
+
+#include <tstream.h>
+
+#include "base/c_locale.h"
+#include "base/err.h"
+#include "format/layout.h"
+
+struct ts_api {
+    struct ts_err err;
+    locale_t before;
+};
+
+static inline void ts_api_begin(struct ts_api *a)
+{
+    a->err.code = a->err.sys = 0;
+    a->before = ts_c_locale_enter();
+}
+
+/* What the caller's code is called in between runs in the caller's locale. */
+static inline void ts_api_out(const struct ts_api *a)
+{
+    ts_c_locale_leave(a->before);
+}
+
+static inline void ts_api_in(void)
+{
+    (void)ts_c_locale_enter();
+}
+
+/* Returns rc, and what it says to the caller. */
+int ts_api_end(struct ts_api *a, int rc, ts_error *err);
+
+/* Copies a conf that may be older or newer than this library: `size` bytes are the caller's. What is not there
+ * is zero, and what this library does not know must be. */
+int ts_api_conf(void *to, size_t room, const void *from, size_t size, struct ts_err *err);
+
+/* The other way: as much of a result as the caller knows. ret may be NULL. */
+void ts_api_result(void *ret, const void *from, size_t room);
+
+/* Tells a warning, if there is one. */
+void ts_api_note(const struct ts_api *a, ts_note_fn *note, void *ctx, const struct ts_err *warn);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Building: from files, from arrays that are pushed, from another tensor. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "format/build.h"
+#include "format/build_budget.h"
+#include "format/push_source.h"
+#include "format/tensor.h"
+#include "format/walk.h"
+
+#define SHARD_BYTES (UINT64_C(4) << 20) /* as tshard build has it */
+
+/* A build that was asked for, and where it tells of itself. */
+struct request {
+    ts_build_conf conf;
+    struct ts_build_options o;
+    struct ts_api api; /* of the thread that builds */
+};
+
+static void show(void *arg, const struct ts_build_step *step)
+{
+    const struct request *r = arg;
+    const ts_build_progress p = { .size = sizeof p,
+                                  .what = step->what,
+                                  .unit = step->unit,
+                                  .phase = step->phase,
+                                  .n_phases = step->n_phases,
+                                  .done = step->done,
+                                  .total = step->total };
+    ts_api_out(&r->api);
+    r->conf.progress(r->conf.ctx, &p);
+    ts_api_in();
+}
+
+/* Sizes and names, of as many modes as there are. */
+static int take_modes(struct request *r, struct ts_err *err)
+{
+    const ts_build_conf *c = &r->conf;
+    struct ts_build_options *o = &r->o;
+    if (c->order > TS_MAX_ORDER || c->n_labels > TS_MAX_ORDER)
+        return ts_fail(err, TS_EARG, "a tensor has at most %u modes", TS_MAX_ORDER);
+    o->n_dims = c->dim != NULL ? c->order : 0;
+    o->n_names = c->name != NULL ? c->order : 0;
+    for (uint32_t m = 0; m < o->n_dims; m++) {
+        if (c->dim[m] == 0 || c->dim[m] > TS_MAX_DIM)
+            return ts_fail(err, TS_EARG, "a size of %llu of mode %u is not possible: 1 to 2^40 are",
+                           (unsigned long long)c->dim[m], m + 1);
+        o->dim[m] = c->dim[m];
+    }
+    for (uint32_t m = 0; m < o->n_names; m++) {
+        if (c->name[m] == NULL || c->name[m][0] == '\0' || strlen(c->name[m]) > 255 ||
+            strchr(c->name[m], '\n') != NULL)
+            return ts_fail(err, TS_EARG, "the name of mode %u must have 1 to 255 bytes in a line",
+                           m + 1);
+        o->mode_name[m] = c->name[m];
+    }
+    for (uint32_t m = 0; m < c->n_labels; m++)
+        if (c->label != NULL && c->label[m] != NULL) {
+            o->map[m] = c->label[m];
+            o->min_order = m + 1;
+        }
+    return 0;
+}
+
+static int take_conf(const ts_build_conf *given, struct request *r, struct ts_err *err)
+{
+    ts_build_conf *c = &r->conf;
+    struct ts_build_options *o = &r->o;
+    int rc = ts_api_conf(c, sizeof *c, given, given->size, err);
+    if (rc < 0)
+        return rc;
+    memset(o, 0, sizeof *o);
+    if (c->out == NULL || c->out[0] == '\0')
+        return ts_fail(err, TS_EARG, "a build needs the name of the directory to make");
+    if (c->duplicates < TS_SUM_DUPLICATES || c->duplicates > TS_REFUSE_DUPLICATES)
+        return ts_fail(err, TS_EARG, "duplicates can be summed, kept or refused");
+    if (c->first_index > 1)
+        return ts_fail(err, TS_EARG, "the first index must be 0 or 1");
+    o->out = c->out;
+    o->force = c->replace;
+    o->tmp = c->tmp;
+    o->duplicates = c->duplicates;
+    o->value_bytes = c->float64 ? 8 : 4;
+    o->base = c->first_index;
+    o->stop = c->stop;
+    if (c->progress != NULL) {
+        o->progress = show;
+        o->progress_arg = r;
+    }
+    rc = take_modes(r, err);
+    return rc == 0 ? ts_build_budget(c->memory, c->shard_bytes > 0 ? c->shard_bytes : SHARD_BYTES,
+                                     c->threads, o, err)
+                   : rc;
+}
+
+static void tell(const struct request *r, const struct ts_api *a,
+                 const struct ts_build_report *report, ts_build_result *ret)
+{
+    const ts_build_result result = { .nnz = report->nnz,
+                                     .read = report->input_nnz,
+                                     .duplicates = report->n_duplicates,
+                                     .zeros = report->n_zeros,
+                                     .runs = report->n_runs };
+    ts_api_note(a, r->conf.note, r->conf.ctx, &report->warn);
+    ts_api_result(ret, &result, sizeof result);
+}
+
+int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
+                   ts_build_result *ret, ts_error *err)
+{
+    struct ts_build_report report;
+    struct request r;
+    int rc;
+    ts_api_begin(&r.api);
+    rc = take_conf(conf, &r, &r.api.err);
+    if (rc == 0 && n_paths == 0)
+        rc = ts_fail(&r.api.err, TS_EARG, "there is no file to build %s from", conf->out);
+    if (rc == 0)
+        rc = ts_build_text(&r.o, path, n_paths, &report, &r.api.err);
+    if (rc == 0)
+        tell(&r, &r.api, &report, ret);
+    return ts_api_end(&r.api, rc, err);
+}
+
+/* ---- arrays ---- */
+
+struct ts_builder {
+    struct request request;
+    struct ts_push_source *source;
+    struct ts_build_report report;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the end */
+    int joined, rc;       /* of the build */
+};
+
+static void *build(void *arg)
+{
+    struct ts_builder *b = arg;
+    ts_api_begin(&b->request.api);
+    b->rc = ts_build_push(&b->request.o, b->source, &b->report, &b->request.api.err);
+    ts_api_out(&b->request.api);
+    return NULL;
+}
+
+/* Waits for the build, which gets no more; its result. */
+static int join(struct ts_builder *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (!b->joined) {
+        ts_push_source_end(b->source);
+        pthread_join(b->thread, NULL);
+        b->joined = 1;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return b->rc;
+}
+
+static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err *err)
+{
+    struct ts_build_options *o = &b->request.o;
+    int rc = take_conf(conf, &b->request, err);
+    if (rc == 0 && b->request.conf.order < TS_MIN_ORDER)
+        rc = ts_fail(err, TS_EARG, "a tensor has %u to %u modes", TS_MIN_ORDER, TS_MAX_ORDER);
+    if (rc == 0 && o->min_order > b->request.conf.order)
+        rc = ts_fail(err, TS_EARG, "labels of mode %u, and there are %u modes", o->min_order,
+                     b->request.conf.order);
+    if (rc == 0)
+        rc = ts_push_source_new(b->request.conf.order, o->value_bytes, o->n_dims, o->dim,
+                                &b->source, err);
+    if (rc < 0)
+        return rc;
+    errno = pthread_create(&b->thread, NULL, build, b);
+    if (errno != 0)
+        rc = ts_fail_errno(err, TS_ENOMEM, "cannot start a thread");
+    return rc;
+}
+
+ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
+{
+    struct ts_builder *b = calloc(1, sizeof *b);
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = b == NULL ? ts_fail(&a.err, TS_ENOMEM, "out of memory for a build")
+                   : start(b, conf, &a.err);
+    if (rc == 0) {
+        pthread_mutex_init(&b->lock, NULL);
+    } else if (b != NULL) {
+        ts_push_source_free(b->source);
+        free(b);
+        b = NULL;
+    }
+    ts_api_end(&a, rc, err);
+    return b;
+}
+
+int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
+                   ts_error *err)
+{
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = ts_push_source_add(b->source, n, index, value, &a.err);
+    if (rc < 0 && join(b) < 0) { /* the build knows best */
+        rc = b->rc;
+        a.err = b->request.api.err;
+    }
+    return ts_api_end(&a, rc, err);
+}
+
+int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err)
+{
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = join(b);
+    if (rc == 0)
+        tell(&b->request, &a, &b->report, ret);
+    else
+        a.err = b->request.api.err;
+    return ts_api_end(&a, rc, err);
+}
+
+void ts_builder_free(ts_builder *b)
+{
+    struct ts_err gone = { .code = TS_ESTOP, .text = "given up" };
+    if (b == NULL)
+        return;
+    if (!b->joined)
+        ts_push_source_fail(b->source, &gone);
+    (void)join(b);
+    ts_push_source_free(b->source);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+/* ---- another tensor ---- */
+
+static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, const double *value,
+                struct ts_err *err)
+{
+    (void)thread;
+    return ts_push_source_add(ctx, n, index, value, err);
+}
+
+/* What is not said is as in the tensor. */
+static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_conf *conf,
+                     uint64_t dim[], const char *name[], struct ts_err *err)
+{
+    int named = 0;
+    const int rc = ts_api_conf(conf, sizeof *conf, given, given->size, err);
+    if (rc < 0)
+        return rc;
+    if (conf->order != 0 && conf->order != t->order)
+        return ts_fail(err, TS_EARG, "%s has %u modes, asked for are %u", t->path, t->order,
+                       conf->order);
+    conf->size = sizeof *conf;
+    conf->order = t->order;
+    for (uint32_t m = 0; m < t->order; m++) {
+        dim[m] = t->mode[m].disk.dim;
+        name[m] = ts_tensor_mode_name(t, m);
+        named += name[m] != NULL;
+    }
+    if (conf->dim == NULL)
+        conf->dim = dim;
+    if (conf->name == NULL && named == (int)t->order)
+        conf->name = name;
+    return 0;
+}
+
+int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_result *ret,
+                  ts_error *err)
+{
+    uint64_t dim[TS_MAX_ORDER];
+    const char *name[TS_MAX_ORDER];
+    ts_build_conf conf;
+    struct ts_walk w = { 0 };
+    struct ts_builder *b = NULL;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = copy_conf(given, t, &conf, dim, name, &a.err);
+    if (rc == 0)
+        rc = ts_walk_open(t, 0, &w, &a.err);
+    if (rc == 0) {
+        ts_error why;
+        b = ts_builder_new(&conf, &why);
+        if (b == NULL) {
+            rc = a.err.code = why.code;
+            a.err.sys = why.sys;
+            memcpy(a.err.text, why.text, sizeof a.err.text);
+        }
+    }
+    if (rc == 0) {
+        rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
+        if (rc < 0) { /* what was read is not whole: it is not put in place */
+            ts_push_source_fail(b->source, &a.err);
+            if (join(b) < 0) {
+                rc = b->rc;
+                a.err = b->request.api.err;
+            }
+        }
+    }
+    ts_walk_close(&w);
+    if (rc < 0) {
+        ts_builder_free(b);
+        return ts_api_end(&a, rc, err);
+    }
+    ts_api_end(&a, 0, NULL);
+    rc = ts_builder_finish(b, ret, err);
+    ts_builder_free(b);
+    return rc;
+}

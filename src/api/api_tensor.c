@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tensors: what they are, and their nonzeros. */
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "base/threads.h"
+#include "format/shard.h"
+#include "format/tensor.h"
+#include "format/walk.h"
+
+ts_tensor *ts_open(const char *path, ts_error *err)
+{
+    struct ts_tensor *t = NULL;
+    struct ts_api a;
+    ts_api_begin(&a);
+    ts_api_end(&a, ts_tensor_open(path, &t, &a.err), err);
+    return t;
+}
+
+void ts_close(ts_tensor *t)
+{
+    ts_tensor_close(t);
+}
+
+const char *ts_path(const ts_tensor *t)
+{
+    return t->path;
+}
+
+uint32_t ts_order(const ts_tensor *t)
+{
+    return t->order;
+}
+
+uint64_t ts_dim(const ts_tensor *t, uint32_t mode)
+{
+    return mode < t->order ? t->mode[mode].disk.dim : 0;
+}
+
+uint64_t ts_used(const ts_tensor *t, uint32_t mode)
+{
+    return mode < t->order ? t->mode[mode].disk.n_rows : 0;
+}
+
+uint64_t ts_nnz(const ts_tensor *t)
+{
+    return t->nnz;
+}
+
+double ts_norm(const ts_tensor *t)
+{
+    return t->header.norm;
+}
+
+uint32_t ts_value_bytes(const ts_tensor *t)
+{
+    return t->header.value_bytes;
+}
+
+uint32_t ts_first_index(const ts_tensor *t)
+{
+    return ts_tensor_base(t);
+}
+
+const char *ts_name(const ts_tensor *t, uint32_t mode)
+{
+    return mode < t->order    ? ts_tensor_mode_name(t, mode)
+           : mode == t->order ? ts_tensor_value_name(t)
+                              : NULL;
+}
+
+static int check_mode(const ts_tensor *t, uint32_t mode, struct ts_err *err)
+{
+    return mode < t->order ? 0
+                           : ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", t->path,
+                                     mode + 1, t->order);
+}
+
+/* ---- labels: the reader wants indices in order ---- */
+
+struct wanted {
+    uint64_t index, at;
+};
+
+static int by_index(const void *x, const void *y)
+{
+    const struct wanted *a = x, *b = y;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static int get_labels(const ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
+                      char **ret, struct ts_err *err)
+{
+    struct wanted *w = malloc((n + 1) * sizeof *w);
+    uint64_t *sorted = malloc((n + 1) * sizeof *sorted), k = 0;
+    char **label = calloc(n + 1, sizeof *label);
+    int rc = check_mode(t, mode, err);
+    if (rc == 0 && (w == NULL || sorted == NULL || label == NULL))
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for labels", t->path);
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        w[i] = (struct wanted){ index[i], i };
+    if (rc == 0) {
+        qsort(w, n, sizeof *w, by_index);
+        for (uint64_t i = 0; i < n; i++)
+            if (k == 0 || sorted[k - 1] != w[i].index)
+                sorted[k++] = w[i].index;
+        rc = ts_tensor_labels(t, mode, k, sorted, label, err);
+    }
+    if (rc == 0)
+        memset(ret, 0, n * sizeof *ret);
+    for (uint64_t i = 0, from = 0; i < n && rc == 0; i++) {
+        from += sorted[from] != w[i].index;
+        if (label[from] != NULL && (ret[w[i].at] = strdup(label[from])) == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for labels", t->path);
+        if (rc < 0)
+            for (uint64_t j = 0; j < n; j++)
+                free(ret[j]);
+    }
+    for (uint64_t i = 0; i < k; i++)
+        free(label[i]);
+    free(label);
+    free(sorted);
+    free(w);
+    return rc;
+}
+
+int ts_labels(const ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index, char **ret,
+              ts_error *err)
+{
+    struct ts_api a;
+    ts_api_begin(&a);
+    return ts_api_end(&a, get_labels(t, mode, n, index, ret, &a.err), err);
+}
+
+void ts_labels_free(uint64_t n, char **label)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        free(label[i]);
+        label[i] = NULL;
+    }
+}
+
+static int used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, struct ts_err *err)
+{
+    struct ts_rows_reader *in = NULL;
+    uint64_t piece[TS_ROWS_CHUNK], at = 0;
+    uint32_t n = 1;
+    int rc = check_mode(t, mode, err);
+    if (rc == 0)
+        rc = ts_rows_reader_open(t, mode, &in, err);
+    if (rc == 0 && in == NULL)
+        for (; at < t->mode[mode].disk.n_rows; at++)
+            ret[at] = at;
+    while (in != NULL && rc == 0 && n > 0) {
+        rc = ts_rows_reader_next(in, piece, &n, err);
+        for (uint32_t i = 0; i < n && rc == 0; i++)
+            ret[at++] = piece[i];
+    }
+    ts_rows_reader_close(in);
+    return rc;
+}
+
+int ts_used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, ts_error *err)
+{
+    struct ts_api a;
+    ts_api_begin(&a);
+    return ts_api_end(&a, used_indices(t, mode, ret, &a.err), err);
+}
+
+/* ---- nonzeros ---- */
+
+struct each {
+    const ts_each_conf *conf;
+};
+
+static int give(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, const double *value,
+                struct ts_err *err)
+{
+    const ts_each_conf *c = ((const struct each *)ctx)->conf;
+    return c->fn(c->ctx, thread, n, index, value) == 0
+               ? 0
+               : ts_fail(err, TS_ESTOP, "stopped by the function that took the nonzeros");
+}
+
+static int each(const ts_tensor *t, const ts_each_conf *given, struct ts_err *err)
+{
+    ts_each_conf conf;
+    struct each e = { &conf };
+    struct ts_walk w = { 0 };
+    uint32_t threads = 1;
+    int rc = ts_api_conf(&conf, sizeof conf, given, given->size, err);
+    if (rc == 0 && conf.fn == NULL)
+        rc = ts_fail(err, TS_EARG, "a walk needs a function that takes the nonzeros");
+    if (rc == 0 && conf.threads != 1)
+        rc = ts_threads_get(conf.threads, 0, &threads, err);
+    if (rc == 0)
+        rc = ts_walk_open(t, conf.mode, &w, err);
+    if (rc == 0)
+        rc = ts_walk_all(&w, threads, give, &e, conf.stop, err);
+    ts_walk_close(&w);
+    return rc;
+}
+
+int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err)
+{
+    struct ts_api a = {
+        .before = (locale_t)0
+    }; /* its sentences have no decimals: the function that takes
+                                                  * nonzeros finds the caller's locale */
+    return ts_api_end(&a, each(t, conf, &a.err), err);
+}
+
+struct ts_cursor {
+    struct ts_walk walk;
+    uint64_t shard; /* being read */
+    uint32_t block; /* next one */
+    int read;       /* the shard is in raw */
+    void *raw;
+};
+
+ts_cursor *ts_cursor_open(const ts_tensor *t, uint32_t mode, ts_error *err)
+{
+    struct ts_cursor *c = calloc(1, sizeof *c);
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    if (c != NULL)
+        c->raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(t));
+    rc = c == NULL || c->raw == NULL
+             ? ts_fail(&a.err, TS_ENOMEM, "%s: no memory for a shard", t->path)
+             : ts_walk_open(t, mode, &c->walk, &a.err);
+    if (rc < 0) {
+        ts_cursor_close(c);
+        c = NULL;
+    }
+    ts_api_end(&a, rc, err);
+    return c;
+}
+
+void ts_cursor_close(ts_cursor *c)
+{
+    if (c == NULL)
+        return;
+    ts_walk_close(&c->walk);
+    free(c->raw);
+    free(c);
+}
+
+/* Blocks of the shard that fit. */
+static int take_blocks(struct ts_cursor *c, uint64_t room, uint64_t *index, double *value,
+                       uint64_t *n, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->walk.tensor;
+    const struct ts_disk_shard *s = &t->mode[c->walk.mode].shard[c->shard];
+    int rc = c->read ? 0 : ts_walk_read(&c->walk, c->shard, c->raw, err);
+    c->read = rc == 0;
+    while (rc == 0 && c->block < s->n_blocks && *n + TS_BLOCK_NNZ <= room) {
+        uint32_t k = 0;
+        rc = ts_walk_block(&c->walk, c->shard, c->raw, c->block, &k, index + *n * t->order,
+                           value + *n, err);
+        *n += k;
+        c->block++;
+    }
+    if (rc == 0 && c->block == s->n_blocks) {
+        c->shard++;
+        c->block = 0;
+        c->read = 0;
+    }
+    return rc;
+}
+
+int ts_cursor_next(ts_cursor *c, uint64_t room, uint64_t *index, double *value, uint64_t *n,
+                   ts_error *err)
+{
+    const uint64_t n_shards = c->walk.tensor->mode[c->walk.mode].disk.n_shards;
+    uint64_t held = 0;
+    struct ts_api a;
+    int rc = 0;
+    ts_api_begin(&a);
+    if (room < TS_BLOCK_NNZ)
+        rc = ts_fail(&a.err, TS_EARG, "room for %llu nonzeros is too little: %u are needed",
+                     (unsigned long long)room, TS_BLOCK_NNZ);
+    while (rc == 0 && c->shard < n_shards && held + TS_BLOCK_NNZ <= room)
+        rc = take_blocks(c, room, index, value, &held, &a.err);
+    if (rc == 0)
+        *n = held;
+    return ts_api_end(&a, rc, err);
+}

@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Directories that appear whole or not at all. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/atomic_impl.h"
+#include "base/atomic_out.h"
+#include "base/unfinished.h"
+
+#define TRIES \
+    100 /* each is lost to another process that renamed or removed the directory just then */
+#define HOST_CHARS 65 /* of a host's name, and a NUL */
+
+struct ts_atomic_dir {
+    struct ts_atomic_conf conf;
+    char *path, *partial;
+    int fd, lock_fd; /* of partial, and of the lock in it; -1: none */
+    int made_lock;   /* by this process, and nobody else came to lock it */
+    int committed;
+    uint64_t free_bytes;
+    struct ts_unfinished unfinished;
+};
+
+const char *ts_atomic_dir_path(const struct ts_atomic_dir *d)
+{
+    return d->path;
+}
+
+const char *ts_atomic_dir_partial(const struct ts_atomic_dir *d)
+{
+    return d->partial;
+}
+
+int ts_atomic_dir_fd(const struct ts_atomic_dir *d)
+{
+    return d->fd;
+}
+
+uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d)
+{
+    return d->free_bytes;
+}
+
+/* ---- names in a directory ---- */
+
+/* Calls f for each name but "." and ".." until it returns other than 0, which is returned; -1 with errno
+ * when the directory cannot be read. */
+static int walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx)
+{
+    const int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *names = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    int rc = 0, saved;
+    if (names == NULL) {
+        saved = errno;
+        if (fd >= 0)
+            close(fd);
+        errno = saved;
+        return -1;
+    }
+    for (;;) {
+        errno = 0;
+        e = readdir(names);
+        if (e == NULL && errno != 0)
+            rc = -1;
+        if (e == NULL)
+            break;
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            rc = f(ctx, dir, e->d_name);
+        if (rc != 0)
+            break;
+    }
+    saved = errno;
+    closedir(names);
+    errno = saved;
+    return rc;
+}
+
+long ts_atomic_head(int dir, const char *name, void *buf, size_t room)
+{
+    const int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    long n = -1;
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        n = (long)pread(fd, buf, room, 0);
+    close(fd);
+    return n;
+}
+
+/* What a lock says, "PID HOST": 1 when it does, host "" when it has none. */
+static int parse_lock(const char *text, long *pid, char host[HOST_CHARS])
+{
+    char *end;
+    host[0] = '\0';
+    if (*text < '0' || *text > '9')
+        return 0;
+    *pid = strtol(text, &end, 10);
+    return strcmp(end, "\n") == 0 ||
+           (sscanf(end, " %64s", host) == 1 && end[1 + strlen(host)] == '\n');
+}
+
+/* An empty one counts too: whoever made it has not come to write. */
+static int is_lock(int dir, const char *name)
+{
+    char text[128], host[HOST_CHARS];
+    const long n = ts_atomic_head(dir, name, text, sizeof text - 1);
+    long pid;
+    if (n <= 0)
+        return n == 0;
+    text[n] = '\0';
+    return parse_lock(text, &pid, host);
+}
+
+struct search {
+    const struct ts_atomic_conf *conf;
+    int whole;
+    int has_files, has_state;
+    char foreign[256]; /* a name, "" when there is none */
+    int unread;        /* why it could not be looked at; 0: it could */
+};
+
+static enum ts_atomic_kind kind_of(const struct ts_atomic_conf *conf, int dir, const char *name,
+                                   int whole)
+{
+    if (strcmp(name, TS_ATOMIC_LOCK) == 0)
+        return is_lock(dir, name) ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+    return conf->kind(dir, name, whole);
+}
+
+static int note_kind(void *ctx, int dir, const char *name)
+{
+    struct search *s = ctx;
+    enum ts_atomic_kind kind;
+    struct stat st;
+    for (int tries = 0;; tries++) {
+        errno = 0;
+        kind = kind_of(s->conf, dir, name, s->whole);
+        s->unread =
+            errno == ELOOP || errno == ENXIO ? 0 : errno; /* a link, a socket: no file of ours */
+        if (kind != TS_ATOMIC_FOREIGN)
+            break;
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+            return 0; /* gone meanwhile: of a process that has just committed */
+        if (s->unread != ENOENT || tries == 100) /* gone, and there again: another one's */
+            break;
+    }
+    s->has_files = 1;
+    s->has_state |= kind == TS_ATOMIC_STATE;
+    if (kind == TS_ATOMIC_FOREIGN)
+        snprintf(s->foreign, sizeof s->foreign, "%s", name);
+    return kind == TS_ATOMIC_FOREIGN;
+}
+
+/* Refuses a directory that holds what we did not write. */
+static int look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
+                struct search *s, struct ts_err *err)
+{
+    *s = (struct search){ .conf = conf, .whole = whole };
+    if (walk(dir, note_kind, s) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be read", path);
+    if (s->foreign[0] == '\0')
+        return 0;
+    errno = s->unread;
+    if (errno != 0)
+        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", path, s->foreign);
+    return ts_fail(err, TS_EBUSY,
+                   "%s holds %s, which is not a file of a %s, so it is not replaced: move that "
+                   "elsewhere, or name another directory with %s",
+                   path, s->foreign, conf->what, conf->place);
+}
+
+struct clearing {
+    const struct ts_atomic_conf *conf;
+    int whole, states; /* whole: of what was a result; states: they go too */
+};
+
+static int clear_name(void *ctx, int dir, const char *name)
+{
+    const struct clearing *c = ctx;
+    enum ts_atomic_kind kind;
+    if (strcmp(name, TS_ATOMIC_LOCK) == 0)
+        return 0; /* goes last */
+    kind = kind_of(c->conf, dir, name, c->whole);
+    if (kind == TS_ATOMIC_OURS || (kind == TS_ATOMIC_STATE && c->states))
+        unlinkat(dir, name, 0);
+    return 0;
+}
+
+static void clear(const struct ts_atomic_conf *conf, int dir, int states)
+{
+    struct clearing c = { conf, 0, states };
+    (void)walk(dir, clear_name, &c);
+}
+
+/* ---- the lock ---- */
+
+static void own_host(char host[HOST_CHARS])
+{
+    if (gethostname(host, HOST_CHARS) != 0)
+        host[0] = '\0';
+    host[HOST_CHARS - 1] = '\0';
+}
+
+/* Whether a lock's text names a process of this host, not this one, that lives. */
+static int names_living(const char *text, long *pid)
+{
+    char host[HOST_CHARS], here[HOST_CHARS];
+    own_host(here);
+    return parse_lock(text, pid, host) && *pid != (long)getpid() &&
+           (host[0] == '\0' || strcmp(host, here) == 0) && *pid > 0 &&
+           (kill((pid_t)*pid, 0) == 0 || errno == EPERM);
+}
+
+static void read_lock(int fd, char *text, size_t room)
+{
+    const ssize_t n = pread(fd, text, room - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+}
+
+static int fail_busy(const struct ts_atomic_dir *d, const char *text, struct ts_err *err)
+{
+    char host[HOST_CHARS];
+    long pid;
+    if (text != NULL && parse_lock(text, &pid, host))
+        return ts_fail(err, TS_EBUSY, "%s: another process is writing it (pid %ld%s%s)", d->partial,
+                       pid, host[0] != '\0' ? " on " : "", host);
+    return ts_fail(err, TS_EBUSY, "%s: another process is writing it", d->partial);
+}
+
+static void let_go(struct ts_atomic_dir *d)
+{
+    if (d->lock_fd >= 0)
+        close(d->lock_fd);
+    if (d->fd >= 0)
+        close(d->fd);
+    d->lock_fd = d->fd = -1;
+}
+
+static int holds_names(const struct ts_atomic_dir *d)
+{
+    return ts_atomic_has_name(d->lock_fd, d->fd, TS_ATOMIC_LOCK) &&
+           ts_atomic_has_name(d->fd, AT_FDCWD, d->partial);
+}
+
+/* Where there are no locks, a lock of our own shows the one who was there before that it is not his. */
+static int take_without_lock(struct ts_atomic_dir *d, const char *text, struct ts_err *err)
+{
+    long pid;
+    if (names_living(text, &pid))
+        return ts_fail(err, TS_EBUSY,
+                       "%s: process %ld is writing it; where it does not, remove %s/%s", d->partial,
+                       pid, d->partial, TS_ATOMIC_LOCK);
+    close(d->lock_fd);
+    unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
+    d->lock_fd = openat(d->fd, TS_ATOMIC_LOCK, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return d->lock_fd >= 0
+               ? 0
+               : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", d->partial, TS_ATOMIC_LOCK);
+}
+
+static void open_lock(struct ts_atomic_dir *d)
+{
+    const int how = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
+    d->lock_fd = openat(d->fd, TS_ATOMIC_LOCK, how | O_CREAT | O_EXCL, 0666);
+    d->made_lock = d->lock_fd >= 0;
+    if (d->lock_fd < 0 && errno == EEXIST)
+        d->lock_fd = openat(d->fd, TS_ATOMIC_LOCK, how);
+}
+
+static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
+{
+    char text[128];
+    enum ts_atomic_lock lock;
+    struct stat st;
+    d->fd = open(d->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (d->fd < 0)
+        return errno == ENOENT ? 1 : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", d->partial);
+    open_lock(d);
+    if (d->lock_fd < 0)
+        return errno == ENOENT ? 1
+                               : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", d->partial,
+                                               TS_ATOMIC_LOCK);
+    if (fstat(d->lock_fd, &st) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", d->partial, TS_ATOMIC_LOCK);
+    if (!S_ISREG(st.st_mode))
+        return ts_fail(err, TS_EBUSY, "%s/%s: is not a file", d->partial, TS_ATOMIC_LOCK);
+    lock = ts_atomic_lock(d->lock_fd);
+    if (lock == TS_LOCK_FAILED)
+        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be locked", d->partial, TS_ATOMIC_LOCK);
+    read_lock(d->lock_fd, text, sizeof text);
+    if (lock == TS_LOCK_BUSY) {
+        d->made_lock = 0; /* another came before: now it is his */
+        return fail_busy(d, text, err);
+    }
+    if (!holds_names(d))
+        return 1;
+    return lock == TS_LOCK_UNKNOWN ? take_without_lock(d, text, err) : 0;
+}
+
+/* Opens and locks partial. 1: another process renamed or removed it between two steps. Where it does not
+ * succeed no lock of ours stays, wherever the directory is by now: it may have become the result. */
+static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
+{
+    const int rc = try_lock(d, err);
+    if (rc == 0)
+        return 0;
+    if (d->lock_fd >= 0 && d->made_lock && ts_atomic_has_name(d->lock_fd, d->fd, TS_ATOMIC_LOCK))
+        unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
+    let_go(d);
+    return rc;
+}
+
+/* Removes a directory in which nothing is left but what must stay, and lets go of it. 1: its lock stays,
+ * and so does it. */
+static int leave(struct ts_atomic_dir *d)
+{
+    int stays = 0;
+    if (d->lock_fd >= 0 && d->fd >= 0 && holds_names(d)) {
+        stays = !is_lock(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
+        rmdir(d->partial); /* unless another process is in it by now */
+    }
+    let_go(d);
+    return stays;
+}
+
+static int check_unfinished(const struct ts_atomic_dir *d, struct ts_err *err)
+{
+    struct search s;
+    const int rc = look(&d->conf, d->partial, d->fd, 0, &s, err);
+    if (rc < 0 || !s.has_state || d->conf.force || d->conf.resume)
+        return rc;
+    return ts_fail(err, TS_EBUSY,
+                   "%s holds the state of a run that did not end; use --resume %s to go on "
+                   "from it, --force to drop it, or %s to name another directory",
+                   d->partial, d->path, d->conf.place);
+}
+
+static int write_lock(const struct ts_atomic_dir *d, struct ts_err *err)
+{
+    char host[HOST_CHARS], text[128];
+    int n;
+    own_host(host);
+    n = snprintf(text, sizeof text, "%ld%s%s\n", (long)getpid(), host[0] != '\0' ? " " : "", host);
+    if (ftruncate(d->lock_fd, 0) != 0 || pwrite(d->lock_fd, text, (size_t)n, 0) != n)
+        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial, TS_ATOMIC_LOCK);
+    return 0;
+}
+
+static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
+{
+    int rc = 1, made = 0;
+    for (int tries = 0; rc == 1 && tries < TRIES; tries++) {
+        made = mkdir(d->partial, 0777) == 0;
+        if (!made && errno != EEXIST)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot be created", d->partial);
+        rc = lock_dir(d, err);
+    }
+    if (rc == 1)
+        rc = fail_busy(d, NULL, err);
+    if (rc < 0 && made)
+        rmdir(d->partial); /* succeeds only where nobody else has come to write */
+    if (rc < 0)
+        return rc;
+    rc = check_unfinished(d, err);
+    if (rc == 0) {
+        clear(&d->conf, d->fd, d->conf.force && !d->conf.resume);
+        rc = write_lock(d, err);
+    }
+    if (rc < 0)
+        leave(d);
+    return rc;
+}
+
+int ts_atomic_dir_held(const char *partial, long *pid)
+{
+    char text[128];
+    int held = 0;
+    const int dir = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd =
+        dir < 0 ? -1 : openat(dir, TS_ATOMIC_LOCK, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    *pid = 0;
+    if (fd >= 0) {
+        const enum ts_atomic_lock lock = ts_atomic_lock(fd);
+        char host[HOST_CHARS];
+        read_lock(fd, text, sizeof text);
+        held = lock == TS_LOCK_BUSY || (lock == TS_LOCK_UNKNOWN && names_living(text, pid));
+        if (!held || !parse_lock(text, pid, host))
+            *pid = 0;
+        close(fd);
+    }
+    if (dir >= 0)
+        close(dir);
+    return held;
+}
+
+/* ---- opening and closing ---- */
+
+/* What could not be replaced when the work is done is refused before it: where a file system is mounted.
+ * A name such as `.` becomes one that others can stand beside. */
+static int check_place(char **path, const char *what, struct ts_err *err)
+{
+    const char *last = strrchr(*path, '/');
+    struct statx st;
+    char *real;
+    last = last == NULL ? *path : last + 1;
+    if (statx(AT_FDCWD, *path, 0, STATX_TYPE, &st) != 0)
+        return 0; /* it will be made */
+    if ((st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0 &&
+        (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: a file system is mounted there, so it cannot be replaced: name "
+                       "a directory in it",
+                       *path);
+    if (!S_ISDIR(st.stx_mode))
+        return ts_fail(err, TS_EBUSY, "%s exists and is not a %s, so it is not replaced", *path,
+                       what);
+    if (strcmp(last, ".") != 0 && strcmp(last, "..") != 0)
+        return 0;
+    real = realpath(*path, NULL);
+    if (real == NULL)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be looked up", *path);
+    free(*path);
+    *path = real;
+    return 0;
+}
+
+/* Whether what has the name may go: *there says that something has it. */
+static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
+{
+    struct search s;
+    const int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc;
+    *there = fd >= 0 || errno != ENOENT;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be replaced", d->path);
+    rc = look(&d->conf, d->path, fd, 1, &s, err);
+    close(fd);
+    if (rc == 0 && s.has_files && !d->conf.force && !d->conf.resume)
+        return ts_atomic_exists(&d->conf, d->path, "directory", err);
+    return rc;
+}
+
+static int open_dir(struct ts_atomic_dir *d, const char *path, struct ts_err *err)
+{
+    struct statvfs fs;
+    int there, rc = ts_atomic_name(path, &d->path, err);
+    if (rc == 0 && d->path == NULL)
+        rc = ts_fail(err, TS_EARG, "%s: is not a directory, which a %s needs", path, d->conf.what);
+    if (rc == 0)
+        rc = check_place(&d->path, d->conf.what, err);
+    if (rc < 0)
+        return rc;
+    d->partial = ts_atomic_join(d->path, d->conf.suffix, "");
+    if (d->partial == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    rc = check_target(d, &there, err);
+    if (rc == 0)
+        rc = take_dir(d, err);
+    if (rc < 0)
+        return rc;
+    d->free_bytes = fstatvfs(d->fd, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX;
+    return 0;
+}
+
+static void undo(void *object)
+{
+    struct ts_atomic_dir *d = object;
+    if (d->fd >= 0 && d->lock_fd >= 0 && !d->committed && holds_names(d))
+        clear(&d->conf, d->fd, 0);
+    if (!d->committed)
+        leave(d);
+}
+
+int ts_atomic_dir_open(const struct ts_atomic_conf *conf, struct ts_atomic_dir **ret,
+                       struct ts_err *err)
+{
+    struct ts_atomic_dir *d = calloc(1, sizeof *d);
+    int rc;
+    if (d == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->path);
+    d->conf = *conf;
+    d->fd = d->lock_fd = -1;
+    ts_unfinished_add(&d->unfinished, undo, d);
+    rc = open_dir(d, conf->path, err);
+    if (rc == 0)
+        *ret = d;
+    else
+        ts_atomic_dir_close(d);
+    return rc;
+}
+
+void ts_atomic_dir_close(struct ts_atomic_dir *d)
+{
+    if (d == NULL)
+        return;
+    ts_unfinished_drop(&d->unfinished);
+    undo(d);
+    let_go(d);
+    free(d->path);
+    free(d->partial);
+    free(d);
+}
+
+int ts_atomic_dir_create(struct ts_atomic_dir *d, const char *name, FILE **ret, char **path,
+                         struct ts_err *err)
+{
+    const int fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    char *full = ts_atomic_join(d->partial, "/", name);
+    int rc = 0;
+    if (file == NULL)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", d->partial, name);
+    else if (full == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    if (rc == 0) {
+        *ret = file;
+        *path = full;
+        return 0;
+    }
+    if (file != NULL)
+        fclose(file);
+    else if (fd >= 0)
+        close(fd);
+    free(full);
+    return rc;
+}
+
+int ts_atomic_dir_finish(FILE *file, const char *path, struct ts_err *err)
+{
+    int rc = 0;
+    if (ferror(file) || fflush(file) != 0 || ts_atomic_fsync(fileno(file)) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be written", path);
+    if (fclose(file) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be written", path);
+    return rc;
+}
+
+/* ---- commit ---- */
+
+struct syncing {
+    const char *path;
+    struct ts_err *err;
+    int rc;
+};
+
+/* Where a full disk may show last. */
+static int sync_name(void *ctx, int dir, const char *name)
+{
+    struct syncing *s = ctx;
+    const int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || ts_atomic_fsync(fd) != 0)
+        s->rc = ts_fail_errno(s->err, TS_EIO, "%s/%s: cannot be written", s->path, name);
+    if (fd >= 0)
+        close(fd);
+    return s->rc < 0;
+}
+
+static int sync_all(const struct ts_atomic_dir *d, struct ts_err *err)
+{
+    struct syncing s = { d->partial, err, 0 };
+    if (walk(d->fd, sync_name, &s) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be read", d->partial);
+    if (s.rc == 0 && ts_atomic_fsync(d->fd) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be written", d->partial);
+    return s.rc;
+}
+
+/* The two names, one after the other, where they cannot change places in one step. What the old one is
+ * called meanwhile is nobody else's name. */
+static int exchange_in_steps(const struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err)
+{
+    char suffix[32], *old;
+    struct stat st;
+    int rc = 0;
+    snprintf(suffix, sizeof suffix, ".old.%ld", (long)getpid());
+    old = ts_atomic_join(d->path, suffix, "");
+    if (old == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", d->path);
+    if (lstat(old, &st) == 0) {
+        rc = ts_fail(err, TS_EBUSY,
+                     "%s: the name is needed to replace %s; move what is there elsewhere", old,
+                     d->path);
+    } else if (rename(d->path, old) != 0) {
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed", d->path);
+    } else if (rename(d->partial, d->path) != 0) {
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed", d->partial);
+        if (rename(old, d->path) != 0)
+            rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed; what was there is now %s",
+                               d->partial, old);
+    } else if (rename(old, d->partial) != 0) {
+        ts_fail_errno(warn, TS_EIO, "%s: is in place, but %s, which it replaced, cannot be removed",
+                      d->path, old);
+    }
+    free(old);
+    return rc;
+}
+
+static int is_no_lock(void *ctx, int dir, const char *name)
+{
+    (void)ctx;
+    (void)dir;
+    return strcmp(name, TS_ATOMIC_LOCK) != 0;
+}
+
+/* The old result, which now has the name of an unfinished one, goes as that of a dead process would: under
+ * the lock, so that nothing that the next one already writes there is removed. */
+static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
+{
+    struct ts_atomic_dir old = {
+        .conf = d->conf, .path = d->path, .partial = d->partial, .fd = -1, .lock_fd = -1
+    };
+    int rc = 0;
+    for (int tries = 0; tries < TRIES; tries++) {
+        rc = lock_dir(&old, NULL);
+        if (rc != 1)
+            break; /* else another process moves it, or it cannot be looked at */
+        if (access(d->partial, F_OK) != 0 && errno == ENOENT)
+            return;
+    }
+    if (rc == TS_EBUSY)
+        return; /* whoever has it clears it */
+    if (rc == 0) {
+        clear(&old.conf, old.fd, 1);
+        rc = walk(old.fd, is_no_lock, NULL);
+        (void)write_lock(&old, NULL); /* so that it is known as a lock */
+        rc |= leave(&old);
+    }
+    if (rc != 0 && warn->code == 0)
+        ts_fail(warn, TS_EIO,
+                "%s: is in place, but what it replaced could not be removed whole: the rest "
+                "is in %s",
+                d->path, d->partial);
+}
+
+/* Gives partial its name. *replaced: another had it, and is now called partial. */
+static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *warn,
+                        struct ts_err *err)
+{
+    for (int tries = 0; tries < TRIES; tries++) {
+        int there, rc = check_target(d, &there, err); /* someone may have made one meanwhile */
+        if (rc < 0)
+            return rc;
+        *replaced = there;
+        if (!there) {
+            if (ts_atomic_rename_new(d->partial, d->path) == 0)
+                return 0;
+            if (errno != EEXIST)
+                return ts_fail_errno(err, TS_EIO, "%s: cannot be renamed to %s", d->partial,
+                                     d->path);
+        } else if (renameat2(AT_FDCWD, d->partial, AT_FDCWD, d->path, RENAME_EXCHANGE) == 0) {
+            return 0;
+        } else if (errno != ENOENT) {
+            return exchange_in_steps(d, warn, err);
+        }
+    }
+    return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
+}
+
+int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err)
+{
+    int replaced = 0, rc;
+    warn->code = 0;
+    if (!holds_names(d))
+        return ts_fail(err, TS_EBUSY, "%s: another process took its name", d->partial);
+    rc = sync_all(d, err);
+    if (rc == 0)
+        rc = put_in_place(d, &replaced, warn, err);
+    if (rc < 0)
+        return rc;
+    d->committed = 1;
+    ts_unfinished_drop(&d->unfinished);
+    unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* while the old name existed, it kept others out */
+    if (ts_atomic_fsync(d->fd) != 0 && warn->code == 0)
+        ts_fail_errno(warn, TS_EIO, "%s: is in place, but cannot be written to the disk", d->path);
+    ts_atomic_sync_parent(d->path, d->fd, warn);
+    if (replaced)
+        remove_old(d, warn);
+    return 0;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What whole results share, files, and small files that are replaced. Directories: atomic_dir.c. */
+#include "base/atomic_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/atomic_impl.h"
+#include "base/out_name.h"
+#include "base/unfinished.h"
+
+#define TRIES 100 /* each is lost to another process that renamed or removed the file just then */
+
+/* ---- what all share ---- */
+
+char *ts_atomic_join(const char *a, const char *b, const char *c)
+{
+    const size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
+    char *s = malloc(n);
+    if (s != NULL)
+        snprintf(s, n, "%s%s%s", a, b, c);
+    return s;
+}
+
+enum ts_atomic_lock ts_atomic_lock(int fd)
+{
+    int rc;
+    do
+        rc = flock(fd, LOCK_EX | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    if (rc == 0)
+        return TS_LOCK_HELD;
+    if (errno == EWOULDBLOCK)
+        return TS_LOCK_BUSY;
+    return errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP || errno == EINVAL
+               ? TS_LOCK_UNKNOWN
+               : TS_LOCK_FAILED;
+}
+
+int ts_atomic_has_name(int fd, int dir, const char *name)
+{
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           file.st_dev == named.st_dev && file.st_ino == named.st_ino;
+}
+
+int ts_atomic_fsync(int fd)
+{
+    int rc;
+    do
+        rc = fsync(fd);
+    while (rc != 0 && errno == EINTR);
+    return rc != 0 && errno == EINVAL ? 0 : rc;
+}
+
+void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn)
+{
+    const char *slash = strrchr(path, '/');
+    char *parent = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    const int at = parent == NULL ? -1 : open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* a directory that may be written but not read cannot be opened: then all of its file system */
+    const int rc = at >= 0 ? ts_atomic_fsync(at) : syncfs(fd);
+    if (rc != 0)
+        ts_fail_errno(warn, TS_EIO,
+                      "%s: is in place, but its directory cannot be written to the disk; a "
+                      "power cut could undo it",
+                      path);
+    if (at >= 0)
+        close(at);
+    free(parent);
+}
+
+int ts_atomic_name(const char *path, char **ret, struct ts_err *err)
+{
+    size_t n = strlen(path);
+    char *name = strdup(path);
+    int rc;
+    while (name != NULL && n > 1 && name[n - 1] == '/')
+        name[--n] = '\0';
+    rc = name == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                      : ts_out_name(name, ret, err);
+    free(name);
+    return rc;
+}
+
+int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const char *noun,
+                     struct ts_err *err)
+{
+    if (!conf->resumable)
+        return ts_fail(err, TS_EBUSY,
+                       "%s exists; use --force to replace it, or %s to name another %s", path,
+                       conf->place, noun);
+    return ts_fail(err, TS_EBUSY,
+                   "%s exists; use --force to replace it, --resume %s to go on from it, or "
+                   "%s to name another %s",
+                   path, path, conf->place, noun);
+}
+
+int ts_atomic_rename_new(const char *from, const char *to)
+{
+    struct stat st;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+        return -1;
+    if (lstat(to, &st) == 0) { /* not in one step, where there is no such rename */
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(from, to);
+}
+
+/* ---- a file ---- */
+
+struct ts_atomic_file {
+    struct ts_atomic_conf conf;
+    char *path, *partial; /* partial NULL: path is no regular file and written directly */
+    int fd;
+    int ours; /* partial is there and locked by us */
+    struct ts_unfinished unfinished;
+};
+
+const char *ts_atomic_file_path(const struct ts_atomic_file *f)
+{
+    return f->path;
+}
+
+int ts_atomic_file_fd(const struct ts_atomic_file *f)
+{
+    return f->fd;
+}
+
+static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
+{
+    struct stat st;
+    if (lstat(f->path, &st) != 0)
+        return 0;
+    if (S_ISDIR(st.st_mode))
+        return ts_fail(err, TS_EARG, "%s: is a directory, and %s goes to a file", f->path,
+                       f->conf.what);
+    return f->conf.force ? 0 : ts_atomic_exists(&f->conf, f->path, "file", err);
+}
+
+/* Opens PATH.partial and locks it. 1: another process took its name away meanwhile. */
+static int take_file(struct ts_atomic_file *f, struct ts_err *err)
+{
+    struct stat st;
+    enum ts_atomic_lock lock;
+    f->fd = open(f->partial, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (f->fd < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
+    if (fstat(f->fd, &st) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be read", f->partial);
+    if (!S_ISREG(st.st_mode))
+        return ts_fail(err, TS_EBUSY,
+                       "%s: is not a file, so it is left alone; name another place with %s",
+                       f->partial, f->conf.place);
+    lock = ts_atomic_lock(f->fd);
+    if (lock == TS_LOCK_FAILED)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be locked", f->partial);
+    if (lock == TS_LOCK_BUSY)
+        return ts_fail(err, TS_EBUSY, "%s: another process is writing it", f->partial);
+    if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
+        return 1;
+    if (lock == TS_LOCK_UNKNOWN) { /* a file of our own: who wrote to the other one will see it */
+        close(f->fd);
+        unlink(f->partial);
+        f->fd = open(f->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd < 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
+    }
+    f->ours = 1;
+    return ftruncate(f->fd, 0) == 0
+               ? 0
+               : ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
+}
+
+static int open_file(struct ts_atomic_file *f, const char *path, struct ts_err *err)
+{
+    char *name = NULL;
+    int rc = ts_atomic_name(path, &name, err);
+    if (rc < 0)
+        return rc;
+    f->path = name != NULL ? name : strdup(path);
+    f->partial = name != NULL ? ts_atomic_join(name, f->conf.suffix, "") : NULL;
+    if (f->path == NULL || (name != NULL && f->partial == NULL))
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    if (name == NULL) {
+        f->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        return f->fd >= 0 ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
+    }
+    rc = check_file(f, err);
+    for (int tries = 0; rc == 0 && tries < TRIES; tries++) {
+        rc = take_file(f, err);
+        if (rc != 1)
+            return rc;
+        close(f->fd);
+        f->fd = -1;
+        rc = 0;
+    }
+    return rc < 0 ? rc : ts_fail(err, TS_EBUSY, "%s: another process is writing it", f->partial);
+}
+
+static void undo(void *object)
+{
+    struct ts_atomic_file *f = object;
+    if (f->ours && ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
+        unlink(f->partial); /* before the lock goes: after it the file is another's */
+    f->ours = 0;
+}
+
+int ts_atomic_file_open(const struct ts_atomic_conf *conf, struct ts_atomic_file **ret,
+                        struct ts_err *err)
+{
+    struct ts_atomic_file *f = calloc(1, sizeof *f);
+    int rc;
+    if (f == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->path);
+    f->conf = *conf;
+    f->conf.resumable = 0;
+    f->fd = -1;
+    ts_unfinished_add(&f->unfinished, undo, f);
+    rc = open_file(f, conf->path, err);
+    if (rc == 0)
+        *ret = f;
+    else
+        ts_atomic_file_close(f);
+    return rc;
+}
+
+void ts_atomic_file_close(struct ts_atomic_file *f)
+{
+    if (f == NULL)
+        return;
+    ts_unfinished_drop(&f->unfinished);
+    undo(f);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->partial);
+    free(f->path);
+    free(f);
+}
+
+int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct ts_err *err)
+{
+    struct stat st;
+    int rc;
+    if (f->partial == NULL) {
+        rc = close(f->fd);
+        f->fd = -1;
+        return rc == 0 ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->path);
+    }
+    if (ts_atomic_fsync(f->fd) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
+    if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
+        return ts_fail(err, TS_EBUSY, "%s: another process took its name", f->partial);
+    rc = check_file(f, err); /* someone may have made one meanwhile */
+    if (rc < 0)
+        return rc;
+    rc = f->conf.force ? rename(f->partial, f->path) : ts_atomic_rename_new(f->partial, f->path);
+    if (rc != 0 && errno == EEXIST && !f->conf.force && lstat(f->path, &st) == 0)
+        return ts_atomic_exists(&f->conf, f->path, "file", err);
+    if (rc != 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be put in place of %s", f->partial, f->path);
+    f->ours = 0; /* it has its name */
+    ts_unfinished_drop(&f->unfinished);
+    ts_atomic_sync_parent(f->path, f->fd, warn);
+    return 0;
+}
+
+/* ---- a file of a directory that is replaced as a whole, many times ---- */
+
+static char *new_name(const char *name, struct ts_err *err)
+{
+    char *temp = ts_atomic_join(name, ".new", "");
+    if (temp == NULL)
+        ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    return temp;
+}
+
+int ts_atomic_put_begin(int dir, const char *where, const char *name, int *fd, struct ts_err *err)
+{
+    char *temp = new_name(name, err);
+    int rc = 0;
+    if (temp == NULL)
+        return TS_ENOMEM;
+    unlinkat(dir, temp, 0); /* of a process that died */
+    *fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", where, temp);
+    free(temp);
+    return rc;
+}
+
+int ts_atomic_put_end(int dir, const char *where, const char *name, int fd, int rc,
+                      enum ts_atomic_sync sync, struct ts_err *err)
+{
+    char *temp = new_name(name, rc < 0 ? NULL : err);
+    if (rc == 0 && temp == NULL)
+        rc = TS_ENOMEM;
+    if (rc == 0 && sync == TS_ATOMIC_DURABLE && ts_atomic_fsync(fd) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", where, temp);
+    if (close(fd) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", where, temp);
+    if (rc == 0 && renameat(dir, temp, dir, name) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be put in place", where, name);
+    else if (rc == 0 && sync == TS_ATOMIC_DURABLE && ts_atomic_fsync(dir) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be written", where);
+    if (rc < 0 && temp != NULL)
+        unlinkat(dir, temp, 0);
+    free(temp);
+    return rc;
+}
+
+int ts_atomic_put(int dir, const char *where, const char *name, const void *data, size_t bytes,
+                  enum ts_atomic_sync sync, struct ts_err *err)
+{
+    const char *p = data;
+    int fd, rc = ts_atomic_put_begin(dir, where, name, &fd, err);
+    if (rc < 0)
+        return rc;
+    while (bytes > 0 && rc == 0) {
+        const ssize_t n = write(fd, p, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", where, name);
+        p += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return ts_atomic_put_end(dir, where, name, fd, rc, sync, err);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cpd/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/atomic_out.h"
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from the backend */
+#define SHARE       100                 /* of the time one part in so many may go into states */
+
+struct ts_checkpoint {
+    struct ts_checkpoint_conf conf;
+    struct ts_state state; /* that is written: the caller's part comes with each call */
+    struct ts_state_past *past;
+    uint32_t n_past, past_room;
+    uint64_t start_ns, run_ns; /* of this process; time before it */
+    uint64_t due_ns;
+    int saved; /* a state is on disk, of these: */
+    uint32_t saved_sweep, saved_mode;
+    int ended;     /* all sweeps were made, and that state is not on disk */
+    double *chunk; /* of rows as the backend gives them */
+    uint64_t chunk_rows;
+
+    /* the copy, and the thread that writes it */
+    char *rows;
+    uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
+    double *gram; /* and lambda behind it */
+    struct ts_state_past *past_copy;
+    pthread_t thread;
+    int running;
+    uint64_t began_ns, pause_ns, cpu_ns; /* cpu_ns: the thread's */
+    atomic_int give_up, finished;
+    int rc;
+    struct ts_err err;
+};
+
+/* ---- sizes ---- */
+
+static uint64_t item_bytes(enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+/* All factors, or all but the smallest: a state between two modes lacks one. */
+static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                             int all)
+{
+    uint64_t sum = 0, least = UINT64_MAX;
+    for (uint32_t m = 0; m < t->order; m++) {
+        const uint64_t n = t->mode[m].disk.n_rows * rank * item_bytes(precision);
+        sum += n;
+        least = n < least ? n : least;
+    }
+    return all ? sum : sum - least;
+}
+
+static uint64_t gram_bytes(uint32_t order, uint32_t rank)
+{
+    return ((uint64_t)order * rank + 1) * rank * sizeof(double);
+}
+
+uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision)
+{
+    return ts_bigmem_cost(factor_bytes(t, rank, precision, 0)) + gram_bytes(t->order, rank) +
+           3 * CHUNK_BYTES;
+}
+
+static void fill_state(struct ts_state *s, const struct ts_tensor *t, uint32_t rank,
+                       enum ts_precision precision)
+{
+    s->order = t->order;
+    s->rank = rank;
+    s->precision = precision;
+    s->tensor_hash = t->hash;
+    s->nnz = t->nnz;
+    for (uint32_t m = 0; m < t->order; m++) {
+        s->dim[m] = t->mode[m].disk.dim;
+        s->n_rows[m] = t->mode[m].disk.n_rows;
+    }
+}
+
+static uint32_t all_modes(uint32_t order)
+{
+    return (UINT32_C(1) << order) - 1;
+}
+
+uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision)
+{
+    struct ts_state s = { .sweep = 1 };
+    fill_state(&s, t, rank, precision);
+    s.factors = all_modes(s.order);
+    return ts_state_bytes(&s);
+}
+
+/* ---- rows ---- */
+
+/* From the backend, for ts_state_rows_fn. */
+static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
+                     struct ts_err *err)
+{
+    struct ts_checkpoint *c = ctx;
+    const struct ts_checkpoint_conf *f = &c->conf;
+    float *to = ret;
+    if (f->precision == TS_FLOAT64)
+        return f->backend->get_rows(f->be, mode, row, n, ret, err);
+    for (uint64_t done = 0; done < n; done += c->chunk_rows) {
+        const uint64_t k = n - done < c->chunk_rows ? n - done : c->chunk_rows;
+        const int rc = f->backend->get_rows(f->be, mode, row + done, k, c->chunk, err);
+        if (rc < 0)
+            return rc;
+        for (uint64_t i = 0; i < k * f->rank; i++)
+            to[done * f->rank + i] = (float)c->chunk[i];
+    }
+    return 0;
+}
+
+/* From the copy. */
+static int copied_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
+                       struct ts_err *err)
+{
+    const struct ts_checkpoint *c = ctx;
+    const uint64_t row_bytes = c->conf.rank * item_bytes(c->conf.precision);
+    (void)err;
+    memcpy(ret, c->rows + c->rows_at[mode] + row * row_bytes, n * row_bytes);
+    return 0;
+}
+
+/* ---- one state ---- */
+
+/* What the caller did not fill. */
+static void complete(struct ts_checkpoint *c, const struct ts_state *s)
+{
+    struct ts_state *to = &c->state;
+    to->sweep = s->sweep;
+    to->mode = s->mode;
+    to->flags = s->flags;
+    to->gram = s->gram;
+    to->lambda = s->lambda;
+    memcpy(to->part, s->part, sizeof to->part);
+    to->past = c->past;
+    to->factors = all_modes(to->order);
+    if ((s->flags & TS_STATE_ENDED) == 0)
+        to->factors &= ~(UINT32_C(1) << s->mode);
+    to->saved_s = (uint64_t)time(NULL);
+    to->run_ns = c->run_ns + ts_clock_ns() - c->start_ns;
+}
+
+/* Under the name of its turn, or that of the end. */
+static int write_state(struct ts_checkpoint *c, ts_state_rows_fn *rows, struct ts_err *err)
+{
+    const struct ts_state *s = &c->state;
+    const char *name = (s->flags & TS_STATE_ENDED) != 0 ? TS_STATE_NAME
+                       : s->serial % 2 == 0             ? TS_STATE_NAME_0
+                                                        : TS_STATE_NAME_1;
+    int fd, rc = ts_atomic_put_begin(c->conf.dir, c->conf.where, name, &fd, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_state_write(s, rows, c, &c->give_up, fd, c->conf.where, err);
+    return ts_atomic_put_end(c->conf.dir, c->conf.where, name, fd, rc, TS_ATOMIC_DURABLE, err);
+}
+
+/* One is written, or was not: the serial moves on with those that are there. */
+static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
+{
+    if (rc == 0) {
+        c->saved = 1;
+        c->saved_sweep = c->state.sweep;
+        c->saved_mode = c->state.mode;
+        c->state.serial++;
+        if (c->conf.saved != NULL)
+            c->conf.saved(c->conf.ctx);
+    } else if (rc != TS_ESTOP && c->conf.warn != NULL) {
+        c->conf.warn(c->conf.ctx, err);
+    }
+}
+
+/* ---- the thread ---- */
+
+static void *write_copy(void *arg)
+{
+    struct ts_checkpoint *c = arg;
+    c->rc = write_state(c, copied_rows, &c->err);
+    c->cpu_ns = ts_clock_thread_ns();
+    atomic_store(&c->finished, 1);
+    return NULL;
+}
+
+static void set_due(struct ts_checkpoint *c)
+{
+    const uint64_t cost_ns = c->pause_ns + c->cpu_ns;
+    const uint64_t share = c->conf.share > 0 ? c->conf.share : SHARE;
+    const uint64_t wait_ns =
+        cost_ns > c->conf.every_ns / share ? cost_ns * share : c->conf.every_ns;
+    c->due_ns = c->began_ns + wait_ns;
+}
+
+/* Waits for the thread, which may be there or not. */
+static void join(struct ts_checkpoint *c)
+{
+    if (!c->running)
+        return;
+    pthread_join(c->thread, NULL);
+    c->running = 0;
+    note(c, c->rc, &c->err);
+    set_due(c);
+}
+
+static void give_up(struct ts_checkpoint *c)
+{
+    atomic_store(&c->give_up, 1);
+    join(c);
+    atomic_store(&c->give_up, 0);
+}
+
+/* The state's Gram matrices and norms, which are the caller's, become ours. */
+static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
+{
+    struct ts_state *s = &c->state;
+    const size_t n = (size_t)s->order * s->rank * s->rank;
+    if (c->gram == NULL)
+        c->gram = malloc(gram_bytes(s->order, s->rank));
+    if (c->gram == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for a copy of the state");
+    memcpy(c->gram, s->gram, n * sizeof *c->gram);
+    memcpy(c->gram + n, s->lambda, s->rank * sizeof *c->gram);
+    s->gram = c->gram;
+    s->lambda = c->gram + n;
+    return 0;
+}
+
+static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
+{
+    free(c->past_copy);
+    c->past_copy = malloc(c->n_past * sizeof *c->past + 1);
+    if (c->past_copy == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for a copy of the state");
+    memcpy(c->past_copy, c->past, c->n_past * sizeof *c->past);
+    c->state.past = c->past_copy;
+    return 0;
+}
+
+static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
+{
+    const struct ts_state *s = &c->state;
+    const uint64_t row_bytes = s->rank * item_bytes(s->precision);
+    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision, 0);
+    uint64_t at = 0;
+    int rc = 0;
+    if (c->rows == NULL) {
+        rc = ts_bigmem_new(bytes, "a copy of the factors", (void **)&c->rows, err);
+        c->rows_bytes = rc == 0 ? bytes : 0;
+    }
+    if (rc == 0)
+        rc = copy_squares(c, err);
+    if (rc == 0)
+        rc = copy_past(c, err);
+    for (uint32_t m = 0; m < s->order && rc == 0; m++) {
+        if ((s->factors >> m & 1) == 0)
+            continue;
+        c->rows_at[m] = at;
+        rc = live_rows(c, m, 0, s->n_rows[m], c->rows + at, err);
+        at += s->n_rows[m] * row_bytes;
+    }
+    return rc;
+}
+
+/* ---- the interface ---- */
+
+int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
+                      struct ts_err *err)
+{
+    struct ts_checkpoint *c = calloc(1, sizeof *c);
+    const struct ts_state *from = conf->from;
+    if (c == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    c->conf = *conf;
+    fill_state(&c->state, conf->tensor, conf->rank, conf->precision);
+    c->state.serial = 1;
+    c->start_ns = ts_clock_ns();
+    c->due_ns = c->start_ns + conf->every_ns;
+    c->chunk_rows = CHUNK_BYTES / (conf->rank * sizeof(double));
+    c->chunk = malloc(CHUNK_BYTES);
+    c->state.options = malloc(conf->options_bytes + 1);
+    c->state.options_bytes = conf->options_bytes;
+    if (from != NULL) {
+        c->n_past = c->past_room = from->sweep - 1;
+        c->run_ns = from->run_ns;
+        c->state.serial = from->serial + 1;
+        c->saved = conf->from_here;
+        c->saved_sweep = from->sweep;
+        c->saved_mode = from->mode;
+    }
+    c->past = malloc(c->past_room * sizeof *c->past + 1);
+    if (c->chunk == NULL || c->past == NULL || c->state.options == NULL) {
+        ts_checkpoint_free(c);
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    }
+    if (c->n_past > 0)
+        memcpy(c->past, from->past, c->n_past * sizeof *c->past);
+    if (conf->options_bytes > 0)
+        memcpy(c->state.options, conf->options, conf->options_bytes);
+    *ret = c;
+    return 0;
+}
+
+void ts_checkpoint_free(struct ts_checkpoint *c)
+{
+    if (c == NULL)
+        return;
+    join(c); /* after a failure it is what the run goes on from */
+    ts_bigmem_free(c->rows, c->rows_bytes);
+    free(c->gram);
+    free(c->past);
+    free(c->past_copy);
+    free(c->chunk);
+    free(c->state.options);
+    free(c);
+}
+
+int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns, struct ts_err *err)
+{
+    if (c->n_past == c->past_room) {
+        const uint32_t room = 2 * c->past_room + 64;
+        struct ts_state_past *more = realloc(c->past, room * sizeof *more);
+        if (more == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for the fits of %u sweeps", room);
+        c->past = more;
+        c->past_room = room;
+    }
+    c->past[c->n_past++] = (struct ts_state_past){ .fit = fit, .total_ns = total_ns };
+    return 0;
+}
+
+int ts_checkpoint_due(struct ts_checkpoint *c)
+{
+    if (c->running && atomic_load(&c->finished))
+        join(c);
+    return !c->running && c->conf.every_ns > 0 && ts_clock_ns() >= c->due_ns;
+}
+
+void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s)
+{
+    struct ts_err err;
+    int rc;
+    c->began_ns = ts_clock_ns();
+    c->cpu_ns = 0;
+    complete(c, s);
+    rc = c->conf.copy ? make_copy(c, &err) : write_state(c, live_rows, &err);
+    if (rc == 0 && c->conf.copy) {
+        atomic_store(&c->finished, 0);
+        c->running = ts_thread_new(&c->thread, write_copy, c) == 0;
+        if (!c->running)
+            rc = write_state(c, copied_rows, &err);
+    }
+    c->pause_ns = ts_clock_ns() - c->began_ns;
+    if (c->running)
+        return;
+    note(c, rc, &err);
+    set_due(c);
+}
+
+void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s)
+{
+    struct ts_err err;
+    give_up(c); /* what it writes is older */
+    complete(c, s);
+    note(c, write_state(c, live_rows, &err), &err);
+}
+
+void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s)
+{
+    struct ts_err err;
+    int rc;
+    give_up(c);
+    complete(c, s);
+    rc = copy_squares(c, &err);
+    if (rc == 0) {
+        c->ended = 1;
+        if (c->conf.every_ns > 0)
+            ts_checkpoint_rescue(c);
+    } else {
+        note(c, rc, &err);
+    }
+}
+
+void ts_checkpoint_rescue(struct ts_checkpoint *c)
+{
+    struct ts_err err;
+    int rc;
+    if (!c->ended)
+        return;
+    rc = write_state(c, live_rows, &err);
+    c->ended = rc != 0;
+    note(c, rc, &err);
+}
+
+int ts_checkpoint_last(const struct ts_checkpoint *c, uint32_t *sweep, uint32_t *mode)
+{
+    *sweep = c->saved_sweep;
+    *mode = c->saved_mode;
+    return c->saved;
+}

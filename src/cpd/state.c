@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state of a run as a file: written front to back, read with every size and checksum checked. */
+#include "cpd/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cpd/model_read.h" /* TS_MAX_RANK */
+#include "format/file_read.h"
+
+#define PIECE_BYTES  ((size_t)1 << 20)
+#define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
+#define MAX_SECTIONS (N_FIXED + TS_MAX_ORDER)
+
+/* What is not the same for all states comes by name, so that what a later program adds is refused by an
+ * older one, and not overlooked. */
+enum section { SHAPE, GRAM, LAMBDA, SWEEP, PAST, OPTIONS, FACTOR };
+
+static const char *const section_name[N_FIXED] = { "shape", "gram", "lambda",
+                                                   "sweep", "past", "options" };
+
+/* "factor3" */
+static void factor_name(uint32_t mode, char ret[16])
+{
+    char text[24];
+    snprintf(text, sizeof text, "factor%" PRIu32, mode + 1);
+    memset(ret, 0, 16);
+    memcpy(ret, text, strnlen(text, 15));
+}
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+static uint64_t item_bytes(const struct ts_state *s)
+{
+    return s->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+static uint64_t row_bytes(const struct ts_state *s)
+{
+    return s->rank * item_bytes(s);
+}
+
+/* Bytes of a section as the rest of the state has them. `mode` counts for FACTOR alone. */
+static uint64_t section_bytes(const struct ts_state *s, enum section what, uint32_t mode)
+{
+    switch (what) {
+    case SHAPE:
+        return s->order * 2 * sizeof(uint64_t);
+    case GRAM:
+        return (uint64_t)s->order * s->rank * s->rank * sizeof(double);
+    case LAMBDA:
+        return s->rank * sizeof(double);
+    case SWEEP:
+        return sizeof s->part;
+    case PAST:
+        return (uint64_t)(s->sweep - 1) * sizeof *s->past;
+    case OPTIONS:
+        return s->options_bytes;
+    default:
+        return s->n_rows[mode] * row_bytes(s);
+    }
+}
+
+/* ---- writing ---- */
+
+struct sink {
+    int fd;
+    const char *path;
+    const atomic_int *give_up;
+    XXH3_state_t *hash;
+    char *piece; /* PIECE_BYTES */
+};
+
+static int put(const struct sink *k, const void *bytes, uint64_t n, struct ts_err *err)
+{
+    const char *from = bytes;
+    while (n > 0) {
+        const size_t want = n < PIECE_BYTES ? (size_t)n : PIECE_BYTES;
+        const ssize_t got = write(k->fd, from, want);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot be written", k->path);
+        XXH3_64bits_update(k->hash, from, (size_t)got);
+        from += got;
+        n -= (uint64_t)got;
+        if (k->give_up != NULL && atomic_load(k->give_up))
+            return ts_fail(err, TS_ESTOP, "%s: given up", k->path);
+    }
+    return 0;
+}
+
+/* What was put since the last call is followed by its checksum. */
+static int put_hash(const struct sink *k, struct ts_err *err)
+{
+    const uint64_t hash = XXH3_64bits_digest(k->hash);
+    const int rc = put(k, &hash, sizeof hash, err);
+    XXH3_64bits_reset(k->hash);
+    return rc;
+}
+
+/* Behind the n bytes of a section. */
+static int end_section(const struct sink *k, uint64_t n, struct ts_err *err)
+{
+    static const char zeros[8];
+    const int rc = put(k, zeros, padded(n) - n, err);
+    return rc == 0 ? put_hash(k, err) : rc;
+}
+
+static int put_section(const struct sink *k, const void *bytes, uint64_t n, struct ts_err *err)
+{
+    const int rc = put(k, bytes, n, err);
+    return rc == 0 ? end_section(k, n, err) : rc;
+}
+
+static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t mode,
+                      ts_state_rows_fn *rows, void *ctx, struct ts_err *err)
+{
+    const uint64_t step = PIECE_BYTES / row_bytes(s); /* rows are at most 8 KiB */
+    int rc = 0;
+    for (uint64_t row = 0; row < s->n_rows[mode] && rc == 0; row += step) {
+        const uint64_t n = s->n_rows[mode] - row < step ? s->n_rows[mode] - row : step;
+        rc = rows(ctx, mode, row, n, k->piece, err);
+        if (rc == 0)
+            rc = put(k, k->piece, n * row_bytes(s), err);
+    }
+    return rc == 0 ? end_section(k, section_bytes(s, FACTOR, mode), err) : rc;
+}
+
+static uint32_t count_sections(const struct ts_state *s)
+{
+    return N_FIXED + (uint32_t)__builtin_popcount(s->factors);
+}
+
+uint64_t ts_state_bytes(const struct ts_state *s)
+{
+    uint64_t sum =
+        sizeof(struct ts_disk_state) + 8 + count_sections(s) * (sizeof(struct ts_disk_section) + 8);
+    for (uint32_t i = 0; i < N_FIXED; i++)
+        sum += padded(section_bytes(s, (enum section)i, 0));
+    for (uint32_t m = 0; m < s->order; m++)
+        sum += (s->factors >> m & 1) != 0 ? padded(section_bytes(s, FACTOR, m)) : 0;
+    return sum;
+}
+
+static int put_head(const struct sink *k, const struct ts_state *s, struct ts_err *err)
+{
+    struct ts_disk_section section[MAX_SECTIONS] = { 0 };
+    const struct ts_disk_state h = {
+        .magic = { 'T', 'S', 'H', 'S', 'T', 'A', 'T', 'E' },
+        .version = TS_STATE_VERSION,
+        .n_sections = count_sections(s),
+        .file_bytes = ts_state_bytes(s),
+        .serial = s->serial,
+        .tensor_hash = s->tensor_hash,
+        .nnz = s->nnz,
+        .order = s->order,
+        .rank = s->rank,
+        .precision = (uint32_t)s->precision,
+        .flags = s->flags,
+        .sweep = s->sweep,
+        .mode = s->mode,
+        .saved_s = s->saved_s,
+        .run_ns = s->run_ns,
+    };
+    uint32_t n = 0;
+    int rc;
+    for (; n < N_FIXED; n++) {
+        snprintf(section[n].name, sizeof section[n].name, "%s", section_name[n]);
+        section[n].bytes = section_bytes(s, (enum section)n, 0);
+    }
+    for (uint32_t m = 0; m < s->order; m++)
+        if ((s->factors >> m & 1) != 0) {
+            factor_name(m, section[n].name);
+            section[n++].bytes = section_bytes(s, FACTOR, m);
+        }
+    rc = put(k, &h, sizeof h, err);
+    if (rc == 0)
+        rc = put(k, section, n * sizeof *section, err);
+    return rc == 0 ? put_hash(k, err) : rc;
+}
+
+static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_err *err)
+{
+    uint64_t shape[2 * TS_MAX_ORDER];
+    const void *from[N_FIXED] = { shape, s->gram, s->lambda, s->part, s->past, s->options };
+    int rc = 0;
+    for (uint32_t m = 0; m < s->order; m++) {
+        shape[2 * m] = s->dim[m];
+        shape[2 * m + 1] = s->n_rows[m];
+    }
+    for (uint32_t i = 0; i < N_FIXED && rc == 0; i++)
+        rc = put_section(k, from[i], section_bytes(s, (enum section)i, 0), err);
+    return rc;
+}
+
+int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
+                   const atomic_int *give_up, int fd, const char *path, struct ts_err *err)
+{
+    struct sink k = { .fd = fd,
+                      .path = path,
+                      .give_up = give_up,
+                      .hash = XXH3_createState(),
+                      .piece = malloc(PIECE_BYTES) };
+    int rc =
+        k.hash == NULL || k.piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
+    if (rc == 0) {
+        XXH3_64bits_reset(k.hash);
+        rc = put_head(&k, s, err);
+    }
+    if (rc == 0)
+        rc = put_fixed(&k, s, err);
+    for (uint32_t m = 0; m < s->order && rc == 0; m++)
+        if ((s->factors >> m & 1) != 0)
+            rc = put_factor(&k, s, m, rows, ctx, err);
+    free(k.piece);
+    XXH3_freeState(k.hash);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+struct ts_state_file {
+    struct ts_state state;
+    char *path;
+    int fd;
+    uint64_t bytes;
+    uint64_t fixed_at[N_FIXED], factor_at[TS_MAX_ORDER]; /* 0: it is not there */
+};
+
+static int bad(const struct ts_state_file *f, const char *what, struct ts_err *err)
+{
+    return ts_fail(err, TS_EFORMAT, "%s: %s (the file is damaged)", f->path, what);
+}
+
+/* The first look, before the checksum: whether it is one of ours, and whole. */
+static int check_head(const struct ts_state_file *f, const struct ts_disk_state *h,
+                      struct ts_err *err)
+{
+    if (memcmp(h->magic, TS_STATE_MAGIC, sizeof h->magic) != 0)
+        return ts_fail(err, TS_EFORMAT, "%s: byte 0: not the state of a run", f->path);
+    if (h->version != TS_STATE_VERSION)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: byte 8: format version %" PRIu32 ", but this program reads version %u",
+                       f->path, h->version, TS_STATE_VERSION);
+    if (h->file_bytes != f->bytes)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
+                       " (it was cut short, or damaged)",
+                       f->path, f->bytes, h->file_bytes);
+    if (h->n_sections < N_FIXED || h->n_sections > MAX_SECTIONS ||
+        f->bytes < sizeof *h + h->n_sections * sizeof(struct ts_disk_section) + 8)
+        return bad(f, "a number of sections that is not possible", err);
+    return 0;
+}
+
+static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, struct ts_err *err)
+{
+    struct ts_state *s = &f->state;
+    if (h->order < TS_MIN_ORDER || h->order > TS_MAX_ORDER || h->rank == 0 ||
+        h->rank > TS_MAX_RANK || h->precision > TS_FLOAT64 || h->sweep == 0 || h->mode >= h->order)
+        return bad(f, "a header that is not possible", err);
+    s->serial = h->serial;
+    s->tensor_hash = h->tensor_hash;
+    s->nnz = h->nnz;
+    s->saved_s = h->saved_s;
+    s->run_ns = h->run_ns;
+    s->order = h->order;
+    s->rank = h->rank;
+    s->sweep = h->sweep;
+    s->mode = h->mode;
+    s->precision = (enum ts_precision)h->precision;
+    s->flags = h->flags;
+    return 0;
+}
+
+/* Which section this is, or -1: of a program that knows more. */
+static int find_section(const char *name, uint32_t order, uint32_t *mode)
+{
+    char want[16];
+    for (uint32_t i = 0; i < N_FIXED; i++)
+        if (strncmp(name, section_name[i], 16) == 0)
+            return (int)i;
+    for (*mode = 0; *mode < order; (*mode)++) {
+        factor_name(*mode, want);
+        if (strncmp(name, want, sizeof want) == 0)
+            return FACTOR;
+    }
+    return -1;
+}
+
+/* Notes where sections are. Sizes that are not known yet are checked by check_sizes. */
+static int place_sections(struct ts_state_file *f, const struct ts_disk_section *section,
+                          uint32_t n, struct ts_err *err)
+{
+    uint64_t at = sizeof(struct ts_disk_state) + n * sizeof *section + 8;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t mode = 0;
+        const int what = find_section(section[i].name, f->state.order, &mode);
+        uint64_t *place;
+        if (what < 0)
+            return ts_fail(
+                err, TS_EFORMAT,
+                "%s: has a section \"%.16s\", which this program does not know: a newer one "
+                "wrote it",
+                f->path, section[i].name);
+        place = what == FACTOR ? &f->factor_at[mode] : &f->fixed_at[what];
+        if (*place != 0 || section[i].bytes > f->bytes ||
+            padded(section[i].bytes) + 8 > f->bytes - at)
+            return bad(f, "a section that is not possible", err);
+        if (what == OPTIONS)
+            f->state.options_bytes = section[i].bytes;
+        *place = at;
+        at += padded(section[i].bytes) + 8;
+    }
+    return at == f->bytes ? 0 : bad(f, "bytes behind the last section", err);
+}
+
+/* All that must be there is, with the size that goes with the rest. */
+static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *section, uint32_t n,
+                       struct ts_err *err)
+{
+    struct ts_state *s = &f->state;
+    for (uint32_t i = 0; i < N_FIXED; i++)
+        if (f->fixed_at[i] == 0)
+            return bad(f, "a section is missing", err);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t mode = 0;
+        const int what = find_section(section[i].name, s->order, &mode);
+        if (section[i].bytes != section_bytes(s, (enum section)what, mode))
+            return bad(f, "a section of a size that is not possible", err);
+    }
+    for (uint32_t m = 0; m < s->order; m++) {
+        s->factors |= (uint32_t)(f->factor_at[m] != 0) << m;
+        if (f->factor_at[m] == 0 && ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode))
+            return bad(f, "a factor is missing", err);
+    }
+    return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
+}
+
+/* From `at` on, `bytes` and then their checksum. */
+static int check_hash(const struct ts_state_file *f, uint64_t at, uint64_t bytes,
+                      XXH3_state_t *hash, char *piece, struct ts_err *err)
+{
+    uint64_t stored, found;
+    int rc = 0;
+    XXH3_64bits_reset(hash);
+    for (uint64_t done = 0; done < bytes && rc == 0;) {
+        const size_t want = bytes - done < PIECE_BYTES ? (size_t)(bytes - done) : PIECE_BYTES;
+        rc = ts_file_read_at(f->fd, f->path, at + done, want, piece, err);
+        if (rc == 0)
+            XXH3_64bits_update(hash, piece, want);
+        done += want;
+    }
+    if (rc == 0)
+        rc = ts_file_read_at(f->fd, f->path, at + bytes, sizeof stored, &stored, err);
+    if (rc < 0)
+        return rc;
+    found = XXH3_64bits_digest(hash);
+    if (found != stored)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: byte %" PRIu64 ": the checksum is %016" PRIx64 ", expected %016" PRIx64
+                       " (the file is damaged)",
+                       f->path, at, found, stored);
+    return 0;
+}
+
+static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash, char *piece,
+                         struct ts_err *err)
+{
+    struct ts_disk_section section[MAX_SECTIONS];
+    struct ts_state *s = &f->state;
+    uint64_t shape[2 * TS_MAX_ORDER];
+    uint64_t at = sizeof(struct ts_disk_state);
+    int rc = ts_file_read_at(f->fd, f->path, at, n * sizeof *section, section, err);
+    if (rc == 0)
+        rc = place_sections(f, section, n, err);
+    if (rc < 0)
+        return rc;
+    at += n * sizeof *section + 8;
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        rc = check_hash(f, at, padded(section[i].bytes), hash, piece, err);
+        at += padded(section[i].bytes) + 8;
+    }
+    if (rc == 0 && f->fixed_at[SHAPE] == 0)
+        rc = bad(f, "a section is missing", err);
+    if (rc == 0)
+        rc = ts_file_read_at(f->fd, f->path, f->fixed_at[SHAPE], section_bytes(s, SHAPE, 0), shape,
+                             err);
+    for (uint32_t m = 0; m < s->order && rc == 0; m++) {
+        s->dim[m] = shape[2 * m];
+        s->n_rows[m] = shape[2 * m + 1];
+        if (s->dim[m] > TS_MAX_DIM || s->n_rows[m] > s->dim[m] || s->n_rows[m] > UINT32_MAX)
+            rc = bad(f, "a shape that is not possible", err);
+    }
+    return rc == 0 ? check_sizes(f, section, n, err) : rc;
+}
+
+/* Everything but the factors into memory: no more than the file has. */
+static int read_fixed(struct ts_state_file *f, struct ts_err *err)
+{
+    struct ts_state *s = &f->state;
+    void *to[N_FIXED] = { NULL };
+    int rc = 0;
+    to[GRAM] = s->gram = malloc(section_bytes(s, GRAM, 0));
+    to[LAMBDA] = s->lambda = malloc(section_bytes(s, LAMBDA, 0));
+    to[SWEEP] = s->part;
+    to[PAST] = s->past = malloc(section_bytes(s, PAST, 0) + 1);
+    to[OPTIONS] = s->options = calloc(1, s->options_bytes + 1);
+    for (uint32_t i = GRAM; i < N_FIXED && rc == 0; i++)
+        rc = to[i] == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+                           : ts_file_read_at(f->fd, f->path, f->fixed_at[i],
+                                             section_bytes(s, (enum section)i, 0), to[i], err);
+    if (rc == 0 && s->options_bytes > 0 && s->options[s->options_bytes - 1] != '\0')
+        rc = bad(f, "options that do not end", err);
+    return rc;
+}
+
+static int read_all(struct ts_state_file *f, struct ts_err *err)
+{
+    XXH3_state_t *hash = XXH3_createState();
+    char *piece = malloc(PIECE_BYTES);
+    struct ts_disk_state h;
+    int rc = hash == NULL || piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+                                           : ts_file_read_size(f->fd, f->path, &f->bytes, err);
+    if (rc == 0 && f->bytes < sizeof h)
+        rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes are too short for the state of a run",
+                     f->path, f->bytes);
+    if (rc == 0)
+        rc = ts_file_read_at(f->fd, f->path, 0, sizeof h, &h, err);
+    if (rc == 0)
+        rc = check_head(f, &h, err);
+    if (rc == 0)
+        rc = check_hash(f, 0, sizeof h + h.n_sections * sizeof(struct ts_disk_section), hash, piece,
+                        err);
+    if (rc == 0)
+        rc = take_head(f, &h, err);
+    if (rc == 0)
+        rc = read_sections(f, h.n_sections, hash, piece, err);
+    if (rc == 0)
+        rc = read_fixed(f, err);
+    free(piece);
+    XXH3_freeState(hash);
+    return rc;
+}
+
+int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err)
+{
+    struct ts_state_file *f = calloc(1, sizeof *f);
+    int rc = 0;
+    if (f == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    f->fd = -1;
+    f->path = strdup(path);
+    if (f->path == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    if (rc == 0) {
+        f->fd =
+            open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* which a pipe without a writer needs */
+        rc = f->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", path) : read_all(f, err);
+    }
+    if (rc == 0)
+        *ret = f;
+    else
+        ts_state_close(f);
+    return rc;
+}
+
+void ts_state_close(struct ts_state_file *f)
+{
+    if (f == NULL)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->state.gram);
+    free(f->state.lambda);
+    free(f->state.past);
+    free(f->state.options);
+    free(f->path);
+    free(f);
+}
+
+const struct ts_state *ts_state_get(const struct ts_state_file *f)
+{
+    return &f->state;
+}
+
+const char *ts_state_path(const struct ts_state_file *f)
+{
+    return f->path;
+}
+
+int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
+                  double *ret, struct ts_err *err)
+{
+    const struct ts_state *s = &f->state;
+    const uint64_t items = n * s->rank;
+    float *narrow;
+    int rc;
+    if (s->precision == TS_FLOAT64)
+        return ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * row_bytes(s), items * 8,
+                               ret, err);
+    narrow = (float *)(void *)ret + items; /* the second half, which is overwritten from behind */
+    rc = ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * row_bytes(s), items * 4, narrow,
+                         err);
+    for (uint64_t i = 0; i < items && rc == 0; i++) {
+        float x;
+        memcpy(&x, narrow + i, sizeof x);
+        ret[i] = x;
+    }
+    return rc;
+}
+
+int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
+                          struct ts_err *err)
+{
+    const struct ts_state *s = &f->state;
+    int same = s->order == t->order && s->nnz == t->nnz && s->tensor_hash == t->hash;
+    for (uint32_t m = 0; m < t->order && same; m++)
+        same = s->dim[m] == t->mode[m].disk.dim && s->n_rows[m] == t->mode[m].disk.n_rows;
+    if (same)
+        return 0;
+    return ts_fail(err, TS_EARG,
+                   "%s: is not the tensor of the run in %s: its checksum is %016" PRIx64
+                   ", expected %016" PRIx64,
+                   t->path, f->path, t->hash, s->tensor_hash);
+}
+
+const char *ts_state_option(const struct ts_state *s, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = s->options; at < s->options + s->options_bytes; at += strlen(at) + 1)
+        if (strncmp(at, name, n) == 0 && at[n] == '=')
+            return at + n + 1;
+    return NULL;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* state.h - where a run of ALS is between two modes, as a file that it can go on from.
+ *
+ * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend holds
+ * them, and the Gram matrices: the mode's own factor is about to be replaced and is no operand of that,
+ * so a mode that was given up in the middle is simply done again. docs/checkpoint.md has the bytes.
+ *
+ *   owner    of a state to be written, the caller owns what it points to; of one that was opened, the file
+ *   units    bytes, nanoseconds
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code. A file is untrusted: everything in it is checked when it is opened,
+ *            every byte of it against checksums, before memory is taken for what it claims to hold
+ */
+#ifndef TS_CPD_STATE_H
+#define TS_CPD_STATE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stream/backend.h"
+
+#define TS_STATE_MAGIC   "TSHSTATE" /* 8 bytes, no NUL */
+#define TS_STATE_VERSION 1u
+
+/* Starts the file. 256 bytes, followed by struct ts_disk_section[n_sections], the XXH3-64 (seed 0) of all
+ * that, and the sections one after another, each padded with zeros to a multiple of 8 bytes and followed
+ * by the XXH3-64 of itself and its padding. */
+struct ts_disk_state {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_sections;
+    uint64_t file_bytes;
+    uint64_t serial;      /* of two states of a run the later one has the greater */
+    uint64_t tensor_hash; /* checksum of the tensor's index */
+    uint64_t nnz;
+    uint32_t order, rank;
+    uint32_t precision;    /* 0: float32, 1: float64 */
+    uint32_t flags;        /* TS_STATE_* */
+    uint32_t sweep, mode;  /* that come next: from 1, from 0 */
+    uint64_t saved_s;      /* time of day, seconds since 1970 */
+    uint64_t run_ns;       /* time that the run took until then, pauses apart */
+    uint8_t reserved[168]; /* zero */
+};
+
+struct ts_disk_section {
+    char name[16];  /* padded with zeros */
+    uint64_t bytes; /* without padding and checksum */
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
+
+enum ts_state_flag {
+    TS_STATE_ENDED = 1, /* the run made all its sweeps: only its result may be missing */
+    TS_STATE_WIDE = 2, /* float32: the last mode of the next sweep that ends is summed in float64 */
+    TS_STATE_EXACT =
+        4, /* after the last whole sweep nothing but rounding was left of the residual */
+};
+
+/* Of the sweep under way, over the modes that are done: sums of struct ts_als_sweep. */
+enum ts_state_part {
+    TS_PART_TOTAL_NS,
+    TS_PART_WAIT_NS,
+    TS_PART_COPY_NS,
+    TS_PART_KERNEL_NS,
+    TS_PART_SOLVE_NS,
+    TS_PART_EXPOSED_NS,
+    TS_PART_SLOWEST_NS,
+    TS_PART_BYTES_READ,
+    TS_PART_N_SINGULAR,
+    TS_N_PARTS = 16 /* the rest is zero */
+};
+
+struct ts_state_past { /* of a sweep that is over */
+    double fit;
+    uint64_t total_ns;
+};
+
+struct ts_state {
+    uint64_t serial, tensor_hash, nnz, saved_s, run_ns;
+    uint32_t order, rank, sweep, mode;
+    enum ts_precision precision;
+    unsigned flags;
+    uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
+    uint32_t
+        factors; /* bit m: that of mode m is there. All of them once ENDED, else those but `mode` */
+    double *gram;   /* order x rank x rank */
+    double *lambda; /* rank: norms of the mode solved last */
+    uint64_t part[TS_N_PARTS];
+    struct ts_state_past *past; /* sweep - 1 of them */
+    char *options;              /* the caller's own: strings "name=value", each ended by a NUL */
+    uint64_t options_bytes;
+};
+
+#define TS_STATE_MAX_OPTIONS (UINT64_C(1) << 16)
+
+/* ---- writing ---- */
+
+/* Rows row .. row+n-1 of the factor of `mode` in its precision, n x rank. */
+typedef int ts_state_rows_fn(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
+                             struct ts_err *err);
+
+uint64_t ts_state_bytes(const struct ts_state *s); /* of the file */
+
+/* Writes the file to fd, from where that is on. give_up (may be NULL): TS_ESTOP once it is not 0. */
+int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
+                   const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
+
+/* ---- reading ---- */
+
+struct ts_state_file;
+
+/* TS_EIO with err->sys ENOENT when there is none. */
+int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err);
+void ts_state_close(struct ts_state_file *f); /* NULL is fine */
+const struct ts_state *ts_state_get(const struct ts_state_file *f);
+const char *ts_state_path(const struct ts_state_file *f);
+
+/* Rows of a factor that is there, as the backend takes them. */
+int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
+                  double *ret, struct ts_err *err);
+
+/* 0, or TS_EARG and what the tensor differs in from the one of the state. */
+int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
+                          struct ts_err *err);
+
+/* The value of an option, or NULL. */
+const char *ts_state_option(const struct ts_state *s, const char *name);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens the parts of an engine in the order in which one bounds the next. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/machine.h"
+#include "base/num.h"
+#include "base/threads.h"
+#include "cpd/model_read.h"
+
+#define MAX_CHECKERS 16u
+#define WAITING      8u /* threads that wait: of the reader, the trace, who watches and who writes */
+
+/* What driver and libraries of the GPUs took since `before` comes out of the budget: it is known only
+ * now, some 0.2 GiB and more with each GPU. The backend's own buffers were counted. */
+static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *err)
+{
+    struct ts_engine_memory *m = &e->memory;
+    const uint64_t counted =
+        before + m->host_bytes - m->feed_bytes - m->spare_bytes - m->copy_bytes;
+    const uint64_t now = ts_engine_memory_resident();
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    e->library_bytes = now > counted ? now - counted : 0;
+    if (e->library_bytes >= m->feed_bytes)
+        return ts_fail(
+            err, TS_ELIMIT,
+            "--host-memory: %s is too little with GPUs, whose driver and libraries take %s "
+            "of it",
+            ts_num_bytes(a, m->host_bytes), ts_num_bytes(b, e->library_bytes));
+    m->feed_bytes -= e->library_bytes;
+    return 0;
+}
+
+/* The share of a sample's shards that stays in memory is that of the whole: more bytes make more of
+ * them stay. A sample is small, and so are its slots: half of what does not stay. */
+static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
+                         struct ts_engine *e, struct ts_err *err)
+{
+    const uint32_t n = fc->deal.n_consumers > 0 ? fc->deal.n_consumers : 1;
+    uint64_t total = 0, shards = 0, low = 0, high = UINT64_C(1) << 42;
+    if (conf->resident_share >= 1) {
+        e->memory.feed_bytes = high;
+        return 0;
+    }
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        for (uint64_t i = 0; i < e->tensor->mode[m].disk.n_shards; i++)
+            if (fc->deal.keep[m] == NULL || !fc->deal.keep[m][i]) {
+                total += ts_residency_bytes(&e->tensor->mode[m].shard[i]);
+                shards++;
+            }
+    fc->most_slots = (uint32_t)((1 - conf->resident_share) * (double)shards / 2);
+    fc->most_slots = fc->most_slots > n + 1 ? fc->most_slots : n + 1;
+    while (high - low > TS_PAGE) {
+        const uint64_t middle = low + (high - low) / 2;
+        struct ts_residency r = { 0 };
+        const int rc = ts_residency_plan(e->tensor, conf->only_mode, fc->deal.keep, n,
+                                         fc->most_slots, middle, &r, err);
+        if (rc < 0 && rc != TS_ELIMIT)
+            return rc;
+        if (rc == TS_ELIMIT || (double)r.resident_bytes <= conf->resident_share * (double)total)
+            low = middle;
+        else
+            high = middle;
+        if (rc == 0)
+            ts_residency_free(&r);
+    }
+    e->memory.feed_bytes = high; /* which works, as what is too little does not */
+    return 0;
+}
+
+/* Shards in memory: planned, and unless a plan is all that is wanted, made so. */
+static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
+{
+    struct ts_feed_conf fc = { .tensor = e->tensor,
+                               .only_mode = conf->only_mode,
+                               .stop = conf->stop,
+                               .done = conf->done,
+                               .done_ctx = conf->done_ctx,
+                               .trace = conf->trace };
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    int rc = 0;
+    if (e->backend->deal != NULL)
+        e->backend->deal(e->be, &fc.deal);
+    if (conf->sample != NULL)
+        rc = sample_budget(conf, &fc, e, err);
+    if (rc < 0)
+        return rc;
+    fc.host_bytes = e->memory.feed_bytes;
+    fc.pin = e->backend->pin;
+    fc.unpin = e->backend->unpin;
+    fc.pin_ctx = e->be;
+    fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
+    rc = conf->without_feed ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
+                                                fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
+                                                fc.most_slots, fc.host_bytes, &e->residency, err)
+                            : ts_feed_new(&fc, &e->feed, err);
+    if (rc == TS_ELIMIT && e->library_bytes > 0) { /* less was left than the user named */
+        const size_t at = strlen(err->text);
+        snprintf(err->text + at, sizeof err->text - at,
+                 " (of --host-memory %s, driver and libraries of the GPUs take %s)",
+                 ts_num_bytes(a, e->memory.host_bytes), ts_num_bytes(b, e->library_bytes));
+    }
+    return rc;
+}
+
+/* OpenMP ends the program when it cannot start its threads, so it is known before that it can: beside
+ * those of the feed, which are started first. */
+static int choose_threads(const struct ts_engine_conf *conf, uint32_t *ret, struct ts_err *err)
+{
+    struct ts_machine machine;
+    uint32_t checkers = conf->threads;
+    if (checkers == 0) {
+        ts_machine_get(&machine);
+        checkers = machine.cpus;
+    }
+    checkers = checkers < MAX_CHECKERS ? checkers : MAX_CHECKERS;
+    return ts_threads_get(conf->threads, checkers + WAITING, ret, err);
+}
+
+static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
+{
+    struct ts_backend_conf bc = { .rank = conf->rank,
+                                  .precision = conf->precision,
+                                  .only_mode = conf->only_mode,
+                                  .trace = conf->trace,
+                                  .done = conf->done,
+                                  .done_ctx = conf->done_ctx,
+                                  .stop = conf->stop };
+    uint64_t before;
+    int rc;
+    if (conf->rank == 0 || conf->rank > TS_MAX_RANK)
+        return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", conf->rank,
+                       TS_MAX_RANK);
+    e->tensor = conf->sample != NULL ? conf->sample : conf->tensor;
+    rc = e->tensor != NULL ? 0 : ts_tensor_open(conf->path, &e->own, err);
+    if (rc < 0)
+        return rc;
+    if (e->tensor == NULL)
+        e->tensor = e->own;
+    if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
+        return ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", conf->path,
+                       conf->only_mode + 1, e->tensor->order);
+    rc = choose_threads(conf, &e->threads, err);
+    if (rc < 0)
+        return rc;
+    before = ts_engine_memory_resident();
+    rc = ts_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
+    if (rc < 0)
+        return rc;
+    bc.tensor = e->tensor;
+    bc.threads = e->threads;
+    if (bc.n_devices == 0) /* a GPU's backend names its own */
+        ts_trace_group(conf->trace, 1, "CPU");
+    e->n_devices = bc.n_devices;
+    memcpy(e->device, bc.device, sizeof e->device);
+    rc = ts_engine_memory_plan(e->backend, &bc, conf->host_bytes, conf->own_bytes, conf->copy,
+                               &e->memory, err);
+    bc.host_bytes = e->memory.feed_bytes;
+    bc.spare_bytes = conf->sample != NULL && conf->resident_share < 1 ? 0 : e->memory.spare_bytes;
+    if (rc == 0)
+        rc = e->backend->open(&bc, &e->be, err);
+    if (rc == 0 && bc.n_devices > 0)
+        rc = take_libraries(e, before, err);
+    return rc == 0 ? open_feed(conf, e, err) : rc;
+}
+
+int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, struct ts_err *err)
+{
+    int rc;
+    memset(ret, 0, sizeof *ret);
+    rc = open_parts(conf, ret, err);
+    if (rc < 0)
+        ts_engine_close(ret);
+    return rc;
+}
+
+void ts_engine_close(struct ts_engine *e)
+{
+    ts_feed_free(e->feed); /* before the backend that its memory may be page-locked for */
+    if (e->backend != NULL)
+        e->backend->close(e->be);
+    ts_residency_free(&e->residency);
+    ts_tensor_close(e->own);
+    memset(e, 0, sizeof *e);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "engine/processor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/cpu_backend.h"
+#ifdef HAVE_CUDA
+#include "gpu/gpu_backend.h"
+#include "gpu/gpu_devices.h"
+#endif
+
+/* What --gpus says: the first n of those that can be used, or n numbers. */
+struct wanted {
+    uint32_t n;
+    int by_number;
+    int number[TS_MAX_DEVICES];
+};
+
+/* A number that ends with one of `ends`; *text is moved behind it. */
+static int parse_number(const char **text, const char *ends, int *ret)
+{
+    char *end;
+    long n;
+    if (**text < '0' || **text > '9')
+        return 0;
+    errno = 0;
+    n = strtol(*text, &end, 10);
+    if (errno != 0 || n > INT32_MAX || strchr(ends, *end) == NULL)
+        return 0;
+    *ret = (int)n;
+    *text = end;
+    return 1;
+}
+
+static int parse_list(const char *text, struct wanted *w, struct ts_err *err)
+{
+    const char *at = text;
+    w->by_number = 1;
+    while (*at != '\0') {
+        int number;
+        if (!parse_number(&at, ",", &number))
+            return ts_fail(err, TS_EARG,
+                           "--gpus %s: numbers of GPUs with commas are wanted, as 0,2 (number 2 "
+                           "alone: 2,)",
+                           text);
+        for (uint32_t i = 0; i < w->n; i++)
+            if (w->number[i] == number)
+                return ts_fail(err, TS_EARG, "--gpus %s: GPU %d is named twice", text, number);
+        if (w->n == TS_MAX_DEVICES)
+            return ts_fail(err, TS_EARG, "--gpus %s: a run uses at most %u GPUs", text,
+                           TS_MAX_DEVICES);
+        w->number[w->n++] = number;
+        at += *at == ',';
+    }
+    return 0;
+}
+
+static int parse_gpus(const char *text, struct wanted *w, struct ts_err *err)
+{
+    const char *at = text;
+    int n;
+    memset(w, 0, sizeof *w);
+    if (strchr(text, ',') != NULL)
+        return parse_list(text, w, err);
+    if (!parse_number(&at, "", &n))
+        return ts_fail(err, TS_EARG,
+                       "--gpus %s: how many GPUs (2), or their numbers with commas (0,2; number 2 "
+                       "alone: 2,)",
+                       text);
+    if (n > TS_MAX_DEVICES)
+        return ts_fail(err, TS_EARG, "--gpus %s: a run uses at most %u GPUs", text, TS_MAX_DEVICES);
+    w->n = (uint32_t)n;
+    return 0;
+}
+
+int ts_processor_check(const struct ts_processor *want, struct ts_err *err)
+{
+    struct wanted w;
+    int rc;
+    if (want->cpu && want->device_bytes > 0)
+        return ts_fail(err, TS_EARG, "--cpu and --gpu-memory exclude each other");
+    if (want->gpus == NULL)
+        return 0;
+    rc = parse_gpus(want->gpus, &w, err);
+    if (rc == 0 && w.n > 0 && want->cpu)
+        rc = ts_fail(err, TS_EARG, "--cpu and --gpus %s exclude each other", want->gpus);
+    if (rc == 0 && w.n == 0 && want->device_bytes > 0)
+        rc = ts_fail(err, TS_EARG, "--gpus %s and --gpu-memory exclude each other", want->gpus);
+    return rc;
+}
+
+#ifdef HAVE_CUDA
+static int choose_numbers(const char *asked, const struct wanted *w, int there,
+                          struct ts_backend_conf *conf, struct ts_err *err)
+{
+    char why[160];
+    for (uint32_t i = 0; i < w->n; i++) {
+        const int number = w->number[i];
+        if (number >= there)
+            return ts_fail(
+                err, TS_ECUDA,
+                "%s: there is no GPU %d, only %s%d (CUDA_VISIBLE_DEVICES counts); tstream "
+                "devices lists them",
+                asked, number, there > 1 ? "0 to " : "", there - 1);
+        if (!ts_gpu_usable(number, why))
+            return ts_fail(err, TS_ECUDA, "%s: GPU %d cannot be used: %s", asked, number, why);
+        conf->device[conf->n_devices++] = number;
+    }
+    return 0;
+}
+
+static int choose_first(const char *asked, uint32_t n, int there, struct ts_backend_conf *conf,
+                        struct ts_err *err)
+{
+    char why[160] = "";
+    for (int i = 0; i < there && conf->n_devices < n; i++)
+        if (ts_gpu_usable(i, why))
+            conf->device[conf->n_devices++] = i;
+    if (conf->n_devices == 0)
+        return ts_fail(err, TS_ECUDA, "%s: no GPU can be used: %s", asked, why);
+    if (conf->n_devices < n)
+        return ts_fail(err, TS_ECUDA, "%s: %u can be used; tstream devices lists them", asked,
+                       conf->n_devices);
+    return 0;
+}
+
+/* Fills conf->device, or says why there is none; *there as ts_gpu_count says. */
+static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
+                       struct ts_backend_conf *conf, int *there, struct ts_err *err)
+{
+    char why[160];
+    int rc;
+    *there = ts_gpu_count(why);
+    if (*there <= 0)
+        return ts_fail(err, TS_ECUDA, "%s: %s", asked, why);
+    rc = w->by_number ? choose_numbers(asked, w, *there, conf, err)
+                      : choose_first(asked, w->n, *there, conf, err);
+    if (rc == 0)
+        *ret = &ts_backend_gpu;
+    return rc;
+}
+#else
+static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
+                       struct ts_backend_conf *conf, int *there, struct ts_err *err)
+{
+    (void)w, (void)ret, (void)conf;
+    *there = 0;
+    return ts_fail(err, TS_ECUDA, "%s: this program was built without CUDA", asked);
+}
+#endif
+
+int ts_processor_choose(const struct ts_processor *want, const struct ts_backend **ret,
+                        struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err)
+{
+    const int optional = want->gpus == NULL && want->device_bytes == 0;
+    struct wanted w = { .n = 1 };
+    char asked[96] = "--gpu-memory";
+    int there, rc = ts_processor_check(want, err);
+    if (rc == 0 && want->gpus != NULL) {
+        rc = parse_gpus(want->gpus, &w, err);
+        snprintf(asked, sizeof asked, "--gpus %s", want->gpus);
+    }
+    if (rc < 0)
+        return rc;
+    conf->n_devices = 0;
+    conf->device_bytes = want->device_bytes;
+    conf->exchange = want->exchange;
+    *ret = &ts_backend_cpu;
+    if (want->cpu || w.n == 0)
+        return 0;
+    if (!optional)
+        return choose_gpus(asked, &w, ret, conf, &there, err);
+    rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, no_gpu);
+    if (no_gpu != NULL && (rc == 0 || there == 0))
+        no_gpu->code = 0;
+    return 0;
+}
+
+void ts_processor_name(int number, char *ret, size_t room)
+{
+    ret[0] = '\0';
+#ifdef HAVE_CUDA
+    ts_gpu_name(number, ret, room);
+#else
+    (void)number;
+    (void)room;
+#endif
+}

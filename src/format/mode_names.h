@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mode_names.h - NAME.tsh/modes: what the modes and the values are called, and the first index of the input.
+ *
+ * The file is there when there is something to say: a name, or a base other than 1. It carries the checksum
+ * of the index that it belongs to. A program that does not know it reads the tensor all the same.
+ *
+ *   owner    names are malloc'ed; the tensor owns those that it read
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_FORMAT_MODE_NAMES_H
+#define TS_FORMAT_MODE_NAMES_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/build_dir.h"
+#include "format/tensor.h"
+
+#define TS_MODE_NAME_MAX 255u /* bytes */
+
+/* name[m] NULL: mode m has none; name[order] is that of the values. */
+int ts_mode_names_write(const struct ts_build_dir *dir, uint32_t order, uint32_t base,
+                        const char *const name[], uint64_t index_hash, struct ts_err *err);
+
+/* Fills t->name and t->base of a tensor whose index was read. */
+int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err);
+void ts_mode_names_free(struct ts_tensor *t);
+
+#endif

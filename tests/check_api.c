@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What include/tstream.h promises beside what examples/embed.c shows: failures, old and new programs, stops,
+ * several sessions at once, and a locale with a comma. */
+#include <check.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tstream.h>
+
+#include "base/rng.h"
+#include "tests/run_suite.h"
+#include "tests/tsh_writer.h"
+
+#define N 20000u
+
+static char *tmp, tensor[4200], other[4200], files[4200];
+static uint64_t index_of[N * 3];
+static double value_of[N];
+static ts_error err;
+
+static ts_build_conf build_conf(const char *out)
+{
+    ts_build_conf c = { .size = sizeof c,
+                        .out = out,
+                        .memory = UINT64_C(64) << 20,
+                        .shard_bytes = 65536,
+                        .threads = 2,
+                        .order = 3 };
+    return c;
+}
+
+static void build(const char *out)
+{
+    const ts_build_conf c = build_conf(out);
+    ts_build_result r = { .size = sizeof r };
+    ts_builder *b = ts_builder_new(&c, &err);
+    ck_assert_msg(b != NULL, "%s", err.text);
+    ck_assert_msg(ts_builder_add(b, N, index_of, value_of, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_builder_finish(b, &r, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(r.read, N);
+    ts_builder_free(b);
+}
+
+static void setup(void)
+{
+    tmp = test_tsh_tmp();
+    snprintf(tensor, sizeof tensor, "%s/x.tsh", tmp);
+    snprintf(other, sizeof other, "%s/y.tsh", tmp);
+    snprintf(files, sizeof files, "%s/x.cp", tmp);
+    for (uint64_t i = 0; i < N; i++) {
+        const uint64_t key = ts_mix(i);
+        index_of[3 * i] = 3 * (key % 200); /* two of three slices are empty */
+        index_of[3 * i + 1] = key / 1000 % 50;
+        index_of[3 * i + 2] = key / 1000000 % 20;
+        value_of[i] = 0.125 * (double)(1 + (key >> 40 & 63)) + 0.1;
+    }
+    build(tensor);
+}
+
+static void teardown(void)
+{
+    test_tsh_remove(tensor);
+    test_tsh_remove(other);
+    test_tsh_remove(files);
+    test_tsh_remove(tmp);
+    free(tmp);
+}
+
+static ts_tensor *open_tensor(void)
+{
+    ts_tensor *t = ts_open(tensor, &err);
+    ck_assert_msg(t != NULL, "%s", err.text);
+    return t;
+}
+
+static ts_session *open_session(const ts_tensor *t, uint32_t threads, volatile int *stop)
+{
+    const ts_session_conf c = {
+        .size = sizeof c, .rank = 4, .threads = threads, .cpu = 1, .stop = stop
+    };
+    ts_session *s = ts_session_open(t, &c, &err);
+    ck_assert_msg(s != NULL, "%s", err.text);
+    return s;
+}
+
+static int equal(const ts_cpd *a, const ts_cpd *b)
+{
+    int same = ts_cpd_rank(a) == ts_cpd_rank(b) &&
+               memcmp(ts_cpd_weights(a), ts_cpd_weights(b), ts_cpd_rank(a) * sizeof(double)) == 0;
+    for (uint32_t m = 0; m < 3 && same; m++)
+        same = ts_cpd_held(a, m) == ts_cpd_held(b, m) &&
+               memcmp(ts_cpd_factor(a, m), ts_cpd_factor(b, m),
+                      ts_cpd_held(a, m) * ts_cpd_rank(a) * sizeof(float)) == 0;
+    return same;
+}
+
+START_TEST(failures_are_codes_and_sentences)
+{
+    const double weight[1] = { 1 }, bad[4] = { 1, NAN, 1, 1 };
+    const double *const factor[2] = { bad, bad };
+    const uint64_t dim[2] = { 4, 4 };
+    ts_build_conf c = build_conf(other);
+    ts_tensor *t = open_tensor();
+    uint64_t n;
+    char *label[1];
+    ck_assert_ptr_null(ts_open(other, &err));
+    ck_assert_int_eq(err.code, TS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, other));
+    ck_assert_ptr_null(ts_open(other, NULL));
+    ck_assert_ptr_null(ts_session_open(t, NULL, &err)); /* a rank of 0 */
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ck_assert_ptr_null(ts_cpd_new(2, dim, 1, TS_REAL_FLOAT64, weight, factor, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "mode 1, row 1, column 0"));
+    ck_assert_ptr_null(ts_cursor_open(t, 3, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ck_assert_int_eq(ts_labels(t, 7, 1, dim, label, &err), TS_ERR_ARGUMENT);
+    ck_assert_uint_eq(ts_dim(t, 3), 0);
+    c.out = tensor; /* which is there */
+    ck_assert_int_eq(ts_build_copy(&c, t, NULL, &err), TS_ERR_BUSY);
+    ck_assert_ptr_nonnull(strstr(err.text, "exists"));
+    c.out = other;
+    c.order = 1;
+    ck_assert_ptr_null(ts_builder_new(&c, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    n = 1;
+    c.order = 3;
+    c.memory = 1;
+    ck_assert_ptr_null(ts_builder_new(&c, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    (void)n;
+    ts_close(t);
+    ts_close(NULL);
+    ts_session_close(NULL);
+    ts_builder_free(NULL);
+    ts_cursor_close(NULL);
+    ts_cpd_free(NULL);
+}
+END_TEST
+
+/* A program of an older header has shorter structs, one of a newer longer ones. */
+START_TEST(structs_may_grow)
+{
+    struct {
+        ts_cp_conf conf;
+        uint64_t later;
+    } newer = { .conf = { .sweeps = 2, .seed = 1 } };
+    struct {
+        size_t size;
+        double fit, beyond;
+    } older = { .size = offsetof(ts_cp_result, sweeps), .beyond = 7 };
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 2, NULL);
+    ts_cpd *c;
+    newer.conf.size = sizeof newer;
+    c = ts_cp(s, &newer.conf, (ts_cp_result *)(void *)&older, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ck_assert(older.fit > 0 && older.beyond == 7);
+    ts_cpd_free(c);
+    newer.later = 1; /* what this library knows nothing of */
+    ck_assert_ptr_null(ts_cp(s, &newer.conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "newer"));
+    newer.conf.size = 0;
+    ck_assert_ptr_null(ts_cp(s, &newer.conf, NULL, &err));
+    newer.later = 0;
+    newer.conf.size = offsetof(ts_cp_conf, seed); /* without seed: 0 */
+    c = ts_cp(s, &newer.conf, NULL,
+              &err); /* and the session goes on after a request that made no sense */
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ts_cpd_free(c);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+struct runner {
+    const ts_tensor *t;
+    uint32_t threads;
+    ts_cpd *cpd;
+    pthread_t thread;
+};
+
+static void *run(void *arg)
+{
+    struct runner *r = arg;
+    const ts_cp_conf conf = { .size = sizeof conf, .sweeps = 4, .seed = 3 };
+    const ts_session_conf sc = { .size = sizeof sc, .rank = 4, .threads = r->threads, .cpu = 1 };
+    ts_session *s = ts_session_open(r->t, &sc, NULL);
+    r->cpd = s == NULL ? NULL : ts_cp(s, &conf, NULL, NULL);
+    ts_session_close(s);
+    return NULL;
+}
+
+START_TEST(sessions_side_by_side)
+{
+    struct runner r[3];
+    ts_tensor *t = open_tensor();
+    for (uint32_t i = 0; i < 3; i++) {
+        r[i] = (struct runner){ .t = t, .threads = i + 1 };
+        ck_assert_int_eq(pthread_create(&r[i].thread, NULL, run, &r[i]), 0);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        pthread_join(r[i].thread, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(r[i].cpd);
+        ck_assert(equal(r[0].cpd, r[i].cpd));
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        ts_cpd_free(r[i].cpd);
+    ts_close(t);
+}
+END_TEST
+
+START_TEST(a_session_serves_many_runs)
+{
+    const ts_cp_conf four = { .size = sizeof four, .sweeps = 4, .seed = 3 };
+    const ts_cp_conf two = { .size = sizeof two, .sweeps = 2, .seed = 9 };
+    ts_cp_conf on = two;
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 2, NULL);
+    ts_session_info info = { .size = sizeof info };
+    ts_cp_result first = { .size = sizeof first }, second = { .size = sizeof second };
+    ts_cpd *a = ts_cp(s, &four, &first, &err), *b = ts_cp(s, &two, NULL, &err), *c, *d;
+    ts_session_describe(s, &info);
+    ck_assert(info.threads == 2 && info.n_gpus == 0 && info.host_bytes > 0);
+    ck_assert_ptr_nonnull(a);
+    ck_assert_ptr_nonnull(b);
+    ck_assert(!equal(a, b));
+    c = ts_cp(s, &four, &second, &err);
+    ck_assert_ptr_nonnull(c);
+    ck_assert(equal(a, c) && first.fit == second.fit);
+    on.start = b; /* goes on from there: no worse */
+    d = ts_cp(s, &on, &second, &err);
+    ck_assert_msg(d != NULL, "%s", err.text);
+    ck_assert(second.fit > first.fit - 0.1);
+    on.start = NULL;
+    ts_cpd_free(a);
+    ts_cpd_free(b);
+    ts_cpd_free(c);
+    ts_cpd_free(d);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+static int stop_at_two(void *ctx, const ts_sweep *s)
+{
+    *(uint32_t *)ctx = s->sweep;
+    return s->sweep == 2;
+}
+
+START_TEST(a_callback_stops_a_run)
+{
+    uint32_t sweep = 0;
+    const ts_cp_conf conf = {
+        .size = sizeof conf, .sweeps = 40, .seed = 3, .sweep = stop_at_two, .ctx = &sweep
+    };
+    ts_tensor *t = open_tensor();
+    volatile int stop = 0;
+    ts_session *s = open_session(t, 2, _i == 0 ? NULL : &stop);
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_STOPPED);
+    ck_assert_uint_eq(sweep, 2);
+    ck_assert(_i == 0 || stop != 0);
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err)); /* it is over */
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+START_TEST(a_flag_stops_everything)
+{
+    volatile int stop = 1;
+    ts_build_conf c = build_conf(other);
+    ts_tensor *t = open_tensor();
+    const ts_session_conf sc = { .size = sizeof sc, .rank = 2, .cpu = 1, .stop = &stop };
+    const ts_cp_conf conf = { .size = sizeof conf, .sweeps = 3 };
+    ts_session *s = ts_session_open(t, &sc, &err);
+    ck_assert(s == NULL || ts_cp(s, &conf, NULL, &err) == NULL);
+    ck_assert_int_eq(err.code, TS_ERR_STOPPED);
+    c.stop = &stop;
+    ck_assert_int_eq(ts_build_copy(&c, t, NULL, &err), TS_ERR_STOPPED);
+    ck_assert(access(other, F_OK) != 0);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+START_TEST(a_builder_that_is_given_up_leaves_nothing)
+{
+    const ts_build_conf c = build_conf(other);
+    ts_builder *b = ts_builder_new(&c, &err);
+    ck_assert_ptr_nonnull(b);
+    if (_i > 0)
+        ck_assert_int_eq(ts_builder_add(b, N, index_of, value_of, &err), 0);
+    ts_builder_free(b);
+    ck_assert(access(other, F_OK) != 0);
+}
+END_TEST
+
+START_TEST(copies_cursors_and_rows)
+{
+    const ts_build_conf c = build_conf(other);
+    uint64_t *index = malloc(1000 * 3 * sizeof *index), n = 1, total = 0;
+    double *value = malloc(1000 * sizeof *value), norm = 0, rows[200 * 4];
+    const ts_cp_conf conf = { .size = sizeof conf, .sweeps = 3, .seed = 3 };
+    uint64_t top[5], used[200];
+    double strongest[5];
+    uint32_t found;
+    ts_tensor *t = open_tensor(), *copy;
+    ts_session *s;
+    ts_cpd *d;
+    char command[9000];
+    ck_assert_msg(ts_build_copy(&c, t, NULL, &err) == 0, "%s", err.text);
+    snprintf(command, sizeof command, "diff -r -x index -x modes %s %s", tensor,
+             other); /* the index tells of duplicates, which were merged before */
+    ck_assert_int_eq(system(command), 0);
+    copy = ts_open(other, &err);
+    ts_cursor *cursor = ts_cursor_open(copy, 2, &err);
+    ck_assert_int_eq(ts_cursor_next(cursor, 255, index, value, &n, &err), TS_ERR_ARGUMENT);
+    while (ts_cursor_next(cursor, 1000, index, value, &n, &err) == 0 && n > 0) {
+        total += n;
+        for (uint64_t i = 0; i < n; i++) {
+            norm += value[i] * value[i];
+            ck_assert(index[3 * i] % 3 == 0 && index[3 * i + 1] < 50 && index[3 * i + 2] < 20);
+        }
+    }
+    ck_assert_uint_eq(total, ts_nnz(t));
+    ck_assert(fabs(sqrt(norm) - ts_norm(t)) < 1e-9 * ts_norm(t));
+    ts_cursor_close(cursor);
+    ts_close(copy);
+    s = open_session(t, 2, NULL);
+    d = ts_cp(s, &conf, NULL, &err);
+    ck_assert_uint_eq(ts_cpd_dim(d, 0), 598);
+    ck_assert_uint_eq(ts_cpd_held(d, 0), 200);
+    ck_assert_int_eq(ts_used_indices(t, 0, used, &err), 0);
+    ck_assert_mem_eq(used, ts_cpd_index(d, 0), sizeof used);
+    ck_assert_int_eq(ts_cpd_rows(d, 0, 0, 200, rows, &err), 0);
+    for (uint32_t r = 0; r < 4; r++) {
+        ck_assert(rows[4 * 3 + r] == (double)((const float *)ts_cpd_factor(d, 0))[4 + r]);
+        ck_assert(rows[4 * 4 + r] == 0);
+    }
+    ck_assert_int_eq(ts_cpd_rows(d, 0, 500, 99, rows, &err), TS_ERR_ARGUMENT);
+    ck_assert_int_eq(ts_cpd_top(d, 0, 1, 5, top, strongest, &found, &err), 0);
+    ck_assert_uint_eq(found, 5);
+    for (uint32_t i = 1; i < 5; i++)
+        ck_assert(fabs(strongest[i]) <= fabs(strongest[i - 1]) && top[i] % 3 == 0);
+    ck_assert_int_eq(ts_cpd_top(d, 0, 4, 5, top, strongest, &found, &err), TS_ERR_ARGUMENT);
+    ts_cpd_free(d);
+    ts_session_close(s);
+    ts_close(t);
+    free(index);
+    free(value);
+}
+END_TEST
+
+/* In a locale of commas texts are written and read as anywhere. */
+START_TEST(numbers_have_points_everywhere)
+{
+    const char *text = "1 1 1 0.5\n2 2 2 1.2345678901234567890e-3\n1 2 1 2.5e0\n";
+    const char *paths[1];
+    char tns[4300], line[200] = "";
+    const ts_save_conf save = { .size = sizeof save, .formats = TS_FILE_KTENSOR | TS_FILE_SPLATT };
+    const ts_cp_conf conf = { .size = sizeof conf, .sweeps = 2, .seed = 3 };
+    ts_build_conf c = build_conf(other);
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 2, NULL);
+    ts_cpd *d = ts_cp(s, &conf, NULL, &err), *again;
+    FILE *f;
+    if (localeconv()->decimal_point[0] != ',') { /* there is none: main says so */
+        ts_cpd_free(d);
+        ts_session_close(s);
+        ts_close(t);
+        return;
+    }
+    ck_assert_msg(ts_cpd_save(d, files, &save, &err) == 0, "%s", err.text);
+    snprintf(tns, sizeof tns, "%s/model.ktensor", files);
+    f = fopen(tns, "r");
+    for (int i = 0; i < 5; i++)
+        ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    fclose(f);
+    ck_assert_ptr_nonnull(strchr(line, '.'));
+    ck_assert_ptr_null(strchr(line, ','));
+    again = ts_cpd_load(files, NULL, &err);
+    ck_assert_msg(again != NULL, "%s", err.text);
+    ck_assert_mem_eq(ts_cpd_weights(d), ts_cpd_weights(again), 4 * sizeof(double));
+    snprintf(tns, sizeof tns, "%s/model.ktensor", files);
+    f = fopen(tns, "w");
+    fputs(text, f);
+    fclose(f);
+    paths[0] = tns;
+    c.first_index = 1;
+    c.float64 = 1;
+    ck_assert_msg(ts_build_files(&c, 1, paths, NULL, &err) == 0, "%s", err.text);
+    ts_close(t);
+    t = ts_open(other, &err);
+    ck_assert(fabs(ts_norm(t) - sqrt(0.25 + 6.25 + 1.2345678901234567e-3 * 1.2345678901234567e-3)) <
+              1e-12);
+    ck_assert_ptr_null(ts_session_open(t,
+                                       &(ts_session_conf){ .size = sizeof(ts_session_conf),
+                                                           .rank = 1,
+                                                           .cpu = 1,
+                                                           .host_memory = UINT64_C(1) << 60 },
+                                       &err));
+    ck_assert_msg(strstr(err.text, "1.00 EiB") != NULL, "%s", err.text);
+    ts_cpd_free(again);
+    ts_cpd_free(d);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+int main(void)
+{
+    char dir[] = "/tmp/api_locale.XXXXXX", command[256];
+    Suite *suite = suite_create("api");
+    TCase *c = tcase_create("api");
+    int status, made;
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, failures_are_codes_and_sentences);
+    tcase_add_test(c, structs_may_grow);
+    tcase_add_test(c, sessions_side_by_side);
+    tcase_add_test(c, a_session_serves_many_runs);
+    tcase_add_loop_test(c, a_callback_stops_a_run, 0, 2);
+    tcase_add_test(c, a_flag_stops_everything);
+    tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
+    tcase_add_test(c, copies_cursors_and_rows);
+    tcase_add_test(c, numbers_have_points_everywhere);
+    suite_add_tcase(suite, c);
+    if (mkdtemp(dir) == NULL)
+        return 1;
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2> /dev/null",
+             dir);
+    made = system(command); /* which warns of this or that */
+    setenv("LOCPATH", dir, 1);
+    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL)
+        printf("no locale with a comma can be made: that test is left out\n");
+    status = test_run_suite(suite, CK_NOFORK);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    made = system(command);
+    (void)made;
+    return status;
+}

@@ -1,0 +1,179 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# README and docs hold: links lead somewhere, commands and options exist, sessions show what comes out,
+# the picture is what its script draws, and one version is named everywhere.
+#
+# In a file with the extension .md
+#   ```console   a session: lines with "$ " are run, in the order of the file, and what is shown behind
+#                each must be what it prints: "..." is any text in a line, or any lines. Blanks count once
+#   ```sh run    commands that must succeed
+#   ```python run  the same, where Python and NumPy are
+# They run in a folder of their own for each file, which has the files of examples/ in it, and a small tensor
+# called amazon-reviews.tns.gz.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+complain()
+{
+    echo "$*" >&2
+    failed=1
+}
+pages()
+{
+    find "$top" -maxdepth 1 -name '*.md'
+    find "$top/docs" -name '*.md'
+}
+
+# ---- links ----
+# anchors FILE: what GitHub calls its headings
+anchors()
+{
+    sed -n 's/^#\{1,6\} //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+links=0
+pages > "$tmp/pages"
+while read -r page; do
+    # links outside of code
+    awk '/^```/ { code = !code; next } !code && !/^    /' "$page" | sed 's/`[^`]*`//g' |
+        grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//' > "$tmp/links" || true
+    while read -r link; do
+        case $link in http://* | https://*) continue ;; esac
+        links=$((links + 1))
+        file=${link%%#*} anchor=${link#"${link%%#*}"}
+        [ -n "$file" ] && file=$(dirname "$page")/$file || file=$page
+        [ -e "$file" ] || { complain "${page#"$top/"}: $link leads nowhere"; continue; }
+        [ -z "$anchor" ] || anchors "$file" | grep -qxF -e "${anchor#\#}" ||
+            complain "${page#"$top/"}: $link: there is no such heading"
+    done < "$tmp/links"
+done < "$tmp/pages"
+[ "$links" -ge 20 ] || complain "only $links links are found: the search for them is broken"
+
+# ---- commands and options ----
+checked=0
+while read -r page; do
+    grep -Eo '(tshard|tstream) [a-z]+( [^`|#]*)?' "$page" | sort -u > "$tmp/commands" || true
+    while read -r program command rest; do
+        [ -e "$tmp/help.$program.$command" ] ||
+            "$bin/$program" "$command" --help > "$tmp/help.$program.$command" 2> "$tmp/err" || true
+        # prose, such as "tstream is": only what has options behind it is held to be a command
+        for word in $rest; do
+            case $word in --[a-z]*) ;; *) continue ;; esac
+            option=$(echo "$word" | sed 's/^--\([a-z-]*\).*/\1/')
+            checked=$((checked + 1))
+            grep -Eq -e "^  (-.,|   ) --$option([= ]|\$)" "$tmp/help.$program.$command" ||
+                complain "${page#"$top/"}: '$program $command --$option': there is no such option"
+        done
+    done < "$tmp/commands"
+done < "$tmp/pages"
+[ "$checked" -ge 20 ] || complain "only $checked options are found: the search for them is broken"
+
+# ---- sessions ----
+PATH=$bin:$PATH
+export PATH
+cat > "$tmp/session.awk" << 'AWK'
+# The commands of a page, one file each: N.sh, with what is shown behind it in N.shown.
+/^```/ {
+    kind = kind != "" ? "" : $0 ~ /^```console/ ? "console" : $0 ~ /^```(sh|python) run/ ? "run" : "other"
+    if (kind == "run") {
+        n++; name = sprintf("%s/%03d", out, n)
+        printf "" > (name ".sh")
+        if ($0 ~ /^```python/) printf "" > (name ".python")
+    }
+    next
+}
+kind == "console" && /^\$ / {
+    n++; name = sprintf("%s/%03d", out, n); print substr($0, 3) > (name ".sh"); printf "" > (name ".shown")
+    next
+}
+kind == "console" { print > (name ".shown") }
+kind == "run" { print > (name ".sh") }
+AWK
+# Is the text of file 1 that of file 2, in which "..." is anything?
+cat > "$tmp/same.awk" << 'AWK'
+function plain(s) { gsub(/[ \t]+/, " ", s); sub(/ $/, "", s); sub(/^ /, "", s); return s }
+function like(s, pattern,    parts, n, i, at) {
+    n = split(pattern, parts, /\.\.\./)
+    if (n == 1) return s == pattern
+    if (substr(s, 1, length(parts[1])) != parts[1]) return 0
+    s = substr(s, length(parts[1]) + 1)
+    for (i = 2; i < n; i++) {
+        at = index(s, parts[i])
+        if (parts[i] != "" && at == 0) return 0
+        if (parts[i] != "") s = substr(s, at + length(parts[i]))
+    }
+    return length(s) >= length(parts[n]) && substr(s, length(s) - length(parts[n]) + 1) == parts[n]
+}
+NR == FNR { found[++n_found] = plain($0); next }
+{ shown[++n_shown] = plain($0) }
+END {
+    at = 0; skip = 0
+    for (i = 1; i <= n_shown; i++) {
+        if (shown[i] == "...") { skip = 1; continue }
+        if (shown[i] == "" && i == n_shown) continue
+        ok = 0
+        while (++at <= n_found) {
+            if (like(found[at], shown[i])) { ok = 1; break }
+            if (!skip) break
+        }
+        if (!ok) { print "does not come out: " shown[i]; exit 1 }
+        skip = 0
+    }
+    if (!skip && n_shown > 0)
+        while (++at <= n_found)
+            if (found[at] != "") { print "is not shown: " found[at]; exit 1 }
+}
+AWK
+printf 'a  b\nmore 12 s\nlast\n' > "$tmp/found"
+for good in 'a b\n...\nlast\n' 'a b\nmore ... s\n...\n'; do
+    # shellcheck disable=SC2059
+    printf "$good" | awk -f "$tmp/same.awk" "$tmp/found" - > "$tmp/out" || complain "check of sessions: refuses"
+done
+for wrong in 'a c\n...\n' 'a b\nlast\n' 'a b\nmore ... m\nlast\n' 'a b\n'; do
+    # shellcheck disable=SC2059
+    if printf "$wrong" | awk -f "$tmp/same.awk" "$tmp/found" - > "$tmp/out"; then
+        complain "check of sessions: takes '$wrong'"
+    fi
+done
+
+tshard gen --dims 482x177x180 --law power:0.8 --nnz 5K -o "$tmp/amazon-reviews.tns.gz" > "$tmp/out"
+ran=0
+while read -r page; do
+    rm -rf "$tmp/steps" "$tmp/room"
+    mkdir "$tmp/steps" "$tmp/room"
+    cp "$top"/examples/groceries.* "$tmp/amazon-reviews.tns.gz" "$tmp/room"
+    awk -v out="$tmp/steps" -f "$tmp/session.awk" "$page"
+    for step in "$tmp"/steps/*.sh; do
+        [ -e "$step" ] || continue
+        ran=$((ran + 1))
+        shell="sh -eu"
+        if [ -e "${step%.sh}.python" ]; then
+            python3 -c 'import numpy' 2> /dev/null || continue
+            shell=python3
+        fi
+        if ! (cd "$tmp/room" && COLUMNS=80 $shell "$step") > "$tmp/found" 2> "$tmp/err" < /dev/null; then
+            complain "${page#"$top/"}: $(head -n 1 "$step"): fails: $(tail -n 3 "$tmp/err")"
+            break
+        fi
+        [ ! -e "${step%.sh}.shown" ] ||
+            awk -f "$tmp/same.awk" "$tmp/found" "${step%.sh}.shown" > "$tmp/out" ||
+            complain "${page#"$top/"}: $(head -n 1 "$step"): $(cat "$tmp/out")"
+    done
+done < "$tmp/pages"
+[ "$ran" -ge 3 ] || complain "only $ran commands are found in sessions: the search for them is broken"
+
+# ---- the picture, the length of README, the version ----
+if command -v python3 > /dev/null; then
+    python3 "$top/docs/sweeps.py" "$top/docs/sweeps.tsv" > "$tmp/sweeps.svg"
+    cmp -s "$tmp/sweeps.svg" "$top/docs/sweeps.svg" || complain "docs/sweeps.svg is not what docs/sweeps.py draws"
+fi
+[ "$(wc -l < "$top/README.md")" -le 150 ] || complain "README.md has more than 150 lines"
+version=$(sed -n 's/^AC_INIT(\[tstream\], \[\(.*\)\])/\1/p' "$top/configure.ac")
+grep -qxF "version: $version" "$top/CITATION.cff" || complain "CITATION.cff names another version"
+[ "$(sed -n 's/^## //p' "$top/NEWS.md" | head -n 1)" = "$version" ] || complain "NEWS.md begins with another version"
+[ ! -e "$top/debian/changelog" ] ||
+    head -n 1 "$top/debian/changelog" | grep -qF "tstream ($version) " || complain "debian/changelog begins with another version"
+exit "$failed"

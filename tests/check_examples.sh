@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Every example that --help and the man pages show runs, as it stands, but for counts of draws of a million and
+# more, which get three zeros less, and /scratch, which is a folder here. The files that examples name are made
+# before; those that want GPUs are left out where there is none, and without `watch`, which does not end.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+PATH=$bin:$PATH
+export PATH
+
+gpus=$(tstream devices --json | grep -o '"usable":true' | wc -l)
+# ready: the files that examples take for granted, in an empty folder
+ready()
+{
+    rm -rf room
+    mkdir -p room/scratch
+    cd room
+    tshard gen --dims 40x30x20 -n 3K -o amazon.tns.gz > ../made
+    cp amazon.tns.gz part1.gz
+    cp "$top"/examples/groceries.tns ratings.tns
+    printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 ann,rug,2026-01-20,5 > ratings.csv
+    tshard build amazon.tns.gz -o amazon.tsh -q >> ../made
+    tstream cp amazon.tsh --cpu -q --rank 4 -o amazon.cp >> ../made
+    cp -r amazon.cp result
+    cp amazon.cp/model.ktensor .
+    cp amazon.cp/model.ktensor other.ktensor
+    cd ..
+}
+
+ran=0 left_out=0
+for program in tshard tstream; do
+    for command in $($program --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p'); do
+        $program "$command" --help | sed -n '/^Examples:/,$s/^  \([a-z].*\)/\1/p' > examples
+        [ -s examples ] || continue
+        while read -r example; do
+            echo "$example" | sed 's/\(--nnz\|-n\) \([0-9]*\)M/\1 \2K/; s|/scratch|scratch|; s/^watch //' > step
+            # what the example makes is not there yet; what it reads is
+            ready
+            made=$(sed -n 's/.* \(-o\|--out\|--output\)[ =]\([^ ]*\).*/\2/p' step)
+            [ -z "$made" ] || [ "$made" = - ] || rm -rf "room/$made"
+            case "$program $command" in
+            'tshard build' | 'tshard plan') [ -n "$made" ] || rm -rf room/amazon.tsh ;;
+            'tstream cp') [ -n "$made" ] || rm -rf room/amazon.cp ;;
+            esac
+            case $(cat step) in
+            *'--gpus'* | *'bench exchange'*)
+                if [ "$gpus" -lt 4 ]; then
+                    left_out=$((left_out + 1))
+                    continue
+                fi ;;
+            esac
+            ran=$((ran + 1))
+            (cd room && timeout 100 sh -eu ../step) > out 2> err < /dev/null ||
+                bad "$program $command: '$(cat step)' ends with $?: $(tail -n 2 err)"
+        done < examples
+    done
+done
+echo "$ran examples run, $left_out left out"
+[ $ran -ge 15 ] || bad "only $ran examples are found"
+exit "$failed"

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream fit from the outside: the same figure of the same factors in every format, that of tstream cp in
+# float64, on the CPU and on a GPU where there is one; refusals are one sentence.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+
+# number NAME FILE: its value in the last line of JSON
+number() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" "$2" | tail -n 1; }
+near() { awk -v a="$1" -v b="$2" -v most="$3" 'BEGIN { d = a - b; exit !(d <= most && -d <= most) }'; }
+
+"$bin/tshard" gen --planted 3 --noise 0.1 --dims 60x50x40 --nnz 12480 -o x.tns > log 2>&1
+echo '70 60 50 1' >> x.tns # empty slices before it
+"$bin/tshard" build x.tns > log 2>&1 || bad "build: $(cat log)"
+"$bin/tstream" cp x.tsh --cpu -r 4 -i 5 -p float64 --json -f ktensor,npy,splatt -o all.cp > json
+"$bin/tstream" cp x.tsh --cpu -r 4 -i 5 -p float64 --rows used -f npy -o used.cp > log
+printed=$(number fit json)
+for what in ktensor file npy splatt used; do
+    model=all.cp
+    case $what in
+    file) mv all.cp/model.ktensor . && model=model.ktensor ;;
+    splatt) rm all.cp/weights.npy ;;
+    used) model=used.cp ;;
+    esac
+    "$bin/tstream" fit $model x.tsh --cpu --json > fit.$what 2> err || bad "fit, $what: $(cat err)"
+    [ ! -s err ] || bad "fit, $what: $(cat err)"
+    near "$(number fit fit.$what)" "$printed" 1e-9 || bad "fit, $what: $(cat fit.$what), printed $printed"
+done
+for what in file npy splatt; do # the same numbers, to the last bit
+    [ "$(number residual_norm fit.ktensor)" = "$(number residual_norm fit.$what)" ] ||
+        bad "fit: $(cat fit.ktensor) and $(cat fit.$what)"
+done
+awk -v x="$(number tensor_norm fit.npy)" -v left="$(number residual_norm fit.npy)" \
+    -v fit="$(number fit fit.npy)" 'BEGIN { d = 1 - left / x - fit; exit !(d < 1e-12 && d > -1e-12) }' ||
+    bad "fit: norms that do not fit: $(cat fit.npy)"
+"$bin/tstream" fit model.ktensor x.tsh --cpu --threads 3 --host-memory 200K > log || bad "fit: $(cat log)"
+tr -s '\n ' ' ' < log | grep -q '^fit 0[.][0-9]* (within [0-9e.-]*), residual norm [0-9.]*, model norm [0-9.]*, .* [mu]*s $' ||
+    bad "fit: $(cat log)"
+
+"$bin/tstream" devices --json > there
+if grep -q '"usable":true' there && ! grep -q __asan_init "$bin/tstream"; then
+    "$bin/tstream" fit model.ktensor x.tsh --gpus 1 --json > json 2> err || bad "fit --gpus 1: $(cat err)"
+    near "$(number fit json)" "$(number fit fit.file)" 1e-12 || bad "fit --gpus 1: $(cat json)"
+fi
+
+# ---- what is refused ----
+refused 2 "MODEL TENSOR.tsh is missing" "$bin/tstream" fit model.ktensor
+refused 1 "no decomposition" "$bin/tstream" fit x.tsh model.ktensor
+refused 1 "nothere: cannot be opened" "$bin/tstream" fit nothere x.tsh --cpu
+refused 1 "nothere" "$bin/tstream" fit model.ktensor nothere --cpu
+sed '3s/^70/71/' model.ktensor > other.ktensor
+refused 1 "mode 1 of the model has 71 rows, of the tensor 70" \
+    "$bin/tstream" fit other.ktensor x.tsh --cpu
+exit $failed

@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream plan: what it says is what tstream cp then does, and what it refuses cp refuses with the same
+# sentence. How long things take is looked at only where it cannot vary.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+command -v python3 > log || exit 77
+
+"$bin/tshard" gen --dims 3000x4000x5000 --nnz 1M --value real -o x.tsh --shard 256K > log 2>&1
+
+# ---- numbers: compared by python3, cp's last sweep and its end with the plan ----
+cat > compare.py << 'EOF'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+events = [json.loads(line) for line in open(sys.argv[2])]
+start, done = events[0], events[-1]
+sweep = [e for e in events if e["event"] == "sweep"][-1]
+host, bad = plan["host_memory"], []
+def same(what, a, b):
+    if a != b:
+        bad.append(f"{what}: planned {a}, was {b}")
+if abs(plan["disk_bytes"] - sweep["bytes_read"]) > host["slot_bytes"]: # some are read ahead
+    bad.append(f"read: planned {plan['disk_bytes']}, was {sweep['bytes_read']}")
+same("factors", host["factor_bytes"], start["factor_bytes"])
+if plan["options"]["host-memory"] > 0: # else what is free just then
+    same("budget", host["budget_bytes"], start["host_bytes"])
+same("options", plan["options"], start["options"])
+same("modes", [m["mode"] for m in plan["modes"]], [1, 2, 3])
+parts = sum(host[k + "_bytes"] for k in
+            ("factor", "other", "resident_shard", "slot", "decoded", "state_copy", "library", "program"))
+if not 0 <= host["total_bytes"] - parts < 24576: # slack of three blocks
+    bad.append(f"total {host['total_bytes']}, parts {parts}")
+if sys.argv[3] == "memory" and abs(host["total_bytes"] / done["peak_bytes"] - 1) > 0.25:
+    bad.append(f"memory: planned {host['total_bytes']}, was {done['peak_bytes']}")
+sweeps = plan["options"]["iters"]
+want = plan["first_sweep_seconds"] + (sweeps - 1) * plan["sweep_seconds"]
+if not 0 < plan["sweep_seconds"] <= plan["first_sweep_seconds"] or abs(plan["run_seconds"] - want) > 1e-9 * want:
+    bad.append("seconds do not add up")
+if plan["measured"]["share_of_shards"] != 1 or plan["measured"]["sweeps"] < 1 or plan["measured"]["disk_bytes_per_s"] <= 0:
+    bad.append(f"measured: {plan['measured']}")
+sys.exit("; ".join(bad) if bad else 0)
+EOF
+memory=memory # sanitizers take memory of their own
+if grep -q __asan_init "$bin/tstream"; then memory=any; fi
+for options in '-r 8' '-r 8 -m 3M' '-r 20 -m 5M -p float64'; do
+    # shellcheck disable=SC2086 # words
+    {
+        "$bin/tstream" plan x.tsh --cpu -t 2 $options -i 3 --tol 0 -n --json > plan.json || bad "plan $options"
+        "$bin/tstream" cp x.tsh --cpu -t 2 $options -i 3 --tol 0 -n --json > cp.json
+    }
+    python3 compare.py plan.json cp.json $memory || bad "plan $options"
+done
+
+# ---- the table fits a terminal, and a plan leaves nothing behind ----
+"$bin/tstream" plan x.tsh --cpu -r 8 -m 3M > table
+awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan: lines of more than 80 columns"
+for line in 'factor matrices  *375 KiB' 'slots for the others  *[1-9].* of ' 'in all  *.* free$' \
+    'from disk  *[1-9]' '50 sweeps  *.* at most$' 'results  *.* are free$' '[1-9][0-9]* sweeps over 100 % of the shards$'; do
+    grep -q "^  $line" table || bad "plan: no '$line' in: $(cat table)"
+done
+if ls -d x.cp* > left 2> log; then bad "plan: left $(cat left)"; fi
+
+# ---- the states of the run: a copy in memory, and what they take of disk ----
+"$bin/tstream" plan x.tsh --cpu -r 8 -m 64M --json > plan.json
+"$bin/tstream" cp x.tsh --cpu -r 8 -m 64M -i 2 -o states > log
+member() { sed "s/.*\"$1\":\([0-9]*\),.*/\1/" plan.json; }
+more=$(($(wc -c < states/state) - $(member state_bytes))) # options and fits
+if [ $more -lt 0 ] || [ $more -gt 4096 ]; then bad "plan: a state takes $more bytes more than planned"; fi
+if [ "$(member state_copy_bytes)" -le 250000 ]; then bad "plan: no copy of the state: $(cat plan.json)"; fi
+"$bin/tstream" plan x.tsh --cpu -r 8 -m 64M > table
+grep -q '^  copy of the state .* for --checkpoint$' table || bad "plan: no copy: $(cat table)"
+grep -q '^  states to go on from .* 3 of .*, at most$' table || bad "plan: no states: $(cat table)"
+"$bin/tstream" plan x.tsh --cpu -r 8 -m 64M --checkpoint 0 > table
+grep -q '^  states to go on from .* if it is stopped$' table || bad "plan: no state: $(cat table)"
+if grep -q 'copy of the state' table; then bad "plan: a copy for no states"; fi
+rm -r states
+
+# ---- refused alike ----
+alike() # TEXT OPTION...: by plan and by cp, before any sweep
+{
+    text=$1
+    shift
+    for command in plan cp; do
+        refused 1 "$text" "$bin/tstream" $command "$@"
+        sed "s/^tstream $command: //; s/[0-9.]* .iB are free/N are free/; s/and [0-9.e+]* are free/and N are free/" err > said.$command
+    done
+    cmp -s said.plan said.cp || bad "plan $*: $(cat said.plan said.cp)"
+}
+alike "two of them must fit" x.tsh --cpu -m 8K
+alike "is more than there is" x.tsh --cpu -m 1024T
+"$bin/tshard" gen --dims 1000000000000x10x10 --nnz 1K -o wide.tsh > log 2>&1
+alike "takes at least" wide.tsh --cpu -r 16 --rows all
+alike "--gpus 4000000,: " x.tsh --gpus 4000000,
+refused 2 "--rank must be 1 to" "$bin/tstream" plan x.tsh -r 0
+refused 2 "did you mean '--rank'" "$bin/tstream" plan x.tsh --rnak 3
+exit $failed

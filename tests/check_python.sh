@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The Python package as who installs it finds it: a wheel is made of the library and programs of this build and
+# installed in a virtual environment of its own, and python/tests run against that, pyttb and TensorLy where they
+# are there (TSTREAM_TEST_PEERS=1 fetches them where that is possible). Left out where there is no Python 3.10 or no package index.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+build=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
+. "$top/tests/outside.sh"
+
+left_out()
+{
+    echo "left out: $*"
+    exit 77
+}
+if grep -q '^AM_CFLAGS =.*-fsanitize' "$build/Makefile"; then
+    left_out "a library with sanitizers cannot be loaded into Python"
+fi
+python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2> /dev/null ||
+    left_out "no Python 3.10 with venv (Debian: python3-venv)"
+venv=$build/tests/python-venv
+python=$venv/bin/python
+pip="$python -m pip --quiet --disable-pip-version-check --timeout 10 --retries 1"
+if ! "$python" -c 'import numpy, pytest, setuptools.command.bdist_wheel' 2> /dev/null; then
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    $pip install numpy pytest 'setuptools >= 70.1' > pip.log 2>&1 || left_out "no package index: $(tail -n 1 pip.log)"
+fi
+if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then
+    $pip install pyttb tensorly pandas matplotlib tqdm > pip.log 2>&1 || echo "without peers: $(tail -n 1 pip.log)"
+fi
+
+mkdir tree tree/docs
+cp -R "$top/pyproject.toml" "$top/setup.py" "$top/configure.ac" "$top/python" tree
+cp "$top/docs/python.md" tree/docs
+chmod -R u+w tree
+TSTREAM_BUILD=$build $pip wheel --no-build-isolation --no-deps -w wheels ./tree > pip.log 2>&1 ||
+    { cat pip.log; exit 1; }
+ls wheels
+$pip install --no-deps --force-reinstall wheels/*.whl > pip.log 2>&1 || { cat pip.log; exit 1; }
+
+unset PYTHONPATH TSTREAM_LIBRARY
+TSTREAM_PROGRAM=$bin/tstream TSTREAM_HEADER=$top/include/tstream.h \
+    timeout 600 "$python" -m pytest -q -p no:cacheprovider --import-mode=importlib "$tmp/tree/python/tests" --rootdir "$tmp" || failed=1
+for command in "$python -m tstream" "$python -m tstream tshard" "$venv/bin/tstream" "$venv/bin/tshard"; do
+    $command --version > version 2>&1 || bad "$command: $(cat version)"
+done
+grep -q '^tshard' version || bad "tshard is another program: $(cat version)"
+
+# The example of docs/python.md
+sed -n '/^```python run$/,/^```$/p' "$top/docs/python.md" | sed '/^```/d' > example.py
+[ -s example.py ] || bad "docs/python.md has no example"
+"$python" example.py > example.out 2>&1 || bad "the example of docs/python.md: $(cat example.out)"
+
+exit $failed

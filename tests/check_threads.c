@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether threads can be had: all of them where nothing limits, fewer under a limit on addresses, and
+ * the sentence for that; the text of OMP_STACKSIZE. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/threads.h"
+#include "tests/run_suite.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* Sanitizers take more addresses than a limit that means anything here leaves. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+START_TEST(a_few_can_be_had)
+{
+    struct ts_err err;
+    ck_assert_uint_eq(ts_threads_possible(0, NULL), 1);
+    ck_assert_uint_eq(ts_threads_possible(1, NULL), 1);
+    ck_assert_uint_eq(ts_threads_possible(16, NULL), 16);
+    ck_assert_int_eq(ts_threads_check(16, &err), 0);
+}
+END_TEST
+
+#ifndef SANITIZED
+START_TEST(a_limit_on_addresses_is_seen)
+{
+    struct rlimit before, limit;
+    struct ts_err err = { 0 };
+    int why = 0;
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = 1024 * MIB;
+    setenv("OMP_STACKSIZE", "64M", 1);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    ck_assert_uint_lt(ts_threads_possible(40, &why), 20); /* 16 stacks are a gigabyte */
+    ck_assert_uint_gt(ts_threads_possible(40, NULL), 4);
+    ck_assert_int_eq(why, EAGAIN);
+    ck_assert_int_eq(ts_threads_check(40, &err), TS_ENOMEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "of 40 threads can be started"));
+    setenv("OMP_STACKSIZE", "1M", 1);
+    ck_assert_uint_eq(ts_threads_possible(40, NULL), 40);
+    unsetenv("OMP_STACKSIZE");
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+}
+END_TEST
+#endif
+
+START_TEST(stack_sizes_are_those_of_openmp)
+{
+    ck_assert_uint_eq(ts_threads_stack_bytes(NULL), 0);
+    ck_assert_uint_eq(ts_threads_stack_bytes(""), 0);
+    ck_assert_uint_eq(ts_threads_stack_bytes("512"), 512 << 10);
+    ck_assert_uint_eq(ts_threads_stack_bytes(" 65536 B "), 65536);
+    ck_assert_uint_eq(ts_threads_stack_bytes("2k"), 2048);
+    ck_assert_uint_eq(ts_threads_stack_bytes("3 M"), 3 * MIB);
+    ck_assert_uint_eq(ts_threads_stack_bytes("1G"), 1024 * MIB);
+    ck_assert_uint_eq(ts_threads_stack_bytes("1T"), 0);
+    ck_assert_uint_eq(ts_threads_stack_bytes("1MB"), 0);
+    ck_assert_uint_eq(ts_threads_stack_bytes("-1"), 0);
+    ck_assert_uint_eq(ts_threads_stack_bytes("99999999999999999999"), 0);
+    ck_assert_uint_eq(ts_threads_stack_bytes("18014398509481983G"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("threads");
+    TCase *t = tcase_create("threads");
+    tcase_add_test(t, a_few_can_be_had);
+#ifndef SANITIZED
+    tcase_add_test(t, a_limit_on_addresses_is_seen);
+#endif
+    tcase_add_test(t, stack_sizes_are_those_of_openmp);
+    suite_add_tcase(s, t);
+    return test_run_suite(s, CK_FORK_GETENV);
+}

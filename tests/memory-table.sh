@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# memory-table.sh [--full]: what tshard build and tstream cp take of memory beside what they are given.
+#
+# Prints a line for each command with the budget and the peak of resident memory, and fails when a peak is
+# more than 24 MiB above the budget (and the factors, for cp). Without --full tensors are small enough for
+# `make check` (seconds); with it they have up to 50 M nonzeros (a quarter of an hour, 2 GB of disk).
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+bin=${TOP_BUILDDIR:-$top}/tools
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+if grep -qE '__[at]san_init' "$bin/tshard"; then exit 77; fi # their own memory is far more
+slack=$((24 << 20)) failed=0
+
+# verdict BUDGET PEAK WORDS...: both in bytes
+verdict()
+{
+    limit=$1 peak=$2 word=ok
+    shift 2
+    if [ "$peak" -gt $((limit + slack)) ] || [ "$peak" -eq 0 ]; then
+        word="TOO MUCH" failed=1
+    fi
+    printf '%5d MiB  peak %6d KiB  %s  %s\n' $((limit >> 20)) $((peak >> 10)) "$word" "$*"
+}
+
+figure() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$tmp/json"; }
+
+# build MIB WORDS...: of tshard, by itself
+build()
+{
+    mib=$1
+    shift
+    "$bin/tshard" "$@" --force --json --memory "${mib}M" > "$tmp/json"
+    verdict $((mib << 20)) "$(figure peak_bytes)" "tshard $* --memory ${mib}M"
+}
+
+# gen MIB DIMS NNZ THREADS WORDS...
+gen()
+{
+    mib=$1 dims=$2 nnz=$3 threads=$4
+    shift 4
+    build "$mib" gen -o "$tmp/x.tsh" --dims "$dims" --nnz "$nnz" --threads "$threads" --value real "$@"
+}
+
+# cp MIB: of the tensor last built
+cp_in()
+{
+    "$bin/tstream" cp "$tmp/x.tsh" --cpu --threads 2 --rank 8 --iters 2 --tol 0 --json --out "$tmp/out" \
+        --host-memory "$1M" > "$tmp/json"
+    rm -rf "$tmp/out"
+    verdict $((($1 << 20) + $(sed -n 's/.*"factor_bytes":\([0-9]*\).*/\1/p' "$tmp/json"))) \
+        "$(sed -n 's/.*"event":"done".*"peak_bytes":\([0-9]*\).*/\1/p' "$tmp/json")" \
+        "tstream cp --host-memory $1M, of that"
+}
+
+huge=100000000000 nine=9x9x9x9
+huge=${huge}x$huge nine=${nine}x${nine}x${nine}x$nine
+if [ "${1:-}" = --full ]; then
+    gen 64 2000000x300000x50000 50M 2
+    cp_in 64
+    gen 64 300x400x500x600x700 20M 2
+    for nnz in 2M 6M 20M; do gen 64 1000x1000x1000 $nnz 2; done
+    cp_in 64
+    for nnz in 2M 6M; do gen 64 5000000x5000000x5000000 $nnz 2; done
+    cp_in 64
+    for threads in 1 8 64; do gen 64 5000000x5000000x5000000 3M $threads; done
+    for threads in 1 8 64; do gen 32 2000000x300000x50000 700K $threads; done
+    gen 256 1000x1000x1000 20M 64
+    gen 256 1000x1000x1000 20M 64 --shard 32M --values float64
+    gen 32 $nine 1M 16
+    gen 32 ${huge}x${huge}x$huge 1M 16
+    "$bin/tshard" gen -o "$tmp/x.tns.gz" --dims 2000000x300000x50000 --nnz 20M --value real
+    for threads in 1 8 64; do build 64 build "$tmp/x.tns.gz" -o "$tmp/x.tsh" --threads $threads; done
+else
+    gen 64 1000x1000x1000 1500K 64
+    gen 64 5000000x5000000x5000000 1M 2
+    cp_in 64
+    gen 32 2000000x300000x50000 700K 2
+    cp_in 32
+    gen 32 $nine 100K 16
+    gen 32 ${huge}x${huge}x$huge 100K 64
+    gen 128 1000x1000x1000 1500K 64 --shard 16M --values float64
+    "$bin/tshard" gen -o "$tmp/x.tns" --dims 2000000x300000x50000 --nnz 1M --value real
+    build 32 build "$tmp/x.tns" -o "$tmp/x.tsh" --threads 16
+fi
+exit $failed

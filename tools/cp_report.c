@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/cp_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/machine.h"
+#include "base/num.h"
+#include "tools/engine_note.h"
+#include "tools/tool_line.h"
+#include "tools/tstream_times.h"
+
+/* "sweep 3/50, mode 2/3" */
+static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_t size)
+{
+    snprintf(buf, size, "sweep %u/%u, mode %u/%u", r->sweeps_done + 1, r->iters, mode + 1,
+             r->engine->tensor->order);
+}
+
+/* The sweep before says how long one takes, and all that may come are counted: at most, since the run
+ * ends when the fit hardly changes. */
+static void start_sweep(struct cp_report *r)
+{
+    const struct ts_tensor *t = r->engine->tensor;
+    char name[TOOL_PROGRESS_CHARS];
+    if (r->sweeps_done >= r->iters)
+        return;
+    r->done_nnz = 0;
+    name_mode(r, 0, name, sizeof name);
+    tool_progress_start(&r->progress, name, "nonzeros", t->order * t->nnz);
+    tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1, "run at most");
+}
+
+void cp_report_count(void *ctx, uint64_t nnz)
+{
+    struct cp_report *r = ctx;
+    tool_progress_update(&r->progress, atomic_fetch_add(&r->done_nnz, nnz) + nnz);
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+static double nnz_per_s(const struct cp_report *r, const struct ts_als_sweep *s)
+{
+    const struct ts_tensor *t = r->engine->tensor;
+    return s->total_ns == 0 ? 0 : (double)t->order * (double)t->nnz / seconds(s->total_ns);
+}
+
+static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
+{
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "sweep");
+    tool_json_u64(&j, "sweep", s->sweep);
+    tool_json_f64(&j, "fit", s->fit);
+    tool_json_f64(&j, "change", s->change);
+    tool_json_f64(&j, "seconds", seconds(s->total_ns));
+    tool_json_f64(&j, "nnz_per_s", nnz_per_s(r, s));
+    tool_json_u64(&j, "bytes_read", s->bytes_read);
+    tool_json_f64(&j, "wait_seconds", seconds(s->wait_ns));
+    tool_json_f64(&j, "copy_seconds", seconds(s->copy_ns));
+    tool_json_f64(&j, "kernel_seconds", seconds(s->kernel_ns));
+    tool_json_f64(&j, "solve_seconds", seconds(s->solve_ns));
+    tool_json_f64(&j, "exposed_seconds", seconds(s->exposed_ns));
+    tool_json_f64(&j, "imbalance", s->imbalance);
+    tool_json_u64(&j, "singular_modes", s->n_singular);
+    tool_json_close(&j);
+}
+
+enum { SWEEP, FIT, CHANGE, SECONDS, RATE, READ, WAIT, COPY, KERNEL, SOLVE, SINGULAR, N_COLUMNS };
+
+/* 80 columns without the time of copies, which CPU cores do not make, or with GPUs without that of solves. */
+static void choose_columns(struct cp_report *r)
+{
+    struct tool_column c[N_COLUMNS] = {
+        [SWEEP] = { .name = "sweep", .width = 5 },
+        [FIT] = { .name = "fit", .width = 11 },
+        [CHANGE] = { .name = "change", .width = 9 },
+        [SECONDS] = { .name = "seconds", .width = 8 },
+        [RATE] = { .name = "nonzeros/s", .width = 8 },
+        [READ] = { .name = "read", .width = 8 },
+        [WAIT] = { .name = "wait", .width = 7, .drop = 1 },
+        [COPY] = { .name = "copy", .width = 7, .drop = r->engine->n_devices > 0 ? 2 : 3 },
+        [KERNEL] = { .name = "kernel", .width = 7, .drop = 1 },
+        [SOLVE] = { .name = "solve", .width = 7, .drop = r->engine->n_devices > 0 ? 3 : 2 },
+        [SINGULAR] = { .name = "singular", .width = 8, .drop = 4 },
+    };
+    _Static_assert(sizeof c == sizeof r->column, "room for all columns");
+    memcpy(r->column, c, sizeof c);
+    r->shown = tool_table_fit(r->column, N_COLUMNS, tool_columns());
+}
+
+static void print_head(struct cp_report *r)
+{
+    if (r->headed)
+        return;
+    if (r->details)
+        tstream_times_head();
+    choose_columns(r);
+    tool_table_head(r->column, N_COLUMNS, r->shown);
+    r->headed = 1;
+}
+
+static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
+{
+    char text[N_COLUMNS][TS_NUM_CHARS] = { 0 };
+    const char *cell[N_COLUMNS];
+    snprintf(text[SWEEP], TS_NUM_CHARS, "%u", s->sweep);
+    snprintf(text[FIT], TS_NUM_CHARS, "%.9f", s->fit);
+    snprintf(text[CHANGE], TS_NUM_CHARS, "%.2e", s->change);
+    snprintf(text[SECONDS], TS_NUM_CHARS, "%.3f", seconds(s->total_ns));
+    ts_num_short(text[RATE], nnz_per_s(r, s));
+    ts_num_bytes(text[READ], s->bytes_read);
+    snprintf(text[WAIT], TS_NUM_CHARS, "%.3f", seconds(s->wait_ns));
+    snprintf(text[COPY], TS_NUM_CHARS, "%.3f", seconds(s->copy_ns));
+    snprintf(text[KERNEL], TS_NUM_CHARS, "%.3f", seconds(s->kernel_ns));
+    snprintf(text[SOLVE], TS_NUM_CHARS, "%.3f", seconds(s->solve_ns));
+    if (s->n_singular > 0)
+        snprintf(text[SINGULAR], TS_NUM_CHARS, "%u mode%s", s->n_singular,
+                 tool_plural(s->n_singular));
+    for (int i = 0; i < N_COLUMNS; i++)
+        cell[i] = text[i];
+    tool_table_row(r->column, N_COLUMNS, r->shown, cell);
+    tool_flush();
+}
+
+void cp_report_mode(void *ctx, const struct ts_als_mode *m)
+{
+    struct cp_report *r = ctx;
+    char name[TOOL_PROGRESS_CHARS];
+    struct tool_json j;
+    if (m->mode + 1 < r->engine->tensor->order) {
+        name_mode(r, m->mode + 1, name, sizeof name);
+        tool_progress_name(&r->progress, name);
+        if (r->status != NULL)
+            status_file_mode(r->status, m->mode + 2);
+    }
+    if (r->json) {
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "event", "mode");
+        tool_json_u64(&j, "sweep", m->sweep);
+        tool_json_u64(&j, "mode", m->mode + 1);
+        tool_json_f64(&j, "seconds", seconds(m->total_ns));
+        tool_json_f64(&j, "imbalance", tstream_times_imbalance(m->times));
+        tstream_times_json(&j, m->times);
+        tool_json_close(&j);
+    } else if (r->details) {
+        tool_line_erase();
+        print_head(r);
+        tstream_times_print(m->mode, m->times);
+        tool_flush();
+    }
+}
+
+static void record_sweep(struct tstream_record *record, const struct ts_als_sweep *s)
+{
+    const struct tstream_record_sweep sweep = { .fit = s->fit,
+                                                .seconds = seconds(s->total_ns),
+                                                .wait_seconds = seconds(s->wait_ns),
+                                                .copy_seconds = seconds(s->copy_ns),
+                                                .kernel_seconds = seconds(s->kernel_ns),
+                                                .solve_seconds = seconds(s->solve_ns),
+                                                .bytes_read = s->bytes_read,
+                                                .n_singular = s->n_singular };
+    tstream_record_sweep(record, &sweep);
+}
+
+void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
+{
+    struct cp_report *r = ctx;
+    struct ts_feed_stats stats;
+    tool_progress_end(&r->progress);
+    r->sweeps_done = s->sweep;
+    r->sweep_ns = s->total_ns;
+    if (r->status != NULL)
+        status_file_sweep(r->status, s->sweep, s->fit, seconds(s->total_ns));
+    r->bytes_read += s->bytes_read;
+    r->n_singular += s->n_singular > 0;
+    if (r->record != NULL)
+        record_sweep(r->record, s);
+    if (!r->noted) {
+        ts_feed_stats(r->engine->feed, &stats);
+        r->bytes_read += stats.bytes_read;
+        engine_note_feed(r->cmd, &stats);
+        r->noted = 1;
+    }
+    if (r->json) {
+        json_sweep(r, s);
+        start_sweep(r);
+        return;
+    }
+    print_head(r);
+    print_sweep(r, s);
+    start_sweep(r);
+}
+
+static void json_start(const struct cp_report *r, const char *path)
+{
+    const struct ts_engine *e = r->engine;
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "start");
+    tool_json_str(&j, "tensor", path);
+    tool_json_u64(&j, "nnz", e->tensor->nnz);
+    tool_json_array(&j, "shape");
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        tool_json_u64(&j, NULL, e->tensor->mode[m].disk.dim);
+    tool_json_close(&j);
+    tool_json_str(&j, "backend", e->backend->name);
+    tool_json_u64(&j, "threads", e->threads);
+    tool_json_u64(&j, "host_bytes", e->memory.host_bytes);
+    tool_json_u64(&j, "factor_bytes", e->memory.factor_bytes);
+    tool_json_array(&j, "gpus");
+    for (uint32_t i = 0; i < e->n_devices; i++)
+        tool_json_i64(&j, NULL, e->device[i]);
+    tool_json_close(&j);
+    tool_json_u64(&j, "library_bytes", e->library_bytes);
+    tool_json_options(&j, r->cmd, r->args);
+    tool_json_close(&j);
+}
+
+void cp_report_start(struct cp_report *r, const char *path)
+{
+    if (r->json)
+        json_start(r, path);
+    start_sweep(r);
+}
+
+void cp_report_end(struct cp_report *r)
+{
+    tool_progress_end(&r->progress);
+}
+
+/* "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp"; the place on a line of its own where
+ * all of it is too wide. */
+static void print_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
+                       uint64_t total_ns)
+{
+    const int good = res->rounded || res->exact || res->converged;
+    const char *why = res->rounded     ? "1 but for float32's rounding; see tstream fit"
+                      : res->exact     ? "exact to rounding"
+                      : res->converged ? "converged"
+                                       : "not converged";
+    char total[TS_NUM_CHARS], singular[64] = "", plain[4096] = "";
+    int width;
+    if (r->n_singular > 0)
+        snprintf(singular, sizeof singular, ", singular in %u sweep%s", r->n_singular,
+                 tool_plural(r->n_singular));
+    if (out != NULL)
+        tool_plain(out, plain, sizeof plain);
+    width = printf("fit %.9f after %u sweep%s (", res->fit, res->sweeps, tool_plural(res->sweeps));
+    printf("%s%s%s", tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), why, tool_paint_end());
+    if (r->n_singular > 0)
+        printf("%s%s%s", tool_paint(TOOL_BAD), singular, tool_paint_end());
+    width +=
+        printf("), %s", ts_num_duration(total, total_ns)) + tool_width(why) + tool_width(singular);
+    if (out != NULL)
+        printf("%sfactors in %s", width + 13 + tool_width(plain) <= tool_columns() ? ", " : ",\n  ",
+               plain);
+    printf("\n");
+}
+
+void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
+                    uint64_t total_ns)
+{
+    struct tool_json j;
+    if (!r->json) {
+        print_done(r, res, out, total_ns);
+        return;
+    }
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "done");
+    tool_json_f64(&j, "fit", res->fit);
+    tool_json_u64(&j, "sweeps", res->sweeps);
+    tool_json_bool(&j, "converged", res->converged);
+    tool_json_bool(&j, "exact", res->exact);
+    tool_json_f64(&j, "seconds", seconds(total_ns));
+    tool_json_u64(&j, "bytes_read", r->bytes_read);
+    tool_json_u64(&j, "peak_bytes", ts_machine_peak_bytes());
+    tool_json_str(&j, "out", out);
+    tool_json_close(&j);
+}
+
+void cp_report_stopped(struct cp_report *r, const char *by, const char *resume, uint32_t sweep,
+                       uint32_t mode, uint64_t total_ns)
+{
+    struct tool_json j;
+    r->stopped = 1;
+    if (!r->json)
+        return;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "stopped");
+    tool_json_str(&j, "by", by);
+    tool_json_u64(&j, "sweeps", r->sweeps_done);
+    tool_json_f64(&j, "seconds", seconds(total_ns));
+    tool_json_str(&j, "resume", resume);
+    if (resume != NULL) {
+        tool_json_u64(&j, "sweep", sweep);
+        tool_json_u64(&j, "mode", mode + 1);
+    }
+    tool_json_close(&j);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cp_report.h - what tstream cp tells of its run: the table or the JSON events on standard output,
+ * and progress between two sweeps.
+ *
+ *   owner    the caller owns the struct and fills its first part; it lives as long as the engine
+ *   units    bytes, nanoseconds
+ *   threads  cp_report_count from any; the others from the one that runs
+ */
+#ifndef TS_TOOLS_CP_REPORT_H
+#define TS_TOOLS_CP_REPORT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/trace.h"
+#include "cpd/als.h"
+#include "tools/status_file.h"
+#include "tools/tool.h"
+#include "tools/tool_term.h"
+#include "engine/engine.h"
+#include "tools/tstream_record.h"
+
+struct cp_report {
+    const struct ts_cmd *cmd;
+    const void *args; /* of cmd, for the record */
+    int json, details;
+    uint32_t iters;                 /* sweeps at most */
+    uint32_t sweeps_done;           /* before this run's first, and then with those of this run */
+    const struct ts_engine *engine; /* open once cp_report_start is called */
+    struct ts_trace *trace;         /* or NULL */
+    struct status_file *status;     /* told where the run is; or NULL */
+    struct tstream_record *record;  /* told of sweeps; or NULL */
+    uint64_t bytes_read;            /* in all sweeps */
+    int stopped;                    /* it was told that the run was stopped */
+
+    /* the report's own */
+    int noted;                     /* what the kernel refused was said */
+    int headed;                    /* the columns have their names */
+    struct tool_column column[11]; /* of the table */
+    uint32_t shown;                /* of them, a bit each */
+    uint32_t n_singular;           /* sweeps with a singular mode */
+    struct tool_progress progress; /* of the sweep under way */
+    _Atomic uint64_t done_nnz;     /* in it, over all modes */
+    uint64_t sweep_ns;             /* of the sweep before; 0: none */
+};
+
+/* Before the first sweep: the event "start" about the tensor at `path`, and progress begins. */
+void cp_report_start(struct cp_report *r, const char *path);
+
+/* For struct ts_als_conf, with the report as context. */
+void cp_report_mode(void *ctx, const struct ts_als_mode *m);
+void cp_report_sweep(void *ctx, const struct ts_als_sweep *s);
+
+/* For struct ts_engine_conf: nonzeros of a shard that was worked through. */
+void cp_report_count(void *ctx, uint64_t nnz);
+
+/* After the last sweep, or a failure: progress ends. */
+void cp_report_end(struct cp_report *r);
+
+/* The last line, or the event "done"; `out` is where the factors are, NULL: nowhere. */
+void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
+                    uint64_t total_ns);
+
+/* The run was stopped by `by`, and goes on from `sweep` (from 1) and `mode` (from 0) with --resume `resume`;
+ * NULL: nothing was saved. The event "stopped"; without --json the command's sentence says it. */
+void cp_report_stopped(struct cp_report *r, const char *by, const char *resume, uint32_t sweep,
+                       uint32_t mode, uint64_t total_ns);
+
+#endif

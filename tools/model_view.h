@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* model_view.h - a decomposition together with the tensor that it is of: what commands need that show
+ * factors with names.
+ *
+ * The tensor is the one that was named; else that of the current directory which is named like the
+ * decomposition, or the only one; else the one of run.json beside the factors, where it is still there with the
+ * same checksum. One that was not named and does not fit counts as none.
+ *
+ *   owner    the view owns both until model_view_close
+ *   units    modes, rows and indices from 0
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_TOOLS_MODEL_VIEW_H
+#define TS_TOOLS_MODEL_VIEW_H
+
+#include "cpd/model_read.h"
+#include "format/tensor.h"
+#include "cpd/strongest.h"
+#include "tools/tool_json_read.h"
+
+struct model_view {
+    struct ts_model *model;
+    struct ts_tensor *tensor;     /* NULL: no names */
+    struct tool_json_doc record;  /* run.json; value NULL: there is none */
+    const struct tool_value *run; /* its value, or NULL */
+    uint32_t *by_weight;          /* rank components, largest weight first */
+};
+
+/* Operands in any order: what ends with .tsh is the tensor. Both may be missing. */
+int model_view_open(uint32_t n_operands, char *const *operand, struct model_view *ret,
+                    struct ts_err *err);
+void model_view_close(struct model_view *v);
+
+/* The heaviest components: n, or all for 0. */
+uint32_t model_view_components(const struct model_view *v, uint32_t n);
+
+/* Size of a mode: that of the tensor, else rows. */
+uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
+
+/* What a mode is called: by the tensor, else by run.json; NULL when nobody said. */
+const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
+
+/* The rows of a mode, piece by piece: n rows of `rank` numbers; index[i] of row first + i, in ascending
+ * order. Modes in ascending order, each once. */
+typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t *index,
+                          const double *x, struct ts_err *err);
+int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,
+                    struct ts_err *err);
+
+/* Labels of all entries of n lists of a mode, where the tensor has labels. */
+int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list, uint32_t n,
+                      struct ts_err *err);
+
+#endif

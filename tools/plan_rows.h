@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plan_rows.h - the lines of tshard plan and tstream plan: what, how much, and a note, in at most 80 columns.
+ *
+ *   units    bytes, seconds
+ */
+#ifndef TS_TOOLS_PLAN_ROWS_H
+#define TS_TOOLS_PLAN_ROWS_H
+
+void plan_row(const char *what, const char *amount, const char *note);
+void plan_bytes_row(const char *what, double bytes, const char *note);
+void plan_time_row(const char *what, double seconds, const char *note);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* processor_opts.h - the options that say which processor a command computes on. */
+#ifndef TS_TOOLS_PROCESSOR_OPTS_H
+#define TS_TOOLS_PROCESSOR_OPTS_H
+
+#include <stddef.h>
+
+#include "base/opt.h"
+#include "engine/processor.h"
+
+/* The rows of an option table that fill a struct ts_processor at offset `at`. */
+/* clang-format off */
+#define TSTREAM_PROCESSOR_OPTS(at) \
+    { "cpu", 0, TS_OPT_FLAG, (at) + offsetof(struct ts_processor, cpu), NULL, NULL, \
+      "compute on CPU cores, also where there is a GPU" }, \
+    { "gpus", 'g', TS_OPT_STRING, (at) + offsetof(struct ts_processor, gpus), NULL, "N|LIST", \
+      "GPUs to compute on: the first N that can be used, or those with these numbers, with commas " \
+      "(0,2; number 2 alone: 2,). The result does not depend on it. Default: 1 where there is one, " \
+      "see tstream devices" }, \
+    { "gpu-memory", 0, TS_OPT_SIZE, (at) + offsetof(struct ts_processor, device_bytes), NULL, \
+      "SIZE", "memory of each GPU, all that the run takes of it, about 0.5G for the CUDA driver " \
+      "included; shards that do not fit are sent from host memory again in each sweep. Default: what " \
+      "is free, less a reserve" }, \
+    { "exchange", 0, TS_OPT_CHOICE, (at) + offsetof(struct ts_processor, exchange), "auto", \
+      "auto|nccl|copy", "how several GPUs exchange rows: by an NCCL ring, or by copies from GPU to GPU; " \
+      "auto: copies where all reach each other's memory. The result does not depend on it" }
+/* clang-format on */
+
+#endif

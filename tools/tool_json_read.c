@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/tool_json_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_BYTES (64 << 20)
+#define MAX_DEPTH 32
+
+struct parser {
+    const char *path;
+    char *start, *at, *end;
+    struct tool_value *value;
+    uint32_t used;
+    struct ts_err *err;
+};
+
+static int bad(const struct parser *p, const char *what)
+{
+    return ts_fail(p->err, TS_EFORMAT, "%s: byte %zu: %s", p->path, (size_t)(p->at - p->start),
+                   what);
+}
+
+static void skip_blanks(struct parser *p)
+{
+    while (p->at < p->end && strchr(" \t\n\r", *p->at) != NULL && *p->at != '\0')
+        p->at++;
+}
+
+static char *put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xc0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 63));
+    } else {
+        *to++ = (char)(0xe0 | c >> 12);
+        *to++ = (char)(0x80 | (c >> 6 & 63));
+        *to++ = (char)(0x80 | (c & 63));
+    }
+    return to;
+}
+
+/* \uXXXX behind p->at; a NUL would end the text early and is refused. */
+static int parse_code(struct parser *p, uint32_t *ret)
+{
+    char digits[5] = "", *end;
+    if (p->end - p->at < 4)
+        return bad(p, "the file ends in a string");
+    memcpy(digits, p->at, 4);
+    *ret = (uint32_t)strtoul(digits, &end, 16);
+    if (end != digits + 4 || digits[0] == '+' || digits[0] == '-' || digits[0] == ' ' || *ret == 0)
+        return bad(p, "not a character behind \\u");
+    p->at += 4;
+    return 0;
+}
+
+/* Decodes in place, since an escape is longer than what it stands for. */
+static int parse_string(struct parser *p, const char **ret)
+{
+    static const char *const from = "\"\\/bfnrt", *const into = "\"\\/\b\f\n\r\t";
+    char *to;
+    if (p->at == p->end || *p->at != '"')
+        return bad(p, "expected a string");
+    to = ++p->at;
+    *ret = to;
+    while (p->at < p->end && *p->at != '"') {
+        const char *which;
+        uint32_t code = 0;
+        if (*p->at != '\\') {
+            if (*p->at == '\0')
+                return bad(p, "a NUL in a string");
+            *to++ = *p->at++;
+            continue;
+        }
+        if (++p->at == p->end)
+            break;
+        which = *p->at == '\0' ? NULL : strchr(from, *p->at);
+        if (which != NULL) {
+            *to++ = into[which - from];
+            p->at++;
+        } else if (*p->at == 'u') {
+            p->at++;
+            if (parse_code(p, &code) < 0)
+                return TS_EFORMAT;
+            to = put_utf8(to, code);
+        } else {
+            return bad(p, "an escape that there is not");
+        }
+    }
+    if (p->at == p->end)
+        return bad(p, "the file ends in a string");
+    p->at++;
+    *to = '\0';
+    return 0;
+}
+
+/* A number, true, false or null. */
+static int parse_word(struct parser *p, struct tool_value *v)
+{
+    const size_t n = strcspn(p->at, ",]} \t\n\r");
+    char *text = malloc(n + 1), *end;
+    int rc = 0;
+    if (text == NULL)
+        return ts_fail(p->err, TS_ENOMEM, "%s: out of memory", p->path);
+    memcpy(text, p->at, n);
+    text[n] = '\0';
+    v->text = text;
+    v->kind = TOOL_BOOL;
+    if (strcmp(text, "null") == 0) {
+        v->kind = TOOL_NULL;
+    } else if (strcmp(text, "true") == 0) {
+        v->number = 1;
+    } else if (strcmp(text, "false") != 0) {
+        v->kind = TOOL_NUMBER;
+        v->number = strtod(text, &end);
+        if (end == text || *end != '\0' || strchr("-0123456789", text[0]) == NULL)
+            rc = bad(p, "expected a value");
+    }
+    p->at += n;
+    return rc;
+}
+
+static int parse_value(struct parser *p, const char *key, uint32_t depth, struct tool_value **ret);
+
+static int parse_members(struct parser *p, struct tool_value *v, char close, uint32_t depth)
+{
+    const struct tool_value **link = &v->first;
+    if (depth == MAX_DEPTH)
+        return bad(p, "nested too deeply");
+    p->at++;
+    skip_blanks(p);
+    if (p->at < p->end && *p->at == close) {
+        p->at++;
+        return 0;
+    }
+    for (;;) {
+        struct tool_value *child;
+        const char *key = NULL;
+        int rc = 0;
+        skip_blanks(p);
+        if (close == '}') {
+            rc = parse_string(p, &key);
+            if (rc == 0)
+                skip_blanks(p);
+            if (rc == 0 && (p->at == p->end || *p->at++ != ':'))
+                rc = bad(p, "expected a colon");
+        }
+        if (rc == 0)
+            rc = parse_value(p, key, depth + 1, &child);
+        if (rc < 0)
+            return rc;
+        *link = child;
+        link = &child->next;
+        v->n++;
+        skip_blanks(p);
+        if (p->at < p->end && *p->at == close) {
+            p->at++;
+            return 0;
+        }
+        if (p->at == p->end || *p->at != ',')
+            return bad(p, "expected a comma, or an end");
+        p->at++;
+    }
+}
+
+static int parse_value(struct parser *p, const char *key, uint32_t depth, struct tool_value **ret)
+{
+    struct tool_value *v = &p->value[p->used++]; /* there are enough: see count_values */
+    v->key = key;
+    *ret = v;
+    skip_blanks(p);
+    if (p->at == p->end)
+        return bad(p, "the file ends where a value is expected");
+    switch (*p->at) {
+    case '{':
+        v->kind = TOOL_OBJECT;
+        return parse_members(p, v, '}', depth);
+    case '[':
+        v->kind = TOOL_ARRAY;
+        return parse_members(p, v, ']', depth);
+    case '"':
+        v->kind = TOOL_STRING;
+        return parse_string(p, &v->text);
+    default:
+        return parse_word(p, v);
+    }
+}
+
+/* Every value but the first stands behind one of these. */
+static size_t count_values(const char *text, size_t n)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < n; i++)
+        count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    return count;
+}
+
+static int read_bytes(const char *path, struct tool_json_doc *d, struct ts_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    size_t done = 0;
+    int rc = 0;
+    if (fd < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
+    if (fstat(fd, &st) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be read", path);
+    else if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
+        rc = ts_fail(err, TS_EFORMAT, "%s: not a file of at most 64 MiB", path);
+    if (rc == 0) {
+        d->raw = malloc((size_t)st.st_size + 1);
+        d->text = malloc((size_t)st.st_size + 1);
+        if (d->raw == NULL || d->text == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    while (rc == 0 && done < (size_t)st.st_size) {
+        const ssize_t n = read(fd, d->raw + done, (size_t)st.st_size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = ts_fail_errno(err, TS_EIO, "%s: cannot be read", path);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    close(fd);
+    if (rc < 0)
+        return rc;
+    d->bytes = done;
+    d->raw[done] = '\0';
+    memcpy(d->text, d->raw, done + 1);
+    return 0;
+}
+
+int tool_json_read(const char *path, struct tool_json_doc *ret, struct ts_err *err)
+{
+    struct tool_json_doc d = { 0 };
+    struct parser p = { .path = path, .err = err };
+    struct tool_value *all;
+    int rc = read_bytes(path, &d, err);
+    if (rc == 0) {
+        d.value = calloc(count_values(d.text, d.bytes), sizeof *d.value);
+        if (d.value == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    if (rc == 0) {
+        p.start = p.at = d.text;
+        p.end = d.text + d.bytes;
+        p.value = d.value;
+        rc = parse_value(&p, NULL, 0, &all);
+    }
+    if (rc == 0) {
+        skip_blanks(&p);
+        if (p.at != p.end)
+            rc = bad(&p, "something stands behind the value");
+        else if (d.value->kind != TOOL_OBJECT)
+            rc = ts_fail(err, TS_EFORMAT, "%s: not an object", path);
+    }
+    if (rc == 0)
+        *ret = d;
+    else
+        tool_json_free(&d);
+    return rc;
+}
+
+void tool_json_free(struct tool_json_doc *d)
+{
+    const size_t n = d->value == NULL ? 0 : count_values(d->raw, d->bytes);
+    for (size_t i = 0; i < n; i++) /* a word has its own text, a string's lies in the file's */
+        if (d->value[i].kind == TOOL_NUMBER || d->value[i].kind == TOOL_BOOL ||
+            d->value[i].kind == TOOL_NULL)
+            free((void *)(uintptr_t)d->value[i].text);
+    free(d->value);
+    free(d->text);
+    free(d->raw);
+    memset(d, 0, sizeof *d);
+}
+
+const struct tool_value *tool_json_get(const struct tool_value *of, const char *key)
+{
+    if (of == NULL || of->kind != TOOL_OBJECT)
+        return NULL;
+    for (const struct tool_value *v = of->first; v != NULL; v = v->next)
+        if (strcmp(v->key, key) == 0)
+            return v;
+    return NULL;
+}
+
+const char *tool_json_text(const struct tool_value *of, const char *key, const char *otherwise)
+{
+    const struct tool_value *v = tool_json_get(of, key);
+    return v == NULL || v->text == NULL || v->kind == TOOL_NULL ? otherwise : v->text;
+}
+
+double tool_json_number(const struct tool_value *of, const char *key)
+{
+    const struct tool_value *v = tool_json_get(of, key);
+    return v == NULL ? 0 : v->number;
+}

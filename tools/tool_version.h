@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tool_version.h - which program this is: for --version, and the record of a run.
+ *
+ *   owner    the strings are the program's own
+ */
+#ifndef TS_TOOLS_TOOL_VERSION_H
+#define TS_TOOLS_TOOL_VERSION_H
+
+#include <stdio.h>
+
+const char *tool_version(void); /* of configure.ac, which is the one place that holds it */
+const char *tool_commit(void); /* as git describes it, "-dirty" when the tree differed; "unknown" */
+
+/* Version, commit, what was built in, and the vector code that runs on this machine. */
+void tool_version_print(const char *program, FILE *to);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tool_watch.h - a thread that looks after a command that runs for long: once a second, and when
+ * SIGUSR1 asks.
+ *
+ * The signal's handler only writes a byte to a pipe that the thread waits at, so a line is printed
+ * though nothing gets done meanwhile. Without pipe or thread (limits of the system) a command runs on
+ * unwatched, and SIGUSR1 does nothing.
+ *
+ *   threads  start, end and call from one; what is called runs in the watching thread
+ *   errors   none
+ */
+#ifndef TS_TOOLS_TOOL_WATCH_H
+#define TS_TOOLS_TOOL_WATCH_H
+
+void tool_watch_start(void); /* by tool_catch_signals; the second time nothing */
+void tool_watch_end(void);   /* by tool_main */
+
+/* From now on fn is called once a second, instead of the one before; NULL: nothing. Returns when no
+ * call is under way, so that ctx may go. */
+void tool_watch_call(void (*fn)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_cp.h - the options of tstream cp, which tstream plan takes as well. */
+#ifndef TS_TOOLS_TSTREAM_CP_H
+#define TS_TOOLS_TSTREAM_CP_H
+
+#include "base/opt.h"
+#include "engine/processor.h"
+#include "tools/tstream_resume.h"
+
+struct cp_args {
+    uint32_t rank, iters, threads;
+    double tol;
+    uint64_t seed, host_bytes;
+    int precision, rows, details, json, no_output, force, quiet;
+    struct ts_processor processor;
+    const char *init, *out, *format, *trace, *resume;
+    uint64_t checkpoint_ns, max_time_ns;
+    struct tstream_resume from; /* opened by tstream_cp_command, where --resume was given */
+};
+
+enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
+
+/* Whether rows of used slices alone are written. */
+struct ts_tensor;
+int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
+
+extern const struct ts_opt tstream_cp_opts[];
+
+/* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's path:
+ * returns the exit status. */
+int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
+                       int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
+                                   struct ts_err *err));
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_fit.c - tstream fit: the fit of any model of a tensor, computed in float64. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "cpd/exact_fit.h"
+#include "tools/engine_note.h"
+#include "tools/processor_opts.h"
+#include "tools/tool.h"
+#include "tools/tool_term.h"
+#include "tools/tstream.h"
+#include "engine/engine.h"
+#include "tools/tstream_operand.h"
+
+struct fit_args {
+    uint32_t threads;
+    uint64_t host_bytes;
+    int json, quiet;
+    struct ts_processor processor;
+    const char *model; /* the first operand */
+};
+
+#define AT(field) offsetof(struct fit_args, field)
+static const struct ts_opt fit_opts[] = {
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
+      "threads; 0 takes all CPUs. The result does not depend on it" },
+    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
+      "memory for shards; what does not fit is streamed from disk. The model's factor matrices, in "
+      "float64, come on top. Default: what the machine has free, less an eighth and 64M" },
+    TSTREAM_PROCESSOR_OPTS(AT(processor)),
+    TOOL_QUIET_OPT(AT(quiet)),
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object on standard output" },
+    { 0 },
+};
+
+struct progress {
+    struct tool_progress line;
+    _Atomic uint64_t done_nnz;
+};
+
+/* From the threads that compute, once a shard. */
+static void count_done(void *ctx, uint64_t nnz)
+{
+    struct progress *p = ctx;
+    tool_progress_update(&p->line, atomic_fetch_add(&p->done_nnz, nnz) + nnz);
+}
+
+/* The error matters where it may be seen in the sixth digit, or in the third one of 1 - fit. */
+static int is_rough(const struct ts_exact_fit *f)
+{
+    return !(f->error <= fmax(1e-6, 1e-3 * (1 - f->fit)));
+}
+
+static void print_fit(const struct fit_args *args, const char *tensor, uint32_t rank,
+                      uint64_t bytes_read, uint64_t ns, const struct ts_exact_fit *f)
+{
+    char time[TS_NUM_CHARS];
+    struct tool_json j;
+    if (!args->json) {
+        struct tool_words w = { .indent = 4, .columns = tool_columns() };
+        tool_words_start(&w, "fit");
+        tool_words_putf(&w, "%.9f (within %.1g), residual norm %.9g, model norm %.9g, %s", f->fit,
+                        f->error, f->residual, f->model_norm, ts_num_duration(time, ns));
+        tool_words_end(&w);
+        return;
+    }
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "fit");
+    tool_json_str(&j, "model", args->model);
+    tool_json_str(&j, "tensor", tensor);
+    tool_json_u64(&j, "rank", rank);
+    tool_json_f64(&j, "fit", f->fit);
+    tool_json_f64(&j, "error", f->error);
+    tool_json_f64(&j, "residual_norm", f->residual);
+    tool_json_f64(&j, "model_norm", f->model_norm);
+    tool_json_f64(&j, "tensor_norm", f->norm);
+    tool_json_f64(&j, "seconds", (double)ns * 1e-9);
+    tool_json_u64(&j, "bytes_read", bytes_read);
+    tool_json_close(&j);
+}
+
+static int compute(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
+                   const struct ts_engine *e, struct ts_model *model, struct progress *progress,
+                   struct ts_err *err)
+{
+    const struct ts_exact_fit_conf conf = { .tensor = e->tensor,
+                                            .backend = e->backend,
+                                            .be = e->be,
+                                            .feed = e->feed,
+                                            .model = model,
+                                            .threads = e->threads,
+                                            .stop = &tool_stop };
+    const uint64_t start = ts_clock_ns();
+    struct ts_exact_fit fit;
+    struct ts_feed_stats stats;
+    int rc;
+    tool_progress_start(&progress->line, "product", "nonzeros", e->tensor->nnz);
+    rc = ts_exact_fit_run(&conf, &fit, err);
+    tool_progress_end(&progress->line);
+    if (rc < 0)
+        return rc;
+    ts_feed_stats(e->feed, &stats);
+    engine_note_feed(cmd, &stats);
+    print_fit(args, path, model->rank, stats.bytes_read, ts_clock_ns() - start, &fit);
+    if (is_rough(&fit))
+        tool_note(cmd,
+                  "the components are so large beside the model, or the rows so full, that "
+                  "rounding may change the fit by %.1g",
+                  fit.error);
+    return tool_flushed(err);
+}
+
+/* The mode whose product is taken, and the memory, before the processor is set up for them. */
+static int plan(struct ts_engine_conf *ec, const struct ts_model *model, struct ts_err *err)
+{
+    struct ts_tensor *t;
+    const int rc = ts_tensor_open(ec->path, &t, err);
+    if (rc < 0)
+        return rc;
+    ec->only_mode = (int)ts_exact_fit_mode(t);
+    ec->own_bytes = ts_exact_fit_bytes(t, model);
+    ts_tensor_close(t);
+    return 0;
+}
+
+static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const char *path,
+                            struct ts_err *err)
+{
+    const struct fit_args *args = parsed;
+    struct progress progress = { 0 };
+    struct ts_engine_conf ec = { .path = path,
+                                 .stop = &tool_stop,
+                                 .threads = args->threads,
+                                 .precision = TS_FLOAT64,
+                                 .host_bytes = args->host_bytes,
+                                 .processor = args->processor,
+                                 .done = count_done,
+                                 .done_ctx = &progress };
+    struct ts_engine e;
+    struct ts_model *model = NULL;
+    int rc = ts_model_open(args->model, &model, err);
+    if (rc < 0)
+        return rc;
+    ec.rank = model->rank;
+    rc = plan(&ec, model, err);
+    if (rc == 0)
+        rc = ts_engine_open(&ec, &e, err);
+    if (rc == 0) {
+        engine_note_processor(cmd, &e);
+        rc = compute(cmd, args, path, &e, model, &progress, err);
+        ts_engine_close(&e);
+    }
+    ts_model_close(model);
+    return rc;
+}
+
+static int run_fit(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct fit_args args;
+    struct ts_err err;
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status =
+        operand == NULL ? 1 : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0) {
+        char *model = tool_operand(operand[0], ".cp");
+        args.model = model != NULL ? model : operand[0];
+        status = tstream_operand_work(cmd, operand[1], &args, open_and_compute);
+        free(model);
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_fit = {
+    .program = "tstream",
+    .name = "fit",
+    .operands = "MODEL TENSOR.tsh",
+    .min_operands = 2,
+    .max_operands = 2,
+    .summary = "compute the exact fit of a model, of whatever program",
+    .text =
+        "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and of M, "
+        "and the time it took. Cells that are not listed in the tensor are zeros, and count.\n\n"
+        "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory that holds "
+        "model.ktensor, or weights.npy and modeK.npy (float32 or float64), or lambda.mat and modeK.mat "
+        "as SPLATT writes them. It has a row for every index of a mode, or for those alone that "
+        "modeK.index names (numbers from 1, one a line), or for the used indices of the tensor. "
+        "Columns need not be normed; weights may be negative or zero.\n\n"
+        "Products are float64, and all other sums have twice its digits, so that components that are "
+        "far larger than the model and cancel do no harm. \"within\" (\"error\" of --json) estimates "
+        "what rounding may have changed: some 1e-14 / (1 - fit), and 1e-7 where the model is "
+        "exact; a note says so where it is more than 1e-6 and 0.1 % of 1 - fit.",
+    .examples = "tstream fit amazon.cp amazon.tsh\n  the fit of what tstream cp wrote\n"
+                "tstream fit other.ktensor amazon.tsh --host-memory 4G --json\n"
+                "  of another program's model, streamed within 4 GiB\n",
+    .opts = fit_opts,
+    .run = run_fit,
+};

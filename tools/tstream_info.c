@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream info: what a decomposition is, and the record of the run that made it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "cpd/model_read.h"
+#include "tools/tool.h"
+#include "tools/tool_json_read.h"
+#include "tools/tool_term.h"
+#include "tools/tstream.h"
+#include "tools/tstream_record.h"
+
+#define INDENT 9 /* of what stands behind a name */
+#define FIRST  3 /* sweeps shown, where there are many */
+#define LAST   17
+
+struct info_args {
+    int json, quiet;
+};
+
+#define AT(field) offsetof(struct info_args, field)
+static const struct ts_opt info_opts[] = {
+    TOOL_QUIET_OPT(AT(quiet)),
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "print run.json as it is; where there is none, an object with shape, rank and formats" },
+    { 0 },
+};
+
+struct info {
+    const char *path;
+    struct ts_model *model;       /* NULL: no factors are there */
+    struct tool_json_doc doc;     /* of run.json */
+    const struct tool_value *run; /* NULL: there is none */
+    unsigned formats;             /* bit i: format_name[i] is there */
+};
+
+static const char *const format_name[] = { "ktensor", "npy", "splatt" };
+
+/* ---- words ---- */
+
+static void put_count(struct tool_words *l, double x, const char *unit)
+{
+    char number[TS_NUM_CHARS], text[TS_NUM_CHARS + 32];
+    snprintf(text, sizeof text, "%s %s",
+             ts_num_count(number, x >= 0 && x < 1.8e19 ? (uint64_t)x : 0), unit);
+    tool_words_put(l, text);
+}
+
+/* ---- the record ---- */
+
+static void print_shape(struct tool_words *l, const struct tool_value *shape)
+{
+    char text[TS_NUM_CHARS + 8], number[TS_NUM_CHARS];
+    for (const struct tool_value *v = shape == NULL ? NULL : shape->first; v != NULL; v = v->next) {
+        snprintf(
+            text, sizeof text, "%s%s",
+            ts_num_count(number, v->number >= 0 && v->number < 1.8e19 ? (uint64_t)v->number : 0),
+            v->next != NULL ? " x" : ",");
+        tool_words_put(l, text);
+    }
+}
+
+/* Names of modes, where there is one. */
+static void print_names(struct tool_words *l, const struct tool_value *names)
+{
+    int any = 0;
+    for (const struct tool_value *v = names == NULL ? NULL : names->first; v != NULL; v = v->next)
+        any |= v->kind == TOOL_STRING;
+    if (!any)
+        return;
+    tool_words_start(l, "modes");
+    for (const struct tool_value *v = names->first; v != NULL; v = v->next)
+        tool_words_putf(l, "%s%s", v->kind == TOOL_STRING ? v->text : "-",
+                        v->next != NULL ? "," : "");
+}
+
+static void print_tensor(struct tool_words *l, const struct tool_value *t)
+{
+    char text[64];
+    if (t == NULL)
+        return;
+    tool_words_start(l, "tensor");
+    tool_words_put(l, tool_json_text(t, "path", "?"));
+    tool_words_start(l, "");
+    print_shape(l, tool_json_get(t, "shape"));
+    put_count(l, tool_json_number(t, "nnz"), "nonzeros,");
+    snprintf(text, sizeof text, "norm %.9g,", tool_json_number(t, "norm"));
+    tool_words_put(l, text);
+    tool_words_put(l, "checksum");
+    tool_words_put(l, tool_json_text(t, "checksum", "?"));
+    print_names(l, tool_json_get(t, "modes"));
+}
+
+static void print_where(struct tool_words *l, const struct tool_value *run)
+{
+    const struct tool_value *gpus = tool_json_get(run, "gpus");
+    char text[64];
+    tool_words_start(l, "run");
+    tool_words_put(l, tool_json_text(run, "start", "?"));
+    tool_words_put(l, "to");
+    tool_words_put(l, tool_json_text(run, "end", "?"));
+    tool_words_start(l, "");
+    tool_words_put(l, "by");
+    tool_words_put(l, tool_json_text(run, "program", "?"));
+    tool_words_put(l, tool_json_text(run, "version", "?"));
+    tool_words_put(l, "of commit");
+    tool_words_put(l, tool_json_text(run, "commit", "?"));
+    tool_words_start(l, "");
+    tool_words_put(l, "on");
+    tool_words_put(l, tool_json_text(run, "host", "?"));
+    tool_words_put(l, "with");
+    put_count(l, tool_json_number(run, "threads"), "threads of");
+    put_count(l, tool_json_number(run, "cpus"), "CPUs");
+    tool_words_put(l, tool_json_text(run, "cpu", ""));
+    for (const struct tool_value *g = gpus == NULL ? NULL : gpus->first; g != NULL; g = g->next) {
+        tool_words_start(l, "");
+        snprintf(text, sizeof text, "and GPU %.0f", tool_json_number(g, "number"));
+        tool_words_put(l, text);
+        tool_words_put(l, tool_json_text(g, "name", ""));
+    }
+}
+
+/* As they would be typed; what is off or not given is left out. */
+static void print_options(struct tool_words *l, const struct tool_value *options)
+{
+    if (options == NULL || options->n == 0)
+        return;
+    tool_words_start(l, "options");
+    for (const struct tool_value *o = options->first; o != NULL; o = o->next) {
+        char name[128], value[64];
+        if (o->kind == TOOL_NULL || o->key == NULL || (o->kind == TOOL_BOOL && o->number == 0))
+            continue;
+        snprintf(name, sizeof name, "--%s", o->key);
+        tool_words_put(l, name);
+        snprintf(value, sizeof value, "%.10g", o->number);
+        if (o->kind == TOOL_NUMBER)
+            tool_words_put(l, value);
+        else if (o->kind == TOOL_STRING)
+            tool_words_put(l, o->text);
+    }
+}
+
+/* Sweeps in which the equations of a mode were singular. */
+static uint32_t count_singular(const struct tool_value *sweeps)
+{
+    uint32_t n = 0;
+    for (const struct tool_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL; s = s->next)
+        n += tool_json_number(s, "singular_modes") > 0;
+    return n;
+}
+
+static void print_fit(struct tool_words *l, const struct tool_value *run)
+{
+    const struct tool_value *sweeps = tool_json_get(run, "sweeps");
+    const double before = tool_json_number(run, "sweeps_before");
+    const uint32_t n = sweeps == NULL ? 0 : sweeps->n, singular = count_singular(sweeps);
+    const char *ended = tool_json_text(run, "ended", "?");
+    const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
+    tool_words_start(l, "fit");
+    tool_words_putf(l, "%.9f after %u sweep%s, ended:", tool_json_number(run, "fit"), n,
+                    tool_plural(n));
+    tool_words_paint(l, good ? TOOL_GOOD : TOOL_PAUSED, ended);
+    if (singular > 0) {
+        char text[64];
+        snprintf(text, sizeof text, "singular in %u sweep%s", singular, tool_plural(singular));
+        tool_words_paint(l, TOOL_BAD, text);
+    }
+    if (before > 0)
+        tool_words_putf(l, "(resumed after sweep %.0f)", before);
+}
+
+static const char *cell_of(const struct tool_value *sweep, const char *key, char *buf)
+{
+    const struct tool_value *v = tool_json_get(sweep, key);
+    if (v == NULL || v->kind != TOOL_NUMBER)
+        return "";
+    snprintf(buf, TS_NUM_CHARS, "%.3f", v->number);
+    return buf;
+}
+
+static void print_sweep(const struct tool_column *c, uint32_t n, uint32_t shown,
+                        const struct tool_value *s, double before)
+{
+    static const char *const key[] = { "seconds", "wait_seconds", "copy_seconds", "kernel_seconds",
+                                       "solve_seconds" };
+    const struct tool_value *bytes = tool_json_get(s, "bytes_read");
+    const double fit = tool_json_number(s, "fit");
+    char text[3][TS_NUM_CHARS], time[5][TS_NUM_CHARS], read[TS_NUM_CHARS] = "";
+    const char *cell[10] = { text[0], text[1], text[2] };
+    snprintf(text[0], TS_NUM_CHARS, "%.0f", tool_json_number(s, "sweep"));
+    snprintf(text[1], TS_NUM_CHARS, "%.9f", fit);
+    snprintf(text[2], TS_NUM_CHARS, "%.2e", fit - before);
+    for (int i = 0; i < 5; i++)
+        cell[3 + i] = cell_of(s, key[i], time[i]);
+    if (bytes != NULL && bytes->number >= 0 && bytes->number < 1.8e19)
+        ts_num_bytes(read, (uint64_t)bytes->number);
+    cell[8] = read;
+    cell[9] = tool_json_number(s, "singular_modes") > 0 ? "singular" : "";
+    tool_table_row(c, n, shown, cell);
+}
+
+static void print_sweeps(const struct tool_value *sweeps)
+{
+    static const struct tool_column c[] = {
+        { .name = "sweep", .width = 5 },
+        { .name = "fit", .width = 12 },
+        { .name = "change", .width = 9 },
+        { .name = "seconds", .width = 9 },
+        { .name = "wait", .width = 8, .drop = 2 },
+        { .name = "copy", .width = 8, .drop = 5 },
+        { .name = "kernel", .width = 8, .drop = 2 },
+        { .name = "solve", .width = 8, .drop = 2 },
+        { .name = "read", .width = 8, .drop = 4 },
+        { .name = "", .width = 8, .drop = 1 },
+    };
+    const uint32_t n = sizeof c / sizeof *c, shown = tool_table_fit(c, n, tool_columns());
+    uint32_t i = 0;
+    double fit = 0;
+    if (sweeps == NULL || sweeps->n == 0)
+        return;
+    tool_table_head(c, n, shown);
+    for (const struct tool_value *s = sweeps->first; s != NULL; s = s->next, i++) {
+        if (i < FIRST || i + LAST >= sweeps->n)
+            print_sweep(c, n, shown, s, fit);
+        else if (i == FIRST)
+            printf("  ...\n");
+        fit = tool_json_number(s, "fit");
+    }
+}
+
+/* ---- factors ---- */
+
+static void find_formats(struct info *f)
+{
+    static const char *const file[] = { "model.ktensor", "weights.npy", "lambda.mat" };
+    for (unsigned i = 0; i < 3; i++) {
+        char name[4352];
+        const int n = snprintf(name, sizeof name, "%s/%s", f->path, file[i]);
+        if (n < (int)sizeof name && access(name, F_OK) == 0)
+            f->formats |= 1u << i;
+    }
+    if (f->formats == 0) /* a file of its own */
+        f->formats = 1;
+}
+
+static void print_model(struct tool_words *l, const struct info *f)
+{
+    char text[TS_NUM_CHARS + 32], number[TS_NUM_CHARS];
+    if (f->model == NULL)
+        return;
+    tool_words_start(l, "factors");
+    snprintf(text, sizeof text, "rank %u,", f->model->rank);
+    tool_words_put(l, text);
+    for (uint32_t m = 0; m < f->model->order; m++) {
+        snprintf(text, sizeof text, "%s%s", ts_num_count(number, f->model->n_rows[m]),
+                 m + 1 < f->model->order ? " x" : " rows,");
+        tool_words_put(l, text);
+    }
+    tool_words_put(l, "as");
+    for (unsigned i = 0; i < 3; i++)
+        if (f->formats >> i & 1)
+            tool_words_put(l, format_name[i]);
+}
+
+static void print_json(const struct info *f)
+{
+    struct tool_json j;
+    if (f->run != NULL) {
+        fwrite(f->doc.raw, 1, f->doc.bytes, stdout);
+        return;
+    }
+    tool_json_open(&j, stdout);
+    tool_json_array(&j, "shape");
+    for (uint32_t m = 0; m < f->model->order; m++)
+        tool_json_u64(&j, NULL, f->model->n_rows[m]);
+    tool_json_close(&j);
+    tool_json_u64(&j, "rank", f->model->rank);
+    tool_json_array(&j, "formats");
+    for (unsigned i = 0; i < 3; i++)
+        if (f->formats >> i & 1)
+            tool_json_str(&j, NULL, format_name[i]);
+    tool_json_close(&j);
+    tool_json_close(&j);
+}
+
+static void print_text(const struct info *f)
+{
+    struct tool_words l = { .columns = tool_columns() };
+    tool_words_put(&l, f->path);
+    l.indent = INDENT;
+    print_model(&l, f);
+    if (f->run != NULL) {
+        print_fit(&l, f->run);
+        print_tensor(&l, tool_json_get(f->run, "tensor"));
+        print_where(&l, f->run);
+        print_options(&l, tool_json_get(f->run, "options"));
+    }
+    tool_words_end(&l);
+    print_sweeps(tool_json_get(f->run, "sweeps"));
+}
+
+/* The record where there is one, and the factors; one of the two is enough. */
+static int open_info(struct info *f, struct ts_err *err)
+{
+    struct ts_err none;
+    char *name;
+    int rc;
+    if (asprintf(&name, "%s/" TSTREAM_RECORD_NAME, f->path) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path);
+    rc = tool_json_read(name, &f->doc, &none);
+    free(name);
+    if (rc == 0)
+        f->run = f->doc.value;
+    else if (rc != TS_EIO || (none.sys != ENOENT && none.sys != ENOTDIR)) {
+        *err = none;
+        return rc;
+    }
+    rc = ts_model_open(f->path, &f->model, err);
+    if (rc == 0)
+        find_formats(f);
+    return rc < 0 && f->run != NULL && rc != TS_ENOMEM ? 0 : rc;
+}
+
+/* A run that was stopped has left X.cp.partial alone: its name is malloc'ed then, else NULL. */
+static char *stopped_run(const char *path)
+{
+    size_t end = strlen(path);
+    struct stat st;
+    char *partial;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    if (lstat(path, &st) == 0 || errno != ENOENT ||
+        asprintf(&partial, "%.*s.partial", (int)end, path) < 0)
+        return NULL;
+    if (stat(partial, &st) == 0 && S_ISDIR(st.st_mode))
+        return partial;
+    free(partial);
+    return NULL;
+}
+
+static int run(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct info_args args;
+    struct info f = { 0 };
+    struct ts_err err;
+    char *operand[argc], *partial; /* partial: what is looked at, where it is another name */
+    uint32_t n;
+    int rc, status = tool_parse(cmd, argc, argv, &args, &n, operand, NULL);
+    if (status >= 0)
+        return status;
+    partial = stopped_run(operand[0]);
+    if (partial == NULL)
+        partial = tool_operand(operand[0], ".cp");
+    f.path = partial != NULL ? partial : operand[0];
+    rc = open_info(&f, &err);
+    if (rc == 0 && args.json)
+        print_json(&f);
+    else if (rc == 0)
+        print_text(&f);
+    if (rc == 0)
+        rc = tool_flushed(&err);
+    ts_model_close(f.model);
+    tool_json_free(&f.doc);
+    free(partial);
+    return rc < 0 ? tool_fail(cmd, &err) : 0;
+}
+
+const struct ts_cmd tstream_info = {
+    .program = "tstream",
+    .name = "info",
+    .operands = "RESULT.cp",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "print what a decomposition is, and which run made it",
+    .text =
+        "Shows rank, rows and formats of the factors, and what run.json, which tstream cp writes "
+        "beside them, says of the run: fit and why it ended, the tensor (its checksum is that of "
+        "its index, so equal ones mean equal tensors), program, machine, all options, and the fit "
+        "and seconds of each sweep. Of factors without run.json, also of other programs, it shows "
+        "what can be seen. Of a run that was stopped, and left RESULT.cp.partial alone, it shows that.",
+    .examples = "tstream info amazon.cp\n  which options made this\n"
+                "tstream info amazon.cp --json\n  the same for programs\n",
+    .opts = info_opts,
+    .run = run,
+};

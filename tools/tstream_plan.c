@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_plan.c - tstream plan: what a run of tstream cp will take, before it starts. */
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "cpd/checkpoint.h"
+#include "cpd/model_write.h"
+#include "tools/engine_note.h"
+#include "tools/plan_rows.h"
+#include "tools/tool.h"
+#include "tools/tstream.h"
+#include "tools/tstream_cp.h"
+#include "engine/engine.h"
+#include "tools/tstream_operand.h"
+#include "tools/tstream_sample.h"
+
+/* Of shards to be measured on: on the CPU what a thread computes in a good second at rank 32, on a GPU
+ * enough that its many blocks are at work most of the time. */
+#define THREAD_BYTES (UINT64_C(128) << 20)
+#define LEAST_BYTES  (UINT64_C(64) << 20)
+#define MOST_BYTES   (UINT64_C(4) << 30)
+#define SECONDS      1.5
+
+struct plan {
+    const struct ts_cmd *cmd;
+    const struct cp_args *args;
+    const char *path;
+    char *out;
+    const char *backend;
+    uint32_t threads;
+
+    struct ts_engine_memory memory;
+    uint64_t program_bytes, library_bytes;
+    uint64_t shard_bytes;    /* places of all shards */
+    uint64_t passing_bytes;  /* of those that no GPU keeps */
+    uint64_t resident_bytes; /* of these, what stays */
+    uint64_t slot_bytes, n_slots;
+    uint32_t n_devices;
+    struct ts_device_memory device[TS_MAX_DEVICES];
+
+    uint64_t packed_bytes;                /* all shards on disk */
+    uint64_t disk_bytes;                  /* read in a later sweep */
+    uint64_t link_bytes[TS_MAX_DEVICES];  /* sent to a device in a later sweep */
+    double result_bytes, free_disk_bytes; /* -1: not known */
+    uint64_t state_bytes;                 /* one state of the run on disk, */
+    uint32_t n_states;                    /* of which so many are there at most */
+
+    double disk_per_s, measured_s, sample_share;
+    struct tstream_pace pace;
+};
+
+/* ---- what goes where ---- */
+
+static uint64_t host_bytes(const struct plan *p)
+{
+    return p->memory.factor_bytes + p->memory.other_bytes - p->memory.rest_bytes +
+           ts_bigmem_cost(p->resident_bytes) + ts_bigmem_cost(p->n_slots * p->slot_bytes) +
+           ts_bigmem_cost(p->memory.copy_bytes) + p->memory.spare_bytes + p->program_bytes +
+           p->library_bytes;
+}
+
+/* Where each shard of a mode is, with what passes from there in a sweep. */
+static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *deal, uint32_t m,
+                       struct plan *p)
+{
+    const struct ts_mode *mode = &e->tensor->mode[m];
+    uint32_t device = 0;
+    for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
+        const struct ts_disk_shard *s = &mode->shard[i];
+        const uint64_t place = ts_residency_bytes(s);
+        while (deal->first[m] != NULL && device + 1 < p->n_devices &&
+               i >= deal->first[m][device + 1])
+            device++;
+        p->shard_bytes += place;
+        p->packed_bytes += ts_residency_stored(s);
+        if (deal->keep[m] != NULL && deal->keep[m][i])
+            continue;
+        p->passing_bytes += place;
+        p->link_bytes[device] += p->n_devices > 0 ? s->raw_bytes : 0;
+        if (e->residency.place[m][i] == TS_NOT_RESIDENT)
+            p->disk_bytes += ts_residency_stored(s);
+    }
+}
+
+static void count_all(const struct ts_engine *e, struct plan *p)
+{
+    struct ts_feed_deal deal = { 0 };
+    if (e->backend->deal != NULL)
+        e->backend->deal(e->be, &deal);
+    if (e->backend->memory != NULL)
+        p->n_devices = e->backend->memory(e->be, p->device);
+    p->backend = e->backend->name;
+    p->threads = e->threads;
+    p->memory = e->memory;
+    p->library_bytes = e->library_bytes;
+    p->resident_bytes = e->residency.resident_bytes;
+    p->slot_bytes = e->residency.slot_bytes;
+    p->n_slots = e->residency.n_slots;
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        count_mode(e, &deal, m, p);
+}
+
+/* What the files take, and whether they fit: the question that tstream cp asks. */
+static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
+{
+    struct ts_model_conf mc = { .dir = p->out,
+                                .used_rows = tstream_cp_used_rows(p->args, e->tensor),
+                                .shape = ts_model_shape_of(e->tensor),
+                                .rank = p->args->rank,
+                                .precision = p->args->precision };
+    char *copy = strdup(p->out);
+    struct statvfs st;
+    int rc;
+    p->free_disk_bytes = -1;
+    if (copy != NULL && statvfs(dirname(copy), &st) == 0)
+        p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;
+    free(copy);
+    rc = ts_model_formats(p->args->format, &mc.formats, err);
+    if (rc < 0 || p->args->no_output)
+        return rc;
+    p->result_bytes = ts_model_bytes(&mc);
+    p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision);
+    p->n_states =
+        p->args->checkpoint_ns > 0 ? 3 : 1; /* two in turn and the next, or that of a run stopped */
+    return p->free_disk_bytes < 0 ? 0 : ts_model_room(&mc, (uint64_t)p->free_disk_bytes, err);
+}
+
+/* ---- measuring ---- */
+
+static uint64_t sample_bytes(const struct plan *p)
+{
+    const uint64_t most = p->n_devices > 0 ? MOST_BYTES : p->threads * THREAD_BYTES;
+    const uint64_t n = p->args->rank > 32 ? most * 32 / p->args->rank : most;
+    return n < LEAST_BYTES ? LEAST_BYTES : n > MOST_BYTES ? MOST_BYTES : n;
+}
+
+/* Where a GPU keeps a part of the shards, it is to keep the same part of the sample. */
+static uint64_t sample_device_bytes(const struct plan *p, const struct tstream_sample *s)
+{
+    const struct ts_device_memory *d = &p->device[0];
+    const double kept = 1 - (double)p->passing_bytes / (double)(p->shard_bytes + 1);
+    uint64_t bytes = 0;
+    if (p->n_devices == 0 || p->passing_bytes == 0)
+        return p->args->processor.device_bytes;
+    for (uint32_t m = 0; m < s->tensor.order; m++)
+        for (uint64_t i = 0; i < s->tensor.mode[m].disk.n_shards; i++)
+            bytes += s->tensor.mode[m].shard[i].raw_bytes;
+    return d->factor_bytes + d->sum_bytes + d->driver_bytes + d->slot_bytes +
+           (uint64_t)(kept * (double)bytes) / p->n_devices;
+}
+
+static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t, struct plan *p,
+                   struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    const double stays =
+        p->passing_bytes == 0 ? 1 : (double)p->resident_bytes / (double)p->passing_bytes;
+    struct ts_engine_conf ec = *conf;
+    struct tstream_sample s;
+    uint64_t bytes = 0;
+    int rc = tstream_sample_new(t, sample_bytes(p), &s, err);
+    if (rc < 0)
+        return rc;
+    for (uint32_t m = 0; m < t->order; m++)
+        for (uint64_t i = 0; i < s.tensor.mode[m].disk.n_shards; i++)
+            bytes += ts_residency_stored(&s.tensor.mode[m].shard[i]);
+    p->sample_share = p->packed_bytes > 0 ? (double)bytes / (double)p->packed_bytes : 1;
+    ec.processor.device_bytes = sample_device_bytes(p, &s);
+    if (t->nnz > 0)
+        rc = tstream_sample_disk(&s, &p->disk_per_s, err);
+    if (rc == 0)
+        rc = tstream_sample_pace(&ec, &s, t, p->n_slots == 0 ? 1 : stays, p->args->seed, SECONDS,
+                                 &p->pace, err);
+    tstream_sample_free(&s);
+    p->measured_s = (double)(ts_clock_ns() - start) * 1e-9;
+    return rc;
+}
+
+static double run_seconds(const struct plan *p)
+{
+    return p->pace.first_s + (p->args->iters - 1) * p->pace.sweep_s;
+}
+
+static double sum(const double *x, uint32_t n)
+{
+    double s = 0;
+    for (uint32_t i = 0; i < n; i++)
+        s += x[i];
+    return s;
+}
+
+/* ---- the table ---- */
+
+static void print_host(const struct plan *p)
+{
+    char a[TS_NUM_CHARS], note[80];
+    printf("memory of the host\n");
+    if (p->memory.factor_bytes > 0)
+        plan_bytes_row("factor matrices", p->memory.factor_bytes, "");
+    plan_bytes_row("partial sums, Gram matrices, start",
+                   p->memory.other_bytes - p->memory.rest_bytes, "at most");
+    snprintf(note, sizeof note, p->n_slots == 0 ? "all of them" : "%.0f %% of %s",
+             100 * (double)p->resident_bytes / (double)(p->passing_bytes + 1),
+             ts_num_bytes(a, p->passing_bytes));
+    plan_bytes_row(p->n_devices > 0 ? "shards that stay here" : "shards that stay",
+                   p->resident_bytes, note);
+    if (p->n_slots > 0) {
+        snprintf(note, sizeof note, "%" PRIu64 " of %s", p->n_slots,
+                 ts_num_bytes(a, p->slot_bytes));
+        plan_bytes_row("slots for the others", p->n_slots * p->slot_bytes, note);
+    }
+    if (p->memory.spare_bytes > 0)
+        plan_bytes_row("shards decoded", p->memory.spare_bytes, "at most");
+    if (p->memory.copy_bytes > 0)
+        plan_bytes_row("copy of the state", p->memory.copy_bytes, "for --checkpoint");
+    if (p->library_bytes > 0)
+        plan_bytes_row("driver and libraries of the GPUs", p->library_bytes, "");
+    plan_bytes_row("program, tables of shards", p->program_bytes, "");
+    snprintf(note, sizeof note, "of %s free", ts_num_bytes(a, p->memory.free_bytes));
+    plan_bytes_row("in all", host_bytes(p), note);
+    if (p->memory.rest_bytes > 0)
+        plan_bytes_row("more when the fit nears 1", p->memory.rest_bytes, "");
+}
+
+static void print_device(const struct ts_device_memory *d)
+{
+    printf("memory of GPU %d\n", d->number);
+    plan_bytes_row("factor matrices", d->factor_bytes, "");
+    plan_bytes_row("partial sums, Gram matrices", d->sum_bytes, "");
+    plan_bytes_row("shards that stay", d->kept_bytes, "");
+    plan_bytes_row("slots for the others", d->slot_bytes, "");
+    plan_bytes_row("driver and libraries", d->driver_bytes, "");
+    plan_bytes_row("in all",
+                   d->factor_bytes + d->sum_bytes + d->kept_bytes + d->slot_bytes + d->driver_bytes,
+                   "");
+}
+
+static void print_sweep(const struct plan *p, const struct ts_tensor *t)
+{
+    const double products = sum(p->pace.product_s, t->order), rows = sum(p->pace.rows_s, t->order);
+    char a[TS_NUM_CHARS], note[80], what[40];
+    printf("a sweep\n");
+    plan_bytes_row("from disk", p->disk_bytes, "");
+    for (uint32_t i = 0; i < p->n_devices; i++) {
+        snprintf(what, sizeof what, "to GPU %d", p->device[i].number);
+        plan_bytes_row(what, p->link_bytes[i], "");
+    }
+    snprintf(note, sizeof note, "%s nonzeros/s",
+             ts_num_short(a, products > 0 ? (double)t->nnz * t->order / products : 0));
+    plan_time_row("products", products, note);
+    plan_time_row("rows of the factor matrices", rows, "");
+    plan_time_row("in all", p->pace.sweep_s, "");
+    printf("the run\n");
+    snprintf(note, sizeof note, "reads %s and checks them", ts_num_bytes(a, p->packed_bytes));
+    plan_time_row("first sweep", p->pace.first_s, note);
+    snprintf(what, sizeof what, "%u sweeps", p->args->iters);
+    plan_time_row(what, run_seconds(p), "at most");
+}
+
+static void print_text(const struct plan *p, const struct ts_tensor *t)
+{
+    char a[TS_NUM_CHARS], note[80];
+    printf("%s, rank %u, %s, %u CPU threads", p->path, p->args->rank,
+           p->args->precision == TS_FLOAT32 ? "float32" : "float64", p->threads);
+    if (p->n_devices > 0)
+        printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
+    printf("\n");
+    print_host(p);
+    for (uint32_t i = 0; i < p->n_devices; i++)
+        print_device(&p->device[i]);
+    print_sweep(p, t);
+    if (!p->args->no_output) {
+        printf("disk, in %s\n", p->out);
+        snprintf(note, sizeof note, "at least");
+        if (p->free_disk_bytes >= 0)
+            snprintf(note, sizeof note, "at least; %s are free",
+                     ts_num_bytes(a, (uint64_t)p->free_disk_bytes));
+        plan_bytes_row("results", (uint64_t)p->result_bytes, note);
+        snprintf(note, sizeof note, p->n_states > 1 ? "%u of %s, at most" : "if it is stopped",
+                 p->n_states, ts_num_bytes(a, p->state_bytes));
+        plan_bytes_row("states to go on from", p->n_states * p->state_bytes, note);
+    }
+    printf("measured here in %s\n", ts_num_duration(a, (uint64_t)(p->measured_s * 1e9)));
+    plan_bytes_row("disk", (uint64_t)p->disk_per_s, "a second");
+    if (p->pace.link_bytes_per_s > 0)
+        plan_bytes_row("host to GPU", (uint64_t)p->pace.link_bytes_per_s, "a second");
+    printf("  %u sweeps over %.3g %% of the shards\n", p->pace.n_sweeps, 100 * p->sample_share);
+}
+
+/* ---- JSON ---- */
+
+static void json_memory(struct tool_json *j, const struct plan *p)
+{
+    tool_json_object(j, "host_memory");
+    tool_json_u64(j, "budget_bytes", p->memory.host_bytes);
+    tool_json_u64(j, "free_bytes", p->memory.free_bytes);
+    tool_json_u64(j, "factor_bytes", p->memory.factor_bytes);
+    tool_json_u64(j, "other_bytes", p->memory.other_bytes - p->memory.rest_bytes);
+    tool_json_u64(j, "near_1_bytes", p->memory.rest_bytes); /* not in the total */
+    tool_json_u64(j, "resident_shard_bytes", p->resident_bytes);
+    tool_json_u64(j, "slot_bytes", p->n_slots * p->slot_bytes);
+    tool_json_u64(j, "decoded_bytes", p->memory.spare_bytes);
+    tool_json_u64(j, "state_copy_bytes", p->memory.copy_bytes);
+    tool_json_u64(j, "library_bytes", p->library_bytes);
+    tool_json_u64(j, "program_bytes", p->program_bytes);
+    tool_json_u64(j, "total_bytes", host_bytes(p));
+    tool_json_close(j);
+    tool_json_array(j, "gpus");
+    for (uint32_t i = 0; i < p->n_devices; i++) {
+        const struct ts_device_memory *d = &p->device[i];
+        tool_json_object(j, NULL);
+        tool_json_i64(j, "gpu", d->number);
+        tool_json_u64(j, "factor_bytes", d->factor_bytes);
+        tool_json_u64(j, "other_bytes", d->sum_bytes);
+        tool_json_u64(j, "resident_shard_bytes", d->kept_bytes);
+        tool_json_u64(j, "slot_bytes", d->slot_bytes);
+        tool_json_u64(j, "library_bytes", d->driver_bytes);
+        tool_json_u64(j, "total_bytes",
+                      d->factor_bytes + d->sum_bytes + d->kept_bytes + d->slot_bytes +
+                          d->driver_bytes);
+        tool_json_u64(j, "sent_bytes", p->link_bytes[i]);
+        tool_json_close(j);
+    }
+    tool_json_close(j);
+}
+
+static void print_json(const struct plan *p, const struct ts_tensor *t)
+{
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "event", "plan");
+    tool_json_str(&j, "tensor", p->path);
+    tool_json_u64(&j, "nnz", t->nnz);
+    tool_json_str(&j, "backend", p->backend);
+    tool_json_u64(&j, "threads", p->threads);
+    json_memory(&j, p);
+    tool_json_u64(&j, "disk_bytes", p->disk_bytes);
+    tool_json_f64(&j, "sweep_seconds", p->pace.sweep_s);
+    tool_json_f64(&j, "product_seconds", sum(p->pace.product_s, t->order));
+    tool_json_f64(&j, "row_seconds", sum(p->pace.rows_s, t->order));
+    tool_json_array(&j, "modes");
+    for (uint32_t m = 0; m < t->order; m++) {
+        tool_json_object(&j, NULL);
+        tool_json_u64(&j, "mode", m + 1);
+        tool_json_f64(&j, "product_seconds", p->pace.product_s[m]);
+        tool_json_f64(&j, "row_seconds", p->pace.rows_s[m]);
+        tool_json_close(&j);
+    }
+    tool_json_close(&j);
+    tool_json_f64(&j, "first_sweep_seconds", p->pace.first_s);
+    tool_json_f64(&j, "run_seconds", run_seconds(p));
+    tool_json_str(&j, "out", p->args->no_output ? NULL : p->out);
+    tool_json_f64(&j, "result_bytes", p->result_bytes);
+    tool_json_u64(&j, "state_bytes", p->state_bytes);
+    tool_json_u64(&j, "states", p->n_states);
+    tool_json_object(&j, "measured");
+    tool_json_f64(&j, "seconds", p->measured_s);
+    tool_json_f64(&j, "disk_bytes_per_s", p->disk_per_s);
+    tool_json_f64(&j, "link_bytes_per_s", p->pace.link_bytes_per_s);
+    tool_json_f64(&j, "share_of_shards", p->sample_share);
+    tool_json_u64(&j, "sweeps", p->pace.n_sweeps);
+    tool_json_close(&j);
+    tool_json_options(&j, p->cmd, p->args);
+    tool_json_close(&j);
+}
+
+/* ---- the command ---- */
+
+static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct ts_err *err)
+{
+    struct ts_engine_conf ec = *conf;
+    struct ts_engine e;
+    int rc;
+    ec.without_feed = 1;
+    ec.copy = !p->args->no_output && p->args->checkpoint_ns > 0;
+    rc = ts_engine_open(&ec, &e, err);
+    if (rc < 0)
+        return rc;
+    engine_note_processor(p->cmd, &e);
+    count_all(&e, p);
+    rc = count_disk(&e, p, err);
+    ts_engine_close(&e);
+    return rc;
+}
+
+static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *path,
+                    struct ts_err *err)
+{
+    const struct cp_args *args = parsed;
+    const struct ts_engine_conf ec = { .path = path,
+                                       .stop = &tool_stop,
+                                       .rank = args->rank,
+                                       .threads = args->threads,
+                                       .precision = args->precision,
+                                       .host_bytes = args->host_bytes,
+                                       .processor = args->processor,
+                                       .only_mode = -1 };
+    struct plan p = { .cmd = cmd, .args = args, .path = path };
+    struct ts_tensor *t = NULL;
+    int rc;
+    p.out = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
+    rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                       : ts_tensor_open(path, &t, err);
+    p.program_bytes = ts_engine_memory_resident();
+    if (rc == 0)
+        rc = make_plan(&ec, &p, err);
+    if (rc == 0)
+        rc = measure(&ec, t, &p, err);
+    if (rc == 0)
+        (args->json ? print_json : print_text)(&p, t);
+    ts_tensor_close(t);
+    free(p.out);
+    return rc;
+}
+
+static int run_plan(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    return tstream_cp_command(cmd, argc, argv, plan_run);
+}
+
+const struct ts_cmd tstream_plan = {
+    .program = "tstream",
+    .name = "plan",
+    .operands = "[TENSOR.tsh]",
+    .max_operands = 1,
+    .summary = "say what memory, time and disk a decomposition will take",
+    .text =
+        "Takes the options of tstream cp and prints what that run would take: memory of the host and of "
+        "each GPU, part by part, which shards stay where, bytes read from disk and sent to GPUs in each "
+        "sweep, seconds of a sweep and of the run, bytes of the results. What cannot work is refused "
+        "with the sentence of tstream cp.\n\n"
+        "Time is measured in a few seconds: sweeps with factor matrices of full size over a sample of the "
+        "shards (all of them where they are few), of which the same part stays in memory; products "
+        "grow in proportion to nonzeros. It holds for a machine that is as busy then as now. The run "
+        "ends earlier when the fit hardly changes (--tol).",
+    .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
+                "  can it be done here, and how long does it take?\n",
+    .opts = tstream_cp_opts,
+    .run = run_plan,
+};

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/tstream_resume.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PARTIAL ".partial"
+
+/* What makes up a run. Of these, what cannot be changed in the middle of one. */
+static const struct {
+    const char *name;
+    int fixed;
+} kept[] = {
+    { "rank", 1 }, { "seed", 1 },   { "init", 1 }, { "precision", 1 },  { "iters", 0 },
+    { "tol", 0 },  { "format", 0 }, { "rows", 0 }, { "checkpoint", 0 },
+};
+#define N_KEPT (sizeof kept / sizeof kept[0])
+
+static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *name, uint32_t *at)
+{
+    for (*at = 0; cmd->opts[*at].name != NULL; (*at)++)
+        if (strcmp(cmd->opts[*at].name, name) == 0)
+            return &cmd->opts[*at];
+    return NULL;
+}
+
+/* ---- which state ---- */
+
+/* X.cp of "X.cp/" or "X.cp.partial". */
+static char *result_name(const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 1 && name[n - 1] == '/')
+        n--;
+    if (n > sizeof PARTIAL - 1 &&
+        strncmp(name + n - (sizeof PARTIAL - 1), PARTIAL, sizeof PARTIAL - 1) == 0)
+        n -= sizeof PARTIAL - 1;
+    return strndup(name, n);
+}
+
+/* Of the states of one run the serial says which is later. X.cp.partial and X.cp may be of two runs: a new
+ * one under way beside its old result, or, after a kill at the last moment, the other way round. */
+static int is_later(const struct ts_state *a, const struct ts_state *b, int same_run)
+{
+    return same_run || a->saved_s == b->saved_s ? a->serial > b->serial : a->saved_s > b->saved_s;
+}
+
+/* Opens DIR SUFFIX / NAME and keeps it when it is later than what there is. */
+static int consider(struct tstream_resume *r, const char *suffix, const char *name,
+                    struct ts_err *err)
+{
+    struct ts_state_file *f = NULL;
+    struct ts_err why;
+    char *path;
+    int rc;
+    if (asprintf(&path, "%s%s/%s", r->dir, suffix, name) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
+    rc = ts_state_open(path, &f, &why);
+    free(path);
+    if (rc == TS_ENOMEM) {
+        *err = why;
+        return rc;
+    }
+    if (rc < 0 && !(why.sys == ENOENT || why.sys == ENOTDIR) &&
+        (suffix[0] != '\0' || r->file == NULL))
+        r->damaged = why;
+    if (rc < 0)
+        return 0;
+    if (r->file == NULL || is_later(ts_state_get(f), ts_state_get(r->file), suffix[0] != '\0')) {
+        ts_state_close(r->file);
+        r->file = f;
+        r->of_result = suffix[0] == '\0';
+    } else {
+        ts_state_close(f);
+    }
+    return 0;
+}
+
+int tstream_resume_open(const char *name, struct tstream_resume *ret, struct ts_err *err)
+{
+    static const char *const generation[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
+    struct tstream_resume r = { .dir = result_name(name) };
+    struct stat st;
+    int rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name) : 0;
+    for (int i = 0; i < 3 && rc == 0; i++)
+        rc = consider(&r, PARTIAL, generation[i], err);
+    if (rc == 0 && (r.file != NULL || r.damaged.code == 0))
+        rc = consider(&r, "", TS_STATE_NAME, err);
+    if (rc == 0 && r.file == NULL && r.damaged.code != 0) {
+        *err = r.damaged;
+        rc = err->code;
+    } else if (rc == 0 && r.file == NULL) {
+        rc = stat(r.dir, &st) == 0 || errno != ENOENT
+                 ? ts_fail(err, TS_EARG, "%s: holds no state of a run that could go on", r.dir)
+                 : ts_fail(err, TS_EARG, "%s: there is no run of this name to go on with", r.dir);
+    }
+    if (rc < 0)
+        tstream_resume_close(&r);
+    else
+        *ret = r;
+    return rc;
+}
+
+void tstream_resume_close(struct tstream_resume *r)
+{
+    ts_state_close(r->file);
+    free(r->dir);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- options ---- */
+
+int tstream_resume_options(const struct tstream_resume *r, const struct ts_cmd *cmd, uint64_t given,
+                           void *args, struct ts_err *err)
+{
+    const struct ts_state *s = ts_state_get(r->file);
+    for (size_t i = 0; i < N_KEPT; i++) {
+        const char *value = ts_state_option(s, kept[i].name);
+        char now[4096];
+        uint32_t at;
+        const struct ts_opt *o = find_option(cmd, kept[i].name, &at);
+        int rc = 0;
+        if (value == NULL || o == NULL)
+            continue;
+        ts_opt_text(o, args, now, sizeof now);
+        if ((given >> at & 1) == 0)
+            rc = ts_opt_set(o, args, value, err);
+        else if (kept[i].fixed && strcmp(now, value) != 0)
+            rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
+                         r->dir, o->name, value, o->name, now);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+const char *tstream_resume_tensor(const struct tstream_resume *r)
+{
+    return ts_state_option(ts_state_get(r->file), "tensor");
+}
+
+int tstream_resume_record(const struct ts_cmd *cmd, const void *args, const char *tensor,
+                          char **ret, uint64_t *bytes, struct ts_err *err)
+{
+    char *real = realpath(tensor, NULL), *text = NULL, value[4096];
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    uint32_t at;
+    if (to != NULL) {
+        fprintf(to, "tensor=%s%c", real != NULL ? real : tensor, 0);
+        for (size_t i = 0; i < N_KEPT; i++) {
+            ts_opt_text(find_option(cmd, kept[i].name, &at), args, value, sizeof value);
+            fprintf(to, "%s=%s%c", kept[i].name, value, 0);
+        }
+    }
+    free(real);
+    if (to == NULL || fclose(to) != 0) {
+        free(text);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", tensor);
+    }
+    *ret = text;
+    *bytes = n;
+    return 0;
+}
+
+/* ---- how to go on ---- */
+
+void tstream_resume_hint(const struct ts_checkpoint *c, const char *dir, struct ts_err *err)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/,:@";
+    const char *quote = dir != NULL && strspn(dir, plain) == strlen(dir) ? "" : "'";
+    const size_t at = strlen(err->text);
+    uint32_t sweep, mode;
+    if (c == NULL || !ts_checkpoint_last(c, &sweep, &mode)) {
+        if (err->code == TS_ESTOP)
+            snprintf(err->text + at, sizeof err->text - at, "; nothing was saved");
+        return;
+    }
+    snprintf(err->text + at, sizeof err->text - at,
+             "; \"tstream cp --resume %s%s%s\" goes on from sweep %u, mode %u", quote, dir, quote,
+             sweep, mode + 1);
+}

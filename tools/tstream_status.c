@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_status.c - tstream status: how far a run of tstream cp is, asked from elsewhere. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic_out.h"
+#include "base/num.h"
+#include "tools/status_file.h"
+#include "tools/tool.h"
+#include "tools/tool_json_read.h"
+#include "tools/tool_term.h"
+#include "tools/tstream.h"
+#include "tools/tstream_operand.h"
+
+#define PARTIAL       ".partial"
+#define STALE_SECONDS 60 /* a file that is written every second */
+
+struct status_args {
+    int json, quiet;
+};
+
+#define AT(field) offsetof(struct status_args, field)
+static const struct ts_opt status_opts[] = {
+    TOOL_QUIET_OPT(AT(quiet)),
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "one JSON object: that of status.json, with \"found\" (running, writing, stopped, failed, died, lost, "
+      "ended), \"alive\" and \"resumable\"" },
+    { 0 },
+};
+
+/* Where to look, and what is there. */
+struct look {
+    char *out, *partial; /* X.cp, X.cp.partial */
+    struct tool_json_doc doc;
+    int there;   /* partial is a directory */
+    int written; /* and has a status */
+    int held;    /* a process writes to it */
+    long pid;
+    int resumable; /* a state lies in it */
+    int here;      /* the status is of this host */
+    double age;    /* seconds since it was written */
+};
+
+static char *join(const char *a, const char *b)
+{
+    char *s = malloc(strlen(a) + strlen(b) + 1);
+    if (s != NULL)
+        strcpy(stpcpy(s, a), b);
+    return s;
+}
+
+static int exists(const char *dir, const char *name)
+{
+    char *path = join(dir, name);
+    const int there = path != NULL && access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* "2026-11-22T03:30:00+01:00" as seconds since 1970, or 0. */
+static double parse_time(const char *text)
+{
+    struct tm tm = { 0 };
+    int hours, minutes;
+    const char *zone = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (zone == NULL || sscanf(zone, "%3d:%2d", &hours, &minutes) != 2)
+        return 0;
+    return (double)timegm(&tm) - 3600.0 * hours - 60.0 * (*zone == '-' ? -minutes : minutes);
+}
+
+static int look_at(const char *operand, struct look *l, struct ts_err *err)
+{
+    const size_t n = strlen(PARTIAL);
+    char host[256] = "", *file;
+    size_t end = strlen(operand);
+    struct stat st;
+    int rc = 0;
+    while (end > 1 && operand[end - 1] == '/')
+        end--;
+    if (end > n && strncmp(operand + end - n, PARTIAL, n) == 0)
+        end -= n;
+    l->out = strndup(operand, end);
+    l->partial = l->out == NULL ? NULL : join(l->out, PARTIAL);
+    file = l->partial == NULL ? NULL : join(l->partial, "/" STATUS_FILE_NAME);
+    if (file == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
+    l->there = stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode);
+    if (l->there) {
+        l->held = ts_atomic_dir_held(l->partial, &l->pid);
+        l->resumable = exists(l->partial, "/state.0") || exists(l->partial, "/state.1") ||
+                       exists(l->partial, "/state");
+        rc = tool_json_read(file, &l->doc, err);
+        l->written = rc == 0;
+        if (rc == TS_EIO && err->sys == ENOENT)
+            rc = 0;
+    }
+    free(file);
+    if (l->written) {
+        gethostname(host, sizeof host - 1);
+        l->here = strcmp(tool_json_text(l->doc.value, "host", ""), host) == 0;
+        l->age = (double)time(NULL) - parse_time(tool_json_text(l->doc.value, "now", ""));
+    }
+    return rc;
+}
+
+/* Whether the run is under way, as far as one can tell from here. */
+static int alive(const struct look *l)
+{
+    if (l->held)
+        return 1;
+    return l->written && !l->here && l->age < STALE_SECONDS &&
+           strcmp(tool_json_text(l->doc.value, "state", ""), "running") == 0;
+}
+
+static const char *state_of(const struct look *l)
+{
+    const char *said = l->written ? tool_json_text(l->doc.value, "state", "") : "";
+    if (!l->there)
+        return "ended";
+    if (strcmp(said, "running") != 0 && l->written)
+        return strcmp(said, "stopped") == 0 ? "stopped" : "failed";
+    if (alive(l))
+        return l->written ? "running" : "writing";
+    return l->written && !l->here ? "lost" : "died";
+}
+
+/* ---- for people ---- */
+
+static const char *duration(char *buf, double seconds)
+{
+    return ts_num_duration(buf, (uint64_t)(seconds > 0 ? seconds * 1e9 : 0));
+}
+
+static const char *ago(char *buf, double seconds)
+{
+    if (seconds < 2)
+        return "just now";
+    duration(buf, seconds);
+    return strcat(buf, " ago");
+}
+
+static const char *plain(const struct tool_value *v, const char *key, char buf[200])
+{
+    return tool_plain(tool_json_text(v, key, "?"), buf, 200);
+}
+
+static void print_sweep(const struct tool_value *v, int running)
+{
+    const double total = tool_json_number(v, "sweep_nnz");
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", tool_json_number(v, "sweep"),
+           tool_json_number(v, "iters"), tool_json_number(v, "mode"), tool_json_number(v, "order"));
+    if (total > 0)
+        printf(", %.0f %% of the sweep", 100 * tool_json_number(v, "done_nnz") / total);
+    printf("\n");
+    if (!running)
+        return;
+    printf("  rate    %s nonzeros/s\n", ts_num_short(a, tool_json_number(v, "nnz_per_s")));
+    if (tool_json_get(v, "run_left_seconds") != NULL &&
+        tool_json_get(v, "run_left_seconds")->kind == TOOL_NUMBER)
+        printf("  left    %s of the sweep, at most %s of the run\n",
+               duration(a, tool_json_number(v, "sweep_left_seconds")),
+               duration(b, tool_json_number(v, "run_left_seconds")));
+}
+
+static void print_fit(const struct tool_value *v)
+{
+    const struct tool_value *sweeps = tool_json_get(v, "sweeps"), *last = NULL, *before = NULL;
+    for (const struct tool_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL;
+         s = s->next) {
+        before = last;
+        last = s;
+    }
+    if (last == NULL)
+        return;
+    printf("  fit     %.9f after sweep %.0f", tool_json_number(last, "fit"),
+           tool_json_number(last, "sweep"));
+    if (before != NULL)
+        printf(", change %.2e", tool_json_number(last, "fit") - tool_json_number(before, "fit"));
+    printf("\n");
+}
+
+static void print_way_on(const struct look *l)
+{
+    char buf[200];
+    if (l->resumable)
+        printf("  go on   tstream cp --resume %s\n", tool_plain(l->out, buf, sizeof buf));
+    else
+        printf("  go on   nothing of it was saved: start it again\n");
+}
+
+static void print_written(const struct look *l)
+{
+    const struct tool_value *v = l->doc.value;
+    const char *state = state_of(l);
+    const int running = strcmp(state, "running") == 0;
+    char a[200], b[200], c[TS_NUM_CHARS + 8];
+    printf("%s: %s", tool_plain(l->out, a, sizeof a),
+           tool_paint(running || strcmp(state, "stopped") == 0 ? TOOL_PAUSED : TOOL_BAD));
+    printf("%s%s\n",
+           running                        ? "running"
+           : strcmp(state, "died") == 0   ? "died: its process is gone"
+           : strcmp(state, "lost") == 0   ? "not heard of: it ran on another host"
+           : strcmp(state, "failed") == 0 ? "failed"
+                                          : "stopped",
+           tool_paint_end());
+    if (strcmp(state, "failed") == 0)
+        printf("  why     %s\n", plain(v, "sentence", a));
+    printf("  where   process %.0f on %s\n", tool_json_number(v, "pid"), plain(v, "host", a));
+    printf("  since   %s\n", plain(v, "start", a));
+    printf("  seen    %s, %s\n", plain(v, "now", b), ago(c, l->age));
+    printf("  tensor  %s\n", plain(v, "tensor", a));
+    print_sweep(v, running);
+    print_fit(v);
+    if (tool_json_text(v, "saved", NULL) != NULL)
+        printf("  saved   %s\n", plain(v, "saved", a));
+    if (!running)
+        print_way_on(l);
+}
+
+/* A run that is done is told of by its record. */
+static int print_ended(const struct look *l, int json, struct ts_err *err)
+{
+    struct tool_json_doc run = { 0 };
+    char *file = join(l->out, "/run.json"), a[200];
+    struct tool_json j;
+    int rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", l->out)
+                          : tool_json_read(file, &run, err);
+    free(file);
+    if (rc == TS_EIO && err->sys == ENOENT)
+        rc = ts_fail(err, TS_EIO, "%s: there is no run of tstream cp, neither under way nor ended",
+                     l->out);
+    if (rc < 0)
+        return rc;
+    if (json) {
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "state", "ended");
+        tool_json_str(&j, "out", l->out);
+        tool_json_str(&j, "ended", tool_json_text(run.value, "ended", NULL));
+        tool_json_f64(&j, "fit", tool_json_number(run.value, "fit"));
+        tool_json_str(&j, "end", tool_json_text(run.value, "end", NULL));
+        tool_json_str(&j, "found", "ended");
+        tool_json_bool(&j, "alive", 0);
+        tool_json_bool(&j, "resumable", exists(l->out, "/state"));
+        tool_json_close(&j);
+    } else {
+        const struct tool_value *sweeps = tool_json_get(run.value, "sweeps");
+        const char *ended = tool_json_text(run.value, "ended", "?");
+        const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
+        char b[200];
+        printf("%s: ended (%s%s%s)\n", tool_plain(l->out, a, sizeof a),
+               tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), tool_plain(ended, b, sizeof b),
+               tool_paint_end());
+        printf("  since   %s\n", plain(run.value, "start", a));
+        printf("  until   %s\n", plain(run.value, "end", a));
+        printf("  fit     %.9f after %u sweep%s\n", tool_json_number(run.value, "fit"),
+               sweeps == NULL ? 0 : sweeps->n, tool_plural(sweeps == NULL ? 0 : sweeps->n));
+        printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
+    }
+    tool_json_free(&run);
+    return 0;
+}
+
+/* status.json as it is, with two members more. */
+static void print_json(const struct look *l)
+{
+    const char *text = l->doc.raw;
+    size_t n = l->doc.bytes;
+    while (n > 0 && text[n - 1] != '}')
+        n--;
+    n -= n > 0; /* the last brace comes again, behind what is added */
+    if (!l->written)
+        printf("{\"pid\":%ld", l->pid);
+    else
+        fwrite(text, 1, n, stdout);
+    printf(",\"found\":\"%s\",\"alive\":%s,\"resumable\":%s}\n", state_of(l),
+           alive(l) ? "true" : "false", l->resumable ? "true" : "false");
+}
+
+static int print_partial(const struct look *l, int json)
+{
+    char a[200];
+    if (json)
+        print_json(l);
+    else if (l->written)
+        print_written(l);
+    else if (l->held)
+        printf("%s: process %ld writes its result, or is about to start\n",
+               tool_plain(l->out, a, sizeof a), l->pid);
+    else {
+        printf("%s: died while it wrote its result, or before its first sweep\n",
+               tool_plain(l->out, a, sizeof a));
+        print_way_on(l);
+    }
+    return 0;
+}
+
+/* ---- the command ---- */
+
+static int find(const char *operand, char **ret, struct ts_err *err)
+{
+    if (operand == NULL && tstream_operand(NULL, ".cp" PARTIAL, "run", ret, err) == 0)
+        return 0;
+    return tstream_operand(operand, ".cp", "run", ret, err);
+}
+
+static int run_status(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct status_args args;
+    struct look l = { 0 };
+    struct ts_err err;
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand), *name = NULL;
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0) {
+        int rc = find(n_operands > 0 ? operand[0] : NULL, &name, &err);
+        if (rc == 0)
+            rc = look_at(name, &l, &err);
+        if (rc == 0)
+            rc = l.there ? print_partial(&l, args.json) : print_ended(&l, args.json, &err);
+        status = rc < 0 ? tool_fail(cmd, &err) : 0;
+    }
+    tool_json_free(&l.doc);
+    free(l.out);
+    free(l.partial);
+    free(name);
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_status = {
+    .program = "tstream",
+    .name = "status",
+    .operands = "[X.cp]",
+    .max_operands = 1,
+    .summary = "say how far a run of tstream cp is",
+    .text =
+        "Reads X.cp.partial/status.json, which a run replaces every second: process and host, sweep, mode, "
+        "rate, fit, time left. It says too whether the process is still there, and for a run that died "
+        "or was stopped how to go on. Of a run that has ended it tells what run.json says.\n\n"
+        "Without an operand the one run of the current directory is taken: under way, else ended. A process "
+        "on another host is known to be gone where the file system has locks; else a status that is a "
+        "minute old says so.",
+    .examples = "tstream status amazon.cp\n  where is it?\n"
+                "watch tstream status\n  look again every two seconds\n",
+    .opts = status_opts,
+    .run = run_status,
+};
