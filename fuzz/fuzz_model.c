@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 
 #define MUST(holds)           \
     do {                      \

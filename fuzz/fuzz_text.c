@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "format/mm_text.h"
-#include "format/table_text.h"
-#include "format/text_input.h"
-#include "format/tns_text.h"
-#include "format/value_table.h"
+#include "source/mm_text.h"
+#include "source/table_text.h"
+#include "source/text_input.h"
+#include "source/tns_text.h"
+#include "build/value_table.h"
 
 #define MUST(holds)           \
     do {                      \

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "format/build.h"
+#include "build/build.h"
 
 /* The folder, and in it an input and two tensors. */
 extern char *tmp, text[4096], out[4096], other[4096];

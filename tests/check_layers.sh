@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# No include points up the layers:  base <- format <- stream <- { cpu, gpu, cpd } <- engine <- api <- tools.
-# A file includes only its own folder and those to its left, by full path; cpu, gpu and cpd do not
-# include each other; HAVE_CUDA appears only in engine and tools. The check is first shown to work, on
+# No include points up the layers:
+#   base <- format <- { source, stream } <- { build, cpu, gpu, model } <- cpd <- engine <- api <- tools.
+# A file includes only its own folder and those to its left, by full path; folders in one pair of braces
+# do not include each other; HAVE_CUDA appears only in engine and tools. The check is first shown to work, on
 # a small tree where each of these rules is broken once.
 set -eu
 
@@ -14,9 +15,9 @@ offences()
         awk -v file="$file" '
             function rank(folder) { return (folder in level) ? level[folder] : 0 }
             BEGIN {
-                level["base"] = 1; level["format"] = 2; level["stream"] = 3
-                level["cpu"] = level["gpu"] = level["cpd"] = 4
-                level["engine"] = 5; level["api"] = 6; level["tools"] = 7
+                level["base"] = 1; level["format"] = 2; level["source"] = level["stream"] = 3
+                level["build"] = level["cpu"] = level["gpu"] = level["model"] = 4
+                level["cpd"] = 5; level["engine"] = 6; level["api"] = 7; level["tools"] = 8
                 own = file; sub(/^src\//, "", own); sub(/\/.*/, "", own)
             }
             /^[ \t]*#[ \t]*include[ \t]*"/ {

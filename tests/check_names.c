@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "format/names.h"
+#include "source/names.h"
 #include "tests/run_suite.h"
 
 #define PIECES     60u

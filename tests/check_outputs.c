@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cpd/kruskal.h"
-#include "cpd/model_write.h"
+#include "model/kruskal.h"
+#include "model/model_write.h"
 #include "tests/run_als.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"

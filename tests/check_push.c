@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "format/build.h"
-#include "format/push_source.h"
+#include "build/build.h"
+#include "source/push_source.h"
 #include "format/walk.h"
 #include "tests/run_suite.h"
 #include "tests/support.h"

@@ -7,9 +7,9 @@
 
 #include "base/rng.h"
 #include "base/stop.h"
-#include "format/extsort.h"
-#include "format/record.h"
-#include "format/record_sort.h"
+#include "build/extsort.h"
+#include "build/record.h"
+#include "build/record_sort.h"
 #include "tests/run_suite.h"
 #include "tests/stop_later.h"
 

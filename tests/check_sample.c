@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/build.h"
+#include "build/build.h"
 #include "tests/build_case.h"
 #include "tests/run_suite.h"
 #include "tools/tool.h"

@@ -14,7 +14,7 @@
 #include <xxhash.h>
 
 #include "base/rng.h"
-#include "format/shard_writer.h"
+#include "build/shard_writer.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "format/power_law.h"
-#include "format/synth.h"
+#include "source/power_law.h"
+#include "source/synth.h"
 #include "tests/run_suite.h"
 
 static const double laws[] = { 1e-6,   0.3, 0.8,     0.9999, 1 - 1e-8, 1, 1 + 1e-10, 1 + 1e-8,

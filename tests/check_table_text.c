@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/rng.h"
-#include "format/table_text.h"
+#include "source/table_text.h"
 #include "tests/run_suite.h"
 
 #define COLUMNS 4u

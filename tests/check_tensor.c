@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "base/rng.h"
-#include "format/entropy.h"
+#include "build/entropy.h"
 #include "format/tensor.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "format/tns_text.h"
-#include "format/value_table.h"
+#include "source/tns_text.h"
+#include "build/value_table.h"
 #include "tests/run_suite.h"
 
 static struct ts_batch b;

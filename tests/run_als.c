@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpd/model_write.h"
+#include "model/model_write.h"
 #include "cpu/cpu_backend.h"
 
 static volatile sig_atomic_t stop;

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 #include "tests/fit_cases.h"
 
 #define MOST_ARGS 40

@@ -7,7 +7,7 @@
 
 #include "base/machine.h"
 #include "base/num.h"
-#include "format/build_budget.h"
+#include "build/build_budget.h"
 #include "format/tensor.h"
 #include "tools/tool_term.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "base/opt.h"
-#include "format/build.h"
+#include "build/build.h"
 #include "tools/tool.h"
 
 /* The options that say how to build, part of both commands' arguments. */

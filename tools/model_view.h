@@ -14,9 +14,9 @@
 #ifndef TS_TOOLS_MODEL_VIEW_H
 #define TS_TOOLS_MODEL_VIEW_H
 
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 #include "format/tensor.h"
-#include "cpd/strongest.h"
+#include "model/strongest.h"
 #include "tools/tool_json_read.h"
 
 struct model_view {
@@ -49,7 +49,7 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
                     struct ts_err *err);
 
 /* Labels of all entries of n lists of a mode, where the tensor has labels. */
-int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list, uint32_t n,
-                      struct ts_err *err);
+int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
+                      uint32_t n, struct ts_err *err);
 
 #endif

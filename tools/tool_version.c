@@ -16,7 +16,7 @@
 #include <zlib.h>
 
 #include "cpu/isa.h"
-#include "format/decompress.h"
+#include "source/decompress.h"
 #include "tools/tool_commit.h" /* made by make: see Makefile.inc */
 
 const char *tool_version(void)

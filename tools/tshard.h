@@ -4,7 +4,7 @@
 #define TS_TOOLS_TSHARD_H
 
 #include "base/opt.h"
-#include "format/build.h"
+#include "build/build.h"
 #include "tools/tool_progress.h"
 
 extern const struct ts_cmd tshard_build_cmd;

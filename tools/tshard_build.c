@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/c_locale.h"
-#include "format/build.h"
+#include "build/build.h"
 #include "format/mode_names.h"
 #include "format/tensor.h"
 #include "tools/build_common.h"

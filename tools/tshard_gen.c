@@ -9,9 +9,9 @@
 
 #include "base/decimal.h"
 #include "base/stop.h"
-#include "format/build.h"
-#include "format/synth.h"
-#include "format/value_table.h"
+#include "build/build.h"
+#include "source/synth.h"
+#include "build/value_table.h"
 #include "tools/build_common.h"
 #include "tools/export_sink.h"
 #include "tools/gen_truth.h"
@@ -244,13 +244,12 @@ const struct ts_cmd tshard_gen_cmd = {
     .text = "The same options make the same tensor on any machine and with any number of "
             "threads. Text holds the draws, one a line; a .tsh is what tshard build makes of "
             "that text.",
-    .examples =
-        "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
-        "  ten million uniform draws with values 1 to 5\n"
-        "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o - | gzip > p.tns.gz\n"
-        "  popular indices, as text\n"
-        "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
-        "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n",
+    .examples = "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
+                "  ten million uniform draws with values 1 to 5\n"
+                "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o - | gzip > p.tns.gz\n"
+                "  popular indices, as text\n"
+                "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
+                "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n",
     .opts = gen_opts,
     .run = run,
 };

@@ -35,7 +35,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/num.h"
-#include "format/build_memory.h"
+#include "build/build_memory.h"
 #include "tools/plan_rows.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "cpd/als.h"
-#include "cpd/model_write.h"
+#include "model/model_write.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"

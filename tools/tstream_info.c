@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 #include "tools/tool.h"
 #include "tools/tool_json_read.h"
 #include "tools/tool_term.h"

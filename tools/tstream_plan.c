@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "cpd/checkpoint.h"
-#include "cpd/model_write.h"
+#include "model/model_write.h"
 #include "tools/engine_note.h"
 #include "tools/plan_rows.h"
 #include "tools/tool.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "api/api.h"
-#include "format/build.h"
-#include "format/build_budget.h"
-#include "format/push_source.h"
+#include "build/build.h"
+#include "build/build_budget.h"
+#include "source/push_source.h"
 #include "format/tensor.h"
 #include "format/walk.h"
 

@@ -5,15 +5,15 @@
 
 #include "api/api.h"
 #include "base/threads.h"
-#include "cpd/kruskal.h"
-#include "cpd/model_write.h"
-#include "cpd/strongest.h"
+#include "model/kruskal.h"
+#include "model/model_write.h"
+#include "model/strongest.h"
 
 _Static_assert(TS_REAL_FLOAT32 == (int)TS_FLOAT32 && TS_REAL_FLOAT64 == (int)TS_FLOAT64,
                "precisions are those of stream/backend.h");
 _Static_assert(TS_FILE_KTENSOR == (int)TS_WRITE_KTENSOR && TS_FILE_NPY == (int)TS_WRITE_NPY &&
                    TS_FILE_SPLATT == (int)TS_WRITE_SPLATT,
-               "formats are those of cpd/model_write.h");
+               "formats are those of model/model_write.h");
 
 static int check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                        struct ts_err *err)

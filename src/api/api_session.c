@@ -8,7 +8,7 @@
 #include "base/threads.h"
 #include "cpd/als.h"
 #include "cpd/exact_fit.h"
-#include "cpd/kruskal.h"
+#include "model/kruskal.h"
 #include "engine/engine.h"
 
 #define SWEEPS 50u

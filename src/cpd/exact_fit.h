@@ -30,7 +30,7 @@
 #include <signal.h>
 #include <stdint.h>
 
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 #include "stream/backend.h"
 
 struct ts_exact_fit_conf {

@@ -17,7 +17,7 @@
 
 #include <signal.h>
 
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 #include "stream/backend.h"
 
 #define TS_INIT_GRAM_ROWS (UINT64_C(1) << 28)

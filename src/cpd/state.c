@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cpd/model_read.h" /* TS_MAX_RANK */
+#include "model/model_read.h" /* TS_MAX_RANK */
 #include "format/file_read.h"
 
 #define PIECE_BYTES  ((size_t)1 << 20)

@@ -8,7 +8,7 @@
 #include "base/machine.h"
 #include "base/num.h"
 #include "base/threads.h"
-#include "cpd/model_read.h"
+#include "model/model_read.h"
 
 #define MAX_CHECKERS 16u
 #define WAITING      8u /* threads that wait: of the reader, the trace, who watches and who writes */

@@ -14,14 +14,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "format/build_dir.h"
 #include "format/tensor.h"
 
 #define TS_MODE_NAME_MAX 255u /* bytes */
-
-/* name[m] NULL: mode m has none; name[order] is that of the values. */
-int ts_mode_names_write(const struct ts_build_dir *dir, uint32_t order, uint32_t base,
-                        const char *const name[], uint64_t index_hash, struct ts_err *err);
 
 /* Fills t->name and t->base of a tensor whose index was read. */
 int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err);

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build.c - the steps of a build, from its memory to the directory put in place: gather, merge,
+ * number, then a sorted copy per mode, the labels and the index. */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/stop.h"
+#include "build/build_impl.h"
+#include "build/build_index.h"
+#include "build/label_write.h"
+#include "build/level_order.h"
+#include "build/mode_names_write.h"
+#include "build/mode_writer.h"
+#include "source/push_source.h"
+#include "source/synth_source.h"
+#include "base/tempfile.h"
+#include "source/text_input.h"
+#include "source/text_source.h"
+
+int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
+                  uint64_t total, struct ts_err *err)
+{
+    const uint32_t writing = TS_BUILD_PACKING + b->order;
+    const struct ts_build_step step = {
+        .what = what,
+        .unit = unit,
+        .phase = b->phase,
+        .n_phases = writing,
+        .done = done,
+        .total = total,
+        .alike = b->phase >= TS_BUILD_PACKING && b->phase < writing ? writing - 1 - b->phase : 0,
+    };
+    if (b->o->progress != NULL)
+        b->o->progress(b->o->progress_arg, &step);
+    return ts_build_check_stop(b, err);
+}
+
+static int fail_stopped(const struct ts_build *b, struct ts_err *err)
+{
+    return ts_fail(err, TS_ESTOP, "%s: stopped; nothing was written", b->o->out);
+}
+
+int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
+{
+    return ts_stop_asked(b->o->stop) ? fail_stopped(b, err) : 0;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static int new_areas(struct ts_build *b, struct ts_err *err)
+{
+    int rc;
+    ts_build_memory_share_beside(b->o, b->order, b->beside_bytes, &b->memory);
+    b->area_words = b->memory.area_words;
+    b->scratch_words = b->memory.scratch_words;
+    b->area_bytes = (2 * b->area_words + b->scratch_words) * 8;
+    rc = ts_bigmem_new(b->area_bytes, "sorting, most of --memory", &b->area_mem, err);
+    if (rc < 0)
+        return rc;
+    b->area[0] = b->area_mem;
+    b->area[1] = b->area[0] + b->area_words;
+    b->scratch = b->area[1] + b->area_words;
+    return 0;
+}
+
+static void free_areas(struct ts_build *b)
+{
+    ts_bigmem_free(b->area_mem, b->area_bytes);
+    b->area_mem = NULL;
+}
+
+/* ------------------------------------------------------------------ the copies */
+
+static int give_to_writer(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
+{
+    return ts_mode_writer_add(arg, rec, n, err);
+}
+
+static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    const struct ts_record_layout *l = &b->spool.layout;
+    struct ts_mode_writer_plan plan = {
+        .order = b->order,
+        .threads = b->memory.threads,
+        .shard_bytes = b->o->shard_bytes,
+        .memory = b->memory.pack_bytes,
+        .code = b->code,
+        .want_norm = m == 0,
+    };
+    uint32_t width[TS_RECORD_FIELDS];
+    uint8_t source[TS_RECORD_FIELDS] = { 0 };
+    struct ts_build_spool_sort sort = { .to = &plan.layout,
+                                        .source = source,
+                                        .consume = give_to_writer };
+    struct ts_disk_mode *disk = &b->mode[m];
+    struct ts_mode_writer *w = NULL;
+    struct ts_mode_written written;
+    char what[32], *path = ts_build_dir_file(b->dir, "mode%u.shards", m + 1);
+    int rc;
+    if (path == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+    snprintf(what, sizeof what, "packing mode %u", m + 1);
+    memcpy(source, disk->level, b->order);
+    source[b->order] = (uint8_t)b->order;
+    for (uint32_t f = 0; f <= b->order; f++)
+        width[f] = l->width[source[f]];
+    ts_record_layout_set(&plan.layout, b->order + 1, width);
+    plan.path = path;
+    b->phase = TS_BUILD_PACKING + m;
+    rc = ts_mode_writer_new(&plan, &w, err);
+    sort.direct_bits = ts_build_key_bits(&plan.layout);
+    sort.arg = w;
+    sort.what = what;
+    if (rc == 0)
+        rc = ts_build_spool_sort(b, &sort, err);
+    if (rc == 0)
+        rc = ts_mode_writer_finish(w, &written, err);
+    if (rc == 0) {
+        disk->n_shards = written.n_shards;
+        disk->shards_bytes = written.file_bytes;
+        disk->largest_slice = written.largest_slice;
+        b->shard[m] = written.shard;
+        b->sum_of_squares += written.sum_of_squares;
+        if (written.max_raw_bytes > b->max_raw_bytes)
+            b->max_raw_bytes = written.max_raw_bytes;
+    }
+    ts_mode_writer_free(w);
+    free(path);
+    return rc;
+}
+
+/* The index holds the norm as float64: one beyond that is no tensor that could be opened again, and
+ * with one of 0, or of few bits, no fit could be told. */
+static int check_norm(const struct ts_build *b, struct ts_err *err)
+{
+    if (b->merge.nnz > 0 && b->sum_of_squares < DBL_MIN)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: nothing was written: the squares of the values (%g to "
+                       "%g) add up to less than float64 can hold; scale the values up",
+                       b->o->out, b->code->min, b->code->max);
+    if (isfinite(b->sum_of_squares))
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: nothing was written: the squares of the values (%g to %g) add "
+                   "up beyond the range of float64; scale the values down",
+                   b->o->out, b->code->min, b->code->max);
+}
+
+static int write_modes(struct ts_build *b, struct ts_err *err)
+{
+    double fibres[TS_MAX_ORDER];
+    int rc = 0;
+    for (uint32_t m = 0; m < b->order; m++)
+        fibres[m] = ts_fibres_estimate(&b->merge.fibres[0], m);
+    for (uint32_t m = 0; m < b->order; m++)
+        ts_level_order(b->order, m, b->merge.nnz, b->n_rows, fibres, b->mode[m].level);
+    ts_merge_release(&b->merge);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        rc = write_mode(b, m, err);
+        if (rc == 0 && m == 0)
+            rc = check_norm(b, err);
+    }
+    free_areas(b);
+    return rc;
+}
+
+static int write_labels(struct ts_build *b, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        struct ts_disk_mode *disk = &b->mode[m];
+        char *path;
+        if (b->table != NULL && ts_table_mode_field(b->table, m) != TS_TABLE_NUMBER) {
+            rc = ts_build_table_labels(b, m, err);
+            continue;
+        }
+        if (b->o->map[m] == NULL)
+            continue;
+        path = ts_build_dir_file(b->dir, "mode%u.labels", m + 1);
+        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
+                          : ts_label_write(b->o->map[m], path, m, b->o->stop, &disk->n_labels,
+                                           &disk->labels_bytes, &disk->labels_hash, err);
+        free(path);
+        if (rc == 0 && !b->o->allow_missing && b->o->trial == 0)
+            rc = ts_label_check_count(b->o->map[m], m, b->dim[m], disk->n_labels, err);
+    }
+    return rc;
+}
+
+/* Names that do not go with their mode are refused before the work. */
+static int check_labels(const struct ts_build *b, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t m = 0; m < b->order && rc == 0 && b->o->trial == 0; m++)
+        if (b->o->map[m] != NULL)
+            rc = ts_label_check(b->o->map[m], m, b->dim[m], b->o->allow_missing, b->tmp, b->o->stop,
+                                err);
+    return rc;
+}
+
+static int write_index(struct ts_build *b, struct ts_err *err)
+{
+    const struct ts_value_code *c = b->code;
+    struct ts_disk_header h = {
+        .order = b->order,
+        .nnz = b->merge.nnz,
+        .norm = sqrt(b->sum_of_squares),
+        .value_base = c->base,
+        .value_bits = c->entropy,
+        .value_min = c->min,
+        .value_max = c->max,
+        .value_kind = c->kind,
+        .value_bytes = c->value_bytes,
+        .n_dict = c->n_dict,
+        .max_shard_bytes = b->max_raw_bytes,
+        .input_nnz = b->collect.n_read,
+        .n_duplicates = b->merge.n_duplicates,
+        .n_zeros = b->collect.n_zeros + b->merge.n_zeros,
+    };
+    const char *name[TS_MAX_ORDER + 1] = { NULL };
+    uint64_t hash;
+    int rc;
+    if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* kept, not merged */
+        h.flags |= h.n_duplicates > 0 ? TS_TENSOR_DUPLICATES : 0;
+        h.n_duplicates = 0;
+    }
+    h.flags |= c->estimated ? TS_TENSOR_VALUE_BITS_ESTIMATED : 0;
+    for (uint32_t m = 0; m < b->order; m++) {
+        b->mode[m].dim = b->dim[m];
+        b->mode[m].n_rows = b->n_rows[m];
+    }
+    rc = ts_build_index_write(b->dir, &h, b->mode, c->dict, b->shard, &hash, err);
+    b->report->index_bytes = h.index_bytes;
+    memcpy(name, b->o->mode_name, b->o->n_names * sizeof *name);
+    if (b->table != NULL)
+        ts_build_table_mode_names(b, name);
+    if (rc == 0)
+        rc = ts_mode_names_write(b->dir, b->order, b->base, name, hash, err);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* All that was read is in the tensor, or known to be merged or dropped. Anything else is a mistake of
+ * ours, but one that no checksum would show to whoever uses the tensor. */
+static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
+{
+    const uint64_t merged = b->o->duplicates == TS_DUPLICATES_KEEP ? 0 : b->merge.n_duplicates;
+    const uint64_t dropped = b->collect.n_zeros + b->merge.n_zeros;
+    const uint64_t left = b->merge.nnz;
+    int rc = 0;
+    if (left + merged + dropped != b->collect.n_read)
+        return ts_fail(err, TS_EIO,
+                       "%s: internal error, nothing was written: of %" PRIu64
+                       " nonzeros read, %" PRIu64 " were merged, %" PRIu64 " were zero and %" PRIu64
+                       " are left; please report it",
+                       b->o->out, b->collect.n_read, merged, dropped, left);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        uint64_t nnz = 0;
+        for (uint64_t s = 0; s < b->mode[m].n_shards; s++)
+            nnz += b->shard[m][s].nnz;
+        if (nnz != left)
+            rc = ts_fail(err, TS_EIO,
+                         "%s: internal error, nothing was written: the copy for mode "
+                         "%u has %" PRIu64 " nonzeros of %" PRIu64 "; please report it",
+                         b->o->out, m + 1, nnz, left);
+    }
+    return rc;
+}
+
+/* Everything after the source ended. */
+static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
+{
+    struct ts_build_report *r = b->report;
+    uint64_t t0 = ts_clock_ns(), t1;
+    int rc;
+    r->read_ns = t0 - start_ns;
+    rc = ts_build_gather_merge(b, err);
+    if (rc == 0)
+        rc = ts_build_number(b, err);
+    t1 = ts_clock_ns();
+    r->merge_ns = t1 - t0;
+    if (rc == 0)
+        rc = write_modes(b, err);
+    if (rc == 0)
+        rc = check_nothing_lost(b, err);
+    if (rc == 0)
+        rc = write_labels(b, err);
+    if (rc == 0)
+        rc = write_index(b, err);
+    t0 = ts_clock_ns();
+    r->pack_ns = t0 - t1;
+    b->phase = TS_BUILD_PACKING + b->order;
+    if (rc == 0)
+        rc = ts_build_tell(b, "writing", "", 0, 0, err);
+    if (rc == 0)
+        rc = b->o->trial > 0 ? ts_build_dir_sync(b->dir, b->order, err)
+                             : ts_build_dir_commit(b->dir, &r->warn, err);
+    r->sync_ns = ts_clock_ns() - t0;
+    r->order = b->order;
+    r->nnz = b->merge.nnz;
+    r->input_nnz = b->collect.n_read;
+    r->n_duplicates = b->merge.n_duplicates;
+    r->n_zeros = b->collect.n_zeros + b->merge.n_zeros;
+    memcpy(r->dim, b->dim, sizeof r->dim);
+    memcpy(r->n_rows, b->n_rows, sizeof r->n_rows);
+    r->read_words = b->collect.layout.words;
+    r->packed_words = b->spool.layout.words;
+    for (uint32_t m = 0; m < b->order; m++) {
+        r->shards_bytes[m] = b->mode[m].shards_bytes;
+        r->rows_bytes[m] = b->mode[m].rows_bytes;
+        r->labels_bytes[m] = b->mode[m].labels_bytes;
+        r->n_numbered += (uint32_t)b->mapped[m];
+    }
+    return rc;
+}
+
+/* A build reads for long before it needs a temporary file: that there can be none is said at once. */
+static int check_tmp(const char *dir, struct ts_err *err)
+{
+    int fd;
+    const int rc = ts_tempfile_new(dir, &fd, err);
+    if (rc == 0)
+        close(fd);
+    return rc;
+}
+
+static int init(struct ts_build *b, const struct ts_build_options *o,
+                struct ts_build_report *report, struct ts_err *err)
+{
+    const char *slash = strrchr(o->out, '/');
+    int rc;
+    memset(b, 0, sizeof *b);
+    memset(report, 0, sizeof *report);
+    b->o = o;
+    b->report = report;
+    b->base = 1;
+    b->spool.fd = -1;
+    b->tmp = o->tmp != NULL  ? strdup(o->tmp)
+             : slash == NULL ? strdup(".")
+                             : strndup(o->out, (size_t)(slash - o->out) + 1);
+    ts_build_memory_share(o, TS_MIN_ORDER, &b->memory);
+    if (b->tmp == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
+    rc = o->tmp == NULL ? 0 : check_tmp(b->tmp, err);
+    if (rc < 0)
+        return rc;
+    return ts_build_dir_open(o->out, o->force, &b->dir, err);
+}
+
+/* Ends a build that came to rc; a wish to stop gets its sentence here, whoever saw it first. */
+static int fini(struct ts_build *b, int rc, struct ts_err *err)
+{
+    if (rc == TS_ESTOP)
+        rc = fail_stopped(b, err);
+    ts_collect_fini(&b->collect);
+    ts_extsort_free(b->runs);
+    ts_merge_fini(&b->merge);
+    ts_spool_close(&b->spool);
+    for (uint32_t m = 0; m < b->order; m++)
+        free(b->shard[m]);
+    free(b->code);
+    free(b->tmp);
+    free_areas(b);
+    ts_build_table_free(b);
+    ts_build_dir_close(b->dir);
+    return rc;
+}
+
+/* All that a source gives, into the areas and sorted runs. */
+static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_err *err)
+{
+    int rc = new_areas(b, err);
+    if (rc == 0)
+        rc = ts_collect_init(&b->collect, b->order, 8 * b->o->value_bytes, b->area[0],
+                             b->area_words, s->threads, err);
+    if (rc == 0) {
+        const struct ts_sink sink = ts_collect_sink(&b->collect);
+        rc = s->start(s->self, &sink, err);
+    }
+    if (rc == 0)
+        rc = ts_build_gather(b, s, err);
+    s->stop(s->self);
+    if (rc == 0 && s->check != NULL)
+        rc = s->check(s->self, err);
+    return rc;
+}
+
+/* Memory set aside for unpacking: what the files may need, at most a quarter. */
+static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const paths[],
+                             uint32_t n_paths)
+{
+    const uint64_t need = ts_text_input_unpack_need(paths, n_paths);
+    return need < o->memory / 4 ? need : o->memory / 4;
+}
+
+int ts_build_text(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
+                  struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_text_source *s = NULL;
+    struct ts_tns_rules rules = { 0 };
+    struct ts_text_plan plan = { .paths = paths,
+                                 .n_paths = n_paths,
+                                 .base = o->base,
+                                 .value_bytes = o->value_bytes,
+                                 .n_dims = o->n_dims,
+                                 .stop = o->stop,
+                                 .share = o->trial };
+    struct ts_build b;
+    int plain = 0, rc = init(&b, o, ret, err);
+    memcpy(plan.dim, o->dim, sizeof plan.dim);
+    if (rc == 0 && o->table != NULL)
+        rc = ts_table_new(o->table, &b.table, err);
+    plan.table = b.table;
+    plan.unpack_bytes = unpack_bytes(o, paths, n_paths);
+    b.beside_bytes = plan.unpack_bytes;
+    plan.threads = b.memory.read_threads;
+    plan.read_bytes = b.memory.read_bytes;
+    plan.piece_bytes = b.memory.piece_bytes;
+    if (rc == 0)
+        rc = ts_text_source_open(&plan, &s, err);
+    if (rc == 0) {
+        b.order = ts_text_source_rules(s)->order;
+        if (b.order < o->min_order)
+            rc = ts_fail(err, TS_EARG, "--map names mode %u, but %s has %u modes", o->min_order,
+                         paths[0], b.order);
+        else if (o->table == NULL && o->n_names > 0 && o->n_names != b.order)
+            rc = ts_fail(err, TS_EARG, "--modes names %u modes, but %s has %u", o->n_names,
+                         paths[0], b.order);
+    }
+    if (rc == 0 && b.table != NULL)
+        rc = ts_build_table_begin(&b, s, err);
+    if (rc == 0) {
+        const struct ts_source source = ts_text_source_as_source(s);
+        rc = read_source(&b, &source, err);
+    }
+    for (uint32_t m = 0; m < b.order && rc == 0; m++) {
+        const struct ts_tns_rules *r = ts_text_source_rules(s);
+        b.dim[m] = r->fixed ? r->dim[m] : b.collect.max[m] + 1;
+    }
+    if (rc == 0 && b.table != NULL)
+        ts_build_table_sizes(&b);
+    if (rc == 0)
+        rc = check_labels(&b, err);
+    if (s != NULL) {
+        uint64_t total;
+        ts_text_source_progress(s, &ret->text_bytes, &total);
+        rules = *ts_text_source_rules(s);
+        b.base = rules.base;
+        plain = ts_text_source_plain(s);
+    }
+    ts_text_source_close(s);
+    if (rc == 0)
+        rc = finish(&b, start, err);
+    if (rc < 0 && b.merge.refused && plain)
+        rc = ts_build_name_duplicate(&b, &rules, paths, n_paths, err);
+    return fini(&b, rc, err);
+}
+
+int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
+                   struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_synth_source *s = NULL;
+    struct ts_build b;
+    uint32_t threads;
+    int rc = init(&b, o, ret, err);
+    b.order = synth->order;
+    threads = ts_synth_source_threads(synth, b.memory.threads, o->memory / 16);
+    if (rc == 0)
+        rc = ts_synth_source_new(synth, threads, o->memory / 16, &s, err);
+    if (rc == 0) {
+        const struct ts_source source = ts_synth_source_as_source(s);
+        rc = read_source(&b, &source, err);
+    }
+    ts_synth_source_free(s);
+    if (rc == 0 && b.collect.n_read != synth->nnz)
+        rc = ts_fail(err, TS_EIO,
+                     "%s: internal error, nothing was written: %" PRIu64 " nonzeros of "
+                     "%" PRIu64 " were drawn; please report it",
+                     o->out, b.collect.n_read, synth->nnz);
+    memcpy(b.dim, synth->dim, sizeof b.dim);
+    if (rc == 0)
+        rc = finish(&b, start, err);
+    return fini(&b, rc, err);
+}
+
+static int check_names(const struct ts_build_options *o, uint32_t order, struct ts_err *err)
+{
+    if (o->n_names == 0 || o->n_names == order)
+        return 0;
+    return ts_fail(err, TS_EARG, "%s: %u modes are named, and there are %u", o->out, o->n_names,
+                   order);
+}
+
+int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
+                  struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    const struct ts_source source = ts_push_source_as_source(s);
+    struct ts_build b;
+    int rc = init(&b, o, ret, err);
+    b.order = ts_push_source_order(s);
+    b.base = o->base;
+    if (rc == 0)
+        rc = check_names(o, b.order, err);
+    if (rc == 0)
+        rc = read_source(&b, &source, err);
+    else
+        source.stop(source.self);
+    for (uint32_t m = 0; m < b.order && rc == 0; m++)
+        b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
+    if (rc == 0)
+        rc = finish(&b, start, err);
+    return fini(&b, rc, err);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build.h - from nonzeros in any order to a .tsh directory.
+ *
+ * The nonzeros of a source (text files, the generator) become records, are sorted, merged where they
+ * fall on one cell, and sorted again for each mode copy. What does not fit the memory allowed goes
+ * through sorted runs in a temporary file. The bytes written depend on the set of nonzeros and on
+ * the options named "format" alone: not on memory, threads, order of the input or tmp.
+ *
+ *   owner    strings and arrays of the options are the caller's and must stay
+ *   units    bytes, nonzeros
+ *   threads  called from one, uses `threads`
+ *   errors   0 or a negative ts_code; on failure nothing is left behind. TS_ESTOP when *stop is set
+ */
+#ifndef TS_BUILD_BUILD_H
+#define TS_BUILD_BUILD_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/layout.h"
+#include "build/merge.h"
+#include "source/synth.h"
+#include "source/table_text.h"
+
+enum ts_duplicates { TS_DUPLICATES_SUM = 0, TS_DUPLICATES_KEEP = 1, TS_DUPLICATES_ERROR = 2 };
+
+/* How far a build is: reading, merging, numbering, packing each mode, writing. */
+struct ts_build_step {
+    const char *what, *unit;  /* need not stay */
+    uint32_t phase, n_phases; /* from 1 */
+    uint32_t alike;           /* phases to come that take about as long as this one */
+    uint64_t done, total;     /* total is 0 while unknown */
+};
+
+struct ts_build_options {
+    const char *out; /* the directory to make */
+    int force;       /* replace it when it exists */
+    uint64_t memory; /* of everything together */
+    const char *tmp; /* directory for temporary files; NULL: that of out */
+    uint32_t threads;
+
+    /* format */
+    uint64_t shard_bytes;
+    int duplicates;                /* enum ts_duplicates */
+    uint32_t value_bytes;          /* 4 or 8 */
+    struct ts_transform transform; /* of values, after they are added up */
+    const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
+    int allow_missing;             /* they may be more or fewer than the indices */
+    uint32_t min_order;            /* a text of fewer modes is refused, as --map names this one */
+
+    /* text */
+    uint32_t base;
+    uint32_t n_dims; /* 0: sizes are the maxima */
+    uint64_t dim[TS_MAX_ORDER];
+    uint32_t n_names; /* of mode_name; 0, or the order */
+    const char *mode_name[TS_MAX_ORDER];
+
+    const struct ts_table_plan *table; /* the files are tables; NULL: what they begin with tells */
+    int sorted_names;                  /* indices of names in their order; 0: as first seen */
+
+    /* called from the calling thread a few times per second; may be NULL */
+    void (*progress)(void *arg, const struct ts_build_step *step);
+    void *progress_arg;
+    const volatile sig_atomic_t *stop; /* may be NULL */
+
+    /* A trial: all steps over this share of the text (text_input.h), files on disk included, but then they
+     * are removed instead of put in place. 0: a real build */
+    double trial;
+
+    uint64_t area_words; /* tests, trials: words of a sort area, 0: from `memory` */
+};
+
+struct ts_build_report {
+    uint64_t nnz, input_nnz, n_duplicates, n_zeros;
+    uint32_t order;
+    uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
+    uint64_t n_runs; /* sorted runs that went through the temporary file */
+    uint64_t read_ns, merge_ns, pack_ns, sync_ns;
+    uint64_t text_bytes;               /* read, as they lie on disk */
+    uint32_t read_words, packed_words; /* of a record, as read and as sorted for each mode */
+    uint64_t n_names[TS_MAX_ORDER];    /* of modes whose fields were names */
+    uint64_t name_generations;         /* times that dictionaries were begun; 0 without names */
+    uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
+    uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
+    uint64_t index_bytes;
+    struct ts_err warn; /* code 0, or what failed when the tensor was in place already */
+};
+
+#define TS_BUILD_MIN_MEMORY (UINT64_C(32) << 20)
+#define TS_BUILD_MIN_SHARD  (UINT64_C(64) << 10)
+#define TS_BUILD_MAX_SHARD  (UINT64_C(256) << 20)
+
+/* Builds from text. A path "-" is standard input. */
+int ts_build_text(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
+                  struct ts_build_report *ret, struct ts_err *err);
+
+/* Builds from the generator. */
+int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
+                   struct ts_build_report *ret, struct ts_err *err);
+
+/* Builds from what others push (push_source.h) until they end it; dim[] as of text, indices from 0, and
+ * o->base is kept as that of the input. */
+struct ts_push_source;
+int ts_build_push(const struct ts_build_options *o, struct ts_push_source *source,
+                  struct ts_build_report *ret, struct ts_err *err);
+
+#endif

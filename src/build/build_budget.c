@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "build/build_budget.h"
+
+#include "base/machine.h"
+#include "base/num.h"
+#include "base/threads.h"
+#include "build/build_memory.h"
+
+/* What the threads of a build can be: those of sorting, and beside them the ones that read. */
+static int choose_threads(uint32_t threads, struct ts_build_options *o, struct ts_err *err)
+{
+    struct ts_build_memory m;
+    struct ts_machine machine;
+    ts_machine_get(&machine);
+    o->threads = threads > 0 ? threads : machine.cpus;
+    ts_build_memory_share(o, TS_MIN_ORDER, &m); /* which may take fewer */
+    return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
+}
+
+/* The memory: what is asked for, or half of what is free, as much as shards of this size need. */
+static int choose_memory(uint64_t memory, uint64_t shard_bytes, struct ts_build_options *o,
+                         struct ts_err *err)
+{
+    char least_text[TS_NUM_CHARS], shard[TS_NUM_CHARS];
+    const uint64_t least = ts_build_memory_least(shard_bytes);
+    struct ts_machine machine;
+    o->shard_bytes = shard_bytes;
+    if (shard_bytes < TS_BUILD_MIN_SHARD || shard_bytes > TS_BUILD_MAX_SHARD)
+        return ts_fail(err, TS_EARG, "--shard must be 64K to 256M");
+    ts_machine_get(&machine);
+    o->memory = memory > 0 ? memory : machine.free_bytes / 2;
+    if (memory == 0 && o->memory < least)
+        o->memory = least;
+    if (o->memory < TS_BUILD_MIN_MEMORY)
+        return ts_fail(err, TS_EARG, "--memory must be at least 32M");
+    if (o->memory < least)
+        return ts_fail(err, TS_EARG, "--memory must be at least %s, eight times the %s of --shard",
+                       ts_num_bytes(least_text, least), ts_num_bytes(shard, shard_bytes));
+    return 0;
+}
+
+int ts_build_budget(uint64_t memory, uint64_t shard_bytes, uint32_t threads,
+                    struct ts_build_options *o, struct ts_err *err)
+{
+    const int rc = choose_memory(memory, shard_bytes, o, err);
+    return rc == 0 ? choose_threads(threads, o, err) : rc;
+}

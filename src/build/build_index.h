@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build_index.h - writes NAME.tsh/index from what the build found.
+ *
+ *   threads  one
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_BUILD_BUILD_INDEX_H
+#define TS_BUILD_BUILD_INDEX_H
+
+#include "base/err.h"
+#include "build/build_dir.h"
+#include "format/layout.h"
+
+/* Fills magic, version, sizes and checksum; the rest of header is the caller's. dict has
+ * header->n_dict values, shard[m] has mode[m].n_shards entries. */
+int ts_build_index_write(const struct ts_build_dir *dir, struct ts_disk_header *header,
+                         const struct ts_disk_mode mode[], const double *dict,
+                         struct ts_disk_shard *const shard[], uint64_t *ret_hash,
+                         struct ts_err *err);
+
+#endif

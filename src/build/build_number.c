@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build_number.c - from indices to compact rows, and from values to codes: the slices in use are
+ * numbered by a bitmap, or by a sort where a mode is too large for one, and written to modeK.rows
+ * when some are empty; then the records of the spool shrink to what is left to say. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build/build_impl.h"
+#include "build/rows_write.h"
+
+/* ------------------------------------------------------------------ numbering */
+
+static int end_rows(struct ts_build *b, uint32_t m, struct ts_rows_writer *w, struct ts_err *err)
+{
+    return ts_rows_write_finish(w, &b->n_rows[m], &b->mode[m].rows_bytes, &b->mode[m].rows_hash,
+                                err);
+}
+
+/* Writes modeK.rows from the bitmap, when a slice is empty. */
+static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    const struct ts_slices *s = &b->merge.slices[m];
+    struct ts_rows_writer *w = NULL;
+    char *path;
+    int rc;
+    b->n_rows[m] = s->n_rows;
+    if (s->n_rows == b->dim[m])
+        return 0;
+    path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
+    rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
+                      : ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &w, err);
+    for (uint64_t word = 0; word < (s->dim + 63) / 64 && rc == 0; word++)
+        for (uint64_t bits = s->bitmap[word]; bits != 0 && rc == 0; bits &= bits - 1)
+            rc = ts_rows_write_add(w, 64 * word + (uint64_t)__builtin_ctzll(bits) - b->shift[m],
+                                   err);
+    if (rc == 0)
+        rc = end_rows(b, m, w, err);
+    else
+        ts_rows_write_free(w);
+    free(path);
+    return rc;
+}
+
+/* Numbering the slices of a mode too large for a bitmap: the records come sorted by it. */
+struct numbering {
+    struct ts_build *b;
+    uint32_t mode;
+    struct ts_record_layout sorted, numbered; /* sorted: the mode's field first */
+    uint8_t source[TS_RECORD_FIELDS];         /* of numbered, in sorted */
+    struct ts_rows_writer *rows;
+    int any;
+    uint64_t index, row;
+    struct ts_spool out;
+};
+
+static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
+{
+    struct numbering *g = arg;
+    const struct ts_record_layout *l = &g->sorted;
+    /* rows are not larger than indices: they take their place, and the field then shrinks */
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t *r = rec + i * l->words, copy[TS_RECORD_WORDS] = { 0 };
+        const uint64_t index = ts_record_get(l, r, 0);
+        if (!g->any || index != g->index) {
+            const int rc = ts_rows_write_add(g->rows, index - g->b->shift[g->mode], err);
+            if (rc < 0)
+                return rc;
+            g->row += (uint64_t)g->any;
+            g->index = index;
+            g->any = 1;
+        }
+        for (uint32_t f = 1; f < l->n_fields; f++)
+            ts_record_put(l, copy, f, ts_record_get(l, r, f));
+        ts_record_put(l, copy, 0, g->row);
+        memcpy(r, copy, l->words * sizeof *r);
+    }
+    if (g->out.mem != NULL) {
+        ts_build_spool_convert(g->b, l, rec, &g->numbered, g->source,
+                               g->out.mem + g->out.n * g->numbered.words, n);
+        g->out.n += n;
+        return 0;
+    }
+    for (uint64_t first = 0, count; first < n; first += count) {
+        const uint64_t fit = g->b->scratch_words / g->numbered.words;
+        int rc;
+        count = n - first < TS_READ_PIECE ? n - first : TS_READ_PIECE;
+        count = count < fit ? count : fit;
+        ts_build_spool_convert(g->b, l, rec + first * l->words, &g->numbered, g->source,
+                               g->b->scratch, count);
+        rc = ts_spool_append(&g->out, g->b->scratch, count, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Replaces the indices of a huge mode by compact rows, and writes modeK.rows. */
+static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    const struct ts_record_layout *l = &b->spool.layout;
+    struct numbering g = { .b = b, .mode = m };
+    uint32_t width[TS_RECORD_FIELDS], n = 1;
+    uint8_t source[TS_RECORD_FIELDS] = { (uint8_t)m };
+    struct ts_build_spool_sort sort = { .to = &g.sorted,
+                                        .source = source,
+                                        .overwrites = 1,
+                                        .consume = number_records,
+                                        .arg = &g,
+                                        .what = "numbering" };
+    char *path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
+    int rc;
+    width[0] = l->width[m];
+    for (uint32_t f = 0; f < l->n_fields; f++)
+        if (f != m) {
+            source[n] = (uint8_t)f;
+            width[n++] = l->width[f];
+        }
+    ts_record_layout_set(&g.sorted, n, width);
+    sort.direct_bits = g.sorted.bits;
+    memcpy(width, l->width, sizeof width);
+    width[m] = width[m] < ts_record_width(b->spool.n) ? width[m] : ts_record_width(b->spool.n);
+    ts_record_layout_set(&g.numbered, n, width);
+    for (uint32_t f = 0; f < n; f++)
+        g.source[source[f]] = (uint8_t)f;
+    g.out.fd = -1;
+    if (path == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+    ts_build_spool_close_gaps(b);
+    if (b->spool.mem != NULL) {
+        g.out.mem = b->spool.mem; /* once sorted elsewhere, its own place is free */
+        g.out.layout = g.numbered;
+        rc = 0;
+    } else {
+        rc = ts_spool_file(&g.out, &g.numbered, b->tmp, err);
+    }
+    if (rc == 0)
+        rc = ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &g.rows, err);
+    if (rc == 0)
+        rc = ts_build_spool_sort(b, &sort, err);
+    if (rc == 0) {
+        rc = end_rows(b, m, g.rows, err);
+        g.rows = NULL;
+    }
+    if (rc < 0) {
+        ts_rows_write_free(g.rows);
+        if (g.out.mem == NULL)
+            ts_spool_close(&g.out);
+    } else {
+        if (b->spool.mem == NULL)
+            ts_spool_close(&b->spool);
+        b->spool = g.out;
+        b->mapped[m] = 1;
+    }
+    free(path);
+    return rc;
+}
+
+/* A mode without empty slices needs no file: possible for a huge one, too. */
+static int drop_full_rows(struct ts_build *b, uint32_t m)
+{
+    char *path;
+    if (b->n_rows[m] != b->dim[m] || b->mode[m].rows_bytes == 0)
+        return 0;
+    path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
+    if (path == NULL)
+        return -1;
+    remove(path);
+    free(path);
+    b->mode[m].rows_bytes = b->mode[m].rows_hash = 0;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ compacting */
+
+#define PIECE 512u /* records whose columns stay in the cache */
+
+/* compact_records() for records of one word, a field after another over a piece that stays in the
+ * cache: most fields are then a vector loop. */
+static void compact_words(const struct ts_build *b, const struct ts_record_layout *to,
+                          const uint64_t *in, uint64_t *out, uint64_t n)
+{
+    const struct ts_record_layout *from = &b->spool.layout;
+    uint64_t sum[PIECE];
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
+        memset(sum, 0, sizeof sum);
+        for (uint32_t f = 0; f <= b->order; f++) {
+            const uint32_t left = from->start[f], right = 64 - from->width[f];
+            const uint32_t place = 64 - to->start[f] - to->width[f];
+            const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
+            if (to->width[f] == 0)
+                continue;
+            if (f == b->order && b->code->kind == TS_VALUE_INT && b->code->value_bytes == 4) {
+                for (uint32_t i = 0; i < count; i++) {
+                    const uint32_t bits = (uint32_t)(in[first + i] << left >> right);
+                    float x;
+                    memcpy(&x, &bits, sizeof x);
+                    sum[i] |= (uint64_t)(int64_t)((double)x - b->code->base) << place;
+                }
+            } else if (f == b->order) {
+                for (uint32_t i = 0; i < count; i++)
+                    sum[i] |= ts_value_code_of(b->code, in[first + i] << left >> right) << place;
+            } else if (b->mapped[f] || b->n_rows[f] == b->dim[f]) {
+                for (uint32_t i = 0; i < count; i++)
+                    sum[i] |= in[first + i] << left >> right << place;
+            } else {
+                for (uint32_t i = 0; i < count; i++)
+                    sum[i] |= ts_slices_row(s, in[first + i] << left >> right) << place;
+            }
+        }
+        memcpy(out + first, sum, count * sizeof *sum);
+    }
+}
+
+static void compact_records(const struct ts_build *b, const struct ts_record_layout *to,
+                            const uint64_t *in, uint64_t *out, uint64_t n)
+{
+    const struct ts_record_layout *from = &b->spool.layout;
+    if (from->words == 1 && to->words == 1) {
+        compact_words(b, to, in, out, n);
+        return;
+    }
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        const uint64_t count = n - first < PIECE ? n - first : PIECE;
+        uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS];
+        memset(rec, 0, count * to->words * sizeof *rec);
+        for (uint32_t f = 0; f <= b->order; f++) {
+            const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
+            if (to->width[f] == 0)
+                continue;
+            ts_record_column(from, in + first * from->words, count, f, column);
+            for (uint64_t i = 0; i < count && f == b->order; i++)
+                column[i] = ts_value_code_of(b->code, column[i]);
+            if (f < b->order && !b->mapped[f] && b->n_rows[f] != b->dim[f])
+                for (uint64_t i = 0; i < count; i++)
+                    column[i] = ts_slices_row(s, column[i]);
+            ts_record_put_column(to, rec, count, f, column, 1);
+        }
+        memcpy(out + first * to->words, rec, count * to->words * sizeof *rec);
+    }
+}
+
+static void compact_parallel(const struct ts_build *b, const struct ts_record_layout *to,
+                             const uint64_t *in, uint64_t *out, uint64_t n)
+{
+#pragma omp parallel for num_threads(b->memory.threads) schedule(dynamic, 1)
+    for (uint64_t first = 0; first < n; first += TS_CONVERT_PIECE) {
+        const uint64_t count = n - first < TS_CONVERT_PIECE ? n - first : TS_CONVERT_PIECE;
+        compact_records(b, to, in + first * b->spool.layout.words, out + first * to->words, count);
+    }
+}
+
+/* The spool in memory, to the other area and without gaps. */
+static void compact_memory(struct ts_build *b, const struct ts_record_layout *to)
+{
+    const uint64_t used = b->spool.n * to->words, *in = b->spool.mem;
+    const uint64_t touched = b->collect.n * b->spool.layout.words;
+    uint64_t *out = ts_build_other_area(b, in), at = 0;
+    for (uint32_t t = 0; t < b->memory.merge_threads && b->gaps; t++) {
+        const struct ts_merge_piece *p = &b->merge.piece[t];
+        compact_parallel(b, to, in + p->first * b->spool.layout.words, out + at * to->words, p->n);
+        at += p->n;
+    }
+    if (!b->gaps)
+        compact_parallel(b, to, in, out, b->spool.n);
+    b->gaps = 0;
+    b->spool.mem = out;
+    b->spool.layout = *to;
+    /* the sorts to come need a part of the other area for their result; what is left of the part
+     * that was used before is a scratch that the kernel need not clear again */
+    if (used + b->scratch_words <= touched) {
+        b->scratch = ts_build_other_area(b, out) + used;
+        b->scratch_words = touched - used;
+    }
+}
+
+static int compact(struct ts_build *b, struct ts_err *err)
+{
+    uint32_t width[TS_RECORD_FIELDS];
+    struct ts_record_layout to;
+    struct ts_spool out = { .fd = -1 };
+    int rc = 0;
+    for (uint32_t m = 0; m < b->order; m++)
+        width[m] = ts_record_width(b->n_rows[m] - 1);
+    width[b->order] = b->code->code_bits;
+    ts_record_layout_set(&to, b->order + 1, width);
+    if (b->spool.mem != NULL) {
+        compact_memory(b, &to);
+        return 0;
+    }
+    rc = ts_spool_file(&out, &to, b->tmp, err);
+    for (uint64_t at = 0, n; at < b->spool.n && rc == 0; at += n) {
+        const uint64_t *in;
+        n = b->area_words / b->spool.layout.words;
+        n = n < TS_READ_PIECE ? n : TS_READ_PIECE;
+        n = n < b->spool.n - at ? n : b->spool.n - at;
+        rc = ts_spool_read(&b->spool, at, n, b->area[0], &in, err);
+        if (rc < 0)
+            break;
+        compact_parallel(b, &to, in, b->area[1], n);
+        rc = ts_spool_append(&out, b->area[1], n, err);
+        if (rc == 0)
+            rc = ts_build_tell(b, "numbering", "nonzeros", at + n, b->spool.n, err);
+    }
+    ts_spool_close(&b->spool);
+    b->spool = out;
+    return rc;
+}
+
+int ts_build_number(struct ts_build *b, struct ts_err *err)
+{
+    int rc;
+    b->phase = TS_BUILD_NUMBERING;
+    rc = ts_build_tell(b, "numbering", "nonzeros", 0, b->spool.n, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        rc = b->merge.slices[m].bitmap != NULL ? write_rows(b, m, err) : number_mode(b, m, err);
+        if (rc == 0 && drop_full_rows(b, m) < 0)
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+        if (rc == 0 && b->n_rows[m] >= UINT64_C(1) << 32)
+            rc = ts_fail(err, TS_ELIMIT,
+                         "mode %u has %" PRIu64 " used slices; at most 2^32 - 1 = "
+                         "4294967295 are possible",
+                         m + 1, b->n_rows[m]);
+    }
+    if (rc == 0)
+        rc = ts_value_table_choose(b->merge.values[0], b->merge.nnz, b->order, &b->code, err);
+    if (rc == 0)
+        rc = compact(b, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        b->dim[m] -= b->shift[m];
+        if (b->shift[m] > 0 && drop_full_rows(b, m) < 0)
+            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+    }
+    return rc;
+}

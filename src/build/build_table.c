@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build_table.c - what a build does beside the rest when its input is a table: dictionaries for names,
+ * sizes and labels of modes of names and of times. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build/build_impl.h"
+#include "source/text_source.h"
+
+#define NAMES_SHARE 4u /* of the memory, while reading */
+#define MOST_BINS \
+    (UINT64_C(1) << 24) /* that get labels: a file of hundreds of megabytes otherwise */
+
+static int open_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    char *path = ts_build_dir_file(b->dir, "mode%u.labels", m + 1);
+    const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
+                                : ts_label_writer_new(path, m, &b->label[m], err);
+    free(path);
+    return rc;
+}
+
+static int add_label(void *arg, uint32_t m, const char *name, uint32_t n, struct ts_err *err)
+{
+    struct ts_build *b = arg;
+    const int rc = b->label[m] == NULL ? open_writer(b, m, err) : 0;
+    return rc < 0 ? rc : ts_label_writer_add(b->label[m], name, n, err);
+}
+
+int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts_err *err)
+{
+    struct ts_names_conf conf = { .order = b->order,
+                                  .value_bytes = b->o->value_bytes,
+                                  .sorted = b->o->sorted_names,
+                                  .bytes = b->o->memory / NAMES_SHARE,
+                                  .tmp = b->tmp,
+                                  .stop = b->o->stop,
+                                  .label = add_label,
+                                  .label_arg = b };
+    int any = 0, rc;
+    for (uint32_t m = 0; m < b->order; m++) {
+        const enum ts_table_field field = ts_table_mode_field(b->table, m);
+        conf.named[m] = field == TS_TABLE_NAME;
+        any |= conf.named[m];
+        if (field != TS_TABLE_NUMBER && b->o->map[m] != NULL)
+            return ts_fail(err, TS_EARG,
+                           "--map names the indices of mode %u, but its fields are %s (%s)", m + 1,
+                           field == TS_TABLE_NAME ? "names themselves" : "times", b->o->map[m]);
+        if (field != TS_TABLE_NUMBER && b->o->n_dims > 0)
+            return ts_fail(err, TS_EARG,
+                           "--dims gives mode %u a size, but its fields are %s, which say how many "
+                           "there are",
+                           m + 1, field == TS_TABLE_NAME ? "names" : "times");
+    }
+    if (!any)
+        return 0;
+    rc = ts_names_new(&conf, &b->names, err);
+    if (rc < 0)
+        return rc;
+    b->beside_bytes += conf.bytes;
+    ts_text_source_names(s, b->names);
+    return 0;
+}
+
+void ts_build_table_sizes(struct ts_build *b)
+{
+    for (uint32_t m = 0; m < b->order; m++) {
+        const enum ts_table_field field = ts_table_mode_field(b->table, m);
+        if (field == TS_TABLE_NAME) {
+            b->report->n_names[m] = ts_names_count(b->names, m);
+            b->dim[m] = b->report->n_names[m] > 0 ? b->report->n_names[m] : 1;
+        } else if (field == TS_TABLE_TIME && ts_table_mode_least(b->table, m) < b->dim[m]) {
+            b->shift[m] = ts_table_mode_least(b->table, m);
+        }
+    }
+    if (b->names != NULL)
+        b->report->name_generations = ts_names_generations(b->names);
+    ts_names_free(b->names); /* its memory is the areas' now */
+    b->names = NULL;
+}
+
+static int add_times(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    int rc = open_writer(b, m, err);
+    for (uint64_t i = 0; i < b->dim[m] && rc == 0; i++) {
+        char text[TS_TIME_LABEL];
+        const size_t n = ts_time_bin_label(ts_table_mode_bin(b->table, m), b->shift[m] + i, text);
+        rc = ts_label_writer_add(b->label[m], text, n, err);
+    }
+    return rc;
+}
+
+int ts_build_table_labels(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    struct ts_disk_mode *disk = &b->mode[m];
+    int rc = 0;
+    if (ts_table_mode_field(b->table, m) == TS_TABLE_TIME && b->dim[m] <= MOST_BINS)
+        rc = add_times(b, m, err);
+    if (rc == 0 && b->label[m] != NULL)
+        rc = ts_label_writer_finish(b->label[m], &disk->n_labels, &disk->labels_bytes,
+                                    &disk->labels_hash, err);
+    return rc;
+}
+
+void ts_build_table_mode_names(const struct ts_build *b, const char *name[])
+{
+    for (uint32_t m = 0; m < b->order; m++)
+        if (ts_table_mode_name(b->table, m) != NULL)
+            name[m] = ts_table_mode_name(b->table, m);
+    name[b->order] = ts_table_value_name(b->table);
+}
+
+void ts_build_table_free(struct ts_build *b)
+{
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        ts_label_writer_free(b->label[m]);
+    ts_names_free(b->names);
+    ts_table_free(b->table);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* collect.h - gathers the batches of a source's threads into one array of records, in the order
+ * of their numbers where that matters.
+ *
+ * The sizes of the modes are not known before the end, so the layout of the records grows while they
+ * arrive; each batch is stored in the layout of its time and converted at the end, when it differs.
+ * When the array is full, whoever called ts_collect_wait empties it (sorts it and puts it on disk).
+ *
+ *   owner    the array is the caller's; batches too
+ *   units    records; the fields are the indices in the order of the modes, then the value's bits
+ *   threads  put: any thread, one call for each batch number; the rest: one thread
+ *   errors   0 or a negative ts_code; the first failure stops all
+ */
+#ifndef TS_BUILD_COLLECT_H
+#define TS_BUILD_COLLECT_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "source/source.h"
+#include "build/record.h"
+
+struct ts_collect_segment {
+    uint64_t at;       /* in the array, in words */
+    uint64_t first, n; /* records before it, and in it */
+    struct ts_record_layout layout;
+};
+
+struct ts_collect {
+    uint32_t order, value_bits;
+    uint64_t *array;
+    uint64_t room_words, used_words, n; /* of the array */
+    struct ts_record_layout layout;     /* of all so far */
+    uint64_t max[TS_MAX_ORDER];         /* largest index, zeros included */
+    uint64_t n_read, n_zeros;
+    uint32_t file; /* of the last batch, and the lines of that file so far */
+    uint64_t n_lines;
+    struct ts_collect_segment *segment;
+    uint32_t n_segments, segment_room;
+
+    pthread_mutex_t lock;
+    pthread_cond_t moved;  /* a turn passed, or the array was emptied, or a failure */
+    pthread_cond_t wanted; /* what ts_collect_wait waits for */
+    uint64_t turn;         /* the batch that may enter next */
+    uint32_t packing;      /* batches being packed */
+    uint32_t sources;      /* threads that may still call put */
+    int full, failed;
+    struct ts_err err; /* of the failure */
+};
+
+int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, uint64_t *array,
+                    uint64_t room_words, uint32_t sources, struct ts_err *err);
+void ts_collect_fini(struct ts_collect *c);
+
+/* What a source puts its batches into (source.h). Records are sorted later: only failures care which batch
+ * came first. `put` waits for its turn and for room. */
+struct ts_sink ts_collect_sink(struct ts_collect *c);
+
+/* Waits until the array is full (returns TS_COLLECT_FULL) or all sources are done (0), or one failed,
+ * or a tenth of a second passed (TS_COLLECT_BUSY). In the first two cases nobody is packing, and all
+ * records are in c->layout when ts_collect_settle is done. */
+#define TS_COLLECT_FULL 1
+#define TS_COLLECT_BUSY 2
+int ts_collect_wait(struct ts_collect *c, struct ts_err *err);
+
+/* Makes all sources end with this failure. */
+void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
+
+/* Brings all segments into c->layout. Returns the array that holds c->n records: c->array, or
+ * scratch (as large), which then becomes c->array. */
+uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads);
+
+/* Starts again with `array`, after a wait that returned 1. */
+void ts_collect_resume(struct ts_collect *c, uint64_t *array);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "build/extsort.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "base/stop.h"
+#include "build/record_sort.h"
+#include "base/tempfile.h"
+
+#define SAMPLES      2048u  /* of a run, at most */
+#define ALL_SAMPLES  65536u /* of all runs: when there are more, every second one is dropped, */
+#define ALL_BYTES    (UINT64_C(4) << 20)   /* and also when they take more than that */
+#define MIN_STEP     16u                   /* records between samples, at least */
+#define BUFFER_WORDS 65536u                /* for converting what is in another layout */
+#define WRITE_BYTES  (UINT64_C(256) << 20) /* between looks at whether to stop */
+
+struct run {
+    struct ts_record_layout layout;
+    uint64_t at, n; /* byte in the file; records */
+    uint64_t step;  /* records between samples */
+    uint64_t n_samples;
+    uint64_t *sample; /* records 0, step, 2 step, ...; from begin on in the final layout */
+    uint64_t done;    /* records already returned */
+
+    /* of the range being chosen */
+    uint64_t end;  /* it goes at least to here, */
+    uint64_t over; /* and from here on is more than fits */
+    uint64_t cut;  /* records below the bound that is tried */
+    uint64_t may;  /* records that the samples say may lie below a bound */
+};
+
+/* A sample as a bound: records before it in its run are at most sample * step. */
+struct bound {
+    const uint64_t *rec;
+    uint32_t run, words; /* words: of rec, for compare_bounds */
+    uint64_t count;      /* records of the run before it */
+};
+
+struct ts_extsort {
+    const char *tmp;
+    uint32_t threads, key_bits;
+    const volatile sig_atomic_t *stop;
+    int fd;
+    uint64_t file_bytes, left;
+    struct run *run;
+    uint32_t n_runs, run_room, thinned; /* thinned: how often samples were */
+    uint64_t n_samples;
+    struct ts_record_layout layout;
+    uint64_t *area[2], area_words;
+    struct bound *bound; /* all samples, ascending */
+    uint64_t n_bounds, next_bound;
+    uint64_t *buffer; /* BUFFER_WORDS of what is converted as it is read */
+};
+
+static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1,  2,  3,  4,  5,  6,  7, 8,
+                                                       9, 10, 11, 12, 13, 14, 15, 16 };
+
+int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
+                   struct ts_extsort **ret, struct ts_err *err)
+{
+    struct ts_extsort *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for sorting");
+    x->tmp = tmp;
+    x->threads = threads;
+    x->stop = stop;
+    x->fd = -1;
+    *ret = x;
+    return 0;
+}
+
+void ts_extsort_free(struct ts_extsort *x)
+{
+    if (x == NULL)
+        return;
+    for (uint32_t r = 0; r < x->n_runs; r++)
+        free(x->run[r].sample);
+    free(x->run);
+    free(x->bound);
+    free(x->buffer);
+    if (x->fd >= 0)
+        close(x->fd);
+    free(x);
+}
+
+uint64_t ts_extsort_runs(const struct ts_extsort *x)
+{
+    return x->n_runs;
+}
+
+/* Any number of runs must do with a little memory: the step between samples doubles. */
+static void thin_samples(struct ts_extsort *x)
+{
+    x->n_samples = 0;
+    x->thinned++;
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const uint32_t words = r->layout.words;
+        uint64_t *less;
+        r->step *= 2;
+        r->n_samples = (r->n_samples + 1) / 2;
+        for (uint64_t k = 1; k < r->n_samples; k++)
+            memcpy(r->sample + k * words, r->sample + 2 * k * words, words * sizeof *r->sample);
+        less = realloc(r->sample, r->n_samples * words * sizeof *r->sample);
+        r->sample = less != NULL ? less : r->sample;
+        x->n_samples += r->n_samples;
+    }
+}
+
+static int write_run(struct ts_extsort *x, const uint64_t *rec, uint64_t bytes, uint64_t at,
+                     struct ts_err *err)
+{
+    int rc = 0;
+    for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
+        n = bytes - done < WRITE_BYTES ? bytes - done : WRITE_BYTES;
+        rc = ts_stop_check(x->stop, err);
+        if (rc == 0)
+            rc = ts_tempfile_write(x->fd, x->tmp, (const char *)rec + done, n, at + done, err);
+    }
+    return rc;
+}
+
+int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
+                     const uint64_t *rec, uint64_t n, struct ts_err *err)
+{
+    const uint32_t words = layout->words;
+    struct run r = { .layout = *layout, .n = n, .at = x->file_bytes };
+    int rc;
+    if (n == 0)
+        return 0;
+    if (x->fd < 0) {
+        rc = ts_tempfile_new(x->tmp, &x->fd, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (x->n_runs == x->run_room) {
+        const uint32_t room = 2 * x->run_room + 16;
+        struct run *more = realloc(x->run, room * sizeof *more);
+        if (more == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for a list of sorted runs");
+        x->run = more;
+        x->run_room = room;
+    }
+    r.step = (n + SAMPLES - 1) / SAMPLES;
+    r.step = (r.step < MIN_STEP ? MIN_STEP : r.step) << x->thinned;
+    r.n_samples = (n + r.step - 1) / r.step;
+    r.sample = malloc(r.n_samples * words * sizeof *rec);
+    if (r.sample == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for samples of a sorted run");
+    for (uint64_t i = 0; i < r.n_samples; i++)
+        memcpy(r.sample + i * words, rec + i * r.step * words, words * sizeof *rec);
+    x->run[x->n_runs++] = r;
+    x->n_samples += r.n_samples;
+    if ((x->n_samples > ALL_SAMPLES ||
+         x->n_samples * (words * sizeof *rec + sizeof *x->bound) > ALL_BYTES) &&
+        x->n_samples > x->n_runs)
+        thin_samples(x);
+    x->left += n;
+    x->file_bytes += n * words * sizeof *rec;
+    return write_run(x, rec, n * words * sizeof *rec, r.at, err);
+}
+
+/* Equal samples of a run stay in its order, on which choose_bound relies and qsort need not keep. */
+static int compare_bounds(const void *pa, const void *pb)
+{
+    const struct bound *a = pa, *b = pb;
+    const int order = ts_record_compare(a->rec, b->rec, a->words);
+    if (order != 0)
+        return order;
+    if (a->run != b->run)
+        return a->run < b->run ? -1 : 1;
+    return a->count < b->count ? -1 : a->count > b->count;
+}
+
+/* Samples in the layout that ranges will have. */
+static int convert_samples(struct ts_extsort *x, struct run *r)
+{
+    uint64_t *more;
+    if (memcmp(&r->layout, &x->layout, sizeof r->layout) == 0)
+        return 0;
+    more = malloc(r->n_samples * x->layout.words * sizeof *more);
+    if (more == NULL)
+        return -1;
+    ts_record_convert(&r->layout, r->sample, &x->layout, same_fields, more, r->n_samples);
+    free(r->sample);
+    r->sample = more;
+    return 0;
+}
+
+int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout, uint32_t key_bits,
+                     uint64_t *const area[2], uint64_t area_words, struct ts_err *err)
+{
+    x->layout = *layout;
+    x->key_bits = key_bits;
+    x->area[0] = area[0];
+    x->area[1] = area[1];
+    x->area_words = area_words;
+    x->buffer = malloc(BUFFER_WORDS * sizeof *x->buffer);
+    x->bound = malloc(x->n_samples * sizeof *x->bound + 1);
+    if (x->bound == NULL || x->buffer == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
+    for (uint32_t r = 0; r < x->n_runs; r++) {
+        struct run *run = &x->run[r];
+        if (convert_samples(x, run) < 0)
+            return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
+        for (uint64_t i = 0; i < run->n_samples; i++)
+            x->bound[x->n_bounds++] =
+                (struct bound){ run->sample + i * layout->words, r, layout->words, i * run->step };
+    }
+    qsort(x->bound, x->n_bounds, sizeof *x->bound, compare_bounds);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ reading runs */
+
+/* Reads records [first, first + n) of a run to `to`, in the final layout. */
+static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, uint64_t n,
+                    uint64_t *to, struct ts_err *err)
+{
+    const uint32_t words = r->layout.words;
+    const uint64_t piece = BUFFER_WORDS / words;
+    if (memcmp(&r->layout, &x->layout, sizeof r->layout) == 0)
+        return ts_tempfile_read(x->fd, x->tmp, to, n * words * sizeof *to,
+                                r->at + first * words * sizeof *to, err);
+    while (n > 0) {
+        const uint64_t take = n < piece ? n : piece;
+        const int rc = ts_tempfile_read(x->fd, x->tmp, x->buffer, take * words * sizeof *to,
+                                        r->at + first * words * sizeof *to, err);
+        if (rc < 0)
+            return rc;
+        ts_record_convert(&r->layout, x->buffer, &x->layout, same_fields, to, take);
+        to += take * x->layout.words;
+        first += take;
+        n -= take;
+    }
+    return 0;
+}
+
+/* Records of the run below the bound (`or_equal`: and those equal to it), between r->end and r->over:
+ * from its samples and then by bisection in the file. */
+static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t *bound,
+                       int or_equal, uint64_t *ret, struct ts_err *err)
+{
+    const uint32_t words = x->layout.words;
+    uint64_t rec[TS_RECORD_WORDS], low = 0, high = r->n_samples;
+    while (low < high) { /* samples below */
+        const uint64_t mid = (low + high) / 2;
+        if (ts_record_compare(r->sample + mid * words, bound, words) < or_equal)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    high = low * r->step < r->over ? low * r->step : r->over;
+    low = low == 0 ? 0 : (low - 1) * r->step;
+    low = low < r->end ? r->end : low;
+    while (low < high) {
+        const uint64_t mid = (low + high) / 2;
+        const int rc = read_run(x, r, mid, 1, rec, err);
+        if (rc < 0)
+            return rc;
+        if (ts_record_compare(rec, bound, words) < or_equal)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *ret = low;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ choosing a range */
+
+/* Bounds by the samples alone; either may be NULL. *sure is the largest that surely leaves no more
+ * than `room` records below it. With many runs that is few, as each may add all of a step: *likely
+ * supposes half of the step, and aims lower than `room`. */
+static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **sure,
+                          const uint64_t **likely)
+{
+    uint64_t sum = 0, half = 0; /* records that may lie below; the half of their last steps */
+    *sure = *likely = NULL;
+    for (uint32_t i = 0; i < x->n_runs; i++)
+        x->run[i].may = 0;
+    for (uint64_t at = x->next_bound; at < x->n_bounds && sum - half <= room / 4 * 3; at++) {
+        const struct bound *b = &x->bound[at];
+        struct run *r = &x->run[b->run];
+        uint64_t upto = b->count + r->step < r->n ? b->count + r->step : r->n;
+        /* below bound `at` lie at most the steps that the samples before it start */
+        if (at == 0 || ts_record_compare(x->bound[at - 1].rec, b->rec, x->layout.words) != 0) {
+            *sure = sum <= room ? b->rec : *sure;
+            *likely = b->rec;
+        }
+        upto = upto > r->done ? upto - r->done : 0;
+        if (r->may == 0)
+            half += (upto < r->step ? upto : r->step) / 2;
+        sum += upto - r->may;
+        r->may = upto;
+    }
+}
+
+/* Whether what lies below the bound fits is counted: the range becomes that, or stays below that.
+ * Returns 1 if it fits, 0 if not, or a failure. */
+static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, uint64_t room,
+                     uint64_t *n, struct ts_err *err)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const int rc = count_below(x, r, bound, or_equal, &r->cut, err);
+        if (rc < 0)
+            return rc;
+        sum += r->cut - r->done;
+    }
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        if (sum <= room)
+            r->end = r->cut;
+        else
+            r->over = r->cut;
+    }
+    if (sum > room)
+        return 0;
+    *n = sum;
+    return 1;
+}
+
+/* Any record of those of which it is open whether they fit. */
+static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
+{
+    const struct run *r = x->run;
+    uint64_t open = 0, k;
+    for (uint32_t i = 0; i < x->n_runs; i++)
+        open += x->run[i].over - x->run[i].end;
+    assert(open > 0); /* what ends at `over` does not fit, what ends at `end` does */
+    for (k = ts_mix(x->left + open) % open; k >= r->over - r->end; r++)
+        k -= r->over - r->end;
+    return read_run(x, r, r->end + k, 1, rec, err);
+}
+
+/* Equal records need no order: as many as fit of those that are open. */
+static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
+{
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const uint64_t open = r->over - r->end, take = open < room - n ? open : room - n;
+        r->end += take;
+        n += take;
+    }
+    return n;
+}
+
+/* Where the next range ends in each run, so that it has *n <= room records, and at least half of
+ * that: a small range costs as many reads as a large one. If the samples do not tell, it is found as
+ * quickselect would, each guess counted in the runs. */
+static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct ts_err *err)
+{
+    const uint64_t *guess[2];
+    uint64_t rec[TS_RECORD_WORDS];
+    int rc;
+    *n = 0;
+    choose_bounds(x, room, &guess[0], &guess[1]);
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        x->run[i].end = x->run[i].done;
+        x->run[i].over = x->run[i].n;
+    }
+    for (int i = 0; i < 2 && *n < (room + 1) / 2; i++) {
+        rc = guess[i] == NULL ? 0 : try_bound(x, guess[i], 0, room, n, err);
+        if (rc < 0)
+            return rc;
+    }
+    while (*n < (room + 1) / 2) {
+        rc = draw_bound(x, rec, err);
+        if (rc == 0)
+            rc = try_bound(x, rec, 0, room, n, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0) /* at least `rec` itself is above the range now */
+            continue;
+        rc = try_bound(x, rec, 1, room, n, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0) { /* all that are open are equal to it */
+            *n = take_equal(x, room, *n);
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* Reads what the range has of each run. */
+static int load_range(struct ts_extsort *x, struct ts_err *err)
+{
+    uint64_t *to = x->area[0];
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        struct run *r = &x->run[i];
+        const uint64_t n = r->end - r->done;
+        int rc = ts_stop_check(x->stop, err);
+        if (rc == 0 && n > 0)
+            rc = read_run(x, r, r->done, n, to, err);
+        if (rc < 0)
+            return rc;
+        to += n * x->layout.words;
+        r->done = r->end;
+    }
+    return 0;
+}
+
+int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err)
+{
+    const uint32_t words = x->layout.words;
+    const uint64_t room = x->area_words / words;
+    uint64_t got = x->left;
+    int rc = 0;
+    *n = 0;
+    if (x->left == 0)
+        return 0;
+    while (x->next_bound < x->n_bounds) { /* those whose records are out already */
+        const struct bound *b = &x->bound[x->next_bound];
+        const struct run *r = &x->run[b->run];
+        if ((b->count + r->step < r->n ? b->count + r->step : r->n) > r->done)
+            break;
+        x->next_bound++;
+    }
+    if (x->left > room)
+        rc = choose_range(x, room, &got, err);
+    else
+        for (uint32_t i = 0; i < x->n_runs; i++)
+            x->run[i].end = x->run[i].n;
+    if (rc == 0)
+        rc = load_range(x, err);
+    if (rc < 0)
+        return rc;
+    x->left -= got;
+    *rec = ts_record_sort(x->area[0], x->area[1], got, words, x->key_bits, x->layout.bits,
+                          x->threads, x->stop);
+    *n = got;
+    return ts_stop_check(x->stop, err);
+}
+
+int ts_extsort_at_end(const struct ts_extsort *x)
+{
+    return x->left == 0;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "build/label_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "format/layout.h"
+#include "source/string_sort.h"
+#include "base/tempfile.h"
+#include "source/text_input.h"
+
+#define PIECE_BYTES ((size_t)1 << 20)
+
+struct copy {
+    struct ts_text_input *in;
+    char *buf;
+    int fd;
+    const char *from, *to;
+    struct ts_disk_labels head;
+};
+
+/* Drops the carriage return in front of each line end; returns the bytes left. */
+static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '\r' && i + 1 < bytes && text[i + 1] == '\n')
+            continue;
+        *n_lines += text[i] == '\n';
+        text[out++] = text[i];
+    }
+    return out;
+}
+
+static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at, struct ts_err *err)
+{
+    const char *p = data;
+    while (bytes > 0) {
+        const ssize_t n = pwrite(c->fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot write", c->to);
+        p += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The header comes first but is known last: so the hash reads the file again. */
+static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_err *err)
+{
+    XXH3_state_t *state = XXH3_createState();
+    int rc = state == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", c->to) : 0;
+    if (rc == 0)
+        XXH3_64bits_reset(state);
+    for (uint64_t at = 0; at < bytes && rc == 0; at += PIECE_BYTES) {
+        const size_t n = bytes - at < PIECE_BYTES ? (size_t)(bytes - at) : PIECE_BYTES;
+        rc = ts_tempfile_read(c->fd, c->to, c->buf, n, at, err);
+        if (rc == 0)
+            XXH3_64bits_update(state, c->buf, n);
+    }
+    if (rc == 0)
+        *hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return rc;
+}
+
+/* A byte order mark is no part of the first label. */
+static size_t drop_mark(char *text, size_t bytes)
+{
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    memmove(text, text + mark, bytes - mark);
+    return bytes - mark;
+}
+
+static int copy_lines(struct copy *c, struct ts_err *err)
+{
+    for (;;) {
+        struct ts_text_piece piece;
+        struct ts_err why = { 0 };
+        size_t n;
+        int rc = ts_text_input_next(c->in, c->buf, &piece, &why);
+        if (rc < 0 && piece.bad_line)
+            return ts_fail(err, rc, "%s:%" PRIu64 ": %s", c->from, c->head.n_labels + 1, why.text);
+        if (rc < 0 && err != NULL)
+            *err = why;
+        if (rc < 0 || piece.bytes == 0)
+            return rc;
+        n = piece.first ? drop_mark(c->buf, piece.bytes) : piece.bytes;
+        n = drop_returns(c->buf, n, &c->head.n_labels);
+        rc = write_at(c, c->buf, n, sizeof c->head + c->head.text_bytes, err);
+        if (rc < 0)
+            return rc;
+        c->head.text_bytes += n;
+    }
+}
+
+/* ------------------------------------------------------------------ whether names go with a mode */
+
+#define CHECK_BYTES (UINT64_C(4) << 20)
+#define QUOTE_CHARS 60
+
+int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t n_labels,
+                         struct ts_err *err)
+{
+    if (n_labels == dim || n_labels == 0)
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: %" PRIu64 " names for the %" PRIu64 " indices of mode %" PRIu32
+                   "%s; --allow-missing takes them as they are",
+                   from, n_labels, dim, mode + 1,
+                   n_labels == dim + 1 ? " (is the first line a header? Then take it out)"
+                   : n_labels > dim    ? " (--dims says how many indices there are)"
+                                       : "");
+}
+
+/* Adds the lines of a piece to the sort. */
+static int add_lines(struct ts_string_sort *sort, const char *text, size_t bytes, uint64_t *n_lines,
+                     struct ts_err *err)
+{
+    const char *end = text + bytes, *stop;
+    int rc = 0;
+    for (const char *p = text; p < end && rc == 0; p = stop + 1) {
+        size_t n;
+        stop = memchr(p, '\n', (size_t)(end - p));
+        n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
+        ++*n_lines;
+        if (n > 0) /* of longer ones the beginnings are compared, with the length */
+            rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
+                                    *n_lines, err);
+    }
+    return rc;
+}
+
+static int find_doubled(struct ts_string_sort *sort, const char *from, struct ts_err *err)
+{
+    char last[TS_STRING_MAX], shown[QUOTE_CHARS + 1];
+    uint64_t line = 0, number;
+    uint32_t n_last = 0, n;
+    const char *key;
+    int rc = ts_string_sort_finish(sort, err);
+    while (rc == 0) {
+        rc = ts_string_sort_next(sort, &key, &n, &number, err);
+        if (rc <= 0)
+            break;
+        rc = 0;
+        if (line > 0 && n == n_last && n < TS_STRING_MAX && memcmp(key, last, n) == 0) {
+            const uint32_t kept = n < QUOTE_CHARS ? n : QUOTE_CHARS;
+            memcpy(shown, key, kept);
+            shown[kept] = '\0';
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: lines %" PRIu64 " and %" PRIu64
+                           " are the same name, '%s': each index needs its own",
+                           from, line < number ? line : number, line < number ? number : line,
+                           shown);
+        }
+        memcpy(last, key, n);
+        n_last = n;
+        line = number;
+    }
+    return rc;
+}
+
+int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int allow_missing,
+                   const char *tmp, const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct ts_text_input *in = NULL;
+    struct ts_string_sort *sort = NULL;
+    struct ts_text_piece piece;
+    uint64_t n_lines = 0;
+    struct stat st;
+    char *buf;
+    int rc;
+    if (strcmp(from, "-") == 0 || stat(from, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    buf = malloc(PIECE_BYTES);
+    rc = buf == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", from)
+                     : ts_text_input_open(&from, 1, PIECE_BYTES, stop, &in, err);
+    if (rc == 0)
+        rc = ts_string_sort_new(tmp, CHECK_BYTES, stop, &sort, err);
+    while (rc == 0) {
+        size_t n;
+        rc = ts_text_input_next(in, buf, &piece, err);
+        if (rc < 0 && piece.bad_line)
+            rc = 0; /* ts_label_write says what is wrong with it */
+        if (rc < 0 || piece.bytes == 0)
+            break;
+        n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
+        rc = add_lines(sort, buf, n, &n_lines, err);
+    }
+    if (rc == 0 && !allow_missing)
+        rc = ts_label_check_count(from, mode, dim, n_lines, err);
+    if (rc == 0)
+        rc = find_doubled(sort, from, err);
+    ts_string_sort_free(sort);
+    ts_text_input_close(in);
+    free(buf);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ names one by one */
+
+struct ts_label_writer {
+    struct copy copy;
+    char *path;
+    size_t n; /* in the buffer */
+};
+
+int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
+                        struct ts_err *err)
+{
+    struct ts_label_writer *w = calloc(1, sizeof *w);
+    if (w == NULL || (w->path = strdup(path)) == NULL ||
+        (w->copy.buf = malloc(PIECE_BYTES)) == NULL) {
+        if (w != NULL)
+            free(w->path);
+        free(w);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    w->copy.to = w->path;
+    memcpy(w->copy.head.magic, TS_LABELS_MAGIC, sizeof w->copy.head.magic);
+    w->copy.head.version = TS_FORMAT_VERSION;
+    w->copy.head.mode = mode;
+    w->copy.fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->copy.fd < 0) {
+        const int rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", path);
+        ts_label_writer_free(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+static int flush_names(struct ts_label_writer *w, struct ts_err *err)
+{
+    const int rc =
+        write_at(&w->copy, w->copy.buf, w->n, sizeof w->copy.head + w->copy.head.text_bytes, err);
+    w->copy.head.text_bytes += w->n;
+    w->n = 0;
+    return rc;
+}
+
+int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, struct ts_err *err)
+{
+    int rc = w->n + n + 1 > PIECE_BYTES ? flush_names(w, err) : 0;
+    memcpy(w->copy.buf + w->n, name, n);
+    w->n += n;
+    w->copy.buf[w->n++] = '\n';
+    w->copy.head.n_labels++;
+    return rc;
+}
+
+int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,
+                           uint64_t *hash, struct ts_err *err)
+{
+    int rc = flush_names(w, err);
+    if (rc == 0)
+        rc = write_at(&w->copy, &w->copy.head, sizeof w->copy.head, 0, err);
+    *n_labels = w->copy.head.n_labels;
+    *bytes = sizeof w->copy.head + w->copy.head.text_bytes;
+    return rc < 0 ? rc : hash_file(&w->copy, *bytes, hash, err);
+}
+
+void ts_label_writer_free(struct ts_label_writer *w)
+{
+    if (w == NULL)
+        return;
+    if (w->copy.fd >= 0)
+        close(w->copy.fd);
+    free(w->copy.buf);
+    free(w->path);
+    free(w);
+}
+
+/* ------------------------------------------------------------------ a file of names */
+
+int ts_label_write(const char *from, const char *to, uint32_t mode,
+                   const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
+                   uint64_t *hash, struct ts_err *err)
+{
+    struct copy c = { .fd = -1, .from = from, .to = to };
+    int rc = ts_text_input_open(&from, 1, PIECE_BYTES, stop, &c.in, err);
+    if (rc < 0)
+        return rc;
+    memcpy(c.head.magic, TS_LABELS_MAGIC, sizeof c.head.magic);
+    c.head.version = TS_FORMAT_VERSION;
+    c.head.mode = mode;
+    c.buf = malloc(PIECE_BYTES);
+    c.fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (c.buf == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", to);
+    else if (c.fd < 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", to);
+    else
+        rc = copy_lines(&c, err);
+    if (rc == 0)
+        rc = write_at(&c, &c.head, sizeof c.head, 0, err);
+    *n_labels = c.head.n_labels;
+    *bytes = sizeof c.head + c.head.text_bytes;
+    if (rc == 0)
+        rc = hash_file(&c, *bytes, hash, err);
+    ts_text_input_close(c.in);
+    free(c.buf);
+    if (c.fd >= 0)
+        close(c.fd);
+    return rc;
+}

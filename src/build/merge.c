@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "build/merge.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stop.h"
+#include "build/build.h"
+
+#define PIECE 2048u /* records that are merged and counted while they are in the cache */
+
+uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
+{
+    (void)order; /* ts_fibres has room for any */
+    return threads * (ts_value_table_bytes() + sizeof(struct ts_fibres));
+}
+
+int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uint32_t order,
+                  uint32_t value_bytes, int duplicates, const uint64_t dim[], uint32_t threads,
+                  struct ts_err *err)
+{
+    int rc = 0;
+    memset(g, 0, sizeof *g);
+    g->layout = *layout;
+    g->order = order;
+    g->value_bytes = value_bytes;
+    g->duplicates = duplicates;
+    g->threads = threads;
+    g->fibres = malloc(threads * sizeof *g->fibres);
+    g->values = calloc(threads, sizeof *g->values);
+    g->piece = calloc(threads, sizeof *g->piece);
+    if (g->fibres == NULL || g->values == NULL || g->piece == NULL) {
+        rc = ts_fail(err, TS_ENOMEM, "out of memory for merging");
+        goto fail;
+    }
+    for (uint32_t t = 0; t < threads && rc == 0; t++) {
+        ts_fibres_init(&g->fibres[t], layout, order);
+        rc = ts_value_table_new(value_bytes, &g->values[t], err);
+    }
+    for (uint32_t m = 0; m < order && rc == 0; m++)
+        if (dim[m] > 0)
+            rc = ts_slices_init(&g->slices[m], dim[m], err);
+    if (rc == 0)
+        return 0;
+fail:
+    ts_merge_fini(g);
+    return rc;
+}
+
+void ts_merge_release(struct ts_merge *g)
+{
+    for (uint32_t t = 0; g->values != NULL && t < g->threads; t++)
+        ts_value_table_free(g->values[t]);
+    for (uint32_t m = 0; m < g->order; m++)
+        ts_slices_fini(&g->slices[m]);
+    free(g->fibres);
+    free(g->values);
+    g->fibres = NULL;
+    g->values = NULL;
+}
+
+void ts_merge_fini(struct ts_merge *g)
+{
+    ts_merge_release(g);
+    free(g->piece);
+    memset(g, 0, sizeof *g);
+}
+
+/* ------------------------------------------------------------------ cells */
+
+static inline int same_cell(const struct ts_merge *g, const uint64_t *a, const uint64_t *b)
+{
+    const uint32_t end = g->layout.start[g->order], whole = end / 64;
+    for (uint32_t w = 0; w < whole; w++)
+        if (a[w] != b[w])
+            return 0;
+    return end % 64 == 0 || (a[whole] ^ b[whole]) >> (64 - end % 64) == 0;
+}
+
+static double value_of(const struct ts_merge *g, const uint64_t *rec)
+{
+    return ts_value_of_bits(ts_record_get(&g->layout, rec, g->order), g->value_bytes);
+}
+
+/* "3, 1, 4": the cell's indices, from 1. */
+static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf, size_t room)
+{
+    size_t n = 0;
+    for (uint32_t m = 0; m < g->order; m++) {
+        n += (size_t)snprintf(buf + n, room - n, "%s%" PRIu64, m > 0 ? ", " : "",
+                              ts_record_get(&g->layout, rec, m) + 1);
+        if (n >= room)
+            break;
+    }
+    return buf;
+}
+
+/* Writes cell and sum as a record. Returns 1, 0 when the sum is zero, or a failure. */
+static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, uint64_t *out,
+                       struct ts_err *err)
+{
+    const uint64_t bits = ts_value_to_bits(sum, g->value_bytes);
+    const uint32_t words = g->layout.words;
+    uint64_t rec[TS_RECORD_WORDS] = { 0 };
+    char name[256];
+    if (!isfinite(ts_value_of_bits(bits, g->value_bytes)))
+        return ts_fail(err, TS_EFORMAT,
+                       "the sum of the values at (%s), counted from 1, is %g, beyond the "
+                       "range of float%u",
+                       name_cell(g, cell, name, sizeof name), sum, 8 * g->value_bytes);
+    for (uint32_t m = 0; m < g->order; m++)
+        ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
+    ts_record_put(&g->layout, rec, g->order, bits);
+    memcpy(out, rec, words * sizeof *rec);
+    return ts_value_of_bits(bits, g->value_bytes) != 0.0;
+}
+
+/* The same of a value that is transformed first. */
+static int make_transformed(const struct ts_merge *g, const uint64_t *cell, double value,
+                            uint64_t *out, struct ts_err *err)
+{
+    const struct ts_transform *t = &g->transform;
+    double x = value;
+    char name[256];
+    if (t->kind == TS_TRANSFORM_LOG1P)
+        x = log1p(value);
+    else if (t->kind == TS_TRANSFORM_BINARY)
+        x = value != 0;
+    else if (t->kind == TS_TRANSFORM_SCALE)
+        x = value * t->scale;
+    if (t->kind == TS_TRANSFORM_NONE)
+        return make_record(g, cell, value, out, err);
+    if (!isfinite(x) ||
+        !isfinite(ts_value_of_bits(ts_value_to_bits(x, g->value_bytes), g->value_bytes)))
+        return ts_fail(err, TS_EFORMAT,
+                       "the value at (%s), counted from 1, is %g, of which --transform makes what "
+                       "float%u does not hold",
+                       name_cell(g, cell, name, sizeof name), value, 8 * g->value_bytes);
+    return make_record(g, cell, x, out, err);
+}
+
+static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
+{
+    char name[256];
+    return ts_fail(err, TS_EFORMAT,
+                   "there is more than one nonzero at (%s), counted from 1, and "
+                   "--duplicates error forbids it",
+                   name_cell(g, rec, name, sizeof name));
+}
+
+static void remember_refused(struct ts_merge *g, const uint64_t *rec)
+{
+    g->refused = 1;
+    for (uint32_t m = 0; m < g->order; m++)
+        g->refused_index[m] = ts_record_get(&g->layout, rec, m);
+}
+
+/* ------------------------------------------------------------------ a piece */
+
+static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec, uint64_t n)
+{
+    const struct ts_record_layout *l = &g->layout;
+    uint64_t column[PIECE];
+    if (g->order > 2)
+        ts_fibres_add(&g->fibres[thread], rec, n);
+    for (uint64_t first = 0, count; first < n; first += count) {
+        const uint64_t *from = rec + first * l->words;
+        count = n - first < PIECE ? n - first : PIECE;
+        for (uint32_t m = 0; m < g->order; m++) {
+            if (g->slices[m].bitmap == NULL)
+                continue;
+            ts_record_column(l, from, count, m, column);
+            for (uint64_t i = 0; i < count; i++)
+                ts_slices_mark(&g->slices[m], column[i]);
+        }
+        ts_record_column(l, from, count, g->order, column);
+        for (uint64_t i = 0; i < count; i++)
+            ts_value_table_add(g->values[thread], column[i]);
+    }
+}
+
+/* What one thread found. */
+struct share {
+    uint64_t first, n, kept, n_duplicates, n_zeros;
+    int rc;
+    const uint64_t *refused; /* the record of a cell that has another one */
+    struct ts_err err;
+};
+
+/* Merges records [first, first + n) to their front. They start and end with whole cells. */
+static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, struct share *s)
+{
+    const uint32_t words = g->layout.words;
+    uint64_t *rec = all + s->first * words, in = 0, out = 0, counted = 0;
+    while (in < s->n) {
+        uint64_t next = in + 1;
+        while (next < s->n && same_cell(g, rec + in * words, rec + next * words))
+            next++;
+        if (g->transform.kind != TS_TRANSFORM_NONE &&
+            (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP)) {
+            s->n_duplicates += next - in - 1;
+            for (uint64_t i = in; i < next; i++) {
+                const uint64_t *at = rec + i * words;
+                s->rc = make_transformed(g, at, value_of(g, at), rec + out * words, &s->err);
+                if (s->rc < 0)
+                    return;
+                s->n_zeros += s->rc == 0;
+                out += (uint64_t)s->rc;
+            }
+        } else if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
+            s->n_duplicates += next - in - 1;
+            if (out != in) /* forward, as it is a step or two */
+                for (uint64_t i = 0; i < (next - in) * words; i++)
+                    rec[out * words + i] = rec[in * words + i];
+            out += next - in;
+        } else {
+            double sum = 0;
+            if (g->duplicates == TS_DUPLICATES_ERROR) {
+                s->rc = refuse_duplicate(g, rec + in * words, &s->err);
+                s->refused = rec + in * words;
+                return;
+            }
+            for (uint64_t i = in; i < next; i++)
+                sum += value_of(g, rec + i * words);
+            s->rc = make_transformed(g, rec + in * words, sum, rec + out * words, &s->err);
+            if (s->rc < 0)
+                return;
+            s->n_duplicates += next - in - 1;
+            s->n_zeros += s->rc == 0;
+            out += (uint64_t)s->rc;
+        }
+        in = next;
+        if (out - counted >= PIECE) {
+            count_kept(g, thread, rec + counted * words, out - counted);
+            counted = out;
+            if (ts_stop_asked(g->stop))
+                break;
+        }
+    }
+    count_kept(g, thread, rec + counted * words, out - counted);
+    s->kept = out;
+    s->rc = 0;
+}
+
+static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *kept,
+                     struct ts_err *err)
+{
+    const uint32_t words = g->layout.words, threads = g->threads;
+    struct share *share = calloc(threads, sizeof *share);
+    uint64_t at = 0, out = 0;
+    int rc = 0;
+    if (share == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for merging");
+    for (uint32_t t = 0; t < threads; t++) {
+        uint64_t end = n * (t + 1) / threads;
+        end = end < at ? at : end;
+        while (end > at && end < n && same_cell(g, rec + (end - 1) * words, rec + end * words))
+            end++;
+        share[t].first = at;
+        share[t].n = end - at;
+        at = end;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (uint32_t t = 0; t < threads; t++)
+        merge_share(g, t, rec, &share[t]);
+    for (uint32_t t = 0; t < threads && rc == 0; t++) {
+        const struct share *s = &share[t];
+        rc = s->rc;
+        if (rc < 0 && err != NULL)
+            *err = s->err;
+        if (s->refused != NULL)
+            remember_refused(g, s->refused);
+        g->piece[t].first = s->first;
+        g->piece[t].n = rc == 0 ? s->kept : 0;
+        out += s->kept;
+        g->n_duplicates += s->n_duplicates;
+        g->n_zeros += s->n_zeros;
+    }
+    free(share);
+    g->nnz += out;
+    *kept = out;
+    return rc;
+}
+
+/* ------------------------------------------------------------------ across calls */
+
+/* Takes the records that continue the open cell; returns how many. */
+static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
+{
+    uint64_t i = 0;
+    while (g->open && i < n && same_cell(g, g->cell, rec + i * g->layout.words)) {
+        g->sum += value_of(g, rec + i * g->layout.words);
+        g->n_open++;
+        i++;
+    }
+    return i;
+}
+
+/* Ends the open cell: its record, unless it is zero, goes to `before`. */
+static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, struct ts_err *err)
+{
+    int rc;
+    if (!g->open)
+        return 0;
+    g->open = 0;
+    if (g->n_open > 1 && g->duplicates == TS_DUPLICATES_ERROR) {
+        remember_refused(g, g->cell);
+        return refuse_duplicate(g, g->cell, err);
+    }
+    rc = make_transformed(g, g->cell, g->sum, before, err);
+    if (rc < 0)
+        return rc;
+    g->n_duplicates += g->n_open - 1;
+    g->n_zeros += rc == 0;
+    *n_before = (uint64_t)rc;
+    g->nnz += (uint64_t)rc;
+    if (rc > 0)
+        count_kept(g, 0, before, 1);
+    return 0;
+}
+
+/* Holds the last cell back; returns the number of records before it. */
+static uint64_t open_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
+{
+    const uint32_t words = g->layout.words;
+    uint64_t first = n;
+    if (n == 0)
+        return 0;
+    memcpy(g->cell, rec + (n - 1) * words, words * sizeof *rec);
+    while (first > 0 && same_cell(g, g->cell, rec + (first - 1) * words))
+        first--;
+    g->open = 1;
+    g->sum = 0;
+    g->n_open = n - first;
+    for (uint64_t i = first; i < n; i++)
+        g->sum += value_of(g, rec + i * words);
+    return first;
+}
+
+int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
+                 uint64_t *n_before, uint64_t *kept, struct ts_err *err)
+{
+    const uint32_t words = g->layout.words;
+    uint64_t taken, left;
+    int rc;
+    *n_before = *kept = 0;
+    if (g->duplicates == TS_DUPLICATES_KEEP) { /* nothing to merge: only count across the seam */
+        g->n_duplicates += n > 0 && g->open && same_cell(g, g->cell, rec);
+        if (n > 0)
+            memcpy(g->cell, rec + (n - 1) * words, words * sizeof *rec);
+        g->open |= n > 0;
+        return merge_all(g, rec, n, kept, err);
+    }
+    memset(g->piece, 0, g->threads * sizeof *g->piece);
+    taken = continue_cell(g, rec, n);
+    if (taken == n && !last)
+        return 0;
+    rc = close_cell(g, before, n_before, err);
+    if (rc < 0)
+        return rc;
+    left = n - taken;
+    if (!last)
+        left = open_cell(g, rec + taken * words, left);
+    rc = merge_all(g, rec + taken * words, left, kept, err);
+    for (uint32_t t = 0; t < g->threads; t++)
+        g->piece[t].first += taken;
+    return rc;
+}
+
+void ts_merge_finish(struct ts_merge *g)
+{
+    for (uint32_t t = 1; t < g->threads; t++) {
+        ts_fibres_merge(&g->fibres[0], &g->fibres[t]);
+        ts_value_table_merge(g->values[0], g->values[t]);
+        ts_value_table_free(g->values[t]);
+        g->values[t] = NULL;
+    }
+    for (uint32_t m = 0; m < g->order; m++)
+        if (g->slices[m].bitmap != NULL)
+            ts_slices_count(&g->slices[m]);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mode_names_write.h - writes NAME.tsh/modes (format/mode_names.h).
+ *
+ *   owner    names are the caller's
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_BUILD_MODE_NAMES_WRITE_H
+#define TS_BUILD_MODE_NAMES_WRITE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "build/build_dir.h"
+
+/* name[m] NULL: mode m has none; name[order] is that of the values. */
+int ts_mode_names_write(const struct ts_build_dir *dir, uint32_t order, uint32_t base,
+                        const char *const name[], uint64_t index_hash, struct ts_err *err);
+
+#endif

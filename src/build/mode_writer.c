@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "build/mode_writer.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/block_codec.h"
+#include "build/shard_writer.h"
+
+#define PARTITION_WORDS (TS_PARTITION_BLOCKS * TS_BLOCK_MAX_WORDS)
+
+/* Packed partitions may be ready before their turn: this many a thread. A thread that is held up
+ * stops the others only after they have done that much. */
+#define PARKED           4u
+#define RUNS_OF_A_THREAD (PARKED + 2u) /* and one being packed, in the thread's `word` and copied */
+
+struct ts_mode_writer {
+    struct ts_mode_writer_plan plan;
+    uint32_t n_codes;
+    uint64_t *carry; /* records of an unfinished partition */
+    uint32_t n_carry;
+    uint32_t **word; /* of each thread: PARTITION_WORDS to pack into */
+
+    /* of one call of add_partitions */
+    pthread_mutex_t lock;
+    pthread_cond_t moved;     /* turn, or failed */
+    uint64_t next, turn, all; /* partitions taken, put into shards, of the call */
+    struct ts_run_pool *pool;
+    struct ts_packed_run **parked; /* partition k at k % n_parked, packed before its turn */
+    uint32_t n_parked;
+    int rc;
+    struct ts_err err;
+
+    struct ts_shard_draft draft; /* the shard that grows */
+    struct ts_shard_writer *shards;
+
+    /* slices */
+    uint32_t run_row;
+    uint64_t run, largest;
+    double sum_of_squares;
+};
+
+/* ------------------------------------------------------------------ packing */
+
+/* The columns of n records. */
+static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, uint32_t n,
+                           uint32_t column[][TS_BLOCK_NNZ], uint32_t code[2][TS_BLOCK_NNZ])
+{
+    const struct ts_record_layout *l = &w->plan.layout;
+    const uint32_t order = w->plan.order;
+    uint64_t wide[TS_BLOCK_NNZ];
+    for (uint32_t f = 0; f < order; f++) {
+        if (l->words == 1) { /* in one loop */
+            const uint32_t left = l->start[f], right = 64 - l->width[f];
+            for (uint32_t i = 0; i < n; i++)
+                column[f][i] = right == 64 ? 0 : (uint32_t)(rec[i] << left >> right);
+            continue;
+        }
+        ts_record_column(l, rec, n, f, wide);
+        for (uint32_t i = 0; i < n; i++)
+            column[f][i] = (uint32_t)wide[i];
+    }
+    if (w->n_codes == 0)
+        return;
+    ts_record_column(l, rec, n, order, wide);
+    for (uint32_t i = 0; i < n; i++) {
+        code[0][i] = w->n_codes == 2 ? (uint32_t)(wide[i] >> 32) : (uint32_t)wide[i];
+        code[1][i] = (uint32_t)wide[i];
+    }
+}
+
+static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, uint32_t n)
+{
+    const struct ts_record_layout *l = &w->plan.layout;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t x = ts_record_get(l, rec + (size_t)i * l->words, w->plan.order);
+        const double v = ts_value_code_value(w->plan.code, x);
+        sum += v * v;
+    }
+    return sum;
+}
+
+/* Follows the rows of a block. */
+static void count_runs(struct ts_packed_run *s, const uint32_t *row, uint32_t n, uint32_t *run)
+{
+    if (s->nnz > 0 && row[n - 1] == s->row_last) { /* mostly: rows ascend, so all are the same */
+        *run += n;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (s->nnz + i > 0 && row[i] != s->row_last) {
+            s->first_run = s->first_run == 0 ? *run : s->first_run;
+            s->longest_run = *run > s->longest_run ? *run : s->longest_run;
+            *run = 0;
+        }
+        s->row_last = row[i];
+        ++*run;
+    }
+}
+
+/* Packs nnz records as one partition, by way of the thread's `word`. NULL without memory. */
+static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, const uint64_t *rec,
+                                            uint32_t nnz, uint32_t *word)
+{
+    const uint32_t words = w->plan.layout.words, order = w->plan.order;
+    uint32_t column[TS_MAX_ORDER][TS_BLOCK_NNZ], code[2][TS_BLOCK_NNZ], run = 0;
+    const uint32_t *level[TS_MAX_ORDER], *codes[2] = { code[0], code[1] };
+    struct ts_packed_run s = { 0 }, *ret;
+    for (uint32_t l = 0; l < order; l++)
+        level[l] = column[l];
+    while (s.nnz < nnz) {
+        const uint32_t left = nnz - s.nnz, n = left < TS_BLOCK_NNZ ? left : TS_BLOCK_NNZ;
+        const uint64_t *first = rec + (size_t)s.nnz * words;
+        unpack_columns(w, first, n, column, code);
+        if (s.nnz == 0)
+            s.row_first = column[0][0];
+        count_runs(&s, column[0], n, &run);
+        s.block_at[s.n_blocks] = s.n_words;
+        s.block_row[s.n_blocks++] = column[0][0];
+        s.n_words += ts_block_encode(order, n, level, w->n_codes, codes, word + s.n_words);
+        if (w->plan.want_norm)
+            s.sum_of_squares += sum_squares(w, first, n);
+        s.nnz += n;
+    }
+    s.last_run = run;
+    s.first_run = s.first_run == 0 ? run : s.first_run;
+    s.longest_run = run > s.longest_run ? run : s.longest_run;
+    ret = ts_run_pool_get(w->pool, s.n_words);
+    if (ret != NULL) {
+        s.room = ret->room;
+        *ret = s;
+        memcpy(ret->word, word, 4 * (size_t)s.n_words);
+    }
+    return ret;
+}
+
+/* ------------------------------------------------------------------ joining */
+
+static void follow_slices(struct ts_mode_writer *w, const struct ts_packed_run *s)
+{
+    if (s->row_first == w->run_row)
+        w->run += s->first_run;
+    else
+        w->run = s->first_run;
+    w->largest = w->run > w->largest ? w->run : w->largest;
+    w->largest = s->longest_run > w->largest ? s->longest_run : w->largest;
+    if (s->row_last != s->row_first)
+        w->run = s->last_run;
+    w->run_row = s->row_last;
+    w->sum_of_squares += s->sum_of_squares;
+}
+
+/* Puts the next partition into the shard, or into a new one. */
+static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, struct ts_err *err)
+{
+    struct ts_shard_draft *d = &w->draft;
+    const uint64_t words =
+        2 * ((uint64_t)d->n_blocks + s->n_blocks) + 1 + d->body_words + s->n_words;
+    s->next = NULL;
+    if (d->n_blocks > 0 && 4 * words > w->plan.shard_bytes) {
+        const int rc = ts_shard_writer_put(w->shards, d, err);
+        if (rc < 0) {
+            ts_run_pool_put(w->pool, s);
+            return rc;
+        }
+    }
+    if (d->first == NULL) {
+        d->first = s;
+        d->row_first = s->row_first;
+    } else {
+        d->last->next = s;
+    }
+    d->last = s;
+    d->n_blocks += s->n_blocks;
+    d->body_words += s->n_words;
+    d->nnz += s->nnz;
+    d->row_last = s->row_last;
+    follow_slices(w, s);
+    return 0;
+}
+
+/* Partition k is packed: it joins its shard, and so do those after it that wait for it, or it waits
+ * for those before it. The thread does not. */
+static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packed_run *s)
+{
+    pthread_mutex_lock(&w->lock);
+    w->parked[k % w->n_parked] = s;
+    if (k == w->turn) {
+        struct ts_packed_run **next;
+        while (next = &w->parked[w->turn % w->n_parked], *next != NULL) {
+            s = *next;
+            *next = NULL;
+            w->turn++;
+            if (w->rc == 0)
+                w->rc = join_partition(w, s, &w->err);
+            else
+                ts_run_pool_put(w->pool, s);
+        }
+        pthread_cond_broadcast(&w->moved);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* The number of the next partition to pack; `all` when there is none. */
+static uint64_t take_partition(struct ts_mode_writer *w)
+{
+    struct ts_err err;
+    const int rc = ts_shard_writer_make_room(w->shards, &err);
+    uint64_t k;
+    pthread_mutex_lock(&w->lock);
+    if (rc < 0 && w->rc == 0) {
+        w->rc = rc;
+        w->err = err;
+    }
+    while (w->rc == 0 && w->next < w->all && w->next - w->turn >= w->n_parked)
+        pthread_cond_wait(&w->moved, &w->lock);
+    k = w->rc == 0 && w->next < w->all ? w->next++ : w->all;
+    if (w->rc < 0)
+        pthread_cond_broadcast(&w->moved);
+    pthread_mutex_unlock(&w->lock);
+    return k;
+}
+
+static void out_of_memory(struct ts_mode_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->rc == 0)
+        w->rc = ts_fail(&w->err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
+    pthread_cond_broadcast(&w->moved);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Packs whole partitions (and a last one of `rest` records). */
+static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n_partitions,
+                          uint32_t rest, struct ts_err *err)
+{
+    const uint64_t stride = (uint64_t)TS_PARTITION_NNZ * w->plan.layout.words;
+    w->next = w->turn = 0;
+    w->all = n_partitions + (rest > 0);
+#pragma omp parallel num_threads(w->plan.threads) if (w->all > 1)
+    {
+        uint32_t *word = w->word[omp_get_thread_num()];
+        for (uint64_t k; k = take_partition(w), k < w->all;) {
+            struct ts_packed_run *s = pack_partition(
+                w, rec + k * stride, k < n_partitions ? TS_PARTITION_NNZ : rest, word);
+            if (s == NULL)
+                out_of_memory(w);
+            else
+                park_partition(w, k, s);
+        }
+    }
+    for (uint32_t k = 0; k < w->n_parked; k++) { /* some, after a failure */
+        ts_run_pool_put(w->pool, w->parked[k]);
+        w->parked[k] = NULL;
+    }
+    if (w->rc < 0 && err != NULL)
+        *err = w->err;
+    return w->rc;
+}
+
+int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n,
+                       struct ts_err *err)
+{
+    const uint32_t words = w->plan.layout.words;
+    int rc = 0;
+    if (w->n_carry > 0) {
+        const uint64_t lack = TS_PARTITION_NNZ - w->n_carry, take = n < lack ? n : lack;
+        memcpy(w->carry + (size_t)w->n_carry * words, rec, take * words * sizeof *rec);
+        w->n_carry += (uint32_t)take;
+        rec += take * words;
+        n -= take;
+        if (w->n_carry < TS_PARTITION_NNZ)
+            return 0;
+        w->n_carry = 0;
+        rc = add_partitions(w, w->carry, 1, 0, err);
+    }
+    if (rc == 0)
+        rc = add_partitions(w, rec, n / TS_PARTITION_NNZ, 0, err);
+    if (rc < 0)
+        return rc;
+    w->n_carry = (uint32_t)(n % TS_PARTITION_NNZ);
+    memcpy(w->carry, rec + n / TS_PARTITION_NNZ * TS_PARTITION_NNZ * words,
+           (size_t)w->n_carry * words * sizeof *rec);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ making and ending */
+
+/* Bytes of a packed partition, at most and for records of so many bits: packing saves some of them, and
+ * what it adds is little. */
+static uint64_t run_bytes(uint32_t bits)
+{
+    return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_run) + 4096;
+}
+
+static uint32_t writing_threads(uint32_t threads)
+{
+    return threads / 4 > 1 ? threads / 4 : 1;
+}
+
+uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
+{
+    const uint64_t runs = RUNS_OF_A_THREAD * run_bytes(32 * order + 64);
+    if (threads ==
+        0) /* a shard that grows, one joined and compressed, and half of one for a thread */
+        return 3 * shard_bytes + (shard_bytes / 2 > runs ? shard_bytes / 2 : runs);
+    return threads * runs + 3 * (threads + writing_threads(threads)) * shard_bytes;
+}
+
+/* Divides the memory: a growing shard and one being joined, partitions of each thread, and more shards
+ * at a time from what is left. */
+static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
+{
+    struct ts_mode_writer_plan *p = &w->plan;
+    const int compress = p->code->kind == TS_VALUE_F32 || p->code->kind == TS_VALUE_F64;
+    const uint64_t joined = (compress ? 2 : 1) * p->shard_bytes, first = p->shard_bytes + joined;
+    const uint64_t each = RUNS_OF_A_THREAD * run_bytes(p->layout.bits);
+    struct ts_shard_writer_plan plan = { .path = p->path, .compress = compress };
+    uint64_t spare = p->memory > first ? p->memory - first : 0, more;
+    plan.threads = writing_threads(p->threads);
+    plan.n_buffers = p->threads + plan.threads;
+    while (p->threads > 1 && p->threads * each > spare)
+        p->threads--;
+    spare -= p->threads * each < spare ? p->threads * each : spare;
+    more = spare / first;
+    if (plan.n_buffers > 1 + more)
+        plan.n_buffers = 1 + (uint32_t)more;
+    if (plan.threads > plan.n_buffers)
+        plan.threads = plan.n_buffers;
+    /* two shards in partitions let one grow while the other is joined: half of the spare is for that */
+    plan.run_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
+    return plan;
+}
+
+static int new_words(struct ts_mode_writer *w)
+{
+    const uint32_t threads = w->plan.threads;
+    w->n_parked = PARKED * threads;
+    w->word = calloc(threads, sizeof *w->word);
+    w->parked = calloc(w->n_parked, sizeof *w->parked);
+    w->carry = malloc((size_t)TS_PARTITION_NNZ * w->plan.layout.words * sizeof *w->carry);
+    w->pool = ts_run_pool_new();
+    if (w->word == NULL || w->parked == NULL || w->carry == NULL || w->pool == NULL)
+        return -1;
+    for (uint32_t k = 0; k < threads; k++) {
+        w->word[k] = malloc(4 * PARTITION_WORDS);
+        if (w->word[k] == NULL)
+            return -1;
+    }
+    return 0;
+}
+
+int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_writer **ret,
+                       struct ts_err *err)
+{
+    struct ts_mode_writer *w = calloc(1, sizeof *w);
+    struct ts_shard_writer_plan shards;
+    int rc;
+    if (w == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->path);
+    w->plan = *plan;
+    shards = share_memory(w);
+    w->n_codes = ts_value_codes(plan->code->kind);
+    w->run_row = UINT32_MAX;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->moved, NULL);
+    rc =
+        new_words(w) < 0 ? ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", plan->path) : 0;
+    shards.pool = w->pool;
+    if (rc == 0)
+        rc = ts_shard_writer_new(&shards, &w->shards, err);
+    if (rc < 0) {
+        ts_mode_writer_free(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ts_mode_writer_free(struct ts_mode_writer *w)
+{
+    if (w == NULL)
+        return;
+    ts_shard_writer_free(w->shards);
+    ts_shard_draft_drop(&w->draft, w->pool);
+    ts_run_pool_free(w->pool);
+    for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
+        free(w->word[k]);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->moved);
+    free(w->word);
+    free(w->parked);
+    free(w->carry);
+    free(w);
+}
+
+int ts_mode_writer_finish(struct ts_mode_writer *w, struct ts_mode_written *ret, struct ts_err *err)
+{
+    int rc = w->n_carry > 0 ? add_partitions(w, w->carry, 0, w->n_carry, err) : 0;
+    memset(ret, 0, sizeof *ret);
+    if (rc == 0 && w->draft.n_blocks > 0)
+        rc = ts_shard_writer_put(w->shards, &w->draft, err);
+    if (rc == 0)
+        rc = ts_shard_writer_finish(w->shards, &ret->shard, &ret->n_shards, &ret->file_bytes, err);
+    if (rc < 0)
+        return rc;
+    ret->largest_slice = w->largest;
+    ret->sum_of_squares = w->sum_of_squares;
+    for (uint64_t s = 0; s < ret->n_shards; s++)
+        if (ret->shard[s].raw_bytes > ret->max_raw_bytes)
+            ret->max_raw_bytes = ret->shard[s].raw_bytes;
+    return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "build/slices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int ts_slices_init(struct ts_slices *s, uint64_t dim, struct ts_err *err)
+{
+    const uint64_t words = (dim + 63) / 64;
+    memset(s, 0, sizeof *s);
+    s->dim = dim;
+    s->bitmap = calloc(words, sizeof *s->bitmap);
+    s->rank = malloc(words * sizeof *s->rank);
+    if (s->bitmap == NULL || s->rank == NULL) {
+        ts_slices_fini(s);
+        return ts_fail(err, TS_ENOMEM, "out of memory for the set of used slices");
+    }
+    return 0;
+}
+
+void ts_slices_fini(struct ts_slices *s)
+{
+    free(s->bitmap);
+    free(s->rank);
+    memset(s, 0, sizeof *s);
+}
+
+void ts_slices_count(struct ts_slices *s)
+{
+    uint64_t sum = 0;
+    for (uint64_t w = 0; w < (s->dim + 63) / 64; w++) {
+        s->rank[w] = (uint32_t)sum;
+        sum += (uint64_t)__builtin_popcountll(s->bitmap[w]);
+    }
+    s->n_rows = sum;
+}

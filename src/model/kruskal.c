@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "model/kruskal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bigmem.h"
+#include "base/stop.h"
+#include "model/model_write.h"
+
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows at a time */
+
+static uint64_t chunk_rows(uint32_t rank)
+{
+    return CHUNK_BYTES / (rank * sizeof(double)) + 1;
+}
+
+static size_t number_bytes(const struct ts_kruskal *k)
+{
+    return k->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, const uint64_t dim[],
+                   const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err)
+{
+    struct ts_kruskal *k = calloc(1, sizeof *k);
+    int rc = 0;
+    if (k == NULL || (k->weight = calloc(rank, sizeof *k->weight)) == NULL) {
+        free(k);
+        return ts_fail(err, TS_ENOMEM, "out of memory for a decomposition");
+    }
+    k->order = order;
+    k->rank = rank;
+    k->precision = precision;
+    for (uint32_t m = 0; m < order && rc == 0; m++) {
+        char what[48];
+        snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
+        k->dim[m] = dim[m];
+        k->n_rows[m] = n_rows[m];
+        k->bytes[m] = n_rows[m] * rank * number_bytes(k);
+        rc = ts_bigmem_new(k->bytes[m], what, &k->factor[m], err);
+    }
+    if (rc == 0)
+        *ret = k;
+    else
+        ts_kruskal_free(k);
+    return rc;
+}
+
+void ts_kruskal_free(struct ts_kruskal *k)
+{
+    if (k == NULL)
+        return;
+    for (uint32_t m = 0; m < k->order; m++) {
+        ts_bigmem_free(k->factor[m], k->bytes[m]);
+        free(k->index[m]);
+    }
+    free(k->weight);
+    free(k);
+}
+
+/* Rows that are held := n rows of float64, which float32 ones are widened from. */
+static void store(struct ts_kruskal *k, uint32_t mode, uint64_t row, uint64_t n, const double *rows)
+{
+    const size_t at = row * k->rank, count = n * k->rank;
+    if (k->precision == TS_FLOAT64) {
+        memcpy((double *)k->factor[mode] + at, rows, count * sizeof *rows);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        ((float *)k->factor[mode])[at + i] = (float)rows[i];
+}
+
+/* Every row of all modes, through `raw` and `rows` (chunk_rows each). */
+static int take_rows(struct ts_kruskal *k, const struct ts_factors *f, const struct ts_canonical *c,
+                     double *raw, double *rows, const volatile sig_atomic_t *stop,
+                     struct ts_err *err)
+{
+    const uint64_t chunk = chunk_rows(k->rank);
+    int rc = 0;
+    for (uint32_t m = 0; m < k->order && rc == 0; m++)
+        for (uint64_t row = 0; row < k->n_rows[m] && rc == 0; row += chunk) {
+            const uint64_t n = k->n_rows[m] - row < chunk ? k->n_rows[m] - row : chunk;
+            rc = f->get_rows(f->from, m, row, n, raw, err);
+            if (rc == 0)
+                rc = ts_stop_check(stop, err);
+            if (rc < 0)
+                break;
+            ts_canonical_rows(c, m, n, raw, k->precision, rows);
+            store(k, m, row, n, rows);
+        }
+    return rc;
+}
+
+int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
+                    enum ts_precision precision, const double *weight, const double *norm,
+                    const volatile sig_atomic_t *stop, struct ts_kruskal **ret, struct ts_err *err)
+{
+    const size_t chunk = chunk_rows(f->rank) * f->rank;
+    struct ts_kruskal *k = NULL;
+    struct ts_canonical c = { 0 };
+    uint64_t dim[TS_MAX_ORDER];
+    double *raw;
+    int rc;
+    for (uint32_t m = 0; m < f->order; m++)
+        dim[m] = t->mode[m].disk.dim;
+    rc = ts_kruskal_new(f->order, f->rank, precision, dim, f->n_rows, &k, err);
+    for (uint32_t m = 0; m < f->order && rc == 0; m++)
+        rc = ts_tensor_rows(t, m, &k->index[m], err);
+    if (rc == 0)
+        rc = ts_canonical_new(f, weight, norm, &c, err);
+    raw = rc == 0 ? malloc(2 * chunk * sizeof *raw) : NULL;
+    if (rc == 0 && raw == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
+    if (rc == 0) {
+        memcpy(k->weight, c.weight, f->rank * sizeof *c.weight);
+        rc = take_rows(k, f, &c, raw, raw + chunk, stop, err);
+    }
+    free(raw);
+    ts_canonical_free(&c);
+    if (rc == 0)
+        *ret = k;
+    else
+        ts_kruskal_free(k);
+    return rc;
+}
+
+int ts_kruskal_read(struct ts_model *m, const volatile sig_atomic_t *stop, struct ts_kruskal **ret,
+                    struct ts_err *err)
+{
+    const uint64_t chunk = chunk_rows(m->rank);
+    const enum ts_precision precision = ts_model_is_float32(m) ? TS_FLOAT32 : TS_FLOAT64;
+    struct ts_kruskal *k = NULL;
+    double *rows = malloc(chunk * m->rank * sizeof *rows);
+    int rc = rows == NULL
+                 ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path)
+                 : ts_kruskal_new(m->order, m->rank, precision, m->n_rows, m->n_rows, &k, err);
+    for (uint32_t mode = 0; mode < m->order && rc == 0; mode++) {
+        rc = ts_model_index(m, mode, &k->index[mode], err);
+        if (rc == 0 && k->index[mode] != NULL)
+            k->dim[mode] = k->index[mode][k->n_rows[mode] - 1] + 1;
+        for (uint64_t row = 0; row < k->n_rows[mode] && rc == 0; row += chunk) {
+            const uint64_t n = k->n_rows[mode] - row < chunk ? k->n_rows[mode] - row : chunk;
+            rc = ts_model_rows(m, mode, n, rows, err);
+            if (rc == 0)
+                store(k, mode, row, n, rows);
+            if (rc == 0)
+                rc = ts_stop_check(stop, err);
+        }
+    }
+    free(rows);
+    if (rc == 0) {
+        memcpy(k->weight, m->weight, k->rank * sizeof *k->weight);
+        *ret = k;
+    } else {
+        ts_kruskal_free(k);
+    }
+    return rc;
+}
+
+int ts_kruskal_held(void *kruskal, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                    struct ts_err *err)
+{
+    const struct ts_kruskal *k = kruskal;
+    const size_t at = row * k->rank, count = n * k->rank;
+    (void)err;
+    if (k->precision == TS_FLOAT64)
+        memcpy(rows, (const double *)k->factor[mode] + at, count * sizeof *rows);
+    else
+        for (size_t i = 0; i < count; i++)
+            rows[i] = ((const float *)k->factor[mode])[at + i];
+    return 0;
+}
+
+uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index)
+{
+    uint64_t low = 0, high = k->n_rows[mode];
+    if (k->index[mode] == NULL)
+        return index < high ? index : high;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (k->index[mode][middle] < index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void ts_kruskal_rows(const struct ts_kruskal *k, uint32_t mode, uint64_t first, uint64_t n,
+                     double *rows)
+{
+    const uint64_t *index = k->index[mode];
+    const uint64_t begin = ts_kruskal_find(k, mode, first);
+    const uint64_t end = ts_kruskal_find(k, mode, first + n);
+    if (end - begin < n)
+        memset(rows, 0, n * k->rank * sizeof *rows);
+    if (index == NULL) {
+        (void)ts_kruskal_held((void *)(uintptr_t)k, mode, begin, end - begin, rows, NULL);
+        return;
+    }
+    for (uint64_t row = begin; row < end; row++)
+        (void)ts_kruskal_held((void *)(uintptr_t)k, mode, row, 1,
+                              rows + (index[row] - first) * k->rank, NULL);
+}
+
+/* ---- as a model that is read ---- */
+
+struct from_memory {
+    const struct ts_kruskal *kruskal;
+    int every;
+};
+
+static int memory_rows(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                       struct ts_err *err)
+{
+    const struct from_memory *f = from;
+    if (!f->every)
+        return ts_kruskal_held((void *)(uintptr_t)f->kruskal, mode, row, n, rows, err);
+    ts_kruskal_rows(f->kruskal, mode, row, n, rows);
+    return 0;
+}
+
+static const uint64_t *memory_index(void *from, uint32_t mode)
+{
+    const struct from_memory *f = from;
+    return f->every ? NULL : f->kruskal->index[mode];
+}
+
+int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **ret,
+                     struct ts_err *err)
+{
+    struct from_memory *f = malloc(sizeof *f);
+    const struct ts_model_memory in = { .order = k->order,
+                                        .rank = k->rank,
+                                        .n_rows = every ? k->dim : k->n_rows,
+                                        .weight = k->weight,
+                                        .get_rows = memory_rows,
+                                        .index = memory_index,
+                                        .close = free,
+                                        .from = f };
+    int rc;
+    if (f == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for a decomposition");
+    *f = (struct from_memory){ k, every };
+    rc = ts_model_open_memory(&in, ret, err);
+    if (rc < 0)
+        free(f);
+    return rc;
+}
+
+int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
+                     int force, uint32_t threads, const volatile sig_atomic_t *stop,
+                     struct ts_err *warn, struct ts_err *err)
+{
+    struct ts_model_conf conf = { .dir = dir,
+                                  .formats = formats,
+                                  .used_rows = used_rows,
+                                  .shape = { .order = k->order },
+                                  .rank = k->rank,
+                                  .threads = threads,
+                                  .force = force,
+                                  .precision = k->precision,
+                                  .stop = stop };
+    struct ts_model_out *out = NULL;
+    int rc;
+    for (uint32_t m = 0; m < k->order; m++) {
+        conf.shape.dim[m] = k->dim[m];
+        conf.shape.n_rows[m] = k->n_rows[m];
+        conf.shape.index[m] = k->index[m];
+    }
+    rc = ts_model_begin(&conf, &out, err);
+    if (rc == 0)
+        rc = ts_model_write(out, ts_kruskal_held, (void *)(uintptr_t)k, k->weight, NULL, warn, err);
+    ts_model_end(out);
+    return rc;
+}

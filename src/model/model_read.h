@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* model_read.h - reads a decomposition back: weights and factor matrices, from a file or directory.
+ *
+ * Taken are a Tensor Toolbox `ktensor` text file, and a directory that holds model.ktensor, or
+ * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order). Rows are read
+ * once, front to back, mode after mode, so memory is a few buffers for any size.
+ *
+ *   owner    the model owns what it points to, until ts_model_close
+ *   units    rows; row 0 of a mode is its index 0, or its first used one (model->n_rows tells)
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code; the text is untrusted, sentences name file and line or byte
+ */
+#ifndef TS_MODEL_MODEL_READ_H
+#define TS_MODEL_MODEL_READ_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "format/layout.h"
+
+#define TS_MAX_RANK 1024u /* its Gram matrices and their inverses are small work up to here */
+
+enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_MEMORY };
+
+/* A model that lies in memory, read like those of files. */
+struct ts_model_memory {
+    uint32_t order, rank;
+    const uint64_t *n_rows; /* order of them */
+    const double *weight;
+    int (*get_rows)(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                    struct ts_err *err);
+    const uint64_t *(*index)(void *from, uint32_t mode); /* of each row, or NULL */
+    void (*close)(void *from);
+    void *from;
+};
+
+struct ts_model {
+    char *path; /* file or directory */
+    enum ts_model_kind kind;
+    uint32_t order, rank;
+    uint64_t n_rows[TS_MAX_ORDER];
+    double *weight; /* rank of them */
+
+    uint32_t mode; /* being read */
+    uint64_t row;  /* next one */
+    uint64_t line;
+    char *name; /* of the open file */
+    FILE *file;
+    uint32_t item_bytes; /* of an .npy: 4 or 8 */
+    uint32_t widest;     /* of those of the modes; 0: no .npy */
+    struct ts_model_memory memory;
+};
+
+int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);
+void ts_model_close(struct ts_model *m); /* NULL is fine */
+
+/* The same over memory, which must stay until `close`, that ts_model_close calls. */
+int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret,
+                         struct ts_err *err);
+
+/* Whether all numbers are float32: those of .npy files may be. */
+int ts_model_is_float32(const struct ts_model *m);
+
+/* The next n rows of `mode`, n x rank. Modes are asked for in ascending order, rows in order; the
+ * rest of a mode may be left unread. */
+int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
+
+/* The index (from 0) of each row of `mode`, n_rows of them in ascending order, by the modeK.index of a
+ * directory; *ret is to be freed, or NULL where there is no such file and nobody has said. */
+int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, struct ts_err *err);
+
+#endif

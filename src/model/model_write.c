@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "model/model_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic_out.h"
+#include "base/c_locale.h"
+#include "base/stop.h"
+
+#define CHUNK_BYTES  (UINT64_C(1) << 20) /* of float64 rows at a time */
+#define PIECES       16u                 /* of a chunk, formatted as text side by side */
+#define NUMBER_CHARS 26u                 /* sign, 17 digits, point, exponent, blank */
+
+struct ts_model_out {
+    struct ts_model_conf conf;
+    struct ts_atomic_dir *dir;
+    ts_get_rows_fn *get_rows;
+    void *rows_from;
+    struct ts_canonical form;
+    uint64_t chunk;     /* rows */
+    uint64_t *used;     /* chunk: indices of rows that have a nonzero */
+    double *raw, *rows; /* chunk x rank: as they were computed, and in canonical form */
+    char *text;         /* chunk x (rank * NUMBER_CHARS + 1) */
+};
+
+/* Where rows of a mode go. */
+typedef int (*row_sink)(struct ts_model_out *o, void *to, uint64_t n, struct ts_err *err);
+
+/* Whether a file begins as a table of numbers does: MATLAB's .mat, or a text of the user, does not. */
+static int is_numbers(int dir, const char *name)
+{
+    char head[64];
+    const long n = ts_atomic_head(dir, name, head, sizeof head);
+    for (long i = 0; i < n; i++)
+        if (head[i] == '\0' || strchr("0123456789+-.enaif \n", head[i]) == NULL)
+            return 0;
+    return n >= 0;
+}
+
+static int begins(int dir, const char *name, const char *with)
+{
+    char head[32];
+    const size_t n = strlen(with);
+    return ts_atomic_head(dir, name, head, n) == (long)n && memcmp(head, with, n) == 0;
+}
+
+/* "mode3.npy": where its ending is, or NULL. */
+static const char *mode_ending(const char *name)
+{
+    char *end;
+    if (strncmp(name, "mode", 4) != 0 || name[4] < '1' || name[4] > '9')
+        return NULL;
+    return strtoul(name + 4, &end, 10) > TS_MAX_ORDER ? NULL : end;
+}
+
+/* Files that the run keeps beside its factors, by their first bytes: a state to go on from, its record, and
+ * how far it is. While one of them is being replaced, the new one is NAME.new. */
+static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
+{
+    static const struct {
+        const char *name, *begins;
+        enum ts_atomic_kind unfinished;
+    } file[] = { { "state", "TSHSTATE", TS_ATOMIC_STATE },
+                 { "state.0", "TSHSTATE", TS_ATOMIC_STATE },
+                 { "state.1", "TSHSTATE", TS_ATOMIC_STATE },
+                 { "run.json", "{\"program\":\"tstream\"", TS_ATOMIC_OURS },
+                 { "status.json", "{", TS_ATOMIC_OURS } };
+    for (uint32_t i = 0; i < sizeof file / sizeof file[0]; i++) {
+        const size_t n = strlen(file[i].name);
+        char byte;
+        if (strncmp(name, file[i].name, n) == 0 && strcmp(name + n, ".new") == 0)
+            return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
+                                                                      : TS_ATOMIC_FOREIGN;
+        if (strcmp(name, file[i].name) != 0)
+            continue;
+        if (!begins(dir, name, file[i].begins))
+            return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
+                                                                      : TS_ATOMIC_FOREIGN;
+        if (strcmp(name, "run.json") == 0 && !whole &&
+            (faccessat(dir, "state", F_OK, 0) == 0 || faccessat(dir, "state.0", F_OK, 0) == 0 ||
+             faccessat(dir, "state.1", F_OK, 0) == 0))
+            return TS_ATOMIC_STATE; /* tells of the run that the state is of */
+        return whole ? TS_ATOMIC_OURS : file[i].unfinished;
+    }
+    return TS_ATOMIC_FOREIGN;
+}
+
+/* Of a result the contents must be right too: a user may have files of these names. */
+static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
+{
+    const char *const ending = mode_ending(name);
+    char byte;
+    int ours, right;
+    if (strncmp(name, "state", 5) == 0 || strncmp(name, "run.", 4) == 0 ||
+        strncmp(name, "status.", 7) == 0)
+        return kind_of_record(dir, name, whole);
+    if (strcmp(name, "model.ktensor") == 0) {
+        ours = 1;
+        right = begins(dir, name, "ktensor");
+    } else if (strcmp(name, "weights.npy") == 0 ||
+               (ending != NULL && strcmp(ending, ".npy") == 0)) {
+        ours = 1;
+        right = begins(dir, name, "\x93NUMPY");
+    } else {
+        ours = strcmp(name, "lambda.mat") == 0 ||
+               (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
+        right = is_numbers(dir, name);
+    }
+    if (!whole)
+        right = ts_atomic_head(dir, name, &byte, 1) >= 0;
+    return ours && right ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+}
+
+int ts_model_formats(const char *list, unsigned *ret, struct ts_err *err)
+{
+    static const char *const name[] = { "ktensor", "npy", "splatt" };
+    unsigned formats = 0;
+    for (const char *at = list;;) {
+        const size_t n = strcspn(at, ",");
+        unsigned bit = 0;
+        for (unsigned i = 0; i < 3; i++)
+            if (strlen(name[i]) == n && strncmp(at, name[i], n) == 0)
+                bit = 1u << i;
+        if (bit == 0)
+            return ts_fail(err, TS_EARG,
+                           "format \"%.*s\" is not known: there are ktensor, npy and splatt",
+                           (int)n, at);
+        formats |= bit;
+        if (at[n] == '\0')
+            break;
+        at += n + 1;
+    }
+    *ret = formats;
+    return 0;
+}
+
+struct ts_model_shape ts_model_shape_of(const struct ts_tensor *t)
+{
+    struct ts_model_shape s = { .order = t->order, .tensor = t };
+    for (uint32_t m = 0; m < t->order; m++) {
+        s.dim[m] = t->mode[m].disk.dim;
+        s.n_rows[m] = t->mode[m].disk.n_rows;
+    }
+    return s;
+}
+
+static uint64_t rows_of(const struct ts_model_conf *c, uint32_t mode)
+{
+    return c->used_rows ? c->shape.n_rows[mode] : c->shape.dim[mode];
+}
+
+/* Least bytes that the files take for a mode: zeros are short as text. */
+static double least_bytes(const struct ts_model_conf *c, uint32_t mode)
+{
+    const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(c, mode);
+    const double used = (double)c->shape.n_rows[mode];
+    const double text = used * c->rank * 2 * number + (rows - used) * c->rank * 2;
+    return (c->formats & TS_WRITE_NPY ? rows * c->rank * number : 0) +
+           (c->formats & TS_WRITE_KTENSOR ? text : 0) + (c->formats & TS_WRITE_SPLATT ? text : 0);
+}
+
+double ts_model_bytes(const struct ts_model_conf *conf)
+{
+    double total = 0;
+    for (uint32_t m = 0; m < conf->shape.order; m++)
+        total += least_bytes(conf, m);
+    return total;
+}
+
+int ts_model_room(const struct ts_model_conf *conf, uint64_t free_bytes, struct ts_err *err)
+{
+    const double total = ts_model_bytes(conf);
+    uint32_t largest = 0;
+    for (uint32_t m = 0; m < conf->shape.order; m++)
+        if (least_bytes(conf, m) > least_bytes(conf, largest))
+            largest = m;
+    if (total <= (double)free_bytes)
+        return 0;
+    return ts_fail(err, TS_ELIMIT,
+                   "%s: mode %u with %" PRIu64 " rows of %u columns takes at least %.3g bytes, all "
+                   "modes %.3g, and %.3g are free there%s",
+                   conf->dir, largest + 1, rows_of(conf, largest), conf->rank,
+                   least_bytes(conf, largest), total, (double)free_bytes,
+                   conf->shape.n_rows[largest] < rows_of(conf, largest)
+                       ? "; rows of used slices alone would be fewer (--rows used)"
+                       : "");
+}
+
+static struct ts_atomic_conf place_of(const struct ts_model_conf *conf)
+{
+    const struct ts_atomic_conf place = { .path = conf->dir,
+                                          .suffix = ".partial",
+                                          .place = "--out",
+                                          .what = "decomposition",
+                                          .force = conf->force,
+                                          .resume = conf->resume,
+                                          .resumable = 1,
+                                          .kind = kind_of };
+    return place;
+}
+
+int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err)
+{
+    const struct ts_atomic_conf place = place_of(conf);
+    struct ts_atomic_dir *dir = NULL;
+    int rc;
+    if (conf->force || conf->resume) /* opening would clear what may still be wanted */
+        return 0;
+    rc = ts_atomic_dir_open(&place, &dir, err);
+    ts_atomic_dir_close(dir);
+    return rc;
+}
+
+int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, struct ts_err *err)
+{
+    const struct ts_atomic_conf place = place_of(conf);
+    struct ts_model_out *o = calloc(1, sizeof *o);
+    const size_t rank = conf->rank;
+    int rc;
+    if (o == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->dir);
+    o->conf = *conf;
+    o->chunk = CHUNK_BYTES / (rank * sizeof(double)) + 1;
+    o->raw = malloc(o->chunk * rank * sizeof(double));
+    o->rows = malloc(o->chunk * rank * sizeof(double));
+    o->used = malloc(o->chunk * sizeof *o->used);
+    o->text = malloc(o->chunk * (rank * NUMBER_CHARS + 1));
+    rc = o->raw == NULL || o->rows == NULL || o->used == NULL || o->text == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->dir)
+             : ts_atomic_dir_open(&place, &o->dir, err);
+    if (rc == 0)
+        rc = ts_model_room(&o->conf, ts_atomic_dir_free(o->dir), err);
+    if (rc == 0)
+        *ret = o;
+    else
+        ts_model_end(o);
+    return rc;
+}
+
+const char *ts_model_partial(const struct ts_model_out *o)
+{
+    return ts_atomic_dir_partial(o->dir);
+}
+
+void ts_model_end(struct ts_model_out *o)
+{
+    if (o == NULL)
+        return;
+    ts_atomic_dir_close(o->dir);
+    free(o->raw);
+    free(o->rows);
+    free(o->used);
+    free(o->text);
+    ts_canonical_free(&o->form);
+    free(o);
+}
+
+/* The indices of the used rows of a mode, as they come from its file, or lie in memory. */
+struct used_rows {
+    struct ts_rows_reader *in; /* NULL: not from a file */
+    const uint64_t *index;     /* NULL: not from memory */
+    uint64_t left;             /* of index */
+    uint64_t piece[TS_ROWS_CHUNK];
+    uint32_t n, at; /* of the piece */
+};
+
+/* With neither, row i is index i. */
+static int has_used(const struct used_rows *u)
+{
+    return u->in != NULL || u->index != NULL;
+}
+
+static int open_used(const struct ts_model_shape *shape, uint32_t mode, struct used_rows *u,
+                     struct ts_err *err)
+{
+    memset(u, 0, sizeof *u);
+    if (shape->tensor != NULL)
+        return ts_rows_reader_open(shape->tensor, mode, &u->in, err);
+    u->index = shape->index[mode];
+    u->left = shape->n_rows[mode];
+    return 0;
+}
+
+/* The next piece; none is left when its n is 0. */
+static int next_used(struct used_rows *u, struct ts_err *err)
+{
+    u->at = 0;
+    if (u->in != NULL)
+        return ts_rows_reader_next(u->in, u->piece, &u->n, err);
+    u->n = u->left < TS_ROWS_CHUNK ? (uint32_t)u->left : TS_ROWS_CHUNK;
+    memcpy(u->piece, u->index, u->n * sizeof *u->piece);
+    u->index += u->n;
+    u->left -= u->n;
+    return 0;
+}
+
+/* Those below `end` that are not taken yet go to o->used; *k is how many. There are no more than rows
+ * that are written at a time, as they are among them. */
+static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, uint64_t *k,
+                     struct ts_err *err)
+{
+    for (*k = 0;; u->at++) {
+        if (u->at == u->n) {
+            const int rc = next_used(u, err);
+            if (rc < 0 || u->n == 0)
+                return rc;
+        }
+        if (u->piece[u->at] >= end)
+            return 0;
+        o->used[(*k)++] = u->piece[u->at];
+    }
+}
+
+/* The k rows of o->rows go where their indices are among n from `row` on, zeros between them. */
+static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64_t n)
+{
+    const uint32_t rank = o->conf.rank;
+    uint64_t end = n; /* rows from here on are in place */
+    while (k > 0) {
+        const uint64_t at = o->used[--k] - row;
+        memset(o->rows + (at + 1) * rank, 0, (end - at - 1) * rank * sizeof *o->rows);
+        memmove(o->rows + at * rank, o->rows + k * rank, rank * sizeof *o->rows);
+        end = at;
+    }
+    memset(o->rows, 0, end * rank * sizeof *o->rows);
+}
+
+/* Calls sink for all rows of a mode in order, o->rows holding them. */
+static int walk_rows(struct ts_model_out *o, uint32_t mode, struct used_rows *u, row_sink sink,
+                     void *to, struct ts_err *err)
+{
+    const uint64_t n_out = rows_of(&o->conf, mode);
+    const int gaps = has_used(u);
+    uint64_t used = 0;
+    for (uint64_t row = 0; row < n_out; row += o->chunk) {
+        const uint64_t n = n_out - row < o->chunk ? n_out - row : o->chunk;
+        uint64_t k = n;
+        int rc = gaps ? take_used(o, u, row + n, &k, err) : 0;
+        if (rc < 0)
+            return rc;
+        rc = k > 0 ? o->get_rows(o->rows_from, mode, used, k, o->raw, err) : 0;
+        if (rc < 0)
+            return rc;
+        ts_canonical_rows(&o->form, mode, k, o->raw, o->conf.precision, o->rows);
+        if (k < n)
+            spread_rows(o, row, k, n);
+        used += k;
+        rc = sink(o, to, n, err);
+        if (rc < 0)
+            return rc;
+        if (ts_stop_asked(o->conf.stop))
+            return ts_fail(err, TS_ESTOP, "stopped while writing factors");
+    }
+    return 0;
+}
+
+struct sink_file {
+    FILE *file;
+    char *path;
+};
+
+static int put(const struct sink_file *to, const void *bytes, size_t n, struct ts_err *err)
+{
+    return n == 0 || fwrite(bytes, 1, n, to->file) == n
+               ? 0
+               : ts_fail_errno(err, TS_EIO, "%s: cannot be written", to->path);
+}
+
+static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
+{
+    const uint32_t rank = o->conf.rank;
+    const size_t room = (size_t)rank * NUMBER_CHARS + 1;
+    const int digits = o->conf.precision == TS_FLOAT32 ? 9 : 17;
+    const int threads = o->conf.threads > 0 ? (int)o->conf.threads : omp_get_max_threads();
+    size_t length[PIECES];
+    int rc = 0;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (uint32_t p = 0; p < PIECES; p++) {
+        char *start = o->text + n * p / PIECES * room, *at = start;
+        const locale_t before = ts_c_locale_enter();
+        for (uint64_t i = n * p / PIECES; i < n * (p + 1) / PIECES; i++)
+            for (uint32_t r = 0; r < rank; r++) {
+                const double x = o->rows[i * rank + r];
+                if (x == 0)
+                    *at++ = '0';
+                else
+                    at += snprintf(at, NUMBER_CHARS, "%.*g", digits, x);
+                *at++ = r + 1 < rank ? ' ' : '\n';
+            }
+        length[p] = (size_t)(at - start);
+        ts_c_locale_leave(before);
+    }
+    for (uint32_t p = 0; p < PIECES && rc == 0; p++)
+        rc = put(sink, o->text + n * p / PIECES * room, length[p], err);
+    return rc;
+}
+
+static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
+{
+    float *narrow = (float *)(void *)o->text; /* NUMBER_CHARS of room for 4 bytes each */
+    if (o->conf.precision == TS_FLOAT64)
+        return put(sink, o->rows, n * o->conf.rank * sizeof(double), err);
+    for (uint64_t i = 0; i < n * o->conf.rank; i++)
+        narrow[i] = (float)o->rows[i];
+    return put(sink, narrow, n * o->conf.rank * sizeof(float), err);
+}
+
+/* NumPy's format 1.0; the header is padded so that data start at a multiple of 64. */
+static int npy_header(const struct sink_file *to, const char *type, uint64_t rows, uint32_t columns,
+                      struct ts_err *err)
+{
+    char dict[160], head[256];
+    int n, total;
+    n = columns > 0
+            ? snprintf(dict, sizeof dict,
+                       "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ", %u), }",
+                       type, rows, columns)
+            : snprintf(dict, sizeof dict,
+                       "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }", type,
+                       rows);
+    total = (10 + n + 1 + 63) / 64 * 64;
+    memset(head, ' ', sizeof head);
+    memcpy(head, "\x93NUMPY\x01\x00", 8);
+    head[8] = (char)((total - 10) & 255);
+    head[9] = (char)((total - 10) >> 8);
+    memcpy(head + 10, dict, (size_t)n);
+    head[total - 1] = '\n';
+    return put(to, head, (size_t)total, err);
+}
+
+static int open_sink(struct ts_model_out *o, const char *name, struct sink_file *to,
+                     struct ts_err *err)
+{
+    return ts_atomic_dir_create(o->dir, name, &to->file, &to->path, err);
+}
+
+static int close_sink(struct sink_file *to, int rc, struct ts_err *err)
+{
+    if (rc == 0)
+        rc = ts_atomic_dir_finish(to->file, to->path, err);
+    else
+        fclose(to->file);
+    free(to->path);
+    return rc;
+}
+
+static int put_weights(const struct ts_model_out *o, const struct sink_file *to, char divider,
+                       struct ts_err *err)
+{
+    for (uint32_t r = 0; r < o->conf.rank; r++)
+        if (fprintf(to->file, "%.17g%c", o->form.weight[r], r + 1 < o->conf.rank ? divider : '\n') <
+            0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot be written", to->path);
+    return 0;
+}
+
+/* The rows of a mode, those of empty slices included where that is asked for. */
+static int put_mode(struct ts_model_out *o, uint32_t mode, row_sink sink, struct sink_file *to,
+                    struct ts_err *err)
+{
+    struct used_rows u = { .in = NULL };
+    int rc = o->conf.used_rows ? 0 : open_used(&o->conf.shape, mode, &u, err);
+    if (rc == 0)
+        rc = walk_rows(o, mode, &u, sink, to, err);
+    ts_rows_reader_close(u.in);
+    return rc;
+}
+
+static int write_ktensor(struct ts_model_out *o, struct ts_err *err)
+{
+    const uint32_t order = o->conf.shape.order, rank = o->conf.rank;
+    struct sink_file to;
+    int rc = open_sink(o, "model.ktensor", &to, err);
+    if (rc < 0)
+        return rc;
+    fprintf(to.file, "ktensor\n%u\n", order);
+    for (uint32_t m = 0; m < order; m++)
+        fprintf(to.file, "%" PRIu64 "%c", rows_of(&o->conf, m), m + 1 < order ? ' ' : '\n');
+    fprintf(to.file, "%u\n", rank);
+    rc = put_weights(o, &to, ' ', err);
+    for (uint32_t m = 0; m < order && rc == 0; m++) {
+        fprintf(to.file, "matrix\n2\n%" PRIu64 " %u\n", rows_of(&o->conf, m), rank);
+        rc = put_mode(o, m, sink_text, &to, err);
+    }
+    return close_sink(&to, rc, err);
+}
+
+static int write_npy(struct ts_model_out *o, struct ts_err *err)
+{
+    struct sink_file to;
+    char name[32];
+    int rc = open_sink(o, "weights.npy", &to, err);
+    if (rc < 0)
+        return rc;
+    rc = npy_header(&to, "<f8", o->conf.rank, 0, err);
+    if (rc == 0)
+        rc = put(&to, o->form.weight, o->conf.rank * sizeof(double), err);
+    rc = close_sink(&to, rc, err);
+    for (uint32_t m = 0; m < o->conf.shape.order && rc == 0; m++) {
+        snprintf(name, sizeof name, "mode%u.npy", m + 1);
+        rc = open_sink(o, name, &to, err);
+        if (rc < 0)
+            return rc;
+        rc = npy_header(&to, o->conf.precision == TS_FLOAT32 ? "<f4" : "<f8", rows_of(&o->conf, m),
+                        o->conf.rank, err);
+        if (rc == 0)
+            rc = put_mode(o, m, sink_binary, &to, err);
+        rc = close_sink(&to, rc, err);
+    }
+    return rc;
+}
+
+static int write_splatt(struct ts_model_out *o, struct ts_err *err)
+{
+    struct sink_file to;
+    char name[32];
+    int rc = open_sink(o, "lambda.mat", &to, err);
+    if (rc < 0)
+        return rc;
+    rc = close_sink(&to, put_weights(o, &to, '\n', err), err);
+    for (uint32_t m = 0; m < o->conf.shape.order && rc == 0; m++) {
+        snprintf(name, sizeof name, "mode%u.mat", m + 1);
+        rc = open_sink(o, name, &to, err);
+        if (rc == 0)
+            rc = close_sink(&to, put_mode(o, m, sink_text, &to, err), err);
+    }
+    return rc;
+}
+
+/* modeK.index, for modes whose rows are not simply 1, 2, 3, ... */
+static int write_index(struct ts_model_out *o, struct ts_err *err)
+{
+    for (uint32_t m = 0; m < o->conf.shape.order; m++) {
+        struct sink_file to;
+        struct used_rows u;
+        char name[32];
+        int rc = open_used(&o->conf.shape, m, &u, err);
+        if (rc < 0)
+            return rc;
+        if (!has_used(&u))
+            continue;
+        snprintf(name, sizeof name, "mode%u.index", m + 1);
+        rc = open_sink(o, name, &to, err);
+        if (rc == 0) {
+            for (u.n = 1; rc == 0 && u.n > 0;) {
+                rc = next_used(&u, err);
+                for (uint32_t i = 0; rc == 0 && i < u.n; i++)
+                    fprintf(to.file, "%" PRIu64 "\n", u.piece[i] + 1);
+            }
+            rc = close_sink(&to, rc, err);
+        }
+        ts_rows_reader_close(u.in);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int ts_model_add(struct ts_model_out *o, const char *name, const void *data, size_t bytes,
+                 struct ts_err *err)
+{
+    return ts_atomic_put(ts_atomic_dir_fd(o->dir), ts_atomic_dir_partial(o->dir), name, data, bytes,
+                         TS_ATOMIC_FAST, err);
+}
+
+int ts_model_dir(const struct ts_model_out *o, const char **path)
+{
+    *path = ts_atomic_dir_partial(o->dir);
+    return ts_atomic_dir_fd(o->dir);
+}
+
+static int write_files(struct ts_model_out *o, struct ts_err *err)
+{
+    const locale_t before = ts_c_locale_enter();
+    int rc = 0;
+    if (o->conf.formats & TS_WRITE_KTENSOR)
+        rc = write_ktensor(o, err);
+    if (rc == 0 && (o->conf.formats & TS_WRITE_NPY))
+        rc = write_npy(o, err);
+    if (rc == 0 && (o->conf.formats & TS_WRITE_SPLATT))
+        rc = write_splatt(o, err);
+    if (rc == 0 && o->conf.used_rows)
+        rc = write_index(o, err);
+    ts_c_locale_leave(before);
+    return rc;
+}
+
+int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
+                   const double *weight, const double *norm, struct ts_err *warn,
+                   struct ts_err *err)
+{
+    struct ts_factors f = {
+        .order = o->conf.shape.order, .rank = o->conf.rank, .get_rows = get_rows, .from = from
+    };
+    int rc;
+    o->get_rows = get_rows;
+    o->rows_from = from;
+    memcpy(f.n_rows, o->conf.shape.n_rows, sizeof f.n_rows);
+    rc = ts_canonical_new(&f, weight, norm, &o->form, err);
+    if (rc == 0)
+        rc = write_files(o, err);
+    if (rc == 0)
+        rc = ts_atomic_dir_commit(o->dir, warn, err);
+    if (rc < 0)
+        return rc;
+    /* Of the run, for which there was no way back but these until its result was in place. */
+    (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.0", 0);
+    (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.1", 0);
+    return 0;
+}

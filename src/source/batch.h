@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* batch.h - nonzeros on the way from a source (text, generator) to the sort.
+ *
+ *   owner    whoever made it with new
+ *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits
+ *   threads  a batch belongs to one thread at a time
+ *   errors   0 or TS_ENOMEM
+ */
+#ifndef TS_SOURCE_BATCH_H
+#define TS_SOURCE_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/layout.h"
+
+struct ts_batch {
+    uint32_t order;
+    uint64_t n, room;
+    uint64_t *index;            /* n x order, row-major */
+    uint64_t *value;            /* n */
+    uint64_t max[TS_MAX_ORDER]; /* largest index, zeros included */
+    uint32_t file;              /* which of several it is from */
+    uint64_t n_lines;           /* lines of text read */
+    uint64_t n_read;            /* nonzeros read, zeros included */
+    uint64_t n_zeros;           /* of them dropped */
+    uint64_t n_made;            /* of them not in the text, but made of what is */
+};
+
+int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);
+void ts_batch_free(struct ts_batch *b); /* one of zeros is fine */
+void ts_batch_clear(struct ts_batch *b);
+
+/* A value and its bits; value_bytes: 4 or 8. */
+double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);
+uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
+
+#endif

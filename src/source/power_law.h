@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* power_law.h - popularity ranks by a power law, many at a time.
+ *
+ * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the inverse
+ * of the continuous law on [1, n + 1), cut to whole ranks. pow() costs more than all the rest of a
+ * draw, and only the whole part of its result counts: so it is estimated, some draws in a vector, and
+ * asked for itself where the estimate is too close to a whole number to be sure. The ranks are those
+ * of pow(), whatever computes the estimate.
+ *
+ *   owner    plain values
+ *   units    ranks from 0
+ *   threads  pure
+ *   errors   none
+ */
+#ifndef TS_SOURCE_POWER_LAW_H
+#define TS_SOURCE_POWER_LAW_H
+
+#include <stdint.h>
+
+struct ts_power_law {
+    double a, slope, exponent; /* y = (1 + x slope)^exponent; near a = 1, y = exp(x slope) */
+    int is_exp;
+    uint64_t n;
+};
+
+/* a > 0, n in 1..2^40. */
+void ts_power_law_init(struct ts_power_law *p, double a, uint64_t n);
+
+/* The rank of one x, by pow() or exp(). */
+uint64_t ts_power_law_rank(const struct ts_power_law *p, double x);
+
+/* rank[i] = ts_power_law_rank(p, x[i]), for count <= TS_POWER_LAW_PIECE. */
+#define TS_POWER_LAW_PIECE 256u
+void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t count,
+                        uint64_t *rank);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "source/push_source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/batch.h"
+
+#define PIECE UINT64_C(16384) /* nonzeros in a batch */
+
+struct ts_push_source {
+    uint32_t value_bytes, n_dims;
+    uint64_t dim[TS_MAX_ORDER];
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t moved;
+    struct ts_sink to;
+    int started; /* NULL: not started, or stopped */
+    int stopped, ended, failed;
+    struct ts_err why; /* it failed */
+    uint64_t given;    /* atomic */
+    struct ts_batch batch;
+};
+
+int ts_push_source_new(uint32_t order, uint32_t value_bytes, uint32_t n_dims, const uint64_t dim[],
+                       struct ts_push_source **ret, struct ts_err *err)
+{
+    struct ts_push_source *s = calloc(1, sizeof *s);
+    int rc;
+    if (s == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for nonzeros");
+    rc = ts_batch_new(order, PIECE, &s->batch, err);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
+    ts_batch_clear(&s->batch);
+    s->value_bytes = value_bytes;
+    s->n_dims = n_dims;
+    if (n_dims > 0)
+        memcpy(s->dim, dim, n_dims * sizeof *dim);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->moved, NULL);
+    *ret = s;
+    return 0;
+}
+
+void ts_push_source_free(struct ts_push_source *s)
+{
+    if (s == NULL)
+        return;
+    pthread_cond_destroy(&s->moved);
+    pthread_mutex_destroy(&s->lock);
+    ts_batch_free(&s->batch);
+    free(s);
+}
+
+uint32_t ts_push_source_order(const struct ts_push_source *s)
+{
+    return s->batch.order;
+}
+
+static int start(void *self, const struct ts_sink *to, struct ts_err *err)
+{
+    struct ts_push_source *s = self;
+    (void)err;
+    pthread_mutex_lock(&s->lock);
+    s->to = *to;
+    s->started = 1;
+    if (s->failed) /* before it began, */
+        to->fail(to->self, TS_SINK_ANY, &s->why, NULL, 0, 0);
+    if (s->ended) /* when nothing was given */
+        to->done(to->self);
+    pthread_cond_broadcast(&s->moved);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+static void stop(void *self)
+{
+    struct ts_push_source *s = self;
+    pthread_mutex_lock(&s->lock);
+    s->started = 0;
+    s->stopped = 1;
+    pthread_cond_broadcast(&s->moved);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int check_index(const struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
+                       struct ts_err *err)
+{
+    for (uint32_t m = 0; m < s->batch.order; m++) {
+        if (s->n_dims > 0 && index[m] >= s->dim[m])
+            return ts_fail(err, TS_EARG,
+                           "nonzero %" PRIu64 ": index %" PRIu64 " of mode %" PRIu32
+                           " is beyond its size of %" PRIu64 " (indices start at 0)",
+                           nonzero, index[m], m + 1, s->dim[m]);
+        if (index[m] >= TS_MAX_DIM)
+            return ts_fail(err, TS_ELIMIT,
+                           "nonzero %" PRIu64 ": index %" PRIu64 " of mode %" PRIu32
+                           " is beyond 2^40 - 1, the largest",
+                           nonzero, index[m], m + 1);
+    }
+    return 0;
+}
+
+/* One nonzero to the batch, which has room; zeros are counted and dropped. */
+static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
+                       double value, struct ts_err *err)
+{
+    struct ts_batch *b = &s->batch;
+    const double kept = s->value_bytes == 4 ? (double)(float)value : value;
+    const int rc = check_index(s, nonzero, index, err);
+    if (rc < 0)
+        return rc;
+    if (!isfinite(kept))
+        return ts_fail(err, TS_EARG, "nonzero %" PRIu64 ": value %g %s", nonzero, value,
+                       isfinite(value) ? "is beyond the range of float32" : "is not finite");
+    for (uint32_t m = 0; m < b->order; m++)
+        b->max[m] = index[m] > b->max[m] ? index[m] : b->max[m];
+    b->n_read++;
+    if (kept == 0) {
+        b->n_zeros++;
+        return 0;
+    }
+    memcpy(b->index + b->n * b->order, index, b->order * sizeof *index);
+    b->value[b->n++] = ts_value_to_bits(kept, s->value_bytes);
+    return 0;
+}
+
+/* The batch to the build. */
+static int hand_over(struct ts_push_source *s, struct ts_err *err)
+{
+    struct ts_err why;
+    const int rc = s->to.put(s->to.self, TS_SINK_ANY, &s->batch);
+    ts_batch_clear(&s->batch);
+    if (rc == 0)
+        return 0;
+    s->to.why(s->to.self, &why);
+    if (err != NULL)
+        *err = why;
+    return why.code;
+}
+
+static int add_locked(struct ts_push_source *s, uint64_t n, const uint64_t *index,
+                      const double *value, struct ts_err *err)
+{
+    const uint32_t order = s->batch.order;
+    int rc = 0;
+    while (!s->started && !s->stopped)
+        pthread_cond_wait(&s->moved, &s->lock);
+    if (s->stopped || s->ended || s->failed)
+        return ts_fail(err, TS_EARG, "the build takes no more nonzeros: it ended or failed");
+    for (uint64_t i = 0; i < n && rc == 0; i++) {
+        rc = add_nonzero(s, s->given + i, index + i * order, value[i], err);
+        if (rc == 0 && (s->batch.n == PIECE || s->batch.n_zeros == PIECE))
+            rc = hand_over(s, err);
+    }
+    __atomic_fetch_add(&s->given, n, __ATOMIC_RELAXED);
+    return rc;
+}
+
+static void fail_locked(struct ts_push_source *s, const struct ts_err *why)
+{
+    if (s->failed || s->ended || s->stopped)
+        return;
+    s->failed = 1;
+    s->why = *why;
+    if (s->started)
+        s->to.fail(s->to.self, TS_SINK_ANY, why, NULL, 0, 0);
+}
+
+void ts_push_source_fail(struct ts_push_source *s, const struct ts_err *why)
+{
+    pthread_mutex_lock(&s->lock);
+    fail_locked(s, why);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
+                       const double *value, struct ts_err *err)
+{
+    struct ts_err why = { 0 };
+    int rc;
+    pthread_mutex_lock(&s->lock);
+    rc = add_locked(s, n, index, value, &why);
+    if (rc < 0)
+        fail_locked(s, &why);
+    pthread_mutex_unlock(&s->lock);
+    if (rc < 0 && err != NULL)
+        *err = why;
+    return rc;
+}
+
+void ts_push_source_end(struct ts_push_source *s)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!s->ended && s->started) {
+        if (!s->failed)
+            (void)hand_over(s, NULL); /* its failure is the build's */
+        s->to.done(s->to.self);
+    }
+    s->ended = 1;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void progress(const void *self, uint64_t *done, uint64_t *total)
+{
+    const struct ts_push_source *s = self;
+    *done = __atomic_load_n(&s->given, __ATOMIC_RELAXED);
+    *total = 0;
+}
+
+struct ts_source ts_push_source_as_source(struct ts_push_source *s)
+{
+    return (struct ts_source){
+        .self = s,
+        .unit = "nonzeros",
+        .threads = 1,
+        .start = start,
+        .stop = stop,
+        .progress = progress,
+    };
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table_text.h - tables as text: CSV, TSV, and columns between blanks, with or without a header line.
+ *
+ * A line has a field for each column. Some columns are modes, one may be the value, the rest is passed
+ * over. A mode's fields are whole numbers (indices), names (names.h gives them indices) or times that are
+ * binned; which of the first two is decided by the first 64 KiB of the first file. A field may stand in double quotes, where
+ * two of them are one, and then hold separators, but not the end of a line. Blanks around a field do not
+ * count. Empty lines are passed over; between blanks, '#' starts a comment.
+ *
+ *   owner    the table owns what it copied; the plan's strings must stay
+ *   threads  header by one at a time; parse by many, after the first header
+ *   errors   as in text_kind.h; TS_EARG when the plan and the columns do not fit
+ */
+#ifndef TS_SOURCE_TABLE_TEXT_H
+#define TS_SOURCE_TABLE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "source/names.h"
+#include "source/time_bin.h"
+#include "source/tns_text.h"
+
+#define TS_TABLE_MAX_COLUMNS 1024u
+
+/* What the user said. Columns are named by their number, from 1, or as the header does. */
+struct ts_table_plan {
+    char separator;                 /* ' ': any number of blanks and tabs */
+    int header;                     /* 0: look, 1: there is one, 2: there is none */
+    uint32_t n_modes, n_columns;    /* 0: not said */
+    const char *mode[TS_MAX_ORDER]; /* names; of columns where `column` does not say which */
+    const char *column[TS_MAX_ORDER];
+    const char *value; /* NULL: not said; "none" */
+    uint32_t n_text, n_bins;
+    const char *text[TS_MAX_ORDER]; /* modes whose fields are names, whatever they look like */
+    const char *binned[TS_MAX_ORDER];
+    struct ts_time_bin bin[TS_MAX_ORDER];
+};
+
+struct ts_table;
+int ts_table_new(const struct ts_table_plan *plan, struct ts_table **ret, struct ts_err *err);
+void ts_table_free(struct ts_table *t); /* NULL is fine */
+
+/* The start of a file. Of the first one also decides what the columns are; of others takes a header that is
+ * the same as that of the first. */
+int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct ts_tns_header *ret,
+                    uint64_t *line, struct ts_err *err);
+
+/* After the first header: what each mode is. */
+enum ts_table_field { TS_TABLE_NUMBER, TS_TABLE_NAME, TS_TABLE_TIME };
+enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode);
+const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode); /* NULL: none */
+const char *ts_table_value_name(const struct ts_table *t);
+const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);
+
+/* The least bin that was parsed. */
+uint64_t ts_table_mode_least(const struct ts_table *t, uint32_t mode);
+
+/* Names are looked for here: between the two. */
+void ts_table_names(struct ts_table *t, const struct ts_names *names);
+
+uint64_t ts_table_room(const struct ts_tns_rules *rules, size_t bytes);
+int ts_table_parse(struct ts_table *t, char *side, const struct ts_tns_rules *rules,
+                   const char *text, size_t bytes, struct ts_batch *b, uint64_t *line,
+                   struct ts_err *err);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tns_number.h - digits to numbers, eight at a time, for the parsers of text. Inline: it is most of their time.
+ *
+ *   units    none; what is read must have TS_TEXT_PAD bytes behind it
+ */
+#ifndef TS_SOURCE_TNS_NUMBER_H
+#define TS_SOURCE_TNS_NUMBER_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define TS_EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The number that the digits at p spell, 8 at a time: without a branch per digit, because the
+ * lengths of indices vary and a wrong guess costs more than the whole conversion. Sets *n_digits
+ * (0..16); more digits are left unread. */
+static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
+{
+    uint64_t w, x, odd, value;
+    uint32_t n;
+    memcpy(&w, p, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    w = __builtin_bswap64(w);
+#endif
+    x = w ^ TS_EACH_BYTE(0x30);
+    odd = ((x + TS_EACH_BYTE(0x76)) | x) &
+          TS_EACH_BYTE(0x80); /* top bit of each byte that is no digit */
+    n = odd == 0 ? 8 : (uint32_t)__builtin_ctzll(odd) / 8;
+    *n_digits = n;
+    if (n == 0)
+        return 0;
+    x <<= 64 - 8 * n;
+    x = (x & TS_EACH_BYTE(0x0F)) * 2561 >> 8; /* pairs, then fours, then all eight */
+    x = (x & UINT64_C(0x00FF00FF00FF00FF)) * 6553601 >> 16;
+    value = (x & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;
+    if (n == 8)
+        for (; n < 16 && p[n] >= '0' && p[n] <= '9'; n++)
+            value = 10 * value + (uint64_t)(p[n] - '0');
+    *n_digits = n;
+    return value;
+}
+
+static const double ts_power_of_ten[] = { 1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                          1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15 };
+
+/* A decimal of at most 15 digits without an exponent: digits and power of ten are exact in float64,
+ * so one division rounds once, as strtod does. Returns the end, or NULL for everything else. */
+static inline const char *ts_tns_decimal(const char *p, double *ret)
+{
+    uint32_t n, n_frac = 0;
+    const int minus = *p == '-';
+    uint64_t digits;
+    double x;
+    p += minus;
+    digits = ts_tns_digits(p, &n);
+    if (n == 0 || n > 15)
+        return NULL;
+    p += n;
+    x = (double)digits;
+    if (*p == '.') {
+        const uint64_t frac = ts_tns_digits(p + 1, &n_frac);
+        if (n + n_frac > 15)
+            return NULL;
+        x = x * ts_power_of_ten[n_frac] + (double)frac; /* below 1e15: exact */
+        x /= ts_power_of_ten[n_frac];
+        p += 1 + n_frac;
+    }
+    *ret = minus ? -x : x;
+    return p;
+}
+
+#endif
