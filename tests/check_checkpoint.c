@@ -493,10 +493,12 @@ START_TEST(states_saved_beside_the_run_lead_to_its_end)
     whole = run(&conf);
     ck_assert_int_eq(access(state(TS_STATE_NAME), F_OK), -1); /* nobody asked */
     conf.every_ns = 1;
+    conf.patient = 1;
     a = run(&conf);
     assert_same(&whole, &a);
     test_als_free(&a);
     conf.every_ns = 0;
+    conf.patient = 0;
     for (int k = 0; k < 3; k++) {
         struct ts_state_file *f;
         struct ts_err err;

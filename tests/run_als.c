@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "model/model_write.h"
@@ -22,6 +24,22 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
     a->last = *s;
 }
 
+/* Two generations lie there, or 0.05 s went by: the thread that saves them has its turn on a machine that
+ * is busy with other things, too. */
+static void await_states(const char *dir)
+{
+    const struct timespec moment = { .tv_nsec = 1000000 };
+    for (int i = 0; i < 50; i++) {
+        struct stat st;
+        char path[2][4096];
+        snprintf(path[0], sizeof path[0], "%s/" TS_STATE_NAME_0, dir);
+        snprintf(path[1], sizeof path[1], "%s/" TS_STATE_NAME_1, dir);
+        if (stat(path[0], &st) == 0 && stat(path[1], &st) == 0)
+            return;
+        nanosleep(&moment, NULL);
+    }
+}
+
 static void note_mode(void *ctx, const struct ts_als_mode *m)
 {
     struct test_als *a = ctx;
@@ -29,6 +47,8 @@ static void note_mode(void *ctx, const struct ts_als_mode *m)
     if (m->sweep == a->n_modes / order + 1 && m->mode == a->n_modes % order &&
         m->times->n_devices > 0 && m->total_ns >= m->times->device[0].solve_ns)
         a->n_modes++;
+    if (a->conf->patient)
+        await_states(a->conf->states);
     if (m->sweep == a->conf->stop_sweep && m->mode == a->conf->stop_mode && !a->conf->stop_inside)
         stop = 1;
 }

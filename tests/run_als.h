@@ -19,8 +19,9 @@ struct test_als_conf {
     int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
     const char *states; /* NULL, or a directory for states */
     uint64_t every_ns;  /* how often one is saved there; 0: only when it is stopped */
-    int copy;           /* of a copy */
-    const char *from;   /* NULL, or the state to go on from */
+    int patient;      /* each mode waits a moment while fewer than two were saved beside the run */
+    int copy;         /* of a copy */
+    const char *from; /* NULL, or the state to go on from */
     uint32_t stop_sweep,
         stop_mode;         /* the user's wish to stop comes after this mode (sweep from 1, */
     int stop_inside;       /* mode from 0), or in the middle of it. stop_sweep 0: never */
