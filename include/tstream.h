@@ -46,7 +46,7 @@ enum {
     TS_ERR_FORMAT = -3,   /* what was read is not what it should be */
     TS_ERR_DEVICE = -4,   /* CUDA or NCCL failed */
     TS_ERR_LIMIT = -5,    /* well-formed, but beyond what can be done */
-    TS_ERR_BUSY = -6,     /* held by another process, or what it is to make is there already */
+    TS_ERR_BUSY = -6,     /* held by another process, or what is to be made is there */
     TS_ERR_ARGUMENT = -7, /* the request makes no sense */
     TS_ERR_STOPPED = -8   /* *stop was not 0, or a callback said so */
 };
@@ -57,72 +57,141 @@ typedef struct {
     char text[1024];
 } ts_error;
 
-/* "0.2.0" */
+/* The version of the library, such as "0.2.0".
+ *
+ *   returns  a string that stays
+ *   errors   none
+ */
 TS_API const char *ts_library_version(void);
 
-/* What is worth knowing and no failure: one sentence. */
+/* What is worth knowing and no failure: one sentence, which is the library's and valid during the call. */
 typedef void ts_note_fn(void *ctx, const char *sentence);
 
 /* ---- tensors ---- */
 
+/* A sparse tensor on disk, opened: read-only. */
 typedef struct ts_tensor ts_tensor;
 
+/* Opens the tensor in the directory `path`. Memory: a few bytes for each shard.
+ *
+ *   returns  the tensor, NULL on failure
+ *   owner    the caller, until ts_close
+ *   errors   TS_ERR_IO, TS_ERR_FORMAT (no tensor, or a damaged one), TS_ERR_MEMORY, TS_ERR_BUSY (it is being
+ *            replaced)
+ */
 TS_API ts_tensor *ts_open(const char *path, ts_error *err);
+
+/* Closes a tensor; NULL is fine. No session, cursor or walk may use it any more.
+ *
+ *   errors   none
+ */
 TS_API void ts_close(ts_tensor *t);
 
-TS_API const char *ts_path(const ts_tensor *t); /* as it was opened */
-TS_API uint32_t ts_order(const ts_tensor *t);   /* modes */
-TS_API uint64_t ts_dim(const ts_tensor *t,
-                       uint32_t mode); /* its indices; 0: there is no such mode */
-TS_API uint64_t ts_used(const ts_tensor *t, uint32_t mode); /* of these, with a nonzero */
+/* What a tensor is: the path that it was opened by, the number of modes, the number of indices of a mode (0:
+ * there is no such mode), how many of these have a nonzero, the number of nonzeros, the square root of the sum
+ * of their squares, bytes of a value (4: float32, 8: float64), and how its input counted indices (from 0
+ * or 1), for what is shown.
+ *
+ *   owner    strings are the tensor's
+ *   errors   none
+ */
+TS_API const char *ts_path(const ts_tensor *t);
+TS_API uint32_t ts_order(const ts_tensor *t);
+TS_API uint64_t ts_dim(const ts_tensor *t, uint32_t mode);
+TS_API uint64_t ts_used(const ts_tensor *t, uint32_t mode);
 TS_API uint64_t ts_nnz(const ts_tensor *t);
-TS_API double ts_norm(const ts_tensor *t);          /* square root of the sum of squares */
-TS_API uint32_t ts_value_bytes(const ts_tensor *t); /* 4 or 8: float32 or float64 */
-TS_API uint32_t ts_first_index(const ts_tensor *t); /* of the input, 0 or 1: for what is shown */
+TS_API double ts_norm(const ts_tensor *t);
+TS_API uint32_t ts_value_bytes(const ts_tensor *t);
+TS_API uint32_t ts_first_index(const ts_tensor *t);
 
-/* What a mode is called, or for mode == order the values; NULL: it has no name. */
+/* What a mode is called, or, for mode == order, what the values are.
+ *
+ *   returns  the name, NULL where it has none
+ *   owner    the tensor
+ *   errors   none
+ */
 TS_API const char *ts_name(const ts_tensor *t, uint32_t mode);
 
-/* Labels of n indices of a mode, in any order: ret[i] is to be freed by ts_labels_free, or NULL where there is
- * none. */
+/* Labels of n indices of a mode, in any order and as often as one likes: ret[i] becomes that of index[i], or
+ * NULL where it has none.
+ *
+ *   returns  0, or the code of a failure
+ *   owner    the caller, until ts_labels_free
+ *   errors   TS_ERR_ARGUMENT (no such mode), TS_ERR_IO, TS_ERR_FORMAT, TS_ERR_MEMORY
+ */
 TS_API int ts_labels(const ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
                      char **ret, ts_error *err);
+
+/* Frees the n labels that ts_labels gave, and sets them to NULL; the array itself is the caller's.
+ *
+ *   errors   none
+ */
 TS_API void ts_labels_free(uint64_t n, char **label);
 
-/* The indices that have a nonzero, ascending: ret has room for ts_used. */
+/* The indices of a mode that have a nonzero, ascending. ret has room for as many as ts_used tells.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (no such mode), TS_ERR_IO, TS_ERR_FORMAT, TS_ERR_MEMORY
+ */
 TS_API int ts_used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, ts_error *err);
 
-/* Takes n nonzeros, at most 16384: index is n x order, value n. thread is below conf->threads. Not 0 ends
- * the walk with TS_ERR_STOPPED. */
+/* Takes n nonzeros, at most 16384: index is n x order, value n; both are the library's and valid during the
+ * call. thread is below conf->threads. Not 0 ends the walk with TS_ERR_STOPPED. */
 typedef int ts_each_fn(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
                        const double *value);
 
 typedef struct {
     size_t size;
-    uint32_t mode; /* the copy that is read, sorted by this mode first */
-    uint32_t
-        threads; /* 1: in the order of the copy. More: several calls at once, in any order. 0: all CPUs */
+    uint32_t mode;    /* the copy that is read, sorted by this mode first */
+    uint32_t threads; /* 1: in the order of the copy; more: side by side, in any; 0: all CPUs */
     ts_each_fn *fn;
     void *ctx;
     const volatile int *stop; /* may be NULL */
 } ts_each_conf;
 
-/* Walks over all nonzeros. Memory: a shard (4 MiB by default) and 16384 nonzeros for each thread. */
+/* Walks over all nonzeros. Memory: a shard (4 MiB by default) and 16384 nonzeros for each thread.
+ *
+ *   returns  0, or the code of a failure
+ *   threads  conf->fn is called from conf->threads threads
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_IO, TS_ERR_FORMAT (damage: every shard is checked), TS_ERR_MEMORY,
+ *            TS_ERR_STOPPED
+ */
 TS_API int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err);
 
-/* The same, at the caller's pace. The tensor must stay open. */
+/* A walk at the caller's pace. */
 typedef struct ts_cursor ts_cursor;
+
+/* Begins a walk over the copy of `mode`. The tensor must stay open.
+ *
+ *   returns  the cursor, NULL on failure
+ *   owner    the caller, until ts_cursor_close
+ *   errors   TS_ERR_ARGUMENT (no such mode), TS_ERR_IO, TS_ERR_FORMAT, TS_ERR_MEMORY
+ */
 TS_API ts_cursor *ts_cursor_open(const ts_tensor *t, uint32_t mode, ts_error *err);
+
+/* Ends a walk; NULL is fine.
+ *
+ *   errors   none
+ */
 TS_API void ts_cursor_close(ts_cursor *c);
 
-/* The next nonzeros, at most `room`, which must be 256 or more: *n of them, 0 at the end. index has room
- * for room x order. */
+/* The next nonzeros, at most `room`, which must be 256 or more: *n of them, 0 at the end. index has room for
+ * room x order numbers, value for room.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (too little room), TS_ERR_IO, TS_ERR_FORMAT
+ */
 TS_API int ts_cursor_next(ts_cursor *c, uint64_t room, uint64_t *index, double *value, uint64_t *n,
                           ts_error *err);
 
 /* ---- building ---- */
 
-enum { TS_SUM_DUPLICATES = 0, TS_KEEP_DUPLICATES = 1, TS_REFUSE_DUPLICATES = 2 };
+/* What becomes of nonzeros at one place. */
+enum {
+    TS_SUM_DUPLICATES = 0,
+    TS_KEEP_DUPLICATES = 1,
+    TS_REFUSE_DUPLICATES = 2 /* the build fails */
+};
 
 /* How far a build is; valid during the call. */
 typedef struct {
@@ -132,25 +201,25 @@ typedef struct {
     uint64_t done, total;     /* total 0: not known */
 } ts_build_progress;
 
+/* Everything about a build but where its nonzeros come from. */
 typedef struct {
     size_t size;
-    const char *out;      /* the directory to make; it appears when it is complete and on disk */
-    int replace;          /* a tensor that is there is replaced */
-    uint64_t memory;      /* of everything together, at least 32 MiB; 0: half of what is free */
-    const char *tmp;      /* directory for sorted runs; NULL: that of `out` */
-    uint32_t threads;     /* 0: all CPUs */
-    uint64_t shard_bytes; /* 64 KiB to 256 MiB; 0: 4 MiB, as tshard build has it */
-    int duplicates;       /* nonzeros at one place: TS_SUM_DUPLICATES, ... */
-    int float64;          /* values are kept as float64, not float32 */
-    uint32_t
-        first_index; /* of text, 0 or 1; and what is shown of the tensor later. Arrays count from 0 */
+    const char *out;          /* the directory to make; it appears whole and on disk */
+    int replace;              /* a tensor that is there is replaced */
+    uint64_t memory;          /* of all together, at least 32 MiB; 0: half of what is free */
+    const char *tmp;          /* directory for sorted runs; NULL: that of `out` */
+    uint32_t threads;         /* 0: all CPUs */
+    uint64_t shard_bytes;     /* 64 KiB to 256 MiB; 0: 4 MiB, as tshard build has it */
+    int duplicates;           /* nonzeros at one place: TS_SUM_DUPLICATES, ... */
+    int float64;              /* values are kept as float64, not float32 */
+    uint32_t first_index;     /* of text, 0 or 1; and what is shown later. Arrays count from 0 */
     const uint64_t *dim;      /* sizes of the modes; NULL: the largest indices */
     uint32_t order;           /* of dim and name. Not 0 for a builder: its modes */
     const char *const *name;  /* of the modes; NULL: none */
-    const char *const *label; /* files with a label a line for each mode, or NULL; NULL: none */
+    const char *const *label; /* a file for each mode, a label a line, or NULL; NULL: none */
     uint32_t n_labels;        /* of label */
     const volatile int *stop; /* may be NULL */
-    void (*progress)(void *ctx, const ts_build_progress *p); /* a few times a second; may be NULL */
+    void (*progress)(void *ctx, const ts_build_progress *p); /* now and then; may be NULL */
     ts_note_fn *note;                                        /* may be NULL */
     void *ctx;
 } ts_build_conf;
@@ -164,53 +233,103 @@ typedef struct {
     uint64_t runs;       /* sorted runs that went through a file */
 } ts_build_result;
 
-/* From text files in the formats of `tshard build`, all parts of one tensor; "-" is standard input. */
+/* Builds a tensor from text files in the formats of `tshard build`, all parts of one tensor; "-" is standard
+ * input. ret may be NULL.
+ *
+ *   returns  0 once the tensor is in place, or the code of a failure: then nothing is left of it
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (file and line are named), TS_ERR_IO, TS_ERR_LIMIT (sizes,
+ *            memory), TS_ERR_MEMORY, TS_ERR_BUSY (conf->out is there), TS_ERR_STOPPED
+ */
 TS_API int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
                           ts_build_result *ret, ts_error *err);
 
-/* From arrays, piece by piece, in any order: memory is that of conf for any number of nonzeros. The build
- * runs in threads of its own from the start; its callbacks come from one of them. Strings and arrays of
- * conf must stay until ts_builder_free. */
+/* A build from arrays that come piece by piece, in any order: memory is that of conf for any number of
+ * nonzeros. */
 typedef struct ts_builder ts_builder;
+
+/* Begins a build. It runs in threads of its own from the start; callbacks of conf come from one of them.
+ * Strings and arrays of conf must stay until ts_builder_free.
+ *
+ *   returns  the builder, NULL on failure
+ *   owner    the caller, until ts_builder_free
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_MEMORY; what else may go wrong is found by ts_builder_add or
+ *            ts_builder_finish
+ */
 TS_API ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err);
 
-/* n nonzeros: index n x order from 0, value n; zeros are left out. From any thread; returns when they were
- * taken. After a failure only ts_builder_free makes sense. */
+/* Gives n nonzeros: index n x order from 0, value n; zeros are left out. Returns when they were taken, so the
+ * arrays are the caller's again. After a failure only ts_builder_free makes sense.
+ *
+ *   returns  0, or the code of a failure, of the build too
+ *   threads  any number of threads may add
+ *   errors   TS_ERR_ARGUMENT (an index beyond its mode, a value that is not finite), and those of
+ *            ts_build_files
+ */
 TS_API int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
                           ts_error *err);
 
-/* There are no more: waits until the tensor is in place. */
+/* Says that there are no more nonzeros, and waits until the tensor is in place. ret may be NULL.
+ *
+ *   returns  0, or the code of a failure: then nothing is left of the tensor
+ *   errors   those of ts_build_files
+ */
 TS_API int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err);
 
-/* Before finish it ends the build, and nothing is left of it. */
+/* Frees a builder; NULL is fine. Before ts_builder_finish it ends the build, and nothing is left of it.
+ *
+ *   errors   none
+ */
 TS_API void ts_builder_free(ts_builder *b);
 
-/* From another tensor: with other sizes, shards, names or precision. */
+/* Builds a tensor from another: with other sizes, shards, names or precision. What conf does not say is as in
+ * `t`. ret may be NULL.
+ *
+ *   returns  0 once the tensor is in place, or the code of a failure: then nothing is left of it
+ *   errors   those of ts_build_files
+ */
 TS_API int ts_build_copy(const ts_build_conf *conf, const ts_tensor *t, ts_build_result *ret,
                          ts_error *err);
 
 /* ---- decompositions ---- */
 
+/* How factors are stored. */
 enum { TS_REAL_FLOAT32 = 0, TS_REAL_FLOAT64 = 1 };
 
 /* A sum of `rank` rank-one tensors: weights, and for each mode a factor matrix with a row for each index.
- * Of modes with empty slices only rows that may differ from zero are held. */
+ * Of modes with empty slices only rows that may differ from zero are held. Read-only. */
 typedef struct ts_kruskal ts_cpd;
 
-/* Of arrays: factor[m] is dim[m] x rank, stored in `precision`; nothing is sorted or normed. */
+/* Makes a decomposition of arrays, which are copied: factor[m] is dim[m] x rank, stored in `precision`; nothing
+ * is sorted or normed.
+ *
+ *   returns  the decomposition, NULL on failure
+ *   owner    the caller, until ts_cpd_free
+ *   errors   TS_ERR_ARGUMENT (shapes, numbers that are not finite), TS_ERR_MEMORY
+ */
 TS_API ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                           const double *weight, const double *const *factor, ts_error *err);
 
-/* Of what `tstream cp`, Tensor Toolbox, pyttb or SPLATT wrote: a ktensor file, or a directory. */
+/* Reads what `tstream cp`, Tensor Toolbox, pyttb or SPLATT wrote: a ktensor file, or a directory.
+ *
+ *   returns  the decomposition, NULL on failure
+ *   owner    the caller, until ts_cpd_free
+ *   errors   TS_ERR_IO, TS_ERR_FORMAT (file and line or byte are named), TS_ERR_MEMORY, TS_ERR_STOPPED
+ */
 TS_API ts_cpd *ts_cpd_load(const char *path, const volatile int *stop, ts_error *err);
+
+/* Frees a decomposition; NULL is fine.
+ *
+ *   errors   none
+ */
 TS_API void ts_cpd_free(ts_cpd *c);
 
+/* Files of a decomposition: model.ktensor; modeK.npy and weights.npy; modeK.mat and lambda.mat. */
 enum { TS_FILE_KTENSOR = 1, TS_FILE_NPY = 2, TS_FILE_SPLATT = 4 };
 
 typedef struct {
     size_t size;
     unsigned formats; /* sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
-    int held_rows; /* rows that are held alone, with a file of their indices; else one for each index */
+    int held_rows;    /* those alone, with a file of their indices; 0: one for each index */
     int replace;      /* a decomposition that is there is replaced */
     uint32_t threads; /* 0: all CPUs */
     const volatile int *stop;
@@ -218,27 +337,51 @@ typedef struct {
     void *ctx;
 } ts_save_conf;
 
-/* As files in `dir`, which appears whole and on disk. conf may be NULL. */
+/* Writes a decomposition as files in `dir`, which appears whole and on disk. conf may be NULL.
+ *
+ *   returns  0, or the code of a failure: then what was in `dir` is there as before
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_BUSY (`dir` is there), TS_ERR_IO, TS_ERR_LIMIT (the disk has no room),
+ *            TS_ERR_MEMORY, TS_ERR_STOPPED
+ */
 TS_API int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *conf, ts_error *err);
 
+/* What a decomposition is: the number of modes, of components, TS_REAL_..., the number of indices of a mode
+ * (0: there is no such mode), and the weights, rank of them.
+ *
+ *   owner    the weights are the decomposition's
+ *   errors   none
+ */
 TS_API uint32_t ts_cpd_order(const ts_cpd *c);
 TS_API uint32_t ts_cpd_rank(const ts_cpd *c);
-TS_API int ts_cpd_precision(const ts_cpd *c); /* TS_REAL_... */
+TS_API int ts_cpd_precision(const ts_cpd *c);
 TS_API uint64_t ts_cpd_dim(const ts_cpd *c, uint32_t mode);
-TS_API const double *ts_cpd_weights(const ts_cpd *c); /* rank of them; the decomposition's */
+TS_API const double *ts_cpd_weights(const ts_cpd *c);
 
-/* The rows that are held: how many, their numbers (rows x rank of float or double, by precision) and their
- * indices, ascending, or NULL where row i is index i. They stay until ts_cpd_free. */
+/* The rows of a mode that are held: how many, their numbers (rows x rank of float or double, by precision),
+ * and their indices, ascending, or NULL where row i is index i.
+ *
+ *   returns  0 or NULL where there is no such mode
+ *   owner    the decomposition, until ts_cpd_free
+ *   errors   none
+ */
 TS_API uint64_t ts_cpd_held(const ts_cpd *c, uint32_t mode);
 TS_API const void *ts_cpd_factor(const ts_cpd *c, uint32_t mode);
 TS_API const uint64_t *ts_cpd_index(const ts_cpd *c, uint32_t mode);
 
-/* Rows of the n indices from `first` on, zeros included: n x rank. */
+/* Copies the rows of the n indices from `first` on, zeros included: ret has room for n x rank.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (no such mode, no such rows)
+ */
 TS_API int ts_cpd_rows(const ts_cpd *c, uint32_t mode, uint64_t first, uint64_t n, double *ret,
                        ts_error *err);
 
-/* The n entries of largest magnitude of a column, largest first, of equals that of the lower index: their
- * indices and values. *found: how many there are, fewer where the mode has fewer rows. */
+/* Finds the n entries of largest magnitude of a column, largest first, of equals that of the lower index: their
+ * indices and values. *found: how many there are, fewer where the mode has fewer rows.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (no such mode or component), TS_ERR_MEMORY
+ */
 TS_API int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32_t n,
                       uint64_t *index, double *value, uint32_t *found, ts_error *err);
 
@@ -255,15 +398,27 @@ typedef struct {
     uint64_t gpu_memory;  /* of each; 0: what is free */
     volatile int *stop;   /* may be NULL; a callback that returns not 0 sets it */
     ts_note_fn *note;     /* from the calling thread; may be NULL */
-    void (*work)(void *ctx,
-                 uint64_t nnz); /* so many nonzeros were worked through: from any thread, at
-                                            * once in several; may be NULL */
+    /* So many nonzeros were worked through: from any thread, several at once; may be NULL. */
+    void (*work)(void *ctx, uint64_t nnz);
     void *ctx;
 } ts_session_conf;
 
-/* Processors, memory and what stays of the tensor in it; the tensor must stay open. */
+/* Processors, memory, and what stays of a tensor in it. */
 typedef struct ts_session ts_session;
+
+/* Opens a session: takes processors and memory for a tensor, which must stay open.
+ *
+ *   returns  the session, NULL on failure
+ *   owner    the caller, until ts_session_close
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_LIMIT (factors or budgets are more than there is), TS_ERR_DEVICE,
+ *            TS_ERR_MEMORY, TS_ERR_IO, TS_ERR_FORMAT, TS_ERR_STOPPED
+ */
 TS_API ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err);
+
+/* Gives back what a session took; NULL is fine. Decompositions that it computed stay.
+ *
+ *   errors   none
+ */
 TS_API void ts_session_close(ts_session *s);
 
 typedef struct {
@@ -272,6 +427,11 @@ typedef struct {
     uint64_t host_bytes;   /* the budget for shards */
     uint64_t factor_bytes; /* factor matrices in host memory */
 } ts_session_info;
+
+/* Tells what a session took.
+ *
+ *   errors   none
+ */
 TS_API void ts_session_describe(const ts_session *s, ts_session_info *ret);
 
 /* One sweep over all modes; valid during the call. */
@@ -279,28 +439,26 @@ typedef struct {
     size_t size;
     uint32_t sweep;     /* from 1 */
     double fit, change; /* 1 - |X - model| / |X|, and its change */
-    double seconds;     /* of the sweep */
-    double wait_seconds, copy_seconds, product_seconds,
-        solve_seconds; /* of it, mean over devices */
+    double seconds;     /* of the sweep, and of it, mean over devices: */
+    double wait_seconds, copy_seconds, product_seconds, solve_seconds;
     uint64_t bytes_read;
     uint32_t n_singular; /* modes that needed the pseudo-inverse */
 } ts_sweep;
 
-/* Not 0 ends the run with TS_ERR_STOPPED. */
+/* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
 typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
 
-/* A mode of a sweep was solved. */
+/* A mode of a sweep was solved. Not 0 ends the run with TS_ERR_STOPPED. */
 typedef int ts_mode_fn(void *ctx, uint32_t sweep, uint32_t mode, double seconds);
 
 typedef struct {
     size_t size;
-    uint32_t sweeps; /* at most; 0: 50 */
-    double tol;      /* done when the fit changes by less; 0: all sweeps */
-    uint64_t seed;   /* of random initial factors */
-    const ts_cpd
-        *start; /* initial factors, of this rank; NULL: random ones. Weights do not matter */
-    ts_sweep_fn *sweep; /* from the calling thread; may be NULL */
-    ts_mode_fn *mode;   /* the same */
+    uint32_t sweeps;     /* at most; 0: 50 */
+    double tol;          /* done when the fit changes by less; 0: all sweeps */
+    uint64_t seed;       /* of random initial factors */
+    const ts_cpd *start; /* initial factors, without weights; NULL: random ones */
+    ts_sweep_fn *sweep;  /* from the calling thread; may be NULL */
+    ts_mode_fn *mode;    /* the same */
     void *ctx;
 } ts_cp_conf;
 
@@ -312,8 +470,14 @@ typedef struct {
     int exact;     /* nothing but rounding is left of |X - model| */
 } ts_cp_result;
 
-/* A CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed. conf and
- * result may be NULL. A session serves any number of runs, until one fails or is stopped. */
+/* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.
+ * conf and ret may be NULL. A session serves any number of runs, until one fails or is stopped.
+ *
+ *   returns  the decomposition, NULL on failure
+ *   owner    the caller, until ts_cpd_free; it does not need the session
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_LIMIT (numbers beyond what the precision holds), TS_ERR_IO,
+ *            TS_ERR_FORMAT (a damaged shard), TS_ERR_DEVICE, TS_ERR_MEMORY, TS_ERR_STOPPED
+ */
 TS_API ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *conf, ts_cp_result *ret, ts_error *err);
 
 typedef struct {
@@ -324,8 +488,12 @@ typedef struct {
     double norm, model_norm;
 } ts_fit_result;
 
-/* The exact fit of any decomposition, computed in float64. Of conf, rank and precision do not matter; it may
- * be NULL. */
+/* Computes the exact fit of any decomposition, in float64, with a session of its own. Of conf, rank and
+ * precision do not matter; it may be NULL. ret may be NULL.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (shapes differ), and those of ts_session_open
+ */
 TS_API int ts_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                   ts_fit_result *ret, ts_error *err);
 

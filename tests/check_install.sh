@@ -20,7 +20,8 @@ make_alone -s install DESTDIR="$tmp" prefix=/usr > "$tmp/log" 2>&1 ||
 share=$tmp/usr/share
 for file in bash-completion/completions/tshard bash-completion/completions/tstream \
     zsh/site-functions/_tshard zsh/site-functions/_tstream fish/vendor_completions.d/tshard.fish \
-    fish/vendor_completions.d/tstream.fish man/man1/tshard.1 man/man1/tstream.1 \
+    fish/vendor_completions.d/tstream.fish man/man1/tshard.1 man/man1/tstream.1 man/man3/tstream.3 \
+    man/man3/tstream_sessions.3 man/man3/ts_cp.3tstream \
     doc/tstream/README.md doc/tstream/LICENSE doc/tstream/examples/groceries.tns; do
     [ -s "$share/$file" ] || complain "$file is not installed"
 done
