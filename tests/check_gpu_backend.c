@@ -187,7 +187,8 @@ START_TEST(dense_work_equals_reference)
     OK(be->get_rows(gpu, mode, n - 2, 2, got, &err));
     ck_assert(memcmp(got, s.factor[mode] + size - 2 * rank, 2 * rank * sizeof *got) == 0);
 
-    OK(be->solve(gpu, mode, s.w, gram, &inner, &err));
+    OK(be->solve(gpu, mode, &(struct ts_row_update){ .matrix = s.w },
+                 &(struct ts_row_sums){ gram, &inner }, &err));
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < rank; k++)
             for (uint32_t c = 0; c < rank; c++)
@@ -272,7 +273,8 @@ static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uin
     uint64_t nnz = 0;
     ts_feed_rewind(feed);
     if (update)
-        OK(be->update(gpu, m, feed, s->w, r->gram[m], &r->inner[m], times, &err));
+        OK(be->update(gpu, m, feed, &(struct ts_row_update){ .matrix = s->w },
+                      &(struct ts_row_sums){ r->gram[m], &r->inner[m] }, times, &err));
     else
         OK(be->mttkrp(gpu, m, feed, times, &err));
     ck_assert_uint_eq(times->n_devices, s->n_members);
@@ -371,7 +373,8 @@ static void run_reference(struct setup *s, struct result *product, struct result
     gpu = open_backend(s);
     for (uint32_t m = 0; m < x->order; m++) {
         OK(be->put_rows(gpu, m, 0, x->dim[m], product->rows[m], &err));
-        OK(be->solve(gpu, m, s->w, again.gram[m], &again.inner[m], &err));
+        OK(be->solve(gpu, m, &(struct ts_row_update){ .matrix = s->w },
+                     &(struct ts_row_sums){ again.gram[m], &again.inner[m] }, &err));
         OK(be->get_rows(gpu, m, 0, x->dim[m], again.rows[m], &err));
         check_same(s, m, &again, update, 1);
     }

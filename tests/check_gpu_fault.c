@@ -38,12 +38,14 @@ static void fill_factors(void *gpu)
 static int update_until(void *gpu, struct ts_feed *feed, uint32_t most)
 {
     static double w[RANK * RANK], gram[RANK * RANK];
+    const struct ts_row_update how = { .matrix = w };
     struct ts_backend_times times;
     double inner;
+    const struct ts_row_sums sums = { gram, &inner };
     int rc = 0;
     for (uint32_t k = 0; k < most && rc == 0; k++) {
         ts_feed_rewind(feed);
-        rc = be->update(gpu, k % 3, feed, w, gram, &inner, &times, &err);
+        rc = be->update(gpu, k % 3, feed, &how, &sums, &times, &err);
     }
     return rc;
 }

@@ -72,10 +72,12 @@ static void multiply(struct work *w, uint32_t mode)
 static void solve(struct work *w, uint32_t mode, double times, double *gram)
 {
     double matrix[RANK * RANK] = { 0 }, inner;
+    const struct ts_row_update how = { .matrix = matrix };
+    const struct ts_row_sums sums = { .gram = gram, .inner = &inner };
     struct ts_err err;
     for (uint32_t r = 0; r < RANK; r++)
         matrix[r * RANK + r] = times;
-    ck_assert_int_eq(ts_backend_cpu.solve(w->be, mode, matrix, gram, &inner, &err), 0);
+    ck_assert_int_eq(ts_backend_cpu.solve(w->be, mode, &how, &sums, &err), 0);
 }
 
 static void scale_all(struct work *w, uint32_t mode, double times)

@@ -77,13 +77,17 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
 
 /* As a backend of several devices has it. The second device computes three times as long as the first;
  * each millisecond is one of rows that travel. */
-static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed, const double *w, double *gram,
-                      double *inner, struct ts_backend_times *times, struct ts_err *err)
+static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
+                      const struct ts_row_update *how, const struct ts_row_sums *sums,
+                      struct ts_backend_times *times, struct ts_err *err)
 {
+    struct ts_row_sums all = *sums;
     double unused;
     int rc = ts_backend_cpu.mttkrp(be, mode, feed, times, err);
+    if (all.inner == NULL)
+        all.inner = &unused;
     if (rc == 0)
-        rc = ts_backend_cpu.solve(be, mode, w, gram, inner != NULL ? inner : &unused, err);
+        rc = ts_backend_cpu.solve(be, mode, how, &all, err);
     *times = (struct ts_backend_times){
         .n_devices = 2,
         .device = { { .number = 0, .kernel_ns = 1000000, .exposed_ns = 1000000 },

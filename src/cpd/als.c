@@ -100,14 +100,15 @@ static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *ti
                        struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    double *gram = a->gram + mode * a->square;
-    double *inner = mode + 1 == a->order ? &a->inner : NULL;
+    const struct ts_row_update how = { .kind = TS_ROW_LEAST_SQUARES, .matrix = a->w };
+    const struct ts_row_sums sums = { .gram = a->gram + mode * a->square,
+                                      .inner = mode + 1 == a->order ? &a->inner : NULL };
     const uint64_t start = ts_clock_ns();
     uint64_t then;
     int rc;
     ts_feed_rewind(a->conf->feed);
     if (c->backend->update != NULL) {
-        rc = c->backend->update(c->be, mode, a->conf->feed, a->w, gram, inner, times, err);
+        rc = c->backend->update(c->be, mode, a->conf->feed, &how, &sums, times, err);
         trace_step(a, "product and rows", start, mode);
         return rc;
     }
@@ -115,7 +116,7 @@ static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *ti
     if (rc < 0)
         return rc;
     then = trace_step(a, "product", start, mode);
-    rc = c->backend->solve(c->be, mode, a->w, gram, inner, err);
+    rc = c->backend->solve(c->be, mode, &how, &sums, err);
     times->device[0].solve_ns = trace_step(a, "rows", then, mode) - then;
     times->total_ns += times->device[0].solve_ns;
     return rc;

@@ -140,12 +140,12 @@ static void cpu_sum_in(void *be, enum ts_precision summed)
     c->summed = summed;
 }
 
-static int cpu_solve(void *be, uint32_t mode, const double *w, double *gram, double *inner,
-                     struct ts_err *err)
+static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
+                     const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct cpu *c = be;
     (void)err;
-    ts_rowsolve_run(c->rows, &c->factor[mode], w, gram, inner);
+    ts_rowsolve_run(c->rows, &c->factor[mode], how, sums);
     c->factor[mode].rest = NULL;
     return 0;
 }
@@ -162,12 +162,13 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
     (void)err;
-    ts_rowsolve_run(c->rows, &c->factor[mode], NULL, gram, NULL);
+    ts_rowsolve_run(c->rows, &c->factor[mode], NULL, &(struct ts_row_sums){ .gram = gram });
     return 0;
 }
 
 const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
+    .updates = 1u << TS_ROW_LEAST_SQUARES,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,

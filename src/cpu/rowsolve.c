@@ -269,16 +269,17 @@ static void run_together(const struct job *j, const double *w)
     }
 }
 
-void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const double *w, double *gram,
-                     double *inner)
+void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_row_update *how,
+                     const struct ts_row_sums *ret)
 {
+    const double *w = how == NULL ? NULL : how->matrix;
     const struct job j = {
         .s = s,
         .f = f,
         .l = lay_out(s, f->n_rows),
         .w = w == NULL ? NULL : s->w,
-        .gram = gram,
-        .with_inner = inner != NULL,
+        .gram = ret->gram,
+        .with_inner = ret->inner != NULL,
     };
     _Alignas(64) double sums[8];
     uint64_t mode;
@@ -287,11 +288,11 @@ void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const double *w, 
         run_alone(&j, w);
     else
         run_together(&j, w);
-    if (inner == NULL)
+    if (ret->inner == NULL)
         return;
     mode = ts_fpmode_flush();
     s->ops->add(j.l.groups, s->part + s->square, s->group_size, 8, sums);
-    *inner =
+    *ret->inner =
         ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     ts_fpmode_restore(mode);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rowsolve.h - what ALS does to a factor between two MTTKRPs: products with rank x rank matrices.
  *
- * With M the matrix that the factor holds: A = M * w in its place, gram = A' A and inner = the sum
- * of M .* A, in float64 whatever the factor's precision (A is rounded to it first: gram and inner are
+ * With M the matrix that the factor holds: by least squares A = M * w in its place, gram = A' A and inner =
+ * the sum of M .* A, in float64 whatever the factor's precision (A is rounded to it first: gram and inner are
  * those of the A that is kept). Rows are cut into groups by n_rows and rank alone, a group is summed in
  * the order of its rows, and groups are added in order: the bits do not depend on threads. Where there
  * are groups enough, each thread solves and sums whole ones, whose rows stay in its cache; else blocks
@@ -27,9 +27,9 @@ int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t 
 void ts_rowsolve_free(struct ts_rowsolve *s); /* NULL is fine */
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);
 
-/* w == NULL leaves the factor as it is (A = M): gram alone. inner may be NULL. */
-void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const double *w, double *gram,
-                     double *inner);
+/* how == NULL leaves the factor as it is (A = M). */
+void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_row_update *how,
+                     const struct ts_row_sums *sums);
 
 /* Column r times by[r], for all r < rank. */
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by);

@@ -335,21 +335,22 @@ static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return ts_gpu_pass_run(be, &ask, times, err);
 }
 
-static int gpu_solve(void *be, uint32_t mode, const double *w, double *gram, double *inner,
-                     struct ts_err *err)
+static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
+                     const struct ts_row_sums *sums, struct ts_err *err)
 {
-    return ts_gpu_dense_solve(be, mode, w, gram, inner, err);
+    return ts_gpu_dense_solve(be, mode, how->matrix, sums->gram, sums->inner, err);
 }
 
-static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed, const double *w, double *gram,
-                      double *inner, struct ts_backend_times *times, struct ts_err *err)
+static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed,
+                      const struct ts_row_update *how, const struct ts_row_sums *sums,
+                      struct ts_backend_times *times, struct ts_err *err)
 {
     const struct ts_gpu_request ask = {
         .mode = mode,
         .feed = feed,
-        .w = w,
-        .gram = gram,
-        .inner = inner,
+        .w = how->matrix,
+        .gram = sums->gram,
+        .inner = sums->inner,
     };
     return ts_gpu_pass_run(be, &ask, times, err);
 }
@@ -366,6 +367,7 @@ static int gpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 
 const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
+    .updates = 1u << TS_ROW_LEAST_SQUARES,
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,

@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "format/tensor.h"
 #include "stream/feed.h"
+#include "stream/row_update.h"
 
 enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
 
@@ -101,6 +102,7 @@ struct ts_device_memory {
 
 struct ts_backend {
     const char *name;
+    uint32_t updates; /* bit k: it has the row update of enum ts_row_kind k */
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* NULL is fine */
 
@@ -140,15 +142,16 @@ struct ts_backend {
     int (*mttkrp)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                   struct ts_err *err);
 
-    /* With M the MTTKRP that factor[mode] holds: factor[mode] := A = M * w; gram := A' A;
-     * *inner := sum of the elementwise product of M and A; inner is NULL when that is not needed. */
-    int (*solve)(void *be, uint32_t mode, const double *w, double *gram, double *inner,
-                 struct ts_err *err);
+    /* With M the MTTKRP that the call before this one computed: factor[mode] := A, row by row as `how`
+     * says; and the sums of it. */
+    int (*solve)(void *be, uint32_t mode, const struct ts_row_update *how,
+                 const struct ts_row_sums *sums, struct ts_err *err);
 
     /* mttkrp and solve in one call, for a backend that overlaps them. NULL: the caller calls one after
      * the other. */
-    int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const double *w, double *gram,
-                  double *inner, struct ts_backend_times *times, struct ts_err *err);
+    int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
+                  const struct ts_row_sums *sums, struct ts_backend_times *times,
+                  struct ts_err *err);
 
     /* factor[mode](:, r) *= s[r] */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);
