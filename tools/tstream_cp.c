@@ -433,7 +433,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     const char *tensor = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, &given);
     if (status < 0 && args.resume != NULL &&
-        (tstream_resume_open(args.resume, &args.from, &err) < 0 ||
+        (ts_resume_open(args.resume, &args.from, &err) < 0 ||
          tstream_resume_options(&args.from, cmd, given, &args, &err) < 0))
         status = tool_fail(cmd, &err);
     if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
@@ -456,7 +456,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         tensor = tstream_resume_tensor(&args.from);
     if (status < 0)
         status = tstream_operand_work(cmd, tensor, &args, work);
-    tstream_resume_close(&args.from);
+    ts_resume_close(&args.from);
     free(operand);
     return status;
 }

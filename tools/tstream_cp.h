@@ -15,7 +15,7 @@ struct cp_args {
     struct ts_processor processor;
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;
-    struct tstream_resume from; /* opened by tstream_cp_command, where --resume was given */
+    struct ts_resume from; /* opened by tstream_cp_command, where --resume was given */
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */

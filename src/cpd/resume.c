@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cpd/resume.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cpd/checkpoint.h"
+
+#define PARTIAL ".partial"
+
+/* X.cp of "X.cp/" or "X.cp.partial". */
+static char *result_name(const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 1 && name[n - 1] == '/')
+        n--;
+    if (n > sizeof PARTIAL - 1 &&
+        strncmp(name + n - (sizeof PARTIAL - 1), PARTIAL, sizeof PARTIAL - 1) == 0)
+        n -= sizeof PARTIAL - 1;
+    return strndup(name, n);
+}
+
+/* Of the states of one run the serial says which is later. X.cp.partial and X.cp may be of two runs: a new
+ * one under way beside its old result, or, after a kill at the last moment, the other way round. */
+static int is_later(const struct ts_state *a, const struct ts_state *b, int same_run)
+{
+    return same_run || a->saved_s == b->saved_s ? a->serial > b->serial : a->saved_s > b->saved_s;
+}
+
+/* Opens DIR SUFFIX / NAME and keeps it when it is later than what there is. */
+static int consider(struct ts_resume *r, const char *suffix, const char *name, struct ts_err *err)
+{
+    struct ts_state_file *f = NULL;
+    struct ts_err why;
+    char *path;
+    int rc;
+    if (asprintf(&path, "%s%s/%s", r->dir, suffix, name) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
+    rc = ts_state_open(path, &f, &why);
+    free(path);
+    if (rc == TS_ENOMEM) {
+        *err = why;
+        return rc;
+    }
+    if (rc < 0 && !(why.sys == ENOENT || why.sys == ENOTDIR) &&
+        (suffix[0] != '\0' || r->file == NULL))
+        r->damaged = why;
+    if (rc < 0)
+        return 0;
+    if (r->file == NULL || is_later(ts_state_get(f), ts_state_get(r->file), suffix[0] != '\0')) {
+        ts_state_close(r->file);
+        r->file = f;
+        r->of_result = suffix[0] == '\0';
+    } else {
+        ts_state_close(f);
+    }
+    return 0;
+}
+
+int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)
+{
+    static const char *const generation[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
+    struct ts_resume r = { .dir = result_name(name) };
+    struct stat st;
+    int rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name) : 0;
+    for (int i = 0; i < 3 && rc == 0; i++)
+        rc = consider(&r, PARTIAL, generation[i], err);
+    if (rc == 0 && (r.file != NULL || r.damaged.code == 0))
+        rc = consider(&r, "", TS_STATE_NAME, err);
+    if (rc == 0 && r.file == NULL && r.damaged.code != 0) {
+        *err = r.damaged;
+        rc = err->code;
+    } else if (rc == 0 && r.file == NULL) {
+        rc = stat(r.dir, &st) == 0 || errno != ENOENT
+                 ? ts_fail(err, TS_EARG, "%s: holds no state of a run that could go on", r.dir)
+                 : ts_fail(err, TS_EARG, "%s: there is no run of this name to go on with", r.dir);
+    }
+    if (rc < 0)
+        ts_resume_close(&r);
+    else
+        *ret = r;
+    return rc;
+}
+
+void ts_resume_close(struct ts_resume *r)
+{
+    ts_state_close(r->file);
+    free(r->dir);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* resume.h - finds the state that a run goes on from, by the name of what the run is to write.
+ *
+ * A run that writes X.cp keeps its states in X.cp.partial until X.cp is in place; X.cp itself has the one of the run's
+ * end (cpd/checkpoint.h).
+ *
+ *   owner    the struct owns the state and its strings until close
+ *   threads  one
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_CPD_RESUME_H
+#define TS_CPD_RESUME_H
+
+#include "cpd/state.h"
+
+struct ts_resume {
+    char *dir; /* X.cp */
+    struct ts_state_file *file;
+    int of_result;         /* the state is that of X.cp: what X.cp.partial may hold is older */
+    struct ts_err damaged; /* code not 0: what is wrong with a later state than this one */
+};
+
+/* `name` is X.cp or X.cp.partial: the newest whole state of X.cp.partial, or that of X.cp when it was
+ * saved later, or there is none in X.cp.partial. TS_EARG where there is no state at all. */
+int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
+void ts_resume_close(struct ts_resume *r); /* one of zeros is fine */
+
+#endif
