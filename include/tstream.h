@@ -401,6 +401,9 @@ typedef struct {
     /* So many nonzeros were worked through: from any thread, several at once; may be NULL. */
     void (*work)(void *ctx, uint64_t nnz);
     void *ctx;
+    int checkpoints;   /* runs save states: an eighth of host_memory at most holds a copy of one */
+    const char *trace; /* file for what ran when, JSON for ui.perfetto.dev; NULL: none */
+    int replace;       /* a trace that is there is replaced */
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -415,7 +418,8 @@ typedef struct ts_session ts_session;
  */
 TS_API ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err);
 
-/* Gives back what a session took; NULL is fine. Decompositions that it computed stay.
+/* Gives back what a session took; NULL is fine. Decompositions that it computed stay. A trace gets its
+ * name now, unless a run failed or was stopped; what goes wrong then is a note.
  *
  *   errors   none
  */
@@ -434,6 +438,20 @@ typedef struct {
  */
 TS_API void ts_session_describe(const ts_session *s, ts_session_info *ret);
 
+/* Where a run is. */
+typedef struct {
+    size_t size;
+    uint32_t sweep, mode; /* under way; sweep from 1, 0 before the first run */
+    uint64_t done, total; /* nonzeros of the mode that were worked through, and all: an estimate */
+} ts_progress;
+
+/* Tells how far the run of a session is, without slowing it down.
+ *
+ *   threads  any thread, also while ts_cp runs, until ts_session_close
+ *   errors   none
+ */
+TS_API void ts_session_progress(const ts_session *s, ts_progress *ret);
+
 /* One sweep over all modes; valid during the call. */
 typedef struct {
     size_t size;
@@ -448,6 +466,11 @@ typedef struct {
 /* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
 typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
 
+/* Whether a run goes on from the last state of one that was to write the same directory. With TS_RESUME there
+ * must be a state; with TS_RESUME_IF_ANY the run starts anew where there is none. Rank, precision, tensor and
+ * seed must be those of the state; sweeps and tol may be others. */
+enum { TS_RESUME_NEVER = 0, TS_RESUME = 1, TS_RESUME_IF_ANY = 2 };
+
 /* A mode of a sweep was solved. Not 0 ends the run with TS_ERR_STOPPED. */
 typedef int ts_mode_fn(void *ctx, uint32_t sweep, uint32_t mode, double seconds);
 
@@ -460,23 +483,39 @@ typedef struct {
     ts_sweep_fn *sweep;  /* from the calling thread; may be NULL */
     ts_mode_fn *mode;    /* the same */
     void *ctx;
+    double max_seconds; /* the run is stopped then; 0: no limit */
+
+    /* What is kept on disk, as `tstream cp --out` keeps it. */
+    const char *out;           /* directory of the result; NULL: nothing is kept */
+    unsigned formats;          /* of the result: sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
+    int held_rows;             /* as in ts_save_conf */
+    int replace;               /* a result that is there, or the state of a run that did not end */
+    int resume;                /* TS_RESUME_...: whether an earlier run to `out` goes on */
+    double checkpoint_seconds; /* between states; 0: 300; below 0: one when the run ends early */
 } ts_cp_conf;
 
 typedef struct {
     size_t size;
     double fit;
     uint32_t sweeps;
-    int converged; /* the fit changed by less than tol */
-    int exact;     /* nothing but rounding is left of |X - model| */
+    int converged;          /* the fit changed by less than tol */
+    int exact;              /* nothing but rounding is left of |X - model| */
+    uint32_t sweeps_before; /* of the sweeps, those of an earlier run that went on here */
 } ts_cp_result;
 
 /* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.
  * conf and ret may be NULL. A session serves any number of runs, until one fails or is stopped.
  *
+ * With conf->out the result is written there too. Until it is in place, states of the run lie beside it, in
+ * OUT.partial, from which it goes on after a failure, a stop or a crash: by conf->resume, or by
+ * `tstream cp --resume OUT`; and the library goes on from states of `tstream cp`. The bits are those of a run
+ * without a stop.
+ *
  *   returns  the decomposition, NULL on failure
  *   owner    the caller, until ts_cpd_free; it does not need the session
  *   errors   TS_ERR_ARGUMENT, TS_ERR_LIMIT (numbers beyond what the precision holds), TS_ERR_IO,
- *            TS_ERR_FORMAT (a damaged shard), TS_ERR_DEVICE, TS_ERR_MEMORY, TS_ERR_STOPPED
+ *            TS_ERR_FORMAT (a damaged shard or state), TS_ERR_DEVICE, TS_ERR_MEMORY, TS_ERR_BUSY (conf->out
+ *            is there), TS_ERR_STOPPED. The sentence tells which state is kept
  */
 TS_API ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *conf, ts_cp_result *ret, ts_error *err);
 

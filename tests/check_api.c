@@ -360,6 +360,183 @@ START_TEST(copies_cursors_and_rows)
 }
 END_TEST
 
+/* ---- what a run keeps ---- */
+
+static int after_two(void *ctx, const ts_sweep *s)
+{
+    ts_progress p = { .size = sizeof p };
+    ts_session_progress(ctx, &p);
+    ck_assert_uint_eq(p.sweep, s->sweep + 1);
+    ck_assert(p.mode == 0 && p.done == 0 && p.total > 0);
+    return s->sweep == 2;
+}
+
+static ts_cp_conf kept_run(void)
+{
+    return (ts_cp_conf){ .size = sizeof(ts_cp_conf),
+                         .sweeps = 6,
+                         .seed = 3,
+                         .out = files,
+                         .formats = TS_FILE_KTENSOR | TS_FILE_NPY };
+}
+
+/* A run that ends after two sweeps. */
+static void stop_one(const ts_tensor *t)
+{
+    ts_session *s = open_session(t, 2, NULL);
+    ts_cp_conf conf = kept_run();
+    conf.sweep = after_two;
+    conf.ctx = s;
+    conf.checkpoint_seconds = 1e-9;
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_STOPPED);
+    ck_assert_msg(strstr(err.text, "the state before sweep 3, mode 1 is in") != NULL, "%s",
+                  err.text);
+    ck_assert_int_ne(access(files, F_OK), 0);
+    ts_session_close(s);
+}
+
+static ts_cpd *run_kept(const ts_tensor *t, int resume, ts_cp_result *result)
+{
+    ts_session *s = open_session(t, 1, NULL);
+    ts_cp_conf conf = kept_run();
+    ts_cpd *c;
+    conf.resume = resume;
+    c = ts_cp(s, &conf, result, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ts_session_close(s);
+    return c;
+}
+
+static void program(const char *what)
+{
+    const char *build_dir = getenv("TOP_BUILDDIR");
+    char command[10000];
+    snprintf(command, sizeof command, "%s/tools/tstream cp -q --cpu %s > %s/log",
+             build_dir != NULL ? build_dir : ".", what, tmp);
+    ck_assert_msg(system(command) == 0, "%s", command);
+    snprintf(command, sizeof command, "%s/log", tmp);
+    unlink(command);
+}
+
+/* The library and the program go on from each other's states, to the same bits. */
+START_TEST(a_run_goes_on)
+{
+    ts_tensor *t = open_tensor();
+    ts_cp_conf conf = kept_run();
+    ts_session *s = open_session(t, 2, NULL);
+    ts_cp_result result = { .size = sizeof result };
+    char arguments[9000];
+    ts_cpd *whole, *c;
+    conf.out = NULL;
+    whole = ts_cp(s, &conf, NULL, &err);
+    ck_assert_msg(whole != NULL, "%s", err.text);
+    conf = kept_run();
+    conf.resume = TS_RESUME; /* there is none */
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    conf.resume = 3;
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    conf.resume = TS_RESUME;
+    conf.out = NULL;
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+
+    stop_one(t);
+    conf = kept_run();
+    conf.resume = TS_RESUME_IF_ANY;
+    conf.seed = 4;
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err)); /* another run */
+    ck_assert_msg(strstr(err.text, "the run has seed 3") != NULL, "%s", err.text);
+    c = run_kept(t, TS_RESUME, &result);
+    ck_assert(equal(whole, c) && result.sweeps == 6 && result.sweeps_before == 2);
+    ts_cpd_free(c);
+    c = ts_cpd_load(files, NULL, &err);
+    ck_assert_mem_eq(ts_cpd_weights(whole), ts_cpd_weights(c), 4 * sizeof(double));
+    ts_cpd_free(c);
+    conf = kept_run();
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err)); /* which is there */
+    ck_assert_int_eq(err.code, TS_ERR_BUSY);
+    conf.replace = 1; /* and the session goes on */
+    c = ts_cp(s, &conf, &result, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ck_assert(equal(whole, c) && result.sweeps_before == 0);
+    ts_cpd_free(c);
+    ts_session_close(s);
+    test_tsh_remove(files);
+
+    stop_one(t);
+    snprintf(arguments, sizeof arguments, "--resume %s", files);
+    program(arguments);
+    c = ts_cpd_load(files, NULL, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ck_assert_mem_eq(ts_cpd_weights(whole), ts_cpd_weights(c), 4 * sizeof(double));
+    ts_cpd_free(c);
+    test_tsh_remove(files);
+
+    snprintf(arguments, sizeof arguments, "%s -r 4 -s 3 -i 2 --tol 0 -o %s", tensor, files);
+    program(arguments);
+    c = run_kept(t, TS_RESUME_IF_ANY, &result);
+    ck_assert(equal(whole, c) && result.sweeps_before == 2);
+    ts_cpd_free(c);
+    ts_cpd_free(whole);
+    ts_close(t);
+}
+END_TEST
+
+START_TEST(a_run_ends_in_time)
+{
+    const ts_cp_conf conf = {
+        .size = sizeof conf, .sweeps = 1000000000, .seed = 3, .max_seconds = 0.05
+    };
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 2, NULL);
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_STOPPED);
+    ck_assert_msg(strstr(err.text, "the time is over") != NULL, "%s", err.text);
+    ts_session_close(s);
+    s = open_session(t, 2, NULL);
+    ck_assert_ptr_null(
+        ts_cp(s, &(ts_cp_conf){ .size = sizeof(ts_cp_conf), .max_seconds = -1 }, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+/* 0: of a run that ends well; 1: of one that is stopped. */
+START_TEST(a_trace_of_a_run)
+{
+    const ts_session_conf sc = {
+        .size = sizeof sc, .rank = 4, .threads = 1, .cpu = 1, .trace = files, .checkpoints = 1
+    };
+    ts_cp_conf conf = { .size = sizeof conf, .sweeps = 3, .seed = 3 };
+    ts_tensor *t = open_tensor();
+    ts_session *s = ts_session_open(t, &sc, &err);
+    static char text[1 << 20]; /* a few hundred events */
+    size_t n;
+    FILE *f;
+    ck_assert_msg(s != NULL, "%s", err.text);
+    if (_i == 1) {
+        conf.sweep = after_two;
+        conf.ctx = s;
+    }
+    ts_cpd_free(ts_cp(s, &conf, NULL, NULL));
+    ts_session_close(s);
+    f = fopen(files, "r");
+    ck_assert_int_eq(f != NULL, _i == 0);
+    if (f != NULL) {
+        n = fread(text, 1, sizeof text - 1, f);
+        text[n] = '\0';
+        fclose(f);
+        ck_assert_ptr_nonnull(strstr(text, "\"product\""));
+        ck_assert_ptr_null(ts_session_open(t, &sc, &err)); /* it is there */
+        ck_assert_int_eq(err.code, TS_ERR_BUSY);
+        unlink(files);
+    }
+    ts_close(t);
+}
+END_TEST
+
 /* In a locale of commas texts are written and read as anywhere. */
 START_TEST(numbers_have_points_everywhere)
 {
@@ -432,6 +609,9 @@ int main(void)
     tcase_add_test(c, a_flag_stops_everything);
     tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
     tcase_add_test(c, copies_cursors_and_rows);
+    tcase_add_test(c, a_run_goes_on);
+    tcase_add_test(c, a_run_ends_in_time);
+    tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
     tcase_add_test(c, numbers_have_points_everywhere);
     suite_add_tcase(suite, c);
     if (mkdtemp(dir) == NULL)

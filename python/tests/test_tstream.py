@@ -205,6 +205,35 @@ def test_ctrl_c_ends_a_run(tensor):
     assert time.monotonic() - start < 60
 
 
+def test_a_run_goes_on(tensor, tmp_path):
+    run = dict(sweeps=6, tol=0, seed=3, **CPU)
+    whole = ts.cp(tensor, 4, **run)
+    out = tmp_path / "x.cp"
+
+    def enough(s):
+        if s.sweep == 2:
+            raise KeyError("enough")
+    with pytest.raises(KeyError):
+        ts.cp(tensor, 4, out=out, checkpoint=0, on_sweep=enough, **run)
+    assert not out.exists()
+    with pytest.raises(ts.ArgumentError, match="seed 3"):
+        ts.cp(tensor, 4, out=out, resume="auto", **{**run, "seed": 4})
+    m = ts.cp(tensor, 4, out=out, resume=True, formats=["npy"], trace=tmp_path / "trace.json", **run)
+    assert 2 <= m.sweeps_before < 6 and [s.sweep for s in m.history] == list(range(m.sweeps_before + 1, 7))
+    for k in range(3):
+        assert (m.factors[k] == whole.factors[k]).all()
+        assert (np.load(out / f"mode{k + 1}.npy") == whole.factors[k]).all()
+    assert (tmp_path / "trace.json").exists()
+    with pytest.raises(ts.BusyError, match="exists"):
+        ts.cp(tensor, 4, out=out, **run)
+    m = ts.cp(tensor, 4, out=tmp_path / "y.cp", resume="auto", **run)
+    assert m.sweeps_before == 0 and (m.factors[0] == whole.factors[0]).all()
+    with pytest.raises(ts.Stopped, match="the time is over"):
+        ts.cp(tensor, 4, max_time=0.05, **{**run, "sweeps": 10**9})
+    with pytest.raises(ts.ArgumentError, match="out is not given"):
+        ts.cp(tensor, 4, resume=True, **run)
+
+
 def test_two_threads_have_a_session_each(tensor):
     models = [None, None]
 
@@ -242,7 +271,7 @@ def test_structs_are_those_of_the_header(tmp_path):
     subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
     want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
     got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
-    assert len(structs) == 10 and got == want
+    assert len(structs) == 11 and got == want
 
 
 def test_pictures(tensor):

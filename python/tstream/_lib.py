@@ -130,12 +130,18 @@ class ts_session_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("rank", c.c_uint32), ("precision", c.c_int),
                 ("threads", c.c_uint32), ("host_memory", c.c_uint64), ("cpu", c.c_int),
                 ("gpus", c.c_char_p), ("gpu_memory", c.c_uint64), ("stop", _stop),
-                ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p)]
+                ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
+                ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int)]
 
 
 class ts_session_info(_Sized):
     _fields_ = [("size", c.c_size_t), ("threads", c.c_uint32), ("n_gpus", c.c_uint32),
                 ("host_bytes", c.c_uint64), ("factor_bytes", c.c_uint64)]
+
+
+class ts_progress(_Sized):
+    _fields_ = [("size", c.c_size_t), ("sweep", c.c_uint32), ("mode", c.c_uint32),
+                ("done", c.c_uint64), ("total", c.c_uint64)]
 
 
 class ts_sweep(_Sized):
@@ -153,12 +159,14 @@ mode_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint32, c.c_uint32, c.c_double)
 class ts_cp_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("sweeps", c.c_uint32), ("tol", c.c_double),
                 ("seed", c.c_uint64), ("start", c.c_void_p), ("sweep", sweep_fn),
-                ("mode", mode_fn), ("ctx", c.c_void_p)]
+                ("mode", mode_fn), ("ctx", c.c_void_p), ("max_seconds", c.c_double),
+                ("out", c.c_char_p), ("formats", c.c_uint), ("held_rows", c.c_int),
+                ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double)]
 
 
 class ts_cp_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("fit", c.c_double), ("sweeps", c.c_uint32),
-                ("converged", c.c_int), ("exact", c.c_int)]
+                ("converged", c.c_int), ("exact", c.c_int), ("sweeps_before", c.c_uint32)]
 
 
 class ts_fit_result(_Sized):
@@ -210,6 +218,7 @@ _functions = {
                           _err]),
     "ts_session_open": (_handle, [_handle, c.POINTER(ts_session_conf), _err]),
     "ts_session_close": (None, [_handle]),
+    "ts_session_progress": (None, [_handle, c.POINTER(ts_progress)]),
     "ts_cp": (_handle, [_handle, c.POINTER(ts_cp_conf), c.POINTER(ts_cp_result), _err]),
     "ts_fit": (_int, [_handle, _handle, c.POINTER(ts_session_conf), c.POINTER(ts_fit_result),
                       _err]),
@@ -250,6 +259,7 @@ class Call:
         self.stop = c.pointer(self.flag)
         self.events = queue.SimpleQueue()
         self.note = note_fn(lambda ctx, text: self.tell(_warn, os.fsdecode(text)))
+        self.idle = None  # called now and then while nothing happens
 
     def tell(self, function, *args):
         """From any thread: the one that asked calls `function`."""
@@ -281,7 +291,8 @@ class Call:
                 if raised is None:
                     event[0](*event[1])
             except queue.Empty:
-                pass
+                if self.idle is not None:
+                    self.idle()
             except BaseException as e:
                 raised = raised or e
                 self.flag.value = 1

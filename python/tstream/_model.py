@@ -8,7 +8,8 @@ import weakref
 import numpy as np
 
 from ._lib import (ArgumentError, Call, check, lib, mode_fn, size, sweep_fn, ts_cp_conf,
-                   ts_cp_result, ts_error, ts_fit_result, ts_save_conf, ts_session_conf)
+                   ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf,
+                   ts_session_conf)
 from ._tensor import Tensor
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
@@ -93,6 +94,8 @@ class Model:
         Of the run, if there was one.
     converged, exact : bool
         How the run ended: the fit changed by less than the tolerance; nothing but rounding was left.
+    sweeps_before : int
+        Sweeps of an earlier run that this one went on from; they are not in `history`.
     """
 
     def __init__(self, handle, tensor=None):
@@ -106,6 +109,7 @@ class Model:
         self.factors = _Factors(self)
         self.history = []
         self.converged = self.exact = False
+        self.sweeps_before = 0
 
     def _view(self, address, dtype, shape):
         """What the library holds, as an array that keeps it alive."""
@@ -362,14 +366,19 @@ class Model:
         replace : bool
             Replace a decomposition that is there.
         """
-        formats = [formats] if isinstance(formats, str) else list(formats)
-        unknown = [f for f in formats if f not in _formats]
-        if unknown or not formats or rows not in ("all", "used"):
-            raise ArgumentError("formats are ktensor, npy and splatt; rows are all or used")
         call = Call()
-        conf = ts_save_conf(formats=sum({_formats[f] for f in formats}), held_rows=rows == "used",
+        conf = ts_save_conf(formats=_files(formats, rows), held_rows=rows == "used",
                             replace=bool(replace), stop=call.stop, note=call.note)
         call.run(lib.ts_cpd_save, self._handle, os.fsencode(path), c.byref(conf))
+
+
+def _files(formats, rows):
+    """The library's number for formats of files."""
+    formats = [formats] if isinstance(formats, str) else list(formats)
+    unknown = [f for f in formats if f not in _formats]
+    if unknown or not formats or rows not in ("all", "used"):
+        raise ArgumentError("formats are ktensor, npy and splatt; rows are all or used")
+    return sum({_formats[f] for f in formats})
 
 
 def load(path, tensor=None) -> Model:
@@ -387,7 +396,7 @@ def load(path, tensor=None) -> Model:
 
 
 def _session_conf(call, *, rank=0, precision="float32", threads=0, host_memory=None, cpu=False,
-                  gpus=None, gpu_memory=None):
+                  gpus=None, gpu_memory=None, **more):
     if precision not in _precisions:
         raise ArgumentError(f"precision={precision!r}: float32 or float64")
     if gpus is not None and not isinstance(gpus, (int, str)):
@@ -395,7 +404,7 @@ def _session_conf(call, *, rank=0, precision="float32", threads=0, host_memory=N
     return ts_session_conf(rank=rank, precision=_precisions[precision], threads=threads,
                            host_memory=size(host_memory), cpu=bool(cpu),
                            gpus=None if gpus is None else str(gpus).encode(),
-                           gpu_memory=size(gpu_memory), stop=call.stop, note=call.note)
+                           gpu_memory=size(gpu_memory), stop=call.stop, note=call.note, **more)
 
 
 def _progress_bar(sweeps):
@@ -408,10 +417,13 @@ def _progress_bar(sweeps):
 
 
 def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float32", threads=0,
-       host_memory=None, cpu=False, gpus=None, gpu_memory=None, on_sweep=None, progress=True) -> Model:
+       host_memory=None, cpu=False, gpus=None, gpu_memory=None, on_sweep=None, progress=True, out=None,
+       formats="ktensor", rows="all", replace=False, resume=False, checkpoint=300, max_time=None,
+       trace=None) -> Model:
     """Decomposes a tensor by alternating least squares: the bytes that ``tstream cp`` computes.
 
-    Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too.
+    Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too. With `out` the run can go on then, and after
+    a crash: by `resume`, or by ``tstream cp --resume``.
 
     Parameters
     ----------
@@ -443,6 +455,22 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
         Gets a :class:`Sweep` after each.
     progress : bool
         Show a bar, in a terminal or a notebook, where tqdm is installed.
+    out : path, optional
+        Directory for the result. Until it is in place, states of the run lie beside it, in ``OUT.partial``.
+    formats, rows
+        Of the files in `out`, as in :meth:`Model.save`.
+    replace : bool
+        Replace a result or a trace that is there, and drop the state of a run that did not end.
+    resume : bool or 'auto'
+        Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision and
+        seed must be the same; sweeps and tol may be others.
+    checkpoint : float
+        Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
+        early.
+    max_time : float, optional
+        Seconds after which the run is stopped: :class:`Stopped`.
+    trace : path, optional
+        File for what ran when, which ui.perfetto.dev shows. It appears when the run ends well.
 
     Returns
     -------
@@ -451,27 +479,48 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
     tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
     if sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
+    if resume not in (False, True, "auto"):
+        raise ArgumentError("resume is True, False or 'auto'")
+    if out is None and resume:
+        raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     call, history = Call(), []
     session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
-                                 host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory)
+                                 host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
+                                 checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
+                                 trace=None if trace is None else os.fsencode(trace))
     bar = _progress_bar(sweeps) if progress else None
 
     def swept(s):
         history.append(s)
         if bar is not None:
             bar.set_postfix_str(f"fit {s.fit:.6f}", refresh=False)
-            bar.update()
+            bar.n = s.sweep
+            bar.refresh()
         if on_sweep is not None:
             on_sweep(s)
+
+    def move_bar():
+        place = ts_progress()
+        lib.ts_session_progress(session, c.byref(place))
+        if place.sweep > 0:
+            part = place.mode + min(place.done / place.total, 1)
+            bar.n = round(place.sweep - 1 + part / tensor.order, 1)
+            bar.refresh()
 
     def take(ctx, s):
         call.tell(swept, Sweep(s.contents))
         return 0
 
     conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn(take), mode=mode_fn(),
-                      start=None if init is None else init._handle)
+                      start=None if init is None else init._handle, max_seconds=max_time or 0,
+                      out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
+                      held_rows=rows == "used", replace=bool(replace),
+                      resume={False: 0, True: 1, "auto": 2}[resume],
+                      checkpoint_seconds=checkpoint if checkpoint > 0 else -1)
     result = ts_cp_result()
     session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
+    if bar is not None:
+        call.idle = move_bar
     try:
         handle = call.run(lib.ts_cp, session, c.byref(conf), c.byref(result))
     finally:
@@ -481,4 +530,5 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
     model = Model(handle, tensor)
     model.history = history
     model.converged, model.exact = bool(result.converged), bool(result.exact)
+    model.sweeps_before = result.sweeps_before
     return model

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decompositions by a session: where they start, what is told of them, and what is kept on disk. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/api_session.h"
+#include "base/clock.h"
+#include "base/stop.h"
+#include "base/thread.h"
+#include "cpd/als.h"
+#include "cpd/resume.h"
+#include "model/kruskal.h"
+#include "model/model_write.h"
+
+#define SWEEPS       50u
+#define STATES_NS    UINT64_C(300000000000) /* between two, as tstream cp has it */
+#define SECOND_NS    1e9
+#define MOST_SECONDS 1e9 /* some thirty years */
+
+struct cp {
+    struct ts_session *session;
+    ts_cp_conf conf;
+    const struct ts_api *api;
+
+    /* of a run that keeps something on disk */
+    struct ts_resume from; /* file NULL: the run starts anew */
+    struct ts_model_out *out;
+    struct ts_checkpoint *checkpoint;
+};
+
+/* ---- what is told ---- */
+
+/* The mode that comes next. */
+static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
+{
+    atomic_store(&s->sweep, sweep);
+    atomic_store(&s->mode, mode);
+    atomic_store(&s->nnz, 0);
+}
+
+static void take_mode(void *ctx, const struct ts_als_mode *m)
+{
+    const struct cp *c = ctx;
+    const int last = m->mode + 1 == c->session->engine.tensor->order;
+    int stop;
+    set_place(c->session, m->sweep + (uint32_t)last, last ? 0 : m->mode + 1);
+    if (c->conf.mode == NULL)
+        return;
+    ts_api_out(c->api);
+    stop = c->conf.mode(c->conf.ctx, m->sweep, m->mode, 1e-9 * (double)m->total_ns);
+    ts_api_in();
+    if (stop != 0)
+        ts_stop_ask(c->session->stop, stop);
+}
+
+static void take_sweep(void *ctx, const struct ts_als_sweep *s)
+{
+    const struct cp *c = ctx;
+    const ts_sweep sweep = { .size = sizeof sweep,
+                             .sweep = s->sweep,
+                             .fit = s->fit,
+                             .change = s->change,
+                             .seconds = 1e-9 * (double)s->total_ns,
+                             .wait_seconds = 1e-9 * (double)s->wait_ns,
+                             .copy_seconds = 1e-9 * (double)s->copy_ns,
+                             .product_seconds = 1e-9 * (double)s->kernel_ns,
+                             .solve_seconds = 1e-9 * (double)s->solve_ns,
+                             .bytes_read = s->bytes_read,
+                             .n_singular = s->n_singular };
+    int stop;
+    if (c->conf.sweep == NULL)
+        return;
+    ts_api_out(c->api);
+    stop = c->conf.sweep(c->conf.ctx, &sweep);
+    ts_api_in();
+    if (stop != 0)
+        ts_stop_ask(c->session->stop, stop);
+}
+
+static void note(const struct cp *c, const struct ts_err *warn)
+{
+    ts_api_note(c->api, c->session->conf.note, c->session->conf.ctx, warn);
+}
+
+/* A state that could not be saved: the run goes on. */
+static void warn_state(void *ctx, const struct ts_err *err)
+{
+    struct ts_err warn;
+    ts_fail(&warn, err->code, "%s; the state before it stays", err->text);
+    note(ctx, &warn);
+}
+
+/* ---- the time that a run may take ---- */
+
+struct timer {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    volatile int *stop;
+    uint64_t until_ns;
+    int running, over; /* over: the run has ended */
+    int rang;
+};
+
+static void *wait_until(void *arg)
+{
+    struct timer *t = arg;
+    const struct timespec until = { .tv_sec = (time_t)(t->until_ns / 1000000000u),
+                                    .tv_nsec = (long)(t->until_ns % 1000000000u) };
+    int rc = 0;
+    pthread_mutex_lock(&t->lock);
+    while (!t->over && rc == 0)
+        rc = pthread_cond_timedwait(&t->ended, &t->lock, &until);
+    if (!t->over) {
+        t->rang = 1;
+        ts_stop_ask(t->stop, 1);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+static int timer_start(struct timer *t, double seconds, volatile int *stop, struct ts_err *err)
+{
+    pthread_condattr_t attr;
+    if (seconds == 0)
+        return 0;
+    t->stop = stop;
+    t->until_ns = ts_clock_ns() + (uint64_t)(SECOND_NS * fmin(seconds, MOST_SECONDS));
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ts_clock_ns */
+    pthread_cond_init(&t->ended, &attr);
+    pthread_condattr_destroy(&attr);
+    t->running = ts_thread_new(&t->thread, wait_until, t) == 0;
+    return t->running ? 0 : ts_fail(err, TS_ENOMEM, "cannot start a thread");
+}
+
+/* Whether the time was over. */
+static int timer_end(struct timer *t)
+{
+    if (!t->running)
+        return 0;
+    pthread_mutex_lock(&t->lock);
+    t->over = 1;
+    pthread_cond_signal(&t->ended);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->thread, NULL);
+    pthread_cond_destroy(&t->ended);
+    pthread_mutex_destroy(&t->lock);
+    return t->rang;
+}
+
+/* ---- where it starts ---- */
+
+/* Whether the rows that are held are those that the tensor has: then they are read as they are. */
+static int same_rows(const struct ts_tensor *t, const struct ts_kruskal *k, int *ret,
+                     struct ts_err *err)
+{
+    *ret = t->order == k->order;
+    for (uint32_t m = 0; m < t->order && *ret; m++) {
+        const uint64_t n = t->mode[m].disk.n_rows;
+        uint64_t *rows = NULL;
+        int rc;
+        *ret = k->dim[m] == t->mode[m].disk.dim && k->n_rows[m] == n;
+        if (!*ret)
+            break;
+        rc = ts_tensor_rows(t, m, &rows, err);
+        if (rc < 0)
+            return rc;
+        *ret = (rows == NULL) == (k->index[m] == NULL) &&
+               (rows == NULL || memcmp(rows, k->index[m], n * sizeof *rows) == 0);
+        free(rows);
+    }
+    return 0;
+}
+
+static int open_start(const struct cp *c, struct ts_model **ret, struct ts_err *err)
+{
+    int same = 0, rc;
+    if (c->conf.start == NULL)
+        return 0;
+    rc = same_rows(c->session->engine.tensor, c->conf.start, &same, err);
+    return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
+}
+
+/* The state of an earlier run to conf.out, where it is wanted and there. */
+static int open_state(struct cp *c, struct ts_err *err)
+{
+    const char *seed;
+    int rc;
+    if (c->conf.resume == TS_RESUME_NEVER)
+        return 0;
+    rc = ts_resume_open(c->conf.out, &c->from, err);
+    if (rc == TS_EARG && c->conf.resume == TS_RESUME_IF_ANY)
+        return 0;
+    if (rc < 0)
+        return rc;
+    if (c->from.damaged.code != 0) {
+        struct ts_err warn;
+        ts_fail(&warn, TS_EFORMAT, "%s; going on from the state before it", c->from.damaged.text);
+        note(c, &warn);
+    }
+    seed = ts_state_option(ts_state_get(c->from.file), "seed");
+    if (c->conf.start == NULL && seed != NULL && strtoull(seed, NULL, 10) != c->conf.seed)
+        return ts_fail(err, TS_EARG, "%s: the run has seed %s, so it cannot go on with seed %llu",
+                       c->from.dir, seed, (unsigned long long)c->conf.seed);
+    return 0;
+}
+
+/* ---- what is kept ---- */
+
+/* What a state remembers of a run, by the names that `tstream cp` has for it: so that goes on from it. */
+static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t *bytes,
+                    struct ts_err *err)
+{
+    static const char *const format[] = { "ktensor", "npy", "splatt" };
+    const ts_session_conf *sc = &c->session->conf;
+    const char *path = c->session->engine.tensor->path;
+    char *real = realpath(path, NULL), *text = NULL;
+    const char *comma = "";
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (to != NULL) {
+        fprintf(to, "tensor=%s%crank=%u%cseed=%llu%c", real != NULL ? real : path, 0, sc->rank, 0,
+                (unsigned long long)c->conf.seed, 0);
+        fprintf(to, "init=%s%cprecision=%s%c", c->conf.start == NULL ? "random" : "given", 0,
+                sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64", 0);
+        fprintf(to, "iters=%u%ctol=%.17g%cformat=", c->conf.sweeps, 0, c->conf.tol, 0);
+        for (unsigned f = 0; f < 3; f++)
+            if ((c->conf.formats >> f & 1) != 0) {
+                fprintf(to, "%s%s", comma, format[f]);
+                comma = ",";
+            }
+        fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, c->conf.held_rows ? "used" : "all", 0,
+                (unsigned long long)(every_ns / 1000000u), 0);
+    }
+    free(real);
+    if (to == NULL || fclose(to) != 0) {
+        free(text);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    *ret = text;
+    *bytes = n;
+    return 0;
+}
+
+static int open_checkpoint(struct cp *c, struct ts_err *err)
+{
+    const struct ts_engine *e = &c->session->engine;
+    const double every_s = c->conf.checkpoint_seconds;
+    struct ts_checkpoint_conf conf = { .tensor = e->tensor,
+                                       .backend = e->backend,
+                                       .be = e->be,
+                                       .rank = c->session->conf.rank,
+                                       .precision = c->session->conf.precision,
+                                       .copy = e->memory.copy_bytes > 0,
+                                       .warn = warn_state,
+                                       .ctx = c };
+    char *options = NULL;
+    int rc;
+    conf.every_ns = every_s == 0  ? STATES_NS
+                    : every_s < 0 ? 0
+                                  : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
+    rc = remember(c, conf.every_ns, &options, &conf.options_bytes, err);
+    if (rc < 0)
+        return rc;
+    conf.dir = ts_model_dir(c->out, &conf.where);
+    conf.options = options;
+    if (c->from.file != NULL) {
+        conf.from = ts_state_get(c->from.file);
+        conf.from_here = 1;
+    }
+    rc = ts_checkpoint_new(&conf, &c->checkpoint, err);
+    free(options);
+    return rc;
+}
+
+/* Before the work: whether the result could be written, and where the run goes on from. */
+static int open_out(struct cp *c, struct ts_err *err)
+{
+    const struct ts_engine *e = &c->session->engine;
+    struct ts_model_conf mc = { .dir = c->conf.out,
+                                .formats = c->conf.formats,
+                                .used_rows = c->conf.held_rows,
+                                .shape = ts_model_shape_of(e->tensor),
+                                .rank = c->session->conf.rank,
+                                .threads = e->threads,
+                                .force = c->conf.replace,
+                                .precision = c->session->conf.precision,
+                                .stop = c->session->stop };
+    int rc;
+    if (c->conf.out == NULL)
+        return 0;
+    rc = open_state(c, err);
+    if (rc == 0 && c->from.file != NULL) {
+        mc.resume = !c->from.of_result;
+        mc.force |= c->from.of_result; /* older states must not lie beside new ones */
+    }
+    if (rc == 0)
+        rc = ts_model_begin(&mc, &c->out, err);
+    return rc == 0 ? open_checkpoint(c, err) : rc;
+}
+
+/* Adds to a sentence what is left of a run that did not come to its end. */
+static void tell_state(const struct cp *c, struct ts_err *err)
+{
+    const size_t at = strlen(err->text);
+    uint32_t sweep, mode;
+    if (c->checkpoint != NULL && ts_checkpoint_last(c->checkpoint, &sweep, &mode))
+        snprintf(err->text + at, sizeof err->text - at,
+                 "; the state before sweep %u, mode %u is in %s", sweep, mode + 1,
+                 ts_model_partial(c->out));
+}
+
+static void close_out(struct cp *c)
+{
+    ts_checkpoint_free(c->checkpoint);
+    ts_model_end(c->out);
+    ts_resume_close(&c->from);
+}
+
+/* ---- a run ---- */
+
+static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *err)
+{
+    const struct ts_engine *e = &c->session->engine;
+    const ts_session_conf *sc = &c->session->conf;
+    struct ts_als_conf conf = { .init = { .tensor = e->tensor,
+                                          .backend = e->backend,
+                                          .be = e->be,
+                                          .rank = sc->rank,
+                                          .threads = e->threads,
+                                          .seed = c->conf.seed,
+                                          .stop = c->session->stop },
+                                .feed = e->feed,
+                                .precision = sc->precision,
+                                .iters = c->conf.sweeps,
+                                .tol = c->conf.tol,
+                                .mode = take_mode,
+                                .sweep = take_sweep,
+                                .ctx = c,
+                                .trace = c->session->trace,
+                                .checkpoint = c->checkpoint,
+                                .from = c->from.file };
+    const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
+    struct timer timer = { 0 };
+    int rc = from == NULL ? open_start(c, &conf.init.model, err) : 0;
+    if (rc == 0 && c->session->used && sc->precision == TS_REAL_FLOAT32)
+        e->backend->sum_in(e->be, TS_FLOAT32); /* the run before may have ended in another way */
+    c->session->used = 1;
+    set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
+    if (rc == 0)
+        rc = timer_start(&timer, c->conf.max_seconds, c->session->stop, err);
+    if (rc == 0)
+        rc = ts_als_run(&conf, result, err);
+    if (timer_end(&timer) && rc == TS_ESTOP) {
+        const struct ts_err why = *err;
+        ts_fail(err, TS_ESTOP, "the time is over: %s", why.text);
+    }
+    ts_model_close(conf.init.model);
+    return rc;
+}
+
+/* The result: on disk first, where it is wanted there. */
+static int take_result(struct cp *c, const struct ts_als_result *result, struct ts_kruskal **ret,
+                       struct ts_err *err)
+{
+    const struct ts_engine *e = &c->session->engine;
+    const ts_session_conf *sc = &c->session->conf;
+    struct ts_factors f = ts_factors_of(e->tensor, sc->rank, e->backend, e->be);
+    struct ts_err warn = { 0 };
+    int rc = 0;
+    if (c->out != NULL) {
+        rc = ts_model_write(c->out, e->backend->get_rows, e->be, result->weight, result->norm,
+                            &warn, err);
+        note(c, &warn);
+        if (rc < 0)
+            ts_checkpoint_rescue(c->checkpoint);
+    }
+    return rc == 0 ? ts_kruskal_take(e->tensor, &f, sc->precision, result->weight, result->norm,
+                                     c->session->stop, ret, err)
+                   : rc;
+}
+
+static int run(struct cp *c, struct ts_kruskal **ret, struct ts_als_result *result,
+               struct ts_err *err)
+{
+    int rc = open_out(c, err);
+    if (rc < 0)
+        return rc;
+    rc = iterate(c, result, err);
+    if (rc == 0)
+        rc = take_result(c, result, ret, err);
+    if (rc < 0) {
+        tell_state(c, err);
+        c->session->ended = 1;
+    }
+    free(result->weight);
+    return rc;
+}
+
+static int take_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
+{
+    int rc = 0;
+    if (given != NULL)
+        rc = ts_api_conf(c, sizeof *c, given, given->size, err);
+    if (rc < 0)
+        return rc;
+    if (!(c->tol >= 0))
+        return ts_fail(err, TS_EARG, "the tolerance must not be negative");
+    if (!(c->max_seconds >= 0) || isnan(c->checkpoint_seconds))
+        return ts_fail(err, TS_EARG, "the time that a run may take must not be negative");
+    if (c->formats > (TS_FILE_KTENSOR | TS_FILE_NPY | TS_FILE_SPLATT))
+        return ts_fail(err, TS_EARG, "formats of files are ktensor, npy and splatt");
+    if (c->resume < TS_RESUME_NEVER || c->resume > TS_RESUME_IF_ANY)
+        return ts_fail(err, TS_EARG, "a run goes on never, always, or if there is a state");
+    if (c->resume != TS_RESUME_NEVER && c->out == NULL)
+        return ts_fail(err, TS_EARG, "a run goes on from the state of a directory: none is named");
+    if (c->sweeps == 0)
+        c->sweeps = SWEEPS;
+    if (c->formats == 0)
+        c->formats = TS_FILE_KTENSOR;
+    return 0;
+}
+
+ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_error *err)
+{
+    struct ts_als_result result = { 0 };
+    struct ts_kruskal *k = NULL;
+    struct ts_api a;
+    struct cp c = { .session = s, .api = &a };
+    int rc;
+    ts_api_begin(&a);
+    rc = take_conf(given, &c.conf, &a.err);
+    if (rc == 0 && s->ended)
+        rc = ts_fail(&a.err, TS_EARG, "a run of this session failed or was stopped: open another");
+    if (rc == 0)
+        rc = run(&c, &k, &result, &a.err);
+    if (rc == 0) {
+        const ts_cp_result r = { .fit = result.fit,
+                                 .sweeps = result.sweeps,
+                                 .converged = result.converged,
+                                 .exact = result.exact,
+                                 .sweeps_before = c.from.file != NULL
+                                                      ? ts_state_get(c.from.file)->sweep - 1
+                                                      : 0 };
+        ts_api_result(ret, &r, sizeof r);
+    }
+    close_out(&c);
+    ts_api_end(&a, rc, err);
+    return k;
+}

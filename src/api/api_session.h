@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* api_session.h - a session from the inside: api_session.c opens it, api_cp.c runs decompositions in it. */
+#ifndef TS_API_API_SESSION_H
+#define TS_API_API_SESSION_H
+
+#include <stdatomic.h>
+#include <signal.h>
+
+#include "api/api.h"
+#include "base/trace.h"
+#include "engine/engine.h"
+
+struct ts_session {
+    ts_session_conf conf;
+    struct ts_engine engine;
+    struct ts_trace *trace; /* NULL: none is wanted */
+    volatile int own_stop;  /* where the caller has none */
+    volatile int *stop;
+    int used;  /* factors are in the backend */
+    int ended; /* it failed, or was stopped */
+
+    /* where a run is, for any thread */
+    atomic_uint_fast32_t sweep, mode; /* under way; sweep from 1, 0 before a run */
+    atomic_uint_fast64_t nnz;         /* of the mode, that were worked through */
+};
+
+#endif
