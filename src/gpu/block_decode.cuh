@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* block_decode.cuh - a warp takes one packed block (format/block_codec.h) apart, into shared memory.
+/* block_decode.cuh - a warp decodes one packed block (format/block_codec.h) into shared memory.
  *
- * The packed words may lie in device memory or in shared memory (block_fetch.cuh).
+ * The packed words may be in device memory or in shared memory (block_fetch.cuh).
  *
- * The lanes of a warp find all parts of the block at once, each a stream and a level of flags
- * (map_block), then unpack one stream after another together. Each then holds positions 8 lane ..
- * 8 lane + 7 while flags become indices: ranks of flags are scans of counts, deltas are summed by a
- * scan over the lanes.
+ * First the lanes find all parts of the block at once: each lane one stream and one level of flags
+ * (map_block). Then all lanes together unpack one stream after another. Then flags become indices:
+ * a lane has positions 8 lane .. 8 lane + 7, a scan of counts over the lanes says how many flags
+ * come before them, and another scan adds the deltas.
  *
- * Every step is written so that its loads come before its stores: the compiler, which cannot know
- * that they never meet, otherwise waits for each in turn.
+ * Every step does all its loads before its stores. Otherwise the compiler, which cannot know that
+ * they never touch the same address, waits for each load in turn.
  *
  *   owner    shared memory is the caller's, for one warp
  *   threads  all lanes of a warp call together
@@ -25,17 +25,17 @@
 
 #define ALL_LANES 0xffffffffu
 
-/* Position p of a block in an array of shared memory. The threads of a warp form groups of `LPR`
- * lanes that read at a distance of 8 LPR positions: four words between them keep groups apart in the
+/* Where position p of a block is in an array of shared memory. The lanes of a warp form groups of
+ * `LPR` lanes, which read 8 LPR positions apart. Four words between groups keep them in different
  * banks. */
 template <int LPR> struct spread {
     static constexpr uint32_t group = 8 * LPR, n_groups = 32 / LPR;
-    static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8); /* and staged fits */
+    static constexpr uint32_t words = 256 + (n_groups > 2 ? 4 * n_groups : 8); /* staged fits */
     static constexpr __device__ uint32_t at(uint32_t p) { return p + p / group * 4; }
 };
 
-/* Entry e of a level's streams, while it waits to be picked up by position: lanes read about 8
- * entries apart, which a word after every 32 spreads over the banks. */
+/* Where entry e of a level's streams is until it is moved to its position. Lanes read about 8
+ * entries apart; an extra word after every 32 spreads these over the banks. */
 struct staged {
     static constexpr __device__ uint32_t at(uint32_t e) { return e + e / 32; }
 };
@@ -45,14 +45,16 @@ static __device__ inline uint32_t below(uint32_t width)
     return (uint32_t)((UINT64_C(1) << width) - 1);
 }
 
-/* The bits of `mask` from bit `at` on. Reads the word behind too: TS_SHARD_SLACK allows it. */
+/* The bits from bit `at` on, cut by `mask`. Reads one word more than it needs: TS_SHARD_SLACK
+ * allows it. */
 static __device__ inline uint32_t bits(const uint32_t *word, uint32_t at, uint32_t mask)
 {
     const uint32_t *w = word + (at >> 5);
     return __funnelshift_r(w[0], w[1], at) & mask;
 }
 
-/* Sum of x over the lanes before this one; right for lanes below N, a power of two. */
+/* Sum of x over the lanes before this one. N, a power of two: only the results of lanes below N are
+ * right. */
 template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, uint32_t lane)
 {
     uint32_t sum = x;
@@ -64,17 +66,17 @@ template <int N = 32> static __device__ inline uint32_t scan_before(uint32_t x, 
     return sum - x;
 }
 
-/* What the lanes of a warp know of a block. Of the streams, every lane reads what it needs from an
- * array of stream_part in shared memory. */
+/* What the lanes of a warp know of a block. The descriptions of streams are in shared memory, an
+ * array of stream_part that every lane reads. */
 struct block_map {
     const uint32_t *word, *side;
     uint32_t n;
-    uint32_t kind, count;  /* of the flags of level `lane` */
-    uint32_t n_set;        /* how many are set, the first nonzero of levels 1.. included */
-    uint32_t flag_bit;     /* where their positions start in the side bits */
-    uint32_t bitmaps;      /* bit l: level l has a bitmap */
+    uint32_t kind, count; /* of the flags of level `lane`, as stored */
+    uint32_t n_set;       /* flags set, the implied one included */
+    uint32_t flag_bit;    /* where their positions start in the side bits */
+    uint32_t bitmaps;     /* bit l: level l has a bitmap */
     uint32_t bitmap_word;
-    uint32_t exceptions;   /* bit s: stream s has some */
+    uint32_t exceptions; /* bit s: stream s has some */
 };
 
 struct alignas(16) stream_part {
@@ -89,8 +91,8 @@ struct alignas(16) stream_part {
     __device__ uint32_t n_exc() const { return desc >> 12 & 255; }
 };
 
-/* Finds the parts of a block: all lanes at once, each for one level and for one stream. NL is
- * n_levels, or 0 for any. */
+/* Finds the parts of a block. All lanes work at once, each for one level and for one stream. NL is
+ * n_levels, or 0 for any number. */
 template <int NL>
 static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, uint32_t n_levels,
                                              uint32_t n_codes, uint32_t lane, stream_part *part)
@@ -111,7 +113,7 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     m.bitmaps = __ballot_sync(ALL_LANES, m.kind == TS_FLAGS_BITMAP);
     m.bitmap_word = head + n_streams;
     lists = __ballot_sync(ALL_LANES, m.kind == TS_FLAGS_SET || m.kind == TS_FLAGS_CLEAR);
-    m.n_set = m.kind == TS_FLAGS_NONE ? implied
+    m.n_set = m.kind == TS_FLAGS_NONE  ? implied
               : m.kind == TS_FLAGS_ALL ? n - 1 + implied
               : m.kind == TS_FLAGS_SET ? m.count + implied
                                        : n - 1 - m.count + implied;
@@ -125,24 +127,25 @@ static __device__ inline block_map map_block(const uint32_t *word, uint32_t n, u
     if (lane == n_levels)
         m.n_set = n;
     m.flag_bit = 0;
-    before = 0; /* bits of all lists */
+    before = 0; /* side bits before the streams: those of all lists of positions */
     if (lists != 0) {
         const uint32_t mine = lists >> lane & 1 ? 8 * m.count : 0;
         m.flag_bit = scan_before<LEVEL_LANES>(mine, lane);
         before = __shfl_sync(ALL_LANES, m.flag_bit + mine, LEVEL_LANES - 1);
     }
-    /* stream `lane` belongs to level lane / 2 + 1 */
+    /* Stream `lane` belongs to level lane / 2 + 1. above: flags set in the level above it, set: in
+     * its own. */
     above = __shfl_sync(ALL_LANES, m.n_set, lane / 2 & 31) + (lane / 2 == 0);
     set = __shfl_sync(ALL_LANES, m.n_set, (lane / 2 + 1) & 31);
     n_entries = lane >= n_streams ? 0 : lane >= 2 * n_levels ? n : lane & 1 ? set - above : above;
     n_exc = desc >> 12 & 255;
     base_width = desc >> 20 & 63;
     m.exceptions = __ballot_sync(ALL_LANES, n_exc > 0);
-    /* words of all streams take 13 bits at most, side bits 18: one scan for both */
-    sizes = (n_entries * (desc & 63) + 31) / 32 << 19 |
-            (base_width + n_exc * (8 + (desc >> 6 & 63)));
+    /* The words of all streams fit in 13 bits, their side bits in 18: one scan adds both. */
+    sizes =
+        (n_entries * (desc & 63) + 31) / 32 << 19 | (base_width + n_exc * (8 + (desc >> 6 & 63)));
     set = scan_before<STREAM_LANES>(sizes, lane);
-    above = m.bitmap_word + 8 * __popc(m.bitmaps); /* the first stream */
+    above = m.bitmap_word + 8 * __popc(m.bitmaps); /* from here on: first word of the streams */
     m.side = word + above + (__shfl_sync(ALL_LANES, set + sizes, STREAM_LANES - 1) >> 19);
     before += set & 0x7ffff;
     if (lane < n_streams) {
@@ -181,7 +184,7 @@ static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, u
     __syncwarp();
     if (lane < count) {
         const uint32_t p = bits(m.side, bit + 8 * lane, 255);
-        atomicOr(list + (p >> 5), 1u << (p & 31)); /* of bits: their order does not matter */
+        atomicOr(list + (p >> 5), 1u << (p & 31)); /* sets bits, so the order does not matter */
     }
     __syncwarp();
     f = list[lane / 4] >> 8 * (lane % 4) & 255;
@@ -190,9 +193,10 @@ static __device__ inline uint32_t flags_of(const block_map &m, uint32_t level, u
     return (level == 0 && lane == 0 ? valid & ~1u : valid) & ~f;
 }
 
-/* The entries of a stream, 32 ROUNDS at a time, to `to`, where entry `lane` belongs: 32 of them take
- * `width` words, so all that a lane reads starts at the same bit of a word. The last 32 are read as
- * if all were there, up to 32 words behind the stream: TS_SHARD_SLACK is as much. */
+/* Unpacks the entries of a stream, 32 ROUNDS at a time, to `to`, which is the place of entry
+ * `lane`. 32 entries take `width` words, so everything that a lane reads starts at the same bit of
+ * a word. The last 32 entries are read even where the stream has fewer, up to 32 words past its
+ * end: TS_SHARD_SLACK is as much. */
 template <int ROUNDS, class PLACE>
 static __device__ inline void unpack_rounds(const uint32_t *word, const stream_part &s,
                                             uint32_t lane, uint32_t *to)
@@ -217,7 +221,8 @@ static __device__ inline void unpack_rounds(const uint32_t *word, const stream_p
     }
 }
 
-/* The entries of a stream, without the high parts of exceptions; entry e to to[PLACE::at(e)]. */
+/* Unpacks the entries of a stream without the high parts of exceptions: entry e to
+ * to[PLACE::at(e)]. */
 template <class PLACE>
 static __device__ inline void unpack(const uint32_t *word, const stream_part &s, uint32_t lane,
                                      uint32_t *to)
@@ -228,10 +233,11 @@ static __device__ inline void unpack(const uint32_t *word, const stream_part &s,
         unpack_rounds<4, PLACE>(word, s, lane, to);
 }
 
-/* Adds the high parts of a stream's exceptions; its entry 0 is entry `at` of the array. */
+/* Adds the high parts of a stream's exceptions. Entry 0 of the stream is entry `at` of the
+ * array. */
 template <class PLACE>
-static __device__ inline void add_exceptions(const uint32_t *side, const stream_part &s, uint32_t at,
-                                             uint32_t lane, uint32_t *array)
+static __device__ inline void add_exceptions(const uint32_t *side, const stream_part &s,
+                                             uint32_t at, uint32_t lane, uint32_t *array)
 {
     const uint32_t n_exc = s.n_exc(), high_width = s.high_width(), mask = below(high_width);
 #pragma unroll 1
@@ -242,14 +248,14 @@ static __device__ inline void add_exceptions(const uint32_t *side, const stream_
     }
 }
 
-/* Whether every nonzero of the block has an absolute index at a level: then entries lie where the
- * indices belong, and there is nothing to put together. */
+/* Whether every nonzero of the block has an absolute index at a level. Then the entries are
+ * unpacked to their final place, and no deltas are added. */
 static __device__ inline bool is_direct(const stream_part &absolute)
 {
     return absolute.n() == TS_BLOCK_NNZ;
 }
 
-/* The entries of levels 1..n_levels, into the `index` array of each. */
+/* Unpacks the entries of levels 1..n_levels into the `index` array of each level. */
 template <int LPR>
 static __device__ inline void unpack_levels(const block_map &m, const stream_part *part,
                                             uint32_t n_levels, uint32_t lane, uint32_t *index)
@@ -281,9 +287,9 @@ static __device__ inline void unpack_levels(const block_map &m, const stream_par
     }
 }
 
-/* Turns the entries of a level into indices by position; positions from n on repeat the last one.
- * above, f: this lane's flags of the level above it and of the level itself, the first nonzero
- * included; c_above, c: how many of them earlier lanes have. */
+/* Turns the entries of a level into indices by position; positions from n on repeat the last index.
+ * above, f: this lane's flags of the level above and of this level, with the implied flag of the
+ * first nonzero. c_above, c: how many of these flags the lanes before it have. */
 template <int LPR>
 static __device__ inline void index_level(const stream_part *part, uint32_t level, uint32_t above,
                                           uint32_t f, uint32_t c_above, uint32_t c, uint32_t lane,
@@ -307,7 +313,7 @@ static __device__ inline void index_level(const stream_part *part, uint32_t leve
             idx[k] = x;
         }
     }
-    /* lanes without an absolute index continue those before them; lane 0 has one */
+    /* lanes without an absolute index go on from the lanes before them; lane 0 has one */
     const uint32_t heads = __ballot_sync(ALL_LANES, above != 0);
     const uint32_t distance = lane - (31 - __clz(heads & (ALL_LANES >> (31 - lane))));
     const uint32_t open = lane == 0 ? 0 : above == 0 ? 8 : __ffs(above) - 1;
@@ -317,7 +323,7 @@ static __device__ inline void index_level(const stream_part *part, uint32_t leve
         const uint32_t y = __shfl_up_sync(ALL_LANES, sum, d);
         sum += distance >= d ? y : 0;
     }
-    sum = __shfl_up_sync(ALL_LANES, sum, 1); /* of the lane before: the index it ended with */
+    sum = __shfl_up_sync(ALL_LANES, sum, 1); /* now the index with which the lane before ended */
     __syncwarp();
     if (!direct) {
         uint4 *to = (uint4 *)(index + spread<LPR>::at(8 * lane));
@@ -329,8 +335,7 @@ static __device__ inline void index_level(const stream_part *part, uint32_t leve
     }
 }
 
-template <class T>
-static __device__ inline T value_of(const ts_gpu_mttkrp &p, uint32_t code)
+template <class T> static __device__ inline T value_of(const ts_gpu_mttkrp &p, uint32_t code)
 {
     if (p.value_kind == TS_VALUE_INT)
         return (T)(p.value_base + (double)code);
@@ -339,7 +344,8 @@ static __device__ inline T value_of(const ts_gpu_mttkrp &p, uint32_t code)
     return (T)__uint_as_float(code);
 }
 
-/* Values of a full block without exceptions: codes go straight to where the values belong. */
+/* Values of a full block without exceptions: each code is converted and stored to its final
+ * place. */
 template <class T, int LPR>
 static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t *word,
                                           const stream_part &s, uint32_t lane, T *val)
@@ -352,7 +358,8 @@ static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t
     for (uint32_t k = 0; k < 8; k++)
         code[k] = s.base + (__funnelshift_r(from[k * width], from[k * width + 1], bit) & mask);
     val += spread<LPR>::at(lane);
-    /* small integers without float64, of whose conversions a multiprocessor makes few */
+    /* small integers are converted without float64: a multiprocessor makes few of those
+     * conversions */
     if (p.value_kind == TS_VALUE_INT && p.value_base > -most && p.value_base < most &&
         (uint64_t)s.base + mask < 1 << 30) {
         const int base = (int)p.value_base;
@@ -366,7 +373,7 @@ static __device__ inline void full_values(const ts_gpu_mttkrp &p, const uint32_t
     }
 }
 
-/* Entries of stream s of codes, e at stage[staged::at(e)]. */
+/* Unpacks stream s of codes: entry e to stage[staged::at(e)]. */
 static __device__ inline void stage_codes(const block_map &m, const stream_part &s, uint32_t lane,
                                           uint32_t *stage)
 {
@@ -377,7 +384,8 @@ static __device__ inline void stage_codes(const block_map &m, const stream_part 
     __syncwarp();
 }
 
-/* Values by position; zero from n on. `stage`: spread::words words of shared memory for codes. */
+/* Decodes the values by position; zero from n on. `stage`: spread::words words of shared memory for
+ * codes. */
 template <class T, int LPR>
 static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_map &m,
                                             const stream_part *part, uint32_t lane, uint32_t *stage,
@@ -418,14 +426,14 @@ static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_
     __syncwarp();
 }
 
-/* What a warp keeps of a block besides the arrays in shared memory. */
+/* What a warp knows of a decoded block besides the arrays in shared memory. */
 struct decoded {
-    uint32_t row_flags; /* of positions 8 lane ..: a row begins */
-    uint32_t rows_before; /* rows that begin at positions before those */
-    uint32_t n_rows;      /* rows that begin in the block, but at its first nonzero */
+    uint32_t row_flags;   /* bit k: a row begins at position 8 lane + k */
+    uint32_t rows_before; /* rows that begin before position 8 lane */
+    uint32_t n_rows;      /* rows that begin in the block after its first nonzero */
 };
 
-/* Takes the block at `word` apart: values to val, indices of level l to index + (l - 1) *
+/* Decodes the block at `word`: values to val, indices of level l to index + (l - 1) *
  * spread::words. part: 32 entries, list: 8 words of shared memory. */
 template <class T, int LPR, int NL>
 static __device__ inline decoded decode_block(const ts_gpu_mttkrp &p, const uint32_t *word,
@@ -442,7 +450,7 @@ static __device__ inline decoded decode_block(const ts_gpu_mttkrp &p, const uint
     ret.row_flags = flags_of(m, 0, lane, list);
     ret.n_rows = __shfl_sync(ALL_LANES, m.n_set, 0);
     if constexpr (NL > 0 && NL <= 4) {
-        /* counts before a lane are at most 248: one scan for four levels */
+        /* counts before a lane are at most 248 and fit in a byte: one scan for four levels */
         uint32_t flags[NL + 1], count[NL + 1], sum;
         flags[0] = ret.row_flags;
         sum = __popc(flags[0]);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The obvious MTTKRP: one thread block for each row, nonzeros as plain indices. Tests compare the
+ * fast kernel with it. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/coo_kernel.h"
 
 #include <cuda_runtime.h>
 
-/* launch  one thread block per row, its threads walk over the columns; nobody else writes the row */
+/* out(i, r) = sum over the nonzeros n of row i of  val[n] * prod_l factor[l](idx[l][n], r)
+ *
+ *   launch  one thread block per row; its threads walk over the columns
+ *   out     only the row's thread block writes the row */
 static __global__ void coo_mttkrp(const __grid_constant__ ts_gpu_coo p)
 {
     const uint32_t row = blockIdx.x;

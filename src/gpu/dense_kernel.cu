@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Row work on a GPU: rows of a product times the solver's matrix, Gram matrices, sums, scaling, and
+ * rows to and from float64. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/dense_kernel.h"
 
 #include <cuda_runtime.h>
 
-/* CHUNKS, GRAM_PARTS: thread blocks of a sum, what 132 multiprocessors hold at a time; constants,
- * because the order of the sum follows from them */
+/* CHUNKS, GRAM_PARTS: thread blocks of a sum: what 132 multiprocessors hold at a time. They are
+ * constants because the order of a sum follows from them. */
 enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
 /* ------------------------------------------------------------------ four elements, sums */
@@ -34,7 +36,7 @@ static __device__ inline void store4(double *p, const quad<double> &x)
     ((double2 *)p)[1] = make_double2(x.v[2], x.v[3]);
 }
 
-/* Sum of x over the thread block, the same order each time; the result is thread 0's. */
+/* Sum of x over the thread block, always in the same order. Thread 0 gets the result. */
 static __device__ double block_sum(double x, double *shared)
 {
     __syncthreads();
@@ -49,8 +51,8 @@ static __device__ double block_sum(double x, double *shared)
 
 /* ------------------------------------------------------------------ float64 tensor cores */
 
-/* d += a b, float64: a is 8 x 4, b 4 x 8, d 8 x 8. Lane L holds a(L / 4, L % 4), b(L % 4, L / 4) and
- * d(L / 4, 2 (L % 4) + 0..1). */
+/* d += a b, float64: a is 8 x 4, b 4 x 8, d 8 x 8. Lane L holds a(L / 4, L % 4), b(L % 4, L / 4)
+ * and d(L / 4, 2 (L % 4) + 0..1). */
 static __device__ inline void multiply_add(double (&d)[2], double a, double b)
 {
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
@@ -60,19 +62,20 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
 
 /* ------------------------------------------------------------------ a(row, :) := m(row, :) w
  *
- * m of type T is a itself, or products in float64 for an a of float (A).
+ * m has elements of type T. It is a itself, or products in float64 when a is float (type A).
  *
- * Lane L of a warp is at (i, j) = (L / 4, L % 4). Of 8 rows it holds row i, and of each 16 columns of
- * it the four from 4 j on: one vector load, and whole sectors with its neighbours. They are its
- * operands in 4 products with 16 rows of w, because the order in which k runs is ours to choose. The
- * columns of w are dealt to the two products of 16 columns such that a lane gets the same four columns
- * of the result: 2 i + u of w is column i of product u, whose columns 2 j and 2 j + 1 it holds.
+ * Lane L of a warp is at (i, j) = (L / 4, L % 4). A warp works on 8 rows; the lane holds row i. Of
+ * each 16 columns it holds the four from 4 j on: one vector load, and together with its neighbours
+ * whole sectors. These four values are its operands in 4 products with 16 rows of w; that is
+ * possible because we may choose the order in which k runs. Two products make 16 columns of the
+ * result. Column 2 i + u of w is column i of product u. A lane holds columns 2 j and 2 j + 1 of
+ * each product, which then are the same four columns of the result that it loaded.
  *
- * Each element of the result is summed in float64 over ascending groups of 16 k and in the same order
- * inside them, whichever rows are in the call and wherever they lie in it. */
+ * Each element of the result is summed in float64 over ascending groups of 16 k, and always in the
+ * same order inside a group, whichever rows are in the call and wherever they are in it. */
 
-/* Loads below are from clamped places rather than conditional: a branch for each would let one load be
- * under way at a time. */
+/* The loads below clamp their address instead of being conditional: with a branch for each load,
+ * only one load would be under way at a time. */
 
 static __device__ inline void load2(const double *p, double (&x)[2])
 {
@@ -81,8 +84,8 @@ static __device__ inline void load2(const double *p, double (&x)[2])
     x[1] = v.y;
 }
 
-/* w(k, column) and w(k, column + 1), column even, as the right operands of the products of 16
- * columns; zeros outside of w */
+/* w(k, column) and w(k, column + 1), for an even column, as right operands of the products of 16
+ * columns; zeros outside of w. */
 static __device__ inline void load_right(const double *w, uint32_t ld, uint32_t k, uint32_t column,
                                          double (&b)[2])
 {
@@ -108,7 +111,7 @@ static __device__ inline double dot4(const quad<T> &x, const quad<A> &y, double 
     return sum;
 }
 
-/* Sum over the 4 lanes that share a row; every one gets it. */
+/* Sum over the 4 lanes that share a row; each of them gets it. */
 static __device__ inline double row_sum(double x)
 {
     x += __shfl_xor_sync(0xffffffff, x, 1);
@@ -120,14 +123,14 @@ static __device__ inline double row_sum(double x)
  *   launch  any number of thread blocks; a warp takes 8 rows, then 8 rows `step` further on, ...
  *   list    (n) the rows, each once, or NULL: 0 .. n - 1. Nobody else reads or writes them
  *
- * All of w stays in the registers of each warp, and rows are asked for AHEAD rounds before they are
- * needed, so warps wait for nothing but memory: no shared memory, no barrier. */
+ * Each warp holds all of w in registers and loads rows AHEAD rounds before they are needed. So
+ * warps wait for memory only: there is no shared memory and no barrier. */
 template <class T, class A, int GROUPS, bool INNER>
 static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     solve_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld, const double *w,
                  double *row_inner)
 {
-    constexpr int AHEAD = sizeof(T) == 4 ? 2 : 1; /* as many as there are registers for */
+    constexpr int AHEAD = sizeof(T) == 4 ? 2 : 1; /* as many rounds as registers allow */
     const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4;
     const uint64_t first = (blockIdx.x * (uint64_t)(THREADS / 32) + threadIdx.x / 32) * 8;
     const uint64_t step = gridDim.x * (uint64_t)(THREADS / 32) * 8;
@@ -135,8 +138,8 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     quad<T> x[AHEAD][GROUPS];
     uint32_t row[AHEAD];
 
-    /* behind the last row that one again, not to be stored; behind the last column, where w is taken
-     * as zero, the last ones again */
+    /* Rows past the end load row n - 1 (never stored); columns past the end load the last four (w
+     * is zero there). */
     auto fetch = [&](uint64_t at, int slot) {
         at = min(at, n - 1);
         row[slot] = list != NULL ? list[at] : (uint32_t)at;
@@ -159,7 +162,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
                 load_right(w, ld, 16 * g + 4 * j + s, 16 * h + 2 * i, b[g][s][h]);
 #pragma unroll
     for (int k = 0; k < GROUPS * 4 * GROUPS * 2;
-         k++) /* or float32 is kept and converted every time */
+         k++) /* otherwise the compiler keeps w as float32 and converts it every time */
         asm volatile("" : "+d"((&b[0][0][0][0])[k]));
 
     for (uint64_t base = first; base < n; base += AHEAD * step) {
@@ -181,7 +184,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
                 const quad<A> after = round4<A>(d[g]);
                 if (at < n && 16 * g + 4 * j < ld)
                     store4(a + (uint64_t)row[slot] * ld + 16 * g + 4 * j, after);
-                if (INNER) /* zero behind the last column */
+                if (INNER) /* zero past the last column */
                     inner = dot4(x[slot][g], after, inner);
             }
             if (INNER) {
@@ -197,10 +200,11 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
 /* Rows of any length.
  *
  *   launch  one thread block for each `tile_rows` of the n rows, 8 M or a multiple of it
- *   shared  the rows before, `stride` elements apart; for INNER then (tile_rows, ceil(ld / 32)) sums
+ *   shared  the rows before, `stride` elements apart; with INNER also (tile_rows, ceil(ld / 32))
+ *           sums
  *
- * A warp computes 8 M rows x 32 columns at a time; an operand from w, which comes through the caches,
- * serves M products. */
+ * A warp computes 8 M rows x 32 columns at a time. It reads w through the caches and uses each
+ * operand from w in M products. */
 template <class T, class A, int M, bool INNER>
 static __global__ void __launch_bounds__(THREADS, 2)
     solve_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
@@ -285,7 +289,7 @@ static int launch_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uin
                          const double *w, double *row_inner, cudaStream_t s)
 {
     const uint64_t blocks = (n + THREADS / 4 - 1) / (THREADS / 4);
-    const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2; /* as many as run at a time */
+    const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2; /* those that run at a time */
     const uint32_t grid = (uint32_t)(blocks < most ? blocks : most);
     if (row_inner != NULL)
         solve_narrow<T, A, GROUPS, true><<<grid, THREADS, 0, s>>>(m, a, list, n, ld, w, row_inner);
@@ -310,8 +314,8 @@ static int launch_wide(const T *before, A *a, const uint32_t *list, uint64_t n, 
     return cudaGetLastError();
 }
 
-/* Elements from a row to the next in shared memory, such that the 8 lanes whose vector loads go
- * together, 4 of each of two rows, meet no bank twice. */
+/* Elements from one row to the next in shared memory. Eight lanes load vectors at once, 4 of each
+ * of two rows; with this stride no two of them use the same bank. */
 template <class T> static uint32_t tile_stride(uint32_t ld)
 {
     const uint32_t padded = (ld + 15) / 16 * 16;
@@ -332,7 +336,7 @@ static int solve_list(const T *m, A *a, const uint32_t *list, uint64_t n, uint32
         return launch_narrow<T, A, 1>(m, a, list, n, ld, w, row_inner, s);
     if (ld <= 32)
         return launch_narrow<T, A, 2>(m, a, list, n, ld, w, row_inner, s);
-    /* two thread blocks on a multiprocessor; every one at work where there are few rows */
+    /* two thread blocks fit on a multiprocessor; with few rows every multiprocessor gets some */
     while (tile_rows > 8 && (uint64_t)tile_rows * stride * sizeof(T) > 80 * 1024)
         tile_rows /= 2;
     while (tile_rows > 32 && n / tile_rows < CHUNKS / 2)
@@ -379,7 +383,7 @@ static __global__ void __launch_bounds__(THREADS)
         part[blockIdx.x] = sum;
 }
 
-/* One warp: *sum := the sum of the parts, lanes in a fixed tree. */
+/* One warp: *sum := the sum of the parts; the lanes add in a fixed tree. */
 static __global__ void add_parts(const double *part, uint32_t n_parts, double *sum)
 {
     double x = 0;
@@ -415,7 +419,7 @@ static uint32_t tile_pairs(uint32_t ld)
     return tiles_of(ld) * (tiles_of(ld) + 1) / 2;
 }
 
-/* A thread block for each part and pair of column tiles. */
+/* One thread block for each part and pair of column tiles. */
 uint32_t ts_dense_gram_parts(uint32_t ld, uint64_t n_rows)
 {
     const uint64_t tiles = (n_rows + GRAM_ROWS - 1) / GRAM_ROWS;
@@ -442,16 +446,17 @@ uint64_t ts_dense_scratch(uint32_t ld)
  *
  * Of each n_parts times 128 rows, part p has the 128 from 128 p on.
  *
- * A warp takes 4 rows at a time. A lane's element of them, a(row L % 4, column L / 4), is its part of
- * both operands: of the transposed one on the left and of the one on the right. So each element is
- * read from memory once for 32 columns, by requests of whole sectors, and never shuffled. */
+ * A warp takes 4 rows at a time. Lane L loads a(row L % 4, column L / 4). This element is the
+ * lane's share of both operands: of the transposed one on the left and of the one on the right.
+ * So each element is read from memory once for 32 columns, in whole sectors, and lanes exchange
+ * nothing. */
 template <class T, bool SAME>
 static __global__ void __launch_bounds__(THREADS)
     gram_tiles(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part, uint32_t n_parts,
                double *part)
 {
     __shared__ double total[TILE][TILE];
-    constexpr int STEP = 4; /* groups of 4 rows whose loads are under way together */
+    constexpr int STEP = 4; /* groups of 4 rows that are loaded at a time */
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32,
                    n_tiles = (ld + TILE - 1) / TILE;
     const uint64_t p = first_part + blockIdx.x;
@@ -503,13 +508,13 @@ static __global__ void __launch_bounds__(THREADS)
                 }
     }
     __syncthreads();
-    const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj; /* counted row by row, ti <= tj */
+    const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj; /* row by row, ti <= tj */
     double *const out = part + (p * (n_tiles * (n_tiles + 1) / 2) + pair) * TILE * TILE;
     for (uint32_t i = threadIdx.x; i < TILE * TILE; i += THREADS)
         out[i] = total[i / TILE][i % TILE];
 }
 
-/* Adds the parts up and mirrors: a warp per element of the upper half. */
+/* Adds the parts and mirrors the result: a warp for each element of the upper half. */
 static __global__ void gram_finish(const double *part, uint32_t n_parts, uint32_t n_pairs,
                                    uint32_t ld, double *gram)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Adds partial rows: those of the partitions of a shard, then those of the shards of a mode, always
+ * in file order. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/edge_kernel.h"
 
 #include <cuda_runtime.h>
 
-/* FOLD: edges of shards that a warp adds up; WARPS: of a thread block that adds up a shard's;
- * BATCH: edges asked for at a time, a warp's share in a shard of 64 partitions */
+/* FOLD: edges of shards that one warp adds. WARPS: warps of a thread block that adds the edges of a
+ * shard. BATCH: edges loaded at a time; it is a warp's share in a shard of 64 partitions. */
 enum { FOLD = 32, WARPS = 16, BATCH = 8, PARTITION_BLOCKS = TS_PARTITION_BLOCKS };
 
-/* What a thread has of the row it is in, on its way over edges in file order. `first` holds until a
- * row ends: that row may have begun before the edges. */
+/* The row that a thread is in while it adds edges in file order. `first`: no row has ended yet, so
+ * this one may have begun before these edges. */
 struct row_walk {
     double sum;
     uint32_t row;
@@ -17,7 +19,8 @@ struct row_walk {
 };
 
 /* Adds edges first .. end - 1 (at least one) in float64. Rows that begin and end among them go to
- * `out`, the first row to `head` once another begins; what the last row has is returned. */
+ * `out`. The first row goes to `head` when the next one begins. The sum of the last row is
+ * returned. */
 template <class T, class Out, class Head>
 static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_t first,
                                      uint64_t end, uint32_t ld, Out *out, Head head)
@@ -51,12 +54,12 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
 
 /* ------------------------------------------------------------------ inside a shard */
 
-/* out(row) := sum of the edges of row, for rows strictly inside a shard; those of its first and last
- * row to rows 2 * number and 2 * number + 1 of shard_edge
+/* out(row) := sum of the edges of row, for rows strictly inside a shard. The sums of the shard's
+ * first and last row go to rows 2 * number and 2 * number + 1 of shard_edge.
  *
  *   launch  grid (shards, ceil(ld / 32)), WARPS warps each, a lane per column
  *   shared  the sums of each warp's first and last row
- *   out     a row inside the shard has all its edges in one thread block, which ends it once
+ *   out     one thread block has all edges of a row inside the shard, and writes the row once
  *
  * Warps take equal shares of the shard's edges, one after another. Sums are kept in float64. */
 template <class T, class Out>
@@ -132,8 +135,8 @@ int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp 
 
 /* ------------------------------------------------------------------ between shards */
 
-/* Adds FOLD consecutive edges: sums of rows inside them go to `out`, those of the first and last row
- * to `next` (unless there is but one warp). Sums are kept in float64.
+/* Adds FOLD consecutive edges. Sums of rows inside them go to `out`, those of the first and last
+ * row to `next`; with only one warp, all go to `out`. Sums are kept in float64.
  *
  *   launch  one warp per FOLD edges, a lane per column
  *   row     (n) ascending; equal rows follow each other */

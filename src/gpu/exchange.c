@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses between NCCL and copies, and holds what both ways share: peer access, events, the
+ * abort. */
 #include "config.h"
 
 #include "gpu/exchange.h"
@@ -47,8 +49,8 @@ static int is_named_twice(const int *device, uint32_t n)
     return 0;
 }
 
-/* Copies between two GPUs, the exchange's or the caller's, go through host memory until each may
- * reach into the other. Where they cannot, that stays so: slower, not wrong. Returns whether all can. */
+/* Lets each pair of GPUs copy directly, for the exchange and for the caller. A pair that cannot
+ * goes on through host memory: slower, not wrong. Returns whether all pairs can. */
 static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic_t *stop)
 {
     int all = 1;
@@ -62,7 +64,7 @@ static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic
             if (device[i] == device[j])
                 continue;
             if (cudaDeviceCanAccessPeer(&can, device[i], device[j]) == cudaSuccess && can)
-                (void)cudaDeviceEnablePeerAccess(device[j], 0); /* or it is enabled */
+                (void)cudaDeviceEnablePeerAccess(device[j], 0); /* or it is enabled already */
             all &= can;
         }
     }
@@ -91,7 +93,8 @@ static int open_way(struct ts_exchange *x, const struct ts_exchange_way *ops, st
     return rc;
 }
 
-/* What was asked for; AUTO is content with what there is. direct: all reach each other's memory. */
+/* Sets the way that was asked for. AUTO takes what the machine has. direct: all devices reach each
+ * other's memory. */
 static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
                       struct ts_err *err)
 {
@@ -108,7 +111,7 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
         if (ts_stop_asked(x->stop))
             return ts_stop_check(x->stop, err);
         snprintf(x->note, sizeof x->note, "%.*s", (int)sizeof x->note - 1, why.text);
-        (void)cudaGetLastError(); /* what failed NCCL is over; the next launch would return it */
+        (void)cudaGetLastError(); /* clears the error: the next launch would return it */
     }
 #else
     (void)direct;
@@ -193,10 +196,10 @@ int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
     return rc;
 }
 
-/* A gather that pushes has filled this replica when those of all ranks are done; else when its own
- * is. A rank that is ahead may have recorded the event of its next gather already: then the stream
- * waits longer than it must, never in a circle, because an event stands for what was
- * enqueued before it. */
+/* Where gathers push (COPY), this replica is complete once the gathers of all ranks are done;
+ * otherwise once its own gather is. A rank that is ahead may have recorded the event of its next
+ * gather already. Then the stream waits longer than it must, but never for itself: an event covers
+ * only what was enqueued before it. */
 int ts_exchange_join(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
 {
     cudaError_t e = cudaSuccess;
@@ -225,7 +228,7 @@ int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, 
             return rc;
         if (e != cudaErrorNotReady)
             return check_cuda(err, e, "exchange between GPUs");
-        (void)cudaGetLastError(); /* that it is not ready is no error to be found later */
+        (void)cudaGetLastError(); /* "not ready" would be returned by the next launch */
         ts_exchange_pause(since);
     }
 }

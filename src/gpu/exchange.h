@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exchange.h - what each GPU has of a buffer that all hold a copy of, brought to all the others.
+/* exchange.h - brings the new parts of a replicated buffer from each GPU to all others.
  *
- * Each of n ranks, one thread and one device each, has a copy (replica) of one buffer, and of its
- * own some spans that are new. A gather brings every rank's spans to every replica, spans of any
- * size and number, none included. Two ways to do it:
+ * Each of n ranks has one thread, one device and a replica of one buffer. Each has new data in some
+ * spans of its replica. A gather brings every rank's spans to every replica; there may be any
+ * number of spans of any size, also none. There are two ways to do it:
  *
- *   NCCL   a ring of sends and receives (exchange_ring.h). Few thread blocks, so that what computes
- *          meanwhile keeps its multiprocessors; across sockets every byte crosses each link once.
- *          Never NVLink multicast.
- *   COPY   each rank copies its spans into the other replicas by the copy engines, through host
- *          memory where a pair of GPUs has no peer access. Takes a device that is named twice.
- *          Fast where GPUs reach each other directly.
+ *   NCCL   a ring of sends and receives (exchange_ring.h). It takes few thread blocks, so kernels
+ *          that compute meanwhile keep their multiprocessors; across sockets every byte crosses
+ *          each link once. NVLink multicast is never used.
+ *   COPY   each rank copies its spans into the other replicas with the copy engines, through host
+ *          memory where a pair of GPUs has no peer access. It allows one device to be named twice,
+ *          and is fast where GPUs reach each other directly.
  *
- * A gather only enqueues: it is done when its stream has come there, and, for what the others send
- * here, when a stream on which `join` was called has. Before the first rank calls gather, every
- * replica must be ready to be written in all spans but its rank's own: no kernel or copy that reads
- * or writes them may be under way on any device (a barrier of the ranks, after waiting for such
- * work, will do).
+ * A gather only enqueues. This rank's sends are complete when `stream` reaches that point. Data
+ * from other ranks is complete only for work that is enqueued after ts_exchange_join. Before the
+ * first rank calls gather, all spans of other ranks must be free to be written in every replica: no
+ * kernel or copy on any device may still read or write them. Waiting for such work, then a barrier
+ * of the ranks, is enough.
  *
  *   owner    the caller owns buffers and streams; they must stay until the gathers on them are done
  *   units    bytes; multiples of 16 are fastest
- *   threads  new, free: one thread, and new before other threads read the environment, which NCCL
- *            takes its settings from. gather, join, check, wait: one thread a rank, all ranks at
- *            once. abort: any thread at any time. The calling thread's current device does not
- *            matter and stays.
- *   errors   0 or a negative ts_code. Whoever fails between two gathers must call abort, or the
- *            others wait for ever; after abort nobody does.
+ *   threads  new, free: one thread. new must come before other threads read the environment,
+ *            because it sets what NCCL reads there. gather, join, check, wait: one thread per rank,
+ *            all ranks at once. abort: any thread at any time. The calling thread's current device
+ *            may be any and is not changed.
+ *   errors   0 or a negative ts_code. A rank that fails between two gathers must call abort, or the
+ *            others wait for ever.
  */
 #ifndef TS_GPU_EXCHANGE_H
 #define TS_GPU_EXCHANGE_H
@@ -41,58 +41,59 @@ extern "C" {
 #endif
 
 enum ts_exchange_kind {
-    TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice; else
-                       * NCCL where it is to be had. Over NVLink copies were 2.5 times as fast and
-                       * more (docs/notes/performance.md), and they take no multiprocessor. */
+    TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice;
+                       * else NCCL where it is installed. Over NVLink copies were 2.5 times as fast
+                       * and more (docs/notes/performance.md), and they take no multiprocessor. */
     TS_EXCHANGE_NCCL,
     TS_EXCHANGE_COPY,
 };
 
 struct ts_exchange;
 
-/* A piece of the buffer. Spans of one gather do not overlap, whoever has them. */
+/* A piece of the buffer. The spans of one gather do not overlap, also not those of different
+ * ranks. */
 struct ts_exchange_span {
     uint64_t offset, bytes;
 };
 
-/* What one rank has. */
+/* The spans of one rank. */
 struct ts_exchange_part {
     const struct ts_exchange_span *span;
     uint32_t n;
 };
 
-/* device[rank]: number of each rank's device. stop: NULL, or looked at while connections are made, a
- * second or more: TS_ESTOP when it is not 0. */
+/* device[rank]: the number of each rank's device. stop: NULL, or a flag that is read while
+ * connections are made, which takes a second or more; TS_ESTOP when it is not 0. */
 int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
                     const volatile sig_atomic_t *stop, struct ts_exchange **ret,
                     struct ts_err *err);
-void ts_exchange_free(struct ts_exchange *x); /* NULL is fine; no gather may be under way */
+void ts_exchange_free(struct ts_exchange *x); /* NULL is fine; no gather may be running */
 
 enum ts_exchange_kind ts_exchange_used(const struct ts_exchange *x); /* never AUTO */
 
-/* Why AUTO came to be COPY where NCCL was thinkable: a sentence, or NULL. */
+/* Why AUTO took COPY although NCCL could have been used: a sentence, or NULL. */
 const char *ts_exchange_note(const struct ts_exchange *x);
 
-/* Enqueues rank's share of a gather on `stream` of its device. base[i]: the replica on rank i's
- * device; part[i]: what rank i has. Every rank calls it, with the same base and part, in the same
- * order of gathers; part and its spans may go after the call. */
+/* Enqueues the rank's share of a gather on `stream` of its device. base[i]: the replica on rank i's
+ * device; part[i]: the spans of rank i. Every rank calls it with the same base and part, and all
+ * ranks call their gathers in the same order. part and its spans may be freed after the call. */
 int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                        const struct ts_exchange_part part[], cudaStream_t stream,
                        struct ts_err *err);
 
-/* Once all ranks have returned from their gathers (a barrier of the callers): what is enqueued on
- * `stream`, of rank's device, from now on finds all that these gathers bring to rank's replica. */
+/* To be called once all ranks have returned from their gathers (after a barrier of the callers).
+ * Work that is then enqueued on `stream`, of the rank's device, finds all that these gathers bring
+ * to the rank's replica. */
 int ts_exchange_join(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err);
 
-/* Whether all is well so far: finds an abort, and what NCCL noticed after a gather had returned. To
- * be called after waiting for a stream by other means: an aborted gather ends, but did not bring
- * all there is. */
+/* Finds an abort, and failures that NCCL noticed after a gather had returned. To be called after
+ * waiting for a stream by other means: an aborted gather ends too, but its data is incomplete. */
 int ts_exchange_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err);
 
-/* Waits until everything enqueued on `stream` is done, or check fails. */
+/* Waits until everything enqueued on `stream` is done, or ts_exchange_check fails. */
 int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err);
 
-/* Makes every gather under way end, and every later call fail. Returns when that is so. */
+/* Ends every running gather and makes every later call fail. Returns once that is done. */
 void ts_exchange_abort(struct ts_exchange *x);
 
 #ifdef __cplusplus

@@ -3,9 +3,9 @@
 #include "gpu/exchange_impl.h"
 #include "gpu/gpu_fail.h"
 
-/* The driver takes the direct way where peer access is enabled (exchange.c does that), else it goes
- * through page-locked host memory of its own. Rank r starts with r + 1, so that at no time all
- * write to one GPU. */
+/* The driver copies directly where peer access is enabled (exchange.c does that), otherwise through
+ * page-locked host memory of its own. Rank r starts with rank r + 1, so that the ranks do not all
+ * write to one GPU at a time. */
 static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                        const struct ts_exchange_part part[], cudaStream_t stream,
                        struct ts_err *err)

@@ -16,31 +16,31 @@ struct ts_exchange {
     void *way;
     uint32_t n;
     int *device;
-    cudaEvent_t *done; /* of each rank: behind its last gather, on the stream of that */
-    const volatile sig_atomic_t *stop; /* NULL, or looked at by the way's open */
+    cudaEvent_t *done; /* of each rank: recorded after its last gather, on that gather's stream */
+    const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
     atomic_int aborted;
     char note[sizeof((struct ts_err *)0)->text];
 };
 
-/* A way to do it; `gather` as in exchange.h, more than one rank. */
+/* One way of exchanging; `gather` as in exchange.h, with more than one rank. */
 struct ts_exchange_way {
     enum ts_exchange_kind kind;
-    int pushes; /* a gather fills the other replicas, not the one of its rank */
+    int pushes; /* a gather writes the other ranks' replicas, not its own */
     int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
     void (*close)(struct ts_exchange *x);                   /* also when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
                   const struct ts_exchange_part part[], cudaStream_t stream, struct ts_err *err);
-    int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: all is well */
+    int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: none */
     void (*abort)(struct ts_exchange *x); /* x->aborted is set; NULL: nothing to do */
 };
 
 extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_nccl;
 
-/* Between two looks at what will soon be so, the first one at `since`: a gather takes 20 us to some
- * ms, and the shortest sleep about 60 us. */
+/* Waits between two checks of something that will soon be done; the first check was at `since`. A
+ * gather takes 20 us to some ms, and the shortest sleep about 60 us. */
 void ts_exchange_pause(uint64_t since_ns);
 
-/* The sentence of every call after an abort. */
+/* Fails with the sentence of every call after an abort. */
 int ts_exchange_fail_aborted(struct ts_err *err);
 
 #endif

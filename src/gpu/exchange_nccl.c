@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchange by NCCL: sends and receives around a ring (exchange_ring.h).
  *
- * NCCL is loaded when it is first asked for. A program that was linked with it would not start
- * where it is missing, and would load its 200 MB to compute on CPUs; what is loaded here may be
- * missing, too old or broken, and a sentence says so.
+ * NCCL is loaded when it is first used. A program linked with it would not start where NCCL is
+ * missing, and would load 200 MB even to compute on CPUs. Where the library is missing, too old or
+ * broken, a sentence says so.
  *
- * Communicators are of the kind that does not block: what would take long says "in progress", and
- * we look again until it has ended or the exchange is aborted. A lock for each rank keeps
- * ncclCommAbort, which frees the communicator, from one that is in use; it is held for no longer
- * than it takes to enqueue. All connections are made, and kernels loaded, at the start: a rank that
- * enqueues waits for no other one. */
+ * The communicators do not block: a call that would take long returns "in progress", and we ask
+ * again until it has ended or the exchange is aborted. ncclCommAbort frees the communicator, so
+ * a lock for each rank keeps it away from a communicator in use; the lock is held only while
+ * work is enqueued. All connections are made and all kernels loaded at the start, so a rank that
+ * enqueues never waits for another rank. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -27,8 +27,8 @@
 #define LEAST_VERSION NCCL_VERSION(2, 18, 0) /* has the fields of ncclConfig_t that are set here */
 #define OPEN_SECONDS  60
 
-/* Thread blocks, each of a multiprocessor, while a gather is under way. What they do is hidden
- * behind a kernel that wants them all. NCCL_MAX_CTAS overrides it. */
+/* Thread blocks of a gather; each occupies a multiprocessor while the gather runs. The gather is
+ * hidden behind a kernel that wants all multiprocessors. NCCL_MAX_CTAS overrides this number. */
 #define MAX_BLOCKS 8
 
 /* ---- the library ---- */
@@ -62,8 +62,8 @@ static void load(void)
 {
     void *library;
     int version = 0;
-    /* NVLink multicast sets up state of the switch that a program which dies leaves behind; sends
-     * and receives have no use for it. */
+    /* NVLink multicast sets up state in the switch. A program that dies leaves that state behind.
+     * Sends and receives do not use it. */
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
 #ifdef NCCL_LIBRARY
@@ -114,7 +114,7 @@ static ncclResult_t state_of(ncclComm_t comm)
     return nccl.CommGetAsyncError(comm, &r) == ncclSuccess ? r : ncclInternalError;
 }
 
-/* What an operation comes to; ncclInProgress when x is aborted before that. */
+/* Waits for an operation and returns its result; ncclInProgress if x is aborted first. */
 static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r)
 {
     const uint64_t since = ts_clock_ns();
@@ -126,7 +126,7 @@ static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t 
     return r;
 }
 
-/* Waits until no rank is in progress any more, or one has failed: then others may stay so. */
+/* Waits until no rank is in progress. When one rank fails, the others may stay in progress. */
 static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, struct ts_err *err)
 {
     const struct way *w = x->way;
@@ -165,7 +165,7 @@ static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
     config.blocking = 0;
     config.minCTAs = 1;
     config.maxCTAs = MAX_BLOCKS;
-    config.cgaClusterSize = 1; /* a larger one waits until that many blocks fit at once */
+    config.cgaClusterSize = 1; /* a larger cluster waits until that many blocks fit at once */
     nccl.GroupStart();
     for (uint32_t i = 0; i < x->n && (r == ncclSuccess || r == ncclInProgress); i++) {
         const cudaError_t e = cudaSetDevice(x->device[i]);
@@ -182,7 +182,8 @@ static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
     return settle_all(x, until, what, err);
 }
 
-/* Sixteen bytes from each rank to the next: what NCCL and CUDA do at the first time is done. */
+/* Sends sixteen bytes from each rank to the next, so that NCCL and CUDA do their first-time work
+ * now. */
 static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffer, uint64_t until,
                        struct ts_err *err)
 {
@@ -231,7 +232,7 @@ static void nccl_abort(struct ts_exchange *x)
 {
     struct way *w = x->way;
     pthread_mutex_lock(&w->aborting);
-    /* The first n - 1 calls end what is under way on their ranks, the last one frees all. */
+    /* The first n - 1 calls end the work of their ranks; the last call frees all. */
     for (uint32_t i = 0; i < x->n; i++) {
         pthread_mutex_lock(&w->lock[i]);
         if (w->comm[i] != NULL)
@@ -292,7 +293,7 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
         rc = init_ranks(x, until, err);
         if (rc == 0)
             rc = first_round(x, stream, buffer, until, err);
-        if (rc < 0) /* not CommDestroy, which waits for what may never come */
+        if (rc < 0) /* not CommDestroy: it waits for work that may never end */
             nccl_abort(x);
     }
     for (uint32_t i = 0; i < x->n && stream != NULL && buffer != NULL; i++) {
@@ -307,7 +308,8 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
 
 /* ---- gathers ---- */
 
-/* A round: pieces to the next rank and from the last one, as one group, which is one kernel. */
+/* One round: pieces to the next rank and from the rank before, as one NCCL group, which is one
+ * kernel. */
 static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
                                    struct ts_exchange_ring *r, char *base, cudaStream_t stream)
 {

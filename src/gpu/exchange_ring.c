@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The plan of a ring: which bytes each rank sends and receives in each round. It computes only;
+ * exchange_nccl.c sends. */
 #include "gpu/exchange_ring.h"
 
 #include <string.h>
 
-/* A round of less than this takes about as long as an empty one. */
+/* A round of fewer bytes takes about as long as an empty one. */
 #define LEAST_QUANTUM (UINT64_C(1) << 20)
 #define ALIGN         512 /* pieces stay aligned when spans are */
 
@@ -17,7 +19,7 @@ static uint32_t last_rank(uint32_t rank, uint32_t n)
     return rank == 0 ? n - 1 : rank - 1;
 }
 
-/* Parts that are nearly equal go whole, so that there is no short round at the end. */
+/* Parts of nearly equal size are sent whole, so that no short round is left at the end. */
 static uint64_t choose_quantum(const uint64_t *part_bytes, uint32_t n)
 {
     uint64_t most = 0, total = 0, quantum;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Times gathers of an exchange and compares what arrives with a pattern: what `tstream bench
+ * exchange` shows. */
 #include "gpu/exchange_speed.h"
 
 #include <inttypes.h>
@@ -11,10 +13,10 @@
 #include "base/rng.h"
 #include "gpu/gpu_fail.h"
 
-#define SAMPLES      9       /* the median of so many; one more before them is not counted */
-#define SAMPLE_NS    4000000 /* short gathers are timed several at a time, for about so long */
+#define SAMPLES      9       /* samples of a median; one more is dropped */
+#define SAMPLE_NS    4000000 /* short gathers are repeated for about this long */
 #define MOST_GATHERS 64
-#define PERIOD       16777213u /* of the pattern: no power of two, so that no misplaced piece fits */
+#define PERIOD       16777213u /* of the pattern; not a power of two, so misplaced data differs */
 #define ALIGN        512
 
 struct rank {
@@ -38,11 +40,11 @@ struct ts_exchange_speed {
     struct ts_exchange_part *part;
     struct ts_exchange_span *span;
 
-    /* of a run */
+    /* of one run */
     uint64_t bytes, start_ns, ns[SAMPLES + 1];
-    uint32_t gathers;     /* of a sample */
-    pthread_mutex_t gate; /* held until all threads are there, */
-    int go;               /* or one is not: 0 */
+    uint32_t gathers;     /* in a sample */
+    pthread_mutex_t gate; /* held until all threads have started, */
+    int go;               /* 1: go; 0: a thread is missing */
     pthread_barrier_t barrier;
     atomic_int failed; /* 0, or 1 + the rank that failed first */
 };
@@ -54,7 +56,8 @@ static int check(struct ts_err *err, cudaError_t e, const char *what)
 
 /* ---- what one rank does: on its own thread, all in step ---- */
 
-/* A rank that fails frees the others, and goes on through the barriers without doing anything. */
+/* A rank that fails aborts the exchange, which frees the others. It then passes the barriers
+ * without working. */
 static void note(struct rank *r, int rc)
 {
     int none = 0;
@@ -126,7 +129,7 @@ static int wait_stream(struct rank *r)
     return ts_exchange_wait(r->s->exchange, r->number, r->stream, &r->err);
 }
 
-/* One gather into empty replicas, compared. */
+/* One gather into empty replicas, whose result is compared. */
 static void try_once(struct rank *r)
 {
     struct ts_exchange_speed *s = r->s;
@@ -144,7 +147,7 @@ static void try_once(struct rank *r)
     pthread_barrier_wait(&s->barrier);
 }
 
-/* All ranks from one barrier to the next; rank 0 looks at the clock. */
+/* Times a sample: all ranks run from one barrier to the next; rank 0 reads the clock. */
 static void sample(struct rank *r, uint32_t times, uint64_t *ns)
 {
     struct ts_exchange_speed *s = r->s;

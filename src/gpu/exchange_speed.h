@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exchange_speed.h - how fast an exchange is, and whether it brings what it should.
+/* exchange_speed.h - how fast an exchange is, and whether the data arrives.
  *
- *   owner    the object owns the exchange, a replica on each device and a thread for each rank of a
- *            run
+ *   owner    the object owns the exchange, a replica on each device and, during a run, a thread for
+ *            each rank
  *   units    bytes, nanoseconds
  *   threads  one
  *   errors   0 or a negative ts_code; after a failed run only free is allowed
@@ -22,9 +22,9 @@ void ts_exchange_speed_free(struct ts_exchange_speed *s);
 
 const struct ts_exchange *ts_exchange_speed_of(const struct ts_exchange_speed *s);
 
-/* *ns: the median time of a gather of `bytes` in all, from when all ranks begin until every replica
- * is whole. Each rank has one span: of equal lengths, or, when `unequal`, rank r of r + 1 shares.
- * What arrives is compared first, byte by byte. */
+/* *ns: the median time of a gather of `bytes` in total, from when all ranks begin until every
+ * replica is complete. Each rank has one span. The spans have equal lengths or, when `unequal`,
+ * rank r has r + 1 shares. Before the timing one gather is compared byte by byte. */
 int ts_exchange_speed_run(struct ts_exchange_speed *s, uint64_t bytes, int unequal, uint64_t *ns,
                           struct ts_err *err);
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of the GPU backend (stream/backend.h): divides the memory budget, opens and closes the
+ * devices, passes calls on. */
 #include "gpu/gpu_backend.h"
 
 #include <inttypes.h>
@@ -12,16 +14,16 @@
 #include "gpu/gpu_memory.h"
 #include "gpu/gpu_state.h"
 
-/* Device memory that is left to others when no budget is given. */
+/* Device memory left to other programs when no budget is given. */
 #define RESERVE_BYTES (UINT64_C(512) << 20)
 
-/* What a budget leaves unused: CUDA takes memory in pieces of 2 MiB. */
+/* Part of a budget that is not used: CUDA allocates in pieces of 2 MiB. */
 #define ROUNDING_BYTES (UINT64_C(4) << 20)
 
-/* Host memory beside that for shards which stay there, at most. */
+/* Most host memory for reading ahead, beside the memory of shards that stay. */
 #define AHEAD_BYTES (UINT64_C(256) << 20)
 
-/* A measurement beyond this was disturbed by another process that came or went. */
+/* A larger measurement is wrong: another process came or went meanwhile. */
 #define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
@@ -33,11 +35,11 @@ static int check(struct ts_err *err, cudaError_t e, const char *what)
 
 struct budget {
     struct ts_gpu_memory *memory;
-    uint64_t asked;                  /* 0: what is free */
-    uint64_t tables;                 /* for page-locked host memory, on every device */
-    uint64_t before[TS_MAX_DEVICES]; /* in use on each member's device at first */
-    int measured[TS_MAX_DEVICES];    /* that is known, and this process had no part of it */
-    uint64_t driver[TS_MAX_DEVICES]; /* of the context and all that belongs to it */
+    uint64_t asked;                  /* the budget; 0: none, use what is free */
+    uint64_t tables;                 /* page tables of page-locked host memory, on every device */
+    uint64_t before[TS_MAX_DEVICES]; /* in use before we allocate anything */
+    int measured[TS_MAX_DEVICES];    /* `before` is known, and none of it is of this process */
+    uint64_t driver[TS_MAX_DEVICES]; /* of the context and what belongs to it */
 };
 
 static uint64_t assumed(const struct ts_gpu *g)
@@ -45,7 +47,7 @@ static uint64_t assumed(const struct ts_gpu *g)
     return TS_GPU_DRIVER_BYTES + (g->n_members > 1 ? TS_GPU_DRIVER_BYTES_NCCL : 0);
 }
 
-/* Members on a device: more than one in tests alone. */
+/* Number of members on a device; more than one only in tests. */
 static uint32_t sharers(const struct ts_gpu *g, int device)
 {
     uint32_t n = 0;
@@ -66,7 +68,7 @@ static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, 
         driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
 }
 
-/* Before anything is allocated: what is refused now costs nothing. */
+/* Checks the budget before anything is allocated, while a refusal costs nothing. */
 static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, struct ts_err *err)
 {
     const int device = g->member[i].device;
@@ -80,7 +82,7 @@ static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, str
         rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
     if (rc < 0)
         return rc;
-    if (b->asked > left + assumed(g)) /* what the context takes is not among what is left */
+    if (b->asked > left + assumed(g)) /* the free memory reported here is without the context */
         return ts_fail(err, TS_ELIMIT,
                        "--gpu-memory asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
                        " MiB free of %" PRIu64 "; give less",
@@ -92,8 +94,9 @@ static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, str
     return 0;
 }
 
-/* A device reaches host memory page by page: 8 bytes for 4 KiB of all that the feed page-locks, which
- * it does after the rest is measured. It takes no more than the shards and room for reading ahead. */
+/* Bytes of the page tables through which a device reaches host memory: 8 bytes for each 4 KiB that
+ * the feed page-locks. The feed page-locks after the measurement, and never more than all shards
+ * and the room for reading ahead. */
 static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
 {
     uint64_t most = AHEAD_BYTES;
@@ -103,7 +106,7 @@ static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
     return (host_bytes < most ? host_bytes : most) / 4096 * 8;
 }
 
-/* Once all but shards is there. */
+/* Measures the driver's memory, once everything but the shards is allocated. */
 static void measure(struct ts_gpu *g, struct budget *b, uint32_t i)
 {
     const int device = g->member[i].device;
@@ -117,7 +120,7 @@ static void measure(struct ts_gpu *g, struct budget *b, uint32_t i)
     g->driver_bytes[i] = b->driver[i] + ROUNDING_BYTES;
 }
 
-/* What is left for shards on each device: the least of them. */
+/* Bytes left for shards on each device: the smallest of all devices. */
 static int left_for_shards(const struct ts_gpu *g, const struct budget *b, uint64_t *ret,
                            struct ts_err *err)
 {
@@ -171,7 +174,8 @@ static void name_lanes(const struct ts_gpu *g)
     }
 }
 
-/* All but shards, and what that took; then shards. A second or two for several devices. */
+/* Allocates everything but shards, measures what that took, then allocates the shards' memory.
+ * Takes a second or two with several devices. */
 static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf, struct budget *b,
                         struct ts_err *err)
 {
@@ -214,7 +218,7 @@ static void gpu_close(void *be)
         return;
     ts_gpu_team_close(g);
     for (uint32_t i = 0; i < g->n_members;
-         i++) /* after a failure, members may still send to others */
+         i++) /* after a failure, members may still be sending to others */
         if (g->member[i].work != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaDeviceSynchronize();
     ts_exchange_free(g->exchange);
@@ -259,7 +263,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
     const uint64_t ld = ts_gpu_plan_stride(conf->rank, 8);
-    *factors = 0; /* they are on the devices */
+    *factors = 0; /* the factors are on the devices */
     *other = (8 * ld * ld + 8) * conf->n_devices;
 }
 
@@ -289,7 +293,7 @@ static void gpu_deal(void *be, struct ts_feed_deal *ret)
     }
 }
 
-/* Page-locked memory is copied at the full speed of the link, and while kernels run. */
+/* Page-locked memory is copied at the full speed of the link, also while kernels run. */
 static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 {
     const cudaError_t e = cudaHostRegister(addr, bytes, cudaHostRegisterPortable);
@@ -304,7 +308,8 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 static void gpu_unpin(void *ctx, void *addr)
 {
     struct ts_gpu *g = ctx;
-    for (uint32_t i = 0; i < g->n_members; i++) /* shards of a mode that will not come */
+    for (uint32_t i = 0; i < g->n_members; i++) /* forget the shards of a mode that is not passed
+                                                 * over */
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
     (void)cudaHostUnregister(addr);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The row work outside of a pass: rows in and out, solves, scaling and Gram matrices of whole
+ * factors, on every replica. */
 #include <string.h>
 
 #include "base/trace.h"
@@ -9,7 +11,7 @@
 struct job {
     uint32_t mode;
     uint64_t row, n;
-    const double *from; /* rows, w or s */
+    const double *from; /* what the job reads: rows, w or s */
     int inner;
 };
 
@@ -88,8 +90,8 @@ void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner)
         *inner = from[(size_t)g->ld * g->ld];
 }
 
-/* Every replica is solved as a whole, with the same bits, so that nothing need be exchanged; sums
- * are member 0's. Without w, the Gram matrix alone. */
+/* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. The
+ * sums are those of member 0. w is NULL: the Gram matrix alone. */
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

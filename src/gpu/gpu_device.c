@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A member's memory and streams: how the allocation is divided, what is sent once, and a first run
+ * of every kernel. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,8 @@ static uint64_t more(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The next `bytes` of device memory that begins at `base` (NULL: nowhere, for the sum alone). */
+/* Returns the next `bytes` of the allocation at `base`. base is NULL while only the sum is
+ * wanted. */
 static void *take(char *base, uint64_t *used, uint64_t bytes)
 {
     char *at = base == NULL ? NULL : base + *used;
@@ -26,7 +29,7 @@ static void *take(char *base, uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* Everything but shards in one piece of memory; returns its size. */
+/* Divides one allocation among everything but the shards; returns its size. */
 static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base)
 {
     const uint64_t row = ts_gpu_row_bytes(g), square = (uint64_t)g->ld * g->ld;
@@ -65,7 +68,7 @@ uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g)
     return lay_out(g, &none, NULL);
 }
 
-/* What the host knows about every mode and never changes. */
+/* Sends the tables of every mode that never change. */
 static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_tensor *t = g->tensor;
@@ -90,10 +93,10 @@ static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *
     return e;
 }
 
-/* Priorities: what others wait for before what fills the GPU. A thread block of a kernel that is
- * waiting gets the place of one that ended only if no kernel of a higher priority wants it, so rows
- * of a finished chunk are solved and sent, and shards that came over the link computed on (which
- * frees their slot), in the middle of a kernel over thousands of kept partitions. */
+/* Stream priorities. Work that others wait for comes before work that fills the GPU. When a thread
+ * block ends, its place goes to a waiting kernel of the highest priority. So in the middle of a
+ * kernel over thousands of kept partitions, the rows of a finished chunk are solved and sent, and
+ * shards that came over the link are computed on, which frees their slots. */
 static cudaError_t make_streams(struct ts_gpu_member *me)
 {
     int least, greatest, middle;
@@ -166,7 +169,7 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
     return check(err, e, "setting the GPU up");
 }
 
-/* One nonzero as a shard, where parts of a Gram matrix will be. */
+/* Packs a shard of one nonzero into the memory where parts of a Gram matrix will be. */
 static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_disk_shard *entry,
                     struct ts_err *err)
 {
@@ -186,7 +189,7 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     return check(err, e, "copying to the GPU");
 }
 
-/* Of the kernels for products in float64, those that this tensor will have. */
+/* Runs those kernels for products in float64 that this tensor needs. */
 static cudaError_t warm_wide(const struct ts_gpu *g, struct ts_gpu_member *me,
                              struct ts_gpu_mttkrp *args)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Lists the GPUs of the machine and says in a sentence why one cannot be used. */
 #include "gpu/gpu_devices.h"
 
 #include <cuda_runtime.h>
@@ -10,7 +11,8 @@
 
 #define WHY_BYTES 160
 
-/* cudaErrorInsufficientDriver is both: no driver, and one that is too old. Whether there is one. */
+/* cudaErrorInsufficientDriver means no driver, or one that is too old. Returns whether there is
+ * one. */
 static int explain_driver(char *why)
 {
     int version = 0;
@@ -28,7 +30,7 @@ static int explain_driver(char *why)
 
 void ts_gpu_prepare(void)
 {
-    /* By default streams share 8 queues, and one waits for what another has in the same queue. */
+    /* By default all streams share 8 queues, and work waits for earlier work in the same queue. */
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Prefetching: while a pass ends, the shards that the next pass starts with are copied to free
+ * slots. */
 #include "base/clock.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 
-/* Slots forget what came before the pass, and the log learns of what the pass took of that. All those
- * copies have ended, or are about to: the pass's own came after them. */
+/* Ends prefetching for this pass: logs the prefetched shards that the pass used, and marks all
+ * slots as not prefetched. The prefetch copies are done, or nearly: the pass's own copies came
+ * after them in the stream. */
 static cudaError_t forget(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Turns a CUDA error into a sentence that names the GPU and what to do. */
 #include "gpu/gpu_fail.h"
 
-/* The GPU is lost to this process: its context answers every further call with the same error. */
+/* Whether this process has lost the GPU: its context answers every later call with the same
+ * error. */
 static int is_lost(cudaError_t e)
 {
     switch (e) {
@@ -54,7 +56,7 @@ int ts_gpu_ended(cudaEvent_t event, cudaError_t *e)
 {
     *e = cudaEventQuery(event);
     if (*e == cudaErrorNotReady) {
-        (void)cudaGetLastError(); /* or the next launch returns it */
+        (void)cudaGetLastError(); /* clears the error: the next launch would return it */
         *e = cudaSuccess;
         return 0;
     }
@@ -66,7 +68,7 @@ int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)
     const cudaError_t e = (cudaError_t)cuda_error;
     const char *text = cudaGetErrorString(e);
     int gpu = 0, rc;
-    (void)cudaGetDevice(&gpu); /* of the calling thread; answers on a lost device too */
+    (void)cudaGetDevice(&gpu); /* the calling thread's device; works on a lost device too */
     if (e == cudaErrorMemoryAllocation)
         rc = fail_memory(err, gpu, what);
     else if (e == cudaErrorInsufficientDriver || e == cudaErrorNoKernelImageForDevice ||

@@ -11,10 +11,11 @@
 
 #include "base/err.h"
 
-/* Whether all that an event stands for has ended: 1, 0, or -1 with the failure in *e. */
+/* Whether the work before an event has ended: 1, 0, or -1 with the failure in *e. */
 int ts_gpu_ended(cudaEvent_t event, cudaError_t *e);
 
-/* `what` was under way: "row solves". cuda_error is a cudaError_t and stored in err->sys. */
+/* `what` is what was being done: "row solves". cuda_error is a cudaError_t and is stored in
+ * err->sys. */
 int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Balancing: moves the boundaries between the members' ranges, and with them the shards that
+ * members keep. */
 #include <string.h>
 
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 #include "stream/balance.h"
 
-/* Copies a kept shard to a free place of another member, whose `send` stream it is enqueued on:
- * `copy` may be busy with shards for the next mode. Its old place stays taken until the copies have
- * ended. */
+/* Copies a kept shard to a free place of another member. The copy goes on the receiver's `send`
+ * stream, since its `copy` stream may be busy with shards of the next mode. The old place stays
+ * taken until the copies have ended. */
 static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, uint32_t from,
                               uint32_t to)
 {
@@ -26,11 +28,11 @@ static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, u
 struct move {
     struct ts_gpu *g;
     uint32_t mode;
-    uint64_t freed[TS_MAX_DEVICES]; /* places to be given back: at the top of free_place's memory */
+    uint64_t freed[TS_MAX_DEVICES]; /* places to give back, listed from free_place's end */
     cudaError_t e;
 };
 
-/* One shard from a member to the next or the one before: 0 when there is no place for it. */
+/* Gives one shard to the next member or the one before. 0: the receiver has no place for it. */
 static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
 {
     struct ts_gpu *g = v->g;
@@ -45,8 +47,8 @@ static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
     return v->e == cudaSuccess;
 }
 
-/* Boundary i, between members i - 1 and i, goes from `*at` as far towards `want` as there is room:
- * not past a neighbour, because shards move between neighbours alone. */
+/* Moves boundary i, between members i - 1 and i, towards `want` as far as there are free places. It
+ * never passes a neighbouring boundary: shards move between neighbours only. */
 static void move_boundary(struct move *v, uint32_t i, uint64_t want, uint64_t least, uint64_t most)
 {
     uint64_t *at = &v->g->mode[v->mode].first[i];
@@ -83,7 +85,8 @@ int ts_gpu_keep_balance(struct ts_gpu *g, uint32_t mode, const uint64_t *busy_ns
     memcpy(want, m->first, sizeof want);
     memcpy(before, m->first, sizeof before);
     if (ts_balance_move(m->shard, m->n_shards, g->n_members, busy_ns, want)) {
-        for (uint32_t i = 1; i < g->n_members; i++) /* only what i - 1 and i had before all this */
+        for (uint32_t i = 1; i < g->n_members; i++) /* moves only shards that i - 1 and i had before
+                                                     * this call */
             move_boundary(&v, i, want[i],
                           m->first[i - 1] > before[i - 1] ? m->first[i - 1] : before[i - 1],
                           before[i + 1]);

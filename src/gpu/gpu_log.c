@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Turns pairs of timing events into spans of the host's clock, and adds spans up. */
 #include "gpu/gpu_log.h"
 
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include "base/trace.h"
 #include "gpu/gpu_fail.h"
 
-/* Marks looked at for each shard, which adds one: a microsecond or two each, spread over the pass
- * so that copies never wait for the host. */
+/* Marks checked for each shard, which adds one mark. A check takes a microsecond or two; they are
+ * spread over the pass so that copies never wait for the host. */
 #define LOOKS 4
 
 #define NOT_SEEN UINT64_MAX
@@ -79,8 +80,8 @@ static void add_span(struct ts_gpu_spans *s, const struct ts_gpu_span *span)
     s->at[s->n++] = *span;
 }
 
-/* Something had ended `ns` after the base when the host saw it. When the base came to pass the host
- * does not see: another process may have had the GPU then. */
+/* The host saw now that something had ended `ns` after the base. This bounds the time of the base,
+ * which the host cannot observe itself: another process may have had the GPU then. */
 static void seen(struct ts_gpu_log *log, uint64_t ns)
 {
     const uint64_t base_ns = ts_clock_ns() - ns;
@@ -88,8 +89,9 @@ static void seen(struct ts_gpu_log *log, uint64_t ns)
         log->base_ns = base_ns;
 }
 
-/* Makes a mark a span, in nanoseconds after the base, if it has ended, and the base, which is in a stream
- * of its own: 1, or 0 if not, or -1 with the failure in *e. */
+/* Turns a mark into a span, in nanoseconds after the base, if both the mark and the base (which is
+ * in a stream of its own) have ended. Returns 1, 0 if they have not ended, or -1 with the failure
+ * in *e. */
 static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, cudaError_t *e)
 {
     const int has_copy = mark->copy.what != NULL;
@@ -127,12 +129,12 @@ int ts_gpu_log_room(struct ts_gpu_log *log)
         cudaError_t e;
         const int rc = settle(log, &log->mark[i], &e);
         log->next = rc > 0 ? i : i + 1;
-        if (rc > 0) { /* it swaps places with the last in use */
+        if (rc > 0) { /* swap it with the last mark in use */
             const struct ts_gpu_mark mark = log->mark[i];
             log->mark[i] = log->mark[--log->n_marks];
             log->mark[log->n_marks] = mark;
         } else if (rc < 0) {
-            return 1; /* whoever waits next finds the failure */
+            return 1; /* the next wait finds the failure */
         }
     }
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
@@ -162,8 +164,8 @@ cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream)
     return cudaEventRecord(log->copied, stream);
 }
 
-/* *ns: from the base to the event, below zero (as unsigned numbers are) when it came before. Both have
- * come to pass, or are about to. */
+/* *ns := time from the base to the event, negative (in two's complement) when the event came first.
+ * Waits for both. */
 static cudaError_t since_base(const struct ts_gpu_log *log, cudaEvent_t event, uint64_t *ns)
 {
     float ms = 0;
@@ -202,7 +204,7 @@ cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, cons
     if (log->base_ns == NOT_SEEN && ts_gpu_ended(log->base, &e) > 0)
         seen(log, 0);
     if (log->n_marks == TS_GPU_MARKS)
-        return cudaSuccess; /* of the few that do not ask for room: not measured */
+        return cudaSuccess; /* only work that does not call ts_gpu_log_room: not measured */
     mark = &log->mark[log->n_marks];
     mark->work = work;
     mark->span = (struct ts_gpu_span){ .what = what, .lane = lane };
@@ -245,12 +247,12 @@ void ts_gpu_spans_line_up(struct ts_gpu_spans *s)
             span->start_ns = span->free_ns;
         if (i > 0 && span->start_ns < span[-1].end_ns)
             span->start_ns = span[-1].end_ns;
-        if (span->start_ns > span->end_ns) /* of two clocks */
+        if (span->start_ns > span->end_ns) /* start and end are of two clocks */
             span->start_ns = span->end_ns;
     }
 }
 
-/* To the host's clock, of which the starts of copies are already. */
+/* Moves spans to the host's clock. The starts of copies are in it already. */
 static void shift(struct ts_gpu_log *log)
 {
     for (int i = 0; i < TS_GPU_WORKS; i++)
@@ -264,7 +266,8 @@ static void shift(struct ts_gpu_log *log)
         }
 }
 
-/* No copy ended later than the last: the kernels of the last ones may have started late. */
+/* No copy ended later than the last one did. A copy's end is taken from the start of its kernel,
+ * which may be later. */
 static cudaError_t end_copies(struct ts_gpu_log *log)
 {
     struct ts_gpu_spans *s = &log->spans[TS_GPU_COPY];
@@ -305,7 +308,7 @@ uint64_t ts_gpu_log_busy(const struct ts_gpu_log *log, unsigned works)
 {
     size_t next[TS_GPU_WORKS] = { 0 };
     uint64_t until = 0, sum = 0;
-    for (;;) { /* spans of all kinds by their start */
+    for (;;) { /* takes the spans of all kinds in the order of their starts */
         const struct ts_gpu_span *first = NULL;
         int kind = -1;
         for (int i = 0; i < TS_GPU_WORKS; i++) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Asks NVML how much memory of a device is in use. NVML is loaded when the program runs; without it
+ * there is no answer. */
 #include "gpu/gpu_memory.h"
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* The few declarations of nvml.h that are needed: it is not part of every CUDA toolkit, and the
- * library comes with the driver, so it is looked for when the program runs. */
+/* The declarations of nvml.h that are needed. Not every CUDA toolkit has that header; the library
+ * comes with the driver and is loaded when the program runs. */
 struct nvml_memory {
     unsigned long long total, free, used;
 };

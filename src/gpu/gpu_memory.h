@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_memory.h - how much memory of a device is in use, as nvidia-smi shows it.
  *
- * A budget of GPU memory is one for all that the process takes there, and cudaMalloc is not all:
- * the context, the code of kernels, streams and NCCL's buffers take some hundred MiB that no call
- * of the runtime reports. NVML does, for the device as a whole: what was in use before the context
- * was made is subtracted from what is in use afterwards.
+ * A budget of GPU memory covers all memory that the process takes on a device. That is more than
+ * cudaMalloc gives: the context, the code of kernels, streams and NCCL's buffers take some hundred
+ * MiB that no call of the runtime reports. NVML reports them for the device as a whole. So what was
+ * in use before the context was made is subtracted from what is in use afterwards.
  *
  *   owner    the caller closes what it opened; NULL stands for a machine without NVML
  *   units    bytes
  *   threads  one at a time
  *   errors   none: without an answer the caller assumes TS_GPU_DRIVER_BYTES
- * */
+ */
 #ifndef TS_GPU_GPU_MEMORY_H
 #define TS_GPU_GPU_MEMORY_H
 
 #include <stdint.h>
 
-/* What context, kernels, streams and NCCL are taken to need where it cannot be measured: 520 MiB
- * for a context and its kernels on an H200 (driver 580), and as much again as NCCL took beside
- * it. */
+/* Memory of context, kernels, streams and NCCL where it cannot be measured. On an H200 with driver
+ * 580, a context and its kernels took 520 MiB, and NCCL took as much again. */
 #define TS_GPU_DRIVER_BYTES      (UINT64_C(640) << 20)
 #define TS_GPU_DRIVER_BYTES_NCCL (UINT64_C(384) << 20)
 
@@ -27,11 +26,12 @@ struct ts_gpu_memory;
 struct ts_gpu_memory *ts_gpu_memory_open(void);
 void ts_gpu_memory_close(struct ts_gpu_memory *memory);
 
-/* In use on a device (its number in this process), by whomever: 1 and *ret, or 0. Makes no
+/* Bytes in use on a device (its number in this process), by any process: 1 and *ret, or 0. Makes no
  * context. */
 int ts_gpu_memory_used(const struct ts_gpu_memory *memory, int device, uint64_t *ret);
 
-/* This process already has a context on the device, so that a measurement from now on misses it. */
+/* Whether this process has a context on the device already; a measurement from now on does not see
+ * that context. */
 int ts_gpu_memory_has_context(int device);
 
 #endif

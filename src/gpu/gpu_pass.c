@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A member's pass over a mode. What waits for what, on one device (streams in brackets; -> is the
- * order of one stream, => an event):
+/* A member's pass over a mode. This is what waits for what on one device; streams are in brackets,
+ * -> is the order of one stream, => is an event:
  *
  *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ... -> the
  *              next mode's first
@@ -14,11 +14,12 @@
  *   [send]     that => gather of parts
  *   [dense]    send => Gram matrix -> host
  *
- * The host waits at the end, when everything is enqueued, so that every stream but [copy] is idle when
- * a pass begins: what a pass writes, nobody reads any more. Before that it waits for shards, for copies
- * out of lent memory, and for the other members' hosts.
+ * The host waits for the device at the end, when everything is enqueued. So every stream but [copy]
+ * is idle when a pass begins, and no earlier work reads what the pass writes. During the pass the
+ * host waits for shards, for copies out of memory lent by the feed, and for the other members'
+ * hosts.
  *
- * With one member there is nothing to send: one chunk, and all rows are solved at the end. */
+ * One member has nothing to send: it has one chunk, and all its rows are solved at the end. */
 #include "gpu/gpu_state.h"
 
 #include <inttypes.h>
@@ -30,14 +31,14 @@
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
 
-/* Least bytes of rows in a chunk: a gather of less is dominated by its start. */
+/* Fewest bytes of rows in a chunk: in a smaller gather the start takes most of the time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 
-/* Shards lent by the feed whose copy to the device may not have ended. */
+/* Shards lent by the feed, whose copies to the device may still run. */
 struct walk {
     struct ts_gpu_pass *pass;
     struct ts_shard_view lent[TS_GPU_LENT];
-    uint32_t first, n, n_leased; /* leased: in a slot of the feed's */
+    uint32_t first, n, n_leased; /* n_leased: those that are in a slot of the feed */
 };
 
 static int fail(struct ts_err *err, cudaError_t e)
@@ -86,7 +87,8 @@ static int is_here(const struct ts_gpu_mode *m, uint64_t shard)
     return m->keep[shard] && m->present[shard];
 }
 
-/* Describes the kept shards of the member's range, if that is not what the device has already. */
+/* Writes the table of the member's kept shards to the device, unless the device has the current
+ * one. */
 static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
 {
     const struct ts_gpu_mode *m = p->mode;
@@ -112,8 +114,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
             t->n_partitions[c] += ts_shard_partitions(&m->shard[i]);
         }
     }
-    if (n >
-        0) /* cudaMemcpy may return before the bytes are there, and no other stream waits for it */
+    if (n > 0) /* cudaMemcpy may return too early for other streams */
         e = cudaMemcpyAsync(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice, me->dense);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(me->dense);
@@ -124,7 +125,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     return 0;
 }
 
-/* Shards of a chunk that need not come from the feed are the member's from the start. */
+/* Takes the shards of a chunk that are kept: no other member can have them. */
 static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 {
     const struct ts_gpu_mode *m = p->mode;
@@ -176,7 +177,7 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
         e = cudaEventRecord(ended, me->keeping[k]);
     if (e == cudaSuccess)
         e = cudaStreamWaitEvent(me->dense, ended, 0);
-    if (e == cudaSuccess) /* not behind the next chunk's thread blocks */
+    if (e == cudaSuccess) /* `keeping` would do it after the next chunk */
         e = fold_shards(p, &args, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
@@ -200,12 +201,12 @@ static int take_present(struct ts_gpu_pass *p, struct ts_err *err)
 
 /* ---- shards from the feed */
 
-/* Gives the oldest shard back to the feed, its copy having ended. */
+/* Waits for the copy of the oldest lent shard and gives that shard back to the feed. */
 static int return_oldest(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
     const int rc = ts_gpu_team_wait(p->g, p->me, p->me->copied[w->first], err);
-    if (rc < 0) /* somebody failed; the memory may go only when nobody reads it */
+    if (rc < 0) /* a member failed; the memory may go only when nothing reads it */
         (void)cudaStreamSynchronize(p->me->copy);
     w->n_leased -= w->lent[w->first].lease != NULL;
     ts_feed_done(p->ask->feed, &w->lent[w->first]);
@@ -214,8 +215,8 @@ static int return_oldest(struct walk *w, struct ts_err *err)
     return rc;
 }
 
-/* Before asking for a shard: of the feed's slots, of which there is one more than members, a member
- * may hold one then (stream/feed.h). */
+/* Called before asking for a shard. The feed has one slot more than there are members, so a member
+ * may hold only one slot then (stream/feed.h). */
 static int return_some(struct walk *w, struct ts_err *err)
 {
     int rc = 0;
@@ -235,7 +236,7 @@ static int wait_for_marks(struct ts_gpu_pass *p, struct ts_err *err)
     return rc;
 }
 
-/* The board learns who computes a shard: whose range it is in counts down. */
+/* Enters on the board who computes the shard, and counts it off in the chunk that it belongs to. */
 static void claim(struct ts_gpu_pass *p, uint64_t shard)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -248,11 +249,11 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
     b->taken[shard] = (unsigned char)p->me->number;
     if (owner != p->me->number)
         atomic_store(&b->any_stolen, 1);
-    atomic_fetch_sub(&b->left[owner][c], 1); /* after taken: whoever sees 0 sees that too */
+    atomic_fetch_sub(&b->left[owner][c], 1); /* after `taken`: who reads 0 here reads that too */
 }
 
-/* The copy into a slot comes after the kernel that read it. Mostly that has ended long ago, and then
- * the copy follows the one before without a pause. */
+/* A copy into a slot comes after the kernel that read the slot. Mostly that kernel has ended long
+ * ago; then the stream need not wait, and copies follow each other without a pause. */
 static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot,
                                  int *waits)
 {
@@ -261,7 +262,7 @@ static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_s
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 
-/* *there: when it has arrived. */
+/* Enqueues the copy of a lent shard. *there: the event of its arrival. */
 static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
                               const struct ts_gpu_slot *slot, cudaEvent_t *there)
 {
@@ -290,7 +291,8 @@ static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, 
     return cudaSuccess;
 }
 
-/* Computes on a shard at `addr` once it is there, and then on the next one in another stream. */
+/* Enqueues the kernels of a shard at `addr`, to run after `there`. The next shard goes to another
+ * stream. */
 static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
                                 cudaEvent_t there, const struct ts_gpu_slot *slot)
 {
@@ -322,12 +324,12 @@ static struct ts_gpu_slot *next_slot(struct ts_gpu_pass *p)
 {
     struct ts_gpu_slot *slot = &p->me->slot[p->me->next_slot];
     p->me->next_slot = (p->me->next_slot + 1) % p->g->n_slots;
-    if (slot->early.state == TS_EARLY_HERE) /* somebody else got it, or another pass was expected */
+    if (slot->early.state == TS_EARLY_HERE) /* no pass took it */
         slot->early.state = TS_EARLY_NONE;
     return slot;
 }
 
-/* Copies a lent shard to the device and computes on it, all of it later and elsewhere. */
+/* Enqueues the copy of a lent shard and the kernels that compute on it. */
 static int take_shard(struct walk *w, const struct ts_shard_view *view, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
@@ -348,7 +350,7 @@ static int take_shard(struct walk *w, const struct ts_shard_view *view, struct t
     return 0;
 }
 
-/* The next shard for the member: 1, 0 at the end of the pass, or a failure. */
+/* Asks the feed for the member's next shard: 1, 0 at the end of the pass, or a failure. */
 static int next_shard(struct walk *w, struct ts_shard_view *view, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
@@ -358,8 +360,8 @@ static int next_shard(struct walk *w, struct ts_shard_view *view, struct ts_err 
     return rc;
 }
 
-/* Shards that came before the pass. They get the GPU before those that are kept, since their slots are
- * wanted; but first the link gets to work again, on what goes to slots that hold none of them. */
+/* Takes the prefetched shards. They are computed before the kept ones, because their slots are
+ * needed. First the link gets new work: copies to the slots that hold no prefetched shard. */
 static int take_early(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
@@ -393,7 +395,7 @@ static int take_early(struct walk *w, struct ts_err *err)
     return rc < 0 ? rc : e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* The last copy of the pass is enqueued, and the next mode's first ones. */
+/* Called when the last copy of the pass is enqueued: starts prefetching for the next mode. */
 static int finish_copies(struct ts_gpu_pass *p, struct ts_err *err)
 {
     cudaError_t e = ts_gpu_log_copied(&p->me->log, p->me->copy);
@@ -465,7 +467,7 @@ static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return run_pass(p, err);
 }
 
-/* A chunk has a share of the rows that is worth a gather, and a shard. */
+/* How many chunks a range is divided into: each has rows enough for a gather, and a shard. */
 static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m)
 {
     uint64_t n = m->n_rows * ts_gpu_row_bytes(g) / g->n_members / CHUNK_BYTES;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sizes: the stride of rows, tables per shard, and which shards stay on the devices with the memory
+ * that is left. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +8,7 @@
 #include "gpu/gpu_state.h"
 #include "stream/balance.h"
 
-/* Rows are staged through this much device memory on their way from and to float64. */
+/* Device memory through which rows pass on their way to and from float64. */
 #define STAGE_BYTES (UINT64_C(16) << 20)
 
 static uint64_t more(uint64_t a, uint64_t b)
@@ -14,8 +16,8 @@ static uint64_t more(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Elements from one row to the next. Rows of up to 128 bytes lie in one line of the cache (padding
- * rank 25 from 112 to 128 bytes made random reads a third faster), longer ones in whole sectors. */
+/* Elements from one row to the next. A row of up to 128 bytes lies in one cache line: padding rank
+ * 25 from 112 to 128 bytes made random reads a third faster. Longer rows take whole sectors. */
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element)
 {
     const uint32_t bytes = rank * element;
@@ -84,8 +86,9 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
     for (uint32_t m = 0; m < g->tensor->order; m++)
         most = more(most, g->mode[m].n_shards);
     g->board.taken = malloc(most + 1);
-    /* Runs of shards, for rows, inner products and edges. A chunk of no shard has none; others no
-     * more than shards, and what is taken from others is counted there. */
+    /* Room for spans of rows, inner products and edges, one for each range of consecutive shards. A
+     * chunk has no more ranges than shards, and an empty chunk has none; shards taken from others
+     * are counted there. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
         g->board.span[i] = malloc((3 * most + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)
@@ -136,7 +139,8 @@ void ts_gpu_plan_free(struct ts_gpu *g)
         free(g->board.span[i]);
 }
 
-/* One member: of every mode the same share, from its start, one behind the other. */
+/* One member keeps the same share of every mode, from the mode's first shard on, packed without
+ * gaps. */
 static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     uint64_t used = 0;
@@ -161,8 +165,9 @@ static void pack(struct ts_gpu *g, uint64_t all, uint64_t left)
     g->store_bytes = g->n_slots * g->slot_bytes + used;
 }
 
-/* Several members: places of equal size, so that a shard can move into any that is free. Of each
- * range the middle stays: a boundary that moves a little moves shards that are streamed. */
+/* Several members: places have one size, so that a shard fits into any free place. Each member
+ * keeps the middle of its range, so that a boundary that moves a little moves only streamed
+ * shards. */
 static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
 {
     for (uint32_t i = 0; i < g->n_members; i++) {
@@ -213,14 +218,14 @@ int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
         most = more(most, n);
     }
     g->place_bytes = ts_gpu_plan_largest(g);
-    if (left / g->place_bytes >= most) { /* all stays, with room for ranges to grow by a quarter */
+    if (left / g->place_bytes >= most) { /* all stay; ranges may grow by a quarter */
         const uint64_t want = most + most / 4 + 2, room = left / g->place_bytes;
         g->n_places = want < room ? want : room;
         n_keep = most;
     } else {
         choose_slots(g, &left);
         g->n_places = left / g->place_bytes;
-        n_keep = g->n_places - (g->n_places + 31) / 32; /* some to move shards into */
+        n_keep = g->n_places - (g->n_places + 31) / 32; /* the rest: free for shards that move */
     }
     for (uint32_t i = 0; i < g->n_members; i++) {
         g->member[i].free_place = malloc((g->n_places + 1) * sizeof *g->member[i].free_place);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What a pass does with complete rows: solves them, sends them to the other members, and computes
+ * the Gram matrix. */
 #include <string.h>
 
 #include "base/trace.h"
@@ -12,7 +14,7 @@ static int fail(struct ts_err *err, cudaError_t e)
     return ts_gpu_fail(err, (int)e, "row solves");
 }
 
-/* `dense` waits for all that the member's other streams were given so far. */
+/* Makes `dense` wait for all work that the member's other streams have been given so far. */
 static cudaError_t join_compute(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
@@ -30,9 +32,8 @@ static cudaError_t join_compute(struct ts_gpu_pass *p)
 
 /* ---- spans of what a member has */
 
-/* The rows of shards first..last that no other shard has a part of, boundary rows between the
- * shards included: what is sent of those is overwritten by everybody at the end. 0 when there is
- * none. */
+/* The rows of shards first..last that no shard outside them has a part of. Rows that two of these
+ * shards share are included; every member overwrites those at the end. 0: there are none. */
 static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last, uint64_t *row,
                       uint64_t *n)
 {
@@ -43,8 +44,8 @@ static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last
     return 1;
 }
 
-/* The next run of shards from *first on, below end, that the member computes; 0 when there is
- * none. */
+/* The next range of consecutive shards that the member computes, at or after *first and below end.
+ * 0: there is none. */
 static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last, uint64_t end)
 {
     const unsigned char *taken = p->g->board.taken;
@@ -73,7 +74,7 @@ static void add_span(struct ts_gpu_pass *p, struct ts_exchange_part *part, uint6
     part->n++;
 }
 
-/* The spans of row_inner that belong to spans of rows. */
+/* Makes the spans of row_inner that belong to the spans of rows. */
 static void derive_inner(struct ts_gpu_pass *p, uint32_t k)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -108,7 +109,7 @@ static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_
     return e;
 }
 
-/* Solves the member's rows of chunk c and lets the others know that they come. */
+/* Solves the member's rows of chunk c, then tells the others that these rows can be gathered. */
 static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -154,7 +155,8 @@ static uint64_t part_bytes(const struct ts_exchange_part *part)
     return sum;
 }
 
-/* One of the team's replicated buffers, by the offset of its pointer in struct ts_gpu_member. */
+/* Gathers one of the replicated buffers, given by the offset of its pointer in struct
+ * ts_gpu_member. */
 static int gather(struct ts_gpu_pass *p, size_t buffer, const struct ts_exchange_part *part,
                   struct ts_err *err)
 {
@@ -185,7 +187,7 @@ static int gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
     return rc == 0 ? gather(p, offsetof(struct ts_gpu_member, row_inner), b->inner[k], err) : rc;
 }
 
-/* Enqueues the gathers that every member has published its part of, in the same order on all. */
+/* Enqueues the gathers whose parts all members have published, in the same order on all members. */
 static int send_published(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -223,7 +225,8 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
 
 /* ---- the end of a pass */
 
-/* What the member computed of others' ranges, and the edges of all its shards. */
+/* Prepares the last gathers: rows that the member computed in others' ranges, and the edges of all
+ * its shards. */
 static cudaError_t prepare_last(struct ts_gpu_pass *p)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -250,7 +253,8 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
     return e;
 }
 
-/* `dense` waits for what others sent, all members having enqueued that. */
+/* Makes `dense` wait for what the others send. The barrier makes sure that all members have
+ * enqueued it. */
 static int receive(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;
@@ -270,7 +274,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     cudaError_t e;
-    int rc = ts_gpu_team_barrier(g, err); /* all shards are taken, and it is known by whom */
+    int rc = ts_gpu_team_barrier(g, err); /* now all shards are taken, and `taken` says by whom */
     if (rc == 0)
         rc = ts_gpu_rows_advance(p, err);
     if (rc < 0)
@@ -292,7 +296,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? receive(p, err) : rc;
 }
 
-/* Each member computes its share of the parts of the Gram matrix; then all have all. */
+/* Each member computes its share of the parts of the Gram matrix and sends it to all. */
 static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -329,7 +333,7 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? receive(p, err) : rc;
 }
 
-/* Rows that shards share, now that their sums are complete; with one member, all rows. */
+/* Solves the rows that shards share, whose sums are complete now; with one member, all rows. */
 static cudaError_t finish_rows(struct ts_gpu_pass *p)
 {
     const struct ts_gpu *g = p->g;

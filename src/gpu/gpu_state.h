@@ -5,22 +5,22 @@
  * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works
  * in the thread that calls the backend, every other one in a thread of its own.
  *
- *   gpu_plan.c    sizes, and what the memory left for shards is spent on
+ *   gpu_plan.c    sizes, and which shards stay with the memory that is left
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
  *   gpu_pass.c    a member's pass over a mode: shards in, kernels launched
- *   gpu_early.c   shards of the next mode, copied while one ends
+ *   gpu_early.c   prefetching: shards of the next mode are copied while a pass ends
  *   gpu_rows.c    what a pass does with complete rows: solving, exchanging, adding up
- *   gpu_dense.c   rows put and fetched, solved and scaled outside of a pass
- *   gpu_keep.c    ranges that move, and kept shards with them
+ *   gpu_dense.c   row work outside of a pass: rows in and out, solves, scaling
+ *   gpu_keep.c    balancing: moves ranges, and kept shards with them
  *   gpu_log.c     when copies and kernels ran
- *   gpu_times.c   what that makes of a pass: times, a trace, the cost of ranges
+ *   gpu_times.c   from the logs: times of a pass, the trace, the cost of ranges
  *
  *   owner    gpu_backend.c makes and frees it
  *   units    bytes; offsets of rows in elements times ld
- *   threads  a member's own fields: its thread. The rest: read in jobs, written between them, but for
- *            the board
- * */
+ *   threads  a member's own fields: its thread. Everything else but the board: read during jobs,
+ *            written between jobs
+ */
 #ifndef TS_GPU_GPU_STATE_H
 #define TS_GPU_GPU_STATE_H
 
@@ -35,43 +35,44 @@
 #include "stream/backend.h"
 
 enum {
-    /* Shards under way when not all stay on the device, three quarters of them at most for the next
-     * mode: from the last copy of a mode to the next's first a millisecond and a half pass, in which a
-     * link brings 18 of 4 MiB. */
+    /* Slots for shards when not all shards stay on the device; at most three quarters of them hold
+     * prefetched shards. Between the last copy of a mode and the first of the next, a millisecond
+     * and a half pass. In that time a link brings 18 shards of 4 MiB. */
     TS_GPU_SLOTS = 24,
-    /* of kernels: a shard has too few partitions to fill a large GPU alone, and beside kept ones it
-     * takes half a millisecond, in which ten more of 4 MiB come over the link */
+    /* Streams for kernels of streamed shards: one shard has too few partitions to fill a large GPU.
+     * Beside kept shards a kernel takes half a millisecond, in which the link brings ten more
+     * shards of 4 MiB. */
     TS_GPU_STREAMS = 16,
-    TS_GPU_KEPT_STREAMS = 2, /* of kept shards: the end of one chunk overlaps with the next */
-    TS_GPU_LENT = 4,   /* shards on their way from host memory: enough to keep the link at work */
-    TS_GPU_CHUNKS = 6, /* most parts of a member's range that are sent on their own */
+    TS_GPU_KEPT_STREAMS = 2, /* of kept shards: one chunk ends while the next begins */
+    TS_GPU_LENT = 4,   /* shards being copied from host memory: enough to keep the link busy */
+    TS_GPU_CHUNKS = 6, /* most parts into which a member's range is divided for sending */
 };
 
-/* A mode, the same for all members. */
+/* What all members know of a mode. */
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows, n_partitions;
-    uint64_t *first_partition;          /* n_shards: partitions before each */
+    uint64_t *first_partition;          /* for each shard: partitions before it */
     uint64_t first[TS_MAX_DEVICES + 1]; /* member i has the shards first[i] .. first[i + 1] - 1 */
-    uint64_t version;                   /* of what follows: tables on devices are made from it */
-    unsigned char *keep;                /* n_shards: it stays with the member of its range */
-    unsigned char *present;             /* n_shards: and is there */
-    uint64_t *place;                    /* n_shards: where, in that member's `kept` */
+    uint64_t version;                   /* of what follows; tables on devices are made from it */
+    unsigned char *keep;                /* for each shard: it stays with the member of its range */
+    unsigned char *present;             /* for each shard: and that member has it already */
+    uint64_t *place;                    /* for each shard: its offset in that member's `kept` */
     uint32_t *boundary;                 /* first and last rows of shards, ascending, each once */
     uint64_t n_boundary;
 };
 
-/* A shard that was copied to its slot before the pass over its mode. */
+/* A prefetched shard: copied to its slot before the pass over its mode. */
 struct ts_gpu_early {
     enum {
         TS_EARLY_NONE,
         TS_EARLY_HERE,
         TS_EARLY_TAKEN
-    } state; /* taken: the pass computes on it */
+    } state; /* HERE: prefetched; TAKEN: the pass computes on it */
     uint32_t mode;
     uint64_t shard, bytes;
     uint64_t given_ns;          /* when the copy was enqueued */
-    cudaEvent_t began, arrived; /* the copy, with times */
+    cudaEvent_t began, arrived; /* around the copy, with times */
 };
 
 struct ts_gpu_slot {
@@ -83,68 +84,68 @@ struct ts_gpu_slot {
 /* Descriptions of the kept shards of a mode on a device, chunk after chunk. */
 struct ts_gpu_table {
     struct ts_gpu_shard *entry; /* device; n_shards of the mode */
-    uint64_t version;           /* of the mode when it was made; 0: never */
+    uint64_t version;           /* version of the mode that it was made from; 0: never made */
     uint32_t n[TS_GPU_CHUNKS], n_partitions[TS_GPU_CHUNKS]; /* of each chunk */
 };
 
 struct ts_gpu;
 
 struct ts_gpu_member {
-    struct ts_gpu *gpu; /* whose member it is */
+    struct ts_gpu *gpu; /* the team */
     uint32_t number;    /* in the team */
     int device;
     pthread_t thread;
 
-    /* device memory: one allocation for all but shards, one for shards */
+    /* device memory: `work` holds all but shards, `store` holds shards */
     char *work, *store;
     char *factor[TS_MAX_ORDER]; /* n_rows x ld */
-    double *product;            /* n_rows of the last mode x ld, summed in float64; or NULL */
-    void *edge;                 /* 2 rows a partition, of the largest mode */
+    double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
+    void *edge;                 /* 2 rows for each partition of the largest mode */
     uint32_t *edge_row;
     void *shard_edge;                  /* ts_edge_count(shards of the largest mode) rows */
-    uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) of rows that never change */
+    uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
-    double *row_inner;                 /* by row, of the largest mode */
+    double *row_inner;                 /* one for each row of the largest mode */
     double *dict;
-    double *parts;        /* of a Gram matrix: ts_dense_scratch */
+    double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
     double *sums;         /* TS_DENSE_SUM_SCRATCH */
-    double *gram, *inner; /* ld x ld, and 1 behind it */
+    double *gram, *inner; /* ld x ld, then one element for `inner` */
     double *w;            /* ld x ld */
     double *stage;        /* stage_rows x rank */
     void *host;           /* page-locked: w, or gram and inner */
     struct ts_gpu_table table[TS_MAX_ORDER];
 
     char *kept;           /* in `store`: shards that stay */
-    uint64_t *free_place; /* stack of places in it that hold none */
+    uint64_t *free_place; /* stack of the places in `kept` that hold no shard */
     uint64_t n_free;
     struct ts_gpu_slot slot[TS_GPU_SLOTS]; /* in `store` */
     uint32_t next_slot, next_stream;
 
     cudaStream_t copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
     cudaEvent_t
-        joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* what a stream was given has ended */
-    cudaEvent_t solved[TS_GPU_CHUNKS]; /* rows that can be sent, by order of publishing */
+        joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* recorded after the work of each stream */
+    cudaEvent_t solved[TS_GPU_CHUNKS]; /* rows that can be sent, in the order of publishing */
     cudaEvent_t copied[TS_GPU_LENT];
     cudaEvent_t ready, received, over;
     struct ts_gpu_log log;
 };
 
-/* What the members tell each other in a pass. A chunk is a part of a member's range; it is
- * published once all its shards were taken (mostly by the member, some by others that had nothing
- * left) and the member's own of them are under way. */
+/* What the members tell each other during a pass. A chunk is a part of a member's range. It is
+ * published once all its shards are taken and the kernels of the member's own shards are enqueued.
+ * Mostly the member takes them all; some may be taken by others that have no shards left. */
 struct ts_gpu_board {
-    uint32_t n_chunks;    /* of each member */
-    unsigned char *taken; /* by shard: the member that computes it; largest mode */
+    uint32_t n_chunks;    /* chunks of each member */
+    unsigned char *taken; /* for each shard of the largest mode: the member that computes it */
     _Atomic uint64_t
-        left[TS_MAX_DEVICES][TS_GPU_CHUNKS]; /* shards of a chunk that nobody took yet */
+        left[TS_MAX_DEVICES][TS_GPU_CHUNKS]; /* shards of a chunk that no member has taken yet */
     _Atomic uint32_t n_published[TS_MAX_DEVICES];
-    /* What each member has for the gathers, in the order it published; then of shards' edges and of
-     * shards it took from others. Of rows, and of row_inner. */
+    /* What each member sends in the gathers, in the order of publishing: rows and row_inner of its
+     * chunks, then the edges of shards, then rows of shards that it took from others. */
     struct ts_exchange_part rows[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
     struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
     struct ts_exchange_part edges[TS_MAX_DEVICES];
     _Atomic int any_stolen;
-    struct ts_exchange_span *span[TS_MAX_DEVICES]; /* memory of the above */
+    struct ts_exchange_span *span[TS_MAX_DEVICES]; /* memory of the spans above */
     uint64_t n_span[TS_MAX_DEVICES];
 };
 
@@ -153,24 +154,24 @@ typedef int (*ts_gpu_job)(struct ts_gpu *g, struct ts_gpu_member *me, void *arg,
 
 struct ts_gpu_team {
     int up, quit;
-    uint32_t n_threads; /* started */
+    uint32_t n_threads; /* threads that were started */
     pthread_mutex_t lock;
     pthread_cond_t go, done;
     uint64_t turn; /* counts jobs */
     uint32_t n_busy;
     ts_gpu_job job;
     void *arg;
-    struct ts_feed *feed;                /* of the job, or NULL: told of a failure */
+    struct ts_feed *feed;                /* of the job, or NULL; it is told of a failure */
     _Atomic int failed;                  /* code of the first failure */
     struct ts_err err;                   /* and its sentence */
-    _Atomic uint32_t n_waiting, barrier; /* at the barrier; barriers passed */
+    _Atomic uint32_t n_waiting, barrier; /* members at the barrier; number of barriers passed */
 };
 
 struct ts_gpu {
     const struct ts_tensor *tensor;
-    enum ts_precision precision, summed; /* of factors; of products in the last mode */
-    int keeps_rest;             /* a product summed in float64 is kept so, whatever the precision */
-    uint32_t rank, ld, element; /* element: bytes */
+    enum ts_precision precision, summed; /* of the factors; of the products in the last mode */
+    int keeps_rest;                      /* products summed in float64 are kept in float64 */
+    uint32_t rank, ld, element;          /* element: bytes */
     int only_mode;
     struct ts_trace *trace;
     void (*done)(void *ctx, uint64_t nnz);
@@ -185,9 +186,9 @@ struct ts_gpu {
     struct ts_gpu_board board;
 
     uint64_t slot_bytes;
-    uint64_t place_bytes, n_places; /* for kept shards of each member; one member packs them: 0 */
-    uint64_t store_bytes;           /* all slots and places */
-    uint64_t driver_bytes[TS_MAX_DEVICES]; /* of each member: what is no allocation of ours */
+    uint64_t place_bytes, n_places;        /* of each member, for kept shards; one member: 0 */
+    uint64_t store_bytes;                  /* all slots and places */
+    uint64_t driver_bytes[TS_MAX_DEVICES]; /* of each member: not allocated by us */
     uint32_t n_slots;
 };
 
@@ -202,7 +203,8 @@ static inline uint64_t ts_gpu_row_bytes(const struct ts_gpu *g)
     return (uint64_t)g->ld * g->element;
 }
 
-/* Rows of edges of a pass whose products are summed in float64 (wide), or in the precision. */
+/* Bytes of an edge row: its elements are float64 when products are summed in float64 (wide), else
+ * of the precision. */
 static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu *g, int wide)
 {
     return (uint64_t)g->ld * (wide ? 8 : g->element);
@@ -213,7 +215,7 @@ static inline int ts_gpu_served(const struct ts_gpu *g, uint32_t mode)
     return g->only_mode < 0 || (uint32_t)g->only_mode == mode;
 }
 
-/* First shard of chunk c (up to n_chunks: the end) of a member's range. */
+/* First shard of chunk c of a member's range; for c = n_chunks, the end of the range. */
 static inline uint64_t ts_gpu_chunk(const struct ts_gpu *g, const struct ts_gpu_mode *m,
                                     uint32_t member, uint32_t c)
 {
@@ -226,36 +228,37 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
 void ts_gpu_plan_free(struct ts_gpu *g);
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element);
 uint64_t ts_gpu_plan_factors(const struct ts_gpu *g);
-uint64_t ts_gpu_plan_largest(const struct ts_gpu *g); /* place of the largest shard */
-/* Chooses what stays, slots and store_bytes, for `left` bytes on each device, two shards at
- * least. */
+uint64_t ts_gpu_plan_largest(const struct ts_gpu *g); /* bytes of the place for the largest shard */
+/* Chooses the shards that stay, the number of slots and store_bytes, for `left` bytes on each
+ * device. `left` holds at least two shards. */
 int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
 
 /* ---- gpu_device.c; the calling thread's device becomes the member's */
 uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g); /* factors included */
 int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
-/* Runs every kernel once on nothing, so that its code is loaded and counted. A ts_gpu_job. */
+/* Runs every kernel once on no data, so that its code is loaded and its memory counted. A
+ * ts_gpu_job. */
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 void ts_gpu_device_close(struct ts_gpu_member *me);
-/* Sends `rows` x rank as rows x ld to me->w, on the dense stream, by a kernel that reads host memory: a
- * copy would wait for those of shards. */
+/* Sends `rows` x rank values to me->w as rows x ld, on the dense stream. A kernel reads them from
+ * host memory: a copy would wait for the copies of shards. */
 cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
                                  const double *from, uint32_t rows);
 
 /* ---- gpu_team.c */
 int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_team_close(struct ts_gpu *g);
-/* Every member does the job; feed: what they take shards from, or NULL. The first failure, if
- * any. */
+/* Runs the job on every member. feed: where the job takes shards from, or NULL. Returns the first
+ * failure, or 0. */
 int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed *feed,
                     struct ts_err *err);
-/* All members are here; or one failed, and its code. */
+/* Waits for all members. Returns 0, or the code of the first failure. */
 int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err);
-/* Waits for the device, looking out for failures of others. */
+/* Waits for an event of the device. Returns early when another member fails. */
 int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t event,
                      struct ts_err *err);
-/* Between looks at something: yields at first, then sleeps. *n counts them, from 0. */
+/* Waits between two checks: yields at first, then sleeps. *n counts the waits, from 0. */
 void ts_gpu_team_pause(uint32_t *n);
 int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err); /* 0, or the first failure */
 
@@ -263,53 +266,55 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err); /* 0, or the first
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    const double *w;      /* NULL: the product alone */
+    const double *w;      /* NULL: only the product */
     double *gram, *inner; /* inner may be NULL */
 };
 
-/* The whole of it, from the thread that calls the backend. */
+/* A whole pass; to be called from the thread that calls the backend. */
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
                     struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_rows.c */
-struct ts_gpu_pass { /* of a member */
+struct ts_gpu_pass { /* a member's pass */
     struct ts_gpu *g;
     struct ts_gpu_member *me;
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
     struct ts_gpu_mttkrp args;
-    int wide;                     /* rows of float32 are multiplied and summed in float64 */
-    uint32_t unjoined;            /* bit i: compute[i] has work that `dense` does not wait for */
-    uint32_t published;           /* bit c: chunk c is */
+    int wide;                     /* factors in float32, products and sums in float64 */
+    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
+    uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
-    uint64_t nnz, kept_nnz;       /* computed; of that, of shards that were here before */
-    uint64_t bytes, early_bytes;  /* of shards that came from the host; of these, before the pass */
-    uint64_t wait_ns, n_filled;   /* for shards; shards kept from now on */
+    uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
+    uint64_t bytes, early_bytes;  /* bytes of shards from the host; of these, prefetched */
+    uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
 };
 
-/* Looks for chunks that can be solved, published or sent. */
+/* Solves, publishes and sends the chunks that are ready for it. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
-/* Everything of the member is launched: the rest of the pass, to its end on the device. */
+/* Called when all kernels of the member's shards are enqueued: does the rest of the pass and waits
+ * for its end. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_early.c */
-/* Slots, one after the other, that shards of the next mode may take; at least one is left, which with
- * those behind it comes first in the pass. */
+/* Most slots that prefetched shards may take, one after the other. At least one slot is left: the
+ * pass starts with it and the slots after it. */
 static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
 {
     return g->n_slots * 3 / 4;
 }
-/* Enqueues copies of shards that the next pass is expected to begin with, all of this one's being
- * enqueued, and has told the log of those that came so for this one. */
+/* Call after this pass's last copy is enqueued. Logs the copies that were prefetched for this pass,
+ * then prefetches the shards that the next pass should start with. */
 cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p);
-int ts_gpu_early_any(const struct ts_gpu_pass *p); /* some of the mode are here */
-/* The slot that holds the shard since before the pass, which now computes on it; NULL: none does. */
+int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode are prefetched */
+/* Takes a prefetched shard for this pass and returns its slot; NULL: it is not prefetched. */
 struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
 
 /* ---- gpu_times.c */
-/* After a pass that began at start_ns, pass[i] being member i's: fills times->device, total_ns being
- * there, and range_ns[i] with what the range of member i costs it. Tells the trace. */
+/* To be called after a pass that began at start_ns; pass[i] is member i's. Fills times->device
+ * (total_ns must be set) and range_ns[i], the cost of member i's range. Adds the spans to the
+ * trace. */
 void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
                           struct ts_backend_times *times, uint64_t *range_ns);
 
@@ -322,15 +327,17 @@ int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double 
                        double *inner, struct ts_err *err);
 int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err);
 int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err);
-/* On member 0, all parts being there: Gram matrix and (inner != 0) the sum of row_inner, on their
- * way to me->host; and from there, once `dense` has ended. */
+/* On member 0, once all parts are there. sum_up enqueues the Gram matrix and (inner != 0) the sum
+ * of row_inner, and their copy to me->host; the other function reads them there, once `dense` has
+ * ended. */
 cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
                                 int inner);
 void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner);
 
 /* ---- gpu_keep.c */
-/* After a pass over `mode` in which member i was at work for busy_ns[i]: moves ranges, with the
- * shards that are kept, and tells the feed. share[i]: of the cost, what member i gets next. */
+/* To be called after a pass over `mode` in which member i worked for busy_ns[i]. Moves ranges
+ * and their kept shards, and tells the feed. share[i]: the share of the cost that member i gets
+ * next. */
 int ts_gpu_keep_balance(struct ts_gpu *g, uint32_t mode, const uint64_t *busy_ns,
                         struct ts_feed *feed, double *share, struct ts_err *err);
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The members' threads: runs a job on all of them, barriers, waits that end when another member
+ * fails. */
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -6,13 +8,12 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 
-/* A look takes a microsecond or two, so the first tens of milliseconds of a wait are spent looking,
- * while whoever else wants the core gets it: a sleep of 20 microseconds lasts 70. Most passes are
- * over by then; waits for a disk are not. */
-#define LOOKS    20000
-#define SLEEP_NS 20000
-#define LOOKS_PER_CHECK \
-    64 /* NCCL's own failures are asked for at a lower rate: that takes a lock */
+/* A check takes a microsecond or two; a sleep of 20 microseconds lasts 70. So a wait spends its
+ * first tens of milliseconds checking, and yields the core between checks. Most passes end within
+ * that time; waits for a disk do not, and sleep. */
+#define LOOKS           20000
+#define SLEEP_NS        20000
+#define LOOKS_PER_CHECK 64 /* asking NCCL for its failures takes a lock, so it is done less often */
 
 void ts_gpu_team_pause(uint32_t *n)
 {
@@ -35,7 +36,8 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err)
     return rc;
 }
 
-/* Wakes whoever waits: for the feed, for other members' rows, at a barrier, for a device. */
+/* Records the first failure and wakes every thread that waits: for the feed, for rows of other
+ * members, at a barrier, or for a device. */
 static void fail_all(struct ts_gpu *g, int rc, const struct ts_err *err)
 {
     struct ts_gpu_team *t = &g->team;

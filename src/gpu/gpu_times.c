@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What the logs of a pass say: the times of each device, the spans of the trace, the cost of each
+ * member's range. */
 #include "base/trace.h"
 #include "gpu/gpu_state.h"
 
-/* A member's gather begins when the last member has come to it; before that, NCCL's kernel
- * waits. */
+/* Sets the start of each gather to the time at which the last member reached it. Before that NCCL's
+ * kernel only waits. */
 static void align_exchanges(struct ts_gpu *g)
 {
     enum { MOST = 4 * TS_GPU_CHUNKS };
@@ -62,9 +64,9 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
     };
 }
 
-/* What each member's range costs it: nanoseconds that it took for a nonzero times the nonzeros of
- * the range, which are more than it computed where others helped it out, and less where it helped.
- * One that computed nothing is taken for an average one. */
+/* What each member's range costs: its time per nonzero times the nonzeros of the range. A member
+ * that helped others computed more nonzeros than its range has; one that was helped computed fewer.
+ * A member that computed nothing counts as an average one. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;

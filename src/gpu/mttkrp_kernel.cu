@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The MTTKRP of packed shards: a warp decodes a block into shared memory, then groups of lanes
+ * gather factor rows and add them up. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/mttkrp_kernel.h"
 
@@ -7,14 +9,14 @@
 #include "gpu/block_decode.cuh"
 #include "gpu/block_fetch.cuh"
 
-/* A thread block takes a partition, a warp this many consecutive blocks of it. Five thread blocks on
- * a multiprocessor leave a thread 96 registers, enough for the rows of 4 nonzeros in 2 modes. Six,
- * with 80 registers, and three of 8 warps were slower. */
+/* A thread block takes a partition; each of its warps takes this many consecutive blocks. With five
+ * thread blocks on a multiprocessor a thread has 96 registers, enough for the rows of 4 nonzeros in
+ * 2 modes. Six thread blocks (80 registers) and three of 8 warps were slower. */
 enum { WARPS = 4, CTAS = 5, WARP_BLOCKS = TS_PARTITION_BLOCKS / WARPS };
 
-/* 16 bytes of a row. Loads and conditional stores are assembly because the compiler else makes a
- * branch of each store and moves each load behind the branch of the nonzero before: one load under
- * way instead of a batch of them. */
+/* 16 bytes of a row. Loads and conditional stores are written in assembly. Otherwise the compiler
+ * makes each store a branch and moves each load behind the branch of the nonzero before; then one
+ * load is under way at a time instead of a batch. */
 template <class T> struct piece;
 template <> struct piece<float> {
     static constexpr int N = 4;
@@ -30,7 +32,7 @@ template <> struct piece<float> {
     __device__ void store(char *p) const
     {
         __stcs((float4 *)p,
-               make_float4(v[0], v[1], v[2], v[3])); /* not read again in this launch */
+               make_float4(v[0], v[1], v[2], v[3])); /* this launch does not read it again */
     }
     __device__ void store_if(bool yes, char *p) const
     {
@@ -57,7 +59,8 @@ template <> struct piece<double> {
     }
 };
 
-/* Two columns of a row of float as double, for launches that multiply and sum rows of S in T. */
+/* Loads two columns of a row of float as double, for launches where factors are S and sums are
+ * T. */
 template <class T, class S> static __device__ inline piece<T> load_row(const char *p)
 {
     if constexpr (sizeof(T) == sizeof(S)) {
@@ -69,7 +72,7 @@ template <class T, class S> static __device__ inline piece<T> load_row(const cha
     }
 }
 
-/* Where such a launch puts its rows: as double, or as float when `narrow`. */
+/* Stores columns of a row in such a launch: as double, or as float when `narrow`. */
 template <class T, class S>
 static __device__ inline void store_row(const piece<T> &x, char *p, bool narrow)
 {
@@ -96,7 +99,8 @@ static __device__ inline void store_row_if(bool yes, const piece<T> &x, char *p,
     }
 }
 
-/* U entries of an array of shared memory, 4 U bytes aligned, in as few requests as possible. */
+/* Loads U entries of an array in shared memory, aligned to 4 U bytes, in as few requests as
+ * possible. */
 template <int U, class T> static __device__ inline void load_shared(const T *from, T (&to)[U])
 {
     if constexpr (U * sizeof(T) % 16 == 0) {
@@ -110,7 +114,8 @@ template <int U, class T> static __device__ inline void load_shared(const T *fro
     }
 }
 
-/* Rows of all nonzeros h .. h + U - 1 of a chunk, multiplied with each other and the value. */
+/* For nonzeros h .. h + U - 1 of a chunk of 8: the product of the value and the rows of all
+ * factors. */
 template <class T, class S, int LPR, int NL, int U>
 static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const *factor,
                                        uint64_t column_byte, uint32_t row_bytes,
@@ -162,16 +167,16 @@ static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const
     }
 }
 
-/* A group of lanes on its way through rows: the sum of the row it is in, where that goes once the
- * row ends (the first time to shared memory, because earlier groups may have begun the row), and
- * where the next row goes. */
+/* What a group of lanes knows while it walks over rows: the sum of its current row; where that sum
+ * goes when the row ends (for the group's first row to shared memory, because earlier groups may
+ * have begun it); and where the next row goes. */
 template <class T> struct run_rows {
     piece<T> sum;
     char *to, *next;
     uint32_t step;
 };
 
-/* Adds 8 nonzeros; bit k of f says that nonzero k begins a row. */
+/* Adds 8 nonzeros. Bit k of f: nonzero k begins a row. */
 template <class T, class S, int LPR, int NL, int U, bool FLAGS>
 static __device__ inline void
 add_nonzeros(const ts_gpu_mttkrp &p, const char *const *factor, uint64_t column_byte,
@@ -199,10 +204,10 @@ add_nonzeros(const ts_gpu_mttkrp &p, const char *const *factor, uint64_t column_
     }
 }
 
-/* The shared memory of a thread block: per warp the values, the indices of each level, 16 bytes for
- * each lane (a stream_part, then the end of the row that its group began in), 8 words of flags, and
- * the next block; then per warp two rows, the first and the last of its nonzeros. Unpacking may
- * read up to 32 words behind a block: those rows are as much. */
+/* The shared memory of a thread block. For each warp: the values; the indices of each level; 16
+ * bytes for each lane (first a stream_part, then the end of the row that its group began in); 8
+ * words of flags; the next block. Then for each warp two rows: the first and the last of its
+ * nonzeros. Unpacking may read up to 32 words past a block; these two rows are as long as that. */
 template <class T, int LPR, int NL> struct shared_size {
     static constexpr uint32_t row_bytes = LPR * 16;
     static __host__ __device__ uint32_t warp_bytes(uint32_t n_levels)
@@ -216,10 +221,10 @@ template <class T, int LPR, int NL> struct shared_size {
     }
 };
 
-/* What a warp has found of its range of nonzeros, for the sum over the thread block. */
+/* What a warp knows of its nonzeros, for the sum over the thread block. */
 struct warp_span {
     uint32_t row_first, row_last;
-    uint32_t state; /* 0: nothing, 1: one row, its sum in the second slot; 2: first and last row */
+    uint32_t state; /* 0: empty; 1: one row, sum in the second slot; 2: two rows */
     uint32_t unused;
 };
 
@@ -228,12 +233,12 @@ template <class T> static __device__ inline T shfl_up(T x, int d)
     return __shfl_up_sync(ALL_LANES, x, d);
 }
 
-/* The shard that this thread block has a partition of. */
+/* The shard whose partition this thread block takes. */
 static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
 {
     ts_gpu_shard shard = p.one;
     if (p.n_many > 0) {
-        uint32_t lo = 0, hi = p.n_many; /* the last with first_cta <= blockIdx.x */
+        uint32_t lo = 0, hi = p.n_many; /* find the last one with first_cta <= blockIdx.x */
         while (hi - lo > 1) {
             const uint32_t mid = (lo + hi) / 2;
             if (__ldg(&p.many[mid].first_cta) <= blockIdx.x)
@@ -246,9 +251,10 @@ static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
     return shard;
 }
 
-/* Adds what groups before leave open of a row to the group that it goes on in: an inclusive scan of
- * acc, the row that a group ends in, which restarts where a row begins (heads), and then the group
- * before's to head, the row that a group begins in. */
+/* Adds partial rows of the groups of a warp. acc is the partial sum of the row that a group ends
+ * in: it becomes an inclusive scan over the groups, which restarts at groups where a row begins
+ * (heads). Then the scanned sum of the group before is added to head, the row that a group begins
+ * in. */
 template <class T, int LPR>
 static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint32_t lane,
                                             T (&acc)[piece<T>::N], T (&head)[piece<T>::N])
@@ -275,8 +281,8 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
     }
 }
 
-/* Adds the warps' first and last rows in the order of the nonzeros, one thread a column: those of
- * the partition go to `edge`, others to `out`. */
+/* Adds the warps' first and last rows in the order of the nonzeros, one thread per column. The
+ * partition's own first and last row go to `edge`, other rows to `out`. */
 template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard,
                                           uint32_t partition, const T *ends, const warp_span *span)
@@ -327,18 +333,19 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
  *
  *   launch  grid (partitions of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block:
  *           a warp takes 16 blocks of the partition, one after another
- *   out     only rows that begin and end inside the partition are stored: no other thread block
- *           has a nonzero of them, and one group of lanes of this one
+ *   out     only rows that begin and end inside the partition are stored: no other thread block has
+ *           a nonzero of such a row, and one group of lanes stores it
  *   edge    (2 x partitions of the mode copy, ld) sums of the partition's first and last row
  *
- * A warp takes the block that waits in shared memory apart, all lanes together, each the flags and
- * indices of 8 positions; orders the next one into its place; and gathers. Groups of LPR lanes walk
- * over 8 LPR nonzeros each, a lane holding 16 bytes of the row, so that neighbouring lanes read a row
- * in one request. What groups hold of rows that they share is added by a scan over the groups, in
- * the order of the nonzeros. A block larger than its place is read where it lies.
+ * For each block a warp (1) decodes the block staged in shared memory, 8 positions per lane, (2)
+ * starts the copy of the next block into the same buffer, (3) gathers factor rows. Groups of LPR
+ * lanes walk over 8 LPR nonzeros each. A lane holds 16 bytes of the row, so that neighbouring lanes
+ * read a row in one request. The partial sums of rows that groups share are added by a scan over
+ * the groups, in the order of the nonzeros. A block too large for the buffer is read from device
+ * memory.
  *
- * T is what is multiplied and summed in, S what factors are stored as: rows of float as double have
- * sums of double, in `edge` and, unless p.out_float, in `out`. */
+ * T is the type of products and sums, S that of the stored factors. With S float and T double,
+ * `edge` has sums in double, and so has `out` unless p.out_float. */
 template <class T, class S, int LPR, int NL, int U>
 __global__ void __launch_bounds__(32 * WARPS, CTAS)
     mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
@@ -352,7 +359,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     T *const val = (T *)mine;
     uint32_t *const index = (uint32_t *)(val + spread<LPR>::words);
     stream_part *const part = (stream_part *)(index + n_levels * spread<LPR>::words);
-    char *const my_head = (char *)(part + lane); /* not while a block is taken apart */
+    char *const my_head = (char *)(part + lane); /* `part` is not in use then */
     uint32_t *const flag_word = (uint32_t *)(part + 32), *const ahead = flag_word + 8;
     T *const ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
     T *const my_ends = ends + warp * 2 * LPR * N;
@@ -375,12 +382,12 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
 #pragma unroll
     for (int l = 0; l < NL; l++) {
         factor[l] = (const char *)p.factor[l] + column_byte;
-        asm volatile("" : "+l"(factor[l])); /* else it is put together again for each load */
+        asm volatile("" : "+l"(factor[l])); /* or each load computes it anew */
     }
 
     T *const carry = my_ends + (LPR + member) * N;
-    bool any = false;                                   /* a row ended inside this warp's range */
-    uint32_t last_row = 0, lane_word = 0, lane_row = 0; /* where block first_block + lane starts */
+    bool any = false;                                   /* a row has ended in this warp */
+    uint32_t last_row = 0, lane_word = 0, lane_row = 0; /* where block first_block + lane is */
     if (group == 0) {
 #pragma unroll
         for (int k = 0; k < N; k++)
@@ -418,7 +425,8 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
             const uint32_t next_end = __shfl_sync(ALL_LANES, lane_word, i + 2);
             fetch<NL>(block_range(shard.raw, end, next_end), lane, ahead);
         }
-        /* the flag of a block's first nonzero is not stored: the row before settles it */
+        /* A block does not store the flag of its first nonzero: it begins a row if its row is not
+         * the last row of the block before. */
         const uint32_t new_row = lane == 0 && first_row != last_row;
         uint32_t row = first_row + d.rows_before - new_row;
         last_row = first_row + d.n_rows;
@@ -446,14 +454,14 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
                                                       group_index + 8 * c, group_val + 8 * c, f,
                                                       rows);
         }
-        asm volatile("" ::: "memory"); /* my_head was written behind the compiler's back */
+        asm volatile("" ::: "memory"); /* the compiler does not know that my_head was written */
         T(&acc)[N] = rows.sum.v;
         T head[N];
 #pragma unroll
         for (int k = 0; k < N; k++)
             head[k] = narrow ? (T)((float *)my_head)[k] : ((T *)my_head)[k];
 
-        /* Rows that reach over groups: an inclusive scan of what each group leaves open. */
+        /* Rows that several groups share: an inclusive scan of the groups' partial sums. */
         const uint32_t heads = __ballot_sync(ALL_LANES, has);
         if (group == 0) {
 #pragma unroll
@@ -563,7 +571,7 @@ int ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, void *stream)
 int ts_mttkrp_least_arch(void)
 {
 #ifdef __CUDA_ARCH_LIST__
-    static const int arch[] = { __CUDA_ARCH_LIST__ }; /* of nvcc, ascending */
+    static const int arch[] = { __CUDA_ARCH_LIST__ }; /* what nvcc compiled for, ascending */
     return arch[0];
 #else
     return 800;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mttkrp_kernel.h - the MTTKRP of packed shards on a GPU: what one launch takes.
  *
- * The kernel reads shards as they lie on disk (format/layout.h). A row whose nonzeros lie inside one
- * partition is stored to `out` by the launch itself. The first and the last row of every partition
- * go to `edge`. edge_kernel.h adds them in file order, inside a shard once it is done and between
- * shards once all of them are, so the sum of a row does not depend on when, or from where, its shards
- * came.
+ * The kernel reads shards as they are on disk (format/layout.h). It stores a row whose nonzeros lie
+ * inside one partition to `out`. The sums of the first and the last row of every partition go to
+ * `edge`. edge_kernel.h adds them in file order: inside a shard once the shard is done, between
+ * shards once all are done. So the sum of a row does not depend on the order in which shards
+ * arrive.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
@@ -25,13 +25,13 @@
 extern "C" {
 #endif
 
-/* A shard in device memory, TS_SHARD_SLACK readable bytes behind it. */
+/* A shard in device memory, followed by TS_SHARD_SLACK readable bytes. */
 struct ts_gpu_shard {
     const uint32_t *raw;
     uint64_t first_partition; /* partitions of the mode copy before it */
     uint32_t n_blocks, nnz, row_first;
     uint32_t first_cta; /* partitions of the launch before it */
-    uint32_t number;    /* in its mode copy */
+    uint32_t number;    /* its number in the mode copy */
 };
 
 struct ts_gpu_mttkrp {
@@ -49,16 +49,17 @@ struct ts_gpu_mttkrp {
     void *edge;                           /* 2 x partitions of the mode copy, x ld */
     uint32_t *edge_row;                   /* 2 x partitions of the mode copy */
     uint32_t ld;
-    uint32_t out_float; /* of a wide launch: `out` is of float, not of double */
+    uint32_t out_float; /* of a wide launch: `out` has elements of float, not of double */
 };
 
 /* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
 int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream);
 
-/* The same of factors in float32, multiplied and summed in float64, as are the edges. */
+/* The same with factors in float32; products, sums and edges are in float64. */
 int ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, void *stream);
 
-/* The least compute capability that there is code for, times 100: 800. Newer ones have PTX at least. */
+/* The least compute capability that there is code for, times 100: 800. For newer devices there is
+ * at least PTX. */
 int ts_mttkrp_least_arch(void);
 
 #ifdef __cplusplus
