@@ -15,15 +15,14 @@
 #include "base/atomic_out.h"
 #include "base/unfinished.h"
 
-#define TRIES \
-    100 /* each is lost to another process that renamed or removed the directory just then */
-#define HOST_CHARS 65 /* of a host's name, and a NUL */
+#define TRIES      100 /* an attempt fails when another process renames or removes the directory */
+#define HOST_CHARS 65  /* longest host name and a NUL */
 
 struct ts_atomic_dir {
     struct ts_atomic_conf conf;
     char *path, *partial;
-    int fd, lock_fd; /* of partial, and of the lock in it; -1: none */
-    int made_lock;   /* by this process, and nobody else came to lock it */
+    int fd, lock_fd; /* open files of `partial` and of the lock in it; -1: none */
+    int made_lock;   /* this process made the lock, and no other has locked it */
     int committed;
     uint64_t free_bytes;
     struct ts_unfinished unfinished;
@@ -51,8 +50,8 @@ uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d)
 
 /* ---- names in a directory ---- */
 
-/* Calls f for each name but "." and ".." until it returns other than 0, which is returned; -1 with errno
- * when the directory cannot be read. */
+/* Calls f for each name but "." and ".." until f returns something other than 0; returns that.
+ * Returns -1 with errno when the directory cannot be read. */
 static int walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx)
 {
     const int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -97,7 +96,7 @@ long ts_atomic_head(int dir, const char *name, void *buf, size_t room)
     return n;
 }
 
-/* What a lock says, "PID HOST": 1 when it does, host "" when it has none. */
+/* Parses the text of a lock, "PID HOST". 1 when it has that form; host is "" when it is missing. */
 static int parse_lock(const char *text, long *pid, char host[HOST_CHARS])
 {
     char *end;
@@ -109,7 +108,7 @@ static int parse_lock(const char *text, long *pid, char host[HOST_CHARS])
            (sscanf(end, " %64s", host) == 1 && end[1 + strlen(host)] == '\n');
 }
 
-/* An empty one counts too: whoever made it has not come to write. */
+/* Whether a file is a lock. An empty one counts: its process may not have written to it yet. */
 static int is_lock(int dir, const char *name)
 {
     char text[128], host[HOST_CHARS];
@@ -125,8 +124,8 @@ struct search {
     const struct ts_atomic_conf *conf;
     int whole;
     int has_files, has_state;
-    char foreign[256]; /* a name, "" when there is none */
-    int unread;        /* why it could not be looked at; 0: it could */
+    char foreign[256]; /* the name of a file that is not ours; "": none */
+    int unread;        /* errno when it could not be read; 0: it could */
 };
 
 static enum ts_atomic_kind kind_of(const struct ts_atomic_conf *conf, int dir, const char *name,
@@ -145,13 +144,13 @@ static int note_kind(void *ctx, int dir, const char *name)
     for (int tries = 0;; tries++) {
         errno = 0;
         kind = kind_of(s->conf, dir, name, s->whole);
-        s->unread =
-            errno == ELOOP || errno == ENXIO ? 0 : errno; /* a link, a socket: no file of ours */
+        s->unread = errno == ELOOP || errno == ENXIO ? 0 : errno; /* a link or socket: not ours */
         if (kind != TS_ATOMIC_FOREIGN)
             break;
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
-            return 0; /* gone meanwhile: of a process that has just committed */
-        if (s->unread != ENOENT || tries == 100) /* gone, and there again: another one's */
+            return 0; /* removed meanwhile, by a process that has just committed */
+        if (s->unread != ENOENT || tries == 100) /* removed and made again: another process's
+                                                  * file */
             break;
     }
     s->has_files = 1;
@@ -161,7 +160,7 @@ static int note_kind(void *ctx, int dir, const char *name)
     return kind == TS_ATOMIC_FOREIGN;
 }
 
-/* Refuses a directory that holds what we did not write. */
+/* Refuses a directory that holds a file which we did not write. */
 static int look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
                 struct search *s, struct ts_err *err)
 {
@@ -181,7 +180,7 @@ static int look(const struct ts_atomic_conf *conf, const char *path, int dir, in
 
 struct clearing {
     const struct ts_atomic_conf *conf;
-    int whole, states; /* whole: of what was a result; states: they go too */
+    int whole, states; /* whole: the directory was a result; states: they are removed too */
 };
 
 static int clear_name(void *ctx, int dir, const char *name)
@@ -189,7 +188,7 @@ static int clear_name(void *ctx, int dir, const char *name)
     const struct clearing *c = ctx;
     enum ts_atomic_kind kind;
     if (strcmp(name, TS_ATOMIC_LOCK) == 0)
-        return 0; /* goes last */
+        return 0; /* removed last */
     kind = kind_of(c->conf, dir, name, c->whole);
     if (kind == TS_ATOMIC_OURS || (kind == TS_ATOMIC_STATE && c->states))
         unlinkat(dir, name, 0);
@@ -211,7 +210,7 @@ static void own_host(char host[HOST_CHARS])
     host[HOST_CHARS - 1] = '\0';
 }
 
-/* Whether a lock's text names a process of this host, not this one, that lives. */
+/* Whether the text of a lock names a running process of this host other than this one. */
 static int names_living(const char *text, long *pid)
 {
     char host[HOST_CHARS], here[HOST_CHARS];
@@ -252,7 +251,8 @@ static int holds_names(const struct ts_atomic_dir *d)
            ts_atomic_has_name(d->fd, AT_FDCWD, d->partial);
 }
 
-/* Where there are no locks, a lock of our own shows the one who was there before that it is not his. */
+/* Takes a directory on a file system without locks: by writing a lock file of our own. A process
+ * that was there before finds it and knows that the directory is no longer its own. */
 static int take_without_lock(struct ts_atomic_dir *d, const char *text, struct ts_err *err)
 {
     long pid;
@@ -299,7 +299,7 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be locked", d->partial, TS_ATOMIC_LOCK);
     read_lock(d->lock_fd, text, sizeof text);
     if (lock == TS_LOCK_BUSY) {
-        d->made_lock = 0; /* another came before: now it is his */
+        d->made_lock = 0; /* another process was faster: the directory is its own now */
         return fail_busy(d, text, err);
     }
     if (!holds_names(d))
@@ -307,8 +307,9 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
     return lock == TS_LOCK_UNKNOWN ? take_without_lock(d, text, err) : 0;
 }
 
-/* Opens and locks partial. 1: another process renamed or removed it between two steps. Where it does not
- * succeed no lock of ours stays, wherever the directory is by now: it may have become the result. */
+/* Opens and locks `partial`. 1: another process renamed or removed it between two steps. Unless it
+ * succeeds, no lock of ours stays, wherever the directory is by then: it may have become the
+ * result. */
 static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
 {
     const int rc = try_lock(d, err);
@@ -320,14 +321,14 @@ static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
     return rc;
 }
 
-/* Removes a directory in which nothing is left but what must stay, and lets go of it. 1: its lock stays,
- * and so does it. */
+/* Removes the directory if only its lock is left in it, and closes it. 1: other files are left, so
+ * the directory and its lock stay. */
 static int leave(struct ts_atomic_dir *d)
 {
     int stays = 0;
     if (d->lock_fd >= 0 && d->fd >= 0 && holds_names(d)) {
         stays = !is_lock(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
-        rmdir(d->partial); /* unless another process is in it by now */
+        rmdir(d->partial); /* fails when another process uses it by now */
     }
     let_go(d);
     return stays;
@@ -368,7 +369,7 @@ static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
     if (rc == 1)
         rc = fail_busy(d, NULL, err);
     if (rc < 0 && made)
-        rmdir(d->partial); /* succeeds only where nobody else has come to write */
+        rmdir(d->partial); /* fails when another process has begun to write in it */
     if (rc < 0)
         return rc;
     rc = check_unfinished(d, err);
@@ -405,8 +406,8 @@ int ts_atomic_dir_held(const char *partial, long *pid)
 
 /* ---- opening and closing ---- */
 
-/* What could not be replaced when the work is done is refused before it: where a file system is mounted.
- * A name such as `.` becomes one that others can stand beside. */
+/* Refuses a place that cannot be replaced at the end, before the work begins: a mount point. A path
+ * such as `.` is turned into one with a parent directory. */
 static int check_place(char **path, const char *what, struct ts_err *err)
 {
     const char *last = strrchr(*path, '/');
@@ -414,7 +415,7 @@ static int check_place(char **path, const char *what, struct ts_err *err)
     char *real;
     last = last == NULL ? *path : last + 1;
     if (statx(AT_FDCWD, *path, 0, STATX_TYPE, &st) != 0)
-        return 0; /* it will be made */
+        return 0; /* it does not exist yet and will be made */
     if ((st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0 &&
         (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
         return ts_fail(err, TS_EARG,
@@ -434,7 +435,7 @@ static int check_place(char **path, const char *what, struct ts_err *err)
     return 0;
 }
 
-/* Whether what has the name may go: *there says that something has it. */
+/* Checks that whatever has the name may be replaced. *there: something has it. */
 static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
 {
     struct search s;
@@ -553,7 +554,7 @@ struct syncing {
     int rc;
 };
 
-/* Where a full disk may show last. */
+/* Syncs one file: a full disk may be noticed only here. */
 static int sync_name(void *ctx, int dir, const char *name)
 {
     struct syncing *s = ctx;
@@ -575,8 +576,8 @@ static int sync_all(const struct ts_atomic_dir *d, struct ts_err *err)
     return s.rc;
 }
 
-/* The two names, one after the other, where they cannot change places in one step. What the old one is
- * called meanwhile is nobody else's name. */
+/* Exchanges the two names in steps, where the file system cannot do it at once. Meanwhile the old
+ * result has a name that no other process uses. */
 static int exchange_in_steps(const struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err)
 {
     char suffix[32], *old;
@@ -612,8 +613,8 @@ static int is_no_lock(void *ctx, int dir, const char *name)
     return strcmp(name, TS_ATOMIC_LOCK) != 0;
 }
 
-/* The old result, which now has the name of an unfinished one, goes as that of a dead process would: under
- * the lock, so that nothing that the next one already writes there is removed. */
+/* Removes the old result, which now has the name of an unfinished one. This is done under the lock,
+ * as for the directory of a dead process, so that files of a next writer are not removed. */
 static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
 {
     struct ts_atomic_dir old = {
@@ -623,16 +624,16 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
     for (int tries = 0; tries < TRIES; tries++) {
         rc = lock_dir(&old, NULL);
         if (rc != 1)
-            break; /* else another process moves it, or it cannot be looked at */
+            break; /* 1: another process is moving it; try again */
         if (access(d->partial, F_OK) != 0 && errno == ENOENT)
             return;
     }
     if (rc == TS_EBUSY)
-        return; /* whoever has it clears it */
+        return; /* the process that has the lock clears it */
     if (rc == 0) {
         clear(&old.conf, old.fd, 1);
         rc = walk(old.fd, is_no_lock, NULL);
-        (void)write_lock(&old, NULL); /* so that it is known as a lock */
+        (void)write_lock(&old, NULL); /* gives the lock its text, so that others know it as one */
         rc |= leave(&old);
     }
     if (rc != 0 && warn->code == 0)
@@ -642,12 +643,13 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
                 d->path, d->partial);
 }
 
-/* Gives partial its name. *replaced: another had it, and is now called partial. */
+/* Gives `partial` its final name. *replaced: there was a result of that name, which is now called
+ * `partial`. */
 static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *warn,
                         struct ts_err *err)
 {
     for (int tries = 0; tries < TRIES; tries++) {
-        int there, rc = check_target(d, &there, err); /* someone may have made one meanwhile */
+        int there, rc = check_target(d, &there, err); /* another may have made one */
         if (rc < 0)
             return rc;
         *replaced = there;
@@ -679,7 +681,7 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
         return rc;
     d->committed = 1;
     ts_unfinished_drop(&d->unfinished);
-    unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* while the old name existed, it kept others out */
+    unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* under the old name it kept others out */
     if (ts_atomic_fsync(d->fd) != 0 && warn->code == 0)
         ts_fail_errno(warn, TS_EIO, "%s: is in place, but cannot be written to the disk", d->path);
     ts_atomic_sync_parent(d->path, d->fd, warn);

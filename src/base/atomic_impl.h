@@ -22,21 +22,22 @@ int ts_atomic_has_name(int fd, int dir, const char *name);
 /* a + b + c, malloc'ed. */
 char *ts_atomic_join(const char *a, const char *b, const char *c);
 
-/* fsync; file systems that have nothing to sync for such a file are no failure. */
+/* fsync. A file system that has nothing to sync for this file is not a failure. */
 int ts_atomic_fsync(int fd);
 
-/* The directory of `path` on disk; fd: something in the same file system. Fills warn on failure. */
+/* Syncs the directory of `path`. fd: an open file of the same file system. Fills warn on
+ * failure. */
 void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn);
 
-/* The name that a result gets, malloc'ed: links followed, slashes at the end dropped. *ret NULL: it is
- * written as it is. */
+/* The final name of a result, malloc'ed: links are followed, slashes at the end dropped. *ret NULL:
+ * the path is a pipe or device and is written directly. */
 int ts_atomic_name(const char *path, char **ret, struct ts_err *err);
 
-/* The sentence for a result that is there and may not be replaced. */
+/* Writes the sentence for a result that exists and may not be replaced. */
 int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const char *noun,
                      struct ts_err *err);
 
-/* rename that refuses an existing `to`, with EEXIST. */
+/* rename, but fails with EEXIST when `to` exists. */
 int ts_atomic_rename_new(const char *from, const char *to);
 
 #endif

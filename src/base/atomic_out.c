@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What whole results share, files, and small files that are replaced. Directories: atomic_dir.c. */
+/* Files that appear whole or not at all, small files that are replaced, and what both share with
+ * atomic_dir.c. */
 #include "base/atomic_out.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "base/out_name.h"
 #include "base/unfinished.h"
 
-#define TRIES 100 /* each is lost to another process that renamed or removed the file just then */
+#define TRIES 100 /* an attempt fails when another process renames or removes the file */
 
 /* ---- what all share ---- */
 
@@ -64,7 +65,7 @@ void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn)
     const char *slash = strrchr(path, '/');
     char *parent = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
     const int at = parent == NULL ? -1 : open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* a directory that may be written but not read cannot be opened: then all of its file system */
+    /* a directory that may be written but not read cannot be opened: then sync its file system */
     const int rc = at >= 0 ? ts_atomic_fsync(at) : syncfs(fd);
     if (rc != 0)
         ts_fail_errno(warn, TS_EIO,
@@ -109,7 +110,7 @@ int ts_atomic_rename_new(const char *from, const char *to)
         return 0;
     if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
         return -1;
-    if (lstat(to, &st) == 0) { /* not in one step, where there is no such rename */
+    if (lstat(to, &st) == 0) { /* in two steps, where there is no such rename */
         errno = EEXIST;
         return -1;
     }
@@ -120,9 +121,9 @@ int ts_atomic_rename_new(const char *from, const char *to)
 
 struct ts_atomic_file {
     struct ts_atomic_conf conf;
-    char *path, *partial; /* partial NULL: path is no regular file and written directly */
+    char *path, *partial; /* partial NULL: path is not a regular file and is written directly */
     int fd;
-    int ours; /* partial is there and locked by us */
+    int ours; /* partial exists and we hold its lock */
     struct ts_unfinished unfinished;
 };
 
@@ -147,7 +148,7 @@ static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
     return f->conf.force ? 0 : ts_atomic_exists(&f->conf, f->path, "file", err);
 }
 
-/* Opens PATH.partial and locks it. 1: another process took its name away meanwhile. */
+/* Opens PATH.partial and locks it. 1: another process took its name meanwhile. */
 static int take_file(struct ts_atomic_file *f, struct ts_err *err)
 {
     struct stat st;
@@ -168,7 +169,7 @@ static int take_file(struct ts_atomic_file *f, struct ts_err *err)
         return ts_fail(err, TS_EBUSY, "%s: another process is writing it", f->partial);
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
         return 1;
-    if (lock == TS_LOCK_UNKNOWN) { /* a file of our own: who wrote to the other one will see it */
+    if (lock == TS_LOCK_UNKNOWN) { /* our own file: the other writer will notice */
         close(f->fd);
         unlink(f->partial);
         f->fd = open(f->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -211,7 +212,7 @@ static void undo(void *object)
 {
     struct ts_atomic_file *f = object;
     if (f->ours && ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
-        unlink(f->partial); /* before the lock goes: after it the file is another's */
+        unlink(f->partial); /* before the lock is released, not after */
     f->ours = 0;
 }
 
@@ -260,7 +261,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
         return ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
         return ts_fail(err, TS_EBUSY, "%s: another process took its name", f->partial);
-    rc = check_file(f, err); /* someone may have made one meanwhile */
+    rc = check_file(f, err); /* another process may have made one meanwhile */
     if (rc < 0)
         return rc;
     rc = f->conf.force ? rename(f->partial, f->path) : ts_atomic_rename_new(f->partial, f->path);
@@ -268,7 +269,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
         return ts_atomic_exists(&f->conf, f->path, "file", err);
     if (rc != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be put in place of %s", f->partial, f->path);
-    f->ours = 0; /* it has its name */
+    f->ours = 0; /* it has its final name */
     ts_unfinished_drop(&f->unfinished);
     ts_atomic_sync_parent(f->path, f->fd, warn);
     return 0;
@@ -290,7 +291,7 @@ int ts_atomic_put_begin(int dir, const char *where, const char *name, int *fd, s
     int rc = 0;
     if (temp == NULL)
         return TS_ENOMEM;
-    unlinkat(dir, temp, 0); /* of a process that died */
+    unlinkat(dir, temp, 0); /* left by a process that died */
     *fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (*fd < 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", where, temp);

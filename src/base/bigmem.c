@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Large blocks, mapped from the kernel: aligned for huge pages where a block is large enough. */
 #include "base/bigmem.h"
 
 #include <assert.h>
@@ -20,8 +21,8 @@ size_t ts_bigmem_cost(size_t bytes)
     return (bytes + TS_BIGMEM_SLACK + page - 1) / page * page;
 }
 
-/* A mapping of `size` bytes whose address is a multiple of TS_BIGMEM_HUGE: reserve more, and give
- * back what hangs over. */
+/* A mapping of `size` bytes whose address is a multiple of TS_BIGMEM_HUGE: maps more and unmaps
+ * both ends. */
 static void *map_aligned(size_t size)
 {
     const size_t more = size + TS_BIGMEM_HUGE;
@@ -46,7 +47,8 @@ int ts_bigmem_new(size_t bytes, const char *what, void **ret, struct ts_err *err
         const size_t size = ts_bigmem_cost(bytes);
         if (bytes >= TS_BIGMEM_HUGE)
             addr = map_aligned(size);
-        if (addr == MAP_FAILED) /* small, or a limit on addresses leaves no room to align */
+        if (addr == MAP_FAILED) /* the block is small, or a limit on addresses leaves no room to
+                                 * align it */
             addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (addr != MAP_FAILED && bytes >= TS_BIGMEM_HUGE)
             (void)madvise(addr, size, MADV_HUGEPAGE); /* only speed depends on it */

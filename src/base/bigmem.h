@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* bigmem.h - large blocks of memory: factor matrices, slots for shards, sort buffers.
  *
- * Straight from the kernel, so that freeing gives the memory back at once and the peak is what we
- * asked for. Blocks of TS_BIGMEM_HUGE or more are aligned to it and use transparent huge pages:
- * random rows of a large factor otherwise cost a TLB miss each.
+ * They come directly from the kernel, so freeing gives the memory back at once, and the peak is
+ * what we asked for. Blocks of TS_BIGMEM_HUGE or more are aligned to it and use transparent huge
+ * pages: otherwise each random row of a large factor costs a TLB miss.
  *
  *   owner    whoever calls new frees it, with the same size
  *   units    bytes; zero-filled; at least TS_BIGMEM_SLACK readable bytes behind the end
@@ -24,7 +24,8 @@
 int ts_bigmem_new(size_t bytes, const char *what, void **ret, struct ts_err *err);
 void ts_bigmem_free(void *addr, size_t bytes); /* NULL is fine */
 
-/* What ts_bigmem_new takes from the machine for `bytes`, for budgets: slack and rounding included. */
+/* Bytes that ts_bigmem_new takes for a block of `bytes`, slack and rounding included. For
+ * budgets. */
 size_t ts_bigmem_cost(size_t bytes);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* c_locale.h - numbers as text, with a point, whatever locale the program around the engine has set.
+/* c_locale.h - text of numbers with a decimal point, whatever locale the program around us has set.
  *
- * What the engine reads and writes has a point before the decimals; in the locale of many countries
- * strtod and printf want a comma. Reading goes through ts_strtod; a thread that prints numbers which
- * are read again, or sentences, does so between enter and leave.
+ * The engine reads and writes numbers with a decimal point; in the locale of many countries strtod
+ * and printf use a comma. Numbers are read by ts_strtod. A thread prints numbers for programs, and
+ * sentences, between enter and leave.
  *
- *   owner    the locale of C is made once and stays
- *   threads  any; enter and leave concern the calling thread alone, and nest
- *   errors   none: where the C library has no locales of threads, programs are in that of C
+ *   owner    the C locale is made once and stays
+ *   threads  any; enter and leave change only the calling thread, and may be nested
+ *   errors   none: a C library without locales of threads is taken to use the C locale
  */
 #ifndef TS_BASE_C_LOCALE_H
 #define TS_BASE_C_LOCALE_H
@@ -17,7 +17,7 @@
 double ts_strtod(const char *text, char **end);
 float ts_strtof(const char *text, char **end);
 
-/* The calling thread prints and reads as C does. Returns what to give back. */
+/* From here on the calling thread uses the C locale. Returns the value for leave. */
 locale_t ts_c_locale_enter(void);
 void ts_c_locale_leave(locale_t before);
 

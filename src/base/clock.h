@@ -14,7 +14,7 @@ static inline uint64_t ts_clock_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* CPU time of the calling thread: undisturbed by what else runs on the machine. */
+/* CPU time of the calling thread: other work on the machine does not change it. */
 static inline uint64_t ts_clock_thread_ns(void)
 {
     struct timespec t;

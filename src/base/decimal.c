@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Numbers to text: whole numbers two digits at a time, floats by exact float64 arithmetic where
+ * that is certain, else by printf. */
 #include "base/decimal.h"
 
 #include <math.h>
@@ -37,7 +39,7 @@ static inline uint32_t n_digits(uint64_t x)
 char *ts_decimal_u64(char *at, uint64_t x)
 {
     char *end = at + n_digits(x), *to = end;
-    while (x > UINT32_MAX) { /* 64-bit divisions are several times as dear */
+    while (x > UINT32_MAX) { /* 64-bit divisions are several times as slow */
         to -= 2;
         memcpy(to, pairs + 2 * (x % 100), 2);
         x /= 100;
@@ -65,7 +67,7 @@ struct decimal {
 static char *put_decimal(char *at, struct decimal d)
 {
     char text[20];
-    int n, point; /* digits, and how many of them stand before the point */
+    int n, point; /* digits, and how many of them come before the point */
     while (d.digits % 10 == 0 && d.digits > 0) {
         d.digits /= 10;
         d.exp10++;
@@ -97,8 +99,8 @@ static char *put_decimal(char *at, struct decimal d)
     return at + n + 1;
 }
 
-/* Whether q, which is within one rounding of a decimal, is near the middle of two neighbouring
- * float32: then the decimal itself may round the other way. */
+/* Whether q, which is within one rounding of a decimal, is near the middle between two neighbouring
+ * float32 values: then the decimal itself may round to the other one. */
 static int near_middle(double q)
 {
     const uint64_t mask = (UINT64_C(1) << 29) - 1, middle = UINT64_C(1) << 28;
@@ -107,9 +109,9 @@ static int near_middle(double q)
     return (bits & mask) - (middle - 2) <= 4;
 }
 
-/* The shortest decimal of x > 0 by float64 arithmetic, when that proves it: 0 and *ret, else the
- * least number of digits that it may have. Digits (at most 15) and power are exact, so their product
- * or quotient is off by one rounding, as the reader of the text would have it (Clinger, "How to
+/* Finds the shortest decimal of x > 0 by float64 arithmetic where that is certain: 0 and *ret.
+ * Otherwise returns the fewest digits that it may have. Digits (at most 15) and power are exact, so
+ * their product or quotient has one rounding, as in a program that reads the text (Clinger, "How to
  * Read Floating Point Numbers Accurately", PLDI 1990). */
 static int shortest_exact(double x, int is_single, struct decimal *ret)
 {
@@ -132,7 +134,7 @@ static int shortest_exact(double x, int is_single, struct decimal *ret)
     return most + 1;
 }
 
-/* The same by printing and reading back, from n digits on. */
+/* The same by printing and reading back, with n digits, then more. */
 static struct decimal shortest_tried(double x, int is_single, int n)
 {
     struct decimal d = { 0, 0 };

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the sentence of a failure into a struct ts_err, shortened in the middle where it is too
+ * long. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -6,16 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WHOLE_CHARS 12288u /* two paths of PATH_MAX and what is said of them */
+#define WHOLE_CHARS 12288u /* two paths of PATH_MAX and the words around them */
 #define HEAD_CHARS  300u   /* kept of the start of a sentence that is too long */
 
-static int inside_character(char c) /* of UTF-8: not its first byte */
+static int inside_character(char c) /* whether a byte of UTF-8 is not the first of a character */
 {
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* A sentence ends in what went wrong, and a path in the name of the file: of one that is too long the
- * middle is left out, at characters' bounds. */
+/* Shortens a sentence in the middle, between characters: its end says what went wrong, and a path
+ * ends in the name of the file. */
 static void keep_ends(const char *whole, size_t len, char *text, size_t size)
 {
     static const char gap[] = "...";
@@ -34,7 +36,7 @@ static void keep_ends(const char *whole, size_t len, char *text, size_t size)
     memcpy(text + head + sizeof gap - 1, whole + tail, len - tail + 1);
 }
 
-/* Arguments may lie in err->text itself: it is written last. */
+/* The arguments may point into err->text, so that is written last. */
 static int fail(struct ts_err *err, int code, int sys, const char *fmt, va_list ap)
 {
     char whole[WHOLE_CHARS];

@@ -29,8 +29,8 @@ struct ts_err {
     char text[1024]; /* one sentence, no newline */
 };
 
-/* Fills err (when not NULL) and returns code. Of a sentence longer than text its middle is left out, so
- * that the end of a long path and what went wrong with it stay. */
+/* Fills err (when not NULL) and returns code. A sentence that is too long is shortened in the
+ * middle, so that the end of a long path and what went wrong stay. */
 int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fpmode.h - the mode of floating-point arithmetic that this engine computes in.
  *
- * Subnormal numbers (below 1.2e-38 in float32) are read and written as zero. Factors of real tensors
- * have entries near zero, products of several of them fall into that range, and there an operation
- * takes some Intel processors 150 cycles instead of one: sweeps took 3 to 28 times as long. Sums of
- * numbers that matter do not change by what is lost. The rest of the mode is the usual one: rounding
- * to nearest, no traps. It is set whole, so that bits do not depend on the mode of whoever calls.
+ * Subnormal numbers (below 1.2e-38 in float32) are read and written as zero. Factors of real
+ * tensors have entries near zero, and products of several of them are subnormal. An operation on
+ * those takes 150 cycles instead of one on some Intel processors: sweeps took 3 to 28 times as
+ * long. The loss does not change sums of larger numbers. The rest of the mode is the usual one:
+ * rounding to nearest, no traps. The whole mode is set, so the bits of results do not depend on the
+ * mode of the caller.
  *
- *   owner    the mode belongs to the thread: who sets it restores it before it returns to its caller,
- *            so that a program around the engine finds its own
- *   threads  any thread; every thread of a computation sets it, since a thread does not take over what
- *            another one set later
- *   errors   none; processors that are not named here compute as they are
+ *   owner    the mode belongs to the thread. A function that sets it restores it before it returns,
+ *            so that the program around the engine keeps its own
+ *   threads  any thread; every thread of a computation sets it, because it is not inherited
+ *   errors   none; on processors that are not named here nothing is changed
  */
 #ifndef TS_BASE_FPMODE_H
 #define TS_BASE_FPMODE_H
 
 #include <stdint.h>
 
-/* The assembly is a barrier for memory too: no load or store moves out of the computation. */
+/* The assembly is a barrier for memory too: the compiler moves no load or store across it. */
 #if defined __x86_64__
 
 static inline uint64_t ts_fpmode_get(void)
@@ -68,7 +68,7 @@ static inline void ts_fpmode_restore(uint64_t mode)
 
 #endif
 
-/* The calling thread computes in the engine's mode from here on. Returns what to restore. */
+/* Sets the engine's mode for the calling thread. Returns what to restore. */
 static inline uint64_t ts_fpmode_flush(void)
 {
     const uint64_t before = ts_fpmode_get();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads /proc and the cgroup files to find the memory and the CPUs that this process may use. */
 #include "base/machine.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static FILE *open_at(const char *root, const char *path)
     return fopen(full, "re");
 }
 
-/* Value behind `key` at the start of a line; UINT64_MAX when there is none. */
+/* Reads the value after `key` at the start of a line; UINT64_MAX when there is none. */
 static uint64_t keyed(FILE *f, const char *key)
 {
     char line[256];
@@ -74,8 +75,9 @@ static int own_path(const char *root, const char *controller, char *path)
     return found;
 }
 
-/* Where that hierarchy is mounted, and which of its cgroups is seen there ("/" outside containers).
- * Mount points with blanks (octal escapes) are not followed: then nothing limits. */
+/* Finds where that hierarchy is mounted and which of its cgroups is visible there ("/" outside
+ * containers). Mount points with blanks (octal escapes) are not followed: then there is no
+ * limit. */
 static int own_mount(const char *root, const char *controller, char *mount, char *top)
 {
     char line[4 * PATH_BYTES];
@@ -110,7 +112,7 @@ static int find_cgroup(const char *root, const char *controller, struct cgroup *
     if (strncmp(ret->path, top, n) == 0 && (ret->path[n] == '/' || ret->path[n] == '\0'))
         memmove(ret->path, ret->path + n, strlen(ret->path + n) + 1);
     else
-        ret->path[0] = '\0'; /* the mount shows another namespace: its top is all that we see */
+        ret->path[0] = '\0'; /* the mount is of another namespace: only its top is visible */
     if (strcmp(ret->path, "/") == 0)
         ret->path[0] = '\0';
     return 1;
@@ -146,7 +148,7 @@ static uint64_t number_in(const char *root, const struct cgroup *g, const char *
     return n;
 }
 
-/* Page cache of a cgroup, which the kernel gives back before it kills. */
+/* Page cache of a cgroup: the kernel frees it before it kills a process. */
 static uint64_t cache_in(const char *root, const struct cgroup *g)
 {
     static const char *const keys[2][2] = { { "total_inactive_file", "total_active_file" },
@@ -183,7 +185,7 @@ static void limit_by_cgroups(const char *root, struct ts_machine *m)
             number_in(root, &g, g.v2 ? "memory.current" : "memory.usage_in_bytes");
         const uint64_t cache = cache_in(root, &g);
         if ((most & high) == UINT64_MAX || used == UINT64_MAX)
-            continue; /* v1 says "no limit" as a huge number, which limits nothing either */
+            continue; /* v1 writes "no limit" as a huge number */
         limit(m, most < high ? most : high, used > cache ? used - cache : 0);
     } while (parent(&g));
 }
@@ -193,8 +195,7 @@ static void limit_by_machine(const char *root, struct ts_machine *m)
     FILE *f = open_at(root, "/proc/meminfo");
     uint64_t total, available;
     struct sysinfo info;
-    if (f ==
-        NULL) { /* in a chroot without /proc the kernel still tells; cache counts as taken then */
+    if (f == NULL) { /* in a chroot without /proc: ask the kernel; page cache then counts as used */
         if (sysinfo(&info) == 0)
             limit(m, (uint64_t)info.totalram * info.mem_unit,
                   (uint64_t)(info.totalram - info.freeram - info.bufferram) * info.mem_unit);
@@ -244,7 +245,7 @@ static uint64_t quota_cpus(const char *root, const struct cgroup *g)
     return quota / period + (quota % period != 0);
 }
 
-/* Affinity, for any number of CPUs: a mask too small for the kernel is refused, so it grows. */
+/* CPUs of the affinity mask. The kernel refuses a mask that is too small, so it grows. */
 static uint32_t affinity_cpus(void)
 {
     for (int n = 1024; n <= 1 << 20; n *= 2) {

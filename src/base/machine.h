@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* machine.h - what this process may use of the machine: memory and CPUs.
  *
- * Memory is the least of what the kernel says is available, what each cgroup (v1 or v2) from this
- * process' own up to the root leaves, and what RLIMIT_AS and RLIMIT_DATA leave. Page cache counts as
- * free, because the kernel gives it back. CPUs are those of the affinity mask, or fewer when a
- * cgroup has a CPU quota.
+ * Memory is the smallest of three: what the kernel says is available; what each cgroup (v1 or v2)
+ * from this process's own up to the root leaves; what RLIMIT_AS and RLIMIT_DATA leave. Page cache
+ * counts as free, because the kernel gives it back. CPUs are those of the affinity mask, or fewer
+ * when a cgroup has a CPU quota.
  *
  *   units    bytes
- *   errors   none: what cannot be read does not limit; at least one CPU and one page are reported
+ *   errors   none: a limit that cannot be read is none; at least one CPU and one page are reported
  *   threads  any thread; files are read anew on each call
  */
 #ifndef TS_BASE_MACHINE_H
@@ -23,7 +23,7 @@ struct ts_machine {
 
 void ts_machine_get(struct ts_machine *ret);
 
-/* Most memory that this process ever had resident; 0 when the system does not say. */
+/* Peak of the memory that this process had resident; 0 when the system does not say. */
 uint64_t ts_machine_peak_bytes(void);
 
 /* The same with every path of /proc and /sys below `root` (tests); "" is the machine itself. */

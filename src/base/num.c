@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Numbers in the form that people read: three significant digits and a unit. */
 #include "base/num.h"
 
 #include <inttypes.h>
@@ -46,7 +47,7 @@ char *ts_num_short(char *buf, double x)
 {
     static const char letters[] = "kMGTPE";
     int i = -1;
-    if (!(fabs(x) < 1e21)) { /* not a number too */
+    if (!(fabs(x) < 1e21)) { /* also when x is not a number */
         snprintf(buf, TS_NUM_CHARS, "%.3g", x);
         return buf;
     }

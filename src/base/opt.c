@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Parses a command line by an option table, and offers the nearest name for one that is unknown. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 /* ---- nearest name ---- */
 
-#define MAX_WORD 63 /* longer words are nobody's typing mistake */
+#define MAX_WORD 63 /* nobody mistypes a longer word */
 
 /* Edits (insert, delete, replace, swap of neighbours) between two words. */
 static uint32_t distance(const char *a, const char *b)
@@ -50,7 +51,7 @@ const char *ts_opt_nearest(const char *word, const char *const names[])
             continue;
         d = distance(word, names[i]);
         if (d > 1 && n >= 2 && len >= 3 && strncmp(word, names[i], n < len ? n : len) == 0)
-            d = 1; /* the start of a name, or more than it */
+            d = 1; /* one word is the start of the other */
         if (d <= (len > n ? len : n) / 2 && d < best_d) {
             best_d = d;
             best = names[i];
@@ -61,7 +62,8 @@ const char *ts_opt_nearest(const char *word, const char *const names[])
 
 /* ---- numbers ---- */
 
-/* What the suffix at `end` multiplies by, or 0 when it is none. Powers of `base`, 1000 or 1024. */
+/* The factor of the suffix at `end`, or 0 when it is not a suffix. Powers of `base`, 1000 or
+ * 1024. */
 static uint64_t suffix(const char *end, uint64_t base)
 {
     static const char letters[] = "KMGTP";
@@ -114,7 +116,8 @@ int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err)
 
 #define MS_NS UINT64_C(1000000)
 
-/* 0, or -1. Larger units first; the last one is found by its whole name, so that "ms" is no minute. */
+/* Parses a duration: 0, or -1. Larger units come first. The last unit is compared as a whole word,
+ * so that "ms" is not taken for minutes. */
 static int parse_duration(const char *text, uint64_t *ret)
 {
     static const struct {
@@ -245,7 +248,7 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
 {
     struct ts_opt_list *list;
     int i;
-    if (opt->type != TS_OPT_FLAG && *text == '\0') /* --out "$DIR" of a variable that is not set */
+    if (opt->type != TS_OPT_FLAG && *text == '\0') /* as of --out "$DIR" when DIR is not set */
         return ts_fail(err, TS_EARG, "option '--%s': its value is empty", opt->name);
     switch (opt->type) {
     case TS_OPT_FLAG:
@@ -347,7 +350,7 @@ void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t s
 
 struct parse {
     const struct ts_cmd *cmd;
-    int argc, i; /* argv[i] is what we look at */
+    int argc, i; /* argv[i] is the current word */
     char **argv;
     void *args;
     uint64_t *given;

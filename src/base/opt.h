@@ -59,10 +59,11 @@ struct ts_cmd {
 /* Sets every option of the table to its default. */
 void ts_opt_defaults(const struct ts_cmd *cmd, void *args);
 
-/* Parses argv[1..argc-1] (argv[0] is the command's name) into args, defaults first. Options may stand
- * between operands, `--` ends them, `--name=value`, `--name value`, `-nvalue` and `-n value` are
- * taken. operand gets the operands in order (room for argc). Returns 0, 1 when --help was asked for
- * (nothing else is done), or TS_EARG. *given (may be NULL): bit i set when option i was given. */
+/* Parses argv[1..argc-1] (argv[0] is the command's name) into args, after setting the defaults.
+ * Options may stand between operands; `--` ends them. `--name=value`, `--name value`, `-nvalue` and
+ * `-n value` are all taken. operand gets the operands in order (room for argc). Returns 0, 1 when
+ * --help was asked for (then nothing else is done), or TS_EARG. *given (may be NULL): bit i is set
+ * when option i was given. */
 int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                  char **operand, uint64_t *given, struct ts_err *err);
 
@@ -72,19 +73,19 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 /* The command's section of a man page (man(7)), from the same table. */
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
 
-/* The value that an option has now, as a user would type it: "16", "64M" as bytes "67108864", "5m" as
- * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST divided by ','. Cut to `size`
- * when longer. */
+/* Writes the value of an option as a user would type it: "16", "64M" as bytes "67108864", "5m" as
+ * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST divided by ','. Cut to
+ * `size` when longer. */
 void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size);
 
-/* The option := what a user would type. */
+/* Sets an option from what a user would type. */
 int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err);
 
 /* "64M" -> 67108864 */
 int ts_opt_size(const char *text, uint64_t *ret, struct ts_err *err);
 
-/* "1h30m" -> 5400000000000. Units d, h, m, s and ms, each once and in this order; a number without one is
- * taken only when it is 0. */
+/* "1h30m" -> 5400000000000. Units d, h, m, s and ms, each at most once and in this order. A number
+ * without a unit must be 0. */
 int ts_opt_duration(const char *text, uint64_t *ret, struct ts_err *err);
 
 /* The entry of names[] (NULL ends) nearest to `word`, or NULL when none is near. */

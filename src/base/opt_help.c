@@ -8,7 +8,8 @@
 #define WIDTH   79
 #define HELP_AT 26 /* column where the explanations start */
 
-/* Writes words up to `end`, broken at WIDTH, continued at `indent`; *col is where we are. */
+/* Writes the words up to `end`, in lines of WIDTH; further lines start at column `indent`. *col is
+ * the current column. */
 static void wrap(FILE *to, const char *text, const char *end, int indent, int *col)
 {
     int first = 1;
@@ -42,7 +43,7 @@ static void sentence(const char *text, char *buf, size_t size)
     buf[0] = (char)toupper((unsigned char)buf[0]);
 }
 
-/* Next paragraph of text: *end is behind it; NULL when there is none. */
+/* The next paragraph of text, up to *end; NULL when there is none. */
 static const char *paragraph(const char *text, const char **end)
 {
     text += strspn(text, "\n");
@@ -65,7 +66,7 @@ static void synopsis(const struct ts_opt *o, char *buf, size_t size)
              o->type == TS_OPT_FLAG ? "" : arg);
 }
 
-/* The explanation with the default behind it. */
+/* The explanation, then the default. */
 static void explain(const struct ts_opt *o, char *buf, size_t size)
 {
     const int shown = o->type != TS_OPT_FLAG && o->def != NULL;
@@ -143,7 +144,7 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
 
 static void roff(FILE *to, const char *text, const char *end)
 {
-    int start = 1; /* of a line: a dot or a quote would be a request there */
+    int start = 1; /* at the start of a line: a dot or a quote there would be a request of roff */
     for (; text < end; text++) {
         if (start && (*text == '.' || *text == '\''))
             fputs("\\&", to);

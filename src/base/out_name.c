@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Follows links to the name under which an output is renamed into place. */
 #include "base/out_name.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* /dev/stdout, /dev/fd/1 and the like stand for what is open; /dev/shm is a place like any other. */
+/* Whether a path names an open file: /dev/stdout, /dev/fd/1 and so on. /dev/shm is an ordinary
+ * place. */
 static int is_open_file(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rng.h - the counter-based random numbers of the project: a value is a function of its place,
- * so any thread can draw it and any program can repeat it.
+/* rng.h - counter-based random numbers: a value is a function of the seed and of its place, so any
+ * thread can draw it and any program can repeat it.
  *
  * ts_mix is the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stop.h - the user's wish to stop, which a signal's handler leaves for long work to look at.
+/* stop.h - the user's wish to stop: a signal handler sets a number, and long work checks it.
  *
- * Work that lasts looks between its steps, so that a program ends within two seconds of Ctrl-C, what
- * it must undo included.
+ * Long work checks between its steps, so that a program ends within two seconds of Ctrl-C,
+ * including what it must undo.
  */
 #ifndef TS_BASE_STOP_H
 #define TS_BASE_STOP_H
@@ -12,8 +12,8 @@
 
 #include "base/err.h"
 
-/* The number that was left, 0 when none was. Atomic, as threads look at what another one, which takes the
- * signal, writes; that costs no more than a plain access. */
+/* The number of the signal, 0 when there was none. The access is atomic, because one thread takes
+ * the signal and others read; that costs no more than a plain read. */
 static inline int ts_stop_number(const volatile sig_atomic_t *stop)
 {
     return __atomic_load_n(stop, __ATOMIC_RELAXED);
@@ -24,7 +24,7 @@ static inline void ts_stop_ask(volatile sig_atomic_t *stop, int number)
     __atomic_store_n(stop, number, __ATOMIC_RELAXED);
 }
 
-/* stop: NULL when nobody asks. */
+/* stop may be NULL: never. */
 static inline int ts_stop_asked(const volatile sig_atomic_t *stop)
 {
     return stop != NULL && ts_stop_number(stop) != 0;

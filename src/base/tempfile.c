@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Temporary files without a name: by O_TMPFILE, or unlinked right after they are made. */
 #include "base/tempfile.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err)
 #ifdef O_TMPFILE
     fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
 #endif
-    if (fd < 0) { /* not every file system has it */
+    if (fd < 0) { /* not every file system has O_TMPFILE */
         snprintf(path, sizeof path, "%s/.tshard-XXXXXX", dir);
         fd = mkostemp(path, O_CLOEXEC);
         if (fd < 0)

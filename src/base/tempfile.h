@@ -14,7 +14,7 @@
 
 int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err);
 
-/* Whole transfers at a place. `dir` is for the sentence. */
+/* Read or write all bytes at an offset. `dir` is for the sentence. */
 int ts_tempfile_write(int fd, const char *dir, const void *data, size_t bytes, uint64_t at,
                       struct ts_err *err);
 int ts_tempfile_read(int fd, const char *dir, void *data, size_t bytes, uint64_t at,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Starts a helper thread with a small stack and all signals blocked. */
 #include "base/thread.h"
 
 #include <signal.h>

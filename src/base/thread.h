@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.h - a thread beside those that compute: it waits, reads or writes.
+/* thread.h - helper threads, which do not compute: they wait, read or write.
  *
  *   owner    the caller joins it
  *   errors   an errno, or 0
@@ -9,8 +9,9 @@
 
 #include <pthread.h>
 
-/* Starts `run` with 256 KiB of stack (limits on address space count all of it) and no signals: they are
- * for the threads of the program, and must not interrupt what this one reads or writes. */
+/* Starts `run` with a stack of 256 KiB (limits on address space count all of a stack) and with all
+ * signals blocked: signals are for the program's own threads, and must not interrupt reads and
+ * writes here. */
 int ts_thread_new(pthread_t *ret, void *(*run)(void *), void *arg);
 
 #endif

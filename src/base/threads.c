@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads are started for nothing but to see that they can be, all of them before the first ends. */
+/* Starts threads only to see whether they can be started, and keeps all of them until the last has
+ * started. */
 #include "base/threads.h"
 
 #include <errno.h>
@@ -45,14 +46,15 @@ static void *wait_for_end(void *arg)
     return NULL;
 }
 
-/* As OpenMP makes them. */
+/* Attributes as OpenMP sets them. */
 static int init_attr(pthread_attr_t *attr)
 {
     const char *text = getenv("OMP_STACKSIZE");
     const size_t stack = ts_threads_stack_bytes(text != NULL ? text : getenv("GOMP_STACKSIZE"));
     const int rc = pthread_attr_init(attr);
     if (rc == 0 &&
-        stack > 0) /* one that is too small is refused, and then libgomp takes the default, too */
+        stack > 0) /* a size that is too small is refused; libgomp then takes the default, as we
+                    * do */
         (void)pthread_attr_setstacksize(attr, stack);
     return rc;
 }

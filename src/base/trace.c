@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes a trace: callers put events into a queue, and one thread writes them to the file. */
 #include "base/trace.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define BUFFER_BYTES (256u << 10) /* some 2000 events to a write */
-#define QUEUE_EVENTS 32768u       /* those of half a second, at the rate of four GPUs */
-#define QUEUE_WAKES  4096u /* waiting events that wake the writer; else it looks on its own */
+#define BUFFER_BYTES (256u << 10) /* about 2000 events */
+#define QUEUE_EVENTS 32768u       /* half a second at the rate of four GPUs */
+#define QUEUE_WAKES  4096u /* waiting events that wake the writer; with fewer it checks by itself */
 #define LOOK_NS      50000000L
 
 struct event {
@@ -29,20 +30,20 @@ struct event {
 struct ts_trace {
     char *path;
     struct ts_atomic_file *out;
-    uint64_t start_ns; /* what the file counts from */
+    uint64_t start_ns; /* time 0 of the file */
 
-    pthread_mutex_t file_lock; /* of these */
+    pthread_mutex_t file_lock; /* of the fields that follow */
     FILE *file;
     char *buffer;
-    int comma, sys; /* an event came before; errno of the first failure */
+    int comma, sys; /* comma: an event came before; sys: errno of the first failure */
 
     pthread_t writer;
-    int writes;           /* the thread is there */
-    pthread_mutex_t lock; /* of the queue */
+    int writes;           /* the writer's thread runs */
+    pthread_mutex_t lock; /* of the fields of the queue */
     pthread_cond_t more, room;
     struct event *event;  /* QUEUE_EVENTS, a ring */
-    uint64_t added, done; /* in all */
-    int last;             /* no more will be added */
+    uint64_t added, done; /* counted from the start */
+    int last;             /* no event will be added any more */
 };
 
 /* ---- the file ---- */
@@ -56,7 +57,7 @@ static int open_file(struct ts_trace *t, int force, struct ts_err *err)
     if (rc < 0)
         return rc;
     fd = fcntl(ts_atomic_file_fd(t->out), F_DUPFD_CLOEXEC,
-               3); /* fclose closes one, the lock needs one */
+               3); /* a second descriptor: fclose closes one, the lock needs one */
     t->file = fd < 0 ? NULL : fdopen(fd, "w");
     if (t->file == NULL) {
         rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", t->path);
@@ -164,7 +165,7 @@ int ts_trace_close(struct ts_trace *t, struct ts_err *warn, struct ts_err *err)
 
 /* ---- events ---- */
 
-/* Viewers take process 0 and thread 0 for the idle loop of a kernel: the file counts from 1. */
+/* Viewers use process 0 and thread 0 for the idle loop of a kernel, so the file counts from 1. */
 static uint32_t pid_of(uint32_t group)
 {
     return group + 1;
@@ -175,7 +176,7 @@ static uint32_t tid_of(uint32_t lane)
     return lane + 1;
 }
 
-/* Locks, and separates from the event before. */
+/* Locks the file and writes the comma after the event before. */
 static void begin(struct ts_trace *t)
 {
     pthread_mutex_lock(&t->file_lock);
@@ -190,7 +191,8 @@ static void end(struct ts_trace *t)
     pthread_mutex_unlock(&t->file_lock);
 }
 
-/* Names come from this program and from drivers: printable ASCII, the rest becomes '?'. */
+/* Names come from this program and from drivers. Only printable ASCII is written; other bytes
+ * become '?'. */
 static void quote(FILE *to, const char *text)
 {
     fputc('"', to);
@@ -209,7 +211,7 @@ static void name_what(struct ts_trace *t, const char *what, uint32_t group, uint
     fprintf(t->file, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s_name\",\"args\":{\"name\":",
             pid_of(group), tid_of(lane), what);
     quote(t->file, name);
-    /* without an index, viewers sort by name: "read 10" before "read 2" */
+    /* without an index viewers sort by name: "read 10" before "read 2" */
     fprintf(t->file,
             "}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s_sort_index\",\"args\":"
             "{\"sort_index\":%u}}",
@@ -229,7 +231,7 @@ void ts_trace_lane(struct ts_trace *t, uint32_t lane, const char *name)
         name_what(t, "thread", lane / TS_TRACE_LANES, lane, name);
 }
 
-/* Microseconds, the format's unit, with the nanoseconds behind the point. */
+/* Microseconds, the unit of the format, with three decimals. */
 static void print_time(FILE *to, const char *key, uint64_t ns)
 {
     fprintf(to, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
@@ -260,7 +262,7 @@ static void write_event(struct ts_trace *t, const struct event *x)
     end(t);
 }
 
-/* Waits for events, or until none will come: how many there are. */
+/* Waits for events, or until none will come; returns how many there are. */
 static uint64_t wait_for_events(struct ts_trace *t)
 {
     uint64_t n;
@@ -283,8 +285,9 @@ static void *write_events(void *arg)
     struct ts_trace *t = arg;
     uint64_t n;
     while ((n = wait_for_events(t)) > 0) {
-        n = n < QUEUE_WAKES ? n : QUEUE_WAKES; /* then there is room again */
-        for (uint64_t i = 0; i < n; i++)       /* nobody writes over them before they are done */
+        n = n < QUEUE_WAKES ? n : QUEUE_WAKES; /* a part, so that there is room again */
+        for (uint64_t i = 0; i < n; i++)       /* no thread overwrites them before `done` counts
+                                                * them */
             write_event(t, &t->event[(t->done + i) % QUEUE_EVENTS]);
         pthread_mutex_lock(&t->lock);
         t->done += n;

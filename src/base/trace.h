@@ -2,17 +2,19 @@
 /* trace.h - what ran when, as a file that Perfetto (ui.perfetto.dev) and chrome://tracing show.
  *
  * A trace has lanes, which are named once, and events on them. Events of one lane must not overlap
- * unless one lies inside the other: what runs side by side gets lanes side by side. Events go to disk
- * in any order, written by a thread of the trace's own, so that what is traced does not wait for it;
- * memory is one queue of two megabytes however long the run is.
+ * unless one is inside the other; work that runs at the same time uses several lanes. A thread of
+ * the trace writes events to disk, in any order, so that the traced work does not wait. Memory is
+ * one queue of two megabytes, however long the run is.
  *
- *   owner    whoever opened it, until ts_trace_close or ts_trace_drop. The file is written as
- *            PATH.partial and gets its name when it is whole (base/atomic_out.h)
+ *   owner    the caller that opened it, until ts_trace_close or ts_trace_drop. The file is written
+ *            as PATH.partial and gets its name when it is complete (base/atomic_out.h)
  *   units    nanoseconds of ts_clock_ns; bytes
- *   threads  group, lane and add from any thread; open, close and drop from one, with no other inside
- *   errors   0 or TS_EIO, TS_EBUSY, TS_EARG, TS_ENOMEM. Events cannot fail: a full disk is close's answer
+ *   threads  group, lane and add from any thread; open, close and drop from one, while no other
+ *            call runs
+ *   errors   0 or TS_EIO, TS_EBUSY, TS_EARG, TS_ENOMEM. Adding an event cannot fail: close reports
+ *            a full disk
  *
- * A NULL trace records nothing, so that callers need not ask.
+ * Every function takes a NULL trace and then does nothing.
  */
 #ifndef TS_BASE_TRACE_H
 #define TS_BASE_TRACE_H
@@ -23,11 +25,11 @@
 
 struct ts_trace;
 
-#define TS_TRACE_NO_MODE  UINT32_MAX /* of an event that belongs to none */
+#define TS_TRACE_NO_MODE  UINT32_MAX /* of an event without a mode */
 #define TS_TRACE_NO_SHARD UINT64_MAX
 
-/* Lanes are numbered here, so that those who write to one trace do not collide. A group is shown as
- * one box: 0 is the host, 1 + g the g-th GPU of the run; 1 is the CPU where it computes. */
+/* The numbers of all lanes, in one place, so that they do not collide. A group of lanes is shown as
+ * one box: 0 is the host, 1 + g the g-th GPU of the run; with CPUs, 1 is the CPU. */
 #define TS_TRACE_LANES  256u /* of a group */
 #define TS_TRACE_GPU(g) ((1u + (uint32_t)(g)) * TS_TRACE_LANES)
 
@@ -47,20 +49,22 @@ enum ts_trace_lane {
 /* force: a file of that name may be replaced. */
 int ts_trace_open(const char *path, int force, struct ts_trace **ret, struct ts_err *err);
 
-/* Names for a group (its number, not that of a lane) and for a lane: once, before or after events. */
+/* Names a group (by its number, not that of a lane) and a lane. Once each, before or after
+ * events. */
 void ts_trace_group(struct ts_trace *trace, uint32_t group, const char *name);
 void ts_trace_lane(struct ts_trace *trace, uint32_t lane, const char *name);
 
-/* Something called `what`, which must stay until close, ran from start_ns to end_ns. mode counts from 0 and is shown from 1; bytes:
- * those moved, 0 when there are none. */
+/* Adds an event: `what`, a string that must stay until close, from start_ns to end_ns. mode counts
+ * from 0 and is shown from 1; bytes are those moved, 0: none. */
 void ts_trace_add(struct ts_trace *trace, uint32_t lane, const char *what, uint64_t start_ns,
                   uint64_t end_ns, uint32_t mode, uint64_t shard, uint64_t bytes);
 
-/* Completes the file and puts it in place of what had that name, or removes it and says why. Frees the
- * trace either way. warn->code is not 0 when something failed after that. */
+/* Completes the file and puts it in place, or removes it and says why. Frees the trace in both
+ * cases. warn->code is not 0 when something failed after the file was in place. */
 int ts_trace_close(struct ts_trace *trace, struct ts_err *warn, struct ts_err *err);
 
-/* Frees the trace and removes the unfinished file; what had the name before stays. NULL is fine. */
+/* Frees the trace and removes the unfinished file; an older file of the name stays. NULL is
+ * fine. */
 void ts_trace_drop(struct ts_trace *trace);
 
 #endif

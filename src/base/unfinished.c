@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of things that are undone when a library ends the program. */
 #include "base/unfinished.h"
 
 #include <pthread.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unfinished.h - what is half made when a library ends the program: it is undone on the way out.
+/* unfinished.h - undoes half-made results when a library ends the program.
  *
- * libgomp calls exit() when it cannot start a thread or has no memory for one, whatever the program has
- * begun. Commands ask first whether threads can be had (base/threads.h), but others may take them in
- * between. So whoever begins something that must not be left half made adds it here and takes it back when
- * it is done or undone; the program calls ts_unfinished_undo at exit.
+ * libgomp calls exit() when it cannot start a thread or has no memory for one, whatever the program
+ * has begun. Commands check first that threads can be started (base/threads.h), but other processes
+ * may take them in between. So code that begins something which must not be left half made adds an
+ * entry here, and removes it when the work is done or undone. The program calls ts_unfinished_undo
+ * at exit.
  *
  *   owner    the object that is half made owns its entry: nothing is allocated
- *   threads  any; undo is called once, from the thread that ends the program, while others may still
- *            run, so that an undo function must not wait for them
+ *   threads  any; undo is called once, from the thread that ends the program, while others may
+ *            still run, so that an undo function must not wait for them
  */
 #ifndef TS_BASE_UNFINISHED_H
 #define TS_BASE_UNFINISHED_H
@@ -20,9 +21,9 @@ struct ts_unfinished {
 };
 
 void ts_unfinished_add(struct ts_unfinished *u, void (*undo)(void *object), void *object);
-void ts_unfinished_drop(struct ts_unfinished *u); /* one that is not in the list is fine */
+void ts_unfinished_drop(struct ts_unfinished *u); /* an entry that is not in the list is fine */
 
-/* Calls every undo function, the newest first. How many there were. */
+/* Calls every undo function, the newest first. Returns how many there were. */
 int ts_unfinished_undo(void);
 
 #endif

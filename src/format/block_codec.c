@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The decoder of block_codec.h: finds the parts of a block, checks them, and unpacks its
+ * streams. */
 #include "format/block_codec.h"
 
 #include <assert.h>
@@ -14,20 +16,21 @@ uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width)
     if (width == 0)
         return 0;
     two = w[0];
-    if (shift + width > 32) /* the next word may lie outside: touch it only when it is needed */
+    if (shift + width > 32) /* the next word may be outside of the block: read it only when it is
+                             * needed */
         two |= (uint64_t)w[1] << 32;
     return (uint32_t)(two >> shift) & low_mask(width);
 }
 
-/* A block while it is taken apart. Sizes come first, so that nothing outside the block is touched:
- * lists of flags lie behind the streams, whose place follows from their lengths, and these from the
- * number of flags at each level, not from their places. */
+/* A block while it is parsed. Sizes are found first, so that nothing outside the block is read.
+ * Lists of flags come after the streams, whose place follows from their lengths; the lengths follow
+ * from the number of flags at each level, not from the positions of flags. */
 struct parse {
     const uint32_t *word, *desc, *bitmap; /* the block, its stream descriptors, its bitmaps */
     uint32_t n_words, leaf, n_streams, n;
-    uint32_t n_set[TS_MAX_ORDER]; /* flags of a level, that of the first nonzero included */
-    uint64_t at;                  /* words taken */
-    uint64_t side_bits;           /* bits of the side string taken */
+    uint32_t n_set[TS_MAX_ORDER]; /* flags of each level, the implied one included */
+    uint64_t at;                  /* words used so far */
+    uint64_t side_bits;           /* side bits used so far */
 };
 
 static inline uint32_t kind_of(const struct parse *b, uint32_t level)
@@ -120,7 +123,7 @@ static int find_exceptions(struct parse *b, const uint32_t *side, struct ts_pack
     return 0;
 }
 
-/* Reads the flags of a level. *side_bit is where its positions start, and moves past them. */
+/* Reads the flags of a level. *side_bit: where its positions start; it is moved past them. */
 static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bitmap,
                       const uint32_t *side, uint64_t *side_bit, struct ts_flags *ret,
                       struct ts_err *err)
@@ -142,7 +145,7 @@ static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bit
         if ((f.bit[0] & 1) != !is_row)
             return ts_fail(err, TS_EFORMAT, "the flag of the first nonzero is wrong");
     }
-    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* 0 but for the kinds with a list */
+    for (uint32_t i = 0; i < count; i++, *side_bit += 8) { /* count is 0 for kinds without a list */
         const uint32_t p = ts_bits_get(side, *side_bit, 8);
         if (p <= last || p >= b->n)
             return ts_fail(err, TS_EFORMAT, "flag positions do not ascend inside the block");
@@ -153,7 +156,7 @@ static int read_flags(const struct parse *b, uint32_t level, const uint32_t *bit
     return 0;
 }
 
-/* Reads the flags of every level: each holds those of the level above. */
+/* Reads the flags of every level; the flags of a level include those of the level above. */
 static int find_flags(const struct parse *b, const uint32_t *side, struct ts_flags *flags,
                       struct ts_err *err)
 {
@@ -207,7 +210,7 @@ int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint3
     return rc < 0 ? rc : find_flags(&b, ret->side, ret->flags, err);
 }
 
-/* Whether the bits from `bits` on are zero in the last word that so many bits take. */
+/* Whether a string of `bits` bits is padded with zeros to the end of its last word. */
 static int ends_in_zeros(const uint32_t *word, uint64_t bits)
 {
     return bits % 32 == 0 || word[bits / 32] >> bits % 32 == 0;
@@ -234,7 +237,8 @@ void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t 
     const uint8_t *byte = (const uint8_t *)s->word;
     const uint32_t n = s->n, width = s->width, base = s->base, mask = low_mask(width);
     const uint32_t n_bytes = (n * width + 31) / 32 * 4;
-    /* 8 bytes from an entry's first one hold it whole; at the end of a stream they may lie outside */
+    /* 8 bytes from the first byte of an entry contain all of it; near the end of a stream they may
+     * be outside */
     const uint32_t whole = width == 0 || n_bytes < 8 ? 0 : 8 * (n_bytes - 8) / width;
     const uint32_t n_fast = whole < n ? whole : n;
     for (uint32_t i = 0, bit = 0; i < n_fast; i++, bit += width) {
@@ -250,9 +254,9 @@ void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t 
     }
 }
 
-/* Indices of a level. up: flags of the level above, the first nonzero included; own: its flags. Without
- * branches, as flags are coin tosses: an entry of either stream is read where it may not be
- * wanted, so both have one more than they need. */
+/* Indices of a level. up: flags of the level above, that of the first nonzero included; own: its
+ * own flags. There are no branches, because flags are unpredictable: an entry of each stream is
+ * read even where it is not used, so each stream has one entry more than it needs. */
 static void decode_level(const struct ts_flags *up, const struct ts_flags *own, uint32_t n,
                          const uint32_t *abs, const uint32_t *delta, uint32_t *ret)
 {

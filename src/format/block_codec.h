@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* block_codec.h - the unit of packing: up to 256 nonzeros of one mode copy in 32-bit words.
  *
- * The nonzeros of a mode copy are sorted by level 0 (the row), then level 1, ... level L = order - 1
- * (the leaf), as in a compressed sparse fibre tree (Smith and Karypis, "Tensor-Matrix Products with
- * a Compressed Sparse Tensor", IA^3 2015), cut into blocks that can be decoded on their own.
+ * The nonzeros of a mode copy are sorted by level 0 (the row), then level 1, ... level L = order -
+ * 1 (the leaf), as in a compressed sparse fibre tree (Smith and Karypis, "Tensor-Matrix Products
+ * with a Compressed Sparse Tensor", IA^3 2015), cut into blocks that can be decoded on their own.
  *
  * A *flag* of level l at a nonzero says that it starts a new node of the tree there: its index at
- * level l, or at a level above, differs from the nonzero before. At the first nonzero of a block all
- * flags of levels 1..L are set and that of level 0 is clear (the shard's block_row gives the row);
- * at level L all flags are set. Flags of level l-1 are a subset of those of level l.
+ * level l, or at a level above, differs from the nonzero before. At the first nonzero of a block
+ * all flags of levels 1..L are set and that of level 0 is clear (the shard's block_row gives the
+ * row); at level L all flags are set. Flags of level l-1 are a subset of those of level l.
  *
  *   row(p)      = row of the block + number of level-0 flags up to and including p
  *   index(l, p) = flag(l-1, p):       the next entry of stream ABS(l)
@@ -66,7 +66,7 @@ struct ts_packed {
     uint32_t pos_bit, high_bit; /* of the exceptions, in bits from struct ts_block_parts.side */
 };
 
-/* A block taken apart, nothing decoded. Pointers point into the block. */
+/* A parsed block, nothing decoded. Pointers point into the block. */
 struct ts_block_parts {
     uint32_t n;        /* nonzeros, 1..256 */
     uint32_t n_levels; /* L + 1 = order */
@@ -101,24 +101,25 @@ uint32_t ts_block_encode(uint32_t order, uint32_t n, const uint32_t *const level
 uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const level[],
                                uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 
-/* Takes the n_words at `word` apart. n is the nonzeros that the block must hold. Checks that all
- * parts lie inside and fill the block; returns 0 or TS_EFORMAT, with a reason and no position. */
+/* Parses the n_words at `word`. n is the number of nonzeros that the block must hold. Checks that
+ * all parts are inside the block and fill it; returns 0 or TS_EFORMAT, with a reason but no
+ * position. */
 int ts_block_parse(const uint32_t *word, uint32_t n_words, uint32_t order, uint32_t n,
                    uint32_t n_codes, struct ts_block_parts *ret, struct ts_err *err);
 
-/* Whether what the parts of a parsed block leave of their words is zero, and a stream without entries has
- * a descriptor of zeros: nothing is computed from it, but nothing else may lie there. 0 or TS_EFORMAT. */
+/* Checks the padding of a parsed block: bits that no part uses must be zero, and a stream without
+ * entries must have a descriptor of zeros. Nothing is computed from these bits. 0 or TS_EFORMAT. */
 int ts_block_check_padding(const uint32_t *word, const struct ts_block_parts *parts,
                            struct ts_err *err);
 
 /* Writes the n entries of a stream to out, one by one (the obvious decoder). */
 void ts_packed_decode(const struct ts_packed *s, const uint32_t *side, uint32_t *out);
 
-/* Decodes everything, obviously. first_row is added to level 0. */
+/* Decodes everything in the obvious way. first_row is added to level 0. */
 void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, struct ts_block *ret);
 
-/* Whether every value of a decoded block is finite, value_kind being a ts_value_kind: a shard's hash may be
- * right, and its values nothing that a builder writes. */
+/* Whether every value of a decoded block is finite; value_kind is a ts_value_kind. No builder
+ * writes other values, but a shard with a correct hash may hold them. */
 int ts_block_finite(const struct ts_block *b, uint32_t value_kind);
 
 /* Bits of a bit string in 32-bit words: `width` (0..32) bits from bit `at`. */

@@ -20,7 +20,7 @@ struct bit_writer {
     uint32_t n_pending;
 };
 
-/* Without a branch: whether a word is full is a coin toss to the predictor. Always stores a word. */
+/* Without a branch: the processor cannot predict whether a word is full. Always stores a word. */
 static inline void put_bits(struct bit_writer *w, uint32_t value, uint32_t width)
 {
     w->pending |= (uint64_t)value << w->n_pending;
@@ -39,8 +39,9 @@ static inline void flush_bits(struct bit_writer *w)
     w->n_pending = 0;
 }
 
-/* The steps that take most of the encoder's time, 16 entries at once. The plain forms of the same
- * names without `_avx512` are below and say what they do. Reads beyond n are masked off. */
+/* The steps that take most of the encoder's time, for 16 entries at once. The plain functions
+ * with the same names but without `_avx512` are below and say what they do. Reads beyond n are
+ * masked. */
 #if defined(__x86_64__)
 #define AVX512    "avx512f,avx512bw,avx512cd,avx512vl,avx512dq"
 #define AVX512_FN __attribute__((target(AVX512 ",popcnt"))) static
@@ -137,8 +138,8 @@ static uint32_t plan_descriptor(const struct stream_plan *s)
     return s->width | s->exc_width << 6 | s->n_exc << 12 | bit_length(s->base) << 20;
 }
 
-/* How many of a stream's entries, less the least one, are longer than w bits: longer[w], w < 32.
- * Lengths are counted in four tables in turn: one would wait for its own stores. */
+/* How many of a stream's entries, minus the smallest, have more than w bits: longer[w], w < 32.
+ * Four tables are used in turn, because counting in one would wait for its own stores. */
 INLINE void count_longer(const uint32_t *value, uint32_t n, uint32_t base, uint32_t max_width,
                          uint32_t *longer)
 {
@@ -161,7 +162,7 @@ INLINE void find_range(const uint32_t *value, uint32_t n, uint32_t *lo, uint32_t
     }
 }
 
-/* Chooses the width that needs the fewest bits, entries that do not fit being exceptions. */
+/* Chooses the width that needs the fewest bits; entries that do not fit are exceptions. */
 INLINE struct stream_plan plan_stream(const uint32_t *value, uint32_t n, int avx512)
 {
     struct stream_plan s = { .value = value, .n = n };
@@ -193,8 +194,8 @@ INLINE struct stream_plan plan_stream(const uint32_t *value, uint32_t n, int avx
     return s;
 }
 
-/* Appends n strings of `width` (<= 56) bits each to a fresh bit string at out. A store covers 8
- * bytes: up to 8 bytes behind the string are overwritten. */
+/* Appends n strings of `width` (<= 56) bits each to a new bit string at out. Each store writes 8
+ * bytes, so up to 8 bytes after the string are overwritten. */
 INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32_t *out)
 {
     uint8_t *byte = (uint8_t *)out;
@@ -205,14 +206,15 @@ INLINE void append_bits(const uint64_t *part, uint32_t n, uint32_t width, uint32
         memcpy(byte, &pending, 8);
         n_pending += width;
         byte += n_pending >> 3;
-        pending >>= n_pending & 56; /* whole bytes are out */
+        pending >>= n_pending & 56; /* whole bytes are stored */
         n_pending &= 7;
     }
     memcpy(byte, &pending, 8);
 }
 
-/* Writes the low `width` bits of every entry. Neighbours are joined first, four or two to a 64-bit
- * part: loops that compilers vectorise, and fewer steps of the appending one, which waits on itself. */
+/* Writes the low `width` bits of every entry. Two or four neighbours are first joined to a part of
+ * 64 bits: compilers vectorise that loop, and fewer parts are left for the appending loop, in which
+ * each step waits for the one before. */
 INLINE uint32_t *pack_stream(const struct stream_plan *s, uint32_t *out)
 {
     const uint32_t mask = low_mask(s->width), w = s->width, base = s->base;
@@ -250,7 +252,7 @@ INLINE void pack_side(const struct stream_plan *s, struct bit_writer *w)
     put_bits(w, s->base, bit_length(s->base));
     if (s->n_exc == 0)
         return;
-    for (uint32_t i = 0; n < s->n_exc; i++) { /* without a branch, as exceptions surprise */
+    for (uint32_t i = 0; n < s->n_exc; i++) { /* without a branch: exceptions cannot be predicted */
         pos[n] = i;
         n += s->value[i] - s->base > limit;
     }
@@ -277,9 +279,10 @@ static enum ts_flags_kind plan_flags(const struct ts_flags *f, const struct ts_f
     return n_set <= n_clear ? TS_FLAGS_SET : TS_FLAGS_CLEAR;
 }
 
-/* Divides the indices of a level into absolute entries and gaps. *flags holds the flags of the level
- * above, the first nonzero included, and becomes those of this one. Both arrays have room for n;
- * returns the number of absolute entries. Without branches: both are written, one is kept. */
+/* Divides the indices of a level into absolute entries and deltas. *flags: on entry those of the
+ * level above, that of the first nonzero included; on return those of this level. Both arrays have
+ * room for n. Returns the number of absolute entries. There are no branches: both entries are
+ * written, and one is kept. */
 INLINE uint32_t split_level(const uint32_t *idx, uint32_t n, int is_leaf, struct ts_flags *flags,
                             uint32_t *abs, uint32_t *delta, uint32_t *n_delta)
 {
@@ -391,7 +394,8 @@ uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const
 }
 
 #if defined(__x86_64__)
-/* Shifts by a variable cost three steps without BMI2, and min, max and joins want wide vectors. */
+/* Without BMI2 a shift by a variable takes three instructions, and min, max and joins gain from
+ * wide vectors. */
 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) static uint32_t
 encode_avx2(uint32_t order, uint32_t n, const uint32_t *const level[], uint32_t n_codes,
             const uint32_t *const code[], uint32_t *out)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads files, regular ones and pipes, with sentences that name the file. */
 #include "format/file_read.h"
 
 #include <errno.h>
@@ -12,12 +13,12 @@
 
 #include "base/stop.h"
 
-#define POLL_MS     100 /* between looks at whether to stop */
+#define POLL_MS     100 /* between checks of the wish to stop */
 #define PIECE_BYTES ((size_t)1 << 20)
 
 int ts_file_read_open(const char *path, struct ts_err *err)
 {
-    /* a pipe opened so is there at once, and poll tells when there is something to read or to end */
+    /* a pipe opens at once this way, and poll says when there is data or the end */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd >= 0 ? fd : ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
 }
@@ -33,7 +34,7 @@ int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
             return ts_stop_check(stop, err);
         if (ready == 0 || (ready < 0 && errno == EINTR))
             continue;
-        n = read(fd, buf, room); /* what poll cannot wait for, read can */
+        n = read(fd, buf, room); /* a file that poll cannot wait for can be read */
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)

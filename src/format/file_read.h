@@ -13,12 +13,12 @@
 
 #include "base/err.h"
 
-/* Opens a file, or a pipe that nobody may have opened for writing yet, for ts_file_read_next. Does not
- * wait for a writer. Returns the descriptor. */
+/* Opens a file, or a pipe that may have no writer yet, for ts_file_read_next. Does not wait for a
+ * writer. Returns the descriptor. */
 int ts_file_read_open(const char *path, struct ts_err *err);
 
-/* What comes next, at most `room` bytes: *ret is 0 at the end. Of a pipe that is idle it waits, and
- * looks ten times a second at *stop (may be NULL): TS_ESTOP. */
+/* Reads the next bytes, at most `room`: *ret is 0 at the end. On an idle pipe it waits, and checks
+ * *stop (may be NULL) ten times a second: TS_ESTOP. */
 int ts_file_read_next(int fd, const char *path, void *buf, size_t room,
                       const volatile sig_atomic_t *stop, size_t *ret, struct ts_err *err);
 

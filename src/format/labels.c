@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* modeK.labels, read for ts_tensor_labels: one scan in pieces, only the lines asked for are kept. */
+/* Reads modeK.labels: one scan in pieces, which keeps only the lines asked for. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define PIECE_BYTES ((size_t)1 << 18)
 
-/* The line being put together from pieces. */
+/* A line that is collected from pieces. */
 struct line {
     char *text;
     size_t n;
@@ -28,7 +28,8 @@ static int append(struct line *line, const char *text, size_t n, const char *pat
     return 0;
 }
 
-/* Takes what `piece` holds: *at is the number of the line it starts in, *next the next label wanted. */
+/* Takes the wanted labels from a piece. *at: number of the line that the piece starts in; *next:
+ * the next label wanted. */
 static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t n,
                       const uint64_t *index, uint64_t *next, struct line *line, char **ret,
                       const char *path, struct ts_err *err)
@@ -48,7 +49,7 @@ static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t 
             ret[*next] = line->text;
             *line = (struct line){ 0 };
             (*next)++;
-            while (*next < n && index[*next] == *at) { /* asked for twice */
+            while (*next < n && index[*next] == *at) { /* the same index may be asked for twice */
                 ret[*next] = strdup(ret[*next - 1]);
                 if (ret[(*next)++] == NULL)
                     return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
@@ -86,7 +87,7 @@ static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64
     char *piece = malloc(PIECE_BYTES);
     struct line line = { 0 };
     int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path) : 0;
-    while (n > 0 && index[n - 1] >= m->disk.n_labels) /* those have no line */
+    while (n > 0 && index[n - 1] >= m->disk.n_labels) /* these indices have no line */
         n--;
     while (rc == 0 && next < n && at < end) {
         const size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;

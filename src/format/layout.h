@@ -25,7 +25,7 @@
 
 #define TS_INDEX_NAME "index"
 #define TS_MODES_NAME "modes"
-/* NAME.tsh is written under this name beside it, and renamed when it is whole. */
+/* The suffix of a tensor that is being built; it is renamed when it is complete. */
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
@@ -144,8 +144,9 @@ struct ts_disk_labels {
     uint64_t text_bytes;
 };
 
-/* Starts the file modes. 40 bytes, followed by order + 1 lines of text, each ended by '\n': the name of
- * each mode, empty when it has none, and of the values; then uint64_t XXH3-64 of every byte before it. */
+/* Starts the file modes. 40 bytes, followed by order + 1 lines of text, each ended by '\n': the
+ * name of each mode, empty when it has none, and of the values; then uint64_t XXH3-64 of every
+ * byte before it. */
 struct ts_disk_modes {
     char magic[8];
     uint32_t version;

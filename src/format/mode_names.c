@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads NAME.tsh/modes: the names of the modes and the first index of the input. */
 #include "format/mode_names.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 #define MAX_BYTES (sizeof(struct ts_disk_modes) + (TS_MAX_ORDER + 1) * (TS_MODE_NAME_MAX + 1) + 8)
 
-/* Takes the lines of the text. */
+/* Copies the lines of the text into the tensor. */
 static int take_names(struct ts_tensor *t, const char *text, uint64_t bytes, const char *path,
                       struct ts_err *err)
 {

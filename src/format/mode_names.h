@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mode_names.h - NAME.tsh/modes: what the modes and the values are called, and the first index of the input.
+/* mode_names.h - NAME.tsh/modes: what the modes and the values are called, and the first index of
+ * the input.
  *
- * The file is there when there is something to say: a name, or a base other than 1. It carries the checksum
- * of the index that it belongs to. A program that does not know it reads the tensor all the same.
+ * The file exists when a mode has a name, or the base is not 1. It holds the checksum of the index
+ * that it belongs to. A program that does not know this file can read the tensor all the same.
  *
  *   owner    names are malloc'ed; the tensor owns those that it read
  *   threads  one at a time

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Packs a shard from columns, and checks the bytes of one that was read. */
 #include "format/shard.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Bits of one nonzero at worst: a full index and no gain per level, full codes. Per block: flags,
- * descriptors, bitmaps, bases, a word of padding per stream. */
+/* Most bits of a nonzero: a full index for each level and full codes. For each block: flags,
+ * descriptors, bitmaps, bases, and a word of padding for each stream. */
 size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz)
 {
     const size_t leaf = order - 1, n_streams = 2 * leaf + n_codes;
@@ -49,7 +50,7 @@ void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_
 static uint32_t find_beyond(const uint32_t *entry, uint32_t n, uint64_t limit)
 {
     uint32_t most = 0, p = 0;
-    for (uint32_t i = 0; i < n; i++) /* without an exit: vector code */
+    for (uint32_t i = 0; i < n; i++) /* without an early exit, so that it is vectorised */
         most = entry[i] > most ? entry[i] : most;
     if (most < limit)
         return n;

@@ -16,8 +16,8 @@
 #include "format/block_codec.h"
 #include "format/layout.h"
 
-/* Readers may load up to this many bytes beyond the raw bytes of a shard (not use them): whoever
- * holds a shard in memory leaves that room. Wide loads of the vector decoders need it. */
+/* Readers may load up to this many bytes after the raw bytes of a shard, without using them: the
+ * vector decoders use wide loads. So memory that holds a shard needs this room after it. */
 #define TS_SHARD_SLACK 128u
 
 /* Most raw bytes that nnz nonzeros can take, in any order of tensor. */
@@ -29,7 +29,7 @@ size_t ts_shard_bound(uint32_t order, uint32_t n_codes, uint32_t nnz);
 void ts_shard_pack(uint32_t order, uint32_t n_codes, uint32_t nnz, const uint32_t *const level[],
                    const uint32_t *const code[], void *raw, struct ts_disk_shard *ret);
 
-/* Where a block of a shard lies. */
+/* The position of a block in a shard. */
 struct ts_block_at {
     const uint32_t *word;
     uint32_t n_words, nnz;
@@ -54,9 +54,9 @@ static inline uint32_t ts_shard_partitions(const struct ts_disk_shard *s)
     return (s->n_blocks + TS_PARTITION_BLOCKS - 1) / TS_PARTITION_BLOCKS;
 }
 
-/* Checks that raw is a shard as *s says whose every block parses and whose every index at level l
- * is below n_rows[l], rows running from row_first to row_last; n_dict bounds the codes when it is
- * not 0. On failure the sentence names block and byte, `where` in front (file and shard). */
+/* Checks that raw is the shard that *s describes: every block parses, every index at level l is
+ * below n_rows[l], and rows run from row_first to row_last. n_dict bounds the codes when it is not
+ * 0. On failure the sentence names block and byte, after `where` (file and shard). */
 int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t order, uint32_t n_codes,
                    const uint64_t n_rows[], uint32_t n_dict, const char *where, struct ts_err *err);
 

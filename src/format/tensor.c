@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens a .tsh directory: reads and checks the index, then finds the other files. */
 #include "format/tensor.h"
 
 #include <errno.h>
@@ -24,8 +25,8 @@ static char *mode_path(const char *dir, uint32_t mode, const char *what)
     return path;
 }
 
-/* Whether `path`.building is there: a build that runs, or was killed. Slashes at the end do not
- * count. */
+/* Whether `path`.building exists: a build is running or was killed. Slashes at the end of path are
+ * ignored. */
 static int is_building(const char *path, char *building, size_t room)
 {
     struct stat st;
@@ -36,7 +37,7 @@ static int is_building(const char *path, char *building, size_t room)
     return stat(building, &st) == 0;
 }
 
-/* The sentence for a directory whose index cannot be opened (errno says why). */
+/* Writes the sentence for a directory whose index cannot be opened (errno says why). */
 static int explain(const char *path, const char *index, struct ts_err *err)
 {
     const int saved = errno;
@@ -68,7 +69,7 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
     if (index == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     sprintf(index, "%s/" TS_INDEX_NAME, t->path);
-    fd = open(index, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no one to wait for */
+    fd = open(index, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not block */
     if (fd < 0) {
         rc = explain(t->path, index, err);
         goto done;
@@ -79,7 +80,7 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
                      n_bytes);
     if (rc == 0)
         rc = ts_file_read_at(fd, index, 0, sizeof header, header, err);
-    if (rc == 0) /* before any memory is taken for what the file claims to be */
+    if (rc == 0) /* before memory is allocated for what the file claims to hold */
         rc = ts_tensor_index_header(header, n_bytes, index, err);
     if (rc < 0)
         goto done;
@@ -110,7 +111,7 @@ static int check_size(const char *path, const struct stat *st, uint64_t bytes, s
     return 0;
 }
 
-/* One that whoever computes opens. */
+/* Checks a shards file; the feed opens it later. */
 static int find_shards(const char *path, uint64_t bytes, struct ts_err *err)
 {
     struct stat st;
@@ -123,13 +124,13 @@ static int find_shards(const char *path, uint64_t bytes, struct ts_err *err)
     return rc;
 }
 
-/* One that is open as long as the tensor; 0 bytes: there is none. */
+/* Opens a file that stays open as long as the tensor; 0 bytes: there is none. */
 static int open_file(const char *path, uint64_t bytes, int *fd, struct ts_err *err)
 {
     struct stat st;
     if (bytes == 0)
         return 0;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* which a pipe without a writer needs */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block */
     if (*fd < 0 || fstat(*fd, &st) < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
     return check_size(path, &st, bytes, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor.h - an opened .tsh directory: what `index` says, and the files beside it.
  *
- * Opening reads and checks `index` whole (it is small: 64 bytes a shard) and the sizes of the other
- * files; shards are read by whoever wants them (stream/feed.h, or ts_tensor_read_shard) and checked
- * against the hash in their entry before use.
+ * Opening reads and checks all of `index` (it is small: 64 bytes a shard) and the sizes of the
+ * other files. Shards are read later (by stream/feed.h or ts_tensor_read_shard) and checked against
+ * the hash in their entry before use.
  *
  *   owner    the tensor owns everything that it points to, until ts_tensor_close
  *   units    bytes, nonzeros; modes from 0
@@ -25,8 +25,8 @@ struct ts_mode {
     struct ts_disk_shard *shard; /* disk.n_shards of them */
     char *shards_path, *rows_path, *labels_path;
     int rows_fd,
-        labels_fd; /* -1: there is no such file. Open from the start, so that a tensor that is
-                             * moved or built anew meanwhile is still the one that was opened */
+        labels_fd; /* -1: there is no such file. Opened at the start: a tensor that is moved or
+                    * built again meanwhile is still the one that was opened */
 };
 
 struct ts_tensor {
@@ -35,7 +35,8 @@ struct ts_tensor {
     uint32_t order;
     uint64_t nnz;
     uint64_t
-        hash; /* of the index, which holds those of the other files: equal ones mean equal bytes */
+        hash; /* checksum of the index, which holds those of the other files: equal ones mean equal
+               * bytes */
     double *dict;                 /* header.n_dict values */
     uint32_t base;                /* first index of the input, 0 or 1; use ts_tensor_base */
     char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
@@ -49,8 +50,9 @@ void ts_tensor_close(struct ts_tensor *t); /* NULL is fine */
  * or NULL when row i is index i. */
 int ts_tensor_rows(const struct ts_tensor *t, uint32_t mode, uint64_t **ret, struct ts_err *err);
 
-/* The same piece by piece, for what has no room for all: *ret is NULL when row i is index i. next gives
- * the next *n (at most TS_ROWS_CHUNK) in ret, *n = 0 at the end. The file's hash is checked first. */
+/* The same in pieces, for callers without room for all: *ret is NULL when row i is index i. next
+ * gives the next *n indices (at most TS_ROWS_CHUNK) in ret; *n = 0 at the end. The file's hash is
+ * checked first. */
 struct ts_rows_reader;
 int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows_reader **ret,
                         struct ts_err *err);
@@ -58,29 +60,29 @@ int ts_rows_reader_next(struct ts_rows_reader *r, uint64_t ret[TS_ROWS_CHUNK], u
                         struct ts_err *err);
 void ts_rows_reader_close(struct ts_rows_reader *r); /* NULL is fine */
 
-/* Names of `n` indices of a mode (ascending, in the input's numbering): ret[i] is malloc'ed, or NULL
- * when the mode has no labels or no such line. The file's hash is checked first. */
+/* Names of `n` indices of a mode (ascending, in the input's numbering): ret[i] is malloc'ed, or
+ * NULL when the mode has no labels or no such line. The file's hash is checked first. */
 int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
                      char **ret, struct ts_err *err);
 
-/* What a mode, or the value of a nonzero, is called: NULL when nobody said. It may hold any bytes but
- * '\n' and '\0'. */
+/* The name of a mode, or of the value for mode = order: NULL when it has none. It may hold any
+ * bytes but '\n' and '\0'. */
 const char *ts_tensor_mode_name(const struct ts_tensor *t, uint32_t mode);
 const char *ts_tensor_value_name(const struct ts_tensor *t);
 
 /* The first index, as the input counts: 0 or 1. */
 uint32_t ts_tensor_base(const struct ts_tensor *t);
 
-/* Checks stored bytes (padded to TS_PAGE) of a shard against its hash, and undoes LZ4. `raw` has
- * room for raw_bytes + TS_SHARD_SLACK; without LZ4 it may be the same address as `stored`, and then
- * nothing is copied. Does not look into the blocks: ts_tensor_check_shard does, needed once per
- * content, because equal hashes mean equal bytes. */
+/* Checks the stored bytes (padded to TS_PAGE) of a shard against its hash and decompresses LZ4.
+ * `raw` has room for raw_bytes + TS_SHARD_SLACK; without LZ4 it may be the same address as
+ * `stored`, and then nothing is copied. It does not check the blocks: ts_tensor_check_shard does,
+ * which is needed only once, because equal hashes mean equal bytes. */
 int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
                            const void *stored, void *raw, struct ts_err *err);
 int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                           struct ts_err *err);
 
-/* Bytes of memory that any shard of the tensor fits into, as ts_tensor_read_shard wants it. */
+/* Bytes of memory for any shard of the tensor, as ts_tensor_read_shard needs it. */
 size_t ts_tensor_raw_bytes(const struct ts_tensor *t);
 
 /* Reads, unpacks and checks one shard into raw (ts_tensor_raw_bytes): the simple way, for tools and
@@ -88,21 +90,22 @@ size_t ts_tensor_raw_bytes(const struct ts_tensor *t);
 int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, void *raw,
                          struct ts_err *err);
 
-/* Reads all shards of all modes and says which holds a value that is not finite, if one does: what no
- * builder writes, and no hash tells. TS_EFORMAT then, or what reading finds; TS_ESTOP once *stop (may be
- * NULL) is not 0. For when something went wrong: as long as a sweep, in one thread, with memory for a shard. */
+/* Reads all shards of all modes and looks for a value that is not finite. No builder writes one,
+ * and a hash does not show it. To be called when a result went wrong: it takes as long as a sweep,
+ * in one thread, with memory for one shard. TS_EFORMAT names the shard; TS_ESTOP once *stop (may be
+ * NULL) is not 0; or what reading finds. */
 int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_t *stop,
                            struct ts_err *err);
 
 /* The value of a nonzero from its codes (code1 is used by TS_VALUE_F64 alone). */
 double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1);
 
-/* H: least bytes per nonzero for this shape, count and value distribution,
- * (log2 C(cells, nnz) + nnz * value_bits) / (8 nnz). 0 when nnz is 0. */
+/* H, the lower bound of bytes per nonzero for this shape, count and value distribution: (log2
+ * C(cells, nnz) + nnz * value_bits) / (8 nnz). 0 when nnz is 0. */
 double ts_tensor_entropy_bound(const struct ts_tensor *t);
 
-/* Bytes per nonzero of one mode copy: its shards, its rows file, and its share of the index (its own
- * tables and an equal part of what is common). Labels are no part of it. */
+/* Bytes per nonzero of one mode copy: its shards, its rows file, and its share of the index (its
+ * own tables and an equal part of the common ones). Labels are not counted. */
 double ts_tensor_bytes_per_nnz(const struct ts_tensor *t, uint32_t mode);
 
 #endif

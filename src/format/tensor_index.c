@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks every number of NAME.tsh/index before it is used. */
 #include "format/tensor_index.h"
 
 #include <inttypes.h>
@@ -111,7 +112,7 @@ static int check_levels(const struct ts_disk_mode *d, uint32_t order, uint32_t m
     return 0;
 }
 
-/* A file beside the index: it has a header when it is there at all. */
+/* Checks the numbers of a file beside the index: a file that exists has at least its header. */
 static int check_side_file(uint64_t bytes, uint64_t hash, uint64_t entries, size_t header_bytes)
 {
     if (bytes == 0)
@@ -176,7 +177,7 @@ static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_di
     return NULL;
 }
 
-/* NULL, or what is wrong with a shard beside the one before it (NULL at the first). */
+/* NULL, or what is wrong with a shard, given the one before it (NULL: it is the first). */
 static const char *shard_rows(const struct ts_disk_shard *s, const struct ts_disk_shard *before,
                               const struct ts_disk_mode *d, int is_last)
 {

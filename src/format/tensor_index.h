@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_index.h - the bytes of NAME.tsh/index, taken apart and checked.
+/* tensor_index.h - parses and checks the bytes of NAME.tsh/index.
  *
- * Whoever gets a tensor from here may rely on every count, offset and table in it: sizes add up,
- * shards follow one another, rows ascend. The bytes of the other files are not looked at.
+ * After that, every count, offset and table of the tensor can be trusted: sizes add up, shards
+ * follow one another, rows ascend. The bytes of the other files are not read.
  *
  *   owner    the caller owns the bytes; dictionary and shard tables are copied into the tensor
  *   units    bytes, nonzeros; modes from 0
@@ -19,13 +19,13 @@
 #include "base/err.h"
 #include "format/tensor.h"
 
-/* The first look, at the header alone: magic, version and the size of the file (file_bytes is what
- * it has). `header` is the first 256 bytes. */
+/* Checks the header alone: magic, version and the size of the file (file_bytes is its true size).
+ * `header` is the first 256 bytes. */
 int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *where,
                            struct ts_err *err);
 
-/* Fills header, order, nnz, hash, dict and mode[].disk, mode[].shard of *t from the whole index; paths
- * stay NULL. *t is zeroed before; on failure ts_tensor_index_free takes what it holds. */
+/* Fills header, order, nnz, hash, dict and mode[].disk, mode[].shard of *t from the whole index;
+ * paths stay NULL. *t is zeroed first; on failure ts_tensor_index_free frees what it holds. */
 int ts_tensor_index_parse(const void *bytes, size_t n_bytes, const char *where, struct ts_tensor *t,
                           struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of tensor.h that touch the bytes of shards. */
+/* The functions of tensor.h that read the bytes of shards. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <lz4.h>
@@ -35,7 +35,7 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
             memcpy(raw, stored, s->raw_bytes);
         return 0;
     }
-    /* sizes below 2^31: opening the tensor checked it */
+    /* opening the tensor checked that these sizes are below 2^31 */
     if (LZ4_decompress_safe(stored, raw, (int)s->stored_bytes, (int)s->raw_bytes) !=
         (int)s->raw_bytes)
         return ts_fail(err, TS_EFORMAT,
@@ -45,7 +45,7 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
     return 0;
 }
 
-/* Whether the bytes behind a shard, up to the next page, are zero. */
+/* Checks that the bytes after a shard, up to the next page, are zero. */
 static int check_padding(const struct ts_mode *m, uint64_t shard, const void *stored,
                          struct ts_err *err)
 {
@@ -95,7 +95,7 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
         rc = ts_file_read_at(fd, m->shards_path, s->offset, padded(s->stored_bytes), stored, err);
     if (rc == 0)
         rc = ts_tensor_unpack_shard(t, mode, shard, stored, raw, err);
-    if (rc == 0) /* after its hash: damage is said first */
+    if (rc == 0) /* after the hash, so that damage is reported first */
         rc = check_padding(m, shard, stored, err);
     if (rc == 0)
         rc = ts_tensor_check_shard(t, mode, shard, raw, err);

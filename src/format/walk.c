@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Walks all nonzeros of a tensor, with the indices of its input, by one thread or several. */
 #include "format/walk.h"
 
 #include <inttypes.h>
@@ -76,10 +77,10 @@ struct walk_all {
     ts_walk_fn *fn;
     void *ctx;
     const volatile sig_atomic_t *stop;
-    uint64_t next; /* shard that nobody has taken; atomic */
-    int rc;        /* of the first failure; atomic */
+    uint64_t next; /* the next shard that no thread has taken; atomic */
+    int rc;        /* code of the first failure; atomic */
     struct ts_err err;
-    pthread_mutex_t lock; /* of the failure */
+    pthread_mutex_t lock; /* protects err */
 };
 
 static int failed(const struct walk_all *a)
@@ -128,7 +129,7 @@ static int walk_shard(const struct walk_all *a, uint64_t shard, void *raw, uint6
     return rc;
 }
 
-/* One thread's shards. */
+/* Walks shards until none is left; every thread runs it. */
 static void walk_shards(struct walk_all *a)
 {
     const struct ts_tensor *t = a->walk->tensor;
