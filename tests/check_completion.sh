@@ -71,7 +71,7 @@ expect()
     offered "$shell" "$@" | sort | tr '\n' ' ' > "$tmp/words"
     [ "$(cat "$tmp/words")" = "$words" ] || complain "$shell: '$*' is completed to: $(cat "$tmp/words")"
 }
-expect bash "cp " tstream c
+expect bash "compare cp " tstream c
 expect bash "float32 float64 " tstream cp --precision ''
 expect bash "float64 " tstream cp --precision = float6
 expect bash "float64 " tstream cp -p float6

@@ -60,6 +60,7 @@ declare -A command=(
     [init-n]="tstream cp x.tsh $cp_args -o o/r --init n.cp"
     [init-s]="tstream cp x.tsh $cp_args -o o/r --init s.cp"
     [mttkrp]="tstream mttkrp x.tsh --cpu --threads 2 -r 2 -n 1 --check --host-memory 100K"
+    [compare]="tstream compare k.cp n.cp --threads 2 --json"
     [top]="tstream top k.cp x.tsh"
     [top-n]="tstream top n.cp x.tsh"
 )
@@ -69,7 +70,7 @@ if has tstream cp --resume; then
     command[resume]="tstream cp --resume o/r --iters 3 --threads 2 --cpu"
 fi
 started=$(date +%s)
-printed=" info top top-n fit mttkrp " # commands whose output is their result
+printed=" info compare top top-n fit mttkrp " # commands whose output is their result
 
 # Kinds of calls, with what they fail with: errno, once or on.
 faults='open EMFILE once|open EMFILE on|read EIO once|read EIO on|read EINTR once|pread EIO once

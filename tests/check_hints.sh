@@ -40,7 +40,7 @@ awk 'BEGIN { srand(2); for (i = 1; i <= 400; i++) print 1 + int(9 * rand()), 1 +
 "$bin/tstream" cp am --cpu -r 2 -i 2 > log 2> err || bad "cp am: $(cat err)"
 [ -e am.cp/model.ktensor ] || bad "cp am: no am.cp"
 for command in 'tshard info am' 'tshard verify am' 'tshard export am' 'tstream plan am --cpu -r 2 -n' 'tstream mttkrp am --cpu' \
-    'tstream top am' 'tstream top am am' 'tstream info am' 'tstream status am.cp' 'tstream fit am am --cpu' 'tstream report am -o -'; do
+    'tstream top am' 'tstream top am am' 'tstream info am' 'tstream status am.cp' 'tstream fit am am --cpu' 'tstream compare am am' 'tstream report am -o -'; do
     # shellcheck disable=SC2086
     "$bin/"$command > out 2> err || bad "$command: $(cat err)"
     [ -s out ] || bad "$command: prints nothing"

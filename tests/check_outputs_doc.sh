@@ -140,6 +140,8 @@ is 'tstream status' of
 
 "$bin/tstream" fit --json all.cp groceries.tsh > of
 is 'tstream fit' of
+"$bin/tstream" compare --json all.cp all.cp > of
+is 'tstream compare' of
 rm -rf foreign.cp
 mkdir foreign.cp
 cp all.cp/model.ktensor foreign.cp

@@ -30,10 +30,19 @@ static const char environment[] =
 
 int main(int argc, char **argv)
 {
-    static const struct ts_cmd *const cmds[] = { &tstream_cp,      &tstream_plan,   &tstream_status,
-                                                 &tstream_fit,     &tstream_info,   &tstream_top,
-                                                 &tstream_report,  &tstream_export, &tstream_mttkrp,
-                                                 &tstream_devices, &tstream_bench,  NULL };
+    static const struct ts_cmd *const cmds[] = { &tstream_cp,
+                                                 &tstream_plan,
+                                                 &tstream_status,
+                                                 &tstream_fit,
+                                                 &tstream_info,
+                                                 &tstream_top,
+                                                 &tstream_compare,
+                                                 &tstream_report,
+                                                 &tstream_export,
+                                                 &tstream_mttkrp,
+                                                 &tstream_devices,
+                                                 &tstream_bench,
+                                                 NULL };
     static const struct tool_program program = {
         .name = "tstream",
         .summary = "decomposes sparse tensors that do not fit into memory",

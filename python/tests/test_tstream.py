@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -300,6 +301,29 @@ def test_pyttb_agrees(coo, tensor):
     assert dense(m) == pytest.approx(theirs.full().data, abs=1e-9)
     mine = m.to_pyttb()
     assert mine.shape == shape and mine.full().data == pytest.approx(dense(m), abs=1e-12)
+
+
+@pytest.mark.parametrize("ranks", [(3, 3), (6, 4), (1, 1), (9, 2)])
+def test_pyttb_scores_alike(ranks, tmp_path):
+    """tstream compare and ktensor.score, of factors of any norm and weights of any sign."""
+    pyttb = pytest.importorskip("pyttb")
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is None:
+        pytest.skip("TSTREAM_PROGRAM does not name tstream")
+    rng = np.random.default_rng(sum(ranks))
+    shape, models = (7, 11, 5), []
+    for which, rank in enumerate(ranks):
+        factors = [rng.normal(size=(n, rank)) * 10.0 ** rng.integers(-3, 4, rank) for n in shape]
+        weights = rng.normal(size=rank) * 100
+        models.append(pyttb.ktensor(factors, weights))
+        ts.Model.from_factors(weights, factors).save(tmp_path / f"{which}.cp", "npy")
+    found = json.loads(subprocess.check_output([program, "compare", "--json", tmp_path / "0.cp", tmp_path / "1.cp"]))
+    for weights, name in (True, "greedy"), (False, "greedy_no_weights"):
+        theirs, _, _, partner = models[0].score(models[1], weight_penalty=weights)
+        assert found["scores"][name] == pytest.approx(theirs, abs=1e-12)
+        if weights:
+            mine = {pair["b"] - 1: pair["a"] - 1 for pair in found["pairs"]}
+            assert [mine[b] for b in range(ranks[1])] == list(partner[:ranks[1]])
 
 
 def test_tensorly_agrees(coo, tensor):
