@@ -309,7 +309,9 @@ typedef struct ts_kruskal ts_cpd;
 TS_API ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                           const double *weight, const double *const *factor, ts_error *err);
 
-/* Reads what `tstream cp`, Tensor Toolbox, pyttb or SPLATT wrote: a ktensor file, or a directory.
+/* Reads what `tstream cp`, Tensor Toolbox, pyttb or SPLATT wrote: a ktensor file, or a directory, in which .npy
+ * files come first. Factors of 1 MiB or more in .npy files are checked, and then mapped rather than held: such
+ * a file may be removed or replaced by another, but not be written to while the decomposition is there.
  *
  *   returns  the decomposition, NULL on failure
  *   owner    the caller, until ts_cpd_free

@@ -483,6 +483,62 @@ START_TEST(a_run_goes_on)
 }
 END_TEST
 
+static int is_mapped(const char *name)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[5000];
+    int found = 0;
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+        found = strstr(line, name) != NULL;
+    ck_assert_ptr_nonnull(f);
+    fclose(f);
+    return found;
+}
+
+/* A factor of 1 MiB and more, in a file, is mapped; another result may take the place of its files meanwhile. */
+START_TEST(large_factors_are_mapped)
+{
+    const uint64_t dim[2] = { 70000, 10 };
+    const double weight[2] = { 3, 2 };
+    double *big = malloc(dim[0] * 2 * sizeof *big), rows[4];
+    const double *const factor[2] = { big, big };
+    const ts_save_conf save = { .size = sizeof save,
+                                .formats = TS_FILE_NPY | TS_FILE_KTENSOR,
+                                .replace = 1 };
+    char name[4300];
+    FILE *f;
+    ts_cpd *c, *again;
+    for (uint64_t i = 0; i < 2 * dim[0]; i++)
+        big[i] = (double)ts_mix(i) * 0x1p-64;
+    c = ts_cpd_new(2, dim, 2, TS_REAL_FLOAT64, weight, factor, &err);
+    ck_assert_int_eq(ts_cpd_save(c, files, &save, &err), 0);
+    ts_cpd_free(c);
+    snprintf(name, sizeof name, "%s/mode1.npy", files);
+    ck_assert_int_eq(is_mapped(name), 0);
+    c = ts_cpd_load(files, NULL, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ck_assert_int_eq(ts_cpd_precision(c), TS_REAL_FLOAT64);
+    ck_assert_int_eq(is_mapped(name), 1);
+    ck_assert_mem_eq(ts_cpd_factor(c, 0), big, 2 * dim[0] * sizeof *big);
+    ck_assert_int_eq(ts_cpd_save(c, files, &save, &err), 0); /* from there to there */
+    again = ts_cpd_load(files, NULL, &err);
+    ck_assert_int_eq(ts_cpd_rows(c, 0, 69998, 2, rows, &err), 0);
+    ck_assert_mem_eq(rows, big + 2 * 69998, sizeof rows);
+    ck_assert_mem_eq(ts_cpd_factor(again, 0), big, 2 * dim[0] * sizeof *big);
+    ts_cpd_free(c);
+    ts_cpd_free(again);
+    ck_assert_int_eq(is_mapped(name), 0);
+    f = fopen(name, "r+b"); /* and what is mapped was looked at */
+    ck_assert_int_eq(fseek(f, -8, SEEK_END), 0);
+    fwrite("\0\0\0\0\0\0\xf0\x7f", 1, 8, f);
+    fclose(f);
+    ck_assert_ptr_null(ts_cpd_load(files, NULL, &err));
+    ck_assert_msg(strstr(err.text, "not finite") != NULL, "%s", err.text);
+    ck_assert_int_eq(is_mapped(name), 0);
+    free(big);
+}
+END_TEST
+
 START_TEST(a_run_ends_in_time)
 {
     const ts_cp_conf conf = {
@@ -610,6 +666,7 @@ int main(void)
     tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
     tcase_add_test(c, copies_cursors_and_rows);
     tcase_add_test(c, a_run_goes_on);
+    tcase_add_test(c, large_factors_are_mapped);
     tcase_add_test(c, a_run_ends_in_time);
     tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
     tcase_add_test(c, numbers_have_points_everywhere);

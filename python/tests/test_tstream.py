@@ -161,6 +161,24 @@ def test_arrays_outlive_their_model(tensor):
     assert np.isfinite(a).all() and a.any() and not a.flags.writeable
 
 
+def test_large_factors_are_mapped(tmp_path):
+    def mapped(path):
+        with open("/proc/self/maps", encoding="utf-8") as f:
+            return any(str(path) in line for line in f)
+    rng = np.random.default_rng(1)
+    made = ts.Model.from_factors([2, 1], [rng.random((n, 2)) for n in (100_000, 5)])
+    made.save(tmp_path / "x.cp", "npy")
+    m = ts.load(tmp_path / "x.cp")
+    a = m.factors[0]
+    assert mapped(tmp_path / "x.cp/mode1.npy") and (a == made.factors[0]).all()
+    del m
+    gc.collect()
+    assert a[99_999, 1] == made.factors[0][99_999, 1]
+    del a
+    gc.collect()
+    assert not mapped(tmp_path / "x.cp/mode1.npy")
+
+
 def test_failures_are_exceptions(coo, tensor, tmp_path):
     coords, values, shape = coo
     with pytest.raises(ts.FileError, match="nowhere.*No such file"):

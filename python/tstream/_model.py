@@ -384,6 +384,10 @@ def _files(formats, rows):
 def load(path, tensor=None) -> Model:
     """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT.
 
+    Factors of 1 MiB and more in ``.npy`` files are checked and then mapped: they take no memory of their own, and the
+    files must not be written to while arrays look into them. (Files that are replaced, as :meth:`Model.save` does it, are
+    others.)
+
     Parameters
     ----------
     path : path
@@ -456,7 +460,8 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
     progress : bool
         Show a bar, in a terminal or a notebook, where tqdm is installed.
     out : path, optional
-        Directory for the result. Until it is in place, states of the run lie beside it, in ``OUT.partial``.
+        Directory for the result. Until it is in place, states of the run lie beside it, in ``OUT.partial``. With the
+        format npy the model's large factors are these files, mapped, where they hold the same rows (see `rows`).
     formats, rows
         Of the files in `out`, as in :meth:`Model.save`.
     replace : bool

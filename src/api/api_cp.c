@@ -363,6 +363,38 @@ static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *er
     return rc;
 }
 
+/* Whether the files that were written hold the rows that a decomposition does, as its numbers. */
+static int can_load(const struct cp *c)
+{
+    const struct ts_tensor *t = c->session->engine.tensor;
+    uint32_t m = 0;
+    while (m < t->order && (c->conf.held_rows || t->mode[m].disk.n_rows == t->mode[m].disk.dim))
+        m++;
+    return m == t->order && (c->conf.formats & TS_FILE_NPY) != 0;
+}
+
+/* From these files, so that large factors are not in memory twice. */
+static int load_result(const struct cp *c, struct ts_kruskal **ret, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->session->engine.tensor;
+    struct ts_model *model = NULL;
+    struct ts_kruskal *k = NULL;
+    int rc = ts_model_open_first(c->conf.out, TS_MODEL_NPY, &model, err);
+    if (rc == 0)
+        rc = ts_kruskal_read(model, c->session->stop, &k, err);
+    ts_model_close(model);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
+        k->dim[m] = t->mode[m].disk.dim;
+        if (k->n_rows[m] == k->dim[m]) {
+            free(k->index[m]);
+            k->index[m] = NULL;
+        }
+    }
+    if (rc == 0)
+        *ret = k;
+    return rc;
+}
+
 /* The result: on disk first, where it is wanted there. */
 static int take_result(struct cp *c, const struct ts_als_result *result, struct ts_kruskal **ret,
                        struct ts_err *err)
@@ -378,6 +410,8 @@ static int take_result(struct cp *c, const struct ts_als_result *result, struct 
         note(c, &warn);
         if (rc < 0)
             ts_checkpoint_rescue(c->checkpoint);
+        else if (can_load(c))
+            return load_result(c, ret, err);
     }
     return rc == 0 ? ts_kruskal_take(e->tensor, &f, sc->precision, result->weight, result->norm,
                                      c->session->stop, ret, err)

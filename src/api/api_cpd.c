@@ -83,7 +83,7 @@ ts_cpd *ts_cpd_load(const char *path, const volatile int *stop, ts_error *err)
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
-    rc = ts_model_open(path, &m, &a.err);
+    rc = ts_model_open_first(path, TS_MODEL_NPY, &m, &a.err);
     if (rc == 0)
         rc = ts_kruskal_read(m, stop, &k, &a.err);
     ts_model_close(m);

@@ -10,6 +10,7 @@
 #include "model/model_write.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows at a time */
+#define MAP_BYTES   (UINT64_C(1) << 20) /* of a factor that is not read, but mapped */
 
 static uint64_t chunk_rows(uint32_t rank)
 {
@@ -21,11 +22,12 @@ static size_t number_bytes(const struct ts_kruskal *k)
     return k->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, const uint64_t dim[],
-                   const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err)
+/* Shapes and weights; no factors. */
+static int new_empty(uint32_t order, uint32_t rank, enum ts_precision precision,
+                     const uint64_t dim[], const uint64_t n_rows[], struct ts_kruskal **ret,
+                     struct ts_err *err)
 {
     struct ts_kruskal *k = calloc(1, sizeof *k);
-    int rc = 0;
     if (k == NULL || (k->weight = calloc(rank, sizeof *k->weight)) == NULL) {
         free(k);
         return ts_fail(err, TS_ENOMEM, "out of memory for a decomposition");
@@ -33,14 +35,29 @@ int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, c
     k->order = order;
     k->rank = rank;
     k->precision = precision;
-    for (uint32_t m = 0; m < order && rc == 0; m++) {
-        char what[48];
-        snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
+    for (uint32_t m = 0; m < order; m++) {
         k->dim[m] = dim[m];
         k->n_rows[m] = n_rows[m];
         k->bytes[m] = n_rows[m] * rank * number_bytes(k);
-        rc = ts_bigmem_new(k->bytes[m], what, &k->factor[m], err);
     }
+    *ret = k;
+    return 0;
+}
+
+static int new_factor(struct ts_kruskal *k, uint32_t mode, struct ts_err *err)
+{
+    char what[48];
+    snprintf(what, sizeof what, "factor matrix of mode %u", mode + 1);
+    return ts_bigmem_new(k->bytes[mode], what, &k->factor[mode], err);
+}
+
+int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, const uint64_t dim[],
+                   const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err)
+{
+    struct ts_kruskal *k = NULL;
+    int rc = new_empty(order, rank, precision, dim, n_rows, &k, err);
+    for (uint32_t m = 0; m < order && rc == 0; m++)
+        rc = new_factor(k, m, err);
     if (rc == 0)
         *ret = k;
     else
@@ -53,7 +70,9 @@ void ts_kruskal_free(struct ts_kruskal *k)
     if (k == NULL)
         return;
     for (uint32_t m = 0; m < k->order; m++) {
-        ts_bigmem_free(k->factor[m], k->bytes[m]);
+        if (k->map[m].memory == NULL)
+            ts_bigmem_free(k->factor[m], k->bytes[m]);
+        ts_model_unmap(&k->map[m]);
         free(k->index[m]);
     }
     free(k->weight);
@@ -126,29 +145,43 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     return rc;
 }
 
+/* The rows of a mode, through `rows`; of a large .npy they are looked at, and the file is mapped. */
+static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, double *rows,
+                     const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    const uint64_t chunk = chunk_rows(m->rank);
+    int rc = ts_model_index(m, mode, &k->index[mode], err);
+    if (rc == 0 && k->index[mode] != NULL)
+        k->dim[mode] = k->index[mode][k->n_rows[mode] - 1] + 1;
+    if (rc == 0)
+        rc = ts_model_rows(m, mode, 0, rows, err); /* opens its file */
+    if (rc == 0 && k->bytes[mode] >= MAP_BYTES && m->item_bytes == number_bytes(k))
+        rc = ts_model_map(m, &k->map[mode], err);
+    if (rc == 0 && k->map[mode].memory != NULL)
+        k->factor[mode] = (char *)k->map[mode].memory + k->map[mode].at;
+    else if (rc == 0)
+        rc = new_factor(k, mode, err);
+    for (uint64_t row = 0; row < k->n_rows[mode] && rc == 0; row += chunk) {
+        const uint64_t n = k->n_rows[mode] - row < chunk ? k->n_rows[mode] - row : chunk;
+        rc = ts_model_rows(m, mode, n, rows, err);
+        if (rc == 0 && k->map[mode].memory == NULL)
+            store(k, mode, row, n, rows);
+        if (rc == 0)
+            rc = ts_stop_check(stop, err);
+    }
+    return rc;
+}
+
 int ts_kruskal_read(struct ts_model *m, const volatile sig_atomic_t *stop, struct ts_kruskal **ret,
                     struct ts_err *err)
 {
-    const uint64_t chunk = chunk_rows(m->rank);
     const enum ts_precision precision = ts_model_is_float32(m) ? TS_FLOAT32 : TS_FLOAT64;
     struct ts_kruskal *k = NULL;
-    double *rows = malloc(chunk * m->rank * sizeof *rows);
-    int rc = rows == NULL
-                 ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path)
-                 : ts_kruskal_new(m->order, m->rank, precision, m->n_rows, m->n_rows, &k, err);
-    for (uint32_t mode = 0; mode < m->order && rc == 0; mode++) {
-        rc = ts_model_index(m, mode, &k->index[mode], err);
-        if (rc == 0 && k->index[mode] != NULL)
-            k->dim[mode] = k->index[mode][k->n_rows[mode] - 1] + 1;
-        for (uint64_t row = 0; row < k->n_rows[mode] && rc == 0; row += chunk) {
-            const uint64_t n = k->n_rows[mode] - row < chunk ? k->n_rows[mode] - row : chunk;
-            rc = ts_model_rows(m, mode, n, rows, err);
-            if (rc == 0)
-                store(k, mode, row, n, rows);
-            if (rc == 0)
-                rc = ts_stop_check(stop, err);
-        }
-    }
+    double *rows = malloc(chunk_rows(m->rank) * m->rank * sizeof *rows);
+    int rc = rows == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path)
+                          : new_empty(m->order, m->rank, precision, m->n_rows, m->n_rows, &k, err);
+    for (uint32_t mode = 0; mode < m->order && rc == 0; mode++)
+        rc = read_mode(k, m, mode, rows, stop, err);
     free(rows);
     if (rc == 0) {
         memcpy(k->weight, m->weight, k->rank * sizeof *k->weight);

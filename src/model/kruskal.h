@@ -26,7 +26,8 @@ struct ts_kruskal {
     uint64_t *index[TS_MAX_ORDER]; /* of each row held, ascending; NULL: row i is index i */
     double *weight;
     void *factor[TS_MAX_ORDER];
-    size_t bytes[TS_MAX_ORDER]; /* of each factor */
+    size_t bytes[TS_MAX_ORDER];            /* of each factor */
+    struct ts_model_map map[TS_MAX_ORDER]; /* memory not NULL: the factor lies in this file */
 };
 
 /* One of zeros, and without indices. */
@@ -39,7 +40,8 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
                     enum ts_precision precision, const double *weight, const double *norm,
                     const volatile sig_atomic_t *stop, struct ts_kruskal **ret, struct ts_err *err);
 
-/* What model_read.h reads, freshly opened: float32 where all of it is. The model is read to its end. */
+/* What model_read.h reads, freshly opened: float32 where all of it is. The model is read to its end. Factors of 1 MiB
+ * and more in .npy files are mapped, read-only: the files must stay as they are, by whatever name. */
 int ts_kruskal_read(struct ts_model *m, const volatile sig_atomic_t *stop, struct ts_kruskal **ret,
                     struct ts_err *err);
 

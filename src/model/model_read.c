@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/c_locale.h"
@@ -378,13 +379,14 @@ static int has(const struct ts_model *m, const char *name, struct ts_err *err)
     return found;
 }
 
-/* Which of the kinds a directory holds, or a failure. */
-static int kind_of(const struct ts_model *m, struct ts_err *err)
+/* Which of the kinds a directory holds, `first` before the others; or a failure. */
+static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
 {
     static const char *const name[] = { [TS_MODEL_KTENSOR] = "model.ktensor",
                                         [TS_MODEL_NPY] = "weights.npy",
                                         [TS_MODEL_SPLATT] = "lambda.mat" };
-    for (int k = TS_MODEL_KTENSOR; k <= TS_MODEL_SPLATT; k++) {
+    for (int i = TS_MODEL_KTENSOR; i <= TS_MODEL_SPLATT; i++) {
+        const int k = i > (int)first ? i : i == TS_MODEL_KTENSOR ? (int)first : i - 1;
         const int found = has(m, name[k], err);
         if (found != 0)
             return found < 0 ? found : k;
@@ -393,14 +395,14 @@ static int kind_of(const struct ts_model *m, struct ts_err *err)
                    m->path, name[0], name[1], name[2]);
 }
 
-static int open_model(struct ts_model *m, struct ts_err *err)
+static int open_model(struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
 {
     struct stat st;
     int rc, kind = TS_MODEL_KTENSOR;
     if (stat(m->path, &st) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", m->path);
     if (S_ISDIR(st.st_mode))
-        kind = kind_of(m, err);
+        kind = kind_of(m, first, err);
     if (kind < 0)
         return kind;
     m->kind = (enum ts_model_kind)kind;
@@ -410,7 +412,8 @@ static int open_model(struct ts_model *m, struct ts_err *err)
     return rc == 0 ? ktensor_open(m, err) : rc;
 }
 
-int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err)
+int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_model **ret,
+                        struct ts_err *err)
 {
     struct ts_model *m = calloc(1, sizeof *m);
     int rc;
@@ -418,13 +421,18 @@ int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err)
         free(m);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     }
-    rc = open_model(m, err);
+    rc = open_model(m, first, err);
     m->mode = UINT32_MAX; /* none begun */
     if (rc == 0)
         *ret = m;
     else
         ts_model_close(m);
     return rc;
+}
+
+int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err)
+{
+    return ts_model_open_first(path, TS_MODEL_KTENSOR, ret, err);
 }
 
 int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret,
@@ -524,6 +532,31 @@ int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, st
     if (rc == 0 && m->kind == TS_MODEL_KTENSOR && mode + 1 == m->order && m->row == m->n_rows[mode])
         rc = expect_end(m, err);
     return rc;
+}
+
+int ts_model_map(const struct ts_model *m, struct ts_model_map *ret, struct ts_err *err)
+{
+    struct stat st;
+    if (m->kind != TS_MODEL_NPY)
+        return 0;
+    if (fstat(fileno(m->file), &st) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s: its size cannot be read", m->name);
+    ret->bytes = (size_t)st.st_size;
+    ret->at = ret->bytes - m->n_rows[m->mode] * m->rank * m->item_bytes; /* npy_size looked */
+    if (ret->at % m->item_bytes != 0)
+        return 0;
+    ret->memory = mmap(NULL, ret->bytes, PROT_READ, MAP_PRIVATE, fileno(m->file), 0);
+    if (ret->memory != MAP_FAILED)
+        return 0;
+    ret->memory = NULL;
+    return ts_fail_errno(err, TS_ENOMEM, "%s: cannot be mapped", m->name);
+}
+
+void ts_model_unmap(struct ts_model_map *map)
+{
+    if (map->memory != NULL)
+        munmap(map->memory, map->bytes);
+    map->memory = NULL;
 }
 
 /* The next number of modeK.index, more than `before`; from 1. */

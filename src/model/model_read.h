@@ -53,6 +53,10 @@ struct ts_model {
 };
 
 int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);
+
+/* The same, and of a directory `first` is looked for before the others: .npy files hold float32 as such. */
+int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_model **ret,
+                        struct ts_err *err);
 void ts_model_close(struct ts_model *m); /* NULL is fine */
 
 /* The same over memory, which must stay until `close`, that ts_model_close calls. */
@@ -65,6 +69,15 @@ int ts_model_is_float32(const struct ts_model *m);
 /* The next n rows of `mode`, n x rank. Modes are asked for in ascending order, rows in order; the
  * rest of a mode may be left unread. */
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
+
+/* The .npy of the mode whose rows were asked for last, in memory: item_bytes a number, from `at` on. memory NULL: it
+ * is another kind of model, or lies badly. The file must stay as it is. */
+struct ts_model_map {
+    void *memory;
+    size_t bytes, at;
+};
+int ts_model_map(const struct ts_model *m, struct ts_model_map *ret, struct ts_err *err);
+void ts_model_unmap(struct ts_model_map *map); /* one of zeros is fine */
 
 /* The index (from 0) of each row of `mode`, n_rows of them in ascending order, by the modeK.index of a
  * directory; *ret is to be freed, or NULL where there is no such file and nobody has said. */
