@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build.c - the steps of a build, from its memory to the directory put in place: gather, merge,
- * number, then a sorted copy per mode, the labels and the index. */
+/* build.c - the sequence of a build: divide the memory, gather, merge, number the slices, write a
+ * sorted copy for each mode, the labels and the index, and put the directory in its place. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -136,8 +136,8 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* The index holds the norm as float64: one beyond that is no tensor that could be opened again, and
- * with one of 0, or of few bits, no fit could be told. */
+/* Checks the norm, which the index holds as float64. A norm beyond its range could not be opened
+ * again. With a norm of 0, or of few bits, there is no meaningful fit. */
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
     if (b->merge.nnz > 0 && b->sum_of_squares < DBL_MIN)
@@ -194,7 +194,7 @@ static int write_labels(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Names that do not go with their mode are refused before the work. */
+/* Refuses names that do not fit their mode, before the work. */
 static int check_labels(const struct ts_build *b, struct ts_err *err)
 {
     int rc = 0;
@@ -227,7 +227,7 @@ static int write_index(struct ts_build *b, struct ts_err *err)
     const char *name[TS_MAX_ORDER + 1] = { NULL };
     uint64_t hash;
     int rc;
-    if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* kept, not merged */
+    if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* these duplicates are kept, not merged */
         h.flags |= h.n_duplicates > 0 ? TS_TENSOR_DUPLICATES : 0;
         h.n_duplicates = 0;
     }
@@ -248,8 +248,8 @@ static int write_index(struct ts_build *b, struct ts_err *err)
 
 /* ------------------------------------------------------------------ the whole */
 
-/* All that was read is in the tensor, or known to be merged or dropped. Anything else is a mistake of
- * ours, but one that no checksum would show to whoever uses the tensor. */
+/* Checks that every nonzero read is in the tensor, or was merged or dropped. Anything else is an
+ * error of ours, which no checksum would show to a user of the tensor. */
 static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
 {
     const uint64_t merged = b->o->duplicates == TS_DUPLICATES_KEEP ? 0 : b->merge.n_duplicates;
@@ -275,7 +275,7 @@ static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Everything after the source ended. */
+/* All steps after the source has ended. */
 static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
 {
     struct ts_build_report *r = b->report;
@@ -322,7 +322,7 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     return rc;
 }
 
-/* A build reads for long before it needs a temporary file: that there can be none is said at once. */
+/* Checks the directory for temporary files at once: a build needs it only after long reading. */
 static int check_tmp(const char *dir, struct ts_err *err)
 {
     int fd;
@@ -355,7 +355,8 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     return ts_build_dir_open(o->out, o->force, &b->dir, err);
 }
 
-/* Ends a build that came to rc; a wish to stop gets its sentence here, whoever saw it first. */
+/* Ends a build with the result rc. A wish to stop gets its sentence here, whichever step saw it
+ * first. */
 static int fini(struct ts_build *b, int rc, struct ts_err *err)
 {
     if (rc == TS_ESTOP)
@@ -374,7 +375,7 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
     return rc;
 }
 
-/* All that a source gives, into the areas and sorted runs. */
+/* Takes all nonzeros of a source into the areas and sorted runs. */
 static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_err *err)
 {
     int rc = new_areas(b, err);
@@ -393,7 +394,7 @@ static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_
     return rc;
 }
 
-/* Memory set aside for unpacking: what the files may need, at most a quarter. */
+/* Memory set aside for decompression: what the files may need, at most a quarter. */
 static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const paths[],
                              uint32_t n_paths)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build.h - from nonzeros in any order to a .tsh directory.
  *
- * The nonzeros of a source (text files, the generator) become records, are sorted, merged where they
- * fall on one cell, and sorted again for each mode copy. What does not fit the memory allowed goes
- * through sorted runs in a temporary file. The bytes written depend on the set of nonzeros and on
- * the options named "format" alone: not on memory, threads, order of the input or tmp.
+ * The nonzeros of a source (text files, the generator, a program) become records. They are sorted,
+ * merged where several have the same cell, and sorted again for each mode copy. What does not fit
+ * the memory allowed goes through sorted runs in a temporary file. The bytes written depend only on
+ * the set of nonzeros and on the options named "format": not on memory, threads, order of the input
+ * or tmp.
  *
  *   owner    strings and arrays of the options are the caller's and must stay
  *   units    bytes, nonzeros
@@ -25,18 +26,18 @@
 
 enum ts_duplicates { TS_DUPLICATES_SUM = 0, TS_DUPLICATES_KEEP = 1, TS_DUPLICATES_ERROR = 2 };
 
-/* How far a build is: reading, merging, numbering, packing each mode, writing. */
+/* Progress of a build: reading, merging, numbering, packing each mode, writing. */
 struct ts_build_step {
     const char *what, *unit;  /* need not stay */
     uint32_t phase, n_phases; /* from 1 */
-    uint32_t alike;           /* phases to come that take about as long as this one */
+    uint32_t alike;           /* phases still to come that take about as long as this one */
     uint64_t done, total;     /* total is 0 while unknown */
 };
 
 struct ts_build_options {
     const char *out; /* the directory to make */
     int force;       /* replace it when it exists */
-    uint64_t memory; /* of everything together */
+    uint64_t memory; /* for everything together */
     const char *tmp; /* directory for temporary files; NULL: that of out */
     uint32_t threads;
 
@@ -47,25 +48,25 @@ struct ts_build_options {
     struct ts_transform transform; /* of values, after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
     int allow_missing;             /* they may be more or fewer than the indices */
-    uint32_t min_order;            /* a text of fewer modes is refused, as --map names this one */
+    uint32_t min_order;            /* a text of fewer modes is refused: --map names this one */
 
     /* text */
     uint32_t base;
-    uint32_t n_dims; /* 0: sizes are the maxima */
+    uint32_t n_dims; /* 0: the sizes are the largest indices */
     uint64_t dim[TS_MAX_ORDER];
     uint32_t n_names; /* of mode_name; 0, or the order */
     const char *mode_name[TS_MAX_ORDER];
 
-    const struct ts_table_plan *table; /* the files are tables; NULL: what they begin with tells */
-    int sorted_names;                  /* indices of names in their order; 0: as first seen */
+    const struct ts_table_plan *table; /* of tables; NULL: the first bytes tell the kind */
+    int sorted_names;                  /* 1: indices in the order of the names; 0: as first seen */
 
     /* called from the calling thread a few times per second; may be NULL */
     void (*progress)(void *arg, const struct ts_build_step *step);
     void *progress_arg;
     const volatile sig_atomic_t *stop; /* may be NULL */
 
-    /* A trial: all steps over this share of the text (text_input.h), files on disk included, but then they
-     * are removed instead of put in place. 0: a real build */
+    /* A trial: all steps over this share of the text (text_input.h), with files on disk, which are
+     * removed at the end instead of put in place. 0: a real build */
     double trial;
 
     uint64_t area_words; /* tests, trials: words of a sort area, 0: from `memory` */
@@ -77,14 +78,14 @@ struct ts_build_report {
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
-    uint64_t text_bytes;               /* read, as they lie on disk */
+    uint64_t text_bytes;               /* bytes of text read, as stored on disk */
     uint32_t read_words, packed_words; /* of a record, as read and as sorted for each mode */
     uint64_t n_names[TS_MAX_ORDER];    /* of modes whose fields were names */
-    uint64_t name_generations;         /* times that dictionaries were begun; 0 without names */
+    uint64_t name_generations;         /* how often dictionaries were started; 0 without names */
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
-    struct ts_err warn; /* code 0, or what failed when the tensor was in place already */
+    struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
 
 #define TS_BUILD_MIN_MEMORY (UINT64_C(32) << 20)
@@ -99,8 +100,8 @@ int ts_build_text(const struct ts_build_options *o, const char *const paths[], u
 int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
                    struct ts_build_report *ret, struct ts_err *err);
 
-/* Builds from what others push (push_source.h) until they end it; dim[] as of text, indices from 0, and
- * o->base is kept as that of the input. */
+/* Builds from the nonzeros that a program pushes (push_source.h), until it ends. dim[] as for text;
+ * indices count from 0, and o->base is stored as the base of the input. */
 struct ts_push_source;
 int ts_build_push(const struct ts_build_options *o, struct ts_push_source *source,
                   struct ts_build_report *ret, struct ts_err *err);

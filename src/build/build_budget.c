@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses the memory and the threads of a build from what the user asks for and what the machine
+ * has. */
 #include "build/build_budget.h"
 
 #include "base/machine.h"
@@ -6,18 +8,19 @@
 #include "base/threads.h"
 #include "build/build_memory.h"
 
-/* What the threads of a build can be: those of sorting, and beside them the ones that read. */
+/* Chooses the threads of a build: those that sort, and beside them those that read. */
 static int choose_threads(uint32_t threads, struct ts_build_options *o, struct ts_err *err)
 {
     struct ts_build_memory m;
     struct ts_machine machine;
     ts_machine_get(&machine);
     o->threads = threads > 0 ? threads : machine.cpus;
-    ts_build_memory_share(o, TS_MIN_ORDER, &m); /* which may take fewer */
+    ts_build_memory_share(o, TS_MIN_ORDER, &m); /* the memory may be enough only for fewer */
     return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
 }
 
-/* The memory: what is asked for, or half of what is free, as much as shards of this size need. */
+/* Chooses the memory: what the user asks for; or half of what is free, at least what shards of this
+ * size need. */
 static int choose_memory(uint64_t memory, uint64_t shard_bytes, struct ts_build_options *o,
                          struct ts_err *err)
 {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Which files belong to a tensor, for the directory that appears whole or not at all
+ * (base/atomic_out.h). */
 #include "build/build_dir.h"
 
 #include <errno.h>
@@ -43,8 +45,8 @@ static int is_file(int dir, const char *name)
     return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* A whole tensor's files are known by their first bytes; shards, which have none of their own, by the
- * index beside them. */
+/* The files of a complete tensor are known by their first bytes. Shard files have none of their
+ * own; they are known by the index beside them. */
 static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
 {
     const char *magic = NULL;

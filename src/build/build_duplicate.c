@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_duplicate.c - where in the text the nonzeros of one cell are: records have long forgotten, so
- * the files are read once more. */
+/* build_duplicate.c - finds the lines of two nonzeros of one cell. Records do not hold line
+ * numbers, so the files are read once more. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +20,13 @@ struct search {
     const struct ts_tns_rules *rules;
     const uint64_t *index;
     struct ts_batch batch;
-    uint32_t file; /* being read */
-    uint64_t line; /* of that file, before the piece */
+    uint32_t file; /* the file that is read */
+    uint64_t line; /* lines of that file before the piece */
     struct place place[2];
     uint32_t n_found;
 };
 
-/* Looks at each line of a piece by itself. */
+/* Parses each line of a piece by itself. */
 static void search_piece(struct search *s, const char *text, const struct ts_text_piece *piece)
 {
     const char *const end = text + piece->bytes;
@@ -38,7 +38,7 @@ static void search_piece(struct search *s, const char *text, const struct ts_tex
         next = (const char *)memchr(p, '\n', (size_t)(end - p)) + 1;
         s->line++;
         ts_batch_clear(&s->batch);
-        /* a header, or whatever else is no nonzero, is not it */
+        /* a header, or another line without a nonzero, is passed over */
         if (ts_tns_parse(s->rules, p, (size_t)(next - p), &s->batch, &line, NULL) == 0 &&
             s->batch.n == 1 &&
             memcmp(s->batch.index, s->index, s->rules->order * sizeof *s->index) == 0)
@@ -57,7 +57,7 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_tns_rules 
     int rc = 0;
     for (uint32_t i = 0; i < n_paths; i++)
         if (strcmp(paths[i], "-") == 0)
-            return TS_EFORMAT; /* what was read is gone; the sentence names the cell */
+            return TS_EFORMAT; /* it cannot be read again; the cell is named */
     text = calloc(1, TS_TEXT_MAX_PIECE + TS_TEXT_PAD);
     if (text == NULL || ts_batch_new(rules->order, TS_TEXT_MAX_PIECE / (2 * (rules->order + 1)) + 1,
                                      &s.batch, NULL) < 0) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_gather.c - from what a source gives, in any order, to all nonzeros in that of the modes:
- * sorted area by area, in runs when one does not hold them, and merged where they fall on one cell.
- */
+/* build_gather.c - gathers the nonzeros of a source, which come in any order, and sorts them in
+ * the order of the modes: one area at a time, in sorted runs when one area does not hold all.
+ * Nonzeros of one cell are merged. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "build/build_impl.h"
 #include "build/record_sort.h"
 
-/* Sorts what was collected; returns it. */
+/* Sorts the collected records and returns the array that has them. */
 static uint64_t *sort_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
@@ -52,12 +52,13 @@ int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct t
 
 /* ------------------------------------------------------------------ merging */
 
-/* Modes small enough for a bitmap; the others are numbered by a sort, which comes to the same. */
+/* Chooses the modes that get a bitmap, the smallest first. The others are numbered by a sort, with
+ * the same result. */
 static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
     uint64_t left = b->memory.bitmap_bytes;
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
-    for (;;) { /* the smallest of those left */
+    for (;;) { /* takes the smallest mode of those left */
         uint32_t best = b->order;
         for (uint32_t m = 0; m < b->order; m++)
             if (dim[m] == 0 && (best == b->order || b->dim[m] < b->dim[best]))

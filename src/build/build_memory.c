@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts are what the modules allocate: their own headers say so where it is not obvious. */
+/* Divides the memory of a build. The parts are what the modules allocate; see their headers. */
 #include "build/build_memory.h"
 
 #include "source/batch.h"
@@ -9,9 +9,9 @@
 #include "build/record_sort.h"
 #include "source/text_source.h"
 
-#define SCRATCH_SHARE 8u                   /* of an area */
-#define SCRATCH_WORDS (UINT64_C(1) << 20)  /* at least, or the area if that is less */
-#define SHARD_SHARE   8u                   /* of the memory: no shard may be more */
+#define SCRATCH_SHARE 8u                   /* share of an area */
+#define SCRATCH_WORDS (UINT64_C(1) << 20)  /* at least this, or the area if that is less */
+#define SHARD_SHARE   8u                   /* share of the memory: no shard may be larger */
 #define MAX_BITMAPS   (UINT64_C(16) << 20) /* larger modes are numbered by a sort */
 #define MIN_BITMAPS   (UINT64_C(3) << 20)
 
@@ -25,7 +25,7 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* As many threads as `bytes` suffice for, at least one. */
+/* As many threads as `bytes` are enough for, at least one. */
 static uint32_t threads_for(uint32_t threads, uint64_t bytes, uint64_t each)
 {
     return (uint32_t)most(1, least(threads, bytes / each));
@@ -36,7 +36,7 @@ uint64_t ts_build_memory_least(uint64_t shard_bytes)
     return most(TS_BUILD_MIN_MEMORY, SHARD_SHARE * shard_bytes);
 }
 
-/* Text and the batches made of it, or the generator's tables and batches: an eighth. */
+/* An eighth, for text and its batches, or for the tables and batches of the generator. */
 static void share_reading(uint64_t memory, struct ts_build_memory *m)
 {
     const uint64_t part = memory / 8, smallest = ts_text_source_bytes(TS_TEXT_MIN_PIECE);
@@ -51,7 +51,7 @@ static void share_reading(uint64_t memory, struct ts_build_memory *m)
 static void share_areas(uint64_t memory, struct ts_build_memory *m)
 {
     const uint64_t other = m->sort_bytes + most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
-    /* a quarter is left in any case, were it only for tests that allow no more than they must */
+    /* at least a quarter stays for the areas; it matters only in tests with very little memory */
     const uint64_t words = (memory - least(other, memory / 4 * 3)) / 8;
     uint64_t area = words / (2 * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
     if (area / SCRATCH_SHARE < SCRATCH_WORDS)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_memory.h - how the memory of a build is divided, before anything is read.
  *
- * Most of it is two areas that records are sorted in, and a smaller one. What else a build needs at a
- * time is one of three: reading (text, batches), merging (tables of values and used slices), packing
- * (shards on their way to the disk), each beside what sorting needs; the largest of the three is taken
- * off the budget. Fewer threads work where each would need more than its part.
+ * Most of it is two areas in which records are sorted, and a smaller one. Besides, a build needs
+ * memory for one of three things at a time: reading (text, batches), merging (tables of values and
+ * used slices), packing (shards that wait for the disk), each together with what sorting needs. The
+ * largest of the three is subtracted from the budget. Where a thread would need too much, fewer
+ * threads work.
  *
  * Not counted: the program itself, stacks, and the table of shards (64 bytes for each shard, twice
  * when the index is written), 24 MiB in all for any tensor of less than about 10^10 nonzeros.
@@ -24,20 +25,20 @@
 struct ts_build_memory {
     uint32_t threads, read_threads, merge_threads; /* threads: of sorts and packing */
     size_t piece_bytes;                            /* of text read at a time by each thread */
-    uint64_t bitmap_bytes;                         /* that sets of used slices may take in all */
+    uint64_t bitmap_bytes;                         /* for all sets of used slices together */
 
-    uint64_t read_bytes, merge_bytes, pack_bytes; /* what each needs, and */
-    uint64_t sort_bytes;                          /* what sorts need beside it */
+    uint64_t read_bytes, merge_bytes, pack_bytes; /* what each of the three needs, and */
+    uint64_t sort_bytes;                          /* what sorting needs beside it */
     uint64_t area_words, scratch_words;           /* of each of the two areas, and of the third */
 };
 
-/* beside_bytes are held while reading, beside all else. */
+/* Divides the memory. beside_bytes are held during reading, beside everything else. */
 void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t order,
                                   uint64_t beside_bytes, struct ts_build_memory *ret);
 void ts_build_memory_share(const struct ts_build_options *o, uint32_t order,
                            struct ts_build_memory *ret);
 
-/* The memory that shards of this size take at least: TS_BUILD_MIN_MEMORY for small ones. */
+/* The least memory for shards of this size; TS_BUILD_MIN_MEMORY for small ones. */
 uint64_t ts_build_memory_least(uint64_t shard_bytes);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_number.c - from indices to compact rows, and from values to codes: the slices in use are
- * numbered by a bitmap, or by a sort where a mode is too large for one, and written to modeK.rows
- * when some are empty; then the records of the spool shrink to what is left to say. */
+/* build_number.c - turns indices into compact rows and values into codes. Used slices are
+ * numbered by a bitmap, or by a sort where the mode is too large for one. They are written to
+ * modeK.rows if some slices are empty. Then the records of the spool are made shorter, as rows
+ * and codes need fewer bits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static int end_rows(struct ts_build *b, uint32_t m, struct ts_rows_writer *w, st
                                 err);
 }
 
-/* Writes modeK.rows from the bitmap, when a slice is empty. */
+/* Writes modeK.rows from the bitmap, if a slice is empty. */
 static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     const struct ts_slices *s = &b->merge.slices[m];
@@ -43,7 +44,7 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* Numbering the slices of a mode too large for a bitmap: the records come sorted by it. */
+/* Numbers the slices of a mode too large for a bitmap, from records sorted by that mode. */
 struct numbering {
     struct ts_build *b;
     uint32_t mode;
@@ -59,7 +60,8 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
 {
     struct numbering *g = arg;
     const struct ts_record_layout *l = &g->sorted;
-    /* rows are not larger than indices: they take their place, and the field then shrinks */
+    /* a row is never larger than its index, so it takes the place of the index; later the field
+     * shrinks */
     for (uint64_t i = 0; i < n; i++) {
         uint64_t *r = rec + i * l->words, copy[TS_RECORD_WORDS] = { 0 };
         const uint64_t index = ts_record_get(l, r, 0);
@@ -129,7 +131,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
     ts_build_spool_close_gaps(b);
     if (b->spool.mem != NULL) {
-        g.out.mem = b->spool.mem; /* once sorted elsewhere, its own place is free */
+        g.out.mem = b->spool.mem; /* the records are elsewhere now */
         g.out.layout = g.numbered;
         rc = 0;
     } else {
@@ -157,7 +159,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-/* A mode without empty slices needs no file: possible for a huge one, too. */
+/* Removes the file of a mode without empty slices; a huge mode can be one, too. */
 static int drop_full_rows(struct ts_build *b, uint32_t m)
 {
     char *path;
@@ -176,8 +178,8 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 
 #define PIECE 512u /* records whose columns stay in the cache */
 
-/* compact_records() for records of one word, a field after another over a piece that stays in the
- * cache: most fields are then a vector loop. */
+/* compact_records() for records of one word: field by field over a piece that stays in the cache.
+ * Most fields are then a vector loop. */
 static void compact_words(const struct ts_build *b, const struct ts_record_layout *to,
                           const uint64_t *in, uint64_t *out, uint64_t n)
 {
@@ -252,7 +254,7 @@ static void compact_parallel(const struct ts_build *b, const struct ts_record_la
     }
 }
 
-/* The spool in memory, to the other area and without gaps. */
+/* Compacts the spool in memory: moves it to the other area, without gaps. */
 static void compact_memory(struct ts_build *b, const struct ts_record_layout *to)
 {
     const uint64_t used = b->spool.n * to->words, *in = b->spool.mem;
@@ -268,8 +270,9 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     b->gaps = 0;
     b->spool.mem = out;
     b->spool.layout = *to;
-    /* the sorts to come need a part of the other area for their result; what is left of the part
-     * that was used before is a scratch that the kernel need not clear again */
+    /* Later sorts need a part of the other area for their result. The rest of the part that has
+     * been used already becomes their scratch: its pages need not be cleared again by the kernel.
+     * So scratch points into that area from here on */
     if (used + b->scratch_words <= touched) {
         b->scratch = ts_build_other_area(b, out) + used;
         b->scratch_words = touched - used;

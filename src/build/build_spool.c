@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_spool.c - all nonzeros of a build in another order: sorted in the areas when they are in
- * memory, else from the spool's file through sorted runs. */
+/* build_spool.c - sorts all nonzeros of a build in another order: in the areas when they are in
+ * memory, otherwise from the spool's file through sorted runs. */
 #include <string.h>
 
 #include "build/build_impl.h"
 #include "build/record_sort.h"
 
-/* Records given at a time for each thread, whole partitions: some tenths of a second of packing, so
- * that the wait for the last thread of each piece does not count. */
+/* Records given to a thread at a time, whole partitions: some tenths of a second of packing, so
+ * that waiting for the last thread of each piece does not matter. */
 #define GIVE_PIECE (UINT64_C(256) * TS_PARTITION_NNZ)
 
 void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_layout *from,
@@ -100,7 +100,8 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     return rc;
 }
 
-/* Gives the whole spool, sorted in memory, in pieces: the user sees how far it is, and can stop. */
+/* Gives the whole spool, sorted in memory, in pieces, so that the user sees progress and can
+ * stop. */
 static int give_pieces(struct ts_build *b, const struct ts_build_spool_sort *s, uint64_t *rec,
                        struct ts_err *err)
 {

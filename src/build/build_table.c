@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_table.c - what a build does beside the rest when its input is a table: dictionaries for names,
- * sizes and labels of modes of names and of times. */
+/* build_table.c - what a build needs for tables only: dictionaries of names, and the sizes and
+ * labels of modes of names and times. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,8 @@
 #include "build/build_impl.h"
 #include "source/text_source.h"
 
-#define NAMES_SHARE 4u /* of the memory, while reading */
-#define MOST_BINS \
-    (UINT64_C(1) << 24) /* that get labels: a file of hundreds of megabytes otherwise */
+#define NAMES_SHARE 4u                  /* share of the memory during reading */
+#define MOST_BINS   (UINT64_C(1) << 24) /* with more bins the file of labels would be too large */
 
 static int open_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
@@ -76,7 +75,7 @@ void ts_build_table_sizes(struct ts_build *b)
     }
     if (b->names != NULL)
         b->report->name_generations = ts_names_generations(b->names);
-    ts_names_free(b->names); /* its memory is the areas' now */
+    ts_names_free(b->names); /* its memory is needed for the areas now */
     b->names = NULL;
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads of a source pack their batches side by side into one array; each batch first gets its
+ * place in turn. */
 #include "build/collect.h"
 
 #include <stdlib.h>
@@ -40,7 +42,7 @@ void ts_collect_fini(struct ts_collect *c)
     pthread_cond_destroy(&c->wanted);
 }
 
-/* The layout that holds the batch and all before it. */
+/* The layout that holds this batch and all before it. */
 static struct ts_record_layout grown_layout(const struct ts_collect *c, const struct ts_batch *b)
 {
     struct ts_record_layout grown = c->layout;
@@ -55,7 +57,7 @@ static struct ts_record_layout grown_layout(const struct ts_collect *c, const st
     return grown;
 }
 
-/* Whether n more records of `words` fit, now and after all are converted to that length. */
+/* Whether n more records of `words` fit, now and also after all are converted to that length. */
 static int has_room(const struct ts_collect *c, uint32_t words, uint64_t n)
 {
     return c->used_words + n * words <= c->room_words && (c->n + n) * words <= c->room_words;
@@ -123,7 +125,7 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
         pack_rows(b, order, l, out);
         return;
     }
-    for (uint64_t first = 0; first < b->n; first += PIECE) { /* what stays in the cache */
+    for (uint64_t first = 0; first < b->n; first += PIECE) { /* in pieces that stay in the cache */
         const uint64_t n = b->n - first < PIECE ? b->n - first : PIECE;
         uint64_t rec[PIECE * TS_RECORD_WORDS];
         memset(rec, 0, n * l->words * sizeof *rec);
@@ -134,10 +136,10 @@ static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uin
     }
 }
 
-/* Waits until there is room for the batch, in a layout that holds it. While the array is full nobody
- * enters, however little it brings: records and layout are being worked on. The layout grows only
- * with a batch that enters: what was there before may have no room in a longer one. Returns 0, or -1
- * after a failure. */
+/* Waits until there is room for the batch, in a layout that holds it. While the array is full no
+ * batch enters, however small, because records and layout are being changed. The layout grows only
+ * with a batch that enters: records of earlier batches may not fit in a longer one. Returns 0, or
+ * -1 after a failure. */
 static int enter(struct ts_collect *c, const struct ts_batch *b)
 {
     static const struct ts_err no_room = { TS_ENOMEM, 0,
@@ -287,7 +289,7 @@ uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t th
     }
     if (!differ)
         return c->array;
-    to = longer ? scratch : c->array; /* of one length, each is converted where it lies */
+    to = longer ? scratch : c->array; /* of the same length: each is converted in place */
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (uint32_t i = 0; i < c->n_segments; i++) {
         const struct ts_collect_segment *s = &c->segment[i];

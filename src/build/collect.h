@@ -2,9 +2,10 @@
 /* collect.h - gathers the batches of a source's threads into one array of records, in the order
  * of their numbers where that matters.
  *
- * The sizes of the modes are not known before the end, so the layout of the records grows while they
- * arrive; each batch is stored in the layout of its time and converted at the end, when it differs.
- * When the array is full, whoever called ts_collect_wait empties it (sorts it and puts it on disk).
+ * The sizes of the modes are known only at the end, so the layout of the records grows while they
+ * arrive. Each batch is stored in the layout of its time, and converted at the end if that differs.
+ * When the array is full, the caller of ts_collect_wait empties it (sorts it and writes it to
+ * disk).
  *
  *   owner    the array is the caller's; batches too
  *   units    records; the fields are the indices in the order of the modes, then the value's bits
@@ -32,9 +33,9 @@ struct ts_collect {
     uint64_t *array;
     uint64_t room_words, used_words, n; /* of the array */
     struct ts_record_layout layout;     /* of all so far */
-    uint64_t max[TS_MAX_ORDER];         /* largest index, zeros included */
+    uint64_t max[TS_MAX_ORDER];         /* largest index of each mode, also of zeros */
     uint64_t n_read, n_zeros;
-    uint32_t file; /* of the last batch, and the lines of that file so far */
+    uint32_t file; /* file of the last batch, and its lines so far */
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;
@@ -53,25 +54,25 @@ int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, u
                     uint64_t room_words, uint32_t sources, struct ts_err *err);
 void ts_collect_fini(struct ts_collect *c);
 
-/* What a source puts its batches into (source.h). Records are sorted later: only failures care which batch
- * came first. `put` waits for its turn and for room. */
+/* The sink of a source (source.h). Records are sorted later, so the order of batches matters only
+ * for failures. `put` waits for its turn and for room. */
 struct ts_sink ts_collect_sink(struct ts_collect *c);
 
-/* Waits until the array is full (returns TS_COLLECT_FULL) or all sources are done (0), or one failed,
- * or a tenth of a second passed (TS_COLLECT_BUSY). In the first two cases nobody is packing, and all
- * records are in c->layout when ts_collect_settle is done. */
+/* Waits until the array is full (returns TS_COLLECT_FULL), all sources are done (0), one has
+ * failed, or a tenth of a second has passed (TS_COLLECT_BUSY). In the first two cases no thread is
+ * packing, and after ts_collect_settle all records are in c->layout. */
 #define TS_COLLECT_FULL 1
 #define TS_COLLECT_BUSY 2
 int ts_collect_wait(struct ts_collect *c, struct ts_err *err);
 
-/* Makes all sources end with this failure. */
+/* Ends all sources with this failure. */
 void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
 
-/* Brings all segments into c->layout. Returns the array that holds c->n records: c->array, or
+/* Converts all segments to c->layout. Returns the array that holds c->n records: c->array, or
  * scratch (as large), which then becomes c->array. */
 uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads);
 
-/* Starts again with `array`, after a wait that returned 1. */
+/* Goes on with `array`, after a wait that returned TS_COLLECT_FULL. */
 void ts_collect_resume(struct ts_collect *c, uint64_t *array);
 
 #endif

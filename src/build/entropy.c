@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* log2 of binomial coefficients, also for numbers far beyond those of lgamma. */
 #include "build/entropy.h"
 
 #include <math.h>
@@ -18,8 +19,8 @@ double ts_entropy_log2_choose(double n, double k)
     m = n - k;
     if (n < STIRLING_FROM)
         return (lgamma(n + 1) - lgamma(k + 1) - lgamma(m + 1)) / M_LN2;
-    /* ln(n! / m!) by Stirling, the large terms cancelled by hand: lgamma(n + 1) - lgamma(m + 1)
-     * loses every digit from about n = 2^50 on. m >= n / 2, so the series serves both. */
+    /* ln(n! / m!) by Stirling, with the large terms cancelled by hand: lgamma(n + 1) - lgamma(m +
+     * 1) loses every digit from about n = 2^50 on. m >= n / 2, so the series serves both. */
     falling = k * log(n) - (m + 0.5) * log1p(-k / n) - k + (1 / n - 1 / m) / 12;
     return (falling - lgamma(k + 1)) / M_LN2;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entropy.h - the floor under bytes per nonzero.
+/* entropy.h - the lower bound of bytes per nonzero.
  *
  *   units    bits (log2)
  *   threads  pure

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sorted runs in a file, read back by ranges of keys that fit the memory. */
 #include "build/extsort.h"
 
 #include <assert.h>
@@ -11,29 +12,29 @@
 #include "build/record_sort.h"
 #include "base/tempfile.h"
 
-#define SAMPLES      2048u  /* of a run, at most */
-#define ALL_SAMPLES  65536u /* of all runs: when there are more, every second one is dropped, */
-#define ALL_BYTES    (UINT64_C(4) << 20)   /* and also when they take more than that */
-#define MIN_STEP     16u                   /* records between samples, at least */
-#define BUFFER_WORDS 65536u                /* for converting what is in another layout */
-#define WRITE_BYTES  (UINT64_C(256) << 20) /* between looks at whether to stop */
+#define SAMPLES      2048u  /* most samples of a run */
+#define ALL_SAMPLES  65536u /* most samples of all runs: with more, every second one is dropped, */
+#define ALL_BYTES    (UINT64_C(4) << 20)   /* and also when they take more memory than this */
+#define MIN_STEP     16u                   /* fewest records between samples */
+#define BUFFER_WORDS 65536u                /* for converting records of another layout */
+#define WRITE_BYTES  (UINT64_C(256) << 20) /* between checks of the wish to stop */
 
 struct run {
     struct ts_record_layout layout;
     uint64_t at, n; /* byte in the file; records */
     uint64_t step;  /* records between samples */
     uint64_t n_samples;
-    uint64_t *sample; /* records 0, step, 2 step, ...; from begin on in the final layout */
+    uint64_t *sample; /* records 0, step, 2 step, ...; converted to the final layout by begin */
     uint64_t done;    /* records already returned */
 
     /* of the range being chosen */
-    uint64_t end;  /* it goes at least to here, */
-    uint64_t over; /* and from here on is more than fits */
-    uint64_t cut;  /* records below the bound that is tried */
-    uint64_t may;  /* records that the samples say may lie below a bound */
+    uint64_t end;  /* surely part of the range up to here, */
+    uint64_t over; /* surely too many from here on */
+    uint64_t cut;  /* records below the bound that is being tried */
+    uint64_t may;  /* most records below a bound, by the samples */
 };
 
-/* A sample as a bound: records before it in its run are at most sample * step. */
+/* A sample used as a bound: at most sample * step records of its run are before it. */
 struct bound {
     const uint64_t *rec;
     uint32_t run, words; /* words: of rec, for compare_bounds */
@@ -47,13 +48,13 @@ struct ts_extsort {
     int fd;
     uint64_t file_bytes, left;
     struct run *run;
-    uint32_t n_runs, run_room, thinned; /* thinned: how often samples were */
+    uint32_t n_runs, run_room, thinned; /* thinned: how often samples were dropped */
     uint64_t n_samples;
     struct ts_record_layout layout;
     uint64_t *area[2], area_words;
     struct bound *bound; /* all samples, ascending */
     uint64_t n_bounds, next_bound;
-    uint64_t *buffer; /* BUFFER_WORDS of what is converted as it is read */
+    uint64_t *buffer; /* BUFFER_WORDS, for converting while reading */
 };
 
 static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1,  2,  3,  4,  5,  6,  7, 8,
@@ -92,7 +93,7 @@ uint64_t ts_extsort_runs(const struct ts_extsort *x)
     return x->n_runs;
 }
 
-/* Any number of runs must do with a little memory: the step between samples doubles. */
+/* Doubles the step between samples, so that any number of runs needs little memory. */
 static void thin_samples(struct ts_extsort *x)
 {
     x->n_samples = 0;
@@ -164,7 +165,8 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
     return write_run(x, rec, n * words * sizeof *rec, r.at, err);
 }
 
-/* Equal samples of a run stay in its order, on which choose_bound relies and qsort need not keep. */
+/* Equal samples of a run keep their order: choose_bound relies on it, and qsort does not promise
+ * it. */
 static int compare_bounds(const void *pa, const void *pb)
 {
     const struct bound *a = pa, *b = pb;
@@ -176,7 +178,7 @@ static int compare_bounds(const void *pa, const void *pb)
     return a->count < b->count ? -1 : a->count > b->count;
 }
 
-/* Samples in the layout that ranges will have. */
+/* Converts samples to the layout of the ranges. */
 static int convert_samples(struct ts_extsort *x, struct run *r)
 {
     uint64_t *more;
@@ -240,8 +242,8 @@ static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, u
     return 0;
 }
 
-/* Records of the run below the bound (`or_equal`: and those equal to it), between r->end and r->over:
- * from its samples and then by bisection in the file. */
+/* Counts the records of a run below the bound (with `or_equal` also those equal to it) that are
+ * between r->end and r->over: first by the samples, then by bisection in the file. */
 static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t *bound,
                        int or_equal, uint64_t *ret, struct ts_err *err)
 {
@@ -273,13 +275,13 @@ static int count_below(struct ts_extsort *x, const struct run *r, const uint64_t
 
 /* ------------------------------------------------------------------ choosing a range */
 
-/* Bounds by the samples alone; either may be NULL. *sure is the largest that surely leaves no more
- * than `room` records below it. With many runs that is few, as each may add all of a step: *likely
- * supposes half of the step, and aims lower than `room`. */
+/* Chooses bounds by the samples alone; either may be NULL. *sure: the largest bound with surely at
+ * most `room` records below it. With many runs that is a small range, since each run may add a
+ * whole step. *likely assumes half a step, and aims below `room`. */
 static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **sure,
                           const uint64_t **likely)
 {
-    uint64_t sum = 0, half = 0; /* records that may lie below; the half of their last steps */
+    uint64_t sum = 0, half = 0; /* records that may be below; half of their last steps */
     *sure = *likely = NULL;
     for (uint32_t i = 0; i < x->n_runs; i++)
         x->run[i].may = 0;
@@ -287,7 +289,7 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
         const struct bound *b = &x->bound[at];
         struct run *r = &x->run[b->run];
         uint64_t upto = b->count + r->step < r->n ? b->count + r->step : r->n;
-        /* below bound `at` lie at most the steps that the samples before it start */
+        /* at most the steps that start at the samples before bound `at` are below it */
         if (at == 0 || ts_record_compare(x->bound[at - 1].rec, b->rec, x->layout.words) != 0) {
             *sure = sum <= room ? b->rec : *sure;
             *likely = b->rec;
@@ -300,8 +302,8 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
     }
 }
 
-/* Whether what lies below the bound fits is counted: the range becomes that, or stays below that.
- * Returns 1 if it fits, 0 if not, or a failure. */
+/* Counts whether the records below the bound fit: the range becomes these records, or stays below
+ * them. Returns 1 if they fit, 0 if not, or a failure. */
 static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, uint64_t room,
                      uint64_t *n, struct ts_err *err)
 {
@@ -326,20 +328,20 @@ static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, 
     return 1;
 }
 
-/* Any record of those of which it is open whether they fit. */
+/* Draws a record at random from those that may or may not fit. */
 static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
 {
     const struct run *r = x->run;
     uint64_t open = 0, k;
     for (uint32_t i = 0; i < x->n_runs; i++)
         open += x->run[i].over - x->run[i].end;
-    assert(open > 0); /* what ends at `over` does not fit, what ends at `end` does */
+    assert(open > 0); /* up to `over` it does not fit, up to `end` it does */
     for (k = ts_mix(x->left + open) % open; k >= r->over - r->end; r++)
         k -= r->over - r->end;
     return read_run(x, r, r->end + k, 1, rec, err);
 }
 
-/* Equal records need no order: as many as fit of those that are open. */
+/* Takes as many of the undecided records as fit: they are equal, so any will do. */
 static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
 {
     for (uint32_t i = 0; i < x->n_runs; i++) {
@@ -351,9 +353,9 @@ static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
     return n;
 }
 
-/* Where the next range ends in each run, so that it has *n <= room records, and at least half of
- * that: a small range costs as many reads as a large one. If the samples do not tell, it is found as
- * quickselect would, each guess counted in the runs. */
+/* Chooses where the next range ends in each run, so that it has *n <= room records and at least
+ * half of that: a small range costs as many reads as a large one. Where the samples do not decide,
+ * it searches as quickselect does, and counts each guess in the runs. */
 static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct ts_err *err)
 {
     const uint64_t *guess[2];
@@ -376,12 +378,12 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
             rc = try_bound(x, rec, 0, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) /* at least `rec` itself is above the range now */
+        if (rc == 0) /* now at least `rec` itself is above the range */
             continue;
         rc = try_bound(x, rec, 1, room, n, err);
         if (rc < 0)
             return rc;
-        if (rc == 0) { /* all that are open are equal to it */
+        if (rc == 0) { /* all undecided records are equal to it */
             *n = take_equal(x, room, *n);
             return 0;
         }
@@ -389,7 +391,7 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
     return 0;
 }
 
-/* Reads what the range has of each run. */
+/* Reads the range's records from each run. */
 static int load_range(struct ts_extsort *x, struct ts_err *err)
 {
     uint64_t *to = x->area[0];
@@ -416,7 +418,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
     *n = 0;
     if (x->left == 0)
         return 0;
-    while (x->next_bound < x->n_bounds) { /* those whose records are out already */
+    while (x->next_bound < x->n_bounds) { /* bounds whose records were returned already */
         const struct bound *b = &x->bound[x->next_bound];
         const struct run *r = &x->run[b->run];
         if ((b->count + r->step < r->n ? b->count + r->step : r->n) > r->done)

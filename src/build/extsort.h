@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* extsort.h - sorts more records than memory holds.
  *
- * Sorted runs go to a temporary file. Then, instead of merging record by record, a range of keys at
- * a time that fits memory is read from all runs and sorted there: samples of each run tell which
- * range fits, and all threads sort it. So any number of runs takes one pass, and reads are long.
- * Samples are at most 65536, and a few megabytes, in all; with so many runs that they tell too little,
- * the end of a range is searched for in the runs themselves.
+ * Sorted runs go to a temporary file. They are not merged record by record. Instead a range of keys
+ * that fits in memory is read from all runs and sorted there by all threads; samples of each run
+ * tell which range fits. So any number of runs takes one pass, and reads are long. There are at
+ * most 65536 samples, a few megabytes. With so many runs that samples are too coarse, the end of a
+ * range is searched for in the runs themselves.
  *
  *   owner    the caller owns the records and areas it gives
  *   units    records (record.h)
@@ -25,21 +25,21 @@ struct ts_extsort;
 
 #define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* memory it takes, beside the areas given */
 
-/* tmp must stay; the file is made with the first run. Where *stop (may be NULL) is set, what is under
- * way ends soon with TS_ESTOP. */
+/* tmp must stay; the file is made with the first run. Once *stop (may be NULL) is set, calls end
+ * soon with TS_ESTOP. */
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
                    struct ts_extsort **ret, struct ts_err *err);
 void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
 
-/* Takes n records of this layout as a run, sorted by all their bits. Runs may differ in the widths of
- * their fields. */
+/* Takes n records of this layout as a run, sorted by all their bits. Runs may differ in the
+ * widths of their fields. */
 int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
                      const uint64_t *rec, uint64_t n, struct ts_err *err);
 
 uint64_t ts_extsort_runs(const struct ts_extsort *x);
 
-/* All runs are there. Ranges will come in `layout`, sorted in area[0] or area[1], of area_words
- * each; key_bits as in record_sort.h. */
+/* To be called when all runs are there. Ranges will come in `layout`, sorted, in area[0] or area[1]
+ * of area_words each; key_bits as in record_sort.h. */
 int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout, uint32_t key_bits,
                      uint64_t *const area[2], uint64_t area_words, struct ts_err *err);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks files of names, and writes modeK.labels from a file or name by name. */
 #include "build/label_write.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ struct copy {
     struct ts_disk_labels head;
 };
 
-/* Drops the carriage return in front of each line end; returns the bytes left. */
+/* Drops the carriage return before each line end; returns the bytes left. */
 static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
 {
     size_t out = 0;
@@ -54,7 +55,7 @@ static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at,
     return 0;
 }
 
-/* The header comes first but is known last: so the hash reads the file again. */
+/* Hashes the file by reading it again: its header comes first, but is known last. */
 static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_err *err)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -73,7 +74,7 @@ static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_e
     return rc;
 }
 
-/* A byte order mark is no part of the first label. */
+/* Drops a byte order mark, which is not part of the first label. */
 static size_t drop_mark(char *text, size_t bytes)
 {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -103,7 +104,8 @@ static int copy_lines(struct copy *c, struct ts_err *err)
     }
 }
 
-/* ------------------------------------------------------------------ whether names go with a mode */
+/* ------------------------------------------------------------------ whether names go with a
+ * mode */
 
 #define CHECK_BYTES (UINT64_C(4) << 20)
 #define QUOTE_CHARS 60
@@ -133,7 +135,7 @@ static int add_lines(struct ts_string_sort *sort, const char *text, size_t bytes
         stop = memchr(p, '\n', (size_t)(end - p));
         n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
         ++*n_lines;
-        if (n > 0) /* of longer ones the beginnings are compared, with the length */
+        if (n > 0) /* of longer names the beginnings are compared, and the length */
             rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
                                     *n_lines, err);
     }
@@ -211,7 +213,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int allow_miss
 struct ts_label_writer {
     struct copy copy;
     char *path;
-    size_t n; /* in the buffer */
+    size_t n; /* bytes in the buffer */
 };
 
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,

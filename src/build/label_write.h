@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* label_write.h - takes a file of names (one a line, text or gzip) along as modeK.labels.
+/* label_write.h - copies a file of names (one a line, text or gzip) to modeK.labels.
  *
  *   threads  one
  *   errors   0 or a negative ts_code
@@ -12,24 +12,24 @@
 
 #include "base/err.h"
 
-/* Line i (from 0) of `from` names index i of `mode`. Carriage returns are dropped. Ends with TS_ESTOP
- * when *stop (may be NULL) is set. */
+/* Line i (from 0) of `from` names index i of `mode`. Carriage returns are dropped. Ends with
+ * TS_ESTOP when *stop (may be NULL) is set. */
 int ts_label_write(const char *from, const char *to, uint32_t mode,
                    const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
                    uint64_t *hash, struct ts_err *err);
 
-/* Whether the names in a file go with a mode of `dim` indices: as many lines, each name once (lines without
- * one do not count). `allow_missing`: any number of lines. A pipe is not read, as it could be only once.
- * Memory: 4 MiB; what does not fit goes to a file in tmp. */
+/* Whether the names in a file fit a mode of `dim` indices: as many lines, each name once (empty
+ * lines do not count). `allow_missing`: any number of lines. A pipe is not read, because that is
+ * possible only once. Memory: 4 MiB; the rest goes to a file in tmp. */
 int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int allow_missing,
                    const char *tmp, const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* The sentence for a wrong number of lines, 0 when it is right. */
+/* Writes the sentence for a wrong number of lines; 0 when it is right. */
 int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t n_labels,
                          struct ts_err *err);
 
-/* The same as ts_label_write of names that come one by one, each shorter than TS_LABEL_MAX; what finish returns goes to the
- * index. */
+/* Like ts_label_write, for names that come one by one, each shorter than TS_LABEL_MAX. What finish
+ * returns goes to the index. */
 #define TS_LABEL_MAX 65536u
 struct ts_label_writer;
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,

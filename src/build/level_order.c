@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Estimates how many tree nodes each choice of a leaf mode makes, and chooses the order of levels
+ * by the cost. */
 #include "build/level_order.h"
 
 #include <math.h>
@@ -73,9 +75,9 @@ double ts_fibres_estimate(const struct ts_fibres *f, uint32_t mode)
     return estimate <= 2.5 * m && empty > 0 ? m * log(m / empty) : estimate;
 }
 
-/* Time of one random row of 128 bytes, from a factor matrix of n_rows: measured on a server CPU,
- * 40, 23, 12.5 and 7 GB/s a core from tables of 1, 4, 16 and 64 MB, and about twice as fast from
- * the first-level cache. Only ratios count. */
+/* Time of one random row of 128 bytes from a factor matrix of n_rows. Measured on a server CPU: 40,
+ * 23, 12.5 and 7 GB/s a core from tables of 1, 4, 16 and 64 MB, and about twice as fast from the
+ * first-level cache. Only ratios matter. */
 static double row_cost(uint64_t n_rows)
 {
     static const struct {
@@ -91,7 +93,8 @@ static double row_cost(uint64_t n_rows)
     return at[4].cost;
 }
 
-/* The modes but `mode` and `leaf`, ascending by rows: few rows at the top make long runs. */
+/* Sorts the modes other than `mode` and `leaf` by rows, fewest first: few rows at the top make long
+ * runs of equal rows. */
 static void sort_levels(uint32_t order, uint32_t mode, uint32_t leaf, const uint64_t n_rows[],
                         uint8_t level[])
 {
@@ -122,7 +125,7 @@ void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t 
         cost = (double)nnz * row_cost(n_rows[leaf]);
         nodes = (double)n_rows[mode];
         for (uint32_t l = 1; l + 1 < order;
-             l++) { /* at most all combinations, at most the fibres */
+             l++) { /* at most all combinations, at most the number of leaves */
             nodes *= (double)n_rows[level[l]];
             nodes = nodes < fibres[leaf] ? nodes : fibres[leaf];
             cost += nodes * row_cost(n_rows[level[l]]);

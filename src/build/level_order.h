@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* level_order.h - in which order the modes of each copy are sorted.
  *
- * A pass over a mode copy reads one factor row for each node of its fibre tree below the root. How
- * many nodes lie above the leaves depends on the mode chosen as leaf: it is the number of distinct
- * coordinates without that mode, estimated while the nonzeros pass by (HyperLogLog: Flajolet et al.,
- * AofA 2007; the estimate depends on the set alone). How dear a row is depends on the size of its
- * factor matrix.
+ * On CPUs, a pass over a mode copy reads one factor row for each node of its fibre tree below the
+ * root. The number of nodes above the leaves depends on the mode chosen as leaf: it is the number
+ * of distinct coordinates without that mode. It is estimated while the nonzeros are merged
+ * (HyperLogLog: Flajolet et al., AofA 2007; the estimate depends only on the set). The cost of a
+ * row depends on the size of its factor matrix. (The kernel for GPUs reads order - 1 rows for every
+ * nonzero, in any order of levels.)
  *
  *   threads  one ts_fibres a thread, merged at the end
  *   errors   none
@@ -22,7 +23,7 @@
 
 struct ts_fibres {
     uint32_t order, words;
-    uint64_t mask[TS_MAX_ORDER][TS_RECORD_WORDS]; /* the coordinates without mode m */
+    uint64_t mask[TS_MAX_ORDER][TS_RECORD_WORDS]; /* the coordinates other than mode m */
     uint8_t longest[TS_MAX_ORDER][1u << TS_FIBRES_BITS];
 };
 

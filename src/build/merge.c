@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Merges the nonzeros of one cell, and counts slices, values and tree nodes while the records are
+ * in the cache. */
 #include "build/merge.h"
 
 #include <assert.h>
@@ -119,7 +121,7 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     return ts_value_of_bits(bits, g->value_bytes) != 0.0;
 }
 
-/* The same of a value that is transformed first. */
+/* The same for a value that is transformed first. */
 static int make_transformed(const struct ts_merge *g, const uint64_t *cell, double value,
                             uint64_t *out, struct ts_err *err)
 {
@@ -183,15 +185,16 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
     }
 }
 
-/* What one thread found. */
+/* What one thread has found. */
 struct share {
     uint64_t first, n, kept, n_duplicates, n_zeros;
     int rc;
-    const uint64_t *refused; /* the record of a cell that has another one */
+    const uint64_t *refused; /* a record whose cell has another record */
     struct ts_err err;
 };
 
-/* Merges records [first, first + n) to their front. They start and end with whole cells. */
+/* Merges records [first, first + n) to the front of this range. The range starts and ends with
+ * whole cells. */
 static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, struct share *s)
 {
     const uint32_t words = g->layout.words;
@@ -213,7 +216,7 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             }
         } else if (next - in == 1 || g->duplicates == TS_DUPLICATES_KEEP) {
             s->n_duplicates += next - in - 1;
-            if (out != in) /* forward, as it is a step or two */
+            if (out != in) /* copied forwards: the distance may be a record or two */
                 for (uint64_t i = 0; i < (next - in) * words; i++)
                     rec[out * words + i] = rec[in * words + i];
             out += next - in;
@@ -300,7 +303,7 @@ static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t 
     return i;
 }
 
-/* Ends the open cell: its record, unless it is zero, goes to `before`. */
+/* Ends the open cell. Its record, unless it is zero, goes to `before`. */
 static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, struct ts_err *err)
 {
     int rc;
@@ -323,7 +326,7 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
     return 0;
 }
 
-/* Holds the last cell back; returns the number of records before it. */
+/* Holds the last cell back as the open cell; returns the number of records before it. */
 static uint64_t open_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
     const uint32_t words = g->layout.words;
@@ -348,7 +351,7 @@ int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64
     uint64_t taken, left;
     int rc;
     *n_before = *kept = 0;
-    if (g->duplicates == TS_DUPLICATES_KEEP) { /* nothing to merge: only count across the seam */
+    if (g->duplicates == TS_DUPLICATES_KEEP) { /* nothing to merge, only to count */
         g->n_duplicates += n > 0 && g->open && same_cell(g, g->cell, rec);
         if (n > 0)
             memcpy(g->cell, rec + (n - 1) * words, words * sizeof *rec);

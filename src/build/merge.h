@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* merge.h - the sorted nonzeros of the whole tensor, once: merges those of one cell, drops zeros, and
- * gathers what the format is chosen by.
+/* merge.h - one pass over the sorted nonzeros of the whole tensor: merges those of one cell, drops
+ * zeros, and collects the statistics by which the format is chosen.
  *
  *   owner    the caller
  *   units    records of indices in the order of the modes, then the value's bits
@@ -19,7 +19,7 @@
 #include "build/slices.h"
 #include "build/value_table.h"
 
-/* What becomes of each value, once those of a cell are added up; 0 stays 0. */
+/* How each value is transformed, after those of a cell are added up; 0 stays 0. */
 enum ts_transform_kind {
     TS_TRANSFORM_NONE,
     TS_TRANSFORM_LOG1P,
@@ -39,18 +39,17 @@ struct ts_merge_piece {
 struct ts_merge {
     struct ts_record_layout layout;
     uint32_t order, value_bytes, threads;
-    int duplicates; /* enum ts_duplicates */
-    const volatile sig_atomic_t
-        *stop;                     /* NULL, or set by the caller: once it is, little is merged */
-    struct ts_transform transform; /* none, or set by the caller */
+    int duplicates;                    /* enum ts_duplicates */
+    const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
+    struct ts_transform transform;     /* none, or set by the caller */
     uint64_t nnz, n_duplicates, n_zeros;
-    int refused; /* a cell with more than one nonzero, which --duplicates error forbids: */
+    int refused; /* 1: a cell has more than one nonzero, which --duplicates error forbids: */
     uint64_t refused_index[TS_MAX_ORDER];
     struct ts_slices slices[TS_MAX_ORDER]; /* marked where there is a bitmap */
-    struct ts_fibres *fibres;              /* one a thread; [0] holds all after finish */
+    struct ts_fibres *fibres;              /* one for each thread; [0] holds all after finish */
     struct ts_value_table **values;        /* the same */
 
-    struct ts_merge_piece *piece; /* one a thread: what remains of the records of the last add */
+    struct ts_merge_piece *piece; /* for each thread: what remains of the records of the last add */
 
     /* the cell that the next records may continue */
     int open;
@@ -59,7 +58,8 @@ struct ts_merge {
     double sum;
 };
 
-/* Memory of what `threads` count values and fibres in; sets of used slices come on top. */
+/* Memory of the tables in which `threads` threads count values and tree nodes, without the sets of
+ * used slices. */
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order);
 
 /* dim[m] 0: no bitmap for mode m. */
@@ -68,18 +68,18 @@ int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uin
                   struct ts_err *err);
 void ts_merge_fini(struct ts_merge *g);
 
-/* Takes the next n sorted records, in place. Those that remain, *kept in all, are the pieces, in this
- * order. Unless `last`, the final cell is held back, because the next records may continue it. One that
- * was held back earlier and turned out complete is returned in `before` (*n_before is 1): it precedes
- * the records kept. */
+/* Takes the next n sorted records, in place. The records that remain, *kept in total, are in the
+ * pieces, in this order. Unless `last`, the final cell is held back, because the next records may
+ * continue it. A cell that was held back earlier and turned out complete is returned in `before`
+ * (*n_before is 1): it precedes the records kept. */
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
-/* Brings the threads' findings together, in fibres[0] and values[0]; those of the others are gone. */
+/* Adds the counts of all threads up in fibres[0] and values[0]; those of the other threads are
+ * cleared. */
 void ts_merge_finish(struct ts_merge *g);
 
-/* Frees fibres, values and slices, which are not needed any more once the format is chosen by them;
- * the counts stay. */
+/* Frees fibres, values and slices, once the format is chosen; the counts stay. */
 void ts_merge_release(struct ts_merge *g);
 
 #endif

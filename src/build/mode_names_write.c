@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes NAME.tsh/modes. */
 #include "build/mode_names_write.h"
 
 #include <string.h>

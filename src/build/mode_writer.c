@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads pack partitions in any order; a packed one joins its shard when its turn comes. */
 #include "build/mode_writer.h"
 
 #include <omp.h>
@@ -11,10 +12,10 @@
 
 #define PARTITION_WORDS (TS_PARTITION_BLOCKS * TS_BLOCK_MAX_WORDS)
 
-/* Packed partitions may be ready before their turn: this many a thread. A thread that is held up
- * stops the others only after they have done that much. */
+/* Partitions that are packed before their turn, for each thread. A thread that is held up stops the
+ * others only after they have packed that many. */
 #define PARKED           4u
-#define RUNS_OF_A_THREAD (PARKED + 2u) /* and one being packed, in the thread's `word` and copied */
+#define RUNS_OF_A_THREAD (PARKED + 2u) /* and one in work, in `word` and as a copy */
 
 struct ts_mode_writer {
     struct ts_mode_writer_plan plan;
@@ -26,9 +27,9 @@ struct ts_mode_writer {
     /* of one call of add_partitions */
     pthread_mutex_t lock;
     pthread_cond_t moved;     /* turn, or failed */
-    uint64_t next, turn, all; /* partitions taken, put into shards, of the call */
+    uint64_t next, turn, all; /* of the call: partitions taken, put into shards, in total */
     struct ts_run_pool *pool;
-    struct ts_packed_run **parked; /* partition k at k % n_parked, packed before its turn */
+    struct ts_packed_run **parked; /* partition k is at k % n_parked, packed before its turn */
     uint32_t n_parked;
     int rc;
     struct ts_err err;
@@ -44,7 +45,7 @@ struct ts_mode_writer {
 
 /* ------------------------------------------------------------------ packing */
 
-/* The columns of n records. */
+/* Unpacks n records into columns. */
 static void unpack_columns(const struct ts_mode_writer *w, const uint64_t *rec, uint32_t n,
                            uint32_t column[][TS_BLOCK_NNZ], uint32_t code[2][TS_BLOCK_NNZ])
 {
@@ -83,10 +84,10 @@ static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, u
     return sum;
 }
 
-/* Follows the rows of a block. */
+/* Counts the nonzeros of rows over a block. */
 static void count_runs(struct ts_packed_run *s, const uint32_t *row, uint32_t n, uint32_t *run)
 {
-    if (s->nnz > 0 && row[n - 1] == s->row_last) { /* mostly: rows ascend, so all are the same */
+    if (s->nnz > 0 && row[n - 1] == s->row_last) { /* mostly: all rows are the same */
         *run += n;
         return;
     }
@@ -101,7 +102,7 @@ static void count_runs(struct ts_packed_run *s, const uint32_t *row, uint32_t n,
     }
 }
 
-/* Packs nnz records as one partition, by way of the thread's `word`. NULL without memory. */
+/* Packs nnz records as one partition, in the thread's `word` first. NULL without memory. */
 static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, const uint64_t *rec,
                                             uint32_t nnz, uint32_t *word)
 {
@@ -153,7 +154,7 @@ static void follow_slices(struct ts_mode_writer *w, const struct ts_packed_run *
     w->sum_of_squares += s->sum_of_squares;
 }
 
-/* Puts the next partition into the shard, or into a new one. */
+/* Adds the next partition to the shard, or to a new one. */
 static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, struct ts_err *err)
 {
     struct ts_shard_draft *d = &w->draft;
@@ -182,8 +183,8 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, str
     return 0;
 }
 
-/* Partition k is packed: it joins its shard, and so do those after it that wait for it, or it waits
- * for those before it. The thread does not. */
+/* Partition k is packed. It joins its shard, and so do packed partitions that follow it; or it
+ * waits here for those before it. The thread does not wait. */
 static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packed_run *s)
 {
     pthread_mutex_lock(&w->lock);
@@ -252,7 +253,7 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
                 park_partition(w, k, s);
         }
     }
-    for (uint32_t k = 0; k < w->n_parked; k++) { /* some, after a failure */
+    for (uint32_t k = 0; k < w->n_parked; k++) { /* some are left after a failure */
         ts_run_pool_put(w->pool, w->parked[k]);
         w->parked[k] = NULL;
     }
@@ -289,8 +290,8 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
 
 /* ------------------------------------------------------------------ making and ending */
 
-/* Bytes of a packed partition, at most and for records of so many bits: packing saves some of them, and
- * what it adds is little. */
+/* Most bytes of a packed partition whose records have this many bits: packing saves some of them
+ * and adds little. */
 static uint64_t run_bytes(uint32_t bits)
 {
     return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_run) + 4096;
@@ -305,13 +306,13 @@ uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_b
 {
     const uint64_t runs = RUNS_OF_A_THREAD * run_bytes(32 * order + 64);
     if (threads ==
-        0) /* a shard that grows, one joined and compressed, and half of one for a thread */
+        0) /* a growing shard, one that is joined and compressed, and half of one for each thread */
         return 3 * shard_bytes + (shard_bytes / 2 > runs ? shard_bytes / 2 : runs);
     return threads * runs + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }
 
-/* Divides the memory: a growing shard and one being joined, partitions of each thread, and more shards
- * at a time from what is left. */
+/* Divides the memory: a growing shard, a shard that is joined, the partitions of each thread; what
+ * is left lets more shards be joined at a time. */
 static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
 {
     struct ts_mode_writer_plan *p = &w->plan;
@@ -330,7 +331,7 @@ static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
         plan.n_buffers = 1 + (uint32_t)more;
     if (plan.threads > plan.n_buffers)
         plan.threads = plan.n_buffers;
-    /* two shards in partitions let one grow while the other is joined: half of the spare is for that */
+    /* one shard can grow while another is joined: half of what is left is for that */
     plan.run_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
     return plan;
 }

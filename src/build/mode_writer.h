@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mode_writer.h - packs the sorted nonzeros of one mode into modeK.shards.
  *
- * Partitions are packed by all threads at once, then put in their order into shards, which go to the
- * disk meanwhile (shard_writer.h). What is written depends on the nonzeros and on shard_bytes alone.
+ * All threads pack partitions at once. These are put in order into shards, which are written to the
+ * disk meanwhile (shard_writer.h). The bytes written depend only on the nonzeros and on
+ * shard_bytes.
  *
  *   owner    the writer owns the file until it is finished
  *   units    records (record.h): a field for each level in the order of `level`, then the code
@@ -23,9 +24,9 @@ struct ts_mode_writer;
 
 struct ts_mode_writer_plan {
     const char *path;        /* of modeK.shards, which must not exist */
-    uint32_t order, threads; /* threads: at most, fewer where memory is short */
+    uint32_t order, threads; /* threads: at most; fewer where memory is short */
     uint64_t shard_bytes;    /* raw; a shard of a single partition may be larger */
-    uint64_t memory; /* for what is packed and written; with less than needed, it takes that */
+    uint64_t memory;         /* for packing and writing; if it needs more, it takes more */
     struct ts_record_layout layout;
     const struct ts_value_code *code;
     int want_norm; /* sum the squares of the values, too */
@@ -35,17 +36,17 @@ struct ts_mode_written {
     struct ts_disk_shard *shard; /* to be freed */
     uint64_t n_shards, file_bytes, largest_slice;
     uint32_t max_raw_bytes;
-    double sum_of_squares; /* added by partition, so the same for any number of threads */
+    double sum_of_squares; /* added by partition: the same for any number of threads */
 };
 
-/* Memory of a writer at least (threads 0), or as much as is of use to so many. */
+/* The least memory of a writer (threads 0), or as much as this number of threads can use. */
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes);
 
 int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_writer **ret,
                        struct ts_err *err);
 void ts_mode_writer_free(struct ts_mode_writer *w); /* NULL is fine; the file stays */
 
-/* The next n records, in order. */
+/* Takes the next n records, in order. */
 int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n,
                        struct ts_err *err);
 

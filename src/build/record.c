@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Moves fields between layouts of records, as loops that compilers vectorise. */
 #include "build/record.h"
 
 #include <string.h>
@@ -17,8 +18,9 @@ void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const u
     l->words = at == 0 ? 1 : (at + 63) / 64;
 }
 
-/* One word to one word: each field is a shift and a mask, and the loop over records is a vector
- * loop. Fields go one after another over a piece that stays in the first-level cache. */
+/* Converts records of one word to records of one word. Each field is a shift and a mask, and the
+ * loop over records is a vector loop. Fields are converted one after another over a piece that
+ * stays in the first-level cache. */
 static void convert_words(const struct ts_record_layout *from, const uint64_t *in,
                           const struct ts_record_layout *to, const uint8_t source[], uint64_t *out,
                           uint64_t n)
@@ -31,7 +33,8 @@ static void convert_words(const struct ts_record_layout *from, const uint64_t *i
         for (uint32_t f = 0; f < to->n_fields; f++) {
             const uint32_t width = from->width[source[f]];
             const uint32_t left = from->start[source[f]], right = 64 - width;
-            /* right-aligned by two shifts, then placed so that wider fields keep low bits low */
+            /* two shifts align the field on the right; then it is placed so that its low bits stay
+             * low in a wider field */
             const uint32_t place = 64 - to->start[f] - to->width[f];
             if (width == 0)
                 continue;
@@ -42,7 +45,7 @@ static void convert_words(const struct ts_record_layout *from, const uint64_t *i
     }
 }
 
-/* Where a field lies, for loops over records of `words` words. */
+/* Reads a field of many records of `words` words into a column. */
 static inline __attribute__((always_inline)) void get_column(const uint64_t *rec, uint64_t n,
                                                              uint32_t words, uint32_t at,
                                                              uint32_t width, uint64_t *column)

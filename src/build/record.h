@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* record.h - a nonzero as a string of bits, so that comparing records compares coordinates.
  *
- * A layout lists fields from the most significant on: indices in the order of sorting, the value
- * last. The bits of all fields stand one after another from the top bit of word 0 down, unused bits
- * at the end are zero, so records compare as words from word 0 on and a sort looks at the first bits
- * alone. Most tensors need one word: that is what makes sorting cheap.
+ * A layout lists fields, the most significant first: indices in the order of sorting, then the
+ * value. The bits of all fields follow one another from the top bit of word 0 down; unused bits at
+ * the end are zero. So records are compared word by word from word 0 on, and a sort needs only the
+ * first bits. Most tensors need one word, which makes sorting cheap.
  *
  *   owner    layouts are plain values; records live in arrays of the caller's
  *   units    bits; a record is `words` 64-bit words
@@ -30,7 +30,7 @@ struct ts_record_layout {
 /* Places fields of these widths. */
 void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const uint32_t width[]);
 
-/* Bits that hold all of 0..max. */
+/* Bits needed for numbers 0..max. */
 static inline uint32_t ts_record_width(uint64_t max)
 {
     return max == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(max);
@@ -49,7 +49,7 @@ static inline uint64_t ts_record_get(const struct ts_record_layout *l, const uin
     return x >> (64 - width);
 }
 
-/* The field must hold zero bits before. */
+/* Sets a field whose bits are zero. */
 static inline void ts_record_put(const struct ts_record_layout *l, uint64_t *rec, uint32_t field,
                                  uint64_t value)
 {
@@ -79,8 +79,9 @@ void ts_record_column(const struct ts_record_layout *l, const uint64_t *rec, uin
 void ts_record_put_column(const struct ts_record_layout *l, uint64_t *rec, uint64_t n,
                           uint32_t field, const uint64_t *column, uint32_t stride);
 
-/* to[i]'s field f = from[i]'s field source[f], for n records. Fields of `to` are wide enough. The
- * arrays are apart, or the same and `to` has no more words than `from`. */
+/* Copies n records to another layout: field f of the new record is field source[f] of the old one.
+ * The fields of `to` are wide enough. The arrays are separate, or the same one if `to` has no more
+ * words than `from`. */
 void ts_record_convert(const struct ts_record_layout *from, const uint64_t *in,
                        const struct ts_record_layout *to, const uint8_t source[], uint64_t *out,
                        uint64_t n);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Radix sorts: deals records into pieces by their leading bits, then sorts each piece in the
+ * cache. */
 #include "build/record_sort.h"
 
 #include <omp.h>
@@ -9,17 +11,16 @@
 #include "build/record.h"
 
 #define MAX_DIGIT     11u    /* 2048 destinations: what the second-level TLB covers with 4K pages */
-#define LOCAL_WORDS   65536u /* a piece of at most 512 KiB is sorted where it lies */
-#define TARGET_WORDS  6144u  /* pieces that the first deal aims at */
+#define LOCAL_WORDS   65536u /* a piece of at most 512 KiB is sorted in the cache */
+#define TARGET_WORDS  6144u  /* size of pieces that the first deal aims at */
 #define INSERTION_MAX 24u
-#define STOP_PIECE    65536u /* records between looks at whether to stop */
+#define STOP_PIECE    65536u /* records between checks of the wish to stop */
 
-/* What stays the same through a sort. */
+/* What stays the same during a sort. */
 struct sort {
     uint64_t *array[2];
     uint32_t words, key_bits, bits, threads;
-    uint64_t
-        *own; /* LOCAL_WORDS of the thread, in the cache: NULL, or instead of the other array */
+    uint64_t *own; /* LOCAL_WORDS of the thread, in the cache; NULL: use the other array */
     const volatile sig_atomic_t *stop;
 };
 
@@ -73,7 +74,8 @@ static void insertion_sort(uint64_t *a, uint64_t n, uint32_t words)
     }
 }
 
-/* Deals n records from `in` to `out`; count[] holds the digits' numbers and becomes their ends. */
+/* Deals n records from `in` to `out`. count[] holds the number of records of each digit, and
+ * becomes the end of each. */
 static inline __attribute__((always_inline)) void
 deal(const uint64_t *in, uint64_t *out, uint64_t n, struct digit d, uint32_t words, uint32_t *count)
 {
@@ -88,15 +90,15 @@ deal(const uint64_t *in, uint64_t *out, uint64_t n, struct digit d, uint32_t wor
                     words);
 }
 
-/* Least significant digit first, bits [first, end) of n records, n below 2^32. Returns which of the
- * two arrays has the result. */
+/* Sorts n records (n below 2^32) by bits [first, end), least significant digit first. Returns which
+ * of the two arrays has the result. */
 static inline __attribute__((always_inline)) int
 sort_lsd(uint64_t *const array[2], int in, uint64_t n, uint32_t words, uint32_t first, uint32_t end)
 {
     enum { DIGITS = 8 };
     const uint32_t size = n < 512 ? 6 : 8;
     uint32_t count[DIGITS][256];
-    while (end > first) { /* up to DIGITS digits share a walk for their counts */
+    while (end > first) { /* up to DIGITS digits are counted in one walk over the records */
         struct digit digit[DIGITS];
         uint32_t n_digits = 0;
         for (; n_digits < DIGITS && end > first; n_digits++) {
@@ -112,7 +114,7 @@ sort_lsd(uint64_t *const array[2], int in, uint64_t n, uint32_t words, uint32_t 
                 count[k][digit_of(array[in] + i * words, digit[k])]++;
         for (uint32_t k = 0; k < n_digits; k++) {
             if (count[k][digit_of(array[in], digit[k])] == n)
-                continue; /* all the same */
+                continue; /* all records have the same digit */
             deal(array[in], array[!in], n, digit[k], words, count[k]);
             in = !in;
         }
@@ -135,7 +137,7 @@ static int sort_local(uint64_t *const array[2], int in, uint64_t n, uint32_t wor
 
 static void sort_piece(const struct sort *s, struct piece p, int to);
 
-/* Sorts by the bits behind the key where keys are equal, in array[to]. */
+/* Sorts records with equal keys by the bits after the key, in array[to]. */
 static void sort_ties(const struct sort *s, uint64_t at, uint64_t n, int to)
 {
     const uint32_t last = (s->key_bits - 1) / 64;
@@ -206,7 +208,7 @@ static void sort_piece(const struct sort *s, struct piece p, int to)
 int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads)
 {
     int sorted = 1;
-    for (uint64_t i = 1; i < n && i < 64; i++) /* mostly decided here */
+    for (uint64_t i = 1; i < n && i < 64; i++) /* most cases are decided here */
         if (ts_record_compare(a + (i - 1) * words, a + i * words, words) > 0)
             return 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : sorted)
@@ -221,8 +223,8 @@ int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t 
     return sorted;
 }
 
-/* Deals a large piece out with all threads, in the order of the records. end[k], for mask + 1
- * digits, is where the records of digit k end; count has threads times as many. */
+/* Deals a large piece with all threads, keeping the order of records. end[k], for mask + 1 digits,
+ * is the end of the records of digit k. count has one such table for each thread. */
 static void split_parallel(const struct sort *s, struct piece p, struct digit d, uint64_t *count,
                            uint64_t *end)
 {
@@ -267,9 +269,9 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
     }
 }
 
-/* Pieces on their way from one deal to the next, or to a single thread. */
+/* Pieces that wait for the next deal, or for a single thread. */
 struct work {
-    struct piece open[64], *list; /* too large for one thread; not so */
+    struct piece open[64], *list; /* open: too large for one thread; list: small enough */
     uint64_t n_open, n_list;
     uint64_t large;
     uint64_t *count, *end; /* tables of split_parallel */
@@ -297,7 +299,7 @@ static int new_work(struct work *w, uint64_t n, uint32_t threads)
     return -1;
 }
 
-/* The first digit of a piece: wide enough for parts that fit the cache. */
+/* Chooses the first digit of a piece, wide enough for parts that fit the cache. */
 static struct digit choose_digit(const struct sort *s, struct piece p)
 {
     uint32_t width = 1;
@@ -306,7 +308,7 @@ static struct digit choose_digit(const struct sort *s, struct piece p)
     return digit_at(p.bit, width, s->bits);
 }
 
-/* Takes the parts that w->end divides the piece into, now in array[in]. */
+/* Adds the parts into which w->end divides the piece, which are now in array[in]. */
 static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in)
 {
     for (uint32_t k = 0; k <= d.mask; k++) {
@@ -368,12 +370,12 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
 
 #define CONVERT_PIECE 256u
 
-/* Deals records out as they are converted: once to count, once to move. */
+/* Deals records while they are converted: one walk to count, one to move. */
 static void split_converting(const struct sort *s, const struct ts_record_move *v, uint64_t n,
                              struct digit d, struct work *w)
 {
     const uint32_t threads = s->threads, n_digits = d.mask + 1, words = s->words;
-    struct ts_record_layout leading = *v->to; /* the fields that counting looks at */
+    struct ts_record_layout leading = *v->to; /* the fields that counting needs */
     uint64_t sum = 0;
     while (leading.n_fields > 1 && leading.start[leading.n_fields - 1] >= d.width)
         leading.n_fields--;
@@ -407,8 +409,8 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
     }
 }
 
-/* Deals a piece of array[0] out by up to 8 bits where it lies: each record goes to its place, and the
- * one found there goes on. One thread. end[k] as in split_parallel. */
+/* Deals a piece of array[0] in place by up to 8 bits: each record goes to its place, and the record
+ * found there is moved next. One thread. end[k] as in split_parallel. */
 static void split_in_place(const struct sort *s, struct piece p, struct digit d, uint64_t *end)
 {
     uint64_t *a = s->array[0] + p.at * s->words, at[256] = { 0 }, sum = 0;
@@ -441,7 +443,7 @@ static void split_in_place(const struct sort *s, struct piece p, struct digit d,
         }
 }
 
-/* Sorts a piece of array[0] that all threads share, in a scratch that holds it. */
+/* Sorts a piece of array[0] with all threads, in a scratch that can hold it. */
 static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
 {
     const struct sort sub = { { s->array[0] + p.at * s->words, scratch },
@@ -462,10 +464,10 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
     free_work(&w);
 }
 
-/* What a scratch smaller than the records can do. */
+/* Sorting with a scratch smaller than the records. */
 struct tight {
-    uint64_t *scratch, words, share; /* in all, and of a thread */
-    struct piece *list;              /* fit a share */
+    uint64_t *scratch, words, share; /* words of the scratch; share: of a thread */
+    struct piece *list;              /* pieces that fit a share */
     uint64_t n_list, room;
 };
 
@@ -491,7 +493,7 @@ static void add_tight(const struct sort *s, struct tight *t, struct piece p)
     }
 }
 
-/* Sorts the parts of array[0] that end where `end` says and differ in their first digit. */
+/* Sorts the parts of array[0] with the ends in `end`; they differ in their first digit. */
 static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end, struct tight *t)
 {
     for (uint32_t k = 0; k <= d.mask; k++) {

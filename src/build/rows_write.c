@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes modeK.rows, chunk after chunk. */
 #include "build/rows_write.h"
 
 #include <stdio.h>
@@ -80,7 +81,7 @@ int ts_rows_write_add(struct ts_rows_writer *w, uint64_t index, struct ts_err *e
     return w->n == TS_ROWS_CHUNK ? write_chunk(w, err) : 0;
 }
 
-/* The header, whose count is known only now, comes before the rest: so the hash reads the file. */
+/* Hashes the file by reading it: the header comes first, but its count is known only now. */
 static int hash_file(struct ts_rows_writer *w, uint64_t *hash)
 {
     XXH3_state_t *state = XXH3_createState();

@@ -20,7 +20,7 @@ int ts_rows_write_new(const char *path, uint32_t mode, uint64_t dim, struct ts_r
                       struct ts_err *err);
 int ts_rows_write_add(struct ts_rows_writer *w, uint64_t index, struct ts_err *err);
 
-/* Ends the file, on disk; frees w in any case. */
+/* Completes the file and syncs it; frees w in any case. */
 int ts_rows_write_finish(struct ts_rows_writer *w, uint64_t *n_rows, uint64_t *bytes,
                          uint64_t *hash, struct ts_err *err);
 void ts_rows_write_free(struct ts_rows_writer *w); /* NULL is fine */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A list of free partitions, from which the next one is taken if it is large enough. */
 #include "build/run_pool.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#define STEP_WORDS 4096u /* rooms are multiples of it, so that most runs fit where another was */
+#define STEP_WORDS \
+    4096u /* sizes are multiples of it, so that most runs fit into the place of
+                          * another */
 
 struct ts_run_pool {
     pthread_mutex_t lock;
     struct ts_packed_run *free;
-    uint64_t used; /* atomic: looked at without the lock */
+    uint64_t used; /* atomic: read without the lock */
 };
 
 static uint64_t bytes_of(uint32_t room)
@@ -48,7 +51,7 @@ struct ts_packed_run *ts_run_pool_get(struct ts_run_pool *pool, uint32_t n_words
     if (run != NULL)
         pool->free = run->next;
     pthread_mutex_unlock(&pool->lock);
-    if (run != NULL && run->room < n_words) { /* the pool shall not grow by it */
+    if (run != NULL && run->room < n_words) { /* so that the pool does not grow */
         small = run;
         run = NULL;
         free(small);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_pool.h - memory of packed partitions, used again for those to come.
+/* run_pool.h - memory of packed partitions, which is reused for later ones.
  *
- * Partitions are packed by one thread and freed by another, tens of thousands a second at most, each
- * some hundred kilobytes: malloc would keep a share of what was freed for each thread, and the peak
+ * One thread packs a partition and another frees it, up to tens of thousands a second, each some
+ * hundred kilobytes. malloc would keep a part of the freed memory for each thread, and the peak
  * would grow with the length of a build. A pool never holds more than was in use at one time.
  *
- *   owner    the pool owns what is free, whoever got a run the run
+ *   owner    the pool owns free runs; the caller of get owns a run until put
  *   units    32-bit words, bytes
  *   threads  any
  *   errors   NULL without memory
@@ -33,12 +33,12 @@ struct ts_packed_run {
 struct ts_run_pool;
 
 struct ts_run_pool *ts_run_pool_new(void);
-void ts_run_pool_free(struct ts_run_pool *pool); /* every run is back; NULL is fine */
+void ts_run_pool_free(struct ts_run_pool *pool); /* every run must be back; NULL is fine */
 
-/* A run with room for n_words; what is in it is anything but `room`. */
+/* A run with room for n_words; its contents, except `room`, are undefined. */
 struct ts_packed_run *ts_run_pool_get(struct ts_run_pool *pool, uint32_t n_words);
 void ts_run_pool_put(struct ts_run_pool *pool, struct ts_packed_run *run); /* NULL pool: free */
 
-uint64_t ts_run_pool_used(const struct ts_run_pool *pool); /* bytes of the runs that are out */
+uint64_t ts_run_pool_used(const struct ts_run_pool *pool); /* bytes of the runs in use */
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads join the partitions of shards, compress them, and write each to its place in the file. */
 #include "build/shard_writer.h"
 
 #include <assert.h>
@@ -13,16 +14,16 @@
 #include <xxhash.h>
 
 #define ROOM_AHEAD \
-    (UINT64_C(64) << 20) /* bytes that the file is made longer by at a time, at least */
+    (UINT64_C(64) << 20) /* the file is extended by at least this many bytes at a time */
 
-/* A shard that waits. */
+/* A shard that waits to be written. */
 struct waiting {
     struct waiting *next;
     uint64_t number;
     struct ts_shard_draft draft;
 };
 
-/* Where a shard is joined. */
+/* Memory in which a shard is joined. */
 struct buffer {
     struct buffer *next;
     char *raw, *lz4;
@@ -45,9 +46,9 @@ struct ts_shard_writer {
     struct ts_err err;
 
     struct ts_disk_shard *shard;
-    uint64_t n_shards, shard_room; /* put so far */
+    uint64_t n_shards, shard_room; /* shards put so far */
     uint64_t n_placed, file_bytes; /* shards whose place in the file is known, and their bytes */
-    uint64_t ahead;                /* bytes that the file has been made long */
+    uint64_t ahead;                /* length to which the file was extended */
     int may_extend;
 };
 
@@ -68,7 +69,7 @@ static size_t pad(size_t bytes)
 
 /* ------------------------------------------------------------------ one shard */
 
-/* Makes sure of `bytes` in *mem, which starts at a page: O_DIRECT wants that. */
+/* Grows *mem to at least `bytes`; it starts at a page, which O_DIRECT needs. */
 static int want_room(char **mem, size_t *room, size_t bytes)
 {
     void *more;
@@ -84,7 +85,7 @@ static int want_room(char **mem, size_t *room, size_t bytes)
     return 0;
 }
 
-/* Tables, then the blocks of all partitions. */
+/* Joins partitions to a shard: the tables, then all blocks. */
 static void join_runs(const struct ts_shard_draft *d, uint32_t *raw)
 {
     const uint32_t head = 2 * d->n_blocks + 1;
@@ -105,13 +106,13 @@ static void join_runs(const struct ts_shard_draft *d, uint32_t *raw)
 static int write_all(const struct ts_shard_writer *w, const char *p, size_t bytes, uint64_t at)
 {
     while (bytes > 0) {
-        /* looked at before: another thread may take it off while this one writes */
+        /* read before the write: another thread may remove the flag during it */
         const int flags = fcntl(w->fd, F_GETFL), direct = flags > 0 && (flags & O_DIRECT) != 0;
         const ssize_t n = pwrite(w->fd, p, bytes, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0)
-            continue; /* opened so, but larger pages are wanted: through the cache then */
+            continue; /* O_DIRECT needs a larger alignment here: use the cache */
         if (n <= 0) {
             errno = n == 0 ? ENOSPC : errno;
             return -1;
@@ -123,8 +124,8 @@ static int write_all(const struct ts_shard_writer *w, const char *p, size_t byte
     return 0;
 }
 
-/* Makes a file that grows large longer, ahead of what is written: writes into space that is there go
- * beside each other, those that make a file longer do not. */
+/* Extends a large file ahead of what is written: writes inside the file run side by side, writes
+ * that extend it do not. */
 static void extend_file(struct ts_shard_writer *w)
 {
     const uint64_t quarter = w->file_bytes / 4, more = quarter > ROOM_AHEAD ? quarter : ROOM_AHEAD;
@@ -132,8 +133,8 @@ static void extend_file(struct ts_shard_writer *w)
     w->may_extend = fallocate(w->fd, 0, 0, (off_t)w->ahead) == 0;
 }
 
-/* Gives shard `number`, of `padded` bytes, its place: behind those before it. Returns the offset, or
- * UINT64_MAX after a failure. */
+/* Gives shard `number`, of `padded` bytes, its place in the file, after those before it. Returns
+ * the offset, or UINT64_MAX after a failure. */
 static uint64_t place_shard(struct ts_shard_writer *w, uint64_t number, size_t padded)
 {
     uint64_t offset;
@@ -167,13 +168,13 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     if (want_room(&b->raw, &b->raw_room, e.raw_bytes) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
     join_runs(d, (uint32_t *)(void *)b->raw);
-    ts_shard_draft_drop(d, w->plan.pool); /* memory for the partitions of shards to come */
+    ts_shard_draft_drop(d, w->plan.pool); /* frees memory for partitions of later shards */
     pthread_mutex_lock(&w->lock);
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
     stored = b->raw;
     if (w->plan.compress) {
-        /* only a saving of a tenth is worth the time of undoing it */
+        /* compression must save a tenth to be worth the time of decompression */
         const int room = (int)(e.raw_bytes / 10 * 9);
         int n;
         if (want_room(&b->lz4, &b->lz4_room, e.raw_bytes) < 0)
@@ -189,7 +190,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     memset(stored + e.stored_bytes, 0, padded - e.stored_bytes);
     e.hash = XXH3_64bits(stored, padded);
     e.offset = place_shard(w, q->number, padded);
-    if (e.offset == UINT64_MAX) /* another failed before, and said why */
+    if (e.offset == UINT64_MAX) /* another shard failed before and wrote the sentence */
         return 0;
     if (write_all(w, stored, padded, e.offset) < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot write", w->plan.path);
@@ -201,7 +202,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
 
 /* ------------------------------------------------------------------ who writes */
 
-/* Writes the shard that waits longest; called, and returns, with the lock. */
+/* Writes the shard that has waited longest. Called, and returns, with the lock held. */
 static void write_next(struct ts_shard_writer *w)
 {
     struct waiting *q = w->first;
@@ -257,8 +258,8 @@ static int failure(const struct ts_shard_writer *w, struct ts_err *err)
     return w->err.code;
 }
 
-/* Whether there is less to wait for than to do. What no shard holds that waits or is being written
- * is on its way into one, and nobody else will free it. */
+/* Whether few enough shards and partitions are waiting. A partition that is not in a shard that
+ * waits or is being written is going into one; only the caller's own work will free it. */
 static int has_room(const struct ts_shard_writer *w)
 {
     if (w->n_waiting >= w->n_threads)
@@ -324,13 +325,13 @@ static int open_file(struct ts_shard_writer *w, struct ts_err *err)
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     struct rlimit limit;
     w->fd = open(w->plan.path, flags | O_DIRECT, 0666);
-    if (w->fd < 0 && errno == EINVAL) { /* made, perhaps, before the flag was refused */
+    if (w->fd < 0 && errno == EINVAL) { /* it may have been made all the same */
         unlink(w->plan.path);
         w->fd = open(w->plan.path, flags, 0666);
     }
     if (w->fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot create", w->plan.path);
-    /* a limit ends the process when it is met, though only by space that is not needed yet */
+    /* a process over this limit is killed, even if it only extends the file ahead */
     w->may_extend = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
     return 0;
 }
@@ -365,7 +366,7 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
             rc = ts_fail_errno(err, TS_ENOMEM, "%s: cannot start a thread", plan->path);
             goto fail;
         }
-        if (errno != 0) /* fewer do it as well */
+        if (errno != 0) /* fewer threads are enough */
             break;
     }
     *ret = w;
@@ -390,7 +391,7 @@ void ts_shard_writer_free(struct ts_shard_writer *w)
     if (w == NULL)
         return;
     pthread_mutex_lock(&w->lock);
-    w->failed = 1; /* what still waits is dropped */
+    w->failed = 1; /* shards that still wait are dropped */
     pthread_mutex_unlock(&w->lock);
     join_threads(w);
     for (uint32_t k = 0; w->buffer != NULL && k < w->plan.n_buffers; k++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shard_writer.h - puts the shards of one mode into modeK.shards.
  *
- * Shards come in their order, as lists of packed partitions. Threads of the writer's own, and whoever
- * would otherwise wait for them, join the partitions, compress, hash and write: several shards at a
- * time, past the page cache where the file system allows it, since what is written once and read much
- * later has no business there.
+ * Shards come in order, as lists of packed partitions. The writer's own threads, and callers that
+ * would otherwise wait for them, join the partitions, compress, hash and write, several shards at a
+ * time. Where the file system allows it, the page cache is bypassed: these bytes are read only much
+ * later.
  *
  *   owner    the writer owns the file until it is finished, and the partitions that it is given
  *   units    32-bit words; bytes of the file
@@ -20,7 +20,7 @@
 #include "format/layout.h"
 #include "build/run_pool.h"
 
-/* A shard as it grows. */
+/* A shard that partitions are added to. */
 struct ts_shard_draft {
     struct ts_packed_run *first, *last;
     uint32_t n_blocks, body_words, nnz, row_first, row_last;
@@ -32,28 +32,28 @@ struct ts_shard_writer_plan {
     const char *path;         /* must not exist */
     int compress;             /* LZ4 where it saves something */
     uint32_t threads;         /* of the writer's own */
-    uint32_t n_buffers;       /* shards in work at a time, at most */
-    struct ts_run_pool *pool; /* of the partitions; NULL: each is from malloc, and not counted */
-    uint64_t run_bytes;       /* of the pool that may be used before make_room waits */
+    uint32_t n_buffers;       /* most shards that are joined and written at a time */
+    struct ts_run_pool *pool; /* memory of the partitions; NULL: from malloc, and not counted */
+    uint64_t run_bytes;       /* make_room waits while more of the pool is in use */
 };
 
 int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard_writer **ret,
                         struct ts_err *err);
 void ts_shard_writer_free(struct ts_shard_writer *w); /* NULL is fine; the file stays */
 
-/* Takes the next shard, and empties the draft. Does not wait. */
+/* Takes the next shard and empties the draft. Does not wait. */
 int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
                         struct ts_err *err);
 
-/* Comes back when few shards wait and their partitions take little memory, having written some of them
- * if that was the way. */
+/* Waits until few shards are waiting and their partitions take little memory. It may write some of
+ * them itself. */
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err);
 
-/* Ends the file. *shard, to be freed, has n_shards entries. */
+/* Completes the file. *shard, to be freed, has n_shards entries. */
 int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **shard,
                            uint64_t *n_shards, uint64_t *file_bytes, struct ts_err *err);
 
-/* Gives back what it holds. */
+/* Gives the draft's partitions back to the pool. */
 void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_run_pool *pool);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A bitmap of used indices, and their ranks by counting bits. */
 #include "build/slices.h"
 
 #include <stdlib.h>

@@ -19,7 +19,7 @@ struct ts_slices {
     uint32_t *rank; /* used indices before each word of the bitmap */
 };
 
-/* Bytes that a set takes in all. */
+/* Bytes of a set in total. */
 static inline uint64_t ts_slices_bytes(uint64_t dim)
 {
     return (dim + 63) / 64 * 12;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads and writes a sequence of records, in memory or in a temporary file. */
 #include "build/spool.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spool.h - a sequence of records, in memory or in a temporary file.
  *
- *   owner    a file is the spool's; memory is whose it was
+ *   owner    the spool owns its file; memory belongs to the caller
  *   units    records of one layout
  *   threads  one at a time
  *   errors   0 or a negative ts_code
@@ -22,14 +22,14 @@ struct ts_spool {
     const char *tmp;
 };
 
-/* An empty one in a file of directory tmp, which must stay. */
+/* Makes an empty spool in a temporary file of directory tmp, which must stay. */
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
                   struct ts_err *err);
 void ts_spool_close(struct ts_spool *s);
 
 int ts_spool_append(struct ts_spool *s, const uint64_t *rec, uint64_t n, struct ts_err *err);
 
-/* Records [first, first + n): where they lie in memory, or read into buf. */
+/* Returns records [first, first + n): where they are in memory, or read into buf. */
 int ts_spool_read(const struct ts_spool *s, uint64_t first, uint64_t n, uint64_t *buf,
                   const uint64_t **ret, struct ts_err *err);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Counts the distinct values of a tensor, and chooses the shortest code for them. */
 #include "build/value_table.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 struct ts_value_table {
     uint32_t value_bytes;
     uint32_t n;    /* slots used */
-    uint32_t drop; /* only values whose hash has this many leading zero bits are kept */
+    uint32_t drop; /* only values with this many leading zero bits in their hash are kept */
     int whole;     /* all values are whole numbers */
     double min, max;
     uint64_t small[SMALL];
@@ -48,7 +49,7 @@ static int kept(uint64_t hash, uint32_t drop)
     return drop == 0 || hash >> (64 - drop) == 0;
 }
 
-/* Adds to a value's count without looking at the number of slots used. */
+/* Adds to a value's count; does not check how many slots are used. */
 static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, uint64_t count)
 {
     uint32_t s = (uint32_t)hash % SLOTS;
@@ -59,8 +60,8 @@ static void count_value(struct ts_value_table *t, uint64_t bits, uint64_t hash, 
     t->count[s] += count;
 }
 
-/* Keeps only values whose hash has `drop` leading zero bits. Returns -1 without memory, and then keeps
- * everything: entropy 0 would be a lie. */
+/* Keeps only values whose hash has `drop` leading zero bits. Returns -1 without memory, and then
+ * keeps all: without values the entropy would be 0, which is wrong. */
 static int keep_fewer(struct ts_value_table *t, uint32_t drop)
 {
     uint64_t *bits = malloc(t->n * sizeof *bits + 1), *count = malloc(t->n * sizeof *count + 1);
@@ -86,7 +87,7 @@ static int keep_fewer(struct ts_value_table *t, uint32_t drop)
     return 0;
 }
 
-/* Keeps half as many until few enough are left. */
+/* Halves the values kept until few enough are left. */
 static void thin_out(struct ts_value_table *t)
 {
     while (t->n > TS_VALUE_TABLE_MAX && keep_fewer(t, t->drop + 1) == 0)
@@ -119,7 +120,7 @@ void ts_value_table_merge(struct ts_value_table *t, const struct ts_value_table 
     t->whole &= from->whole;
     for (uint32_t i = 0; i < SMALL; i++)
         t->small[i] += from->small[i];
-    if (from->drop > t->drop) /* values that `from` no longer has must go here, too */
+    if (from->drop > t->drop) /* values that `from` has dropped must be dropped here, too */
         (void)keep_fewer(t, from->drop);
     for (uint32_t s = 0; s < SLOTS; s++) {
         if (from->count[s] == 0 || !kept(ts_mix(from->bits[s]), t->drop))
@@ -143,7 +144,7 @@ static int by_value(const void *pa, const void *pb)
     return a->value < b->value ? -1 : a->value > b->value;
 }
 
-/* Frequent values first: their codes are small, and small codes are short. */
+/* Frequent values first: they get small codes, which are short. */
 static int by_count(const void *pa, const void *pb)
 {
     const struct counted *a = pa, *b = pb;
@@ -152,7 +153,8 @@ static int by_count(const void *pa, const void *pb)
     return by_value(pa, pb);
 }
 
-/* All values counted, ascending; those sampled come with the count they stand for. */
+/* Lists all counted values in ascending order; sampled values have the count that they stand
+ * for. */
 static struct counted *list_values(const struct ts_value_table *t, uint32_t *n)
 {
     struct counted *list = malloc((SMALL + (size_t)t->n + 1) * sizeof *list);
@@ -188,8 +190,8 @@ static uint32_t bit_length(uint64_t x)
     return x == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(x);
 }
 
-/* Bits per nonzero of codes of which share[w] have w bits, as the block codec packs them: one
- * width, exceptions for what is longer. */
+/* Bits per nonzero of codes, of which a part share[w] has w bits, as the block codec packs them:
+ * one width, and exceptions for longer codes. */
 static double packed_bits(const double share[65])
 {
     double best = INFINITY, longer = 0;
@@ -262,7 +264,7 @@ static void choose_kind(const struct ts_value_table *t, struct ts_value_code *c,
     if (t->drop > 0 || n > TS_VALUE_DICT_MAX)
         return;
     qsort(list, n, sizeof *list, by_count);
-    /* a dictionary costs a look-up: not for a few per cent */
+    /* a dictionary costs a look-up, so it must save more than a few per cent */
     if (1.05 * (dict_bits(list, n, nnz) + 64.0 * n / copies) < best) {
         c->base = 0;
         fill_dict(c, list, n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* value_table.h - what the values of a tensor are, and the codes that will stand for them.
+/* value_table.h - counts the values of a tensor and chooses the codes that stand for them.
  *
- * Counts distinct values: all while they are few, else those whose hash falls into an ever smaller
- * share. What is kept depends on the set of values alone, not on their order or on how threads
- * divided them, and so does every choice made from it.
+ * Distinct values are counted: all of them while they are few, later only a share, chosen by their
+ * hash, that gets smaller. What is kept depends only on the set of values, not on their order or on
+ * how threads divided them, and so does every choice made from it.
  *
  *   owner    the caller
  *   units    a value is its float32 bits (high half zero) or float64 bits, by value_bytes (4 or 8)
@@ -26,27 +26,27 @@ struct ts_value_table;
 
 int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct ts_err *err);
 void ts_value_table_free(struct ts_value_table *t); /* NULL is fine */
-uint64_t ts_value_table_bytes(void); /* of memory that a table takes, while it works, too */
+uint64_t ts_value_table_bytes(void); /* memory of a table, what it needs while it works included */
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits);
 void ts_value_table_merge(struct ts_value_table *into, const struct ts_value_table *from);
 
 /* How values are coded. */
 struct ts_value_code {
     uint32_t kind, value_bytes, n_dict; /* kind: ts_value_kind */
-    uint32_t code_bits;                 /* of one nonzero, in a record */
+    uint32_t code_bits;                 /* bits of a code in a record */
     double base, min, max;
     double entropy; /* bits per nonzero, order 0 */
-    int estimated;  /* the entropy is */
+    int estimated;  /* 1: the entropy is an estimate */
     double dict[TS_VALUE_DICT_MAX];
     uint64_t slot_bits[4 * TS_VALUE_DICT_MAX]; /* hash table from bits to code + 1 */
     uint32_t slot_code[4 * TS_VALUE_DICT_MAX];
 };
 
-/* Chooses from the values of nnz (> 0) nonzeros of a tensor of `order` copies. */
+/* Chooses the code, from the values of nnz (> 0) nonzeros of a tensor of `order` copies. */
 int ts_value_table_choose(const struct ts_value_table *t, uint64_t nnz, uint32_t order,
                           struct ts_value_code **ret, struct ts_err *err);
 
-/* The code of a value: up to 32 bits, or for F64 all 64 bits of it. */
+/* The code of a value: up to 32 bits; for F64 all 64 bits of the value. */
 uint64_t ts_value_code_of(const struct ts_value_code *c, uint64_t bits);
 
 /* The value of a code. */
