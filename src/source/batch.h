@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* batch.h - nonzeros on the way from a source (text, generator) to the sort.
+/* batch.h - a batch of nonzeros from a source (text, generator, program) to the sort.
  *
- *   owner    whoever made it with new
+ *   owner    the caller of new
  *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits
  *   threads  a batch belongs to one thread at a time
  *   errors   0 or TS_ENOMEM
@@ -21,11 +21,11 @@ struct ts_batch {
     uint64_t *index;            /* n x order, row-major */
     uint64_t *value;            /* n */
     uint64_t max[TS_MAX_ORDER]; /* largest index, zeros included */
-    uint32_t file;              /* which of several it is from */
+    uint32_t file;              /* the file that it is from */
     uint64_t n_lines;           /* lines of text read */
     uint64_t n_read;            /* nonzeros read, zeros included */
-    uint64_t n_zeros;           /* of them dropped */
-    uint64_t n_made;            /* of them not in the text, but made of what is */
+    uint64_t n_zeros;           /* of these, zeros that were dropped */
+    uint64_t n_made;            /* of these, not in the text but derived from it */
 };
 
 int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* decompress.c - the table of the ways to pack a file. */
+/* decompress.c - the table of the ways in which a file can be compressed. */
 #include "config.h"
 
 #include "source/decompress.h"

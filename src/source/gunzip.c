@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Inflates gzip by ISA-L where the build has it, otherwise by zlib. */
 #include "config.h"
 
 #include "source/gunzip.h"
@@ -126,7 +127,7 @@ void ts_gunzip_free(struct ts_gunzip *g)
     free(g);
 }
 
-/* Adds compressed bytes behind those left over. */
+/* Adds compressed bytes after those left over. */
 static int refill(struct ts_gunzip *g, struct ts_err *err)
 {
     const size_t left = g->state.avail_in;
@@ -150,7 +151,7 @@ static int truncated(struct ts_gunzip *g, struct ts_err *err)
 }
 
 /* Between members: starts the next one. Sets *end at the end of the file; zero bytes up to it are
- * the padding of a tape, and fine. */
+ * padding (of a tape) and allowed. */
 static int start_member(struct ts_gunzip *g, int *end, struct ts_err *err)
 {
     *end = 0;

@@ -4,7 +4,7 @@
  *   owner    the caller owns file descriptor and buffers
  *   units    bytes; positions in sentences are those of the compressed file
  *   threads  one at a time
- *   errors   TS_EFORMAT for what is no gzip, damaged or cut short; TS_EIO; TS_ENOMEM
+ *   errors   TS_EFORMAT for a file that is not gzip, is damaged or cut short; TS_EIO; TS_ENOMEM
  */
 #ifndef TS_SOURCE_GUNZIP_H
 #define TS_SOURCE_GUNZIP_H
@@ -26,7 +26,7 @@ void ts_gunzip_free(struct ts_gunzip *g); /* NULL is fine */
 /* Fills out with `room` bytes, or fewer at the end of the file: *ret says how many. */
 int ts_gunzip_read(struct ts_gunzip *g, char *out, size_t room, size_t *ret, struct ts_err *err);
 
-/* Compressed bytes taken so far. */
+/* Compressed bytes read so far. */
 uint64_t ts_gunzip_position(const struct ts_gunzip *g);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The banner and the sizes of MatrixMarket files. */
 #include "source/mm_text.h"
 
 #include <stdio.h>
@@ -15,8 +16,8 @@ int ts_mm_recognise(const char *text, size_t bytes)
     return bytes >= sizeof BANNER - 1 && memcmp(text, BANNER, sizeof BANNER - 1) == 0;
 }
 
-/* Copies the line at p without its end; returns where the next starts, NULL when it is not whole, or too
- * long. */
+/* Copies the line at p without its end; returns where the next line starts, or NULL when the line
+ * is incomplete or too long. */
 static const char *copy_line(const char *p, const char *end, char line[LONGEST_LINE + 1])
 {
     const char *stop = memchr(p, '\n', (size_t)(end - p));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Power-law ranks: a vectorised estimate, and pow() where the estimate is not certain. */
 #include "source/power_law.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The estimate is within 2^-45 of the true power: its logarithm in base 2, at most 41, is good to 2^-51
- * of itself, and the polynomials to 2^-49. pow() is within 2^-52. This margin is far wider, and still
- * asks for pow() twice in 10^4 draws at most for n up to 5 million. */
+/* The estimate is within 2^-45 of the true power: its logarithm in base 2, at most 41, has a
+ * relative error of 2^-51, and the polynomials have 2^-49. pow() is within 2^-52. This margin is
+ * far wider, and still calls pow() for at most two of 10^4 draws for n up to 5 million. */
 #define MARGIN 0x1p-36
 
 void ts_power_law_init(struct ts_power_law *p, double a, uint64_t n)
@@ -30,8 +31,8 @@ uint64_t ts_power_law_rank(const struct ts_power_law *p, double x)
     return cut(p, p->is_exp ? exp(x * p->slope) : pow(1 + x * p->slope, p->exponent));
 }
 
-/* y[i] = 2^(scale * log2(base[i])), for base > 0 and normal. Loops without a branch or a call, so that
- * compilers make vectors of them; inlined into a copy per instruction set. */
+/* y[i] = 2^(scale * log2(base[i])), for base > 0 and normal. Loops without a branch or a call,
+ * so that compilers make vectors of them; inlined into a copy per instruction set. */
 static inline __attribute__((always_inline)) void estimate_log(double *v, uint32_t n, double scale)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -40,7 +41,7 @@ static inline __attribute__((always_inline)) void estimate_log(double *v, uint32
         uint64_t bits, exponent;
         double m, e, s, z, sum;
         memcpy(&bits, &v[i], 8);
-        exponent = (bits - half) >> 52; /* of a number below sqrt(1/2), a negative one in 12 bits */
+        exponent = (bits - half) >> 52; /* a negative exponent is in 12 bits */
         bits -= exponent << 52;
         memcpy(&m, &bits, 8);
         bits = UINT64_C(0x4338000000000000) + ((exponent ^ 0x800) - 0x800);
@@ -121,8 +122,7 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
             y[i] = x[i] * p->slope * 1.4426950408889634;
     else
         for (uint32_t i = 0; i < count; i++)
-            y[i] =
-                1 + x[i] * p->slope; /* rounded as in ts_power_law_rank: a large exponent tells */
+            y[i] = 1 + x[i] * p->slope; /* rounded as in ts_power_law_rank */
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         estimate_avx2(p, y, count);
@@ -132,7 +132,7 @@ void ts_power_law_ranks(const struct ts_power_law *p, const double *x, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         const double margin = y[i] * MARGIN;
         const uint64_t k = cut(p, y[i] - margin);
-        /* an estimate that is no number, or out of every range, is not believed either */
+        /* an estimate that is not a number, or out of range, is not used either */
         rank[i] = y[i] < 0x1p50 && k == cut(p, y[i] + margin) ? k : ts_power_law_rank(p, x[i]);
     }
 }

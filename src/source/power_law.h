@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* power_law.h - popularity ranks by a power law, many at a time.
  *
- * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the inverse
- * of the continuous law on [1, n + 1), cut to whole ranks. pow() costs more than all the rest of a
- * draw, and only the whole part of its result counts: so it is estimated, some draws in a vector, and
- * asked for itself where the estimate is too close to a whole number to be sure. The ranks are those
- * of pow(), whatever computes the estimate.
+ * A uniform x in [0, 1) becomes a rank 0..n-1 with density proportional to (rank + 1)^-a: the
+ * inverse of the continuous law on [1, n + 1), cut to whole ranks. pow() costs more than the rest
+ * of a draw, and only the whole part of its result is needed. So the power is estimated for several
+ * draws in a vector, and pow() is called only where the estimate is too close to a whole number.
+ * The ranks are always those of pow().
  *
  *   owner    plain values
  *   units    ranks from 0

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Fills batches from the arrays of a program, and hands them to the build's sink. */
 #include "source/push_source.h"
 
 #include <inttypes.h>
@@ -14,12 +15,12 @@
 struct ts_push_source {
     uint32_t value_bytes, n_dims;
     uint64_t dim[TS_MAX_ORDER];
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t moved;
     struct ts_sink to;
     int started; /* NULL: not started, or stopped */
     int stopped, ended, failed;
-    struct ts_err why; /* it failed */
+    struct ts_err why; /* why it failed */
     uint64_t given;    /* atomic */
     struct ts_batch batch;
 };
@@ -69,9 +70,9 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     pthread_mutex_lock(&s->lock);
     s->to = *to;
     s->started = 1;
-    if (s->failed) /* before it began, */
+    if (s->failed) /* it failed before it began, */
         to->fail(to->self, TS_SINK_ANY, &s->why, NULL, 0, 0);
-    if (s->ended) /* when nothing was given */
+    if (s->ended) /* or it ended without a nonzero */
         to->done(to->self);
     pthread_cond_broadcast(&s->moved);
     pthread_mutex_unlock(&s->lock);
@@ -106,7 +107,7 @@ static int check_index(const struct ts_push_source *s, uint64_t nonzero, const u
     return 0;
 }
 
-/* One nonzero to the batch, which has room; zeros are counted and dropped. */
+/* Adds one nonzero to the batch, which has room; zeros are counted and dropped. */
 static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
                        double value, struct ts_err *err)
 {
@@ -130,7 +131,7 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
     return 0;
 }
 
-/* The batch to the build. */
+/* Hands the batch to the build. */
 static int hand_over(struct ts_push_source *s, struct ts_err *err)
 {
     struct ts_err why;
@@ -199,7 +200,7 @@ void ts_push_source_end(struct ts_push_source *s)
     pthread_mutex_lock(&s->lock);
     if (!s->ended && s->started) {
         if (!s->failed)
-            (void)hand_over(s, NULL); /* its failure is the build's */
+            (void)hand_over(s, NULL); /* the build reports its failure */
         s->to.done(s->to.self);
     }
     s->ended = 1;

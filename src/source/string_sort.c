@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Quicksort of strings in memory, sorted runs in a file, and a heap that merges them. */
 #include "source/string_sort.h"
 
 #include <inttypes.h>
@@ -9,13 +10,13 @@
 #include "base/stop.h"
 #include "base/tempfile.h"
 
-#define LEAST_BUFFER UINT64_C(512) /* of a run that is merged, and twice the longest string */
+#define LEAST_BUFFER UINT64_C(512) /* of a run that is merged; and twice the longest string */
 #define MOST_BUFFER  (UINT64_C(1) << 20)
 #define OUT_BYTES    (UINT64_C(256) << 10)
 
 struct run {
-    uint64_t at, end; /* of the file; at: what is not read yet */
-    char *buf;        /* have bytes of it, of which `used` are taken */
+    uint64_t at, end; /* range in the file; at: the first byte not read yet */
+    char *buf;        /* `have` bytes of it, of which `used` are used */
     uint64_t have, used;
 };
 
@@ -29,21 +30,21 @@ struct ts_string_sort {
     char *mem;
     uint64_t used, n;
 
-    char *out; /* on its way to the file */
+    char *out; /* buffer for the file */
     uint64_t n_out;
 
     struct run *run;
     uint32_t n_runs, run_room, longest; /* longest: bytes of a string, its head included */
-    uint32_t *heap, n_heap;             /* runs, the one with the least string first */
+    uint32_t *heap, n_heap;             /* runs, the one with the smallest string first */
     char *buffers;
     uint64_t each;
     int merging;
-    uint64_t next; /* when all is in memory */
+    uint64_t next; /* next string, when all are in memory */
 };
 
 /* ------------------------------------------------------------------ order */
 
-/* The byte at `depth`, -1 behind the last. */
+/* The byte at `depth`, or -1 after the last. */
 static inline int byte_at(const char *base, uint64_t place, uint32_t depth)
 {
     const char *at = base + place;
@@ -75,8 +76,8 @@ static int middle(int a, int b, int c)
     return c < low ? low : c > high ? high : c;
 }
 
-/* Quicksort of strings, three ways by the byte at `depth`. The largest part is left to the loop, so that the
- * stack holds few calls whatever the strings are. */
+/* Quicksort of strings, in three parts by the byte at `depth`. The loop handles the largest part,
+ * so that the stack stays small for any strings. */
 static void sort_places(const char *base, uint64_t *place, uint64_t n, uint32_t depth)
 {
     while (n > 16) {
@@ -236,7 +237,7 @@ int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, ui
 
 /* ------------------------------------------------------------------ merging */
 
-/* Has the next string of the run whole in its buffer. Returns 0 at its end. */
+/* Gets the next string of the run whole into its buffer. Returns 0 at its end. */
 static int fill(struct ts_string_sort *s, struct run *r, struct ts_err *err)
 {
     const uint64_t left = r->have - r->used;
@@ -321,7 +322,7 @@ int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
     return 0;
 }
 
-/* Leaves the string that was given last behind. */
+/* Moves past the string that was returned last. */
 static int advance(struct ts_string_sort *s, struct ts_err *err)
 {
     struct run *r = &s->run[s->heap[0]];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* string_sort.h - strings with a number each, sorted by their bytes, in bounded memory.
  *
- * What does not fit goes to a temporary file in sorted runs, which are merged as they are read back. Of equal
- * strings those added first come first.
+ * Strings that do not fit in memory go to a temporary file in sorted runs, which are merged while
+ * they are read. Equal strings come in the order in which they were added.
  *
  *   owner    the sort owns memory and file; a key that next returned lives until the call after
  *   units    bytes
@@ -20,7 +20,7 @@
 
 #define TS_STRING_MAX 4095u /* bytes of a key */
 
-/* Keys lie in memory one behind the other: number, length, bytes. */
+/* Keys are stored in memory one after another: number, length, bytes. */
 #define TS_STRING_HEAD 12u
 static inline uint64_t ts_string_number(const char *at)
 {
@@ -47,7 +47,7 @@ static inline char *ts_string_put(char *at, const char *key, uint32_t n, uint64_
     return at + TS_STRING_HEAD + n;
 }
 
-/* Sorts places of `base` by the keys that lie there, which must differ. No memory is taken. */
+/* Sorts places of `base` by the keys there, which must all differ. Takes no memory. */
 void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n);
 
 struct ts_string_sort;
@@ -61,11 +61,12 @@ void ts_string_sort_free(struct ts_string_sort *s); /* NULL is fine */
 int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, uint64_t number,
                        struct ts_err *err);
 
-/* Adds strings that are sorted already, n places of `base`. They may equal strings of other runs. */
+/* Adds strings that are sorted already, n places of `base`. They may equal strings of other
+ * runs. */
 int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_t *place,
                        uint64_t n, struct ts_err *err);
 
-/* After the last one. */
+/* To be called after the last string is added. */
 int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err);
 
 /* 1 with the next string, 0 at the end. */

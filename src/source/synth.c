@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Draws of the generator: uniform or power-law indices, or cells of planted blocks. */
 #include "source/synth.h"
 
 #include <math.h>
@@ -8,14 +9,16 @@
 #include "base/rng.h"
 #include "source/batch.h"
 
-/* The longest side of a block in a mode: those of all blocks have no row in common there, unless it is shared. */
+/* The longest possible side of a block in a mode. Blocks share no row of a mode, unless the mode is
+ * in `shared`. */
 static uint64_t most_side(const struct ts_synth *s, uint32_t m, uint32_t shared)
 {
     return shared >> m & 1 ? s->dim[m] : s->dim[m] / s->planted;
 }
 
-/* Modes in which blocks may have rows in common, so that they hold the nonzeros: none if possible, else the shortest ones. In
- * one mode they never have. *most: nonzeros that they can hold then. */
+/* Chooses the modes in which blocks may share rows, so that they can hold the nonzeros: none if
+ * possible, otherwise the shortest modes, but never all. *most: nonzeros that the blocks can hold
+ * then. */
 static uint32_t share_modes(const struct ts_synth *s, double *most)
 {
     uint32_t shared = 0;
@@ -39,7 +42,7 @@ static int is_shorter(const struct ts_synth *s, uint32_t a, uint32_t b, uint32_t
     return x < y || (x == y && s->dim[a] < s->dim[b]);
 }
 
-/* Sides of the blocks, as equal as the modes allow, those with the least room first. */
+/* Chooses the sides of the blocks, as equal as the modes allow; modes with the least room first. */
 static int plan_blocks(struct ts_synth *s, struct ts_err *err)
 {
     uint64_t cells = s->nnz / s->planted;
@@ -124,14 +127,14 @@ static uint64_t scatter(const struct ts_scatter *c, uint64_t k)
     return k;
 }
 
-/* Uniform in 0..n-1 from 64 random bits: the high half of their product. */
+/* A uniform number in 0..n-1 from 64 random bits: the high half of their product with n. */
 static inline uint64_t below(uint64_t random, uint64_t n)
 {
     return (uint64_t)((unsigned __int128)random * n >> 64);
 }
 
-/* Entry k of the planted factor of mode m, blocks one behind the other: its index and value. Where blocks share rows,
- * each has values of its own. */
+/* Entry k of the planted factor of mode m, block after block: its index and value. Blocks that
+ * share rows have values of their own there. */
 static uint64_t planted_entry(const struct ts_synth *s, uint32_t m, uint64_t key, uint64_t k,
                               double *value)
 {
@@ -144,7 +147,7 @@ uint64_t ts_synth_planted(const struct ts_synth *s, uint32_t mode, uint64_t k, d
     return planted_entry(s, mode, ts_mix(s->seed), k, value);
 }
 
-/* Cell i of the planted blocks: its indices and value. */
+/* Cell i of the planted blocks: indices and value. */
 static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
                            uint64_t *index)
 {
@@ -194,7 +197,8 @@ static void draw_indices(const struct ts_synth *s, uint32_t m, const uint64_t *s
             index[i] = scatter(&s->scatter[m], index[i]);
 }
 
-/* n draws, n <= PIECE: a column after another, as most of the work is a loop without a branch. */
+/* Makes n draws, n <= PIECE: column after column, since most of the work is a loop without a
+ * branch. */
 static void draw_piece(const struct ts_synth *s, uint64_t first, uint32_t n, struct ts_batch *b)
 {
     const uint64_t key = ts_mix(s->seed);
@@ -242,7 +246,7 @@ int ts_synth_tables_new(struct ts_synth *s, uint64_t most_bytes, uint32_t thread
 {
     for (uint32_t m = 0; m < s->order; m++) {
         const uint64_t n = s->dim[m];
-        /* an entry costs what a draw without the table does */
+        /* making an entry of the table costs as much as a draw without it */
         if (s->power[m] == 0 || s->planted > 0 || s->nnz < n || n > UINT32_MAX ||
             n > most_bytes / sizeof *s->place[m])
             continue;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads that draw batches and put them into the sink in any order. */
 #include "source/synth_source.h"
 
 #include <errno.h>

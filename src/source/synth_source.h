@@ -17,10 +17,10 @@
 
 struct ts_synth_source;
 
-/* As many threads, of at most `threads`, as can have their batches in `bytes`. */
+/* How many threads, at most `threads`, can have their batches in `bytes`. */
 uint32_t ts_synth_source_threads(const struct ts_synth *synth, uint32_t threads, uint64_t bytes);
 
-/* Tables that make drawing faster take at most table_bytes. */
+/* Tables for faster drawing take at most table_bytes. */
 int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads, uint64_t table_bytes,
                         struct ts_synth_source **ret, struct ts_err *err);
 void ts_synth_source_free(struct ts_synth_source *s); /* waits for the threads; NULL is fine */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads files one after another, decompressed, in pieces that end with a line. */
 #include "source/text_input.h"
 
 #include <fcntl.h>
@@ -14,19 +15,19 @@ struct ts_text_input {
     const char *const *paths;
     uint32_t n_paths, next_path; /* next_path - 1 is open */
     size_t piece_bytes;
-    uint64_t total_bytes, done_bytes; /* on disk; done: of files closed */
+    uint64_t total_bytes, done_bytes; /* bytes on disk; done: of files that were closed */
     const volatile sig_atomic_t *stop;
     int fd, started;
-    const char *name;                     /* of the open file */
+    const char *name;                     /* name of the open file */
     const struct ts_decompressor *packed; /* NULL: plain */
     void *unpacker;
-    uint64_t unpack_bytes; /* most memory of it */
+    uint64_t unpack_bytes; /* most memory for decompression */
     uint64_t plain_bytes;
-    double share;  /* of each file that is read; 0: all */
+    double share;  /* share of each file to read; 0: all */
     int after_gap; /* what is read next begins within a line */
     unsigned char head[TS_DECOMPRESS_HEAD];
-    size_t n_head; /* bytes of head not handed out yet */
-    char *carry;   /* the start of a line whose end was not read yet */
+    size_t n_head; /* bytes of head not given to a caller yet */
+    char *carry;   /* the start of an incomplete line */
     size_t n_carry;
 };
 
@@ -57,7 +58,7 @@ int ts_text_input_open(const char *const paths[], uint32_t n_paths, size_t piece
     return 0;
 }
 
-/* Bytes of the open file that were taken, as they lie on disk. */
+/* Bytes of the open file that were read, as stored on disk. */
 static uint64_t disk_bytes(const struct ts_text_input *in)
 {
     return in->unpacker != NULL ? in->packed->position(in->unpacker) : in->plain_bytes;
@@ -121,7 +122,7 @@ uint64_t ts_text_input_total(const struct ts_text_input *in)
     return in->total_bytes;
 }
 
-/* Reads until `room` bytes are there or the file ends. */
+/* Reads `room` bytes, or fewer at the end of the file. */
 static int read_fully(struct ts_text_input *in, char *buf, size_t room, size_t *ret,
                       struct ts_err *err)
 {
@@ -136,7 +137,7 @@ static int read_fully(struct ts_text_input *in, char *buf, size_t room, size_t *
     return 0;
 }
 
-/* A file that is packed: opens what unpacks it, or says what would. */
+/* Opens the decompressor of a compressed file, or says which program can decompress it. */
 static int open_packed(struct ts_text_input *in, size_t n, struct ts_err *err)
 {
     const struct ts_packed_file file = { .fd = in->fd,
@@ -200,7 +201,7 @@ static int read_text(struct ts_text_input *in, char *buf, size_t room, size_t *r
     return 0;
 }
 
-/* After a piece of a sample: goes on behind a gap, or with the next file. */
+/* After a piece of a sample: skips a gap, or goes to the next file. */
 static void leave_out(struct ts_text_input *in, size_t piece)
 {
     struct stat st;
@@ -214,7 +215,7 @@ static void leave_out(struct ts_text_input *in, size_t piece)
     }
 }
 
-/* Drops the rest of a line that a gap cut; how many bytes are left. */
+/* Drops the rest of a line that a gap has cut; returns the bytes left. */
 static size_t drop_cut_line(struct ts_text_input *in, char *buf, size_t have)
 {
     const char *end = memchr(buf, '\n', have);

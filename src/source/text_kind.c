@@ -59,7 +59,7 @@ static int table_header(void *form, struct ts_tns_rules *rules, const char *text
     return ts_table_header(form, text, bytes, ret, line, err);
 }
 
-/* Asked where ts_table_header found no line: whether there is anything. */
+/* Called where ts_table_header found no line: returns whether there is any text. */
 static uint32_t table_fields(const char *text, size_t bytes, uint64_t *n_lines)
 {
     for (size_t i = 0; i < bytes; i++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads that take pieces of text in turn, parse them and put the nonzeros into the sink. */
 #include "source/text_source.h"
 
 #include <errno.h>
@@ -13,32 +14,32 @@
 struct worker {
     struct ts_text_source *source;
     struct ts_batch batch;
-    char *text, *side; /* side: as large as the text, for what the kind makes of it */
+    char *text, *side; /* side: as large as the text, for the kind's own use */
     pthread_t thread;
     int made;
 };
 
 struct ts_text_source {
     struct ts_text_plan plan;
-    const struct ts_text_kind *kind; /* of all files: that of the first */
+    const struct ts_text_kind *kind; /* the kind of the first file, and so of all */
     void *form;
     struct ts_tns_rules rules;
     struct ts_text_input *input;
     struct ts_sink to;
-    struct worker *worker; /* plan.threads, of which */
+    struct worker *worker; /* plan.threads of them, of which */
     uint32_t threads;      /* work */
 
-    pthread_mutex_t lock;         /* of what follows, and of the input */
-    struct ts_text_piece pending; /* read by open into worker[0].text, not yet parsed */
-    uint64_t pending_lines;       /* of the same file before it: comments */
+    pthread_mutex_t lock;         /* protects what follows and the input */
+    struct ts_text_piece pending; /* read by open into worker[0].text, not parsed yet */
+    uint64_t pending_lines;       /* lines of that file before it, all comments */
     uint64_t next_number;
-    int ended;           /* the input has, or failed */
-    int at_start;        /* of the file being read only comments came so far: a header may follow */
-    uint64_t done_bytes; /* atomic: progress reads it without the lock */
+    int ended;                /* the input has ended, or failed */
+    int at_start;             /* 1: only comments so far, a header may follow */
+    uint64_t done_bytes;      /* atomic: progress reads it without the lock */
     struct file_count *count; /* of each file */
 
-    /* of names (names.h): when all pieces are read, one thread gives indices, and then all bring the
-     * nonzeros that waited for them */
+    /* for names (names.h): when all pieces are read, one thread gives the indices; then all threads
+     * bring the nonzeros that waited for them */
     struct ts_names *names;
     pthread_cond_t read;
     uint32_t reading; /* threads that still read */
@@ -95,7 +96,7 @@ static int take_header(struct ts_text_source *s, const struct ts_tns_header *h, 
     return 0;
 }
 
-/* What the first line may be that has one field. */
+/* Says what a first line with one field may be. */
 static const char *one_field_hint(const char *line, const char *end)
 {
     const char *next = memchr(line, '\n', (size_t)(end - line));
@@ -142,8 +143,8 @@ static int check_order(struct ts_text_source *s, const char *first, uint64_t lin
     return 0;
 }
 
-/* The first line with words of the pending piece tells the order, by its header or by itself. Returns 1
- * then, 0 when there is none. */
+/* The first line with words of the pending piece gives the order, as a header or by its number of
+ * fields. Returns 1 then, 0 when there is none. */
 static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
 {
     const char *const text = s->worker[0].text, *first, *end;
@@ -174,7 +175,7 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
         first = (const char *)memchr(first, '\n', s->pending.bytes) + 1;
     end = memchr(first, '\n', (size_t)(text + s->pending.bytes - first));
     line = s->pending_lines + before + 1;
-    rc = ts_tns_check_returns(first, end, &why); /* before it counts as a line of many fields */
+    rc = ts_tns_check_returns(first, end, &why); /* before this counts as one line of many fields */
     if (rc < 0)
         return ts_fail(err, rc, "%s:%" PRIu64 ": %s", name_of(s, s->pending.file), line, why.text);
     s->rules.order = fields - 1;
@@ -211,7 +212,7 @@ static int find_order(struct ts_text_source *s, struct ts_err *err)
     }
 }
 
-/* As many threads as there is memory for: kinds differ in what their text becomes. */
+/* Chooses as many threads as there is memory for: it depends on the kind of text. */
 static void choose_threads(struct ts_text_source *s)
 {
     const uint64_t each = (uint64_t)s->kind->cost * s->plan.piece_bytes;
@@ -299,8 +300,8 @@ void ts_text_source_close(struct ts_text_source *s)
 
 /* ------------------------------------------------------------------ the threads */
 
-/* Takes the next piece. Returns 1 with a piece, 0 at the end, negative after a failure, of which
- * *number tells the place. */
+/* Takes the next piece. Returns 1 with a piece, 0 at the end, negative after a failure, whose place
+ * is *number. */
 static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text_piece *piece,
                       struct ts_tns_rules *rules, size_t *skip, uint64_t *line, uint64_t *number,
                       struct ts_err *err)
@@ -347,12 +348,12 @@ static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text
     return rc < 0 ? rc : 1;
 }
 
-/* What a thread reads: a piece and where it is. */
+/* A piece that a thread parses, and its place. */
 struct job {
     struct worker *w;
     struct ts_text_piece piece;
     struct ts_tns_rules rules;
-    size_t skip; /* bytes of a header */
+    size_t skip; /* bytes of the header */
     uint64_t number, line, before;
 };
 
@@ -364,7 +365,7 @@ static int parse_job(struct job *j, struct ts_err *err)
                           &w->batch, &j->line, err);
 }
 
-/* The same piece once more. */
+/* Parses the same piece again. */
 static int parse_again(void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -374,7 +375,8 @@ static int parse_again(void *arg, struct ts_err *err)
     return parse_job(j, err);
 }
 
-/* Names of a batch become indices, or it goes to those that wait for them, and is empty then. */
+/* Turns the names of a batch into indices, or moves the batch to those that wait, and it is empty
+ * then. */
 static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
 {
     struct worker *w = j->w;
@@ -382,7 +384,7 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     int64_t wait;
     int rc = ts_names_turn(s->names, j->number, generation, &w->batch, w->text + j->skip, w->side,
                            parse_again, j, &wait, err);
-    j->line = 0; /* what failed is not a line */
+    j->line = 0; /* the failure is not that of a line */
     if (rc < 0 || wait < 0)
         return rc;
     rc = ts_names_wait(s->names, &w->batch, wait, err);
@@ -394,7 +396,8 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     return rc;
 }
 
-/* Reads the next piece. 1, 0 at the end, negative after a failure, which was told. */
+/* Reads and parses the next piece. 1, 0 at the end, negative after a failure, which the sink was
+ * told. */
 static int read_piece(struct worker *w)
 {
     struct ts_text_source *s = w->source;
@@ -435,7 +438,8 @@ static int read_piece(struct worker *w)
     return s->to.put(s->to.self, j.number, &w->batch) < 0 ? -1 : 1;
 }
 
-/* When nobody reads any more: one thread ends the names. Returns whether there are indices. */
+/* Called when no thread reads any more: one thread ends the names. Returns whether there are
+ * indices. */
 static int end_names(struct ts_text_source *s)
 {
     struct ts_err why;
@@ -458,7 +462,7 @@ static int end_names(struct ts_text_source *s)
     return known;
 }
 
-/* A thread, or one that could not be made, reads no more. */
+/* Counts off a thread that reads no more, or that could not be started. */
 static void stop_reading(struct ts_text_source *s, int failed)
 {
     pthread_mutex_lock(&s->lock);
@@ -521,7 +525,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
                 to->done(to->self);
             }
             if (t > 0)
-                return 0; /* fewer do the work as well */
+                return 0; /* fewer threads are enough */
             return ts_fail(err, none.code, "%s", none.text);
         }
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Parses times and dates, and numbers the bins of a calendar. */
 #include "source/time_bin.h"
 
 #include <inttypes.h>
@@ -38,7 +39,7 @@ int ts_time_bin_parse(const char *text, struct ts_time_bin *ret, struct ts_err *
         text);
 }
 
-/* Days from 0001-01-01 of a day of the Gregorian calendar, which is taken to have been there always. */
+/* Days from 0001-01-01 to a day of the Gregorian calendar, extended to all years. */
 static int64_t day_of(int64_t year, int64_t month, int64_t day)
 {
     static const int before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
@@ -65,7 +66,7 @@ static void date_of(int64_t days, int64_t *year, int64_t *month, int64_t *day)
     *day = days - day_of(y, m, 1) + 1;
 }
 
-/* n digits as a number, -1 when they are none. */
+/* n digits as a number; -1 when they are not digits. */
 static int64_t digits(const char *p, const char *end, int n)
 {
     int64_t x = 0;
@@ -79,7 +80,7 @@ static int64_t digits(const char *p, const char *end, int n)
     return x;
 }
 
-/* "13:45[:59[.25]]" from *p on, to seconds; a minute of 60 seconds is one with a leap second. */
+/* Parses "13:45[:59[.25]]" at *p to seconds. A minute may have 60 seconds: a leap second. */
 static int parse_clock(const char **p, const char *end, int64_t *ret)
 {
     const int64_t h = digits(*p, end, 2);
@@ -122,7 +123,7 @@ static int parse_zone(const char *p, const char *end, int64_t *ret)
     return 0;
 }
 
-/* To seconds from 0001-01-01. */
+/* Parses a date to seconds since 0001-01-01. */
 static int parse_date(const char *p, const char *end, int64_t *ret)
 {
     const int64_t year = digits(p, end, 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tns_number.h - digits to numbers, eight at a time, for the parsers of text. Inline: it is most of their time.
+/* tns_number.h - digits to numbers, eight at a time, for the parsers of text. Inline, as most time
+ * is spent here.
  *
  *   units    none; what is read must have TS_TEXT_PAD bytes behind it
  */
@@ -11,8 +12,8 @@
 
 #define TS_EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The number that the digits at p spell, 8 at a time: without a branch per digit, because the
- * lengths of indices vary and a wrong guess costs more than the whole conversion. Sets *n_digits
+/* The number in the digits at p, 8 at a time, without a branch per digit: the lengths of indices
+ * vary, and a wrong guess of the processor costs more than the whole conversion. Sets *n_digits
  * (0..16); more digits are left unread. */
 static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
 {
@@ -24,7 +25,7 @@ static inline uint64_t ts_tns_digits(const char *p, uint32_t *n_digits)
 #endif
     x = w ^ TS_EACH_BYTE(0x30);
     odd = ((x + TS_EACH_BYTE(0x76)) | x) &
-          TS_EACH_BYTE(0x80); /* top bit of each byte that is no digit */
+          TS_EACH_BYTE(0x80); /* top bit of each byte that is not a digit */
     n = odd == 0 ? 8 : (uint32_t)__builtin_ctzll(odd) / 8;
     *n_digits = n;
     if (n == 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Parses lines of indices and a value: a fast way for plain lines, a careful one for all others. */
 #include "source/tns_text.h"
 
 #include <float.h>
@@ -10,7 +11,7 @@
 #include "base/c_locale.h"
 #include "source/tns_number.h"
 
-/* What a word of the text is quoted as in a sentence: printable and short. */
+/* Longest quote of the text in a sentence. */
 #define QUOTE_CHARS 40
 static const char *quote(const char *word, const char *end, char buf[QUOTE_CHARS + 4])
 {
@@ -91,7 +92,8 @@ int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *
     return 0;
 }
 
-/* Words of the line at p, up to a comment; the first `room` are stored. *stop is behind its '\n'. */
+/* Splits the line at p into words, up to a comment; the first `room` are stored. *stop: after its
+ * '\n'. */
 static uint32_t split_line(const char *p, const char *begin[], const char *end[], uint32_t room,
                            const char **stop)
 {
@@ -156,7 +158,7 @@ int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err)
                    "ends its lines so, convert it with tr '\\r' '\\n')");
 }
 
-/* What to say of a line that does not fit and has commas. */
+/* A hint for a line that does not fit and has commas. */
 static const char *comma_hint(const char *p, const char *stop)
 {
     return memchr(p, ',', (size_t)(stop - p)) == NULL
@@ -188,8 +190,8 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
 
 /* ------------------------------------------------------------------ all lines */
 
-/* A line as programs write them: unsigned indices, a simple decimal. Returns its end, or NULL when
- * it is for parse_line to read or to refuse. */
+/* Parses a line as programs write it: unsigned indices, a simple decimal. Returns its end, or NULL
+ * when parse_line must read it or refuse it. */
 static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t order, const char *p,
                                      const uint64_t *limit, struct ts_batch *b)
 {
@@ -311,7 +313,7 @@ static int header_number(const char *begin, const char *end, uint64_t max, uint6
     return v > max ? -1 : 0;
 }
 
-/* What stands where `sptensor` is expected, of files that list every cell or hold something else. */
+/* Refuses a word in the place of `sptensor`: such files list every cell, or hold something else. */
 static int refuse_word(const char *begin, const char *end, struct ts_err *err)
 {
     static const struct {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tns_text.h - lines of text to nonzeros: FROSTT's .tns and what follows an sptensor header.
  *
- * A line is `order` indices and a value between blanks or tabs. Lines may be empty, end with CR LF, and
- * hold a comment from a '#' or '//' on that starts a field; a CR elsewhere is refused, as it may be the end of a
- * line. Indices are whole numbers, values what strtod
- * takes in decimal, exactly rounded to float64 and from there to float32 when that is asked for.
+ * A line has `order` indices and a value, separated by blanks or tabs. It may be empty and may end
+ * with CR LF; a '#' or '//' at the start of a field begins a comment. A CR elsewhere is refused,
+ * because it may be meant as the end of a line. Indices are whole numbers. Values are decimal
+ * numbers as strtod reads them, correctly rounded to float64, and from there to float32 where that
+ * is asked for.
  *
  *   owner    text and batch are the caller's
  *   units    bytes; lines from 1 within the text given
@@ -30,9 +31,9 @@ struct ts_tns_rules {
     int fixed;            /* dim[] bounds the indices (--dims or a header), else TS_MAX_DIM does */
     const char *fixed_by; /* "--dims", "the header": for the sentence */
     uint64_t dim[TS_MAX_ORDER];
-    int no_value; /* a line has indices alone, and its value is 1 */
-    int mirror; /* mm_text.h: 1, -1: each line off the diagonal stands for its mirror image, too, with
-                   * that sign */
+    int no_value; /* a line has only indices, and its value is 1 */
+    int mirror;   /* mm_text.h. 1, -1: each line off the diagonal also stands for its mirror image,
+                 * with this sign */
 };
 
 /* Parses whole lines: text[bytes - 1] is '\n', TS_TEXT_PAD bytes follow. Appends to b, which has
@@ -40,26 +41,27 @@ struct ts_tns_rules {
 int ts_tns_parse(const struct ts_tns_rules *rules, const char *text, size_t bytes,
                  struct ts_batch *b, uint64_t *line, struct ts_err *err);
 
-/* Fields of the first line of the text that has any, 0 when none has: order + 1. Lines before that one
- * are counted in *n_lines (NULL is fine). */
+/* Number of fields of the first line of the text that has any: order + 1; 0 when no line has. Lines
+ * before it are counted in *n_lines (NULL is fine). */
 uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines);
 
-/* Refuses the line at p, whose '\n' is at end, when it has a CR elsewhere than before that. */
+/* Refuses the line at p, whose '\n' is at end, if it has a CR anywhere but before that. */
 int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err);
 
-/* Fields of a line, for other kinds of text: a word that ends where none of a number's bytes is. add
- * rounds the value, and counts and drops a zero. */
+/* Parse the fields of a line, for other kinds of text: a word ends at a byte that cannot be part of
+ * a number. add rounds the value; it counts zeros and drops them. */
 int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, const char *end,
                  uint64_t *ret, struct ts_err *err);
 int ts_tns_value(const char *word, const char *end, double *ret, struct ts_err *err);
 int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value,
                struct ts_batch *b, struct ts_err *err);
 
-/* Recognises an `sptensor` header (Tensor Toolbox, pyttb, GenTen): word, order, sizes, number of nonzeros,
- * each on a line. GenTen's second word, indices-start-at-zero or -one, becomes rules->base; a header of a
- * dense tensor is refused by name. Returns 1 and fills order, sizes, nnz and the bytes and lines that it takes; 0
- * when the text does not start with the word, and then `bytes` are those of a byte order mark, which
- * some editors put before UTF-8; negative when the header is wrong. */
+/* Parses an `sptensor` header (Tensor Toolbox, pyttb, GenTen): the word, order, sizes and number of
+ * nonzeros, each on its line. GenTen's second word, indices-start-at-zero or -one, becomes
+ * rules->base. A header of a dense tensor is refused by name. Returns 1 and fills order, sizes,
+ * nnz, and the bytes and lines of the header; 0 when the text does not start with the word, and
+ * then `bytes` is the length of a byte order mark, which some editors write before UTF-8; negative
+ * when the header is wrong. */
 struct ts_tns_header {
     uint32_t order;
     int sized; /* it says sizes and number of nonzeros */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The loop that decompresses, and its engines for zstd, xz and bzip2. */
 #include "config.h"
 
 #include "source/unpack_stream.h"
@@ -28,8 +29,8 @@ enum step {
     STEP_GO,
     STEP_END, /* of a stream; another may follow */
     STEP_BAD,
-    STEP_MEMORY, /* it takes more than allowed */
-    STEP_NONE,   /* the machine has none left */
+    STEP_MEMORY, /* it needs more memory than allowed */
+    STEP_NONE,   /* the machine has no memory left */
 };
 
 struct stream {
@@ -60,7 +61,7 @@ struct stream {
 
 struct engine {
     const char *name, *remedy;
-    int (*start)(struct stream *s); /* of each stream; -1: out of memory */
+    int (*start)(struct stream *s); /* called for each stream; -1: out of memory */
     enum step (*step)(struct stream *s);
     void (*stop)(struct stream *s);
 };
@@ -70,7 +71,7 @@ struct engine {
 #ifdef HAVE_ZSTD
 static int zstd_start(struct stream *s)
 {
-    int log = 20; /* of the window: what it takes is that and little more */
+    int log = 20; /* log2 of the window: the memory needed is that and little more */
     if (!s->made)
         s->state.zstd = ZSTD_createDStream();
     s->made = s->state.zstd != NULL;
@@ -211,7 +212,7 @@ static int open_stream(const struct ts_packed_file *file, const struct engine *e
     s->next_in = s->in;
     s->avail_in = file->n_head;
     s->read_bytes = file->n_head;
-    s->file.head = NULL; /* the caller's */
+    s->file.head = NULL; /* it belongs to the caller */
     *ret = s;
     return 0;
 }

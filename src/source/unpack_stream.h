@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_stream.h - zstd, xz and bzip2 by their libraries: one loop, an engine for each. The functions are
- * rows of the table in decompress.h, whose rules they follow. */
+/* unpack_stream.h - decompresses zstd, xz and bzip2 by their libraries: one loop, an engine for
+ * each. The functions are rows of the table in decompress.h, whose rules they follow. */
 #ifndef TS_SOURCE_UNPACK_STREAM_H
 #define TS_SOURCE_UNPACK_STREAM_H
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Cuts the shards of a mode into ranges of equal cost, predicted or measured. */
 #include "stream/balance.h"
 
 #include <assert.h>
 
 /* A row costs as much as this many nonzeros: its product is written, read for the solve (rank^2
- * multiplications) and written again, where a nonzero reads order - 1 rows and adds one. On an H200
- * at rank 32 a sweep's dense work is 0.3 ns a row, a nonzero 0.05 ns. */
+ * multiplications) and written again, while a nonzero reads order - 1 rows and adds one. On an H200
+ * at rank 32, the row work of a sweep takes 0.3 ns a row, a nonzero 0.05 ns. */
 #define ROW_COST 5.0
 
-#define QUIET 0.01 /* slowest over mean, less 1, that is taken for noise */
+#define QUIET 0.01 /* slowest / mean - 1 up to which a difference is noise */
 
 static double shard_cost(const struct ts_disk_shard *s)
 {
@@ -23,7 +24,7 @@ static double range_cost(const struct ts_disk_shard *shard, uint64_t from, uint6
     return sum;
 }
 
-/* cut[1] .. cut[n - 1]: where the sum of cost times density is nearest to the n-ths of `total`.
+/* cut[1] .. cut[n - 1]: where the sum of cost times density is nearest to 1/n, 2/n, ... of `total`.
  * density[g] is that of the shards first[g] .. first[g + 1] - 1. */
 static void cut_evenly(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        const uint64_t *first, const double *density, double total, uint64_t *cut)
@@ -57,7 +58,7 @@ void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint3
     cut_evenly(shard, n_shards, n, all, &density, range_cost(shard, 0, n_shards), first);
 }
 
-/* How far over the mean the slowest is: 0 for all alike. */
+/* By how much the slowest is over the mean: 0 when all are alike. */
 static double excess(uint32_t n, const uint64_t *busy_ns, double *total)
 {
     uint64_t most = 0;
@@ -82,7 +83,7 @@ int ts_balance_move(const struct ts_disk_shard *shard, uint64_t n_shards, uint32
     for (uint32_t g = 0; g < n; g++) {
         const double cost = range_cost(shard, first[g], first[g + 1]);
         density[g] = cost > 0 ? (double)busy_ns[g] / cost : 0;
-        sum += density[g] * cost; /* an empty range has no shards to give; its time says nothing */
+        sum += density[g] * cost; /* the time of an empty range means nothing */
     }
     cut_evenly(shard, n_shards, n, first, density, sum, cut);
     step = 1 - QUIET / over;

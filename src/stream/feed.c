@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes and frees a feed: budget, memory, reader, checkers and queues. */
 #include "stream/feed_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PIN_BYTES (UINT64_C(1) << 30) /* takes some 35 ms */
+#define PIN_BYTES (UINT64_C(1) << 30) /* page-locking this takes some 35 ms */
 
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
 {
@@ -120,7 +121,7 @@ static int make(struct ts_feed *f, struct ts_err *err)
         rc = make_slots(f, err);
     if (rc < 0)
         return rc;
-    memset(f->conf.deal.keep, 0, sizeof f->conf.deal.keep); /* the caller's, and copied by now */
+    memset(f->conf.deal.keep, 0, sizeof f->conf.deal.keep); /* of the caller; copied */
     memset(f->conf.deal.first, 0, sizeof f->conf.deal.first);
     make_locks(f);
     for (uint32_t i = 0; i < f->n_consumers; i++)

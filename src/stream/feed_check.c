@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed_check.c - nothing is lent that was not checked: hash, unpacking, and structure once. */
+/* feed_check.c - checks shards before they are lent: hash and decompression each time, structure
+ * once. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     int rc =
         ts_tensor_unpack_shard(f->tensor, mode, shard, base + ts_residency_read_at(s), base, err);
     if (rc == 0 &&
-        (atomic_load(known) & TS_SHARD_SOUND) == 0) { /* equal hashes mean equal bytes: once */
+        (atomic_load(known) & TS_SHARD_SOUND) == 0) { /* only once: equal hashes mean equal bytes */
         rc = ts_tensor_check_shard(f->tensor, mode, shard, base, err);
         if (rc == 0)
             atomic_fetch_or(known, TS_SHARD_SOUND);
@@ -23,7 +24,7 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     return rc;
 }
 
-/* Takes the next shard out of queues of this kind, looking at one consumer's after another's. */
+/* Takes the next shard out of the queues of this kind, one consumer's after another's. */
 static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_feed_kind kind)
 {
     uint64_t shard = TS_FEED_NONE;
@@ -32,7 +33,7 @@ static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_f
     return shard;
 }
 
-/* A slot of the consumers' pass, taken out of its queue. */
+/* Takes a slot of the consumers' pass out of its queue. */
 static struct ts_slot *slot_now(struct ts_feed *f)
 {
     struct ts_feed_mode *m = &f->mode[ts_feed_mode_of(f, f->now)];
@@ -42,7 +43,7 @@ static struct ts_slot *slot_now(struct ts_feed *f)
     return shard == TS_FEED_NONE ? NULL : &f->slot[m->item[shard].slot];
 }
 
-/* Of the slots that were read ahead, the one that will be wanted first. */
+/* The slot that will be needed first, of those that were read ahead. */
 static struct ts_slot *slot_ahead(struct ts_feed *f)
 {
     struct ts_slot *first = NULL;
@@ -56,7 +57,7 @@ static struct ts_slot *slot_ahead(struct ts_feed *f)
     return first;
 }
 
-/* Checks without the lock, which is held before and after. */
+/* Checks without the lock; the lock is held before and after. */
 static int check_unlocked(struct ts_feed *f, uint32_t lane, uint32_t mode, uint64_t shard,
                           char *base)
 {
@@ -107,7 +108,7 @@ static int check_stay(struct ts_feed *f, uint32_t lane, uint32_t mode)
     return 1;
 }
 
-/* Checks one shard, what is wanted soonest first: 0 when there is none. */
+/* Checks one shard, the one needed soonest: 0 when there is none. */
 static int check_one(struct ts_feed *f, uint32_t lane)
 {
     const uint32_t first = ts_feed_mode_of(f, f->now) - f->first_mode;
@@ -147,7 +148,7 @@ int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
     for (; f->n_checkers < want; f->n_checkers++)
         if (ts_thread_new(&f->checker[f->n_checkers], run, f) != 0)
-            break; /* fewer do too: ts_feed_next checks what they do not */
+            break; /* fewer threads are enough: ts_feed_next checks the rest */
     return 0;
 }
 

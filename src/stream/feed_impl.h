@@ -3,16 +3,18 @@
  * (feed_check.c), what holds them together (feed.c).
  *
  * Passes over modes are numbered. The consumers are in pass `now`; the reader's cursors are in pass
- * `ahead`, the same or a later one. When a consumer asks for something else than the sequence says,
- * it gets a new number beyond all that was read for, and slots of older passes fall free.
+ * `ahead`, the same or a later one. When a consumer asks for another mode than the sequence says,
+ * its pass gets a new number, after all numbers that were read for, and slots of older passes
+ * become free.
  *
- * What can be lent at once hangs in queues, one set per mode and consumer, so that nobody looks
- * through shards or slots to find work: shards of the pass `now` in slots and resident ones that are
- * whole, both queued when the pass begins or when they arrive; and resident shards that were never
- * checked, which stay queued from pass to pass until they are.
+ * Shards that can be lent at once are in queues, one set for each mode and consumer, so that no
+ * thread searches for work. The queues hold shards of the pass `now` in slots and resident shards
+ * that are checked; both are queued when the pass begins or when they arrive. They also hold
+ * resident shards that were never checked, which stay queued from pass to pass until they are.
  *
- *   threads  everything is under `lock`, but for the bytes of a shard, which belong to whoever put
- *            its slot into the state READING, CHECKING or LENT, or took it out of its queue
+ *   threads  everything is under `lock`, except the bytes of a shard. These belong to the thread
+ *            that put its slot into the state READING, CHECKING or LENT, or took it out of its
+ *            queue
  */
 #ifndef TS_STREAM_FEED_IMPL_H
 #define TS_STREAM_FEED_IMPL_H
@@ -40,19 +42,20 @@ struct ts_slot {
     uint32_t mode;
     uint64_t shard, pass;
     char *base;
-    struct ts_slot *next; /* of the free ones */
+    struct ts_slot *next; /* next free slot */
 };
 
 /* What is known of a shard, from pass to pass. */
 enum ts_shard_known {
-    TS_SHARD_LOADING = 1, /* it need not be read again: resident, or on its way to who keeps it */
+    TS_SHARD_LOADING = 1, /* not to be read: resident, or soon with its keeper */
     TS_SHARD_SOUND = 2,   /* its structure was checked */
     TS_SHARD_WHOLE = 4,   /* resident: its hash was checked, and it is unpacked */
     TS_SHARD_GONE = 8,    /* its consumer keeps it */
 };
 
-/* In the order in which a consumer takes them: slots first, because others wait for these. Those of
- * shards that are to be kept apart, because only their own consumer may have them. */
+/* The kinds of queues, in the order in which a consumer takes from them. Slots come first, because
+ * other reads wait for them. Shards that will be kept have queues of their own, because only their
+ * own consumer may get them. */
 enum ts_feed_kind {
     TS_READY_SLOT,
     TS_READY_KEEP,
@@ -70,9 +73,9 @@ struct ts_feed_queue {
 };
 
 struct ts_feed_item {
-    uint64_t next;       /* in its queue */
-    uint64_t read_for;   /* the last pass that the reader was sent for it */
-    uint32_t slot;       /* that it is in, while it hangs in a queue of slots */
+    uint64_t next;       /* next in its queue */
+    uint64_t read_for;   /* the last pass for which the reader was told to read it */
+    uint32_t slot;       /* its slot, while it is in a queue of slots */
     unsigned char owner; /* the consumer whose range it is in */
     unsigned char keep;  /* as in struct ts_feed_deal */
 };
@@ -88,10 +91,10 @@ struct ts_feed_mode {
 struct ts_feed_consumer {
     pthread_cond_t ready;
     uint32_t waiting; /* threads */
-    uint64_t left;    /* of its range, to be lent in the pass `now` */
-    uint64_t loose;   /* of these, those that others may take */
-    uint64_t cursor;  /* in the reader's pass: shards of its range before this one are dealt with */
-    uint32_t slots;   /* in use for shards of that pass and range, and not lent */
+    uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
+    uint64_t loose;   /* of these, shards that others may take */
+    uint64_t cursor;  /* in the reader's pass: all shards of its range before this one are done */
+    uint32_t slots;   /* slots in use for that pass and range, and not lent */
 };
 
 #define TS_FEED_LANES (TS_TRACE_CHECK - TS_TRACE_READ)
@@ -114,25 +117,25 @@ struct ts_feed {
     struct ts_err err;
 
     uint64_t now;   /* number of the consumers' pass, 0 before the first */
-    int open;       /* it has begun and was not rewound */
-    uint64_t left;  /* to be lent in it */
+    int open;       /* the pass has begun and was not rewound */
+    uint64_t left;  /* shards still to be lent in it */
     uint64_t loose; /* of these, those that any consumer may take */
     uint64_t shift; /* mode of pass p: first_mode + (p + shift) % n_modes */
     uint64_t ahead; /* number of the reader's pass */
-    /* Shards without TS_SHARD_LOADING. 0: there is nothing left to read, and the reader sleeps on: to
-     * wake it in each mode would take a core from those who compute. */
+    /* Shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader sleeps; waking it
+     * in each mode would take a core from the threads that compute. */
     uint64_t n_unread;
     struct ts_feed_consumer consumer[TS_FEED_MAX_CONSUMERS];
 
     uint64_t bytes_read, wait_ns, n_lent;
     pthread_t *checker;
-    uint32_t n_checkers, n_checking; /* threads; those that have begun */
-    uint32_t check_turn;             /* whose queue a checker looks into first */
-    int stop;                        /* of the checkers */
+    uint32_t n_checkers, n_checking; /* threads; threads that have begun */
+    uint32_t check_turn;             /* the consumer whose queue a checker takes from first */
+    int stop;                        /* ends the checkers */
 
-    unsigned char lane_used[TS_FEED_LANES]; /* of the trace, by a read under way */
+    unsigned char lane_used[TS_FEED_LANES]; /* lane of the trace, in use by a read */
     uint64_t lane_start_ns[TS_FEED_LANES];
-    uint32_t n_lanes; /* that have a name */
+    uint32_t n_lanes; /* lanes that have a name */
 };
 
 static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
@@ -149,27 +152,29 @@ static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
     f->free = slot;
 }
 
-/* feed_lend.c. A shard of the pass `now` that arrived, or was checked, in a slot of the state READ or
- * READY, or in its place: queues it, and wakes who may want it. */
+/* feed_lend.c. Queues a shard of the pass `now` that has arrived or was checked, in a slot of the
+ * state READ or READY, or in its resident place. Wakes the consumers that may get it. */
 void ts_feed_offer_slot(struct ts_feed *f, struct ts_slot *slot);
 void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int raw);
-/* The first in the queue, out of it, or TS_FEED_NONE. */
+/* Takes the first shard out of the queue, or returns TS_FEED_NONE. */
 uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
-/* feed_read.c: the reader's two questions (without the lock), and a new pass for its cursors. */
+/* feed_read.c. The reader's two callbacks (without the lock), and the start of a new pass for its
+ * cursors. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret);
 void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
 void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
-/* The ranges of its pass's mode changed. */
+/* To be called when the ranges of the mode that it reads have changed. */
 void ts_feed_read_again(struct ts_feed *f);
 
-/* feed_check.c. Checks and unpacks the shard at base; the caller holds it, and not the lock. */
+/* feed_check.c. Checks and decompresses the shard at base; the caller holds the shard, but not the
+ * lock. */
 int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err);
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* without the lock */
 void ts_feed_check_stop(struct ts_feed *f);                     /* without the lock */
 
-/* The first failure stays; wakes everybody. */
+/* Records the first failure and wakes all threads. */
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err);
 
 #endif

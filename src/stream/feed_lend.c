@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed_lend.c - passes, and who gets which shard in them. */
+/* feed_lend.c - passes, and which consumer gets which shard in them. */
 #include "stream/feed_impl.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 
-#define STOP_LOOK_MS 100 /* how often a thread that waits looks at the user's wish to stop */
+#define STOP_LOOK_MS 100 /* how often a waiting thread checks the wish to stop */
 
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard)
 {
@@ -32,7 +32,8 @@ uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q)
 
 /* ---- what can be lent ---- */
 
-/* One more for `owner`, or for those who have nothing of their own left, unless it is to be kept. */
+/* Wakes a thread for one more shard: of `owner`, or of a consumer that has nothing left in its own
+ * range, unless the shard is to be kept. */
 static void wake(struct ts_feed *f, uint32_t owner, int keep)
 {
     pthread_cond_signal(&f->consumer[owner].ready);
@@ -70,8 +71,8 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 
 /* ---- passes ---- */
 
-/* Slots of older passes fall free, at once or when whoever has them is done. What was read to be kept
- * has to be read again. Those of this pass are noted with their shards. */
+/* Frees the slots of older passes, at once or when their holder is done. Shards that were read to
+ * be kept have to be read again. Slots of this pass are noted with their shards. */
 static void sort_slots(struct ts_feed *f)
 {
     for (uint32_t i = 0; i < f->plan.n_slots; i++) {
@@ -94,7 +95,7 @@ static void sort_slots(struct ts_feed *f)
     }
 }
 
-/* Queues what is there already, in the order of the file. */
+/* Queues the shards that are there already, in the order of the file. */
 static void sort_shards(struct ts_feed *f, uint32_t mode)
 {
     struct ts_feed_mode *m = &f->mode[mode];
@@ -126,7 +127,8 @@ static void sort_shards(struct ts_feed *f, uint32_t mode)
     }
 }
 
-/* Begins a pass over `mode`: the one that was read ahead for if that is it, else another. */
+/* Begins a pass over `mode`: the one that was read ahead for if it is that mode, otherwise a new
+ * one. */
 static void begin_pass(struct ts_feed *f, uint32_t mode)
 {
     if (f->left == 0 && ts_feed_mode_of(f, f->now + 1) == mode) {
@@ -134,7 +136,7 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
         if (f->ahead < f->now)
             ts_feed_read_from(f, f->now);
     } else {
-        f->now = f->ahead + 1; /* beyond all that was asked for */
+        f->now = f->ahead + 1; /* after all passes that were read for */
         f->shift =
             (mode - f->first_mode + f->n_modes - (uint32_t)(f->now % f->n_modes)) % f->n_modes;
         ts_feed_read_from(f, f->now);
@@ -148,16 +150,16 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
 
 /* ---- lending ---- */
 
-/* A shard that is lent, or about to be. */
+/* A shard that is being lent. */
 struct pick {
     struct ts_slot *slot; /* NULL: resident */
     uint64_t shard, pass;
     char *base;
-    int check; /* it still has to be */
+    int check; /* 1: it is still to be checked */
 };
 
-/* The queue to take from: of its own range, and when that was handed out, of the range that has most
- * left. NULL: nothing is there yet. */
+/* The queue to take from: one of the consumer's own range; when that is finished, of the range that
+ * has most left. NULL: nothing has arrived yet. */
 static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uint32_t consumer,
                                   enum ts_feed_kind *kind)
 {
@@ -180,7 +182,7 @@ static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uin
     return found;
 }
 
-/* Takes a shard from the counts of the pass. */
+/* Subtracts a lent shard from the counts of the pass. */
 static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard)
 {
     const struct ts_feed_item *item = &m->item[shard];
@@ -195,10 +197,10 @@ static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard
         owner->loose--;
         f->loose--;
     }
-    if (owner->left == 0) /* its other threads may look elsewhere now */
+    if (owner->left == 0) /* its other threads may take from other ranges now */
         pthread_cond_broadcast(&owner->ready);
     if (f->loose == 0)
-        for (uint32_t c = 0; c < f->n_consumers; c++) /* for some this was all */
+        for (uint32_t c = 0; c < f->n_consumers; c++) /* for some consumers this was the last */
             pthread_cond_broadcast(&f->consumer[c].ready);
 }
 
@@ -231,7 +233,7 @@ static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct 
     return 1;
 }
 
-/* Sleeps until something came, or it is time to look whether the user wants to stop. */
+/* Sleeps until something has arrived, or it is time to check the wish to stop. */
 static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
 {
     struct timespec until;
@@ -249,7 +251,7 @@ static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
 }
 
 /* Waits for a shard of the pass: 1, 0 when the consumer gets no more, or a failure. *since: when it
- * began to wait, 0 when it did not. The caller holds the lock. */
+ * began to wait; 0: it did not. The caller holds the lock. */
 static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
                 uint64_t *since, struct ts_err *err)
 {
@@ -273,8 +275,8 @@ static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick
     return f->failed;
 }
 
-/* Checks what nobody checked before. A resident shard that was lent in a pass given up meanwhile is
- * wanted again by the new one. */
+/* Checks a shard that no checker has checked. If the pass was given up meanwhile, a resident shard
+ * is queued again for the new one. */
 static int check_lent(struct ts_feed *f, uint32_t mode, const struct pick *p, struct ts_err *err)
 {
     const int rc = ts_feed_check(f, mode, p->shard, p->base, err);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed_read.c - what a feed has its reader read: the shards of pass after pass, as slots fall free.
+/* feed_read.c - tells the reader what to read: the shards of pass after pass, as slots become free.
  *
- * Each consumer's range is read from its start, and the next shard is for the consumer that has the
- * fewest slots waiting for it, of those the one that has most left to read. So ranges are read side by
- * side while all keep up, and a consumer that falls behind takes no slot from the others: they go on
- * at their own speed.
+ * Each consumer's range is read from its start. The next shard is for the consumer that has the
+ * fewest slots waiting for it; of several, for the one with most left to read. So all ranges are
+ * read at the same speed while all consumers keep up. A consumer that falls behind takes no slots
+ * from the others, which go on at their own speed.
  */
 #include "base/clock.h"
 #include "stream/feed_impl.h"
 
 #include <stdio.h>
 
-/* A job's tag: the shard, the slot's number + 1 (0: resident), the lane of the trace + 1 (0: none). */
+/* A job's tag: the shard, the slot's number + 1 (0: resident), the lane of the trace + 1 (0:
+ * none). */
 #define TAG_SHARD_BITS 44
 #define TAG_SLOT_BITS  12
 
@@ -20,7 +21,7 @@ static uint64_t tag_part(uint64_t tag, int at, int bits)
     return tag >> at & ((UINT64_C(1) << bits) - 1);
 }
 
-/* A free lane of the trace for a read that starts now: its number + 1, or 0. */
+/* Takes a free lane of the trace for a read that starts now: its number + 1, or 0. */
 static uint32_t take_lane(struct ts_feed *f)
 {
     uint32_t lane = 0;
@@ -61,14 +62,14 @@ void ts_feed_read_again(struct ts_feed *f)
     }
 }
 
-/* Nothing to read for it: it is there, on its way, or with its consumer. */
+/* Whether a shard need not be read: it is there, being read, or kept by its consumer. */
 static int settled(const struct ts_feed *f, const struct ts_feed_mode *m, uint64_t shard)
 {
     return m->item[shard].read_for == f->ahead ||
            (atomic_load(&m->known[shard]) & (TS_SHARD_LOADING | TS_SHARD_GONE)) != 0;
 }
 
-/* a has more left to read than b, as a part of its range. */
+/* Whether consumer a has a larger share of its range left to read than b. */
 static int less_done(const struct ts_feed *f, const struct ts_feed_mode *m, uint32_t a, uint32_t b)
 {
     const uint64_t left_a = m->first[a + 1] - f->consumer[a].cursor;
@@ -76,7 +77,7 @@ static int less_done(const struct ts_feed *f, const struct ts_feed_mode *m, uint
     return left_a * (m->first[b + 1] - m->first[b]) > left_b * (m->first[a + 1] - m->first[a]);
 }
 
-/* The consumer that the next read is for; n_consumers: there is nothing left to read in the pass. */
+/* The consumer for which the next read is; n_consumers: nothing is left to read in the pass. */
 static uint32_t hungriest(struct ts_feed *f, const struct ts_feed_mode *m)
 {
     uint32_t best = f->n_consumers;
@@ -119,7 +120,7 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
     }
     if (slot == NULL || item->keep) {
         atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_LOADING);
-        f->n_unread--; /* settled() says that it was not set */
+        f->n_unread--; /* settled() said that this bit was not set */
     }
     item->read_for = f->ahead;
     c->cursor++;
@@ -132,8 +133,8 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
     return 1;
 }
 
-/* A round of all modes is the farthest that the cursors go ahead. Slots bound it too, but not when
- * nothing streams. */
+/* The cursors go ahead at most one round of all modes. Slots limit them too, but not when nothing
+ * is streamed. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret)
 {
     struct ts_feed *f = feed;
@@ -172,7 +173,7 @@ void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const 
     const uint64_t slot = tag_part(job->tag, TAG_SHARD_BITS, TAG_SLOT_BITS);
     const uint32_t lane = (uint32_t)(job->tag >> (TAG_SHARD_BITS + TAG_SLOT_BITS));
     pthread_mutex_lock(&f->lock);
-    if (lane > 0) { /* told before another read may take the lane */
+    if (lane > 0) { /* added before another read may take the lane */
         ts_trace_add(f->conf.trace, TS_TRACE_READ + lane - 1, "read", f->lane_start_ns[lane - 1],
                      ts_clock_ns(), mode, shard, job->bytes);
         f->lane_used[lane - 1] = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Maps the memory of a feed, spreads it over NUMA nodes and page-locks it in pieces. */
 #include "stream/hostbuf.h"
 
 #include <assert.h>
@@ -16,8 +17,9 @@
 #define STEP_BYTES ((size_t)256 << 20)
 #define WORD_BITS  (8 * sizeof(unsigned long))
 
-/* Only speed depends on it, so a refusal (as in many containers) stays unsaid. Straight to the kernel:
- * libnuma would be a dependency for two calls. */
+/* Spreads memory over the NUMA nodes. Only speed depends on it, so a refusal (as in many
+ * containers) is not reported. It calls the kernel directly: libnuma would be a dependency for two
+ * calls. */
 static void spread(void *addr, size_t bytes)
 {
     unsigned long node[MOST_NODES / WORD_BITS] = { 0 };
@@ -36,9 +38,9 @@ static void spread(void *addr, size_t bytes)
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Pages that are not there yet are taken one by one by the call that locks them. So they are made
- * before, in steps between which the user can stop. A kernel that knows no such thing leaves it to the
- * call. */
+/* Makes the pages of the memory before they are locked, in steps between which the user can stop:
+ * the locking call would make them one by one. Older kernels cannot do this, and leave it to the
+ * locking call. */
 static int populate(const struct ts_hostbuf_conf *c, char *addr, size_t bytes, struct ts_err *err)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
@@ -62,7 +64,7 @@ static int lock_piece(struct ts_hostbuf *h, void *addr, size_t bytes, struct ts_
     return rc;
 }
 
-/* Half a minute for a terabyte, so in pieces. */
+/* Page-locks the memory in pieces: a terabyte takes half a minute. */
 static int lock_all(struct ts_hostbuf *h, struct ts_err *err)
 {
     const struct ts_hostbuf_conf *c = &h->conf;
@@ -96,7 +98,7 @@ int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, s
         rc = map(conf, conf->n_slots * conf->slot_bytes, "slots for shards", &h.slots, err);
     if (rc == 0 && conf->pin != NULL)
         rc = lock_all(&h, err);
-    h.conf.cut = NULL; /* the caller's */
+    h.conf.cut = NULL; /* it belongs to the caller */
     if (rc == 0)
         *ret = h;
     else

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hostbuf.h - the memory that shards live in and travel through: one area for those that stay, and
- * equal slots for the others.
+/* hostbuf.h - the host memory of shards: one area for those that stay, and equal slots for those
+ * that are streamed.
  *
- * Both are mapped once, so host memory is the same for any tensor, and may be page-locked for a
- * device. They may be spread over the NUMA nodes of the machine: for cores or devices of several
- * sockets, which would otherwise all read from the node of the thread that touched the memory first.
+ * Both are mapped once, so the memory does not depend on the tensor, and may be page-locked for a
+ * device. They may be spread over the NUMA nodes of the machine, for cores or devices of several
+ * sockets: otherwise all would read from the node of the thread that touched the memory first.
  *
- *   owner    the object owns both areas; who uses which slot is the feed's business
+ *   owner    the object owns both areas; the feed says what each slot is used for
  *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs
  *   threads  new and free from one
  *   errors   0 or a negative ts_code, TS_ESTOP among them; on failure *ret is not touched
@@ -24,12 +24,13 @@ struct ts_hostbuf_conf {
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots;
-    int spread; /* over NUMA nodes, where there are several and the kernel allows it */
+    int spread; /* spread over NUMA nodes, where there are several and the kernel allows it */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
-    /* With pin: ends of the pieces that memory for those that stay is page-locked in, multiples of
-     * TS_PAGE, the last one resident_bytes. A copy must not cross one. Read by new alone. */
+    /* With pin: the ends of the pieces in which the memory of shards that stay is page-locked,
+     * multiples of TS_PAGE, the last one resident_bytes. A copy must not cross such an end. Read by
+     * new only. */
     const uint64_t *cut;
     uint32_t n_cuts;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens the files and chooses the engine: io_uring, or threads of pread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

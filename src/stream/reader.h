@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader.h - reads pieces of files into memory, many at a time, in an order that its owner decides.
+/* reader.h - reads pieces of files into memory, many at a time, in an order that its owner chooses.
  *
- * The owner is asked for the next job whenever there is room for one, and told when a job is done.
- * One thread drives io_uring: O_DIRECT, reads of 1 MiB (a disk reaches its rate with 16 of them in
- * flight), files and buffers registered. Where the kernel refuses one of these the reader goes on
- * without it: some threads of pread for io_uring, the page cache for O_DIRECT.
+ * The reader asks its owner for the next job whenever it has room for one, and tells it when a job
+ * is done. One thread drives io_uring: O_DIRECT, reads of 1 MiB (a disk reaches its full rate with
+ * 16 of them in flight), registered files and buffers. Where the kernel refuses one of these, the
+ * reader goes on without it: threads that call pread instead of io_uring, the page cache instead of
+ * O_DIRECT.
  *
  *   owner    memory of jobs is the owner's and stays until done was called
  *   units    bytes; offset, bytes and addr of a job are multiples of TS_PAGE
- *   threads  next and done are called from the reader's own threads, kick from any, the rest from one
+ *   threads  next and done are called from the reader's own threads, kick from any, the rest from
+ *            one
  *   errors   a job's failure goes to done; new fails on files that cannot be opened
  */
 #ifndef TS_STREAM_READER_H
@@ -19,7 +21,7 @@
 
 #include "base/err.h"
 
-/* What not to try: for tests, and to find out what something costs. */
+/* What the reader must not use: for tests, and to measure what something costs. */
 enum ts_reader_avoid {
     TS_AVOID_URING = 1,
     TS_AVOID_DIRECT = 2,
@@ -30,7 +32,7 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
-    uint64_t tag; /* the owner's own */
+    uint64_t tag; /* for the owner */
 };
 
 struct ts_reader_conf {
@@ -41,7 +43,7 @@ struct ts_reader_conf {
     size_t buffer_bytes;
     uint32_t n_buffers;
     unsigned avoid; /* sum of ts_reader_avoid */
-    /* 1 and a job, or 0: none now, ask again after a kick. */
+    /* 1 and a job, or 0: none now; the reader asks again after a kick. */
     int (*next)(void *ctx, struct ts_read_job *ret);
     /* rc 0, or a negative ts_code whose sentence is in *err. */
     void (*done)(void *ctx, const struct ts_read_job *job, int rc, const struct ts_err *err);
@@ -52,10 +54,10 @@ struct ts_reader;
 
 struct ts_reader_facts {
     int direct, uring, registered;
-    const char *fallback; /* NULL, or a sentence on what was refused; the reader owns it */
+    const char *fallback; /* NULL, or a sentence about what was refused; the reader owns it */
 };
 
-/* conf is copied, but for the text of the paths, which stays while the reader lives. */
+/* conf is copied, except the text of the paths, which must stay while the reader exists. */
 int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, struct ts_err *err);
 void ts_reader_free(struct ts_reader *r); /* waits for what is in flight; NULL is fine */
 void ts_reader_kick(struct ts_reader *r);

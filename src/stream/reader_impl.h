@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader_impl.h - what the two engines of the reader share: the files, and what happened to them.
+/* reader_impl.h - what the two engines of the reader share: the files, and whether O_DIRECT works
+ * on them.
  *
  *   owner    ts_reader owns all of it
  *   threads  `files` is read by all threads; falling back to the page cache is under its lock
@@ -13,9 +14,9 @@
 
 #include "stream/reader.h"
 
-#define TS_READ_BYTES (1u << 20) /* of one read */
+#define TS_READ_BYTES (1u << 20) /* bytes of one read */
 #define TS_DIRECT_BYTES \
-    512u /* the least block of a disk: O_DIRECT never gives less but at the end */
+    512u /* the smallest block of a disk: O_DIRECT reads no less, except at the end */
 
 struct ts_reader_files {
     struct ts_reader_conf conf;
@@ -32,7 +33,8 @@ void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
 /* Reads of all files go through the page cache from now on. 1 when that changed anything. */
 int ts_reader_drop_direct(struct ts_reader_files *f);
 
-/* The sentence for a read of `want` bytes at `offset` that gave `got` (>= 0) or -errno. */
+/* Writes the sentence for a read of `want` bytes at `offset` that returned `got` (>= 0) or
+ * -errno. */
 int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offset, int64_t got,
                    struct ts_err *err);
 

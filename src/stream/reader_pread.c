@@ -36,7 +36,7 @@ static int read_job(struct ts_reader_files *f, const struct ts_read_job *job, st
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct) {
-            ts_reader_drop_direct(f); /* one of the threads is the first to see it */
+            ts_reader_drop_direct(f); /* the first thread that notices does it */
             continue;
         }
         return ts_reader_fail(f, job->file, job->offset + at, n == 0 ? 0 : -errno, err);

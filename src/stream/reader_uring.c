@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reader_uring.c - the reader on io_uring: one thread keeps up to DEPTH reads in flight.
  *
- * The thread sleeps in the ring alone. Kicks reach it through an eventfd that the ring always has a
- * read on, so waiting for a disk and waiting for a free slot are one wait.
+ * The thread sleeps only in the ring. The ring always has a read of an eventfd in flight, and a
+ * kick writes to it. So waiting for a disk and waiting for a free slot are one wait.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -17,13 +17,13 @@
 
 #define PROBE_OPS   256u
 #define DEPTH       32u   /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
-#define PATIENCE_MS 10000 /* of a kernel that has no room for what is asked of it */
+#define PATIENCE_MS 10000 /* how long the kernel may have no room for a request */
 #define EVENT       UINT64_MAX /* user data of the read on the eventfd */
 
-/* A job under way. */
+/* A job that is being read. */
 struct work {
     struct ts_read_job job;
-    uint64_t asked;  /* bytes of it that reads were made for */
+    uint64_t asked;  /* bytes for which reads were made */
     uint32_t flying; /* reads in flight */
     int used, rc;
     struct ts_err err;
@@ -40,12 +40,12 @@ struct ts_reader_uring {
     struct ts_reader_files *files;
     struct io_uring ring;
     int ring_up, event, registered_files, registered_buffers;
-    uint64_t event_count; /* the eventfd is read into it */
+    uint64_t event_count; /* the buffer of the read of the eventfd */
     int event_asked;
     atomic_int stop;
     pthread_t thread;
     int thread_up;
-    struct work work[DEPTH]; /* a job has at least one read, or the next one to be made */
+    struct work work[DEPTH]; /* each job has a read in flight, or is the one in `filling` */
     struct flight flight[DEPTH];
     uint32_t n_flying;
     struct work *filling; /* the job whose reads are being made, or NULL */
@@ -54,7 +54,7 @@ struct ts_reader_uring {
 static struct io_uring_sqe *get_sqe(struct ts_reader_uring *u)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
-    if (sqe == NULL) { /* the ring holds twice what is ever in flight; resubmits may fill it */
+    if (sqe == NULL) { /* submitting again makes room */
         io_uring_submit(&u->ring);
         sqe = io_uring_get_sqe(&u->ring);
     }
@@ -157,13 +157,13 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
 {
     struct work *w = f->work;
     if (res > 0 && (uint64_t)res < f->bytes && (!f->direct || res % (int)TS_DIRECT_BYTES == 0)) {
-        f->at += (uint64_t)res; /* a short read, as near the end of what is cached */
+        f->at += (uint64_t)res; /* a short read, as it happens near the end of cached data */
         f->bytes -= (uint64_t)res;
         ask_read(u, f);
         return;
     }
     if (res == -EINVAL && f->direct) {
-        ts_reader_drop_direct(u->files); /* one of the reads in flight is the first to see it */
+        ts_reader_drop_direct(u->files); /* the first read that notices does it */
         ask_read(u, f);
         return;
     }
@@ -193,7 +193,8 @@ static void reap(struct ts_reader_uring *u)
     }
 }
 
-/* The ring itself failed: what is in flight, or comes later, fails with it. */
+/* Called when the ring itself has failed: every read in flight, or that comes later, fails with
+ * it. */
 static void give_up(struct ts_reader_uring *u, int code)
 {
     const struct ts_reader_conf *c = &u->files->conf;
@@ -209,7 +210,7 @@ static void give_up(struct ts_reader_uring *u, int code)
         c->done(c->ctx, &job, rc, &err);
 }
 
-/* Reads that the kernel has: it may write to their memory at any time. */
+/* Number of reads that the kernel has: it may write to their memory at any time. */
 static uint32_t kernel_has(const struct ts_reader_uring *u)
 {
     const uint32_t asked = u->n_flying + (u->event_asked ? 1 : 0),
@@ -217,8 +218,9 @@ static uint32_t kernel_has(const struct ts_reader_uring *u)
     return asked > waiting ? asked - waiting : 0;
 }
 
-/* What the ring's failures in a row lead to: 0 to try again, or to give up. EAGAIN and EBUSY pass when
- * what is in flight ends, which needs no call; not for ever, though, and not when nobody waits. */
+/* Decides after a failure of the ring: 0 to try again, otherwise to give up. EAGAIN and EBUSY pass
+ * when reads in flight end, which needs no call; but not for ever, and not when nothing is in
+ * flight. */
 static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
 {
     static const struct timespec ms = { .tv_nsec = 1000000 };
@@ -253,8 +255,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Registered files and buffers save the kernel some work a read; without them all is the same. A
- * limit on locked memory (ulimit -l) often refuses the buffers. */
+/* Registers files and buffers, which saves the kernel some work in each read. A limit on locked
+ * memory (ulimit -l) often refuses the buffers; everything works without them. */
 static void register_all(struct ts_reader_uring *u)
 {
     const struct ts_reader_conf *c = &u->files->conf;
@@ -279,7 +281,7 @@ static int check_read(struct io_uring *ring)
     struct io_uring_probe *probe =
         calloc(1, sizeof *probe + PROBE_OPS * sizeof(struct io_uring_probe_op));
     int rc = probe == NULL ? -ENOMEM : io_uring_register_probe(ring, probe, PROBE_OPS);
-    if (rc == -EINVAL) /* older than the question */
+    if (rc == -EINVAL) /* the kernel does not know this question */
         rc = -ENOSYS;
     if (rc == 0 && !io_uring_opcode_supported(probe, IORING_OP_READ))
         rc = -ENOSYS;
@@ -333,7 +335,7 @@ void ts_reader_uring_kick(struct ts_reader_uring *u)
 {
     const uint64_t one = 1;
     if (write(u->event, &one, sizeof one) != sizeof one)
-        return; /* the counter is full of kicks not yet seen: one more changes nothing */
+        return; /* the counter is full of kicks that were not seen yet: one more changes nothing */
 }
 
 int ts_reader_uring_registered(const struct ts_reader_uring *u)

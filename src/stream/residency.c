@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses which shards stay in host memory, where they are in it, and how many slots the others
+ * get. */
 #include "stream/residency.h"
 
 #include <inttypes.h>
@@ -11,7 +13,7 @@
 #include "format/shard.h"
 
 #define AHEAD_BYTES (UINT64_C(64) << 20) /* read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS  4u                   /* that a consumer holds meanwhile */
+#define LENT_SLOTS  4u                   /* slots that a consumer holds meanwhile */
 #define MOST_SLOTS  1024u
 
 static uint64_t pages(uint64_t bytes)
@@ -26,7 +28,7 @@ uint64_t ts_residency_stored(const struct ts_disk_shard *s)
 
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s)
 {
-    /* lz4.h, "In-place decompression": the packed bytes end this much behind the raw ones */
+    /* lz4.h, "In-place decompression": the compressed bytes must end this far after the raw ones */
     const uint64_t end = (uint64_t)s->raw_bytes + (s->raw_bytes >> 8) + 32;
     if ((s->flags & TS_SHARD_LZ4) == 0 || end <= s->stored_bytes)
         return 0;
@@ -45,7 +47,7 @@ static int served(int only_mode, uint32_t mode)
     return only_mode < 0 || (uint32_t)only_mode == mode;
 }
 
-/* A consumer keeps it. */
+/* Whether a consumer keeps the shard. */
 static int kept(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
 {
     return keep[mode] != NULL && keep[mode][shard] != 0;
@@ -53,10 +55,10 @@ static int kept(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
 
 /* Sums over the shards that are served. */
 struct sums {
-    uint64_t total;   /* places of those that may stay */
-    uint64_t largest; /* place */
+    uint64_t total;   /* bytes of the places of shards that may stay */
+    uint64_t largest; /* bytes of the largest place */
     uint64_t n;
-    int passing; /* some do not stay whatever the budget */
+    int passing; /* 1: some shards never stay */
 };
 
 static struct sums add_up(const struct ts_tensor *t, int only_mode,
@@ -86,7 +88,7 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     want = most_slots > 0 && want > most_slots ? most_slots : want;
     if (want > host_bytes / 2 / slot)
         want = host_bytes / 2 / slot;
-    if (want < least + 1) /* one more, if it fits at all */
+    if (want < least + 1) /* one slot more, if it fits at all */
         want = least + 1;
     while (want >= least && ts_bigmem_cost(want * slot) > host_bytes)
         want--;
@@ -104,7 +106,8 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     return 0;
 }
 
-/* Spreads `room` bytes evenly: a shard stays when the share of all bytes so far allows it. */
+/* Spreads `room` bytes evenly over the shards: a shard stays when the share of all bytes so far
+ * allows it. */
 static void choose(const struct ts_tensor *t, int only_mode, const unsigned char *const *keep,
                    uint64_t total, uint64_t room, struct ts_residency *r)
 {
@@ -120,7 +123,7 @@ static void choose(const struct ts_tensor *t, int only_mode, const unsigned char
                 (double)(r->resident_bytes + bytes) > (double)room * ((double)seen / (double)total))
                 continue;
             if (r->resident_bytes + bytes > room)
-                continue; /* rounding of the line above */
+                continue; /* the line above may round up */
             r->place[m][i] = r->resident_bytes;
             r->resident_bytes += bytes;
         }
@@ -152,7 +155,7 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       struct ts_err *err)
 {
     const struct sums s = add_up(t, only_mode, keep);
-    const uint64_t least = ts_bigmem_cost(0); /* that the piece for those that stay takes */
+    const uint64_t least = ts_bigmem_cost(0); /* the least that such memory takes */
     struct ts_residency r = { 0 };
     uint64_t room = s.total;
     int rc = allocate(t, only_mode, &r, err);
@@ -175,7 +178,7 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err)
 {
-    uint64_t first = 0; /* where the piece begins; two in a row are more than `most` */
+    uint64_t first = 0; /* where the piece begins; two shards in a row are more than `most` */
     r->cut = malloc((2 * (r->resident_bytes / most) + 2) * sizeof *r->cut);
     if (r->cut == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* residency.h - what a budget of memory is spent on: shards that stay, and slots for the others.
+/* residency.h - divides a budget of memory between shards that stay and slots for the others.
  *
- * A sweep scans all shards cyclically, the worst case of every cache that evicts, so the set that
- * stays is chosen once: the same share of every mode, spread evenly over each, so that there is a
- * resident shard to compute on wherever the disk falls behind.
+ * A sweep scans all shards cyclically, the worst case of every cache that evicts. So the set of
+ * shards that stay is chosen once: the same share of every mode, spread evenly over the mode. Then
+ * there is always a resident shard to compute on when the disk falls behind.
  *
- * A shard takes its place in memory in one piece: its raw bytes from the start, TS_SHARD_SLACK
- * behind them. A shard packed with LZ4 is read to the end of its place and unpacked towards the
- * front (LZ4 allows this with a margin), so no second buffer is needed.
+ * The place of a shard holds its raw bytes, then TS_SHARD_SLACK bytes. A shard compressed by LZ4 is
+ * read to the end of its place and decompressed towards the front (LZ4 allows this with a margin),
+ * so no second buffer is needed.
  *
  *   owner    the caller owns the plan
  *   units    bytes; places are multiples of TS_PAGE
@@ -35,22 +35,22 @@ struct ts_residency {
     uint32_t n_cuts;
 };
 
-/* only_mode: -1, or the one mode that is served. Shards that keep[m] marks (a byte each; keep[m]
+/* only_mode: -1, or the only mode that is served. Shards marked in keep[m] (a byte each; keep[m]
  * NULL: none) pass through slots once and do not stay. Each of n_consumers may hold a slot while it
- * asks for another, so there is one slot more than consumers. most_slots: fewer than the number
- * that helps, where those are still enough; 0: that number. */
+ * asks for another, so there is one slot more than consumers. most_slots: use fewer slots than the
+ * number that helps, if that is still enough; 0: that number. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
                       uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
                       struct ts_err *err);
 void ts_residency_free(struct ts_residency *r);
 
-/* Cuts resident memory between shards, into pieces of at most `most` bytes or of one shard that is
- * larger. */
+/* Divides resident memory, between shards, into pieces of at most `most` bytes, or of one shard
+ * that is larger. */
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err);
 
-uint64_t ts_residency_bytes(const struct ts_disk_shard *s);   /* of a shard's place */
+uint64_t ts_residency_bytes(const struct ts_disk_shard *s);   /* bytes of a shard's place */
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s); /* where stored bytes go in it */
 uint64_t ts_residency_stored(const struct ts_disk_shard *s);  /* stored bytes with padding */
 
