@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table_columns.c - what the columns of a table are: by what the user said, the header line, and a sample of the
+ * lines. */
+#include "source/table_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/mode_names.h"
+#include "source/csv_field.h"
+#include "source/tns_number.h"
+
+#define SAMPLE_BYTES \
+    ((size_t)64 << 10) /* that tell what columns are: no more, whatever a piece is */
+#define NO_COLUMN UINT32_MAX
+
+/* ------------------------------------------------------------------ lines of the sample */
+
+/* All fields of a line, of which the first `room` are stored; *stop is behind its '\n'. */
+static int split(const char *p, char separator, struct ts_csv_field f[], uint32_t room, uint32_t *n,
+                 const char **stop, struct ts_err *err)
+{
+    struct ts_csv_field one;
+    *n = 0;
+    if (ts_csv_is_end(ts_csv_skip_blanks(p, separator))) {
+        while (*p != '\n')
+            p++;
+        *stop = p + 1;
+        return 0;
+    }
+    for (;;) {
+        const int rc = ts_csv_next(&p, separator, &one, err);
+        if (rc < 0)
+            return rc;
+        if (rc > 0 && *n < room)
+            f[*n] = one;
+        *n += rc > 0;
+        if (rc == 0 || !ts_csv_go_on(&p, separator))
+            break;
+    }
+    *stop = p + 1;
+    return 0;
+}
+
+/* What a field says, malloc'ed. */
+static char *copy_field(const struct ts_csv_field *f)
+{
+    char *s = malloc((size_t)(f->end - f->begin) + 1), *at = s;
+    for (const char *p = f->begin; s != NULL && p < f->end; p++) {
+        *at++ = *p;
+        p += f->doubled && *p == '"';
+    }
+    if (s != NULL)
+        *at = '\0';
+    return s;
+}
+
+static int is_word(const struct ts_csv_field *f, const char *word)
+{
+    return !f->doubled && strlen(word) == (size_t)(f->end - f->begin) &&
+           memcmp(word, f->begin, strlen(word)) == 0;
+}
+
+static int is_number(const struct ts_csv_field *f)
+{
+    double x;
+    return f->end > f->begin && ts_tns_value(f->begin, f->end, &x, NULL) == 0;
+}
+
+/* ------------------------------------------------------------------ what the columns are */
+
+/* Of the sample: whether each column that is not empty everywhere has nothing but indices, or numbers. */
+struct look {
+    uint32_t n_columns;
+    uint64_t n_lines;
+    struct ts_csv_field first[TS_TABLE_MAX_COLUMNS], second[TS_TABLE_MAX_COLUMNS];
+    uint8_t any[TS_TABLE_MAX_COLUMNS], index[TS_TABLE_MAX_COLUMNS], number[TS_TABLE_MAX_COLUMNS];
+    const char *behind_first; /* the line after the first one */
+    uint64_t line_of_first;   /* from 1 */
+};
+
+/* Takes the first line, and looks at those behind it. */
+static int look_at(const struct ts_table *t, const char *text, size_t bytes, struct look *l,
+                   struct ts_err *err)
+{
+    const char sep = t->plan.separator, *p = text, *end = text + bytes;
+    uint32_t n = 0;
+    int rc;
+    l->behind_first = text;
+    for (l->line_of_first = 0; n == 0 && p < end; l->line_of_first++) {
+        rc = split(p, sep, l->first, TS_TABLE_MAX_COLUMNS, &n, &p, err);
+        if (rc < 0)
+            return rc;
+    }
+    l->n_columns = n;
+    l->behind_first = p;
+    if (n > TS_TABLE_MAX_COLUMNS)
+        return ts_fail(err, TS_ELIMIT, "%u columns; at most %u are possible", n,
+                       TS_TABLE_MAX_COLUMNS);
+    memset(l->any, 0, sizeof l->any);
+    memset(l->index, 1, sizeof l->index);
+    memset(l->number, 1, sizeof l->number);
+    end = bytes < SAMPLE_BYTES ? end : text + SAMPLE_BYTES;
+    for (l->n_lines = 0; p < end && memchr(p, '\n', (size_t)(end - p)) != NULL;) {
+        if (split(p, sep, l->second, TS_TABLE_MAX_COLUMNS, &n, &p, NULL) < 0)
+            break; /* it will be refused when it is parsed */
+        for (uint32_t c = 0; c < n && c < l->n_columns; c++) {
+            const struct ts_csv_field *f = &l->second[c];
+            if (f->begin == f->end)
+                continue;
+            l->any[c] = 1;
+            l->index[c] = l->index[c] && ts_csv_is_index(f);
+            l->number[c] = l->number[c] && is_number(f);
+        }
+        l->n_lines += n > 0;
+    }
+    return 0;
+}
+
+static uint32_t column_named(const struct look *l, const char *name)
+{
+    for (uint32_t c = 0; c < l->n_columns; c++)
+        if (is_word(&l->first[c], name))
+            return c;
+    return NO_COLUMN;
+}
+
+static uint32_t column_numbered(const struct look *l, const char *text)
+{
+    uint32_t n = 0;
+    for (; *text >= '0' && *text <= '9' && n < 100000; text++)
+        n = 10 * n + (uint32_t)(*text - '0');
+    return *text == '\0' && n >= 1 && n <= l->n_columns ? n - 1 : NO_COLUMN;
+}
+
+/* A column by its name, where there is a header, or its number. */
+static int find_column(const struct ts_table *t, const struct look *l, const char *option,
+                       const char *name, uint32_t *ret, struct ts_err *err)
+{
+    char list[512] = "";
+    size_t n = 0;
+    *ret = t->header != NULL ? column_named(l, name) : NO_COLUMN;
+    if (*ret == NO_COLUMN)
+        *ret = column_numbered(l, name);
+    if (*ret != NO_COLUMN)
+        return 0;
+    for (uint32_t c = 0; c < l->n_columns && n < sizeof list && t->header != NULL; c++) {
+        char buf[TS_CSV_QUOTE];
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", c == 0 ? ": " : ", ",
+                              ts_csv_quote(&l->first[c], buf));
+    }
+    return ts_fail(err, TS_EARG, "--%s names column '%s'; there are %u%s%s", option, name,
+                   l->n_columns, list,
+                   t->header == NULL ? ", and no header line that would name them" : "");
+}
+
+/* Whether one of the names that the user gave is in the first line. */
+static int names_in_header(const struct ts_table_plan *p, const struct look *l)
+{
+    int found = p->value != NULL && column_named(l, p->value) != NO_COLUMN &&
+                column_numbered(l, p->value) == NO_COLUMN;
+    for (uint32_t i = 0; i < p->n_modes; i++)
+        found |= column_named(l, p->mode[i]) != NO_COLUMN;
+    for (uint32_t i = 0; i < p->n_columns; i++)
+        found |= column_named(l, p->column[i]) != NO_COLUMN &&
+                 column_numbered(l, p->column[i]) == NO_COLUMN;
+    return found;
+}
+
+static int has_header(const struct ts_table *t, const struct look *l)
+{
+    if (t->plan.header != 0)
+        return t->plan.header == 1;
+    if (names_in_header(&t->plan, l))
+        return 1;
+    for (uint32_t c = 0; c < l->n_columns; c++) /* words above numbers */
+        if (l->any[c] && l->number[c] && !is_number(&l->first[c]) &&
+            l->first[c].begin < l->first[c].end)
+            return 1;
+    return 0;
+}
+
+static int take_role(struct ts_table *t, uint32_t column, uint8_t role, struct ts_err *err)
+{
+    if (t->role[column] != TS_TABLE_SKIP)
+        return ts_fail(err, TS_EARG, "column %u is named twice", column + 1);
+    t->role[column] = role;
+    return 0;
+}
+
+static int find_value(struct ts_table *t, const struct look *l, struct ts_err *err)
+{
+    const struct ts_table_plan *p = &t->plan;
+    int rc;
+    t->value_column = NO_COLUMN;
+    if (p->value == NULL || strcmp(p->value, "none") == 0)
+        return 0;
+    rc = find_column(t, l, "value", p->value, &t->value_column, err);
+    return rc < 0 ? rc : take_role(t, t->value_column, TS_TABLE_VALUE, err);
+}
+
+/* The columns of the modes. */
+static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *err)
+{
+    const struct ts_table_plan *p = &t->plan;
+    const int by_name = p->n_columns == 0 && t->header != NULL && p->n_modes > 0;
+    const uint32_t last = l->n_columns - 1;
+    int rc = 0;
+    if (p->n_columns > 0 && p->n_modes > 0 && p->n_columns != p->n_modes)
+        return ts_fail(err, TS_EARG, "--columns has %u columns, but --modes %u names", p->n_columns,
+                       p->n_modes);
+    if (p->n_columns > 0 || by_name) {
+        t->order = p->n_columns > 0 ? p->n_columns : p->n_modes;
+        for (uint32_t m = 0; m < t->order && rc == 0; m++) {
+            rc = find_column(t, l, p->n_columns > 0 ? "columns" : "modes",
+                             p->n_columns > 0 ? p->column[m] : p->mode[m], &t->mode[m].column, err);
+            if (rc == 0)
+                rc = take_role(t, t->mode[m].column, (uint8_t)m, err);
+        }
+        return rc;
+    }
+    if (p->n_modes == 0 && p->value == NULL) { /* as in a .tns: the last one is the value */
+        t->value_column = last;
+        t->role[last] = TS_TABLE_VALUE;
+        if (l->any[last] && !l->number[last]) {
+            char buf[TS_CSV_QUOTE];
+            return ts_fail(err, TS_EARG,
+                           "the last column%s%s is not a number in every line; --value NAME says "
+                           "which is the value, --value none that there is none",
+                           t->header == NULL ? "" : ", ",
+                           t->header == NULL ? "" : ts_csv_quote(&l->first[last], buf));
+        }
+    }
+    for (uint32_t c = 0; c < l->n_columns && (p->n_modes == 0 || t->order < p->n_modes); c++) {
+        if (t->role[c] != TS_TABLE_SKIP)
+            continue;
+        if (t->order == TS_MAX_ORDER)
+            return ts_fail(
+                err, TS_ELIMIT,
+                "%u columns, so more than %u modes; --modes or --columns name those that "
+                "are modes",
+                l->n_columns, TS_MAX_ORDER);
+        t->mode[t->order].column = c;
+        t->role[c] = (uint8_t)t->order++;
+    }
+    if (p->n_modes > t->order)
+        return ts_fail(err, TS_EARG, "--modes names %u modes, but there are %u columns for them",
+                       p->n_modes, t->order);
+    return 0;
+}
+
+/* Columns that nobody named: one of them may be meant as the value, and that must be said. */
+static int check_left(struct ts_table *t, const struct look *l, struct ts_err *err)
+{
+    uint32_t left = 0, one = 0;
+    char buf[TS_CSV_QUOTE];
+    for (uint32_t c = 0; c < l->n_columns; c++)
+        if (t->role[c] == TS_TABLE_SKIP) {
+            left++;
+            one = c;
+        }
+    if (t->plan.value != NULL || t->value_column != NO_COLUMN || left == 0)
+        return 0;
+    if (left == 1 && one == l->n_columns - 1 && t->header == NULL && l->number[one]) {
+        t->value_column = one; /* as in a .tns */
+        t->role[one] = TS_TABLE_VALUE;
+        return 0;
+    }
+    return ts_fail(err, TS_EARG,
+                   "%u column%s %s no mode%s%s; --value NAME says which is the value, --value none "
+                   "that each line counts as 1",
+                   left, left == 1 ? "" : "s", left == 1 ? "is" : "are",
+                   t->header != NULL ? ", such as " : "",
+                   t->header != NULL ? ts_csv_quote(&l->first[one], buf) : "");
+}
+
+static int mode_called(const struct ts_table *t, const char *name)
+{
+    for (uint32_t m = 0; m < t->order; m++)
+        if (t->mode[m].name != NULL && strcmp(t->mode[m].name, name) == 0)
+            return (int)m;
+    for (uint32_t m = 0; m < t->order; m++) {
+        char text[16];
+        snprintf(text, sizeof text, "%u", m + 1);
+        if (strcmp(text, name) == 0)
+            return (int)m;
+    }
+    return -1;
+}
+
+/* Whether a mode's fields are numbers, names or times. */
+static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *err)
+{
+    const struct ts_table_plan *p = &t->plan;
+    for (uint32_t m = 0; m < t->order; m++) {
+        const uint32_t c = t->mode[m].column;
+        const int numbers = t->header == NULL ? l->index[c] && ts_csv_is_index(&l->first[c])
+                                              : l->index[c] && l->any[c];
+        t->mode[m].field = numbers ? TS_TABLE_NUMBER : TS_TABLE_NAME;
+        t->mode[m].least = UINT64_MAX;
+        t->mode[m].name = p->n_modes > 0 && p->n_columns > 0 ? strdup(p->mode[m])
+                          : t->header != NULL                ? copy_field(&l->first[c])
+                          : p->n_modes > 0                   ? strdup(p->mode[m])
+                                                             : NULL;
+        if (t->mode[m].name == NULL && (t->header != NULL || p->n_modes > 0))
+            return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
+        if (t->mode[m].name != NULL && strlen(t->mode[m].name) > TS_MODE_NAME_MAX)
+            t->mode[m].name[TS_MODE_NAME_MAX] = '\0';
+    }
+    for (uint32_t i = 0; i < p->n_text + p->n_bins; i++) {
+        const char *name = i < p->n_text ? p->text[i] : p->binned[i - p->n_text];
+        const int m = mode_called(t, name);
+        if (m < 0)
+            return ts_fail(err, TS_EARG, "--%s: there is no mode '%s'",
+                           i < p->n_text ? "text" : "bin", name);
+        t->mode[m].field = i < p->n_text ? TS_TABLE_NAME : TS_TABLE_TIME;
+        if (i >= p->n_text)
+            t->mode[m].bin = p->bin[i - p->n_text];
+    }
+    if (t->value_column != NO_COLUMN && t->header != NULL) {
+        t->value_name = copy_field(&l->first[t->value_column]);
+        if (t->value_name == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
+        if (strlen(t->value_name) > TS_MODE_NAME_MAX)
+            t->value_name[TS_MODE_NAME_MAX] = '\0';
+    }
+    return 0;
+}
+
+static int keep_header(struct ts_table *t, const char *line, size_t bytes, struct ts_err *err)
+{
+    t->header = malloc(bytes + 1);
+    if (t->header == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
+    memcpy(t->header, line, bytes);
+    t->header_bytes = bytes;
+    return 0;
+}
+
+static int decide(struct ts_table *t, const char *text, const struct look *l, struct ts_err *err)
+{
+    int rc = 0;
+    memset(t->role, TS_TABLE_SKIP, sizeof t->role);
+    t->n_columns = l->n_columns;
+    if (has_header(t, l)) {
+        const char *first = l->behind_first - 1;
+        while (first > text && first[-1] != '\n')
+            first--;
+        rc = keep_header(t, first, (size_t)(l->behind_first - first), err);
+        if (rc == 0 && l->n_lines == 0)
+            rc = ts_fail(err, TS_EFORMAT, "there is a header, and nothing behind it");
+    }
+    if (rc == 0)
+        rc = find_value(t, l, err);
+    if (rc == 0)
+        rc = find_modes(t, l, err);
+    if (rc == 0)
+        rc = check_left(t, l, err);
+    if (rc == 0)
+        rc = find_fields(t, l, err);
+    if (rc == 0 && t->order < TS_MIN_ORDER)
+        rc = ts_fail(err, TS_ELIMIT,
+                     "%u column%s, so a tensor of %u mode%s: a decomposition needs at least 2%s",
+                     l->n_columns, l->n_columns == 1 ? "" : "s", t->order, t->order == 1 ? "" : "s",
+                     l->n_columns == 1 ? " (--separator says what divides columns)" : "");
+    return rc;
+}
+
+int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct ts_tns_header *ret,
+                    uint64_t *line, struct ts_err *err)
+{
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    struct ts_tns_header h = { .bytes = mark };
+    struct look *l;
+    int rc = 0;
+    *line = 1;
+    *ret = h;
+    l = malloc(sizeof *l);
+    if (l == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
+    rc = look_at(t, text + mark, bytes - mark, l, err);
+    *line = l->line_of_first;
+    if (rc == 0 && l->n_columns > 0) {
+        const char *first = l->behind_first;
+        if (!t->known)
+            rc = decide(t, text + mark, l, err);
+        t->known |= rc == 0;
+        if (rc == 0 && t->header != NULL && (size_t)(first - text) - mark >= t->header_bytes &&
+            memcmp(first - t->header_bytes, t->header, t->header_bytes) == 0) {
+            h.bytes = (size_t)(first - text);
+            h.lines = l->line_of_first;
+        }
+        h.order = t->order;
+        *ret = h;
+        rc = rc < 0 ? rc : 1;
+    }
+    free(l);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ the object */
+
+int ts_table_new(const struct ts_table_plan *plan, struct ts_table **ret, struct ts_err *err)
+{
+    struct ts_table *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
+    t->plan = *plan;
+    *ret = t;
+    return 0;
+}
+
+void ts_table_free(struct ts_table *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        free(t->mode[m].name);
+    free(t->value_name);
+    free(t->header);
+    free(t);
+}
+
+enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode)
+{
+    return t->mode[mode].field;
+}
+
+const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode)
+{
+    return t->mode[mode].name;
+}
+
+const char *ts_table_value_name(const struct ts_table *t)
+{
+    return t->value_name;
+}
+
+const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode)
+{
+    return &t->mode[mode].bin;
+}
+
+uint64_t ts_table_mode_least(const struct ts_table *t, uint32_t mode)
+{
+    return __atomic_load_n(&t->mode[mode].least, __ATOMIC_RELAXED);
+}
+
+void ts_table_names(struct ts_table *t, const struct ts_names *names)
+{
+    t->names = names;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table_impl.h - the inside of a table (table_text.h): what its columns are, which table_columns.c decides by the
+ * start of the first file, and table_text.c goes by in each line.
+ *
+ *   owner    table_columns.c makes and frees it
+ *   threads  written before there are several, but for what is atomic
+ */
+#ifndef TS_SOURCE_TABLE_IMPL_H
+#define TS_SOURCE_TABLE_IMPL_H
+
+#include "source/table_text.h"
+
+/* Of a column: a mode, or one of these. */
+enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE };
+
+struct ts_table_mode {
+    enum ts_table_field field;
+    uint32_t column;
+    char *name;
+    struct ts_time_bin bin;
+    uint64_t least; /* atomic */
+};
+
+struct ts_table {
+    struct ts_table_plan plan;
+    const struct ts_names *names;
+    uint32_t order, n_columns, value_column;
+    struct ts_table_mode mode[TS_MAX_ORDER];
+    char *value_name;
+    uint8_t role[TS_TABLE_MAX_COLUMNS]; /* a mode, or enum ts_table_role */
+    char *header;                       /* the line, without its end; NULL: there is none */
+    size_t header_bytes;
+    int known;
+};
+
+#endif
