@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Measures the bandwidth of memory, the rate of random rows and that of multiply-adds. */
 #include "bench/measure.h"
 
 #include <math.h>

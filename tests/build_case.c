@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Folders, lists of nonzeros and their text, for the tests of builds. */
 #include "tests/build_case.h"
 
 #include <check.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Draws unequal parts and spans at random. */
 #include "tests/exchange_parts.h"
 
 #include <assert.h>

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A kernel that writes to an invalid address, for the test of what follows. */
 #include "fault_kernel.h"
 
 #include <cuda_runtime.h>
 
-/* Runs for about a tenth of a second, so that whoever launched it can go on to launch what waits. */
+/* Runs for about a tenth of a second, so that whoever launched it can go on to launch what
+ * waits. */
 static __global__ void write_nowhere(int *nowhere)
 {
     const long long start = clock64();

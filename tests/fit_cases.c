@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The cells of small tensors, and exact fits by the obvious loop over all cells. */
 #include "tests/fit_cases.h"
 
 #include <assert.h>
@@ -34,7 +35,8 @@ static double normal(struct draw *d)
     return sqrt(-2 * log(u)) * cos(angle);
 }
 
-/* About the same number of cells for every order; sizes are odd and even, and now and then 1 or 2. */
+/* About the same number of cells for every order; sizes are odd and even, and now and then 1 or
+ * 2. */
 static void draw_dims(struct test_fit_case *c, struct draw *d)
 {
     static const uint32_t most[MOST_ORDER + 1] = { 0, 0, 60, 22, 11, 7, 6 };

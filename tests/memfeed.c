@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Lends shards from memory in a shuffled order. */
 #include "tests/memfeed.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs ALS on a backend, with a feed, in one call. */
 #include "tests/run_als.h"
 
 #include <fcntl.h>
@@ -24,8 +25,8 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
     a->last = *s;
 }
 
-/* Two generations lie there, or 0.05 s went by: the thread that saves them has its turn on a machine that
- * is busy with other things, too. */
+/* Two generations lie there, or 0.05 s went by: the thread that saves them has its turn on a
+ * machine that is busy with other things, too. */
 static void await_states(const char *dir)
 {
     const struct timespec moment = { .tv_nsec = 1000000 };
@@ -75,8 +76,8 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return ts_fail(err, TS_ESTOP, "stopped");
 }
 
-/* As a backend of several devices has it. The second device computes three times as long as the first;
- * each millisecond is one of rows that travel. */
+/* As a backend of several devices has it. The second device computes three times as long as the
+ * first; each millisecond is one of rows that travel. */
 static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
                       const struct ts_row_update *how, const struct ts_row_sums *sums,
                       struct ts_backend_times *times, struct ts_err *err)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sets a flag after a while, from a thread. */
 #include "tests/stop_later.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Random tensors, the obvious MTTKRP, and shards packed in memory. */
 #include "tests/support.h"
 
 #include <math.h>

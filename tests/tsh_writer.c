@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the files of a tensor from its description in docs/format.md. */
 #include "tests/tsh_writer.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Options, progress and the report of tshard build and tshard gen. */
 #include "tools/build_common.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The tables and JSON events of tstream cp. */
 #include "tools/cp_report.h"
 
 #include <stdio.h>
@@ -17,8 +18,8 @@ static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_
              r->engine->tensor->order);
 }
 
-/* The sweep before says how long one takes, and all that may come are counted: at most, since the run
- * ends when the fit hardly changes. */
+/* The sweep before says how long one takes, and all that may come are counted: at most, since
+ * the run ends when the fit hardly changes. */
 static void start_sweep(struct cp_report *r)
 {
     const struct ts_tensor *t = r->engine->tensor;
@@ -71,7 +72,8 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
 
 enum { SWEEP, FIT, CHANGE, SECONDS, RATE, READ, WAIT, COPY, KERNEL, SOLVE, SINGULAR, N_COLUMNS };
 
-/* 80 columns without the time of copies, which CPU cores do not make, or with GPUs without that of solves. */
+/* 80 columns without the time of copies, which CPU cores do not make, or with GPUs without that
+ * of solves. */
 static void choose_columns(struct cp_report *r)
 {
     struct tool_column c[N_COLUMNS] = {
@@ -233,8 +235,8 @@ void cp_report_end(struct cp_report *r)
     tool_progress_end(&r->progress);
 }
 
-/* "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp"; the place on a line of its own where
- * all of it is too wide. */
+/* "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp"; the place on a line of
+ * its own where all of it is too wide. */
 static void print_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
                        uint64_t total_ns)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes text or gzip members to standard output or to a file that appears at the end. */
 #include "config.h"
 
 #include "tools/export_sink.h"
@@ -11,8 +12,8 @@
 
 #include "base/atomic_out.h"
 
-/* Of 95 MB of text level 6 makes 34.1 MB in 5.3 s of one core, level 4 makes 35.0 MB in 1.7 s, level 1
- * 38.2 MB in 1.1 s. */
+/* Of 95 MB of text level 6 makes 34.1 MB in 5.3 s of one core, level 4 makes 35.0 MB in 1.7 s,
+ * level 1 38.2 MB in 1.1 s. */
 #define LEVEL 4
 
 static const char *name(const struct export_sink *s)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A stdio stream in memory whose contents go to a sink in pieces. */
 #include "tools/export_text.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the factors of a planted model as a ktensor file. */
 #include "tools/gen_truth.h"
 
 #include <inttypes.h>
@@ -32,7 +33,8 @@ static int by_index(const void *a, const void *b)
                                 : (x->component > y->component) - (x->component < y->component);
 }
 
-/* Entries of a factor that are no zeros, sorted by index, with columns of norm 1; norms are multiplied to weight. */
+/* Entries of a factor that are no zeros, sorted by index, with columns of norm 1; norms are
+ * multiplied to weight. */
 static void find_entries(const struct ts_synth *s, uint32_t mode, struct entry *e, double *weight)
 {
     const uint64_t side = s->side[mode];

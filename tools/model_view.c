@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the tensor that belongs to a decomposition, and the names of its indices. */
 #include "tools/model_view.h"
 
 #include <errno.h>
@@ -33,8 +34,8 @@ static int names_tensor(const char *name)
 
 /* ---- which tensor ---- */
 
-/* The tensor of this directory that a decomposition is of: NAME.tsh for NAME.cp, as tstream cp names
- * them, else the only one; NULL when neither is there. */
+/* The tensor of this directory that a decomposition is of: NAME.tsh for NAME.cp, as tstream cp
+ * names them, else the only one; NULL when neither is there. */
 static char *tensor_here(const char *model)
 {
     char *path = tstream_operand_swap(model, "");
@@ -282,8 +283,8 @@ static int by_index(const void *a, const void *b)
     return (*x)->index < (*y)->index ? -1 : (*x)->index > (*y)->index;
 }
 
-int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list, uint32_t n,
-                      struct ts_err *err)
+int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
+                      uint32_t n, struct ts_err *err)
 {
     size_t total = 0, k = 0;
     struct ts_strong **entry;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Prints the lines of a plan. */
 #include "tools/plan_rows.h"
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Congruences, singular values and cancelling, from Gram matrices. */
 #include "tools/report_figures.h"
 
 #include <math.h>

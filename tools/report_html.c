@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Escapes text for HTML, and draws lines and bars as SVG. */
 #include "tools/report_html.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The sections of the page of tstream report. */
 #include "tools/report_page.h"
 
 #include <inttypes.h>
@@ -172,7 +173,8 @@ static void put_facts(FILE *to, const struct report_page *p)
 
 /* ---- charts ---- */
 
-/* A number of each sweep; where there are too many, the last one of equal ranges. NaN where it is not said. */
+/* A number of each sweep; where there are too many, the last one of equal ranges. NaN where it
+ * is not said. */
 struct sweeps {
     double y[MOST_SWEEPS];
     uint32_t n;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads all factor matrices once and keeps what the page shows of them. */
 #include "tools/report_scan.h"
 
 #include <inttypes.h>
@@ -165,7 +166,8 @@ static int start_mode(const struct model_view *v, uint32_t mode, const struct re
     return bad ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path) : 0;
 }
 
-/* Where every index has a row, a range holds its entries alone, without the zero of one that has none. */
+/* Where every index has a row, a range holds its entries alone, without the zero of one that has
+ * none. */
 static void start_points(struct scan *s)
 {
     struct report_mode *m = s->mode;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The warnings of the page of tstream report. */
 #include "tools/report_warn.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes X.cp.partial/status.json, again and again. */
 #include "tools/status_file.h"
 
 #include <fcntl.h>

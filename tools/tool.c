@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages, the dispatch of commands, and the end of a program. */
 #include "config.h"
 
 #include "tools/tool.h"
@@ -213,7 +214,8 @@ static int unknown(const char *program, const char *word, const struct ts_cmd *c
     return 2;
 }
 
-/* --version, and what make builds from the option tables: man pages and completions. -1: none of these. */
+/* --version, and what make builds from the option tables: man pages and completions. -1: none of
+ * these. */
 static int about(const struct tool_program *program, int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -262,9 +264,9 @@ static int dispatch(const struct tool_program *self, int argc, char **argv)
     return unknown(program, word, cmds);
 }
 
-/* A program may be started without standard input, output or error: then the first file that it opens
- * would get the number, and what is printed would go into that file. Opened the wrong way round, so that
- * reading and printing fail as before. */
+/* A program may be started without standard input, output or error: then the first file that it
+ * opens would get the number, and what is printed would go into that file. Opened the wrong way
+ * round, so that reading and printing fail as before. */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
@@ -276,7 +278,8 @@ static void open_standard(void)
 
 /* ---- ends that are not ours ---- */
 
-/* A library has called exit, which libgomp does with a line on standard error that names the cause. */
+/* A library has called exit, which libgomp does with a line on standard error that names the
+ * cause. */
 static void on_exit_by_others(void)
 {
     const struct ts_cmd *cmd = running;

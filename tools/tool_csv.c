@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Quotes the cells of a CSV file. */
 #include "tools/tool_csv.h"
 
 #include <string.h>

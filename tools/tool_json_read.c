@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Parses JSON text into a tree of values. */
 #include "tools/tool_json_read.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The line of progress: on a terminal it is written over, elsewhere it comes every minute. */
 #include "tools/tool_progress.h"
 
 #include <pthread.h>
@@ -140,8 +141,8 @@ void tool_progress_end(struct tool_progress *p)
 
 /* ---- what there is to say of it ---- */
 
-/* With the lock held. What a phase takes follows from its rate so far, and from the phase before where
- * little is done yet: the share that is done weighs the two. */
+/* With the lock held. What a phase takes follows from its rate so far, and from the phase before
+ * where little is done yet: the share that is done weighs the two. */
 static void get(const struct tool_progress *p, struct tool_progress_figures *f)
 {
     const double ns = (double)(ts_clock_ns() - p->start_ns);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The width and the colours of the terminal, and text broken into lines. */
 #include "tools/tool_term.h"
 
 #include <stdarg.h>

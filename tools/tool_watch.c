@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread that watches a command: it wakes once a second, and at SIGUSR1. */
 #include "tools/tool_watch.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the tensor or the decomposition that a command means when it is not named. */
 #include "tools/tstream_operand.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Collects and writes run.json, the record of a run of tstream cp. */
 #include "tools/tstream_record.h"
 
 #include <inttypes.h>

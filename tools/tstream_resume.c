@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Gives a run that goes on the options of its state, and refuses others. */
 #include "tools/tstream_resume.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Measures sweeps over a sample of a tensor's shards. */
 #include "tools/tstream_sample.h"
 
 #include <pthread.h>
@@ -85,7 +86,8 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-/* What the slowest device did of the product, in the time of the call: solving may be overlapped. */
+/* What the slowest device did of the product, in the time of the call: solving may be
+ * overlapped. */
 static double product_seconds(const struct ts_als_mode *m)
 {
     const struct ts_backend_times *t = m->times;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Prints the times of devices, as lines for --details and as members of JSON. */
 #include "tools/tstream_times.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Decodes a shard, checks the order of its nonzeros, and sums their hashes. */
 #include "tools/verify_sum.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What the calls of libtstream share: the version, structs that begin with their size, errors,
+ * notes. */
 #include "api/api.h"
 
 #include "config.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The loop of ALS: update each mode, norm its columns, compute the fit, and decide when to stop. */
 #include "cpd/als.h"
 
 #include <float.h>
@@ -57,9 +58,9 @@ static void scale_both(const struct als *a, double *x)
     }
 }
 
-/* Columns are divided by the power of two next to their norm. Division by the norm would round the
- * entries once more, and the Gram matrix would be that of other entries: wrong by about a rounding of
- * float32, which is more than is left of |X - model|^2 near a fit of 1. */
+/* Columns are divided by the power of two next to their norm. Division by the norm would round
+ * the entries once more, and the Gram matrix would be that of other entries: wrong by about a
+ * rounding of float32, which is more than is left of |X - model|^2 near a fit of 1. */
 static void norm_columns(struct als *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
@@ -208,11 +209,11 @@ static int nothing_left(const struct als *a)
     return a->left <= (is_rounded(a) ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
 }
 
-/* Is the fit right with products summed in float32? With |c| the norm of component c, an error of e in
- * each term of <X, c> makes one of at most e |X| |c|. Components differ, and so do their errors: together
- * they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X| fit) in the fit. Up to 128 terms
- * are added one after another before their sum goes to float64; where they are equal, they round alike:
- * e was seen to reach 11 FLT_EPSILON. */
+/* Is the fit right with products summed in float32? With |c| the norm of component c, an error
+ * of e in each term of <X, c> makes one of at most e |X| |c|. Components differ, and so do their
+ * errors: together they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X| fit)
+ * in the fit. Up to 128 terms are added one after another before their sum goes to float64;
+ * where they are equal, they round alike: e was seen to reach 11 FLT_EPSILON. */
 static int float32_will_do(const struct als *a, double margin)
 {
     const double norm = a->conf->init.tensor->header.norm;
@@ -227,8 +228,8 @@ static double largest_value(const struct ts_disk_header *h)
     return fmax(fabs(h->value_min), fabs(h->value_max));
 }
 
-/* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the range of
- * float32 have factors of zeros. */
+/* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the
+ * range of float32 have factors of zeros. */
 static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
 {
     const struct ts_disk_header *h = &conf->init.tensor->header;

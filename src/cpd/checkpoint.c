@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Saves states: at once when a run ends, otherwise by a thread from a copy of the factors. */
 #include "cpd/checkpoint.h"
 
 #include <stdlib.h>

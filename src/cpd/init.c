@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Fills the factors that ALS starts from, with random numbers or a model, and computes their Gram
+ * matrices. */
 #include "cpd/init.h"
 
 #include <inttypes.h>

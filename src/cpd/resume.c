@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Compares the states beside a result and takes the latest. */
 #include "cpd/resume.h"
 
 #include <errno.h>
@@ -23,8 +24,9 @@ static char *result_name(const char *name)
     return strndup(name, n);
 }
 
-/* Of the states of one run the serial says which is later. X.cp.partial and X.cp may be of two runs: a new
- * one under way beside its old result, or, after a kill at the last moment, the other way round. */
+/* Of the states of one run the serial says which is later. X.cp.partial and X.cp may be of two
+ * runs: a new one under way beside its old result, or, after a kill at the last moment, the
+ * other way round. */
 static int is_later(const struct ts_state *a, const struct ts_state *b, int same_run)
 {
     return same_run || a->saved_s == b->saved_s ? a->serial > b->serial : a->saved_s > b->saved_s;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of the CPU backend (stream/backend.h): factors in memory, passes by pass.c, row work by
+ * rowsolve.c. */
 #include "cpu/cpu_backend.h"
 
 #include <omp.h>
@@ -17,7 +19,7 @@ struct cpu {
     struct ts_pass *pass;
     struct ts_rowsolve *rows;
     struct ts_fmat factor[TS_MAX_ORDER];
-    struct ts_fmat rest; /* of products of the last mode; no data: not kept */
+    struct ts_fmat rest; /* what float32 loses of the last mode's products; no data: not kept */
     enum ts_precision summed;
 };
 

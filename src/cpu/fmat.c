@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Factor matrices: their memory, and rows in and out as float64. */
 #include "cpu/fmat.h"
 
 #include <string.h>
@@ -62,7 +63,8 @@ static void get_row(const struct ts_fmat *f, uint64_t row, double *to)
                     (f->rest == NULL ? 0.0 : (double)f->rest[at + r]);
 }
 
-/* A parallel region of one thread makes system calls too, and rows are put one at a time. */
+/* Whether so few rows are put that a parallel region costs more: it makes system calls, and rows
+ * may come one at a time. */
 static int few(const struct ts_fmat *f, uint64_t n, uint32_t threads)
 {
     return threads == 1 || n * f->rank <= 65536;

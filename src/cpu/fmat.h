@@ -5,7 +5,8 @@
  * padding is zero, and stays zero. Large matrices lie on huge pages (base/bigmem.h): their rows are
  * read at random.
  *
- *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is lent
+ *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is
+ *            lent
  *   units    stride is in elements: row i starts at element i * stride
  *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
@@ -19,9 +20,8 @@
 #include "stream/backend.h"
 
 struct ts_fmat {
-    void *data; /* float or double, n_rows x stride */
-    float
-        *rest; /* while rows are products that float lost a part of: that part, as rows; or NULL */
+    void *data;  /* float or double, n_rows x stride */
+    float *rest; /* for rows that are products: what float32 has lost of them, as rows; or NULL */
     uint64_t n_rows, bytes;
     uint32_t rank, stride;
     enum ts_precision precision;
@@ -37,7 +37,7 @@ int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, con
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
 
-/* n rows from row `row` on, from and to n x rank float64; with the rest, where there is one. */
+/* n rows from row `row` on, from or to n x rank float64; with `rest`, where there is one. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);
 void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads);
 

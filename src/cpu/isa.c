@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Which instruction sets this processor has. */
 #include "cpu/isa.h"
 
 int ts_isa_here(enum ts_isa isa)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses the kernel for an instruction set, a precision and a width of rows. */
 #include "cpu/kernel.h"
 
 #include "cpu/kernel_isa.h"

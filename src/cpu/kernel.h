@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel.h - the MTTKRP of one partition, in versions for several instruction sets.
  *
- * out(row, :) += value * prod_{l >= 1} table[l](index_l, :) over the nonzeros of a partition, which
- * are sorted by row: a row is summed in registers and written once. The sums of a partition are a
- * function of its bytes and the tables alone. Its first row may have begun in the partition before,
- * so that row's sum goes to `head`; every other row is stored to `out`, the last one too, though it
- * may go on in the next partition: whoever calls adds the heads there, in file order (pass.h).
+ * out(row, :) += value * prod_{l >= 1} table[l](index_l, :) over the nonzeros of a partition. They
+ * are sorted by row, so a row is summed in registers and written once. The sums depend only on the
+ * bytes of the partition and on the tables. The first row may have begun in the partition before,
+ * so its sum goes to `head`. All other rows are stored to `out`. The last one may go on in the next
+ * partition: the caller adds the heads to their rows, in file order (pass.h).
  *
- * A *wide* kernel takes rows of float and multiplies and sums in double. What it stores has two parts:
- * the sum as float, and the rest of it, again as float, to `rest` (and behind a head): 48 bits.
+ * A *wide* kernel reads rows of float, and multiplies and sums in double. It stores a sum in two
+ * parts: as float to `out`, and what the float loses, again as float, to `rest` (for a head, after
+ * it). That is 48 bits.
  *
  *   owner    the caller owns everything; scratch belongs to one thread
  *   units    rows of tables and out are `stride` elements of the job's precision
@@ -26,8 +27,8 @@
 #include "cpu/unpack.h"
 #include "format/shard.h"
 
-/* Positions between the row in work and the one whose loading starts, where rows are far: 24 of 128
- * bytes cover a miss of the second-level cache. */
+/* How many positions ahead a row is fetched, for factors outside of the caches: 24 rows of 128
+ * bytes cover the time of a miss of the second-level cache. */
 #define TS_KERNEL_AHEAD 24u
 
 /* One MTTKRP. */
@@ -38,16 +39,16 @@ struct ts_kernel_job {
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0] is not used */
     int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
     void *out;                       /* factor of the mode at level 0 */
-    float *rest; /* of a wide kernel: what the float of `out` loses; NULL: nobody wants it */
+    float *rest; /* of a wide kernel: what the float in `out` loses; NULL: not needed */
 };
 
 /* What a thread needs while it works. */
 struct ts_kernel_scratch {
     /* products of fibres, up to 256 bytes of columns at once */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the row in work, up to the block in work */
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* for what nobody wants */
-    struct ts_unpacked block[2];                 /* the one in work, and the one after it */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the current row, before this block */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* where a rest goes that is not needed */
+    struct ts_unpacked block[2];                 /* the current block, and the one after it */
 };
 
 /* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */
@@ -60,7 +61,7 @@ struct ts_kernel_input {
     const struct ts_disk_shard *entry;
     const void *raw;
     uint32_t partition; /* of the shard */
-    const void *plain;  /* its plain blocks, which are taken instead; or NULL */
+    const void *plain;  /* its plain blocks, used instead; or NULL */
 };
 
 typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
@@ -71,9 +72,9 @@ typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kerne
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret);
 
-/* The kernel of an instruction set for rows of `stride` elements (fmat.h) that are stored in one
- * precision and multiplied and summed in the same or a higher one, or NULL when this machine or build
- * has none. */
+/* The kernel of an instruction set for rows of `stride` elements (fmat.h). Rows are stored in one
+ * precision; products and sums are in the same or a higher one. NULL when this machine or build has
+ * none. */
 ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
                             uint32_t stride);
 

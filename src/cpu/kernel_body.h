@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_body.h - the MTTKRP of a partition, once for each instruction set and precision.
  *
- * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES (a
- * power of two), TS_UNPACK (the decoder) and TS_KERNEL_NAME defined, and TS_STORED where rows are
- * stored in another type: float rows of double products. Vectors are those of the compiler (GCC and
- * clang), so that the same text serves every machine. The numbers of vectors in a row and of operands,
- * and strides, are constants after inlining, and TS_UNROLL makes the loops over them straight code.
+ * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES
+ * (a power of two), TS_UNPACK (the decoder) and TS_KERNEL_NAME defined, and TS_STORED where rows
+ * are stored in another type: float rows of double products. Vectors are those of the compiler (GCC
+ * and clang), so that the same text serves every machine. The numbers of vectors in a row and of
+ * operands, and strides, are constants after inlining, and TS_UNROLL makes the loops over them
+ * straight code.
  */
 #define PASTE2(a, b, c) a##_##b##_##c
 #define PASTE(a, b, c)  PASTE2(a, b, c)
@@ -27,15 +28,15 @@ typedef TS_REAL VEC __attribute__((vector_size(TS_LANES * sizeof(TS_REAL))));
 typedef STORED ROW __attribute__((vector_size(TS_LANES * sizeof(STORED))));
 typedef double SUMS __attribute__((vector_size(TS_LANES * sizeof(double))));
 
-/* A matrix whose rows are factors of the product, and which row at each position. */
+/* An operand of the product: a factor matrix, and the row of it for each position. */
 struct NAME(operand) {
-    const char *row; /* the columns in work of row 0 */
+    const char *row; /* the current columns of row 0 */
     const uint32_t *idx;
     int far; /* rows are fetched ahead */
 };
 
-/* The matrices of a product. Most of it is constant after inlining: the number of matrices of tensors of
- * up to 5 modes, whether any is far, the strides of narrow rows. */
+/* All operands of a product. Most of it is constant after inlining: the number of matrices for
+ * tensors of up to 5 modes, whether any is far, the strides of narrow rows. */
 struct NAME(operands) {
     const struct NAME(operand) * of;
     uint32_t n;
@@ -92,10 +93,11 @@ INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
     }
 }
 
-/* Sums the block's nonzeros over n_vec vectors of columns. sum is what blocks before have of the row
- * being summed, in float64: a row of many blocks would lose what each adds to a large float. dst is
- * where that row goes, next where the one after it does. Narrow rows are summed in two halves, even and
- * odd positions of the row in this block: one sum would wait for its own last addition. */
+/* Sums the block's nonzeros over n_vec vectors of columns. sum: what earlier blocks have of the
+ * current row, in float64; in float32 a row of many blocks would lose small parts. dst: where
+ * that row goes; next: where the row after it goes. Narrow rows are summed in two halves, the
+ * even and the odd positions of the row in this block, because one sum would wait for its own
+ * last addition. */
 INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        SUMS *restrict sum, struct NAME(target) dst, struct NAME(target) next,
                        uint64_t rest_stride)
@@ -277,7 +279,8 @@ INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpac
     }
 }
 
-/* The widths that there is code for; a function each, so that none is too large for the compiler. */
+/* The widths for which there is code. Each is a function of its own, so that none is too large for
+ * the compiler. */
 #define COLUMNS(name, n_vec, stride)                                                \
     static __attribute__((noinline)) void NAME(name)(                               \
         const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t col, \
@@ -317,8 +320,9 @@ static void NAME(block)(const struct ts_kernel_job *job, const struct ts_unpacke
         NAME(columns_1_of)(job, b, col, scratch, dst);
 }
 
-/* The first indices of the next block behind those of this one, for fetching ahead. The last block of a
- * mode copy is its own next one, and may be shorter than what is fetched: the two places overlap. */
+/* Appends the first indices of the next block to those of this one, for fetching ahead. The last
+ * block of a mode copy is its own next one, and may be shorter than what is fetched; then the two
+ * places overlap. */
 static void NAME(append)(const struct ts_kernel_job *job, const struct ts_unpacked *next,
                          struct ts_unpacked *b)
 {
@@ -329,7 +333,7 @@ static void NAME(append)(const struct ts_kernel_job *job, const struct ts_unpack
                     TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
 
-/* The row in work ends: it goes to dst, and a new one begins. */
+/* Ends the current row: it goes to dst, and a new one begins. */
 static void NAME(end_row)(const struct ts_kernel_job *job, struct ts_kernel_scratch *scratch,
                           struct NAME(target) dst)
 {
@@ -341,7 +345,8 @@ static void NAME(end_row)(const struct ts_kernel_job *job, struct ts_kernel_scra
     }
 }
 
-/* Block k of the shard, decoded. *plain: where it is if it is plain, and then where the next one is. */
+/* Loads block k of the shard, decoded. *plain: the address of the block if it is plain; set to that
+ * of the next one. */
 INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                        uint32_t k, const void **plain, struct ts_unpacked *ret)
 {

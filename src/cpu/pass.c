@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads take partitions of the shards that the feed lends, and add the partial rows at the
+ * end. */
 #include "cpu/pass.h"
 
 #include <assert.h>
@@ -13,7 +15,7 @@
 #include "base/fpmode.h"
 #include "cpu/plain.h"
 
-/* A shard on loan. */
+/* A shard lent by the feed. */
 struct loan {
     struct ts_shard_view view;
     uint32_t n_partitions;
@@ -22,19 +24,19 @@ struct loan {
 
 struct ts_pass {
     const struct ts_tensor *tensor;
-    ts_kernel_fn *kernel[2]; /* that multiply and sum in an enum ts_precision */
+    ts_kernel_fn *kernel[2]; /* by the enum ts_precision of products and sums */
     enum ts_precision precision;
     uint32_t rank, stride, threads;
     uint64_t max_partitions;
-    void *heads; /* a row for each partition of a mode; of wide kernels with its rest behind it */
+    void *heads; /* a row for each partition of a mode; with a wide kernel, then its rest */
     uint64_t heads_bytes;
     struct ts_kernel_edge *edge;       /* max_partitions */
     struct ts_kernel_scratch *scratch; /* threads */
     uint64_t scratch_bytes;
     ts_unpack_fn *unpack;
     struct ts_plain *plain;        /* blocks that are kept decoded; or NULL */
-    uint32_t n_runs[TS_MAX_ORDER]; /* of each mode, before the one under way; up to 1 */
-    struct loan *loan; /* threads + 1: each thread works in one, and one is being taken from */
+    uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
+    struct loan *loan; /* threads + 1: each thread works on one, and one is being divided */
 };
 
 /* What the threads of one run share. */
@@ -43,13 +45,13 @@ struct run {
     struct ts_feed *feed;
     uint32_t mode;
     ts_kernel_fn *kernel;
-    int keep; /* blocks are to be kept decoded */
+    int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
     struct ts_kernel_job job;
-    omp_lock_t lock;     /* of all below */
-    struct loan *newest; /* partitions are taken from it */
-    uint32_t next;       /* the next of them */
-    int rc;              /* 1 while there are more shards; 0; or what failed */
+    omp_lock_t lock;     /* protects all fields below */
+    struct loan *newest; /* the loan whose partitions are being taken */
+    uint32_t next;       /* its next partition */
+    int rc;              /* 1: there are more shards; 0: none; or the failure */
     struct ts_err *err;
     uint64_t wait_ns;
 };
@@ -77,7 +79,7 @@ static int is_wide(enum ts_precision stored, enum ts_precision summed)
     return stored == TS_FLOAT32 && summed == TS_FLOAT64;
 }
 
-/* Of all partitions of the mode that has most, or of the last mode with the rest of each. */
+/* Bytes of the heads of the mode with most partitions, or of the last mode with their rests. */
 static uint64_t heads_bytes(const struct ts_backend_conf *conf)
 {
     const uint64_t one = ts_fmat_bytes(1, conf->rank, conf->precision);
@@ -125,7 +127,7 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
         ts_pass_free(p);
         return rc;
     }
-    if (conf->spare_bytes > 0) /* without it the same is computed, slower */
+    if (conf->spare_bytes > 0) /* without this memory the results are the same, but slower */
         (void)ts_plain_new(conf->tensor, conf->spare_bytes, &p->plain, NULL);
     *ret = p;
     return 0;
@@ -145,7 +147,7 @@ void ts_pass_free(struct ts_pass *p)
     free(p);
 }
 
-/* Borrows another shard. The caller holds the lock: the other threads have nothing to do either. */
+/* Borrows another shard. The caller holds the lock; the other threads wait for this shard too. */
 static void borrow(struct run *r)
 {
     struct loan *l = r->pass->loan;
@@ -178,8 +180,8 @@ static struct loan *take(struct run *r, uint32_t *ret)
     return l;
 }
 
-/* The plain blocks of a partition, made now where they are to be; or NULL. A run over one pass would
- * spend more on them than it gains, so the second pass makes them. */
+/* The plain blocks of a partition, made now where they are to be kept; or NULL. They are made in
+ * the second pass over a mode: with only one pass they would cost more than they save. */
 static const void *plain_of(const struct run *r, const struct ts_shard_view *view, uint32_t k,
                             struct ts_kernel_scratch *scratch)
 {
@@ -210,8 +212,8 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
     }
 }
 
-/* Adds the heads to their rows. A row's plain sum, when it has one, is that of the partition where
- * it starts; heads of the partitions after it follow. */
+/* Adds the heads to their rows. The partition where a row starts has stored its first part in
+ * `out`; the heads of the partitions after it follow. */
 static void add_heads(const struct run *r, uint64_t n_partitions, struct ts_fmat *out, double *sum)
 {
     const struct ts_pass *p = r->pass;
@@ -238,7 +240,7 @@ static void add_heads(const struct run *r, uint64_t n_partitions, struct ts_fmat
     ts_fpmode_restore(mode);
 }
 
-/* From this size on, a matrix is taken to lie beyond the second-level cache. */
+/* From this size on, a matrix counts as larger than the second-level cache. */
 static uint64_t far_bytes(void)
 {
     long bytes = 0;

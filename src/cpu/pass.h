@@ -2,10 +2,10 @@
 /* pass.h - one MTTKRP over all shards of a mode, on all threads.
  *
  * Threads share the shards that the feed lends: a thread takes the next partition of the newest
- * shard, and the one that finishes a shard's last partition gives it back. What a partition adds
- * to depends on its place in the file alone, and its first row (which the partition before may
- * have begun) goes to a row of `heads` instead; these are added afterwards in file order, in
- * float64. So the bits depend neither on threads nor on the order of delivery.
+ * shard, and the thread that finishes a shard's last partition gives it back. The rows that a
+ * partition writes depend only on its place in the file. Its first row may have begun in the
+ * partition before, so that row goes to `heads`, which are added afterwards in file order, in
+ * float64. So the bits depend neither on threads nor on the order in which shards arrive.
  *
  *   owner    the pass owns heads and scratch, made for the largest mode; the caller the matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
@@ -25,8 +25,8 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
 void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
-/* factor[mode] := the MTTKRP of `mode`, with its rest where the factor has place for it; multiplied and
- * summed in `summed`, which for factors in float32 may be float64 in the last mode. */
+/* factor[mode] := the MTTKRP of `mode`, with its rest where the factor has room for it. `summed`:
+ * precision of products and sums; for factors in float32 it may be float64 in the last mode. */
 int ts_pass_run(struct ts_pass *pass, uint32_t mode, enum ts_precision summed,
                 struct ts_fmat *factor, struct ts_feed *feed, struct ts_backend_times *times,
                 struct ts_err *err);

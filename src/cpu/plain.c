@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain blocks: how large they are, and how they are made. */
+/* Plain blocks: their size, how they are made, and where they are kept. */
 #include "cpu/plain.h"
 
 #include <float.h>
@@ -14,17 +14,16 @@
 
 /* Behind the last block: arrays are read in vectors. */
 #define SLACK ((uint64_t)TS_BLOCK_NNZ * sizeof(double))
-#define GAP \
-    32u /* behind each partition: who expands it reads so far, and what lies there is nobody's */
+#define GAP   32u /* bytes after each partition that may be read, but not used */
 
 typedef _Atomic(const char *) place;
 
 struct ts_plain {
     const struct ts_tensor *tensor;
     char *memory;
-    uint64_t bytes;          /* for blocks; the slack comes on top */
-    _Atomic uint64_t used;   /* more than there are: the store is full */
-    place *of[TS_MAX_ORDER]; /* each partition of each mode, or NULL */
+    uint64_t bytes;          /* for blocks, without the slack */
+    _Atomic uint64_t used;   /* larger than `bytes`: the store is full */
+    place *of[TS_MAX_ORDER]; /* of each partition of each mode; or NULL */
 };
 
 static uint64_t n_partitions(const struct ts_tensor *t, uint32_t mode)
@@ -58,7 +57,7 @@ static enum ts_plain_value value_of(const struct ts_tensor *t)
                : range < 65536.0 ? TS_PLAIN_U16
                                  : TS_PLAIN_F32;
     case TS_VALUE_DICT:
-        for (uint32_t i = 0; i < h->n_dict; i++) /* float32 numbers, and none that reads as zero */
+        for (uint32_t i = 0; i < h->n_dict; i++) /* all float32, none read as zero? */
             if ((double)(float)t->dict[i] != t->dict[i] ||
                 (t->dict[i] != 0 && fabs(t->dict[i]) < FLT_MIN))
                 return TS_PLAIN_F64;
@@ -87,7 +86,7 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
         ret->index_bytes[l] = index_bytes(t->mode[t->mode[mode].disk.level[l]].disk.n_rows);
 }
 
-/* Of a nonzero that starts a row and shares nothing. */
+/* Most bytes of a nonzero: it starts a row and shares nothing. */
 static uint64_t most_bytes(const struct ts_plain_conf *c)
 {
     uint64_t sum = 1 + value_bytes(c->value);
@@ -192,7 +191,7 @@ static char *put_indices(char *to, const uint32_t *index, uint32_t n, uint32_t b
     return to + (size_t)n * bytes;
 }
 
-/* NULL: there is a value that the header of the tensor excludes. */
+/* Writes the values. NULL: one of them is excluded by the tensor's header. */
 static char *put_values(char *to, const struct ts_plain_conf *c, const struct ts_unpacked *b)
 {
     const uint32_t bytes = value_bytes(c->value);

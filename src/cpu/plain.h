@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plain.h - blocks kept in memory with their indices as whole bytes.
  *
- * Decoding a packed block takes about as long as the products of its nonzeros at rank 16. Where memory
- * is left, a partition is decoded in the second pass over its mode and kept *plain*: indices of 1, 2 or
- * 4 bytes, whichever its mode's rows need, and values as small as they are exact. Such a block expands
- * to what the decoder gives, bit for bit, in a tenth of the time, and takes two to three times the
- * bytes of a packed one. The packed bytes stay where they are: plain ones come on top.
+ * Decoding a packed block takes about as long as the products of its nonzeros at rank 16. Where
+ * memory is left, a partition is decoded in the second pass over its mode and kept *plain*: indices
+ * of 1, 2 or 4 bytes, whichever its mode's rows need, and values as small as they are exact. Such a
+ * block expands to what the decoder gives, bit for bit, in a tenth of the time, and takes two to
+ * three times the bytes of a packed one. The packed bytes stay where they are: plain ones come on
+ * top.
  *
  *   owner    the store owns the blocks, until it is freed
  *   units    bytes; partitions are counted over a mode copy, as in struct ts_shard_view
@@ -22,8 +23,8 @@
 
 /* How values are kept. */
 enum ts_plain_value {
-    TS_PLAIN_CONST, /* not at all: all are value_base */
-    TS_PLAIN_U8,    /* what is to be added to value_base; float32 holds all of them exactly */
+    TS_PLAIN_CONST, /* not stored: all are value_base */
+    TS_PLAIN_U8,    /* a byte to add to value_base; float32 holds all values exactly */
     TS_PLAIN_U16,
     TS_PLAIN_F32,
     TS_PLAIN_F64,
@@ -38,10 +39,10 @@ struct ts_plain_conf {
     int as_double; /* as in struct ts_unpack_conf */
 };
 
-/* A plain block begins with this. Then come, one after another: the positions where rows start, a byte
- * each; for each level from 1 the indices, of all fibres where the block is shared and the level is
- * above the leaf, else of all nonzeros; where it is shared the fibre of each nonzero, a byte each; the
- * values. No array is aligned. */
+/* A plain block begins with this head. Then these arrays follow, none of them aligned: the
+ * positions where rows start, a byte each; for each level from 1 the indices, of all fibres where
+ * the block is shared and the level is above the leaf, otherwise of all nonzeros; where it is
+ * shared, the fibre of each nonzero, a byte each; the values. */
 struct ts_plain_head {
     uint32_t row;
     uint8_t last;       /* nonzeros - 1 */
@@ -60,7 +61,7 @@ int ts_plain_new(const struct ts_tensor *t, uint64_t bytes, struct ts_plain **re
                  struct ts_err *err);
 void ts_plain_free(struct ts_plain *p); /* NULL is fine */
 
-/* What a store takes whatever it holds. */
+/* Bytes of a store itself, without blocks. */
 uint64_t ts_plain_own_bytes(const struct ts_tensor *t);
 
 void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
@@ -69,7 +70,8 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
 /* The plain blocks of a partition, or NULL. */
 const void *ts_plain_get(const struct ts_plain *p, uint32_t mode, uint64_t partition);
 
-/* Decodes partition k of a shard, which is `partition` of its mode, and keeps it. buffer: the caller's. */
+/* Decodes partition k of a shard, which is `partition` of its mode, and keeps it. buffer: memory of
+ * the caller. NULL: no room is left. */
 const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,
                          const struct ts_disk_shard *entry, const void *raw, uint32_t k,
                          ts_unpack_fn *unpack, struct ts_unpacked *buffer);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plain_expand.h - plain blocks to what decoders give (unpack.h), for kernel_ISA.c to include and compile
- * for its machine: loops of constant length, which the compiler turns into vector code. Arrays are read
- * up to 15 entries beyond their ends. */
+/* plain_expand.h - expands plain blocks to what decoders give (unpack.h). kernel_ISA.c includes
+ * it and compiles it for its machine: loops of constant length become vector code. Up to 15
+ * entries past the ends of arrays are read. */
 #include <string.h>
 
 #include "cpu/plain.h"
 
-/* Loaded where they lie: copies of parts would be stored in halves and loaded whole, which waits. */
+/* Loaded where they lie: copies of parts would be stored in halves and loaded whole, which
+ * waits. */
 typedef uint8_t plain_u8 __attribute__((may_alias));
 typedef uint16_t plain_u16 __attribute__((aligned(1), may_alias));
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses the row arithmetic of an instruction set. */
 #include "cpu/rowblock.h"
 
 #include <stddef.h>

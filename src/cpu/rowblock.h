@@ -22,7 +22,7 @@
 
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
-/* The matrices of rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
+/* The matrices for rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
 struct ts_rowblock {
     const double *w; /* rank x padded; NULL: A = M, and nothing is stored */
     double *m, *a;   /* TS_ROWBLOCK_ROWS x padded; the same when w is NULL */
@@ -33,8 +33,8 @@ struct ts_rowblock {
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over the
- * n rows of a. */
+/* Panel p of gram: rows 8 p .. 8 p + 7, from column 8 p on. It is set to the sum over the n rows of
+ * a; with `more` the sum is added. */
 typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, uint32_t panel,
                                  int more, double *gram);
 
@@ -46,7 +46,8 @@ typedef void ts_rowblock_inner_fn(uint32_t n, uint32_t padded, const double *m, 
 typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
                                 double *sum);
 
-/* Rows row .. row + n - 1: column r times s[r]; s has stride entries, `narrow` when all are float32. */
+/* Rows row .. row + n - 1: column r times s[r]; s has stride entries, `narrow` when all are
+ * float32. */
 typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s,
                             const float *narrow);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Divides the rows of a factor among threads, in groups whose sums are added in order. */
 #include "cpu/rowsolve.h"
 
 #include <assert.h>
@@ -14,18 +15,18 @@
 
 #define MAX_GROUPS   64u
 #define MIN_GROUPS   4u
-#define GROUPS_BYTES (UINT64_C(16) << 20)   /* for partial Gram matrices, unless that leaves few */
-#define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* at least, but for the last */
+#define GROUPS_BYTES (UINT64_C(16) << 20)   /* for partial Gram matrices */
+#define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* fewest rows of a group, except the last one */
 #define APART_BYTES  (UINT64_C(16) << 20)   /* for rows that are solved and summed in two steps */
-#define APART_GROUPS 2u                     /* fewer for each thread: in two steps */
-#define LONE_ADDS    (UINT64_C(1) << 16) /* multiply-adds that are done before threads have begun */
-#define STEP_ROWS    32u /* at a time of whole groups: 64 take 1.25 x the time at rank 128 */
+#define APART_GROUPS 2u                     /* with fewer groups per thread: two steps */
+#define LONE_ADDS    (UINT64_C(1) << 16)    /* with fewer multiply-adds: one thread */
+#define STEP_ROWS    32u /* rows at a time of whole groups: 64 take 1.25 x the time at rank 128 */
 
 /* How a factor is divided. */
 struct layout {
     uint64_t n_rows, n_blocks, groups;
-    uint32_t apart; /* in two steps */
-    uint32_t alone; /* by one thread */
+    uint32_t apart; /* 1: solve and sum in two steps */
+    uint32_t alone; /* 1: by one thread */
 };
 
 struct ts_rowsolve {
@@ -57,7 +58,7 @@ static uint64_t blocks_of(uint64_t n_rows)
     return (n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
 }
 
-/* The bits depend on it. */
+/* The number of groups. The bits of results depend on it. */
 static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
 {
     const uint64_t wanted = (n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
@@ -75,7 +76,7 @@ static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
     return l;
 }
 
-/* Sizes alone. */
+/* Fills in the sizes only. */
 static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t threads)
 {
     struct ts_rowsolve s = {
@@ -305,7 +306,7 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
     int fits = 1;
     for (uint32_t r = 0; r < f->stride; r++) {
         padded[r] = r < f->rank ? by[r] : 0;
-        narrow[r] = (float)padded[r]; /* subnormal, it would count as zero */
+        narrow[r] = (float)padded[r]; /* a subnormal float32 would count as zero */
         fits = fits && narrow[r] == padded[r] && (narrow[r] == 0 || fabsf(narrow[r]) >= FLT_MIN);
     }
     if (s->threads == 1 || f->n_rows * f->stride <= LONE_ADDS) {

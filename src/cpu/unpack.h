@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack.h - decoding blocks for computing: what ts_block_decode gives, fast, with values as numbers
- * and indices arranged as the kernels take them.
+/* unpack.h - decoding blocks for computing: what ts_block_decode gives, fast, with values as
+ * numbers and indices arranged as the kernels take them.
  *
  * A *fibre* is a node of the level above the leaf: nonzeros that differ in the leaf index alone.
  * Where fibres are long, the product of the rows above the leaf is computed once a fibre (the
@@ -48,8 +48,8 @@ struct ts_unpacked {
     uint32_t idx[TS_MAX_ORDER][TS_BLOCK_NNZ + TS_UNPACK_SLACK];
 };
 
-/* Sharing costs a store and a load of a row a fibre, and saves what the fibre's nonzeros, but for
- * one, spend on the rows above the leaf. */
+/* Whether sharing saves time. It costs a store and a load of a row for each fibre. It saves the
+ * products of the rows above the leaf for all nonzeros of the fibre but one. */
 static inline int ts_unpack_shares(uint32_t order, uint32_t n, uint32_t n_fibres)
 {
     return order > 3 && 3 * n_fibres <= 2 * n;

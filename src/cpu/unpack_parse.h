@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_parse.h - taking a block apart without checks, for the decoders of every instruction set.
+/* unpack_parse.h - parses a block without checks, for the decoders of every instruction set.
  *
- * ts_block_parse does the same for untrusted blocks, and takes as long as computing does. */
+ * ts_block_parse does the same for untrusted blocks, but takes as long as the computation. */
 #ifndef TS_CPU_UNPACK_PARSE_H
 #define TS_CPU_UNPACK_PARSE_H
 

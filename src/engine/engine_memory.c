@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Adds up what a run needs of host memory, and what is left for the feed. */
 #include "engine/engine_memory.h"
 
 #include <stdio.h>
@@ -10,9 +11,9 @@
 #include "cpd/als.h"
 #include "stream/residency.h"
 
-/* What a run takes beside budget and factors may be this much: partial rows and Gram matrices of all but
- * the largest tensors and ranks, so that a small budget is one for shards. With the program itself it
- * is less than the 24 MiB that are promised. */
+/* What a run takes beside budget and factors may be this much: partial rows and Gram matrices of
+ * all but the largest tensors and ranks, so that a small budget is one for shards. With the
+ * program itself it is less than the 24 MiB that are promised. */
 #define BESIDES_BYTES (UINT64_C(16) << 20)
 
 static uint64_t shard_bytes(const struct ts_backend_conf *bc)
@@ -25,8 +26,8 @@ static uint64_t shard_bytes(const struct ts_backend_conf *bc)
     return sum;
 }
 
-/* A budget that was given must be there: what the shards take of it, and where they may lie in GPUs all
- * that the machine has. */
+/* A budget that was given must be there: what the shards take of it, and where they may lie in
+ * GPUs all that the machine has. */
 static int check_budget(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                         const struct ts_engine_memory *m, struct ts_err *err)
 {
@@ -55,8 +56,8 @@ static uint64_t default_budget(const struct ts_engine_memory *m)
     return left > 2 * reserve ? left - reserve : left / 2;
 }
 
-/* What is left where all shards stay in memory, as much of it as the backend has a use for. A budget may be
- * more than is free, as long as shards do not fill it. */
+/* What is left where all shards stay in memory, as much of it as the backend has a use for. A
+ * budget may be more than is free, as long as shards do not fill it. */
 static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                       const struct ts_engine_memory *m)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses between GPUs and CPU, and says why a GPU is not used. */
 #include "config.h"
 
 #include "engine/processor.h"

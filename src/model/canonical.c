@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sorts the components by weight and chooses their signs; rows are changed as they are read. */
 #include "model/canonical.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
     return f;
 }
 
-/* from[] sorts the weights, largest first, equal ones in the order of their columns. */
+/* Fills from[] so that the weights are sorted, largest first; equal ones stay in the order of their
+ * columns. */
 static void sort_weights(struct ts_canonical *c, const double *weight)
 {
     for (uint32_t r = 0; r < c->rank; r++) {
@@ -32,8 +34,8 @@ static void sort_weights(struct ts_canonical *c, const double *weight)
     }
 }
 
-/* sign[mode] := sign of the entry of largest magnitude of each column. raw has room for `chunk` rows,
- * most for one. */
+/* sign[mode] := sign of the entry of largest magnitude of each column. raw has room for `chunk`
+ * rows, most for one row. */
 static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32_t mode,
                       uint64_t chunk, double *raw, double *most, struct ts_err *err)
 {

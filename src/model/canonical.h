@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* canonical.h - the form in which a decomposition leaves the engine, the same for equal models.
  *
- * Columns have norm 1 and are sorted by weight, largest first, equal ones in the order in which they
- * were computed. Of each column the entry of largest magnitude (the first of equals) is made positive
- * where signs can be moved in pairs, as in Tensor Toolbox's fixsigns; of an odd number the last mode
- * keeps its sign. Numbers are rounded to the precision of the factors; there are no negative zeros.
+ * Columns have norm 1. They are sorted by weight, largest first; equal weights keep the order in
+ * which they were computed. The entry of largest magnitude of each column (the first of equals) is
+ * made positive. Signs are changed in pairs of modes, as in Tensor Toolbox's fixsigns; with an odd
+ * number of negative ones the last stays negative. Numbers are rounded to the precision of the
+ * factors; there are no negative zeros.
  *
  *   owner    the caller owns the factors, and frees what new made
  *   units    rows are those of used slices, n x rank, row-major
@@ -20,7 +21,7 @@
 typedef int ts_get_rows_fn(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                            struct ts_err *err);
 
-/* Factors as they were computed, wherever they lie. */
+/* Factors as they were computed, in a backend or in memory. */
 struct ts_factors {
     uint32_t order, rank;
     uint64_t n_rows[TS_MAX_ORDER];
@@ -39,8 +40,8 @@ struct ts_canonical {
 struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be);
 
-/* weight: rank of them, for columns of norm 1; norm: order x rank, of the columns of the factors. norm
- * NULL: columns, weights and signs stay as they are. */
+/* weight: `rank` weights, for columns of norm 1; norm: order x rank, the norms of the factors'
+ * columns. norm NULL: columns, weights and signs stay as they are. */
 int ts_canonical_new(const struct ts_factors *f, const double *weight, const double *norm,
                      struct ts_canonical *ret, struct ts_err *err);
 void ts_canonical_free(struct ts_canonical *c); /* one of zeros is fine */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A decomposition in memory: made from a run, a file or arrays, and given out by rows. */
 #include "model/kruskal.h"
 
 #include <stdio.h>

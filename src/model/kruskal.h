@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kruskal.h - a decomposition in memory: weights and factor matrices.
  *
- * What cp computed comes in canonical form (model/canonical.h); what was read, or made of arrays, stays
- * as it was. Of a mode with empty slices the rows of used ones alone are held, with their indices;
- * rows of all other indices are zeros.
+ * What cp computed comes in canonical form (model/canonical.h); what was read, or made of arrays,
+ * stays as it was. Of a mode with empty slices the rows of used ones alone are held, with their
+ * indices; rows of all other indices are zeros.
  *
  *   owner    the kruskal owns what it points to, until ts_kruskal_free
  *   units    rows of `rank` numbers, float32 or float64 by precision; modes and indices from 0
@@ -30,7 +30,7 @@ struct ts_kruskal {
     struct ts_model_map map[TS_MAX_ORDER]; /* memory not NULL: the factor lies in this file */
 };
 
-/* One of zeros, and without indices. */
+/* A model of zeros, without indices. */
 int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, const uint64_t dim[],
                    const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err);
 void ts_kruskal_free(struct ts_kruskal *k); /* NULL is fine */
@@ -40,8 +40,9 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
                     enum ts_precision precision, const double *weight, const double *norm,
                     const volatile sig_atomic_t *stop, struct ts_kruskal **ret, struct ts_err *err);
 
-/* What model_read.h reads, freshly opened: float32 where all of it is. The model is read to its end. Factors of 1 MiB
- * and more in .npy files are mapped, read-only: the files must stay as they are, by whatever name. */
+/* Takes what model_read.h reads. The model must be freshly opened, and is read to its end. The
+ * result is float32 where all numbers are. Factors of 1 MiB and more in .npy files are mapped,
+ * read-only: these files must stay as they are, under any name. */
 int ts_kruskal_read(struct ts_model *m, const volatile sig_atomic_t *stop, struct ts_kruskal **ret,
                     struct ts_err *err);
 
@@ -56,13 +57,13 @@ void ts_kruskal_rows(const struct ts_kruskal *k, uint32_t mode, uint64_t first, 
 /* The first row held whose index is `index` or more; n_rows when there is none. */
 uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index);
 
-/* A model to be read once by whoever takes those of files; the kruskal must stay until it is closed.
- * every: it has a row for each index, else for those held. */
+/* A model that functions for models of files can read, once. The kruskal must stay until it is
+ * closed. every: it has a row for each index; otherwise only for the rows held. */
 int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **ret,
                      struct ts_err *err);
 
-/* As files, like those of `tstream cp`: formats is a sum of ts_model_format, used_rows and force as in
- * model_write.h. warn->code is not 0 when something failed after they were in place. */
+/* Writes files like those of `tstream cp`: formats is a sum of ts_model_format, used_rows and force
+ * are as in model_write.h. warn->code is not 0 when something failed after they were in place. */
 int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
                      int force, uint32_t threads, const volatile sig_atomic_t *stop,
                      struct ts_err *warn, struct ts_err *err);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads ktensor text, NumPy arrays and SPLATT's matrices. The files are untrusted: every size is
+ * checked. */
 #include "model/model_read.h"
 
 #include <ctype.h>
@@ -39,8 +41,8 @@ static int open_mode_file(struct ts_model *m, uint32_t mode, const char *suffix,
 
 #define END_OF_MODES 1
 
-/* The same while modes are counted: the first that is not there is the end, END_OF_MODES. One that is,
- * and cannot be opened, is a failure. */
+/* The same while modes are counted: the first file that does not exist is the end, END_OF_MODES. A
+ * file that exists and cannot be opened is a failure. */
 static int open_next_mode(struct ts_model *m, uint32_t mode, const char *suffix, struct ts_err *err)
 {
     struct ts_err why;
@@ -161,7 +163,7 @@ static int ktensor_open(struct ts_model *m, struct ts_err *err)
     return rc;
 }
 
-/* matrix, 2, rows and rank: what stands before a mode's rows */
+/* The text before a mode's rows: matrix, 2, rows and rank. */
 static int ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     uint64_t two = 0, rows = 0, columns = 0;
@@ -182,7 +184,7 @@ static int ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
 
 /* ---- NumPy ---- */
 
-/* The sentence for bytes that did not come: the disk failed, or the file ends there. */
+/* Writes the sentence for missing bytes: the read failed, or the file ends early. */
 static int npy_short(struct ts_model *m, const char *where, struct ts_err *err)
 {
     if (ferror(m->file))
@@ -191,7 +193,8 @@ static int npy_short(struct ts_model *m, const char *where, struct ts_err *err)
                    where);
 }
 
-/* A file of another size than its header says was cut, or its header is not its own. */
+/* Checks the size of the file: if it is not what the header says, the file was cut or the header is
+ * wrong. */
 static int npy_size(struct ts_model *m, uint64_t numbers, struct ts_err *err)
 {
     const long at = ftell(m->file);
@@ -233,7 +236,7 @@ static int npy_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, str
                        m->name);
     *rows = strtoull(shape + 10, &end, 10);
     *columns = 0;
-    if (*end == ',' && end[1] != ')') { /* a tuple of one ends in a comma */
+    if (*end == ',' && end[1] != ')') { /* a tuple of one number ends in a comma */
         *columns = strtoull(end + 1, &end, 10);
         fits = *columns > 0 && *columns <= TS_MAX_RANK && *end == ')';
     } else
@@ -300,7 +303,8 @@ static int npy_open(struct ts_model *m, struct ts_err *err)
 
 /* ---- SPLATT ---- */
 
-/* Rows of the open file: lines that hold something, which must be `columns` words each. */
+/* Counts the rows of the open file: lines that are not empty, each of which must have `columns`
+ * words. */
 static int count_rows(struct ts_model *m, uint64_t columns, uint64_t *ret, struct ts_err *err)
 {
     uint64_t n = 0, line = 0;
@@ -364,7 +368,7 @@ static int splatt_open(struct ts_model *m, struct ts_err *err)
 
 /* ---- all of them ---- */
 
-/* 1 when it is there, 0 when not; a failure to find out is none of both. */
+/* 1 when the file exists, 0 when not; negative when that cannot be found out. */
 static int has(const struct ts_model *m, const char *name, struct ts_err *err)
 {
     struct stat st;
@@ -489,7 +493,7 @@ static int read_numbers(struct ts_model *m, uint64_t n, double *ret, struct ts_e
     return rc;
 }
 
-/* Goes to the first row of the next mode; in a ktensor, over the rows that were left. */
+/* Goes to the first row of the next mode; in a ktensor, past rows that were not read. */
 static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     uint64_t rows, columns;

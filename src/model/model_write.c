@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the files of a decomposition, chunk by chunk, into a directory that appears at the end. */
 #include "model/model_write.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "base/stop.h"
 
 #define CHUNK_BYTES  (UINT64_C(1) << 20) /* of float64 rows at a time */
-#define PIECES       16u                 /* of a chunk, formatted as text side by side */
+#define PIECES       16u                 /* pieces of a chunk that threads format as text */
 #define NUMBER_CHARS 26u                 /* sign, 17 digits, point, exponent, blank */
 
 struct ts_model_out {
@@ -32,7 +33,8 @@ struct ts_model_out {
 /* Where rows of a mode go. */
 typedef int (*row_sink)(struct ts_model_out *o, void *to, uint64_t n, struct ts_err *err);
 
-/* Whether a file begins as a table of numbers does: MATLAB's .mat, or a text of the user, does not. */
+/* Whether a file begins like a table of numbers: MATLAB's .mat, or another text of the user, does
+ * not. */
 static int is_numbers(int dir, const char *name)
 {
     char head[64];
@@ -50,7 +52,7 @@ static int begins(int dir, const char *name, const char *with)
     return ts_atomic_head(dir, name, head, n) == (long)n && memcmp(head, with, n) == 0;
 }
 
-/* "mode3.npy": where its ending is, or NULL. */
+/* The ending of a name such as "mode3.npy", or NULL. */
 static const char *mode_ending(const char *name)
 {
     char *end;
@@ -59,8 +61,8 @@ static const char *mode_ending(const char *name)
     return strtoul(name + 4, &end, 10) > TS_MAX_ORDER ? NULL : end;
 }
 
-/* Files that the run keeps beside its factors, by their first bytes: a state to go on from, its record, and
- * how far it is. While one of them is being replaced, the new one is NAME.new. */
+/* Recognises the files that a run keeps beside its factors, by their first bytes: a state, the
+ * record of the run, and its status. While one of them is replaced, the new one is NAME.new. */
 static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
 {
     static const struct {
@@ -85,13 +87,13 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
         if (strcmp(name, "run.json") == 0 && !whole &&
             (faccessat(dir, "state", F_OK, 0) == 0 || faccessat(dir, "state.0", F_OK, 0) == 0 ||
              faccessat(dir, "state.1", F_OK, 0) == 0))
-            return TS_ATOMIC_STATE; /* tells of the run that the state is of */
+            return TS_ATOMIC_STATE; /* belongs to the run of the state */
         return whole ? TS_ATOMIC_OURS : file[i].unfinished;
     }
     return TS_ATOMIC_FOREIGN;
 }
 
-/* Of a result the contents must be right too: a user may have files of these names. */
+/* In a result the contents must be right too: a user may have files of the same names. */
 static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
 {
     const char *const ending = mode_ending(name);
@@ -155,7 +157,7 @@ static uint64_t rows_of(const struct ts_model_conf *c, uint32_t mode)
     return c->used_rows ? c->shape.n_rows[mode] : c->shape.dim[mode];
 }
 
-/* Least bytes that the files take for a mode: zeros are short as text. */
+/* Fewest bytes of the files of a mode: zeros are short as text. */
 static double least_bytes(const struct ts_model_conf *c, uint32_t mode)
 {
     const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(c, mode);
@@ -210,7 +212,7 @@ int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err)
     const struct ts_atomic_conf place = place_of(conf);
     struct ts_atomic_dir *dir = NULL;
     int rc;
-    if (conf->force || conf->resume) /* opening would clear what may still be wanted */
+    if (conf->force || conf->resume) /* opening would clear files that may still be needed */
         return 0;
     rc = ts_atomic_dir_open(&place, &dir, err);
     ts_atomic_dir_close(dir);
@@ -261,7 +263,7 @@ void ts_model_end(struct ts_model_out *o)
     free(o);
 }
 
-/* The indices of the used rows of a mode, as they come from its file, or lie in memory. */
+/* The indices of the used rows of a mode, from a file or from memory. */
 struct used_rows {
     struct ts_rows_reader *in; /* NULL: not from a file */
     const uint64_t *index;     /* NULL: not from memory */
@@ -300,8 +302,8 @@ static int next_used(struct used_rows *u, struct ts_err *err)
     return 0;
 }
 
-/* Those below `end` that are not taken yet go to o->used; *k is how many. There are no more than rows
- * that are written at a time, as they are among them. */
+/* Takes the indices below `end` that were not taken yet to o->used; *k: how many. They are not more
+ * than the rows written at a time, because each is one of these. */
 static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, uint64_t *k,
                      struct ts_err *err)
 {
@@ -317,11 +319,12 @@ static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, 
     }
 }
 
-/* The k rows of o->rows go where their indices are among n from `row` on, zeros between them. */
+/* Moves the k rows of o->rows to their indices among n rows from `row` on, with zeros between
+ * them. */
 static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64_t n)
 {
     const uint32_t rank = o->conf.rank;
-    uint64_t end = n; /* rows from here on are in place */
+    uint64_t end = n; /* rows from here on are at their place */
     while (k > 0) {
         const uint64_t at = o->used[--k] - row;
         memset(o->rows + (at + 1) * rank, 0, (end - at - 1) * rank * sizeof *o->rows);
@@ -460,7 +463,7 @@ static int put_weights(const struct ts_model_out *o, const struct sink_file *to,
     return 0;
 }
 
-/* The rows of a mode, those of empty slices included where that is asked for. */
+/* Writes the rows of a mode, with those of empty slices where asked for. */
 static int put_mode(struct ts_model_out *o, uint32_t mode, row_sink sink, struct sink_file *to,
                     struct ts_err *err)
 {
@@ -609,7 +612,7 @@ int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
         rc = ts_atomic_dir_commit(o->dir, warn, err);
     if (rc < 0)
         return rc;
-    /* Of the run, for which there was no way back but these until its result was in place. */
+    /* States of the run, which were needed until its result was in place. */
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.0", 0);
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.1", 0);
     return 0;

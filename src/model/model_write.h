@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* model_write.h - a decomposition as files: whole or not at all.
  *
- * Everything is written into DIR.partial, flushed to the disk, and then takes the name DIR in one
- * step (base/atomic_out.h). A DIR that holds an earlier decomposition is replaced when conf->force or
- * conf->resume says so; one that holds anything else is refused before the work starts, and so is a result
- * that the disk has no room for. What a killed run left in DIR.partial the next one clears, but its state
- * (state.0, state.1), which conf->force alone drops.
+ * Everything is written into DIR.partial, flushed to disk, and then renamed to DIR in one step
+ * (base/atomic_out.h). An earlier decomposition in DIR is replaced if conf->force or conf->resume
+ * says so. A DIR that holds anything else is refused before the work starts, and so is a result for
+ * which the disk has no room. The next run clears what a killed run left in DIR.partial, except its
+ * state (state.0, state.1), which only conf->force drops.
  *
  *   formats  ktensor: model.ktensor (Tensor Toolbox text); npy: modeK.npy and weights.npy (NumPy);
  *            splatt: modeK.mat and lambda.mat. K from 1
@@ -46,48 +46,49 @@ struct ts_model_conf {
     int used_rows;    /* 1: rows of used slices alone */
     struct ts_model_shape shape;
     uint32_t rank, threads; /* threads 0: all */
-    int force;  /* what is there may be replaced, and a state of a run that did not end dropped */
-    int resume; /* what is there may be replaced; a state stays where it is */
+    int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
+    int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
 struct ts_model_out;
 
-/* Bytes that the files take, at least; and TS_ELIMIT where `free_bytes` do not hold them, with a sentence
- * about the largest mode. Of conf, what says how long they are. */
+/* Bytes that the files take, at least; and TS_ELIMIT where `free_bytes` do not hold them, with a
+ * sentence about the largest mode. Of conf, what says how long they are. */
 double ts_model_bytes(const struct ts_model_conf *conf);
 int ts_model_room(const struct ts_model_conf *conf, uint64_t free_bytes, struct ts_err *err);
 
 /* "ktensor,npy,splatt" (any of them) as a sum of ts_model_format. */
 int ts_model_formats(const char *list, unsigned *ret, struct ts_err *err);
 
-/* Whether ts_model_begin would refuse conf->dir for what is there: asked before anything is opened. Of conf what
- * says where, and what may be replaced. Changes nothing that is a result or a state. */
+/* Whether ts_model_begin would refuse conf->dir for what is there: asked before anything is
+ * opened. Of conf what says where, and what may be replaced. Changes nothing that is a result or
+ * a state. */
 int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err);
 
 /* Checks what can be checked before the work, and creates DIR.partial. */
 int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, struct ts_err *err);
 
-/* Writes factors, whose columns have the norms of `norm` (order x rank), as columns of norm 1 with `rank`
- * weights, and gives them the name DIR; norm NULL: as they are. warn->code is not 0 when something failed
- * after that. */
+/* Writes factors, whose columns have the norms of `norm` (order x rank), as columns of norm 1
+ * with `rank` weights, and gives them the name DIR; norm NULL: as they are. warn->code is not 0
+ * when something failed after that. */
 int ts_model_write(struct ts_model_out *out, ts_get_rows_fn *get_rows, void *from,
                    const double *weight, const double *norm, struct ts_err *warn,
                    struct ts_err *err);
 
-/* The directory that is written to meanwhile: its path, which stays until the end. */
+/* The path of the directory that is written; it stays until the end. */
 const char *ts_model_partial(const struct ts_model_out *out);
 
-/* A small file beside the factors, `bytes` at data, by a name that belongs to a decomposition; before
- * ts_model_write, which puts it in place with them. */
+/* A small file beside the factors, `bytes` at data, by a name that belongs to a decomposition;
+ * before ts_model_write, which puts it in place with them. */
 int ts_model_add(struct ts_model_out *out, const char *name, const void *data, size_t bytes,
                  struct ts_err *err);
 
-/* Where files of the run lie until then: an open directory, and its path. */
+/* The directory of the run's files until then: open, and its path. */
 int ts_model_dir(const struct ts_model_out *out, const char **path);
 
-/* Removes what was not finished, but for a state that a later run goes on from. NULL is fine. */
+/* Removes what was not finished, except a state from which a later run can go on. NULL is fine. */
 void ts_model_end(struct ts_model_out *out);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A heap of the entries of largest magnitude. */
 #include "model/strongest.h"
 
 #include <math.h>

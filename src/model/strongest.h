@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* strongest.h - the n entries of largest magnitude of a column that is seen once, row by row.
  *
- * A heap whose root is the weakest that is kept: a row costs one comparison, and log2 n where it is kept.
- * Of equals those of lower index are kept, and come first.
+ * A heap whose root is the weakest entry kept: a row costs one comparison, and log2 n if it is
+ * kept. Of equal entries those of lower index are kept, and come first.
  *
  *   owner    the caller owns the struct; free takes an all-zero one
  *   threads  one at a time
