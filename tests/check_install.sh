@@ -27,6 +27,11 @@ for file in bash-completion/completions/tshard bash-completion/completions/tstre
 done
 for program in tshard tstream; do
     "$tmp/usr/bin/$program" --version > "$tmp/version" || complain "$program does not run"
+    "$tmp/usr/bin/$program" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p' > "$tmp/commands"
+    [ -s "$tmp/commands" ] || complain "$program --help lists no commands"
+    while read -r command; do
+        [ -s "$share/man/man1/$program-$command.1" ] || complain "$program-$command(1) is not installed"
+    done < "$tmp/commands"
 done
 [ -x "$share/doc/tstream/examples/apt-tensor" ] || complain "examples/apt-tensor cannot be run"
 

@@ -27,6 +27,25 @@ expect_usage()
 }
 
 version=$(sed -n 's/^AC_INIT(\[tstream\], \[\(.*\)\])/\1/p' "${TOP_SRCDIR:?}/configure.ac")
+# check_page PAGE [COMMAND]: what the program prints is the page that make has made, and what man takes; it is in
+# $tmp/man afterwards
+check_page()
+{
+    "$tool" --help-man ${2+"$2"} > "$tmp/man"
+    cmp -s "$tmp/man" "${TOP_BUILDDIR:?}/man/$1.1" || complain "man/$1.1 is not what $program prints of itself"
+    if command -v mandoc > /dev/null; then
+        mandoc -T lint -W warning "$tmp/man" | grep -v 'missing date' > "$tmp/lint" || true
+        [ ! -s "$tmp/lint" ] || complain "mandoc $1: $(head -n 3 "$tmp/lint")"
+    fi
+    if command -v man > /dev/null && man --version > /dev/null 2>&1; then
+        LC_ALL=C MANROFFSEQ='' MANWIDTH=80 man --warnings -l "$tmp/man" > "$tmp/page" 2> "$tmp/err" ||
+            complain "man $1 fails"
+        [ ! -s "$tmp/err" ] || complain "man $1 warns: $(head -3 "$tmp/err")"
+        awk 'length > 80 { print; n++ } END { exit n > 0 }' "$tmp/page" > "$tmp/wide" ||
+            complain "man $1: more than 80 columns: $(head -n 3 "$tmp/wide")"
+    fi
+}
+
 for program in tshard tstream; do
     tool=$bin/$program
     # --version: the one of configure.ac, a commit, and what config.h says is built in
@@ -39,17 +58,12 @@ for program in tshard tstream; do
     grep -q "^gzip: $gzip [0-9]" "$tmp/version" || complain "$program --version: gzip"
     grep -q '^vector code on this machine: ' "$tmp/version" || complain "$program --version: vector code"
     "$tool" --help > "$tmp/help"
-    "$tool" --help-man > "$tmp/man"
-    cmp -s "$tmp/man" "${TOP_BUILDDIR:?}/man/$program.1" ||
-        complain "man/$program.1 is not what $program prints of itself"
-    if command -v man > /dev/null && man --version > /dev/null 2>&1; then
-        LC_ALL=C MANROFFSEQ='' MANWIDTH=80 man --warnings -l "$tmp/man" > "$tmp/page" 2> "$tmp/err" ||
-            complain "man $program fails"
-        [ ! -s "$tmp/err" ] || complain "man $program warns: $(head -3 "$tmp/err")"
-    fi
-    for section in FILES ENVIRONMENT SIGNALS 'EXIT STATUS' 'SEE ALSO'; do
+    check_page "$program"
+    for section in COMMANDS FILES ENVIRONMENT SIGNALS 'EXIT STATUS' 'SEE ALSO'; do
         grep -q "^.SH $section\$" "$tmp/man" || complain "man $program: no $section"
     done
+    cp "$tmp/man" "$tmp/overview"
+    expect_usage "unknown option '--help-man'" "$tool" --help-man nonsense
     commands=$(sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p' "$tmp/help")
     [ -n "$commands" ] || complain "$program --help lists no commands"
     for command in $commands; do
@@ -57,11 +71,21 @@ for program in tshard tstream; do
         awk -v who="$program $command" 'length($0) > 79 { print who ": " $0; bad = 1 }
                                         END { exit bad }' "$tmp/help" || failed=1
         grep -q "^Usage: $program $command " "$tmp/help" || complain "$program $command: usage line"
-        grep -q "\"$program $command\"" "$tmp/man" || complain "$program $command: not in the man page"
+        grep -q "^.BR $program.-$command (1)\$" "$tmp/overview" || complain "man $program: no $program-$command(1)"
+        check_page "$program-$command" "$command"
+        for section in SYNOPSIS DESCRIPTION OPTIONS SIGNALS 'EXIT STATUS' 'SEE ALSO'; do
+            grep -q "^.SH $section\$" "$tmp/man" || complain "man $program-$command: no $section"
+        done
+        # the pages it names
+        sed -n '/^.SH SEE ALSO/,$s/^.BR \([a-z\\-]*\) (1),*$/\1/p' "$tmp/man" | tr -d '\\' > "$tmp/pages"
+        [ -s "$tmp/pages" ] || complain "man $program-$command: sees no other page"
+        while read -r other; do
+            [ -s "${TOP_BUILDDIR:?}/man/$other.1" ] || complain "man $program-$command: there is no $other(1)"
+        done < "$tmp/pages"
         # every long option of --help: in the man page, known to the parser
         for option in $(sed -n 's/^  \(-.,\|   \) --\([a-z0-9-]*\).*/\2/p' "$tmp/help"); do
             escaped=$(echo "$option" | sed 's/-/\\\\-/g')
-            sed -n "/^.SH \"$program $command\"/,/^.SH/p" "$tmp/man" |
+            sed -n '/^.SH OPTIONS/,/^.SH/p' "$tmp/man" |
                 grep -q -e "\\\\-\\\\-$escaped" ||
                 complain "$program $command --$option: not in the man page"
             [ "$option" = help ] && continue

@@ -223,10 +223,9 @@ static int about(const struct tool_program *program, int argc, char **argv)
         tool_version_print(program->name, stdout);
         return 0;
     }
-    if (strcmp(word, "--help-man") == 0) {
-        tool_man(program, stdout);
+    if (strcmp(word, "--help-man") == 0 && argc <= 3 &&
+        tool_man(program, argc == 3 ? argv[2] : NULL, stdout) == 0)
         return 0;
-    }
     if (strcmp(word, "--help-completion") == 0 && argc == 3 &&
         tool_completion(program, argv[2], stdout) == 0)
         return 0;

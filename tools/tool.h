@@ -35,12 +35,21 @@
 #include "tools/tool_progress.h"
 #include "tools/tool_signal.h"
 
+/* A row of a table for the manual pages; a row of zeros ends the table. */
+struct tool_entry {
+    const char *name, *text;
+    const char *commands; /* "cp fit": the commands whose pages have it; NULL: all */
+};
+
 struct tool_program {
     const char *name, *summary;
     const struct ts_cmd *const *cmds; /* NULL ends; one whose name is NULL is the whole program */
-    const char *files,
-        *environment;     /* for the man page: pairs of lines, a name and what it is; NULL: none */
-    const char *see_also; /* "tstream"; NULL: none */
+    /* for the manual pages; NULL: none */
+    const char *description;                      /* a paragraph of the overview */
+    const struct tool_entry *files, *environment; /* name, what it is */
+    const struct tool_entry
+        *related;         /* a command, the pages beside it: "tshard-build tstream-plan" */
+    const char *see_also; /* the other program: "tstream" */
 };
 
 int tool_main(const struct tool_program *program, int argc, char **argv);
@@ -73,7 +82,6 @@ const char *tool_plain(const char *text, char *buf, size_t size);
 size_t tool_utf8_length(const unsigned char *s);
 
 /* ---- threads ---- */
-
 
 /* --threads: 0 or TS_EARG. To be asked before anything is opened. */
 int tool_threads_check(uint32_t threads, struct ts_err *err);

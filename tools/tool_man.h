@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_man.h - the man page of a program, from its tables. Run by make, as `PROGRAM --help-man`. */
+/* tool_man.h - the manual pages of a program, from its tables. Run by make, as `PROGRAM --help-man` for
+ * the overview and `PROGRAM --help-man COMMAND` for the page of a command. */
 #ifndef TS_TOOLS_TOOL_MAN_H
 #define TS_TOOLS_TOOL_MAN_H
 
@@ -7,6 +8,7 @@
 
 #include "tools/tool.h"
 
-void tool_man(const struct tool_program *program, FILE *to);
+/* command NULL: the overview. -1: there is no such command. */
+int tool_man(const struct tool_program *program, const char *command, FILE *to);
 
 #endif

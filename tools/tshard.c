@@ -9,23 +9,49 @@
 #include "format/tensor.h"
 #include "tools/tool.h"
 
-static const char files[] =
-    "NAME.tsh\n"
-    "A tensor: a directory with an index and, for each mode, a copy of the nonzeros sorted for it. It "
-    "holds no absolute path and can be moved.\n"
-    "NAME.tsh.building\n"
-    "The same while it is made; it also holds temporary files, unless --tmp names another place. One "
-    "that a killed build left is cleared by the next build of that name.\n"
-    "NAME.modeK.map, NAME.modeK.map.gz\n"
-    "Names of the indices of mode K, one a line. They are taken where they lie beside the input.\n";
+static const char description[] =
+    "A tensor as text, or as a table with names, becomes a directory: for each mode a copy of the "
+    "nonzeros, sorted for it and packed into shards of a few bytes per nonzero. tstream "
+    "decomposes such a directory within the memory that it is given.";
 
-static const char environment[] =
-    "TMPDIR\n"
-    "Directory for temporary files of build and gen, where --tmp does not name one.\n"
-    "OMP_STACKSIZE\n"
-    "Stack of a thread, which counts as memory.\n"
-    "TERM\n"
-    "The line that tells how far a command is comes on a terminal that is not \"dumb\".\n";
+static const struct tool_entry files[] = {
+    { "NAME.tsh",
+      "A tensor: a directory with an index and, for each mode, a copy of the nonzeros sorted for "
+      "it. It holds no absolute path and can be moved.",
+      NULL },
+    { "NAME.tsh.building",
+      "The same while it is made; it also holds temporary files, unless --tmp names another "
+      "place. One that a killed build left is cleared by the next build of that name.",
+      "build gen" },
+    { "NAME.modeK.map, NAME.modeK.map.gz",
+      "Names of the indices of mode K, one a line. They are taken where they lie beside the input.",
+      "build plan" },
+    { "FILE.partial", "Text while it is written to FILE: it gets that name when it is complete.",
+      "export gen" },
+    { 0 },
+};
+
+static const struct tool_entry environment[] = {
+    { "TMPDIR", "Directory for temporary files, where --tmp does not name one.", "build gen plan" },
+    { "OMP_STACKSIZE", "Stack of a thread, which counts as memory.",
+      "build plan verify export gen" },
+    { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
+      "build verify export gen" },
+    { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",
+      "build gen info" },
+    { "NO_COLOR", "Where it is set and not empty, nothing is coloured.", "build gen info" },
+    { 0 },
+};
+
+static const struct tool_entry related[] = {
+    { "build", "tshard-plan tshard-info tshard-verify tstream-cp", NULL },
+    { "plan", "tshard-build tstream-plan", NULL },
+    { "info", "tshard-verify tshard-export tstream-info", NULL },
+    { "verify", "tshard-build tshard-info", NULL },
+    { "export", "tshard-info tshard-build tstream-export", NULL },
+    { "gen", "tshard-build tstream-cp tstream-compare", NULL },
+    { 0 },
+};
 
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
 {
@@ -51,8 +77,10 @@ int main(int argc, char **argv)
         .name = "tshard",
         .summary = "packs sparse tensors into shards",
         .cmds = cmds,
+        .description = description,
         .files = files,
         .environment = environment,
+        .related = related,
         .see_also = "tstream",
     };
 #ifdef M_ARENA_MAX

@@ -433,7 +433,7 @@ const struct ts_cmd tshard_build_cmd = {
         "leaves NAME.tsh.building, which the next build of that name clears.",
     .examples =
         "tshard build amazon.tns.gz\n  makes amazon.tsh in the current directory\n"
-        "tshard build ratings.csv --modes user,item,week --value rating --bin week=7d\n"
+        "tshard build r.csv --modes user,item,week --value rating --bin week=7d\n"
         "  of a table with a header line: names, and weeks of times\n"
         "zcat part*.gz | tshard build -o all.tsh --memory 2G -\n  from a pipe, within 2 GiB\n",
     .opts = tshard_build_opts,

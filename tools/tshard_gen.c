@@ -246,7 +246,7 @@ const struct ts_cmd tshard_gen_cmd = {
             "that text.",
     .examples = "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
                 "  ten million uniform draws with values 1 to 5\n"
-                "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o - | gzip > p.tns.gz\n"
+                "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o p.tns.gz\n"
                 "  popular indices, as text\n"
                 "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
                 "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n",

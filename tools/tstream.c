@@ -6,27 +6,65 @@
 
 #include "tools/tool.h"
 
-static const char files[] =
-    "NAME.tsh\n"
-    "A tensor that tshard build or tshard gen made: a directory. It is read only.\n"
-    "X.cp\n"
-    "The result of tstream cp: factors and weights, run.json (how it was computed), and state, from "
-    "which --resume goes on.\n"
-    "X.cp.partial\n"
-    "The same while the run is under way, or after it was stopped or killed: states, run.json and "
-    "status.json. tstream status X.cp reads it.\n";
+static const char description[] =
+    "tstream computes the CP decomposition (CANDECOMP/PARAFAC) of a sparse tensor that tshard "
+    "build has packed, by alternating least squares on CPU cores or GPUs. The nonzeros may be "
+    "more than host memory and GPU memory hold: they are streamed. Further commands show a "
+    "decomposition, judge it and write it in other forms.";
 
-static const char environment[] =
-    "CUDA_VISIBLE_DEVICES\n"
-    "Hides and orders GPUs, as in every CUDA program.\n"
-    "CUDA_DEVICE_MAX_CONNECTIONS\n"
-    "Queues of a GPU's hardware; set to 32 where it is not set.\n"
-    "NCCL_*\n"
-    "Read by NCCL, where several GPUs exchange by it. NCCL_NVLS_ENABLE is set to 0.\n"
-    "OMP_STACKSIZE\n"
-    "Stack of a thread, which counts as memory.\n"
-    "TERM\n"
-    "The line that tells how far a command is comes on a terminal that is not \"dumb\".\n";
+static const struct tool_entry files[] = {
+    { "NAME.tsh", "A tensor that tshard build or tshard gen made: a directory. It is read only.",
+      "cp plan fit info top report export mttkrp" },
+    { "X.cp",
+      "The result of tstream cp: factors and weights, run.json (how it was computed), and state, "
+      "from which --resume goes on.",
+      "cp plan status fit info top compare report export" },
+    { "X.cp.partial",
+      "The same while the run is under way, or after it was stopped or killed: states, run.json "
+      "and status.json. tstream status X.cp reads it.",
+      "cp plan status info" },
+    { "FILE.partial",
+      "What is written to FILE, as --trace or --output name it, until it is complete.",
+      "cp mttkrp report export" },
+    { 0 },
+};
+
+#define COMPUTING "cp plan fit mttkrp devices bench"
+
+static const struct tool_entry environment[] = {
+    { "CUDA_VISIBLE_DEVICES", "Hides and orders GPUs, as in every CUDA program.", COMPUTING },
+    { "CUDA_DEVICE_MAX_CONNECTIONS", "Queues of a GPU's hardware; set to 32 where it is not set.",
+      COMPUTING },
+    { "NCCL_*", "Read by NCCL, where several GPUs exchange by it. NCCL_NVLS_ENABLE is set to 0.",
+      "cp plan mttkrp bench" },
+    { "OMP_STACKSIZE", "Stack of a thread, which counts as memory.", "cp plan fit compare mttkrp" },
+    { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
+      "cp fit report export mttkrp" },
+    { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",
+      "cp plan status fit info top compare devices" },
+    { "NO_COLOR", "Where it is set and not empty, nothing is coloured.",
+      "cp plan status fit info top compare devices" },
+    { 0 },
+};
+
+static const struct tool_entry related[] = {
+    { "cp",
+      "tshard-build tstream-plan tstream-status tstream-fit tstream-info tstream-top "
+      "tstream-report",
+      NULL },
+    { "plan", "tstream-cp tstream-devices tshard-plan", NULL },
+    { "status", "tstream-cp tstream-info", NULL },
+    { "fit", "tstream-cp tstream-compare", NULL },
+    { "info", "tstream-cp tstream-status tshard-info", NULL },
+    { "top", "tstream-report tstream-export", NULL },
+    { "compare", "tstream-fit tstream-cp tshard-gen", NULL },
+    { "report", "tstream-top tstream-info tstream-export", NULL },
+    { "export", "tstream-top tshard-export", NULL },
+    { "mttkrp", "tstream-cp tstream-bench", NULL },
+    { "devices", "tstream-plan tstream-bench", NULL },
+    { "bench", "tstream-devices tstream-mttkrp", NULL },
+    { 0 },
+};
 
 int main(int argc, char **argv)
 {
@@ -47,8 +85,10 @@ int main(int argc, char **argv)
         .name = "tstream",
         .summary = "decomposes sparse tensors that do not fit into memory",
         .cmds = cmds,
+        .description = description,
         .files = files,
         .environment = environment,
+        .related = related,
         .see_also = "tshard",
     };
     static const char *const other[] = { "build", "verify", "gen", NULL };

@@ -70,7 +70,8 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
 /* --help of one command, complete. */
 void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 
-/* The command's section of a man page (man(7)), from the same table. */
+/* The sections of the command's manual page that follow from the same table: SYNOPSIS, DESCRIPTION,
+ * OPTIONS and EXAMPLES, for man(7). */
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
 
 /* Writes the value of an option as a user would type it: "16", "64M" as bytes "67108864", "5m" as

@@ -174,32 +174,55 @@ static void man_option(const struct ts_opt *o, FILE *to)
     roff_line(to, right);
 }
 
+static int has_type(const struct ts_cmd *cmd, enum ts_opt_type type)
+{
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
+        if (o->type == type)
+            return 1;
+    return 0;
+}
+
+/* How the values of the options are written. */
+static void man_values(const struct ts_cmd *cmd, FILE *to)
+{
+    if (has_type(cmd, TS_OPT_SIZE))
+        fputs("Sizes are written 4096, 64K, 64M or 1.5G (powers of 1024).\n", to);
+    if (has_type(cmd, TS_OPT_U64))
+        fputs("Counts are written 250, 10M (powers of 1000) or 1e9.\n", to);
+    if (has_type(cmd, TS_OPT_DURATION))
+        fputs("Times are written 250ms, 30s, 5m, 11h30m or 2d.\n", to);
+}
+
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to)
 {
     const struct ts_opt help = own_help(cmd);
     const char *end, *p;
-    char summary[256];
-    fprintf(to, ".SH \"%s%s%s\"\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
-    fprintf(to, ".B %s%s%s\n", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
+    fprintf(to, ".SH SYNOPSIS\n.B %s%s%s\n", cmd->program, cmd->name ? " " : "",
+            cmd->name ? cmd->name : "");
     fputs("[\\fIOPTION\\fR...]", to);
     if (cmd->operands[0]) {
         fputs(" ", to);
         roff(to, cmd->operands, cmd->operands + strlen(cmd->operands));
     }
-    fputs("\n.PP\n", to);
-    sentence(cmd->summary, summary, sizeof summary);
-    roff_line(to, summary);
+    fputs("\n.SH DESCRIPTION\n", to);
+    if (cmd->text == NULL || *cmd->text == '\0') {
+        char summary[256];
+        sentence(cmd->summary, summary, sizeof summary);
+        roff_line(to, summary);
+    }
     for (p = cmd->text; p != NULL && (p = paragraph(p, &end)) != NULL; p = end) {
-        fputs(".PP\n", to);
+        if (p != cmd->text)
+            fputs(".PP\n", to);
         roff(to, p, end);
         fputc('\n', to);
     }
-    fputs(".SS Options\n", to);
+    fputs(".SH OPTIONS\n", to);
+    man_values(cmd, to);
     for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
         man_option(o, to);
     man_option(&help, to);
     if (cmd->examples != NULL) {
-        fputs(".SS Examples\n.nf\n", to);
+        fputs(".SH EXAMPLES\n.nf\n", to);
         roff_line(to, cmd->examples);
         fputs(".fi\n", to);
     }
