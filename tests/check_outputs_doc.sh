@@ -101,7 +101,7 @@ cp="$bin/tstream cp groceries.tsh --cpu --rank 2"
 "$bin/tstream" plan --cpu --json groceries.tsh --rank 2 > plan2
 "$bin/tstream" plan --cpu --json groceries.tsh --rank 2 --no-output >> plan2
 is 'tstream plan' plan2
-$cp --json --format ktensor,npy,splatt --rows used -o all.cp > cp
+$cp --json --format ktensor,npy,splatt --rows used --save-init -o all.cp > cp
 $cp --json -n >> cp
 for name in start mode sweep; do
     event $name cp > of
@@ -168,7 +168,7 @@ while read -r file; do
     general=$(echo "$file" | sed 's/mode[0-9][0-9]*/modeK/')
     grep -q "^| .*\`$general\`" "$doc" || bad "$file is not in $doc"
 done < files
-for file in model.ktensor weights.npy mode1.npy lambda.mat mode1.mat run.json state; do
+for file in init.ktensor model.ktensor weights.npy mode1.npy lambda.mat mode1.mat run.json state; do
     grep -qx "$file" files || bad "no $file"
 done
 [ "$(od -A n -t x1 -N 6 all.cp/weights.npy)" = " 93 4e 55 4d 50 59" ] || bad "weights.npy is no array of NumPy"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
@@ -33,6 +35,9 @@ const struct ts_opt tstream_cp_opts[] = {
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
     { "init", 0, TS_OPT_STRING, AT(init), "random", "random|FILE",
       "initial factors: random numbers in [0, 1), or a ktensor file or directory of factors" },
+    { "save-init", 0, TS_OPT_FLAG, AT(save_init), NULL, NULL,
+      "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file "
+      "computes the same bits again, and other programs can start from it" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
@@ -126,6 +131,49 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
     }
     rc = ts_checkpoint_new(&c, ret, err);
     free(options);
+    return rc;
+}
+
+/* What the start is read from: NULL where it is drawn. Of a run that goes on it is the start that it had
+ * saved, as what --init names may have changed since. To be freed. */
+static int find_start(const struct cp_args *args, char **ret, struct ts_err *err)
+{
+    const char *ending = args->from.of_result ? "" : ".partial";
+    char *saved = NULL;
+    *ret = NULL;
+    if (args->from.file != NULL &&
+        asprintf(&saved, "%s%s/" TS_MODEL_START, args->from.dir, ending) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->from.dir);
+    if (saved != NULL && access(saved, F_OK) == 0) {
+        *ret = saved;
+        return 0;
+    }
+    free(saved);
+    if (strcmp(args->init, "random") != 0 && (*ret = strdup(args->init)) == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->init);
+    return 0;
+}
+
+/* The start beside the factors. A model is opened again for it, as rows are read once. */
+static int save_start(const struct cp_report *r, struct ts_model_out *out, struct ts_err *err)
+{
+    const struct cp_args *args = r->args;
+    struct ts_init_conf conf = {
+        .tensor = r->engine->tensor, .rank = args->rank, .seed = args->seed, .stop = &tool_stop
+    };
+    const char *where;
+    const int dir = ts_model_dir(out, &where);
+    char *path;
+    int rc;
+    if (args->from.file != NULL && faccessat(dir, TS_MODEL_START, F_OK, 0) == 0)
+        return 0; /* the run goes on where it was */
+    rc = find_start(args, &path, err);
+    if (rc == 0 && path != NULL)
+        rc = ts_model_open(path, &conf.model, err);
+    if (rc == 0)
+        rc = ts_init_save(&conf, out, err);
+    ts_model_close(conf.model);
+    free(path);
     return rc;
 }
 
@@ -287,10 +335,14 @@ static int run_engine(struct cp_report *r, struct ts_model_conf *mc, struct ts_m
     struct ts_model_out *out = NULL;
     char *partial = NULL;
     struct ts_checkpoint *checkpoint = NULL;
+    uint64_t start_rows[TS_MAX_ORDER];
     int rc = 0;
     mc->shape = ts_model_shape_of(e->tensor);
     mc->used_rows = tstream_cp_used_rows(args, e->tensor);
     mc->threads = e->threads;
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        start_rows[m] = model != NULL ? model->n_rows[m] : ts_init_rows(e->tensor, m);
+    mc->start_rows = args->save_init ? start_rows : NULL;
     if (!args->no_output)
         rc = ts_model_begin(mc, &out, err);
     if (out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO)
@@ -298,6 +350,8 @@ static int run_engine(struct cp_report *r, struct ts_model_conf *mc, struct ts_m
                           "files that name their indices (--rows all writes all)");
     if (rc == 0 && out != NULL)
         partial = strdup(ts_model_partial(out));
+    if (rc == 0 && out != NULL && args->save_init)
+        rc = save_start(r, out, err);
     if (rc == 0 && out != NULL)
         rc = open_checkpoint(r, out, mc->dir, path, &checkpoint, err);
     if (rc == 0)
@@ -442,6 +496,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
+    if (status < 0 && args.save_init && args.no_output)
+        status = tool_usage(cmd, "--save-init and --no-output exclude each other");
     if (status < 0 && !(args.tol >= 0))
         status = tool_usage(cmd, "--tol must not be negative");
     if (status < 0 && ts_model_formats(args.format, &formats, &err) < 0)

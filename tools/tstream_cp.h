@@ -11,7 +11,7 @@ struct cp_args {
     uint32_t rank, iters, threads;
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output, force, quiet;
+    int precision, rows, details, json, no_output, save_init, force, quiet;
     struct ts_processor processor;
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "cpd/checkpoint.h"
+#include "cpd/init.h"
 #include "model/model_write.h"
 #include "tools/engine_note.h"
 #include "tools/plan_rows.h"
@@ -115,8 +116,13 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
                                 .rank = p->args->rank,
                                 .precision = p->args->precision };
     char *copy = strdup(p->out);
+    uint64_t start_rows[TS_MAX_ORDER];
     struct statvfs st;
     int rc;
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        start_rows[m] = ts_init_rows(e->tensor, m);
+    if (p->args->save_init)
+        mc.start_rows = start_rows;
     p->free_disk_bytes = -1;
     if (copy != NULL && statvfs(dirname(copy), &st) == 0)
         p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;

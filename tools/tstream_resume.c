@@ -12,7 +12,7 @@ static const struct {
     int fixed;
 } kept[] = {
     { "rank", 1 }, { "seed", 1 },   { "init", 1 }, { "precision", 1 },  { "iters", 0 },
-    { "tol", 0 },  { "format", 0 }, { "rows", 0 }, { "checkpoint", 0 },
+    { "tol", 0 },  { "format", 0 }, { "rows", 0 }, { "checkpoint", 0 }, { "save-init", 0 },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 
@@ -39,6 +39,8 @@ int tstream_resume_options(const struct ts_resume *r, const struct ts_cmd *cmd, 
         if (value == NULL || o == NULL)
             continue;
         ts_opt_text(o, args, now, sizeof now);
+        if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
+            continue;
         if ((given >> at & 1) == 0)
             rc = ts_opt_set(o, args, value, err);
         else if (kept[i].fixed && strcmp(now, value) != 0)

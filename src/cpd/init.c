@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "base/stop.h"
+#include "model/model_write.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 /* A Gram matrix is the sum of so many pieces: by the rank alone, so that it does not depend on the
@@ -22,6 +23,12 @@ static uint32_t gram_pieces(uint32_t rank)
 {
     const uint32_t n = PIECES_ROWS / rank;
     return n > MOST_PIECES ? MOST_PIECES : n < LEAST_PIECES ? LEAST_PIECES : n;
+}
+
+/* The row that piece p of n rows begins with; of the one after the last: n. */
+static uint64_t piece_first(uint64_t n, uint32_t n_pieces, uint32_t p)
+{
+    return n / n_pieces * p + n % n_pieces * p / n_pieces;
 }
 
 static uint64_t chunk_rows(uint32_t rank)
@@ -64,9 +71,9 @@ static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (uint32_t p = 0; p < n_pieces; p++) {
         double *mine = piece + p * (square + c->rank), *row = mine + square;
-        const uint64_t first = n / n_pieces * p + n % n_pieces * p / n_pieces;
-        const uint64_t end = n / n_pieces * (p + 1) + n % n_pieces * (p + 1) / n_pieces;
-        for (uint64_t i = first; i < end && !((i & 1023) == 0 && ts_stop_asked(c->stop)); i++) {
+        const uint64_t end = piece_first(n, n_pieces, p + 1);
+        for (uint64_t i = piece_first(n, n_pieces, p);
+             i < end && !((i & 1023) == 0 && ts_stop_asked(c->stop)); i++) {
             draw_row(c, mode, index == NULL ? i : index[i], row);
             add_outer(c->rank, row, mine);
         }
@@ -105,6 +112,53 @@ static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64
                                           : draw_gram(c, mode, index, disk->n_rows, gram, err);
 }
 
+/* The Gram matrix of rows that come one after another, in the pieces of draw_gram: a start that was saved
+ * is summed as it was when it was drawn. */
+struct row_sum {
+    uint32_t rank, n_pieces, piece;
+    uint64_t n, row; /* of all; that comes next */
+    double *gram, *part;
+};
+
+static void add_part(struct row_sum *s)
+{
+    for (size_t i = 0; i < (size_t)s->rank * s->rank; i++) {
+        s->gram[i] += s->part[i];
+        s->part[i] = 0;
+    }
+    s->piece++;
+}
+
+static void add_row(struct row_sum *s, const double *row)
+{
+    while (s->row == piece_first(s->n, s->n_pieces, s->piece + 1))
+        add_part(s);
+    add_outer(s->rank, row, s->part);
+    s->row++;
+}
+
+static int row_sum_new(struct row_sum *s, uint32_t rank, uint64_t n, double *gram,
+                       struct ts_err *err)
+{
+    const size_t square = (size_t)rank * rank;
+    *s = (struct row_sum){ .rank = rank, .n_pieces = gram_pieces(rank), .n = n, .gram = gram };
+    if (gram == NULL)
+        return 0;
+    memset(gram, 0, square * sizeof *gram);
+    s->part = calloc(square, sizeof *s->part);
+    return s->part == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a Gram matrix") : 0;
+}
+
+/* The matrix is whole. */
+static void row_sum_free(struct row_sum *s)
+{
+    while (s->part != NULL && s->piece < s->n_pieces)
+        add_part(s);
+    if (s->part != NULL)
+        mirror(s->rank, s->gram);
+    free(s->part);
+}
+
 /* The model's rows, those of empty slices counted in the Gram matrix and dropped. */
 static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index,
                       double *buf, double *gram, struct ts_err *err)
@@ -112,33 +166,28 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     const uint64_t step = chunk_rows(c->rank), rows = c->model->n_rows[mode];
     uint64_t next = 0; /* row of the backend */
+    struct row_sum sum;
+    int rc = row_sum_new(&sum, c->rank, rows, gram, err);
     if (rows != disk->dim)
         index = NULL;
-    if (gram != NULL)
-        memset(gram, 0, (size_t)c->rank * c->rank * sizeof *gram);
-    for (uint64_t row = 0; row < rows; row += step) {
+    for (uint64_t row = 0; row < rows && rc == 0; row += step) {
         const uint64_t n = rows - row < step ? rows - row : step;
         uint64_t kept = 0;
-        int rc = ts_model_rows(c->model, mode, n, buf, err);
-        if (rc < 0)
-            return rc;
-        for (uint64_t i = 0; i < n; i++) {
+        rc = ts_model_rows(c->model, mode, n, buf, err);
+        for (uint64_t i = 0; i < n && rc == 0; i++) {
             if (gram != NULL)
-                add_outer(c->rank, buf + i * c->rank, gram);
+                add_row(&sum, buf + i * c->rank);
             if (index == NULL || (next + kept < disk->n_rows && index[next + kept] == row + i))
                 memmove(buf + kept++ * c->rank, buf + i * c->rank, c->rank * sizeof *buf);
         }
-        rc = kept > 0 ? c->backend->put_rows(c->be, mode, next, kept, buf, err) : 0;
-        if (rc < 0)
-            return rc;
+        if (rc == 0 && kept > 0)
+            rc = c->backend->put_rows(c->be, mode, next, kept, buf, err);
         next += kept;
-        rc = ts_stop_check(c->stop, err);
-        if (rc < 0)
-            return rc;
+        if (rc == 0)
+            rc = ts_stop_check(c->stop, err);
     }
-    if (gram != NULL)
-        mirror(c->rank, gram);
-    return 0;
+    row_sum_free(&sum);
+    return rc;
 }
 
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank)
@@ -189,5 +238,50 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
                               : init_model(c, mode, index, buf, gram, err);
     free(index);
     free(buf);
+    return rc;
+}
+
+/* ---- as a file ---- */
+
+struct start {
+    const struct ts_init_conf *conf;
+    uint64_t *index[TS_MAX_ORDER]; /* random: of each row; NULL: row i is index i */
+};
+
+static int start_rows(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                      struct ts_err *err)
+{
+    const struct start *s = from;
+    const struct ts_init_conf *c = s->conf;
+    if (c->model != NULL)
+        return ts_model_rows(c->model, mode, n, rows, err);
+    for (uint64_t i = 0; i < n; i++)
+        draw_row(c, mode, s->index[mode] == NULL ? row + i : s->index[mode][row + i],
+                 rows + i * c->rank);
+    return 0;
+}
+
+uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode)
+{
+    const struct ts_disk_mode *disk = &t->mode[mode].disk;
+    return disk->dim <= TS_INIT_GRAM_ROWS ? disk->dim : disk->n_rows;
+}
+
+int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct ts_err *err)
+{
+    struct start s = { .conf = c };
+    struct ts_factors f = {
+        .order = c->tensor->order, .rank = c->rank, .get_rows = start_rows, .from = &s
+    };
+    int rc = ts_init_check(c, err);
+    for (uint32_t m = 0; m < f.order && rc == 0; m++) {
+        f.n_rows[m] = c->model != NULL ? c->model->n_rows[m] : ts_init_rows(c->tensor, m);
+        if (c->model == NULL && f.n_rows[m] < c->tensor->mode[m].disk.dim)
+            rc = ts_tensor_rows(c->tensor, m, &s.index[m], err);
+    }
+    if (rc == 0)
+        rc = ts_model_add_start(out, &f, c->model != NULL ? c->model->weight : NULL, err);
+    for (uint32_t m = 0; m < f.order; m++)
+        free(s.index[m]);
     return rc;
 }

@@ -20,6 +20,8 @@
 #include "model/model_read.h"
 #include "stream/backend.h"
 
+struct ts_model_out;
+
 #define TS_INIT_GRAM_ROWS (UINT64_C(1) << 28)
 
 struct ts_init_conf {
@@ -38,6 +40,14 @@ int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
 /* Most memory that ts_init_mode takes while it runs. */
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
+
+/* Rows of the random start of a mode: one per index, or of used slices alone where those are counted alone. */
+uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
+
+/* Writes the start, as float64, beside the factors that are going to be written: init.ktensor, whose rows are those of
+ * ts_init_rows, or of the model. The run that starts from that file has the bits of this one. The
+ * conf's backend is not used. */
+int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
 
 /* Fills factor[mode] of the backend. *gram (NULL: not wanted) := its Gram matrix. With a model,
  * modes are asked for in ascending order. */

@@ -61,6 +61,12 @@ static const char *mode_ending(const char *name)
     return strtoul(name + 4, &end, 10) > TS_MAX_ORDER ? NULL : end;
 }
 
+static int has_state(int dir)
+{
+    return faccessat(dir, "state", F_OK, 0) == 0 || faccessat(dir, "state.0", F_OK, 0) == 0 ||
+           faccessat(dir, "state.1", F_OK, 0) == 0;
+}
+
 /* Recognises the files that a run keeps beside its factors, by their first bytes: a state, the
  * record of the run, and its status. While one of them is replaced, the new one is NAME.new. */
 static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
@@ -84,9 +90,7 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
         if (!begins(dir, name, file[i].begins))
             return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                       : TS_ATOMIC_FOREIGN;
-        if (strcmp(name, "run.json") == 0 && !whole &&
-            (faccessat(dir, "state", F_OK, 0) == 0 || faccessat(dir, "state.0", F_OK, 0) == 0 ||
-             faccessat(dir, "state.1", F_OK, 0) == 0))
+        if (strcmp(name, "run.json") == 0 && !whole && has_state(dir))
             return TS_ATOMIC_STATE; /* belongs to the run of the state */
         return whole ? TS_ATOMIC_OURS : file[i].unfinished;
     }
@@ -102,7 +106,9 @@ static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
     if (strncmp(name, "state", 5) == 0 || strncmp(name, "run.", 4) == 0 ||
         strncmp(name, "status.", 7) == 0)
         return kind_of_record(dir, name, whole);
-    if (strcmp(name, "model.ktensor") == 0) {
+    if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
+        return TS_ATOMIC_STATE; /* of the run that the state is of */
+    if (strcmp(name, "model.ktensor") == 0 || strcmp(name, TS_MODEL_START) == 0) {
         ours = 1;
         right = begins(dir, name, "ktensor");
     } else if (strcmp(name, "weights.npy") == 0 ||
@@ -163,7 +169,8 @@ static double least_bytes(const struct ts_model_conf *c, uint32_t mode)
     const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(c, mode);
     const double used = (double)c->shape.n_rows[mode];
     const double text = used * c->rank * 2 * number + (rows - used) * c->rank * 2;
-    return (c->formats & TS_WRITE_NPY ? rows * c->rank * number : 0) +
+    const double start = c->start_rows == NULL ? 0 : (double)c->start_rows[mode] * c->rank * 16;
+    return start + (c->formats & TS_WRITE_NPY ? rows * c->rank * number : 0) +
            (c->formats & TS_WRITE_KTENSOR ? text : 0) + (c->formats & TS_WRITE_SPLATT ? text : 0);
 }
 
@@ -375,11 +382,11 @@ static int put(const struct sink_file *to, const void *bytes, size_t n, struct t
                : ts_fail_errno(err, TS_EIO, "%s: cannot be written", to->path);
 }
 
-static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
+static int put_text(struct ts_model_out *o, const struct sink_file *sink, int digits, uint64_t n,
+                    struct ts_err *err)
 {
     const uint32_t rank = o->conf.rank;
     const size_t room = (size_t)rank * NUMBER_CHARS + 1;
-    const int digits = o->conf.precision == TS_FLOAT32 ? 9 : 17;
     const int threads = o->conf.threads > 0 ? (int)o->conf.threads : omp_get_max_threads();
     size_t length[PIECES];
     int rc = 0;
@@ -402,6 +409,11 @@ static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_e
     for (uint32_t p = 0; p < PIECES && rc == 0; p++)
         rc = put(sink, o->text + n * p / PIECES * room, length[p], err);
     return rc;
+}
+
+static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
+{
+    return put_text(o, sink, o->conf.precision == TS_FLOAT32 ? 9 : 17, n, err);
 }
 
 static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
@@ -453,12 +465,13 @@ static int close_sink(struct sink_file *to, int rc, struct ts_err *err)
     return rc;
 }
 
-static int put_weights(const struct ts_model_out *o, const struct sink_file *to, char divider,
-                       struct ts_err *err)
+/* weight NULL: all 1 */
+static int put_weights(const struct ts_model_out *o, const double *weight,
+                       const struct sink_file *to, char divider, struct ts_err *err)
 {
     for (uint32_t r = 0; r < o->conf.rank; r++)
-        if (fprintf(to->file, "%.17g%c", o->form.weight[r], r + 1 < o->conf.rank ? divider : '\n') <
-            0)
+        if (fprintf(to->file, "%.17g%c", weight == NULL ? 1 : weight[r],
+                    r + 1 < o->conf.rank ? divider : '\n') < 0)
             return ts_fail_errno(err, TS_EIO, "%s: cannot be written", to->path);
     return 0;
 }
@@ -475,23 +488,70 @@ static int put_mode(struct ts_model_out *o, uint32_t mode, row_sink sink, struct
     return rc;
 }
 
+static int put_ktensor_head(const struct ts_model_out *o, const struct sink_file *to,
+                            const uint64_t n_rows[], const double *weight, struct ts_err *err)
+{
+    const uint32_t order = o->conf.shape.order;
+    fprintf(to->file, "ktensor\n%u\n", order);
+    for (uint32_t m = 0; m < order; m++)
+        fprintf(to->file, "%" PRIu64 "%c", n_rows[m], m + 1 < order ? ' ' : '\n');
+    fprintf(to->file, "%u\n", o->conf.rank);
+    return put_weights(o, weight, to, ' ', err);
+}
+
 static int write_ktensor(struct ts_model_out *o, struct ts_err *err)
 {
     const uint32_t order = o->conf.shape.order, rank = o->conf.rank;
+    uint64_t n_rows[TS_MAX_ORDER] = { 0 };
     struct sink_file to;
     int rc = open_sink(o, "model.ktensor", &to, err);
     if (rc < 0)
         return rc;
-    fprintf(to.file, "ktensor\n%u\n", order);
     for (uint32_t m = 0; m < order; m++)
-        fprintf(to.file, "%" PRIu64 "%c", rows_of(&o->conf, m), m + 1 < order ? ' ' : '\n');
-    fprintf(to.file, "%u\n", rank);
-    rc = put_weights(o, &to, ' ', err);
+        n_rows[m] = rows_of(&o->conf, m);
+    rc = put_ktensor_head(o, &to, n_rows, o->form.weight, err);
     for (uint32_t m = 0; m < order && rc == 0; m++) {
-        fprintf(to.file, "matrix\n2\n%" PRIu64 " %u\n", rows_of(&o->conf, m), rank);
+        fprintf(to.file, "matrix\n2\n%" PRIu64 " %u\n", n_rows[m], rank);
         rc = put_mode(o, m, sink_text, &to, err);
     }
     return close_sink(&to, rc, err);
+}
+
+/* n rows of the start from `row` on. */
+static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start, uint32_t mode,
+                          uint64_t row, uint64_t n, const struct sink_file *to, struct ts_err *err)
+{
+    int rc = ts_stop_check(o->conf.stop, err);
+    if (rc == 0)
+        rc = start->get_rows(start->from, mode, row, n, o->rows, err);
+    return rc == 0 ? put_text(o, to, 17, n, err) : rc;
+}
+
+static int write_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
+                       struct ts_err *err)
+{
+    struct sink_file to;
+    int rc = open_sink(o, TS_MODEL_START, &to, err);
+    if (rc < 0)
+        return rc;
+    rc = put_ktensor_head(o, &to, start->n_rows, weight, err);
+    for (uint32_t m = 0; m < start->order && rc == 0; m++) {
+        fprintf(to.file, "matrix\n2\n%" PRIu64 " %u\n", start->n_rows[m], start->rank);
+        for (uint64_t row = 0; row < start->n_rows[m] && rc == 0; row += o->chunk) {
+            const uint64_t left = start->n_rows[m] - row;
+            rc = put_start_rows(o, start, m, row, left < o->chunk ? left : o->chunk, &to, err);
+        }
+    }
+    return close_sink(&to, rc, err);
+}
+
+int ts_model_add_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
+                       struct ts_err *err)
+{
+    const locale_t before = ts_c_locale_enter();
+    const int rc = write_start(o, start, weight, err);
+    ts_c_locale_leave(before);
+    return rc;
 }
 
 static int write_npy(struct ts_model_out *o, struct ts_err *err)
@@ -526,7 +586,7 @@ static int write_splatt(struct ts_model_out *o, struct ts_err *err)
     int rc = open_sink(o, "lambda.mat", &to, err);
     if (rc < 0)
         return rc;
-    rc = close_sink(&to, put_weights(o, &to, '\n', err), err);
+    rc = close_sink(&to, put_weights(o, o->form.weight, &to, '\n', err), err);
     for (uint32_t m = 0; m < o->conf.shape.order && rc == 0; m++) {
         snprintf(name, sizeof name, "mode%u.mat", m + 1);
         rc = open_sink(o, name, &to, err);

@@ -49,6 +49,8 @@ struct ts_model_conf {
     int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
     int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
+    const uint64_t
+        *start_rows; /* NULL, or of each mode: rows of the start, which is written, too */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
@@ -84,6 +86,13 @@ const char *ts_model_partial(const struct ts_model_out *out);
  * before ts_model_write, which puts it in place with them. */
 int ts_model_add(struct ts_model_out *out, const char *name, const void *data, size_t bytes,
                  struct ts_err *err);
+
+#define TS_MODEL_START "init.ktensor"
+
+/* The start that the model was computed from, as it is, in all digits of float64: TS_MODEL_START beside the factors;
+ * before ts_model_write. weight NULL: all 1. */
+int ts_model_add_start(struct ts_model_out *out, const struct ts_factors *start,
+                       const double *weight, struct ts_err *err);
 
 /* The directory of the run's files until then: open, and its path. */
 int ts_model_dir(const struct ts_model_out *out, const char **path);

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The start that tstream cp --save-init writes is the one that it computes from: a run from that file has the same bytes,
+# also where slices are empty, and whoever goes on keeps it.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+
+"$bin/tshard" gen --dims 900x80x70 --nnz 9000 -s 3 -o x.tns > log 2>&1
+awk '{ print 2 * $1, $2, 3 * $3, $4 }' x.tns > gaps.tns # modes 1 and 3 have empty slices
+"$bin/tshard" build gaps.tns -o x.tsh > log 2>&1
+cp="$bin/tstream cp x.tsh --cpu -q --tol 0"
+same() { cmp -s "$1" "$2" || bad "$2: not the bytes of $1"; }
+
+for run in '6 float32 1' '17 float64 3'; do
+    # shellcheck disable=SC2086
+    set -- $run
+    $cp -r "$1" -p "$2" -t "$3" -i 3 -s 5 -o plain > log
+    $cp -r "$1" -p "$2" -t "$3" -i 3 -s 5 -o drawn --save-init > log
+    same plain/model.ktensor drawn/model.ktensor
+    [ "$(sed -n '3p' drawn/init.ktensor)" = '1800 80 210' ] || bad "the start has other rows: $(sed -n 3p drawn/init.ktensor)"
+    $cp -p "$2" -i 3 -o again --init drawn/init.ktensor --save-init > log
+    same plain/model.ktensor again/model.ktensor
+    same drawn/init.ktensor again/init.ktensor
+    # a result that goes on keeps its start, though the file that it came from is another one now
+    cp drawn/init.ktensor changing.ktensor
+    $cp -p "$2" -i 1 -o short --init changing.ktensor --save-init > log
+    sed '5s/1/2/' changing.ktensor > other.ktensor
+    mv other.ktensor changing.ktensor
+    "$bin/tstream" cp --cpu -q --resume short -i 3 > log
+    same plain/model.ktensor short/model.ktensor
+    same drawn/init.ktensor short/init.ktensor
+    "$bin/tstream" cp --cpu -q --resume short -i 4 -o elsewhere > log
+    same drawn/init.ktensor elsewhere/init.ktensor
+    rm -r plain drawn again short elsewhere
+done
+
+# a run that is stopped keeps it beside its state
+$cp -r 6 -i 100000000 -s 7 -o long --save-init > log 2> err &
+pid=$!
+while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.02; done
+kill -TERM $pid
+wait $pid || true
+cp long.partial/init.ktensor first
+sweep=$(sed -n 's/.*goes on from sweep \([0-9]*\), mode [123]$/\1/p' err)
+"$bin/tstream" cp --cpu -q --resume long -i $((sweep + 1)) > log 2>&1 || bad "--resume: $(cat log)"
+same first long/init.ktensor
+
+# a user's file of that name is not replaced
+mkdir mine
+echo notes > mine/init.ktensor
+refused 1 "init.ktensor" $cp -i 1 -o mine --force
+refused 2 "--save-init and --no-output exclude each other" $cp -n --save-init
+exit $failed
