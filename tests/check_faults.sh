@@ -64,7 +64,7 @@ declare -A command=(
     [top]="tstream top k.cp x.tsh"
     [top-n]="tstream top n.cp x.tsh"
 )
-if has tstream fit; then command[fit]="tstream fit k.cp x.tsh --cpu --threads 2 --json"; fi
+if has tstream fit; then command[fit]="tstream fit k.cp x.tsh --cpu --threads 2 --json --diagnose"; fi
 if has tstream cp --resume; then
     "$bin/tstream" cp x.tsh --cpu --threads 2 -r 2 -i 1 --tol 0 -o begun > log 2>&1
     command[resume]="tstream cp --resume o/r --iters 3 --threads 2 --cpu"

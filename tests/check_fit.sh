@@ -45,7 +45,27 @@ if grep -q '"usable":true' there && ! grep -q __asan_init "$bin/tstream"; then
     near "$(number fit json)" "$(number fit fit.file)" 1e-12 || bad "fit --gpus 1: $(cat json)"
 fi
 
+# ---- core consistency ----
+"$bin/tshard" gen --planted 3 --dims 30x25x20 --nnz 3000 -o planted.tsh --truth truth.ktensor > log 2>&1
+"$bin/tstream" fit truth.ktensor planted.tsh --cpu --diagnose --json > json || bad "fit --diagnose: $(cat json)"
+near "$(number fit json)" 1 1e-6 || bad "fit --diagnose: the truth does not fit: $(cat json)"
+near "$(number core_consistency json)" 100 1e-6 || bad "fit --diagnose: of the truth: $(cat json)"
+"$bin/tstream" cp planted.tsh --cpu -q -r 6 -i 20 -o six.cp > log
+"$bin/tstream" fit six.cp planted.tsh --cpu --diagnose --json --threads 1 > json 2> err
+awk -v c="$(number core_consistency json)" 'BEGIN { exit !(c < 90) }' || bad "fit --diagnose: six components: $(cat json)"
+for kind in ktensor.cp used.cp; do
+    [ $kind = used.cp ] || "$bin/tstream" cp x.tsh --cpu -r 4 -i 5 -p float64 -o ktensor.cp > log
+    "$bin/tstream" fit $kind x.tsh --cpu --diagnose --json --threads 2 > json.$kind || bad "fit --diagnose $kind"
+done
+near "$(number core_consistency json.used.cp)" "$(number core_consistency json.ktensor.cp)" 1e-9 ||
+    bad "fit --diagnose: $(cat json.used.cp json.ktensor.cp)"
+"$bin/tstream" fit used.cp x.tsh --cpu --diagnose > log
+grep -q '^core consistency -*[0-9.e+]* %, normalised -*[0-9.e+]* %$' log || bad "fit --diagnose: $(cat log)"
+
 # ---- what is refused ----
+"$bin/tstream" cp x.tsh --cpu -q -r 257 -i 1 -o wide.cp > log
+refused 1 "a model of rank 257 and 3 modes has a core of 1.7e+07 entries; it is computed up to 1.68e+07, which is rank 256" \
+    "$bin/tstream" fit wide.cp x.tsh --cpu --diagnose
 refused 2 "MODEL TENSOR.tsh is missing" "$bin/tstream" fit model.ktensor
 refused 1 "no decomposition" "$bin/tstream" fit x.tsh model.ktensor
 refused 1 "nothere: cannot be opened" "$bin/tstream" fit nothere x.tsh --cpu

@@ -139,6 +139,7 @@ is 'tstream cp: stopped' of
 is 'tstream status' of
 
 "$bin/tstream" fit --json all.cp groceries.tsh > of
+"$bin/tstream" fit --json --diagnose all.cp groceries.tsh >> of
 is 'tstream fit' of
 "$bin/tstream" compare --json all.cp all.cp > of
 is 'tstream compare' of

@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/threads.h"
+#include "cpd/core_consistency.h"
 #include "cpd/exact_fit.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
@@ -18,7 +20,7 @@
 struct fit_args {
     uint32_t threads;
     uint64_t host_bytes;
-    int json, quiet;
+    int diagnose, json, quiet;
     struct ts_processor processor;
     const char *model; /* the first operand */
 };
@@ -31,6 +33,9 @@ static const struct ts_opt fit_opts[] = {
       "memory for shards; what does not fit is streamed from disk. The model's factor matrices, in "
       "float64, come on top. Default: what the machine has free, less an eighth and 64M" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
+    { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
+      "the core consistency, too: near 100 % where the model's components are as many as the data support. On CPU cores; "
+      "rank^modes is at most 2^24" },
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object on standard output" },
     { 0 },
@@ -54,17 +59,31 @@ static int is_rough(const struct ts_exact_fit *f)
     return !(f->error <= fmax(1e-6, 1e-3 * (1 - f->fit)));
 }
 
-static void print_fit(const struct fit_args *args, const char *tensor, uint32_t rank,
-                      uint64_t bytes_read, uint64_t ns, const struct ts_exact_fit *f)
+struct outcome {
+    struct ts_exact_fit fit;
+    uint64_t bytes_read, ns;
+    struct ts_core core; /* with --diagnose */
+};
+
+static void print_core(const struct ts_core *core)
 {
+    printf("core consistency %.4g %%, normalised %.4g %%\n", core->consistency, core->normalised);
+}
+
+static void print_outcome(const struct fit_args *args, const char *tensor, uint32_t rank,
+                          const struct outcome *o)
+{
+    const struct ts_exact_fit *f = &o->fit;
     char time[TS_NUM_CHARS];
     struct tool_json j;
     if (!args->json) {
         struct tool_words w = { .indent = 4, .columns = tool_columns() };
         tool_words_start(&w, "fit");
         tool_words_putf(&w, "%.9f (within %.1g), residual norm %.9g, model norm %.9g, %s", f->fit,
-                        f->error, f->residual, f->model_norm, ts_num_duration(time, ns));
+                        f->error, f->residual, f->model_norm, ts_num_duration(time, o->ns));
         tool_words_end(&w);
+        if (args->diagnose)
+            print_core(&o->core);
         return;
     }
     tool_json_open(&j, stdout);
@@ -77,14 +96,15 @@ static void print_fit(const struct fit_args *args, const char *tensor, uint32_t 
     tool_json_f64(&j, "residual_norm", f->residual);
     tool_json_f64(&j, "model_norm", f->model_norm);
     tool_json_f64(&j, "tensor_norm", f->norm);
-    tool_json_f64(&j, "seconds", (double)ns * 1e-9);
-    tool_json_u64(&j, "bytes_read", bytes_read);
+    tool_json_f64(&j, "seconds", (double)o->ns * 1e-9);
+    tool_json_u64(&j, "bytes_read", o->bytes_read);
+    tool_json_f64(&j, "core_consistency", args->diagnose ? o->core.consistency : NAN);
+    tool_json_f64(&j, "core_normalised", args->diagnose ? o->core.normalised : NAN);
     tool_json_close(&j);
 }
 
-static int compute(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
-                   const struct ts_engine *e, struct ts_model *model, struct progress *progress,
-                   struct ts_err *err)
+static int compute(const struct ts_cmd *cmd, const struct ts_engine *e, struct ts_model *model,
+                   struct progress *progress, struct outcome *ret, struct ts_err *err)
 {
     const struct ts_exact_fit_conf conf = { .tensor = e->tensor,
                                             .backend = e->backend,
@@ -94,22 +114,64 @@ static int compute(const struct ts_cmd *cmd, const struct fit_args *args, const 
                                             .threads = e->threads,
                                             .stop = &tool_stop };
     const uint64_t start = ts_clock_ns();
-    struct ts_exact_fit fit;
     struct ts_feed_stats stats;
     int rc;
     tool_progress_start(&progress->line, "product", "nonzeros", e->tensor->nnz);
-    rc = ts_exact_fit_run(&conf, &fit, err);
+    rc = ts_exact_fit_run(&conf, &ret->fit, err);
     tool_progress_end(&progress->line);
     if (rc < 0)
         return rc;
     ts_feed_stats(e->feed, &stats);
     engine_note_feed(cmd, &stats);
-    print_fit(args, path, model->rank, stats.bytes_read, ts_clock_ns() - start, &fit);
-    if (is_rough(&fit))
+    ret->bytes_read = stats.bytes_read;
+    ret->ns = ts_clock_ns() - start;
+    return 0;
+}
+
+/* With the engine closed: its memory is free for the model and the pseudo-inverses. */
+static int diagnose(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
+                    struct progress *progress, struct ts_core *ret, struct ts_err *err)
+{
+    struct ts_core_conf conf = { .done = count_done, .done_ctx = progress, .stop = &tool_stop };
+    struct ts_kruskal *kruskal = NULL;
+    struct ts_tensor *tensor = NULL;
+    struct ts_model *model = NULL;
+    int rc = ts_threads_get(args->threads, 0, &conf.threads, err);
+    if (rc == 0)
+        rc = ts_tensor_open(path, &tensor, err);
+    if (rc == 0)
+        rc = ts_model_open(args->model, &model, err);
+    if (rc == 0)
+        rc = ts_kruskal_read(model, &tool_stop, &kruskal, err);
+    if (rc == 0) {
+        conf.tensor = tensor;
+        conf.model = kruskal;
+        progress->done_nnz = 0;
+        tool_progress_start(&progress->line, "core", "nonzeros", tensor->nnz);
+        rc = ts_core_run(&conf, ret, err);
+        tool_progress_end(&progress->line);
+    }
+    if (rc == 0 && ret->n_singular > 0)
+        tool_note(
+            cmd,
+            "columns of the model depend on each other in %u mode%s: the core consistency says "
+            "little there",
+            ret->n_singular, tool_plural(ret->n_singular));
+    ts_kruskal_free(kruskal);
+    ts_model_close(model);
+    ts_tensor_close(tensor);
+    return rc;
+}
+
+static int report(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
+                  uint32_t rank, const struct outcome *o, struct ts_err *err)
+{
+    print_outcome(args, path, rank, o);
+    if (is_rough(&o->fit))
         tool_note(cmd,
                   "the components are so large beside the model, or the rows so full, that "
                   "rounding may change the fit by %.1g",
-                  fit.error);
+                  o->fit.error);
     return tool_flushed(err);
 }
 
@@ -141,20 +203,27 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
                                  .done_ctx = &progress };
     struct ts_engine e;
     struct ts_model *model = NULL;
+    struct outcome o = { 0 };
+    uint32_t rank;
     int rc = ts_model_open(args->model, &model, err);
     if (rc < 0)
         return rc;
-    ec.rank = model->rank;
-    rc = plan(&ec, model, err);
+    ec.rank = rank = model->rank;
+    if (args->diagnose)
+        rc = ts_core_check(model->order, model->rank, err);
+    if (rc == 0)
+        rc = plan(&ec, model, err);
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
         engine_note_processor(cmd, &e);
-        rc = compute(cmd, args, path, &e, model, &progress, err);
+        rc = compute(cmd, &e, model, &progress, &o, err);
         ts_engine_close(&e);
     }
     ts_model_close(model);
-    return rc;
+    if (rc == 0 && args->diagnose)
+        rc = diagnose(cmd, args, path, &progress, &o.core, err);
+    return rc == 0 ? report(cmd, args, path, rank, &o, err) : rc;
 }
 
 static int run_fit(const struct ts_cmd *cmd, int argc, char **argv)
@@ -195,8 +264,15 @@ const struct ts_cmd tstream_fit = {
         "Products are float64, and all other sums have twice its digits, so that components that are "
         "far larger than the model and cancel do no harm. \"within\" (\"error\" of --json) estimates "
         "what rounding may have changed: some 1e-14 / (1 - fit), and 1e-7 where the model is "
-        "exact; a note says so where it is more than 1e-6 and 0.1 % of 1 - fit.",
+        "exact; a note says so where it is more than 1e-6 and 0.1 % of 1 - fit.\n\n"
+        "--diagnose prints the core consistency of Bro and Kiers: 100 (1 - |G - T|^2 / rank) with the core G = X x_1 A_1^+ ... x_N A_N^+ and T, which "
+        "is 1 where all indices are equal and 0 elsewhere; and normalised, with |G|^2 in place of the rank, as the N-way toolbox has it. "
+        "Weights are shared among the modes alike. Near 100 % the components are separate, and not too many; near 0, or far below, "
+        "the rank is too high, or the tensor is not of this form. Cells that are not listed are zeros here, too: "
+        "of a tensor of counts with much noise even a useful model has little. It takes the factors once more in memory, in float64, "
+        "and works on CPU cores: rank operations a nonzero, rank^2 a fibre, rank^modes a slice of the mode of fewest.",
     .examples = "tstream fit amazon.cp amazon.tsh\n  the fit of what tstream cp wrote\n"
+                "tstream fit r3.cp aminoacid.tsh --diagnose\n  are three components too many?\n"
                 "tstream fit other.ktensor amazon.tsh --host-memory 4G --json\n"
                 "  of another program's model, streamed within 4 GiB\n",
     .opts = fit_opts,

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core_consistency.h - whether a model's components are as many, and as separate, as the data support.
+ *
+ * The core of a tensor X for factors A_n is  G = X x_1 A_1^+ ... x_N A_N^+,  the Tucker core that fits X best
+ * with these factors. A model that is right needs no products of columns of different components:
+ * G is then 1 where all indices are equal, and 0 elsewhere (T). The core consistency is
+ *     100 (1 - |G - T|^2 / rank),
+ * near 100 for a model that is right, near 0 or below for one that is not (Bro and Kiers, J. Chemometrics
+ * 17, 2003). The weight of a component, with the norms of its columns, is shared among the modes alike,
+ * so that it does not matter where a program puts them. A component of weight 0 has zeros in G.
+ *
+ * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has them sorted
+ * by one mode, then by another, and so on; rows of pseudo-inverses are multiplied in at the end of
+ * each group of nonzeros that agree in the modes before, so a nonzero costs `rank` additions, a fibre rank^2, a
+ * slice rank^order.
+ *
+ *   owner    the caller owns tensor and model
+ *   threads  one calls; sums of slices are shared among conf->threads
+ *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT where the core is
+ *            too large, or memory too small
+ *   memory   the factors once more, in float64, and two cores
+ *   bits     results do not depend on threads
+ */
+#ifndef TS_CPD_CORE_CONSISTENCY_H
+#define TS_CPD_CORE_CONSISTENCY_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "format/tensor.h"
+#include "model/kruskal.h"
+
+#define TS_CORE_ENTRIES (UINT64_C(1) << 24) /* most entries of a core: rank 256 of three modes */
+
+struct ts_core_conf {
+    const struct ts_tensor *tensor;
+    const struct ts_kruskal *model; /* a row per index of a mode, or per used one */
+    uint32_t threads;               /* 0: all */
+    /* Told the nonzeros that were summed; NULL: nobody asks. */
+    void (*done)(void *ctx, uint64_t nnz);
+    void *done_ctx;
+    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
+};
+
+struct ts_core {
+    double consistency;  /* 100 at most */
+    double normalised;   /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
+    uint32_t n_singular; /* modes whose columns depend on each other, to rounding */
+};
+
+/* 0, or TS_ELIMIT with a sentence that says up to which rank there is a core. */
+int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err);
+
+int ts_core_run(const struct ts_core_conf *conf, struct ts_core *ret, struct ts_err *err);
+
+#endif
