@@ -80,9 +80,7 @@ static void decode_shard(const struct ts_disk_shard *s, const void *raw, uint32_
     static struct ts_block block;
     uint64_t nnz = 0;
     for (uint32_t b = 0; b < s->n_blocks; b++) {
-        const struct ts_block_at at = ts_shard_block(s, raw, b);
-        MUST(ts_block_parse(at.word, at.n_words, order, at.nnz, n_codes, &parts, NULL) == 0);
-        ts_block_decode(&parts, at.row, &block);
+        MUST(ts_shard_decode(s, raw, b, order, n_codes, &parts, &block, NULL) == 0);
         for (uint32_t l = 0; l < order; l++)
             for (uint32_t p = 0; p < block.n; p++)
                 MUST(block.level[l][p] < n_rows);

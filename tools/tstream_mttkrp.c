@@ -66,23 +66,17 @@ static size_t matrix_bytes(const struct obvious *o, uint32_t mode)
     return o->tensor->mode[mode].disk.n_rows * o->rank * sizeof(double);
 }
 
-static size_t raw_bytes(const struct obvious *o)
-{
-    return (o->tensor->header.max_shard_bytes + (size_t)TS_SHARD_SLACK + TS_PAGE - 1) / TS_PAGE *
-           TS_PAGE;
-}
-
 static void obvious_free(struct obvious *o)
 {
     for (uint32_t m = 0; m < o->tensor->order; m++)
         ts_bigmem_free(o->factor[m], matrix_bytes(o, m));
     ts_bigmem_free(o->size, matrix_bytes(o, o->mode));
-    ts_bigmem_free(o->raw, raw_bytes(o));
+    ts_bigmem_free(o->raw, ts_tensor_raw_bytes(o->tensor));
 }
 
 static int obvious_new(const struct ts_engine *e, struct obvious *o, struct ts_err *err)
 {
-    int rc = ts_bigmem_new(raw_bytes(o), "a shard", &o->raw, err);
+    int rc = ts_bigmem_new(ts_tensor_raw_bytes(o->tensor), "a shard", &o->raw, err);
     if (rc == 0)
         rc = ts_bigmem_new(matrix_bytes(o, o->mode), "the sizes of sums", (void **)&o->size, err);
     for (uint32_t m = 0; m < o->tensor->order && rc == 0; m++) {
@@ -114,21 +108,15 @@ static void obvious_block(struct obvious *o, const struct ts_block *b)
 static int obvious_run(struct obvious *o, struct ts_err *err)
 {
     const struct ts_mode *m = &o->tensor->mode[o->mode];
-    const uint32_t n_codes = ts_value_codes(o->tensor->header.value_kind);
-    struct ts_block_parts parts;
     struct ts_block *block = calloc(1, sizeof *block);
     int rc = block == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a block") : 0;
     for (uint64_t s = 0; s < m->disk.n_shards && rc == 0; s++) {
         rc = ts_stop_asked(&tool_stop) ? ts_fail(err, TS_ESTOP, "stopped")
                                        : ts_tensor_read_shard(o->tensor, o->mode, s, o->raw, err);
         for (uint32_t b = 0; rc == 0 && b < m->shard[s].n_blocks; b++) {
-            const struct ts_block_at at = ts_shard_block(&m->shard[s], o->raw, b);
-            rc =
-                ts_block_parse(at.word, at.n_words, o->tensor->order, at.nnz, n_codes, &parts, err);
-            if (rc == 0) {
-                ts_block_decode(&parts, at.row, block);
+            rc = ts_tensor_block(o->tensor, o->mode, s, o->raw, b, block, err);
+            if (rc == 0)
                 obvious_block(o, block);
-            }
         }
     }
     free(block);

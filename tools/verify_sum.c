@@ -125,15 +125,12 @@ int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, c
     memset(s.first, 0, sizeof s.first);
     s.row_first = s.row_last = entry->row_first;
     for (uint32_t b = 0; b < entry->n_blocks; b++) {
-        const struct ts_block_at at = ts_shard_block(entry, raw, b);
-        int rc = ts_block_parse(at.word, at.n_words, t->order, at.nnz,
-                                ts_value_codes(t->header.value_kind), &parts, &why);
+        int rc = ts_shard_decode(entry, raw, b, t->order, ts_value_codes(t->header.value_kind),
+                                 &parts, &block, &why);
         if (rc == 0)
-            rc = ts_block_check_padding(at.word, &parts, &why);
-        if (rc == 0) {
-            ts_block_decode(&parts, at.row, &block);
+            rc = ts_block_check_padding(ts_shard_block(entry, raw, b).word, &parts, &why);
+        if (rc == 0)
             rc = add_block(t, mode, &block, &s, &why);
-        }
         if (rc < 0)
             return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 ", block %" PRIu32 ": %s",
                            m->shards_path, shard, b, why.text);

@@ -89,6 +89,17 @@ static int check_block(const struct ts_disk_shard *s, const struct ts_block *blo
     return 0;
 }
 
+int ts_shard_decode(const struct ts_disk_shard *s, const void *raw, uint32_t b, uint32_t order,
+                    uint32_t n_codes, struct ts_block_parts *parts, struct ts_block *ret,
+                    struct ts_err *err)
+{
+    const struct ts_block_at at = ts_shard_block(s, raw, b);
+    const int rc = ts_block_parse(at.word, at.n_words, order, at.nnz, n_codes, parts, err);
+    if (rc == 0)
+        ts_block_decode(parts, at.row, ret);
+    return rc;
+}
+
 int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t order, uint32_t n_codes,
                    const uint64_t n_rows[], uint32_t n_dict, const char *where, struct ts_err *err)
 {
@@ -102,17 +113,14 @@ int ts_shard_check(const struct ts_disk_shard *s, const void *raw, uint32_t orde
         return ts_fail(err, TS_EFORMAT, "%s: %u nonzeros in %u blocks do not fit %u bytes", where,
                        s->nnz, s->n_blocks, s->raw_bytes);
     for (uint32_t b = 0; b < s->n_blocks; b++) {
-        struct ts_block_at at;
         struct ts_err why;
         if (base[b] != expected || base[b + 1] < base[b] || base[b + 1] > n_words)
             return ts_fail(err, TS_EFORMAT, "%s: block %u lies at word %u..%u, expected %u", where,
                            b, base[b], base[b + 1], expected);
         expected = base[b + 1];
-        at = ts_shard_block(s, raw, b);
-        if (ts_block_parse(at.word, at.n_words, order, at.nnz, n_codes, &parts, &why) < 0)
+        if (ts_shard_decode(s, raw, b, order, n_codes, &parts, &block, &why) < 0)
             return ts_fail(err, TS_EFORMAT, "%s: block %u at byte %u: %s", where, b, 4 * base[b],
                            why.text);
-        ts_block_decode(&parts, at.row, &block);
         if (check_block(s, &block, order, n_codes, n_rows, n_dict, b, &row, where, err) < 0)
             return TS_EFORMAT;
     }

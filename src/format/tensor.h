@@ -20,6 +20,8 @@
 #include "base/err.h"
 #include "format/layout.h"
 
+struct ts_block; /* block_codec.h */
+
 struct ts_mode {
     struct ts_disk_mode disk;
     struct ts_disk_shard *shard; /* disk.n_shards of them */
@@ -89,6 +91,10 @@ size_t ts_tensor_raw_bytes(const struct ts_tensor *t);
  * tests. */
 int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, void *raw,
                          struct ts_err *err);
+
+/* Block b of a shard that was read so. TS_EFORMAT when a value in it is not finite. */
+int ts_tensor_block(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
+                    uint32_t b, struct ts_block *ret, struct ts_err *err);
 
 /* Reads all shards of all modes and looks for a value that is not finite. No builder writes one,
  * and a hash does not show it. To be called when a result went wrong: it takes as long as a sweep,

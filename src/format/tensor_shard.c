@@ -105,26 +105,30 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
     return rc;
 }
 
+int ts_tensor_block(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
+                    uint32_t b, struct ts_block *ret, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    const uint32_t kind = t->header.value_kind;
+    struct ts_block_parts parts;
+    const int rc =
+        ts_shard_decode(&m->shard[shard], raw, b, t->order, ts_value_codes(kind), &parts, ret, err);
+    if (rc == 0 && !ts_block_finite(ret, kind))
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: shard %" PRIu64 ", block %" PRIu32 ": a value is not finite",
+                       m->shards_path, shard, b);
+    return rc;
+}
+
 static int check_values(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                         struct ts_err *err)
 {
-    const struct ts_disk_shard *s = &t->mode[mode].shard[shard];
-    const uint32_t kind = t->header.value_kind;
-    struct ts_block_parts parts;
+    const uint32_t n_blocks = t->mode[mode].shard[shard].n_blocks;
     struct ts_block block;
-    for (uint32_t b = 0; b < s->n_blocks; b++) {
-        const struct ts_block_at at = ts_shard_block(s, raw, b);
-        const int rc = ts_block_parse(at.word, at.n_words, t->order, at.nnz, ts_value_codes(kind),
-                                      &parts, err);
-        if (rc < 0)
-            return rc;
-        ts_block_decode(&parts, at.row, &block);
-        if (!ts_block_finite(&block, kind))
-            return ts_fail(err, TS_EFORMAT,
-                           "%s: shard %" PRIu64 ", block %" PRIu32 ": a value is not finite",
-                           t->mode[mode].shards_path, shard, b);
-    }
-    return 0;
+    int rc = 0;
+    for (uint32_t b = 0; b < n_blocks && rc == 0; b++)
+        rc = ts_tensor_block(t, mode, shard, raw, b, &block, err);
+    return rc;
 }
 
 int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_t *stop,

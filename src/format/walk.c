@@ -44,18 +44,11 @@ int ts_walk_block(const struct ts_walk *w, uint64_t shard, const void *raw, uint
 {
     const struct ts_tensor *t = w->tensor;
     const struct ts_mode *mode = &t->mode[w->mode];
-    const uint32_t order = t->order, kind = t->header.value_kind, n_codes = ts_value_codes(kind);
-    const struct ts_block_at at = ts_shard_block(&mode->shard[shard], raw, b);
-    struct ts_block_parts parts;
+    const uint32_t order = t->order, n_codes = ts_value_codes(t->header.value_kind);
     struct ts_block block;
-    const int rc = ts_block_parse(at.word, at.n_words, order, at.nnz, n_codes, &parts, err);
+    const int rc = ts_tensor_block(t, w->mode, shard, raw, b, &block, err);
     if (rc < 0)
         return rc;
-    ts_block_decode(&parts, at.row, &block);
-    if (!ts_block_finite(&block, kind))
-        return ts_fail(err, TS_EFORMAT,
-                       "%s: shard %" PRIu64 ", block %" PRIu32 ": a value is not finite",
-                       mode->shards_path, shard, b);
     for (uint32_t l = 0; l < order; l++) {
         const uint32_t m = mode->disk.level[l];
         const uint64_t *rows = w->rows[m];
