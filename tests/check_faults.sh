@@ -31,6 +31,7 @@ unremoved=
 "$bin/tshard" gen --planted 2 --dims 30x20x10 --nnz 3000 --seed 5 -o x.tns > log 2>&1
 for i in $(seq 30); do echo "thing $i"; done > x.mode1.map
 "$bin/tshard" build x.tns > log 2>&1
+"$bin/tshard" gen --dims 3x2000x3000 --nnz 400K --seed 6 -o l.tsh > log 2>&1
 "$bin/tshard" gen --dims 200x100x50x60x70x80x90x100 --nnz 600K --seed 6 -o h.tns > log 2>&1
 "$bin/tstream" cp x.tsh --cpu -r 2 -i 2 --format ktensor -o k.cp > log 2>&1
 "$bin/tstream" cp x.tsh --cpu -r 2 -i 2 --format npy -o n.cp > log 2>&1
@@ -51,6 +52,8 @@ declare -A command=(
     [build-spill]="tshard build h.tns -o o/r --threads 2 --memory 32M" # through runs on disk
     [export]="tshard export x.tsh -o o/r --threads 2"
     [export-gz]="tshard export x.tsh -o o/r.gz --threads 2"
+    [export-csv]="tshard export x.tsh -o o/r --threads 2 --format csv --sort 3,2"
+    [export-runs]="tshard export l.tsh -o o/r --threads 2 --sort 1,2 --memory 12M" # through runs on disk
     [verify]="tshard verify x.tsh -q --threads 2"
     [info]="tshard info x.tsh"
     [cp]="tstream cp x.tsh $cp_args -o o/r --format ktensor,npy,splatt"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# memory-table.sh [--full]: what tshard build and tstream cp take of memory beside what they are given.
+# memory-table.sh [--full]: what tshard build, tshard export and tstream cp take of memory beside what they are given.
 #
 # Prints a line for each command with the budget and the peak of resident memory, and fails when a peak is
 # more than 24 MiB above the budget (and the factors, for cp). Without --full tensors are small enough for
@@ -55,6 +55,18 @@ cp_in()
         "tstream cp --host-memory $1M, of that"
 }
 
+# export_in MIB WORDS...: of the tensor last built, measured by python3 where there is one
+export_in()
+{
+    mib=$1
+    shift
+    command -v python3 > "$tmp/log" || return 0
+    peak=$(python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)' "$bin/tshard" export "$tmp/x.tsh" --memory "${mib}M" --tmp "$tmp" "$@")
+    verdict $((mib << 20)) "$peak" "tshard export --memory ${mib}M $*, of that"
+}
+
 huge=100000000000 nine=9x9x9x9
 huge=${huge}x$huge nine=${nine}x${nine}x${nine}x$nine
 if [ "${1:-}" = --full ]; then
@@ -63,8 +75,10 @@ if [ "${1:-}" = --full ]; then
     gen 64 300x400x500x600x700 20M 2
     for nnz in 2M 6M 20M; do gen 64 1000x1000x1000 $nnz 2; done
     cp_in 64
+    for by in 1,2 1,3 3; do export_in 64 --sort $by --threads 2; done
     for nnz in 2M 6M; do gen 64 5000000x5000000x5000000 $nnz 2; done
     cp_in 64
+    export_in 64 --sort 2
     for threads in 1 8 64; do gen 64 5000000x5000000x5000000 3M $threads; done
     for threads in 1 8 64; do gen 32 2000000x300000x50000 700K $threads; done
     gen 256 1000x1000x1000 20M 64
@@ -77,6 +91,8 @@ else
     gen 64 1000x1000x1000 1500K 64
     gen 64 5000000x5000000x5000000 1M 2
     cp_in 64
+    export_in 32 --sort 1,2 --threads 2
+    export_in 32 --sort 1,3 --threads 16 --format csv
     gen 32 2000000x300000x50000 700K 2
     cp_in 32
     gen 32 $nine 100K 16

@@ -79,6 +79,14 @@ static int check_header(int fd, const struct ts_mode *m, uint32_t mode, struct t
     return 0;
 }
 
+int ts_tensor_labels_check(const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    const int rc = ts_file_read_check(m->labels_fd, m->labels_path, m->disk.labels_bytes,
+                                      m->disk.labels_hash, err);
+    return rc == 0 ? check_header(m->labels_fd, m, mode, err) : rc;
+}
+
 static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64_t *index,
                        char **ret, struct ts_err *err)
 {
@@ -114,10 +122,7 @@ int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const
         ret[i] = NULL;
     if (m->disk.labels_bytes == 0)
         return 0;
-    rc = ts_file_read_check(m->labels_fd, m->labels_path, m->disk.labels_bytes, m->disk.labels_hash,
-                            err);
-    if (rc == 0)
-        rc = check_header(m->labels_fd, m, mode, err);
+    rc = ts_tensor_labels_check(t, mode, err);
     if (rc == 0)
         rc = read_labels(m->labels_fd, m, n, index, ret, err);
     for (uint64_t i = 0; rc < 0 && i < n; i++) {

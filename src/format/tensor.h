@@ -67,6 +67,9 @@ void ts_rows_reader_close(struct ts_rows_reader *r); /* NULL is fine */
 int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const uint64_t *index,
                      char **ret, struct ts_err *err);
 
+/* The hash and the header of a mode's file of labels, which must be there. */
+int ts_tensor_labels_check(const struct ts_tensor *t, uint32_t mode, struct ts_err *err);
+
 /* The name of a mode, or of the value for mode = order: NULL when it has none. It may hold any
  * bytes but '\n' and '\0'. */
 const char *ts_tensor_mode_name(const struct ts_tensor *t, uint32_t mode);
