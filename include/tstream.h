@@ -217,7 +217,7 @@ typedef struct {
     uint32_t order;           /* of dim and name. Not 0 for a builder: its modes */
     const char *const *name;  /* of the modes; NULL: none */
     const char *const *label; /* a file for each mode, a label a line, or NULL; NULL: none */
-    uint32_t n_labels;        /* of label */
+    uint32_t n_labels;        /* of label. The files are read when all nonzeros are there */
     const volatile int *stop; /* may be NULL */
     void (*progress)(void *ctx, const ts_build_progress *p); /* now and then; may be NULL */
     ts_note_fn *note;                                        /* may be NULL */

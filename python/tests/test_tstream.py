@@ -96,6 +96,72 @@ def test_frames_have_labels():
     assert not os.path.exists(folder)  # nobody said where: it was for the object alone
 
 
+def test_tables_come_one_after_another(tmp_path):
+    who = ["bob", "ann", "bob", "cy", "ann", "dee", "bob"]
+    year, stars = [3, 1, 0, 3, 2, 2, 1], [1.0, 2, 3, 4, 5, 6, 7]
+
+    def tables():
+        for i in range(0, 7, 2):
+            yield {"who": np.array(who[i:i + 2]), "year": np.array(year[i:i + 2]), "stars": np.array(stars[i:i + 2])}
+    t = ts.from_frame(tables(), ["who", "year"], "stars", memory="128M")
+    assert t.shape == (4, 4) and t.mode_names == ("who", "year")
+    assert t.labels(0, range(4)) == ["bob", "ann", "cy", "dee"]
+    coords, values = next(t.blocks())
+    index = {"bob": 0, "ann": 1, "cy": 2, "dee": 3}
+    assert {(*c, v) for c, v in zip(coords.tolist(), values)} >= {(index["cy"], 3, 4.0), (index["bob"], 0, 3.0)}
+    assert t.norm == pytest.approx(np.linalg.norm(stars)) and t.nnz == 7
+
+    def broken():
+        yield {"who": np.array(["a"]), "year": np.array([1])}
+        yield {"who": np.array(["a", None], dtype=object), "year": np.array([1, 2])}
+    with pytest.raises(ts.ArgumentError, match="column 'who', row 1"):
+        ts.from_frame(broken(), ["who", "year"], memory="128M")
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"who": who, "year": year, "stars": stars})
+    reader = pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=3))
+    again = ts.from_frame(reader, ["who", "year"], "stars", memory="128M")
+    assert again.labels(0, range(4)) == t.labels(0, range(4)) and again.norm == t.norm
+    whole = ts.from_frame(table, ["who", "year"], "stars", memory="128M")
+    assert whole.labels(0, range(4)) == ["ann", "bob", "cy", "dee"] and whole.norm == t.norm
+
+
+def test_frames_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"who": ["bob", "ann", "bob"], "year": [3, 1, 0], "stars": [1.0, 2.0, 3.0]})
+    t = ts.from_frame(frame, ["who", "year"], "stars", memory="128M")
+    assert t.shape == (2, 4) and t.labels("who", [0, 1]) == ["ann", "bob"]
+    assert list(ts.cp(t, 1, sweeps=2, **CPU).top(0, "who", 2).columns) == ["index", "value", "label"]
+    frame.loc[1, "who"] = None
+    with pytest.raises(ts.ArgumentError, match="column 'who', row 1"):
+        ts.from_frame(frame, ["who", "year"], "stars", memory="128M")
+
+
+LARGE = """
+import sys
+import numpy as np
+import tstream as ts
+n, step, budget, out = int(sys.argv[1]), 200_000, sys.argv[2], sys.argv[3]
+rng = np.random.default_rng(3)
+def batches():
+    for at in range(0, n, step):
+        k = min(step, n - at)
+        yield rng.integers(0, [1_000_000, 300_000, 5_000], size=(k, 3)), rng.random(k)
+t = ts.build(batches(), out, memory=budget, threads=2)
+with open("/proc/self/status") as f:
+    peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+print(t.nnz, peak)
+"""
+
+
+@pytest.mark.parametrize("n, budget", [(2_000_000, 40)] + [(50_000_000, 256)] * (os.environ.get("TSTREAM_TEST_LARGE") == "1"))
+def test_batches_are_not_held(n, budget, tmp_path):
+    """Python, NumPy and a batch included: VmHWM is of this program alone, unlike what getrusage has from its parent."""
+    out = subprocess.check_output([sys.executable, "-c", LARGE, str(n), f"{budget}M", tmp_path / "x.tsh"], cwd=tmp_path)
+    nnz, peak = map(int, out.split())
+    print(f"{n} nonzeros within {budget} MiB: peak {peak / 1024:.1f} MiB")
+    assert 0.9 * n < nnz <= n and peak < (budget + 64) * 1024
+
+
 def test_cp_is_that_of_the_program(tensor, tmp_path):
     program = os.environ.get("TSTREAM_PROGRAM")
     if program is None:

@@ -58,15 +58,15 @@ def _stem(path, with_folder):
     return root if end in (".tns", ".txt") else name
 
 
-def build(paths, out=None, *, shape=None, names=None, labels=None, base=1, replace=False,
+def build(source, out=None, *, shape=None, names=None, labels=None, base=None, replace=False,
           memory=None, tmp=None, threads=0, shard=None, duplicates="sum", dtype="float32",
           progress=None) -> Tensor:
-    """Builds a tensor from text files, as ``tshard build`` does.
+    """Builds a tensor from text files, as ``tshard build`` does, or from batches.
 
     Parameters
     ----------
-    paths : path, or list of them
-        Files that are parts of one tensor, packed or not.
+    source : path, list of them, or iterator of (coords, values)
+        Files that are parts of one tensor, packed or not; or what :func:`from_batches` takes.
     out : path, optional
         The ``.tsh`` directory to make; by default named like the first file, in the current directory.
     shape : sequence of int, optional
@@ -76,8 +76,8 @@ def build(paths, out=None, *, shape=None, names=None, labels=None, base=1, repla
     labels : dict of int to path, optional
         Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map`` beside
         the first file are taken by themselves.
-    base : {1, 0}
-        First index of the text.
+    base : {1, 0}, optional
+        First index of the text, 1 by default. Batches count from 0; of these it is what is shown.
     replace : bool
         Replace a tensor that is there.
     memory : int or str, optional
@@ -99,7 +99,14 @@ def build(paths, out=None, *, shape=None, names=None, labels=None, base=1, repla
     -------
     Tensor
     """
-    paths = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
+    options = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
+                   shard=shard, duplicates=duplicates, dtype=dtype, progress=progress)
+    if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):
+        each = [None] * (max(labels) + 1) if labels else None
+        for m, path in (labels or {}).items():
+            each[m] = path
+        return from_batches(source, out, labels=each, base=base or 0, **options)
+    paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths:
         raise ArgumentError("there is no file to build from")
     out = _stem(paths[0], False) + ".tsh" if out is None else os.fspath(out)
@@ -113,9 +120,7 @@ def build(paths, out=None, *, shape=None, names=None, labels=None, base=1, repla
         files[m] = os.fspath(path)
     while files and files[-1] is None:
         files.pop()
-    b = _Build(out, shape=shape, names=names, label_files=files, replace=replace, memory=memory,
-               tmp=tmp, threads=threads, shard=shard, duplicates=duplicates, dtype=dtype, base=base,
-               progress=progress)
+    b = _Build(out, label_files=files, base=1 if base is None else base, **options)
     b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths),
           c.byref(ts_build_result()))
     return Tensor(out)
@@ -155,8 +160,6 @@ def _write_labels(folder, labels, order):
                     raise ArgumentError(f"label {text!r} of mode {m} has a line end")
                 f.write(text + "\n")
     return files
-
-
 
 
 def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **options) -> Tensor:
@@ -235,15 +238,89 @@ def from_coo(coords, values, shape=None, out=None, **options) -> Tensor:
     return from_batches(pieces, out, shape=shape, **options)
 
 
+def _column(table, name):
+    """A column of a table, which has no gaps."""
+    column = np.asarray(table[name])
+    if column.dtype.kind in "fO":
+        gaps = [x is None or x != x for x in column.tolist()]
+        if any(gaps):
+            raise ArgumentError(f"column {name!r}, row {gaps.index(True)}: there is no value")
+    return column
+
+
+class _Texts:
+    """Texts of a column that come one after another: each gets an index when it is first seen."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "w", encoding="utf-8", newline="\n")
+        self.index = {}
+
+    def take(self, column):
+        texts, inverse = np.unique(column.astype(str), return_inverse=True)
+        known = np.empty(len(texts), dtype=np.int64)
+        first = np.full(len(texts), len(column))
+        np.minimum.at(first, inverse.reshape(-1), np.arange(len(column)))
+        for i in np.argsort(first):
+            text = str(texts[i])
+            if text not in self.index:
+                if "\n" in text:
+                    raise ArgumentError(f"text {text!r} has a line end")
+                self.index[text] = len(self.index)
+                self.file.write(text + "\n")
+            known[i] = self.index[text]
+        return known[inverse.reshape(-1)]
+
+
+def _from_tables(tables, columns, value, out, folder, options):
+    """A tensor from tables that come one after another."""
+    tables = iter(tables)
+    first = next(tables, None)
+    if first is None:
+        raise ArgumentError("there is no table to build from")
+    texts = [None if _column(first, name).dtype.kind in "iu" else _Texts(os.path.join(folder, f"texts{m}"))
+             for m, name in enumerate(columns)]
+
+    def batches():
+        table = first
+        while table is not None:
+            coords = []
+            for name, t in zip(columns, texts):
+                column = _column(table, name)
+                if t is None and column.dtype.kind not in "iu":
+                    raise ArgumentError(f"column {name!r} has whole numbers first, and then {column.dtype}")
+                coords.append(column if t is None else t.take(column))
+            yield tuple(coords), _values(table, value, len(coords[0]))
+            table = next(tables, None)
+        for t in texts:  # the labels are read when all nonzeros are there
+            if t is not None:
+                t.file.close()
+
+    try:
+        labels = [None if t is None else t.path for t in texts]
+        options = {"names": list(columns), "labels": labels, **options}
+        return from_batches(batches(), out, **options)
+    finally:
+        for t in texts:
+            if t is not None:
+                t.file.close()
+
+
+def _values(table, value, n):
+    return np.ones(n) if value is None else np.asarray(table[value], dtype=float)
+
+
 def from_frame(frame, columns, value=None, out=None, **options) -> Tensor:
-    """Builds a tensor from a table: a mode for each of some columns.
+    """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
 
     Parameters
     ----------
-    frame : pandas.DataFrame, pyarrow.Table, or mapping of names to arrays
+    frame : table, or iterable of tables
+        A table is a pandas.DataFrame, a pyarrow.Table or RecordBatch, or a mapping of names to arrays. Of an iterable, such
+        as a pyarrow.RecordBatchReader, one table is held at a time.
     columns : sequence of str
-        Columns that are the modes. Whole numbers are indices from 0; anything else gets an index in sorted order
-        and its text as label.
+        Columns that are the modes. Whole numbers are indices from 0; anything else gets an index and its text as
+        label: in sorted order, or, of an iterable, as they are first seen. Texts that differ are held in memory.
     value : str, optional
         Column of the values; without one rows are counted.
     out, **options
@@ -253,9 +330,13 @@ def from_frame(frame, columns, value=None, out=None, **options) -> Tensor:
     -------
     Tensor
     """
+    columns = list(columns)
+    if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
+        with tempfile.TemporaryDirectory() as folder:
+            return _from_tables(frame, columns, value, out, folder, options)
     coords, labels, shape = [], [], []
     for name in columns:
-        column = np.asarray(frame[name])
+        column = _column(frame, name)
         if column.dtype.kind in "iu":
             coords.append(column)
             labels.append(None)
@@ -265,6 +346,5 @@ def from_frame(frame, columns, value=None, out=None, **options) -> Tensor:
             coords.append(index.reshape(-1))
             labels.append(texts.tolist())
             shape.append(len(texts))
-    values = np.ones(len(coords[0])) if value is None else np.asarray(frame[value], dtype=float)
-    options = {"names": list(columns), "labels": labels, "shape": shape, **options}
-    return from_coo(tuple(coords), values, out=out, **options)
+    options = {"names": columns, "labels": labels, "shape": shape, **options}
+    return from_coo(tuple(coords), _values(frame, value, len(coords[0])), out=out, **options)
