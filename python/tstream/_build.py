@@ -141,6 +141,8 @@ def _arrays(batch):
         raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
     if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
         raise ArgumentError(f"index {coords.min()}: indices start at 0")
+    if coords.dtype == np.int64:
+        coords = coords.view(np.uint64)  # the same bytes: nothing is copied
     return np.ascontiguousarray(coords, dtype=np.uint64), values
 
 
@@ -205,6 +207,7 @@ def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **op
                     raise ArgumentError(f"a batch has {coords.shape[1]} modes, those before {order}")
                 b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data,
                       values.ctypes.data)
+                batch = coords = values = first = None  # one at a time
                 batch = next(batches, None)
                 if batch is None:
                     break

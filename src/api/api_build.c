@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building: from files, from arrays that are pushed, from another tensor. */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -18,11 +19,24 @@ struct request {
     ts_build_conf conf;
     struct ts_build_options o;
     struct ts_api api; /* of the thread that builds */
+    uint32_t phase;    /* under way */
 };
+
+/* What a program or a step before it freed goes back to the system between two steps: it counts beside the budget, and the
+ * C library keeps it, by the size of what was freed last. */
+static void next_phase(struct request *r, uint32_t phase)
+{
+    if (r->phase == phase)
+        return;
+    r->phase = phase;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
 
 static void show(void *arg, const struct ts_build_step *step)
 {
-    const struct request *r = arg;
+    struct request *r = arg;
     const ts_build_progress p = { .size = sizeof p,
                                   .what = step->what,
                                   .unit = step->unit,
@@ -30,6 +44,9 @@ static void show(void *arg, const struct ts_build_step *step)
                                   .n_phases = step->n_phases,
                                   .done = step->done,
                                   .total = step->total };
+    next_phase(r, step->phase);
+    if (r->conf.progress == NULL)
+        return;
     ts_api_out(&r->api);
     r->conf.progress(r->conf.ctx, &p);
     ts_api_in();
@@ -86,10 +103,9 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
     o->value_bytes = c->float64 ? 8 : 4;
     o->base = c->first_index;
     o->stop = c->stop;
-    if (c->progress != NULL) {
-        o->progress = show;
-        o->progress_arg = r;
-    }
+    o->progress = show;
+    o->progress_arg = r;
+    r->phase = 0;
     rc = take_modes(r, err);
     return rc == 0 ? ts_build_budget(c->memory, c->shard_bytes > 0 ? c->shard_bytes : SHARD_BYTES,
                                      c->threads, o, err)
