@@ -2,7 +2,8 @@
 /* name_dictionary.h - the names of one mode that have a number, and a table to find them by.
  *
  * Strings lie one behind the other in an arena, in the order of their numbers, which count from 0. The table of
- * places is open addressing; a larger one takes its place while readers are in the old one, which
+ * places is open addressing by the highest bits of the hash, so that it is nearly in the order of the hashes,
+ * in which names go to disk. A larger one takes its place while readers are in the old one, which
  * therefore stays until the dictionary is emptied: what readers miss there is looked for again in turn.
  *
  *   owner    the dictionary owns arena and table
@@ -38,16 +39,18 @@ void ts_name_dictionary_close(struct ts_name_dictionary *d);
 void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
                              const char *const name[], const uint32_t len[], uint64_t ret[]);
 
-/* The number of a name, a new one if need be. */
-int ts_name_dictionary_number(struct ts_name_dictionary *d, const char *name, uint32_t n,
-                              uint64_t *ret, struct ts_err *err);
+/* The numbers of at most TS_NAMES_FIND names, in their order: new ones where need be. */
+int ts_name_dictionary_number(struct ts_name_dictionary *d, uint32_t n, const char *const name[],
+                              const uint32_t len[], uint64_t *const ret[], struct ts_err *err);
 
 /* What the table grows by when there are n names more. */
 uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t n);
 
-/* The places of all strings in the order of their numbers. They lie in the memory of the table: nothing is
- * found after this until the dictionary is cleared. */
+/* The places of all strings in the order of their numbers, or of their hashes as strings are merged
+ * (string_sort.h). They lie in the memory of the table: nothing is found after this until the dictionary is
+ * cleared. */
 uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d);
+int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, struct ts_err *err);
 
 /* Forgets all names and gives their memory back. */
 int ts_name_dictionary_clear(struct ts_name_dictionary *d, struct ts_err *err);

@@ -47,15 +47,23 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
     renumber(d, s->before);
     if (s->runs == NULL)
         rc = ts_string_sort_new(conf->tmp, conf->bytes / 2, conf->stop, &s->runs, err);
+    if (rc == 0 && !conf->sorted)
+        ts_string_sort_by_hash(s->runs);
     if (rc == 0 && !conf->sorted && s->arena_fd < 0)
         rc = ts_tempfile_new(conf->tmp, &s->arena_fd, err);
     if (rc == 0 && !conf->sorted) /* as they came: labels will be told in this order */
         rc = ts_tempfile_write(s->arena_fd, conf->tmp, d->arena, d->used, s->arena_bytes, err);
     s->arena_bytes += d->used;
     if (rc == 0) {
-        uint64_t *place = ts_name_dictionary_places(d);
-        ts_string_sort_places(d->arena, place, d->n);
-        rc = ts_string_sort_run(s->runs, d->arena, place, d->n, err);
+        uint64_t *place = NULL;
+        if (conf->sorted) {
+            place = ts_name_dictionary_places(d);
+            ts_string_sort_places(d->arena, place, d->n);
+        } else {
+            rc = ts_name_dictionary_by_hash(d, &place, err);
+        }
+        if (rc == 0)
+            rc = ts_string_sort_run(s->runs, d->arena, place, d->n, err);
     }
     s->before += d->n;
     return rc;

@@ -222,21 +222,37 @@ static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
     return bytes;
 }
 
+/* Gives numbers to what is unknown of a mode, in the order of the batch. */
+static int number_mode(struct ts_name_dictionary *d, struct ts_batch *b, uint32_t m,
+                       const char *text, const char *side, struct ts_err *err)
+{
+    const char *name[TS_NAMES_FIND];
+    uint32_t len[TS_NAMES_FIND], n = 0;
+    uint64_t *to[TS_NAMES_FIND];
+    int rc = 0;
+    for (uint64_t i = 0; i < b->n && rc == 0; i++) {
+        uint64_t *index = &b->index[i * b->order + m];
+        if ((*index & TS_NAME_UNKNOWN) == 0)
+            continue;
+        name[n] = ts_name_text(*index, text, side);
+        len[n] = ts_name_length(*index);
+        to[n++] = index;
+        if (n == TS_NAMES_FIND) {
+            rc = ts_name_dictionary_number(d, n, name, len, to, err);
+            n = 0;
+        }
+    }
+    return rc < 0 ? rc : ts_name_dictionary_number(d, n, name, len, to, err);
+}
+
 static int resolve(struct ts_names *g, struct ts_batch *b, const char *text, const char *side,
                    struct ts_err *err)
 {
-    for (uint64_t i = 0; i < b->n; i++)
-        for (uint32_t m = 0; m < b->order; m++) {
-            uint64_t *index = &b->index[i * b->order + m];
-            int rc;
-            if ((*index & TS_NAME_UNKNOWN) == 0)
-                continue;
-            rc = ts_name_dictionary_number(&g->mode[m].dictionary, ts_name_text(*index, text, side),
-                                           ts_name_length(*index), index, err);
-            if (rc < 0)
-                return rc;
-        }
-    return 0;
+    int rc = 0;
+    for (uint32_t m = 0; m < b->order && rc == 0; m++)
+        if (g->conf.named[m])
+            rc = number_mode(&g->mode[m].dictionary, b, m, text, side, err);
+    return rc;
 }
 
 static int take_turn(struct ts_names *g, uint64_t generation, struct ts_batch *b, const char *text,

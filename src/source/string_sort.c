@@ -13,11 +13,19 @@
 #define LEAST_BUFFER UINT64_C(512) /* of a run that is merged; and twice the longest string */
 #define MOST_BUFFER  (UINT64_C(1) << 20)
 #define OUT_BYTES    (UINT64_C(256) << 10)
+#define AHEAD        16u /* strings that are on their way to the cache */
 
 struct run {
     uint64_t at, end; /* range in the file; at: the first byte not read yet */
     char *buf;        /* `have` bytes of it, of which `used` are used */
     uint64_t have, used;
+};
+
+/* The next string of a run: it comes before those of a larger rank; where ranks are the same strings are
+ * compared, which are elsewhere in memory. */
+struct head {
+    uint64_t rank;
+    uint32_t run;
 };
 
 struct ts_string_sort {
@@ -35,7 +43,9 @@ struct ts_string_sort {
 
     struct run *run;
     uint32_t n_runs, run_room, longest; /* longest: bytes of a string, its head included */
-    uint32_t *heap, n_heap;             /* runs, the one with the smallest string first */
+    struct head *heap;                  /* of each run, the least first */
+    uint32_t n_heap;
+    int by_hash;
     char *buffers;
     uint64_t each;
     int merging;
@@ -51,7 +61,7 @@ static inline int byte_at(const char *base, uint64_t place, uint32_t depth)
     return depth < ts_string_length(at) ? (unsigned char)ts_string_key(at)[depth] : -1;
 }
 
-static int compare(const char *a, const char *b, uint32_t depth)
+int ts_string_compare(const char *a, const char *b, uint32_t depth)
 {
     const uint32_t na = ts_string_length(a), nb = ts_string_length(b), n = na < nb ? na : nb;
     const int c =
@@ -64,7 +74,7 @@ static void insertion_sort(const char *base, uint64_t *place, uint64_t n, uint32
     for (uint64_t i = 1; i < n; i++) {
         const uint64_t p = place[i];
         uint64_t k = i;
-        for (; k > 0 && compare(base + p, base + place[k - 1], depth) < 0; k--)
+        for (; k > 0 && ts_string_compare(base + p, base + place[k - 1], depth) < 0; k--)
             place[k] = place[k - 1];
         place[k] = p;
     }
@@ -119,6 +129,11 @@ void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n)
 }
 
 /* ------------------------------------------------------------------ adding */
+
+void ts_string_sort_by_hash(struct ts_string_sort *s)
+{
+    s->by_hash = 1;
+}
 
 int ts_string_sort_new(const char *tmp, uint64_t bytes, const volatile sig_atomic_t *stop,
                        struct ts_string_sort **ret, struct ts_err *err)
@@ -188,6 +203,8 @@ int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_
     for (uint64_t i = 0; i < n && rc == 0; i++) {
         const char *at = base + place[i];
         const uint32_t bytes = TS_STRING_HEAD + ts_string_length(at);
+        if (i + AHEAD < n)
+            __builtin_prefetch(base + place[i + AHEAD]);
         s->longest = bytes > s->longest ? bytes : s->longest;
         if (s->n_out + bytes > OUT_BYTES)
             rc = ts_stop_asked(s->stop) ? ts_fail(err, TS_ESTOP, "stopped") : flush(s, err);
@@ -256,27 +273,38 @@ static int fill(struct ts_string_sort *s, struct run *r, struct ts_err *err)
     return rc < 0 ? rc : 1;
 }
 
-static int run_less(const struct ts_string_sort *s, uint32_t a, uint32_t b)
+static uint64_t rank_of(const struct ts_string_sort *s, const char *at)
 {
-    const struct run *x = &s->run[a], *y = &s->run[b];
-    const int c = compare(x->buf + x->used, y->buf + y->used, 0);
-    return c < 0 || (c == 0 && a < b);
+    const uint32_t n = ts_string_length(at);
+    uint64_t first = 0;
+    if (s->by_hash)
+        return ts_string_hash(ts_string_key(at), n);
+    memcpy(&first, ts_string_key(at), n < sizeof first ? n : sizeof first);
+    return __builtin_bswap64(first); /* the first bytes, in an integer that compares as they do */
+}
+
+static inline int head_less(const struct ts_string_sort *s, struct head a, struct head b)
+{
+    const struct run *x = &s->run[a.run], *y = &s->run[b.run];
+    int c;
+    if (a.rank != b.rank)
+        return a.rank < b.rank;
+    c = ts_string_compare(x->buf + x->used, y->buf + y->used, 0);
+    return c < 0 || (c == 0 && a.run < b.run);
 }
 
 static void sift(struct ts_string_sort *s, uint32_t i)
 {
-    for (;;) {
-        uint32_t least = i, run;
-        for (uint32_t k = 2 * i + 1; k <= 2 * i + 2; k++)
-            if (k < s->n_heap && run_less(s, s->heap[k], s->heap[least]))
-                least = k;
-        if (least == i)
-            return;
-        run = s->heap[i];
-        s->heap[i] = s->heap[least];
-        s->heap[least] = run;
-        i = least;
+    const struct head moved = s->heap[i];
+    for (uint32_t k = 2 * i + 1; k < s->n_heap; k = 2 * i + 1) {
+        if (k + 1 < s->n_heap && head_less(s, s->heap[k + 1], s->heap[k]))
+            k++;
+        if (!head_less(s, s->heap[k], moved))
+            break;
+        s->heap[i] = s->heap[k];
+        i = k;
     }
+    s->heap[i] = moved;
 }
 
 int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
@@ -313,7 +341,7 @@ int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
         s->run[i].buf = s->buffers + i * s->each;
         rc = fill(s, &s->run[i], err);
         if (rc > 0)
-            s->heap[s->n_heap++] = i;
+            s->heap[s->n_heap++] = (struct head){ rank_of(s, s->run[i].buf), i };
     }
     if (rc < 0)
         return rc;
@@ -325,7 +353,7 @@ int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
 /* Moves past the string that was returned last. */
 static int advance(struct ts_string_sort *s, struct ts_err *err)
 {
-    struct run *r = &s->run[s->heap[0]];
+    struct run *r = &s->run[s->heap[0].run];
     int rc;
     r->used += TS_STRING_HEAD + ts_string_length(r->buf + r->used);
     rc = fill(s, r, err);
@@ -333,7 +361,10 @@ static int advance(struct ts_string_sort *s, struct ts_err *err)
         return rc;
     if (rc == 0)
         s->heap[0] = s->heap[--s->n_heap];
-    sift(s, 0);
+    else
+        s->heap[0].rank = rank_of(s, r->buf + r->used);
+    if (s->n_heap > 0)
+        sift(s, 0);
     return 0;
 }
 
@@ -358,7 +389,7 @@ int ts_string_sort_next(struct ts_string_sort *s, const char **key, uint32_t *n,
             s->merging = 0;
             return 0;
         }
-        at = s->run[s->heap[0]].buf + s->run[s->heap[0]].used;
+        at = s->run[s->heap[0].run].buf + s->run[s->heap[0].run].used;
     }
     *key = ts_string_key(at);
     *n = ts_string_length(at);

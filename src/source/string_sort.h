@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* string_sort.h - strings with a number each, sorted by their bytes, in bounded memory.
+/* string_sort.h - strings with a number each, sorted by their bytes or hashes, in bounded memory.
  *
  * Strings that do not fit in memory go to a temporary file in sorted runs, which are merged while
  * they are read. Equal strings come in the order in which they were added.
@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/err.h"
 
@@ -47,6 +48,14 @@ static inline char *ts_string_put(char *at, const char *key, uint32_t n, uint64_
     return at + TS_STRING_HEAD + n;
 }
 
+static inline uint64_t ts_string_hash(const char *key, uint32_t n)
+{
+    return XXH3_64bits(key, n);
+}
+
+/* Of two keys of which the first `depth` bytes are the same. */
+int ts_string_compare(const char *a, const char *b, uint32_t depth);
+
 /* Sorts places of `base` by the keys there, which must all differ. Takes no memory. */
 void ts_string_sort_places(const char *base, uint64_t *place, uint64_t n);
 
@@ -60,6 +69,10 @@ void ts_string_sort_free(struct ts_string_sort *s); /* NULL is fine */
 /* Adds a string; all that are added must differ. */
 int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, uint64_t number,
                        struct ts_err *err);
+
+/* Before the first: the order is that of ts_string_hash, and of the bytes where hashes are the same. Strings
+ * come by ts_string_sort_run alone then. */
+void ts_string_sort_by_hash(struct ts_string_sort *s);
 
 /* Adds strings that are sorted already, n places of `base`. They may equal strings of other
  * runs. */
