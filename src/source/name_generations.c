@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_generations.c - sorted names on disk, merged; numbers sorted twice for their indices. */
+/* name_generations.c - sorted names on disk, merged; their numbers brought to order twice, for the indices. */
 #include "source/name_generations.h"
 
 #include <inttypes.h>
@@ -9,9 +9,11 @@
 
 #include "base/stop.h"
 #include "base/tempfile.h"
+#include "source/number_pairs.h"
 #include "source/string_sort.h"
 
 #define COPY_BYTES (UINT64_C(256) << 10)
+#define NONE       UINT64_MAX
 
 void ts_name_generations_open(struct ts_name_generations *s)
 {
@@ -71,50 +73,15 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
 
 /* ------------------------------------------------------------------ the end */
 
-/* A number in bytes that sort as it does. */
-static void put_sortable(char key[8], uint64_t x)
-{
-    x = __builtin_bswap64(x);
-    memcpy(key, &x, sizeof x);
-}
-
-static uint64_t get_sortable(const char *key)
-{
-    uint64_t x;
-    memcpy(&x, key, sizeof x);
-    return __builtin_bswap64(x);
-}
-
-/* Writes numbers one behind the other. */
-struct stream {
-    int fd;
-    const char *tmp;
-    uint64_t at, n, *buf;
-};
-#define STREAM_ROOM (COPY_BYTES / sizeof(uint64_t))
-
-static int stream_put(struct stream *s, uint64_t x, int last, struct ts_err *err)
-{
-    int rc = 0;
-    if (!last)
-        s->buf[s->n++] = x;
-    if (last || s->n == STREAM_ROOM) {
-        rc = ts_tempfile_write(s->fd, s->tmp, s->buf, s->n * sizeof x, s->at, err);
-        s->at += s->n * sizeof x;
-        s->n = 0;
-    }
-    return rc;
-}
-
-/* The names of all generations in order; each provisional number to `to`: with its index where names are
- * sorted, with the first number of its name where not. */
+/* The names of all generations in order; to each provisional number its index where names are sorted, to the
+ * first number of each name all its numbers where not. */
 static int merge_names(struct ts_name_generations *s, const struct ts_names_conf *conf, uint32_t m,
-                       struct ts_string_sort *to, struct ts_err *err)
+                       struct ts_number_pairs *to, struct ts_err *err)
 {
-    char last[TS_STRING_MAX], key[16];
+    char last[TS_STRING_MAX];
     uint32_t n_last = 0;
     uint64_t first = 0;
-    int rc = ts_string_sort_finish(s->runs, err), any = 0;
+    int rc = ts_string_sort_finish(s->runs, err);
     while (rc == 0) {
         const char *name;
         uint32_t n;
@@ -123,73 +90,107 @@ static int merge_names(struct ts_name_generations *s, const struct ts_names_conf
         if (rc <= 0)
             break;
         rc = 0;
-        if (!any || n != n_last || memcmp(name, last, n) != 0) {
+        if (s->n_names == 0 || n != n_last || memcmp(name, last, n) != 0) {
             if (conf->sorted)
                 rc = conf->label(conf->label_arg, m, name, n, err);
-            first = conf->sorted ? s->n_names : provisional;
+            first = provisional;
             s->n_names++;
             memcpy(last, name, n);
             n_last = n;
-            any = 1;
         }
-        put_sortable(key, conf->sorted ? provisional : first);
-        put_sortable(key + 8, provisional);
         if (rc == 0)
-            rc = ts_string_sort_add(to, key, conf->sorted ? 8 : 16, first, err);
+            rc = ts_number_pairs_add(to,
+                                     conf->sorted
+                                         ? (struct ts_number_pair){ provisional, s->n_names - 1 }
+                                         : (struct ts_number_pair){ first, provisional },
+                                     err);
     }
     ts_string_sort_free(s->runs);
     s->runs = NULL;
     return rc;
 }
 
-/* By first number: indices in the order in which names were first seen. */
-static int number_first(struct ts_string_sort *from, struct ts_string_sort *to, struct ts_err *err)
+/* A range of numbers, with something for each. */
+struct range {
+    uint64_t base, n, *of;
+    struct ts_number_pairs *to;
+};
+
+static int range_new(const struct ts_number_pairs *from, struct range *r, struct ts_err *err)
 {
-    uint64_t index = 0, last = 0;
-    int rc = ts_string_sort_finish(from, err), any = 0;
-    while (rc == 0) {
-        const char *key;
-        uint32_t n;
-        uint64_t first;
-        rc = ts_string_sort_next(from, &key, &n, &first, err);
-        if (rc <= 0)
-            break;
-        index += any && first != last;
-        last = first;
-        any = 1;
-        rc = ts_string_sort_add(to, key + 8, 8, index, err);
+    r->of = malloc(ts_number_pairs_range(from) * sizeof *r->of);
+    return r->of == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for numbering names") : 0;
+}
+
+/* Ranges of numbers below `end`, one after the other; 0 when there is none. */
+static int range_next(const struct ts_number_pairs *from, uint64_t which, uint64_t end,
+                      struct range *r)
+{
+    const uint64_t most = ts_number_pairs_range(from);
+    r->base = which * most;
+    r->n = r->base >= end ? 0 : end - r->base < most ? end - r->base : most;
+    memset(r->of, 0xff, r->n * sizeof *r->of);
+    return r->n > 0;
+}
+
+static int take_values(void *arg, const struct ts_number_pair *pair, uint64_t n, struct ts_err *err)
+{
+    struct range *r = arg;
+    (void)err;
+    for (uint64_t i = 0; i < n; i++)
+        r->of[pair[i].number - r->base] = pair[i].value;
+    return 0;
+}
+
+/* The values are numbers, which get what their first one has. */
+static int pass_on(void *arg, const struct ts_number_pair *pair, uint64_t n, struct ts_err *err)
+{
+    struct range *r = arg;
+    int rc = 0;
+    for (uint64_t i = 0; i < n && rc == 0; i++) {
+        const struct ts_number_pair p = { pair[i].value, r->of[pair[i].number - r->base] };
+        rc = ts_number_pairs_add(r->to, p, err);
     }
+    return rc;
+}
+
+/* Counts the first numbers, in their order: that is when names were first seen. */
+static int number_first(const struct ts_name_generations *s, struct ts_number_pairs *from,
+                        struct ts_number_pairs *to, struct ts_err *err)
+{
+    struct range r = { .to = to };
+    uint64_t index = 0;
+    int rc = range_new(from, &r, err);
+    for (uint64_t k = 0; rc == 0 && range_next(from, k, s->before, &r); k++) {
+        rc = ts_number_pairs_read(from, k, take_values, &r, err);
+        for (uint64_t i = 0; i < r.n; i++)
+            if (r.of[i] != NONE)
+                r.of[i] = index++;
+        if (rc == 0)
+            rc = ts_number_pairs_read(from, k, pass_on, &r, err);
+    }
+    free(r.of);
     return rc;
 }
 
 /* Writes the index of each provisional number, in the order of these. */
 static int write_map(struct ts_name_generations *s, const struct ts_names_conf *conf,
-                     struct ts_string_sort *from, struct ts_err *err)
+                     struct ts_number_pairs *from, struct ts_err *err)
 {
-    struct stream to = { .tmp = conf->tmp, .buf = malloc(COPY_BYTES) };
-    int rc = to.buf == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for names") : 0;
-    uint64_t expected = 0;
+    struct range r = { 0 };
+    int rc = range_new(from, &r, err);
     if (rc == 0)
         rc = ts_tempfile_new(conf->tmp, &s->map_fd, err);
-    to.fd = s->map_fd;
-    if (rc == 0)
-        rc = ts_string_sort_finish(from, err);
-    while (rc == 0) {
-        const char *key;
-        uint32_t n;
-        uint64_t index;
-        rc = ts_string_sort_next(from, &key, &n, &index, err);
-        if (rc <= 0)
-            break;
-        rc = get_sortable(key) == expected++
-                 ? stream_put(&to, index, 0, err)
-                 : ts_fail(err, TS_EIO, "internal error: a name was lost; please report it");
+    for (uint64_t k = 0; rc == 0 && range_next(from, k, s->before, &r); k++) {
+        rc = ts_number_pairs_read(from, k, take_values, &r, err);
+        for (uint64_t i = 0; i < r.n && rc == 0; i++)
+            if (r.of[i] == NONE)
+                rc = ts_fail(err, TS_EIO, "internal error: a name was lost; please report it");
+        if (rc == 0)
+            rc = ts_tempfile_write(s->map_fd, conf->tmp, r.of, r.n * sizeof *r.of,
+                                   r.base * sizeof *r.of, err);
     }
-    if (rc == 0)
-        rc = stream_put(&to, 0, 1, err);
-    if (rc == 0 && expected != s->before)
-        rc = ts_fail(err, TS_EIO, "internal error: names were lost; please report it");
-    free(to.buf);
+    free(r.of);
     return rc;
 }
 
@@ -233,18 +234,19 @@ static int label_seen(const struct ts_name_generations *s, const struct ts_names
 int ts_name_generations_end(struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint32_t m, struct ts_err *err)
 {
-    struct ts_string_sort *by_first = NULL, *by_number = NULL;
-    int rc = ts_string_sort_new(conf->tmp, conf->bytes / 4, conf->stop, &by_number, err);
+    const uint64_t bytes = conf->bytes / 4;
+    struct ts_number_pairs *by_first = NULL, *by_number = NULL;
+    int rc = ts_number_pairs_new(conf->tmp, s->before, bytes, conf->stop, &by_number, err);
     if (rc == 0 && !conf->sorted)
-        rc = ts_string_sort_new(conf->tmp, conf->bytes / 4, conf->stop, &by_first, err);
+        rc = ts_number_pairs_new(conf->tmp, s->before, bytes, conf->stop, &by_first, err);
     if (rc == 0)
         rc = merge_names(s, conf, m, conf->sorted ? by_number : by_first, err);
     if (rc == 0 && !conf->sorted)
-        rc = number_first(by_first, by_number, err);
-    ts_string_sort_free(by_first);
+        rc = number_first(s, by_first, by_number, err);
+    ts_number_pairs_free(by_first);
     if (rc == 0)
         rc = write_map(s, conf, by_number, err);
-    ts_string_sort_free(by_number);
+    ts_number_pairs_free(by_number);
     if (rc == 0 && !conf->sorted)
         rc = label_seen(s, conf, m, err);
     return rc;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* number_pairs.c - a buffer for each range, and lists of chunks in a file. */
+#include "source/number_pairs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bigmem.h"
+#include "base/stop.h"
+#include "base/tempfile.h"
+
+#define LEAST_BUFFER UINT64_C(512)
+#define READ_BYTES   (UINT64_C(64) << 10)
+#define NO_CHUNK     UINT32_MAX
+
+struct buffer {
+    uint64_t n;     /* pairs in memory */
+    uint32_t chunk; /* the last one in the file */
+};
+
+struct ts_number_pairs {
+    const char *tmp;
+    const volatile sig_atomic_t *stop;
+    uint32_t shift;          /* a range has 1 << shift numbers */
+    uint64_t n_ranges, room; /* room: pairs of a buffer, and of a chunk */
+    struct ts_number_pair *memory, *in;
+    struct buffer *buffer;
+    int fd;
+    uint32_t *previous, n_chunks, chunk_room; /* the chunk of the same range before each */
+};
+
+static uint64_t memory_bytes(const struct ts_number_pairs *p)
+{
+    return p->n_ranges * p->room * sizeof *p->memory;
+}
+
+int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
+                        const volatile sig_atomic_t *stop, struct ts_number_pairs **ret,
+                        struct ts_err *err)
+{
+    struct ts_number_pairs *p = calloc(1, sizeof *p);
+    void *memory = NULL;
+    uint64_t each;
+    int rc;
+    if (p == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for numbering names");
+    p->tmp = tmp;
+    p->stop = stop;
+    p->fd = -1;
+    while (n >> p->shift > 0 && (UINT64_C(16) << p->shift) <= bytes)
+        p->shift++;
+    p->n_ranges = (n >> p->shift) + 1;
+    each = bytes / p->n_ranges;
+    p->room = each / sizeof *p->memory < n ? each / sizeof *p->memory : n + 1;
+    if (each < LEAST_BUFFER) {
+        rc = ts_fail(err, TS_ELIMIT,
+                     "there are more names than this --memory can number: %" PRIu64
+                     "; give a larger one",
+                     n);
+        goto fail;
+    }
+    p->buffer = malloc(p->n_ranges * sizeof *p->buffer);
+    p->in = malloc(READ_BYTES);
+    rc = p->buffer == NULL || p->in == NULL
+             ? ts_fail(err, TS_ENOMEM, "out of memory for numbering names")
+             : ts_bigmem_new(memory_bytes(p), "numbering names, a part of --memory", &memory, err);
+    if (rc < 0)
+        goto fail;
+    p->memory = memory;
+    for (uint64_t i = 0; i < p->n_ranges; i++)
+        p->buffer[i] = (struct buffer){ .chunk = NO_CHUNK };
+    *ret = p;
+    return 0;
+fail:
+    ts_number_pairs_free(p);
+    return rc;
+}
+
+void ts_number_pairs_free(struct ts_number_pairs *p)
+{
+    if (p == NULL)
+        return;
+    ts_bigmem_free(p->memory, memory_bytes(p));
+    free(p->buffer);
+    free(p->in);
+    free(p->previous);
+    if (p->fd >= 0)
+        close(p->fd);
+    free(p);
+}
+
+uint64_t ts_number_pairs_range(const struct ts_number_pairs *p)
+{
+    return UINT64_C(1) << p->shift;
+}
+
+/* Makes a chunk of a buffer that is full. */
+static int spill(struct ts_number_pairs *p, uint64_t range, struct ts_err *err)
+{
+    struct buffer *b = &p->buffer[range];
+    const uint64_t bytes = p->room * sizeof *p->memory;
+    int rc = ts_stop_check(p->stop, err);
+    if (rc == 0 && p->fd < 0)
+        rc = ts_tempfile_new(p->tmp, &p->fd, err);
+    if (rc == 0 && p->n_chunks == p->chunk_room) {
+        const uint32_t room = 2 * p->chunk_room + 64;
+        uint32_t *more = realloc(p->previous, room * sizeof *more);
+        if (more == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for numbering names");
+        p->previous = more;
+        p->chunk_room = room;
+    }
+    if (rc == 0)
+        rc = ts_tempfile_write(p->fd, p->tmp, p->memory + range * p->room, bytes,
+                               p->n_chunks * bytes, err);
+    if (rc < 0)
+        return rc;
+    p->previous[p->n_chunks] = b->chunk;
+    b->chunk = p->n_chunks++;
+    b->n = 0;
+    return 0;
+}
+
+int ts_number_pairs_add(struct ts_number_pairs *p, struct ts_number_pair pair, struct ts_err *err)
+{
+    const uint64_t range = pair.number >> p->shift;
+    struct buffer *b = &p->buffer[range];
+    const int rc = b->n == p->room ? spill(p, range, err) : 0;
+    if (rc == 0)
+        p->memory[range * p->room + b->n++] = pair;
+    return rc;
+}
+
+int ts_number_pairs_read(struct ts_number_pairs *p, uint64_t range, ts_number_pairs_fn *take,
+                         void *arg, struct ts_err *err)
+{
+    const struct buffer *b = &p->buffer[range];
+    const uint64_t most = READ_BYTES / sizeof *p->in;
+    int rc = take(arg, p->memory + range * p->room, b->n, err);
+    for (uint32_t c = b->chunk; c != NO_CHUNK && rc == 0; c = p->previous[c]) {
+        rc = ts_stop_check(p->stop, err);
+        for (uint64_t i = 0, n; i < p->room && rc == 0; i += n) {
+            n = p->room - i < most ? p->room - i : most;
+            rc = ts_tempfile_read(p->fd, p->tmp, p->in, n * sizeof *p->in,
+                                  (c * p->room + i) * sizeof *p->in, err);
+            if (rc == 0)
+                rc = take(arg, p->in, n, err);
+        }
+    }
+    return rc;
+}

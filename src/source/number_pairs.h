@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* number_pairs.h - pairs of a number below n and a value, added in any order, read back range of numbers after
+ * range: a sort by numbers that fill their range, without comparing any.
+ *
+ * Each range has a buffer, and what does not fit there goes to a temporary file in chunks of that size. A range
+ * is small enough for an array with an entry for each of its numbers.
+ *
+ *   owner    the object owns buffers and file
+ *   units    numbers; bytes of memory
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code; TS_ESTOP when *stop is set
+ */
+#ifndef TS_SOURCE_NUMBER_PAIRS_H
+#define TS_SOURCE_NUMBER_PAIRS_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct ts_number_pair {
+    uint64_t number, value;
+};
+
+struct ts_number_pairs;
+
+/* `bytes`: memory for buffers. An array of ts_number_pairs_range entries of 8 bytes takes no more either. */
+int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
+                        const volatile sig_atomic_t *stop, struct ts_number_pairs **ret,
+                        struct ts_err *err);
+void ts_number_pairs_free(struct ts_number_pairs *p); /* NULL is fine */
+
+/* Numbers in a range: the first range begins at 0. */
+uint64_t ts_number_pairs_range(const struct ts_number_pairs *p);
+
+int ts_number_pairs_add(struct ts_number_pairs *p, struct ts_number_pair pair, struct ts_err *err);
+
+/* After the last one: gives the pairs of a range, some at a time and in any order, to `take`. May be called again
+ * for the same range. */
+typedef int ts_number_pairs_fn(void *arg, const struct ts_number_pair *pair, uint64_t n,
+                               struct ts_err *err);
+int ts_number_pairs_read(struct ts_number_pairs *p, uint64_t range, ts_number_pairs_fn *take,
+                         void *arg, struct ts_err *err);
+
+#endif
