@@ -33,6 +33,8 @@ for i in $(seq 30); do echo "thing $i"; done > x.mode1.map
 "$bin/tshard" build x.tns > log 2>&1
 "$bin/tshard" gen --dims 3x2000x3000 --nnz 400K --seed 6 -o l.tsh > log 2>&1
 "$bin/tshard" gen --dims 200x100x50x60x70x80x90x100 --nnz 600K --seed 6 -o h.tns > log 2>&1
+# names that are long, so that few of them fill the memory for names and go to disk
+awk 'BEGIN { for (i = 0; i < 50000; i++) printf "%0240d,thing %d,1\n", i * 7919 % 40009, i % 50 }' > names.csv
 "$bin/tstream" cp x.tsh --cpu -r 2 -i 2 --format ktensor -o k.cp > log 2>&1
 "$bin/tstream" cp x.tsh --cpu -r 2 -i 2 --format npy -o n.cp > log 2>&1
 "$bin/tstream" cp x.tsh --cpu -r 2 -i 2 --format splatt -o s.cp > log 2>&1
@@ -50,6 +52,8 @@ cp_args='--cpu --threads 2 -r 2 -i 3 --tol 0'
 declare -A command=(
     [build]="tshard build x.tns -o o/r --threads 2 --memory 32M"
     [build-spill]="tshard build h.tns -o o/r --threads 2 --memory 32M" # through runs on disk
+    [build-names]="tshard build names.csv -o o/r --text 1 --threads 2 --memory 32M"
+    [build-sorted]="tshard build names.csv -o o/r --text 1 --names sorted --threads 2 --memory 32M"
     [export]="tshard export x.tsh -o o/r --threads 2"
     [export-gz]="tshard export x.tsh -o o/r.gz --threads 2"
     [export-csv]="tshard export x.tsh -o o/r --threads 2 --format csv --sort 3,2"

@@ -44,6 +44,15 @@ gen()
     build "$mib" gen -o "$tmp/x.tsh" --dims "$dims" --nnz "$nnz" --threads "$threads" --value real "$@"
 }
 
+# names MIB LINES WORDS...: of a table made of the first lines of x.tns, with names in two of three modes
+names()
+{
+    mib=$1 lines=$2
+    shift 2
+    sed -n "s/^\\([0-9]*\\) \\([0-9]*\\) \\([0-9]*\\) /user\\1,item\\2,\\3,/p; ${lines}q" "$tmp/x.tns" > "$tmp/x.csv"
+    build "$mib" build "$tmp/x.csv" -o "$tmp/x.tsh" "$@"
+}
+
 # cp MIB: of the tensor last built
 cp_in()
 {
@@ -87,6 +96,10 @@ if [ "${1:-}" = --full ]; then
     gen 32 ${huge}x${huge}x$huge 1M 16
     "$bin/tshard" gen -o "$tmp/x.tns.gz" --dims 2000000x300000x50000 --nnz 20M --value real
     for threads in 1 8 64; do build 64 build "$tmp/x.tns.gz" -o "$tmp/x.tsh" --threads $threads; done
+    "$bin/tshard" gen -o "$tmp/x.tns" --dims 2000000x300000x50000 --nnz 20M --value real
+    for threads in 1 8 64; do names 64 6000000 --threads $threads; done
+    names 256 20000000 --threads 2
+    names 256 20000000 --threads 2 --names sorted
 else
     gen 64 1000x1000x1000 1500K 64
     gen 64 5000000x5000000x5000000 1M 2
@@ -100,5 +113,7 @@ else
     gen 128 1000x1000x1000 1500K 64 --shard 16M --values float64
     "$bin/tshard" gen -o "$tmp/x.tns" --dims 2000000x300000x50000 --nnz 1M --value real
     build 32 build "$tmp/x.tns" -o "$tmp/x.tsh" --threads 16
+    names 32 200000 --threads 16
+    names 32 200000 --threads 2 --names sorted
 fi
 exit $failed
