@@ -348,6 +348,7 @@ int main(int argc, char **argv)
     const int child = argc > 1 && strcmp(argv[1], "nccl") == 0;
     Suite *suite = suite_create("gpu_exchange");
     TCase *tc = tcase_create("all");
+    setenv("NCCL_NVLS_ENABLE", "0", 1); /* NCCL is not used without it */
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
     tcase_set_timeout(tc, 300);

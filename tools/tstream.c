@@ -3,6 +3,7 @@
 #include "tools/tstream.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "tools/tool.h"
 
@@ -66,6 +67,14 @@ static const struct tool_entry related[] = {
     { 0 },
 };
 
+/* What libraries of GPUs read from the environment: set here, before there are threads. */
+static void set_environment(void)
+{
+    /* By default all streams share 8 queues, and work waits for earlier work in the same queue. */
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 1); /* src/gpu/exchange_nccl.c says why */
+}
+
 int main(int argc, char **argv)
 {
     static const struct ts_cmd *const cmds[] = { &tstream_cp,
@@ -92,6 +101,7 @@ int main(int argc, char **argv)
         .see_also = "tshard",
     };
     static const char *const other[] = { "build", "verify", "gen", NULL };
+    set_environment();
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }

@@ -231,6 +231,8 @@ class _Library:
     def __getattr__(self, name):
         places = [os.environ.get("TSTREAM_LIBRARY"), os.path.join(native, "libtstream.so.0")]
         places = [p for p in places if p and os.path.exists(p)] + ["libtstream.so.0"]
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # as tstream does, for GPUs
+        os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
         dll = c.CDLL(places[0])
         for function, (result, arguments) in _functions.items():
             f = getattr(dll, function)

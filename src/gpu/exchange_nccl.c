@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
@@ -60,17 +61,24 @@ static int load_functions(void *library)
 
 static void load(void)
 {
+    const char *multicast = getenv("NCCL_NVLS_ENABLE");
     void *library;
     int version = 0;
+    nccl.code = TS_ELIMIT;
     /* NVLink multicast sets up state in the switch. A program that dies leaves that state behind.
-     * Sends and receives do not use it. */
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
+     * Sends and receives do not use it. NCCL has no other way to turn it off, and setenv is not for a library:
+     * other threads may be reading the environment. */
+    if (multicast == NULL || strcmp(multicast, "0") != 0) {
+        snprintf(nccl.why, sizeof nccl.why,
+                 "NCCL is not used: NCCL_NVLS_ENABLE=0 is not in the environment, and NVLink "
+                 "multicast must be off");
+        return;
+    }
     library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
 #ifdef NCCL_LIBRARY
     if (library == NULL)
         library = dlopen(NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 #endif
-    nccl.code = TS_ELIMIT;
     if (library == NULL)
         snprintf(nccl.why, sizeof nccl.why,
                  "NCCL cannot be loaded: %s; install libnccl2, or name its folder in "

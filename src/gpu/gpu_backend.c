@@ -235,7 +235,6 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
-    ts_gpu_prepare();
     g->n_members = conf->n_devices > 0 ? conf->n_devices : 1;
     for (uint32_t i = 0; i < g->n_members; i++) {
         g->member[i].gpu = g;

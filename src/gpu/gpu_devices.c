@@ -28,17 +28,10 @@ static int explain_driver(char *why)
     return 1;
 }
 
-void ts_gpu_prepare(void)
-{
-    /* By default all streams share 8 queues, and work waits for earlier work in the same queue. */
-    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-}
-
 int ts_gpu_count(char *why)
 {
     int n = 0;
     cudaError_t e;
-    ts_gpu_prepare();
     e = cudaGetDeviceCount(&n);
     if (e == cudaSuccess && n > 0)
         return n < TS_GPU_MAX_DEVICES ? n : TS_GPU_MAX_DEVICES;

@@ -24,10 +24,6 @@ struct ts_gpu_device {
     char why[160]; /* the reason when it is not usable */
 };
 
-/* Sets what the CUDA runtime reads from the environment. To be called before its first use in the
- * process. */
-void ts_gpu_prepare(void);
-
 /* Lists the devices and returns their number; `ret` has room for TS_GPU_MAX_DEVICES, `why` for 160
  * bytes. Makes a context on each device to read its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
