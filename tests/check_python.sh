@@ -41,7 +41,7 @@ ls wheels
 $pip install --no-deps --force-reinstall wheels/*.whl > pip.log 2>&1 || { cat pip.log; exit 1; }
 
 unset PYTHONPATH TSTREAM_LIBRARY
-TSTREAM_PROGRAM=$bin/tstream TSTREAM_HEADER=$top/include/tstream.h \
+TSTREAM_PROGRAM=$bin/tstream TSTREAM_HEADER=$top/include/tstream.h TSTREAM_EXAMPLES=$top/examples \
     timeout 600 "$python" -m pytest -q -p no:cacheprovider --import-mode=importlib "$tmp/tree/python/tests" --rootdir "$tmp" || failed=1
 for command in "$python -m tstream" "$python -m tstream tshard" "$venv/bin/tstream" "$venv/bin/tshard"; do
     $command --version > version 2>&1 || bad "$command: $(cat version)"
