@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # README and docs hold: links lead somewhere, commands and options exist, sessions show what comes out,
-# the picture is what its script draws, and one version is named everywhere.
+# the pictures are what their scripts draw, and one version is named everywhere.
 #
 # In a file with the extension .md
 #   ```console   a session: lines with "$ " are run, in the order of the file, and what is shown behind
@@ -165,11 +165,30 @@ while read -r page; do
 done < "$tmp/pages"
 [ "$ran" -ge 3 ] || complain "only $ran commands are found in sessions: the search for them is broken"
 
-# ---- the picture, the length of README, the version ----
+# ---- the pictures, the length of README, the version ----
 if command -v python3 > /dev/null; then
     python3 "$top/docs/sweeps.py" "$top/docs/sweeps.tsv" > "$tmp/sweeps.svg"
     cmp -s "$tmp/sweeps.svg" "$top/docs/sweeps.svg" || complain "docs/sweeps.svg is not what docs/sweeps.py draws"
+    python3 "$top/docs/architecture.py" > "$tmp/architecture.svg"
+    cmp -s "$tmp/architecture.svg" "$top/docs/architecture.svg" ||
+        complain "docs/architecture.svg is not what docs/architecture.py draws"
 fi
+for folder in "$top"/src/*/ "$top/tools/" "$top/python/"; do
+    grep -q "class=\"folder\"[^>]*>$(basename "$folder")<" "$top/docs/architecture.svg" ||
+        complain "docs/architecture.svg does not show $(basename "$folder")"
+done
+# The headers of its seams, and files that the page names, are there.
+sed -n 's/.*class="seam"[^>]*>\([^<]*\)<.*/\1/p' "$top/docs/architecture.svg" | tr -d ',' | tr ' ' '\n' > "$tmp/seams"
+grep -o '`\(src\|include\|tools\|tests\|python\|docs\)/[A-Za-z0-9_./]*`' "$top/docs/architecture.md" | tr -d '`' |
+    grep -v '/$' | sort -u > "$tmp/named"
+[ "$(wc -l < "$tmp/seams")" -ge 5 ] && [ "$(wc -l < "$tmp/named")" -ge 15 ] ||
+    complain "docs/architecture: few headers or files are found: the search for them is broken"
+while read -r header; do
+    find "$top/src" "$top/include" -path "*/$header" | grep -q . || complain "docs/architecture.svg: no $header"
+done < "$tmp/seams"
+while read -r file; do
+    [ -e "$top/$file" ] || complain "docs/architecture.md: there is no $file"
+done < "$tmp/named"
 [ "$(wc -l < "$top/README.md")" -le 150 ] || complain "README.md has more than 150 lines"
 version=$(sed -n 's/^AC_INIT(\[tstream\], \[\(.*\)\])/\1/p' "$top/configure.ac")
 grep -qxF "version: $version" "$top/CITATION.cff" || complain "CITATION.cff names another version"

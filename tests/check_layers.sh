@@ -7,17 +7,20 @@
 # a small tree where each of these rules is broken once.
 set -eu
 
+# From the lowest: a folder includes those of a lower number. docs/architecture.py draws the same.
+levels='base 1 format 2 source 3 stream 3 build 4 cpu 4 gpu 4 model 4 cpd 5 engine 6 api 7 tools 8'
+
 # Prints the offences in the tree $1, one a line.
 offences()
 {
     (cd "$1" && find src tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh') | sort |
     while read -r file; do
-        awk -v file="$file" '
+        awk -v file="$file" -v levels="$levels" '
             function rank(folder) { return (folder in level) ? level[folder] : 0 }
             BEGIN {
-                level["base"] = 1; level["format"] = 2; level["source"] = level["stream"] = 3
-                level["build"] = level["cpu"] = level["gpu"] = level["model"] = 4
-                level["cpd"] = 5; level["engine"] = 6; level["api"] = 7; level["tools"] = 8
+                n = split(levels, word, " ")
+                for (i = 1; i < n; i += 2)
+                    level[word[i]] = word[i + 1]
                 own = file; sub(/^src\//, "", own); sub(/\/.*/, "", own)
             }
             /^[ \t]*#[ \t]*include[ \t]*"/ {
@@ -60,6 +63,28 @@ if [ -n "$found" ]; then
     echo "$found" >&2
     exit 1
 fi
+
+# Each folder has its level; the picture has the same, and the pages write it as one line.
+for folder in "$top"/src/*/; do
+    case " $levels " in
+    *" $(basename "$folder") "*) ;;
+    *) echo "src/$(basename "$folder") has no level" >&2; exit 1 ;;
+    esac
+done
+if command -v python3 > /dev/null; then
+    drawn=$(python3 "$top/docs/architecture.py" --levels | grep -v '^python ' | sort)
+    if [ "$drawn" != "$(echo "$levels" | xargs -n 2 | sort)" ]; then
+        echo "docs/architecture.py draws other levels: $drawn" >&2
+        exit 1
+    fi
+fi
+line=$(echo "$levels" | xargs -n 2 | awk '
+    { if ($2 != last) { if (NR > 1) close_group(); folders = $1; n = 1; last = $2 } else { folders = folders ", " $1; n++ } }
+    function close_group() { line = line (line == "" ? "" : " <- ") (n > 1 ? "{ " folders " }" : folders) }
+    END { close_group(); print line }')
+for page in docs/architecture.md docs/contributing.md; do
+    grep -qF "$line" "$top/$page" || { echo "$page does not say: $line" >&2; exit 1; }
+done
 
 # File names are unique in the tree, so that ts_<file>_ names one file.
 same=$(cd "$top" && find src tools -name '*.[ch]' -o -name '*.cu' | sed 's|.*/||' | sort | uniq -d)
