@@ -47,7 +47,7 @@ refused 1 "--value NAME says which is the value" "$bin/tshard" build r.csv --mod
 refused 1 "names column 'usr'; there are 4: user, item, when, rating" "$bin/tshard" build r.csv --modes usr,item -o no.tsh
 refused 2 "expected a number and s, m, h" "$bin/tshard" build r.csv --bin when=7q -o no.tsh
 refused 2 "--separator must be one character" "$bin/tshard" build r.csv --separator ab -o no.tsh
-refused 1 "is no time" "$bin/tshard" build r.csv --bin user=7d -o no.tsh
+refused 1 "is not a time" "$bin/tshard" build r.csv --bin user=7d -o no.tsh
 printf '1,2,3\n4,x,6\n' > late.csv
 "$bin/tshard" build late.csv -o late.tsh > log 2>&1 || bad "$(cat log)"
 { seq 1 20000 | awk '{ print $1 ",1,2" }'; echo "7,x,1"; } > late.csv

@@ -255,7 +255,7 @@ def test_failures_are_exceptions(coo, tensor, tmp_path):
         ts.from_coo(coords, values, (10, 30, 20), tmp_path / "no.tsh", memory="128M")
     with pytest.raises(ts.ArgumentError, match="indices start at 0"):
         ts.from_coo(coords - 1, values, None, tmp_path / "no.tsh", memory="128M")
-    with pytest.raises(ts.ArgumentError, match="is no size"):
+    with pytest.raises(ts.ArgumentError, match="is not a size"):
         ts.cp(tensor, 2, host_memory="8 apples", **CPU)
     with pytest.raises(ts.LimitError, match="more than there is"):
         ts.cp(tensor, 2, host_memory="1000000G", **CPU)

@@ -321,7 +321,7 @@ def size(text):
     if isinstance(text, str):
         m = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
         if m is None:
-            raise ArgumentError(f"{text!r} is no size: a number with K, M, G or T is wanted")
+            raise ArgumentError(f"{text!r} is not a size: a number with K, M, G or T is expected")
         return int(float(m[1]) * _units[m[2].upper()])
     return int(text)
 

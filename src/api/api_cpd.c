@@ -40,7 +40,7 @@ static int take_factor(struct ts_kruskal *k, uint32_t mode, const double *from, 
     for (uint64_t i = 0; i < n; i++) {
         const double x = k->precision == TS_FLOAT32 ? (double)(float)from[i] : from[i];
         if (!isfinite(x))
-            return ts_fail(err, TS_EARG, "mode %u, row %llu, column %u: %g is no finite number",
+            return ts_fail(err, TS_EARG, "mode %u, row %llu, column %u: %g is not a finite number",
                            mode + 1, (unsigned long long)(i / k->rank), (unsigned)(i % k->rank),
                            from[i]);
         if (k->precision == TS_FLOAT32)
@@ -64,7 +64,7 @@ ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int preci
     for (uint32_t r = 0; r < rank && rc == 0; r++) {
         k->weight[r] = weight[r];
         if (!isfinite(weight[r]))
-            rc = ts_fail(&a.err, TS_EARG, "weight %u is no finite number", r);
+            rc = ts_fail(&a.err, TS_EARG, "weight %u is not a finite number", r);
     }
     for (uint32_t m = 0; m < order && rc == 0; m++)
         rc = take_factor(k, m, factor[m], &a.err);

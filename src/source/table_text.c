@@ -64,7 +64,7 @@ static int take_time(struct parser *p, uint32_t m, const struct ts_csv_field *f,
     char buf[TS_CSV_QUOTE], what[200];
     if (ts_time_bin_of(&p->t->mode[m].bin, f->begin, (size_t)(f->end - f->begin), ret) < 0) {
         snprintf(what, sizeof what,
-                 "'%s' is no time; expected seconds since 1970, or a date as in 2024-05-31 or "
+                 "'%s' is not a time; expected seconds since 1970, or a date as in 2024-05-31 or "
                  "2024-05-31T13:45",
                  ts_csv_quote(f, buf));
         return mode_fails(p, m, what, err);
