@@ -51,10 +51,10 @@ ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
 }
 
 /* Partition k: some blocks of a few words each, which compress when k is even. */
-static struct ts_packed_run *make_run(uint64_t k)
+static struct ts_packed_partition *make_partition(uint64_t k)
 {
     const uint32_t n_blocks = 1 + (uint32_t)(ts_mix(k) % TS_PARTITION_BLOCKS);
-    struct ts_packed_run *r;
+    struct ts_packed_partition *r;
     uint32_t n_words = 0;
     for (uint32_t b = 0; b < n_blocks; b++)
         n_words += 3 + (uint32_t)(ts_mix(100 * k + b) % 50);
@@ -78,7 +78,7 @@ static struct ts_shard_draft make_draft(uint32_t s)
 {
     struct ts_shard_draft d = { 0 };
     for (uint32_t k = 4 * s; k < 4 * s + 1 + s % 4; k++) {
-        struct ts_packed_run *r = make_run(k);
+        struct ts_packed_partition *r = make_partition(k);
         if (d.first == NULL)
             d.first = r;
         else
@@ -99,14 +99,14 @@ static uint32_t *expect_raw(uint32_t s, uint32_t *n_words)
     struct ts_shard_draft d = make_draft(s);
     uint32_t *raw = malloc(4 * (2 * (size_t)d.n_blocks + 1 + d.body_words)), n = 0;
     uint32_t at = 2 * d.n_blocks + 1;
-    for (const struct ts_packed_run *r = d.first; r != NULL; at += r->n_words, r = r->next)
+    for (const struct ts_packed_partition *r = d.first; r != NULL; at += r->n_words, r = r->next)
         for (uint32_t b = 0; b < r->n_blocks; b++)
             raw[n++] = at + r->block_at[b];
     raw[n++] = at;
-    for (const struct ts_packed_run *r = d.first; r != NULL; r = r->next)
+    for (const struct ts_packed_partition *r = d.first; r != NULL; r = r->next)
         for (uint32_t b = 0; b < r->n_blocks; b++)
             raw[n++] = r->block_row[b] - d.row_first;
-    for (const struct ts_packed_run *r = d.first; r != NULL; r = r->next)
+    for (const struct ts_packed_partition *r = d.first; r != NULL; r = r->next)
         for (uint32_t i = 0; i < r->n_words; i++)
             raw[n++] = r->word[i];
     ts_shard_draft_drop(&d, NULL);

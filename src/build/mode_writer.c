@@ -14,8 +14,8 @@
 
 /* Partitions that are packed before their turn, for each thread. A thread that is held up stops the
  * others only after they have packed that many. */
-#define PARKED           4u
-#define RUNS_OF_A_THREAD (PARKED + 2u) /* and one in work, in `word` and as a copy */
+#define PARKED                 4u
+#define PARTITIONS_OF_A_THREAD (PARKED + 2u) /* and one in work, in `word` and as a copy */
 
 struct ts_mode_writer {
     struct ts_mode_writer_plan plan;
@@ -28,8 +28,8 @@ struct ts_mode_writer {
     pthread_mutex_t lock;
     pthread_cond_t moved;     /* turn, or failed */
     uint64_t next, turn, all; /* of the call: partitions taken, put into shards, in total */
-    struct ts_run_pool *pool;
-    struct ts_packed_run **parked; /* partition k is at k % n_parked, packed before its turn */
+    struct ts_partition_pool *pool;
+    struct ts_packed_partition **parked; /* packed before its turn; k is at k % n_parked */
     uint32_t n_parked;
     int rc;
     struct ts_err err;
@@ -38,8 +38,8 @@ struct ts_mode_writer {
     struct ts_shard_writer *shards;
 
     /* slices */
-    uint32_t run_row;
-    uint64_t run, largest;
+    uint32_t slice_row;
+    uint64_t slice_nnz, largest;
     double sum_of_squares;
 };
 
@@ -85,31 +85,32 @@ static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, u
 }
 
 /* Counts the nonzeros of rows over a block. */
-static void count_runs(struct ts_packed_run *s, const uint32_t *row, uint32_t n, uint32_t *run)
+static void count_rows(struct ts_packed_partition *s, const uint32_t *row, uint32_t n,
+                       uint32_t *row_nnz)
 {
     if (s->nnz > 0 && row[n - 1] == s->row_last) { /* mostly: all rows are the same */
-        *run += n;
+        *row_nnz += n;
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (s->nnz + i > 0 && row[i] != s->row_last) {
-            s->first_run = s->first_run == 0 ? *run : s->first_run;
-            s->longest_run = *run > s->longest_run ? *run : s->longest_run;
-            *run = 0;
+            s->first_row_nnz = s->first_row_nnz == 0 ? *row_nnz : s->first_row_nnz;
+            s->largest_row_nnz = *row_nnz > s->largest_row_nnz ? *row_nnz : s->largest_row_nnz;
+            *row_nnz = 0;
         }
         s->row_last = row[i];
-        ++*run;
+        ++*row_nnz;
     }
 }
 
 /* Packs nnz records as one partition, in the thread's `word` first. NULL without memory. */
-static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, const uint64_t *rec,
-                                            uint32_t nnz, uint32_t *word)
+static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w,
+                                                  const uint64_t *rec, uint32_t nnz, uint32_t *word)
 {
     const uint32_t words = w->plan.layout.words, order = w->plan.order;
-    uint32_t column[TS_MAX_ORDER][TS_BLOCK_NNZ], code[2][TS_BLOCK_NNZ], run = 0;
+    uint32_t column[TS_MAX_ORDER][TS_BLOCK_NNZ], code[2][TS_BLOCK_NNZ], row_nnz = 0;
     const uint32_t *level[TS_MAX_ORDER], *codes[2] = { code[0], code[1] };
-    struct ts_packed_run s = { 0 }, *ret;
+    struct ts_packed_partition s = { 0 }, *ret;
     for (uint32_t l = 0; l < order; l++)
         level[l] = column[l];
     while (s.nnz < nnz) {
@@ -118,7 +119,7 @@ static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, cons
         unpack_columns(w, first, n, column, code);
         if (s.nnz == 0)
             s.row_first = column[0][0];
-        count_runs(&s, column[0], n, &run);
+        count_rows(&s, column[0], n, &row_nnz);
         s.block_at[s.n_blocks] = s.n_words;
         s.block_row[s.n_blocks++] = column[0][0];
         s.n_words += ts_block_encode(order, n, level, w->n_codes, codes, word + s.n_words);
@@ -126,10 +127,10 @@ static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, cons
             s.sum_of_squares += sum_squares(w, first, n);
         s.nnz += n;
     }
-    s.last_run = run;
-    s.first_run = s.first_run == 0 ? run : s.first_run;
-    s.longest_run = run > s.longest_run ? run : s.longest_run;
-    ret = ts_run_pool_get(w->pool, s.n_words);
+    s.last_row_nnz = row_nnz;
+    s.first_row_nnz = s.first_row_nnz == 0 ? row_nnz : s.first_row_nnz;
+    s.largest_row_nnz = row_nnz > s.largest_row_nnz ? row_nnz : s.largest_row_nnz;
+    ret = ts_partition_pool_get(w->pool, s.n_words);
     if (ret != NULL) {
         s.room = ret->room;
         *ret = s;
@@ -140,22 +141,23 @@ static struct ts_packed_run *pack_partition(const struct ts_mode_writer *w, cons
 
 /* ------------------------------------------------------------------ joining */
 
-static void follow_slices(struct ts_mode_writer *w, const struct ts_packed_run *s)
+static void follow_slices(struct ts_mode_writer *w, const struct ts_packed_partition *s)
 {
-    if (s->row_first == w->run_row)
-        w->run += s->first_run;
+    if (s->row_first == w->slice_row)
+        w->slice_nnz += s->first_row_nnz;
     else
-        w->run = s->first_run;
-    w->largest = w->run > w->largest ? w->run : w->largest;
-    w->largest = s->longest_run > w->largest ? s->longest_run : w->largest;
+        w->slice_nnz = s->first_row_nnz;
+    w->largest = w->slice_nnz > w->largest ? w->slice_nnz : w->largest;
+    w->largest = s->largest_row_nnz > w->largest ? s->largest_row_nnz : w->largest;
     if (s->row_last != s->row_first)
-        w->run = s->last_run;
-    w->run_row = s->row_last;
+        w->slice_nnz = s->last_row_nnz;
+    w->slice_row = s->row_last;
     w->sum_of_squares += s->sum_of_squares;
 }
 
 /* Adds the next partition to the shard, or to a new one. */
-static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, struct ts_err *err)
+static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *s,
+                          struct ts_err *err)
 {
     struct ts_shard_draft *d = &w->draft;
     const uint64_t words =
@@ -164,7 +166,7 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, str
     if (d->n_blocks > 0 && 4 * words > w->plan.shard_bytes) {
         const int rc = ts_shard_writer_put(w->shards, d, err);
         if (rc < 0) {
-            ts_run_pool_put(w->pool, s);
+            ts_partition_pool_put(w->pool, s);
             return rc;
         }
     }
@@ -185,12 +187,12 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_run *s, str
 
 /* Partition k is packed. It joins its shard, and so do packed partitions that follow it; or it
  * waits here for those before it. The thread does not wait. */
-static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packed_run *s)
+static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packed_partition *s)
 {
     pthread_mutex_lock(&w->lock);
     w->parked[k % w->n_parked] = s;
     if (k == w->turn) {
-        struct ts_packed_run **next;
+        struct ts_packed_partition **next;
         while (next = &w->parked[w->turn % w->n_parked], *next != NULL) {
             s = *next;
             *next = NULL;
@@ -198,7 +200,7 @@ static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packe
             if (w->rc == 0)
                 w->rc = join_partition(w, s, &w->err);
             else
-                ts_run_pool_put(w->pool, s);
+                ts_partition_pool_put(w->pool, s);
         }
         pthread_cond_broadcast(&w->moved);
     }
@@ -245,7 +247,7 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
     {
         uint32_t *word = w->word[omp_get_thread_num()];
         for (uint64_t k; k = take_partition(w), k < w->all;) {
-            struct ts_packed_run *s = pack_partition(
+            struct ts_packed_partition *s = pack_partition(
                 w, rec + k * stride, k < n_partitions ? TS_PARTITION_NNZ : rest, word);
             if (s == NULL)
                 out_of_memory(w);
@@ -254,7 +256,7 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
         }
     }
     for (uint32_t k = 0; k < w->n_parked; k++) { /* some are left after a failure */
-        ts_run_pool_put(w->pool, w->parked[k]);
+        ts_partition_pool_put(w->pool, w->parked[k]);
         w->parked[k] = NULL;
     }
     if (w->rc < 0 && err != NULL)
@@ -292,9 +294,9 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
 
 /* Most bytes of a packed partition whose records have this many bits: packing saves some of them
  * and adds little. */
-static uint64_t run_bytes(uint32_t bits)
+static uint64_t packed_bytes(uint32_t bits)
 {
-    return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_run) + 4096;
+    return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_partition) + 4096;
 }
 
 static uint32_t writing_threads(uint32_t threads)
@@ -304,11 +306,11 @@ static uint32_t writing_threads(uint32_t threads)
 
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes)
 {
-    const uint64_t runs = RUNS_OF_A_THREAD * run_bytes(32 * order + 64);
+    const uint64_t parked = PARTITIONS_OF_A_THREAD * packed_bytes(32 * order + 64);
     if (threads ==
         0) /* a growing shard, one that is joined and compressed, and half of one for each thread */
-        return 3 * shard_bytes + (shard_bytes / 2 > runs ? shard_bytes / 2 : runs);
-    return threads * runs + 3 * (threads + writing_threads(threads)) * shard_bytes;
+        return 3 * shard_bytes + (shard_bytes / 2 > parked ? shard_bytes / 2 : parked);
+    return threads * parked + 3 * (threads + writing_threads(threads)) * shard_bytes;
 }
 
 /* Divides the memory: a growing shard, a shard that is joined, the partitions of each thread; what
@@ -318,7 +320,7 @@ static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
     struct ts_mode_writer_plan *p = &w->plan;
     const int compress = p->code->kind == TS_VALUE_F32 || p->code->kind == TS_VALUE_F64;
     const uint64_t joined = (compress ? 2 : 1) * p->shard_bytes, first = p->shard_bytes + joined;
-    const uint64_t each = RUNS_OF_A_THREAD * run_bytes(p->layout.bits);
+    const uint64_t each = PARTITIONS_OF_A_THREAD * packed_bytes(p->layout.bits);
     struct ts_shard_writer_plan plan = { .path = p->path, .compress = compress };
     uint64_t spare = p->memory > first ? p->memory - first : 0, more;
     plan.threads = writing_threads(p->threads);
@@ -332,7 +334,7 @@ static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
     if (plan.threads > plan.n_buffers)
         plan.threads = plan.n_buffers;
     /* one shard can grow while another is joined: half of what is left is for that */
-    plan.run_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
+    plan.partition_bytes = plan.n_buffers * p->shard_bytes + (p->threads - 1) * each;
     return plan;
 }
 
@@ -343,7 +345,7 @@ static int new_words(struct ts_mode_writer *w)
     w->word = calloc(threads, sizeof *w->word);
     w->parked = calloc(w->n_parked, sizeof *w->parked);
     w->carry = malloc((size_t)TS_PARTITION_NNZ * w->plan.layout.words * sizeof *w->carry);
-    w->pool = ts_run_pool_new();
+    w->pool = ts_partition_pool_new();
     if (w->word == NULL || w->parked == NULL || w->carry == NULL || w->pool == NULL)
         return -1;
     for (uint32_t k = 0; k < threads; k++) {
@@ -365,7 +367,7 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     w->plan = *plan;
     shards = share_memory(w);
     w->n_codes = ts_value_codes(plan->code->kind);
-    w->run_row = UINT32_MAX;
+    w->slice_row = UINT32_MAX;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->moved, NULL);
     rc =
@@ -387,7 +389,7 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
         return;
     ts_shard_writer_free(w->shards);
     ts_shard_draft_drop(&w->draft, w->pool);
-    ts_run_pool_free(w->pool);
+    ts_partition_pool_free(w->pool);
     for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
         free(w->word[k]);
     pthread_mutex_destroy(&w->lock);

@@ -52,12 +52,12 @@ struct ts_shard_writer {
     int may_extend;
 };
 
-void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_run_pool *pool)
+void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool *pool)
 {
     while (draft->first != NULL) {
-        struct ts_packed_run *run = draft->first;
-        draft->first = run->next;
-        ts_run_pool_put(pool, run);
+        struct ts_packed_partition *p = draft->first;
+        draft->first = p->next;
+        ts_partition_pool_put(pool, p);
     }
     memset(draft, 0, sizeof *draft);
 }
@@ -86,11 +86,11 @@ static int want_room(char **mem, size_t *room, size_t bytes)
 }
 
 /* Joins partitions to a shard: the tables, then all blocks. */
-static void join_runs(const struct ts_shard_draft *d, uint32_t *raw)
+static void join_partitions(const struct ts_shard_draft *d, uint32_t *raw)
 {
     const uint32_t head = 2 * d->n_blocks + 1;
     uint32_t block = 0, at = 0;
-    for (const struct ts_packed_run *r = d->first; r != NULL; r = r->next) {
+    for (const struct ts_packed_partition *r = d->first; r != NULL; r = r->next) {
         for (uint32_t k = 0; k < r->n_blocks; k++) {
             raw[block + k] = head + at + r->block_at[k];
             raw[d->n_blocks + 1 + block + k] = r->block_row[k] - d->row_first;
@@ -167,7 +167,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     e.raw_bytes = e.stored_bytes = 4 * (2 * d->n_blocks + 1 + d->body_words);
     if (want_room(&b->raw, &b->raw_room, e.raw_bytes) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
-    join_runs(d, (uint32_t *)(void *)b->raw);
+    join_partitions(d, (uint32_t *)(void *)b->raw);
     ts_shard_draft_drop(d, w->plan.pool); /* frees memory for partitions of later shards */
     pthread_mutex_lock(&w->lock);
     pthread_cond_broadcast(&w->moved);
@@ -265,7 +265,7 @@ static int has_room(const struct ts_shard_writer *w)
     if (w->n_waiting >= w->n_threads)
         return 0;
     return w->plan.pool == NULL || w->n_waiting + w->n_busy == 0 ||
-           ts_run_pool_used(w->plan.pool) <= w->plan.run_bytes;
+           ts_partition_pool_used(w->plan.pool) <= w->plan.partition_bytes;
 }
 
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err)

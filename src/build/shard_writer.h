@@ -18,23 +18,24 @@
 
 #include "base/err.h"
 #include "format/layout.h"
-#include "build/run_pool.h"
+#include "build/partition_pool.h"
 
 /* A shard that partitions are added to. */
 struct ts_shard_draft {
-    struct ts_packed_run *first, *last;
+    struct ts_packed_partition *first, *last;
     uint32_t n_blocks, body_words, nnz, row_first, row_last;
 };
 
 struct ts_shard_writer;
 
 struct ts_shard_writer_plan {
-    const char *path;         /* must not exist */
-    int compress;             /* LZ4 where it saves something */
-    uint32_t threads;         /* of the writer's own */
-    uint32_t n_buffers;       /* most shards that are joined and written at a time */
-    struct ts_run_pool *pool; /* memory of the partitions; NULL: from malloc, and not counted */
-    uint64_t run_bytes;       /* make_room waits while more of the pool is in use */
+    const char *path;   /* must not exist */
+    int compress;       /* LZ4 where it saves something */
+    uint32_t threads;   /* of the writer's own */
+    uint32_t n_buffers; /* most shards that are joined and written at a time */
+    struct ts_partition_pool
+        *pool;                /* memory of the partitions; NULL: from malloc, and not counted */
+    uint64_t partition_bytes; /* make_room waits while more of the pool is in use */
 };
 
 int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard_writer **ret,
@@ -54,6 +55,6 @@ int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **sha
                            uint64_t *n_shards, uint64_t *file_bytes, struct ts_err *err);
 
 /* Gives the draft's partitions back to the pool. */
-void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_run_pool *pool);
+void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool *pool);
 
 #endif
