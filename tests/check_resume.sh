@@ -59,7 +59,7 @@ for precision in float32 float64; do
 done
 
 # ---- stopped by signals, which it dies by; the state is saved without --checkpoint, too ----
-for signal in INT:130 TERM:143 HUP:129; do
+for signal in $(deadly_signals); do
     : > log # what is waited for is not that of a run before
     "$bin/tstream" cp --cpu x.tsh -r 6 -i 100000000 --tol 0 -o sig --checkpoint 0 > log 2> err &
     pid=$!

@@ -18,7 +18,7 @@ endless()
     while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
 }
 
-for signal in INT:130 TERM:143 HUP:129; do
+for signal in $(deadly_signals); do
     endless stopped
     kill -"${signal%:*}" $pid
     got=0
@@ -31,7 +31,7 @@ done
 
 # ---- building, from a text that does not end ----
 mkfifo text
-for signal in INT:130 TERM:143 HUP:129; do
+for signal in $(deadly_signals); do
     yes '1 2 3 4' > text 2> /dev/null &
     "$bin/tshard" build text -o y.tsh --memory 32M > log 2>&1 &
     pid=$!

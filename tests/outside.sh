@@ -25,3 +25,11 @@ refused()
     [ "$status" -eq 2 ] || [ "$(wc -l < err)" -eq 1 ] || bad "$*: more than a sentence: $(cat err)"
     if ls -d ./*.building ./*.tmp-* ./*.partial > left 2> /dev/null; then bad "$*: left $(cat left)"; fi
 }
+
+# Signals that a command dies by, with its exit status. A caller under nohup ignores SIGHUP, and so do all that it
+# starts: the command goes on then, as it should, and nothing would end it.
+deadly_signals()
+{
+    echo INT:130 TERM:143
+    awk '/^SigIgn:/ { if ($2 ~ /[02468aceACE]$/) print "HUP:129" }' /proc/self/status
+}
