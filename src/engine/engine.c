@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the parts of an engine in the order in which one bounds the next. */
+/* Opens the parts of an engine: each step limits the memory of the next. */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -11,10 +11,12 @@
 #include "model/model_read.h"
 
 #define MAX_CHECKERS 16u
-#define WAITING      8u /* threads that wait: of the reader, the trace, who watches and who writes */
+#define WAITING \
+    8u /* threads that mostly wait: the reader's, the trace's, those that watch and
+                         * write */
 
-/* What driver and libraries of the GPUs took since `before` comes out of the budget: it is known only
- * now, some 0.2 GiB and more with each GPU. The backend's own buffers were counted. */
+/* Subtracts from the budget what driver and libraries of the GPUs took since `before`. It is known
+ * only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted before. */
 static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *err)
 {
     struct ts_engine_memory *m = &e->memory;
@@ -33,8 +35,9 @@ static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *e
     return 0;
 }
 
-/* The share of a sample's shards that stays in memory is that of the whole: more bytes make more of
- * them stay. A sample is small, and so are its slots: half of what does not stay. */
+/* Chooses the budget of a sample such that the same share of its shards stays in memory as of the
+ * whole tensor: a larger budget keeps more of them. A sample is small, and so are its slots: half
+ * of what does not stay. */
 static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                          struct ts_engine *e, struct ts_err *err)
 {
@@ -66,11 +69,11 @@ static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf 
         if (rc == 0)
             ts_residency_free(&r);
     }
-    e->memory.feed_bytes = high; /* which works, as what is too little does not */
+    e->memory.feed_bytes = high; /* a budget that works; `low` does not */
     return 0;
 }
 
-/* Shards in memory: planned, and unless a plan is all that is wanted, made so. */
+/* Plans which shards stay in memory, and opens the feed unless only a plan is wanted. */
 static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_feed_conf fc = { .tensor = e->tensor,
@@ -96,7 +99,8 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
                                                 fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
                                                 fc.most_slots, fc.host_bytes, &e->residency, err)
                             : ts_feed_new(&fc, &e->feed, err);
-    if (rc == TS_ELIMIT && e->library_bytes > 0) { /* less was left than the user named */
+    if (rc == TS_ELIMIT && e->library_bytes > 0) { /* the libraries have left less than the user
+                                                    * asked for */
         const size_t at = strlen(err->text);
         snprintf(err->text + at, sizeof err->text - at,
                  " (of --host-memory %s, driver and libraries of the GPUs take %s)",
@@ -105,8 +109,8 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     return rc;
 }
 
-/* OpenMP ends the program when it cannot start its threads, so it is known before that it can: beside
- * those of the feed, which are started first. */
+/* Chooses the number of threads. OpenMP ends the program when it cannot start its threads, so this
+ * checks that it can, beside the threads of the feed, which are started first. */
 static int choose_threads(const struct ts_engine_conf *conf, uint32_t *ret, struct ts_err *err)
 {
     struct ts_machine machine;
@@ -178,7 +182,7 @@ int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, str
 
 void ts_engine_close(struct ts_engine *e)
 {
-    ts_feed_free(e->feed); /* before the backend that its memory may be page-locked for */
+    ts_feed_free(e->feed); /* before the backend, for which its memory may be page-locked */
     if (e->backend != NULL)
         e->backend->close(e->be);
     ts_residency_free(&e->residency);

@@ -11,9 +11,9 @@
 #include "cpd/als.h"
 #include "stream/residency.h"
 
-/* What a run takes beside budget and factors may be this much: partial rows and Gram matrices of
- * all but the largest tensors and ranks, so that a small budget is one for shards. With the
- * program itself it is less than the 24 MiB that are promised. */
+/* Memory of a run beside budget and factors that is not counted: it is enough for the partial rows
+ * and Gram matrices of all but the largest tensors and ranks, so that a small budget is a budget
+ * for shards. With the program itself it is less than the 24 MiB that are promised. */
 #define BESIDES_BYTES (UINT64_C(16) << 20)
 
 static uint64_t shard_bytes(const struct ts_backend_conf *bc)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The turns of pieces, the generations of the dictionaries, and the file of nonzeros that wait for
+ * indices. */
 #include "source/names.h"
 
 #include <inttypes.h>
@@ -12,12 +14,13 @@
 #include "source/name_generations.h"
 
 #define COPY_BYTES (UINT64_C(256) << 10)
-#define SPARE_ROOM (UINT64_C(64) << 20) /* of an arena, beyond the budget: addresses alone */
+/* Addresses of an arena beyond its budget; they cost no memory. */
+#define SPARE_ROOM (UINT64_C(64) << 20)
 
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    uint64_t *map; /* after the end: the index of each number of the generation that is fed */
+    uint64_t *map; /* after the end: the index of each number of the current generation */
 };
 
 struct ts_names {
@@ -32,7 +35,7 @@ struct ts_names {
     uint32_t readers;
     int emptying, failed, ended;
 
-    /* nonzeros that wait: chunks, one behind the other, of a head and records */
+    /* nonzeros that wait: chunks one after another, each a head and records */
     int fd;
     uint64_t bytes;
 
@@ -122,7 +125,7 @@ static int note_first(struct ts_names *g, uint64_t which, struct ts_err *err)
     return 0;
 }
 
-/* In turn: all dictionaries to disk, once nobody reads them. */
+/* To be called in turn: writes all dictionaries to disk, once no thread reads them. */
 static int empty(struct ts_names *g, struct ts_err *err)
 {
     int rc = g->first == NULL ? note_first(g, 0, err) : 0;
@@ -175,7 +178,7 @@ void ts_names_leave(struct ts_names *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* 0 when it is the piece's turn, -1 when there will be none. */
+/* Waits for the turn of a piece. 0, or -1 when it will get none. */
 static int wait_turn(struct ts_names *g, uint64_t piece)
 {
     int failed;
@@ -202,7 +205,8 @@ void ts_names_fail(struct ts_names *g, uint64_t piece)
         pass_turn(g, 1);
 }
 
-/* Memory that the unknown names of a batch may come to: the strings, and slots as they are after growing. */
+/* Most memory that the unknown names of a batch need: their strings, and the slots after
+ * growing. */
 static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
 {
     uint64_t bytes = 0;

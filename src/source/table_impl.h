@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_impl.h - the inside of a table (table_text.h): what its columns are, which table_columns.c decides by the
- * start of the first file, and table_text.c goes by in each line.
+/* table_impl.h - the inside of a table (table_text.h): what its columns are. table_columns.c
+ * decides that by the start of the first file; table_text.c parses lines accordingly.
  *
  *   owner    table_columns.c makes and frees it
  *   threads  written before there are several, but for what is atomic

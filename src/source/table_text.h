@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_text.h - tables as text: CSV, TSV, and columns between blanks, with or without a header line.
+/* table_text.h - tables as text: CSV, TSV, and columns between blanks, with or without a header
+ * line.
  *
- * A line has a field for each column. Some columns are modes, one may be the value, the rest is passed
- * over. A mode's fields are whole numbers (indices), names (names.h gives them indices) or times that are
- * binned; which of the first two is decided by the first 64 KiB of the first file. A field may stand in double quotes, where
- * two of them are one, and then hold separators, but not the end of a line. Blanks around a field do not
- * count. Empty lines are passed over; between blanks, '#' starts a comment.
+ * A line has a field for each column. Some columns are modes, one may be the value, the others are
+ * skipped. The fields of a mode are whole numbers (indices), names (names.h gives them indices) or
+ * times, which are binned. The first 64 KiB of the first file decide between numbers and names. A
+ * field may be in double quotes; then it may contain separators, but not the end of a line, and two
+ * double quotes stand for one. Blanks around a field are dropped. Empty lines are skipped. In
+ * columns between blanks, '#' starts a comment.
  *
  *   owner    the table owns what it copied; the plan's strings must stay
  *   threads  header by one at a time; parse by many, after the first header
@@ -24,12 +26,14 @@
 
 #define TS_TABLE_MAX_COLUMNS 1024u
 
-/* What the user said. Columns are named by their number, from 1, or as the header does. */
+/* What the user has said of the table. A column is named by its number, from 1, or as in the
+ * header. */
 struct ts_table_plan {
     char separator;                 /* ' ': any number of blanks and tabs */
-    int header;                     /* 0: look, 1: there is one, 2: there is none */
+    int header;                     /* 0: find out; 1: there is a header; 2: there is none */
     uint32_t n_modes, n_columns;    /* 0: not said */
-    const char *mode[TS_MAX_ORDER]; /* names; of columns where `column` does not say which */
+    const char *mode[TS_MAX_ORDER]; /* names of the modes; also of the columns, unless `column` says
+                                     * which */
     const char *column[TS_MAX_ORDER];
     const char *value; /* NULL: not said; "none" */
     uint32_t n_text, n_bins;
@@ -42,8 +46,8 @@ struct ts_table;
 int ts_table_new(const struct ts_table_plan *plan, struct ts_table **ret, struct ts_err *err);
 void ts_table_free(struct ts_table *t); /* NULL is fine */
 
-/* The start of a file. Of the first one also decides what the columns are; of others takes a header that is
- * the same as that of the first. */
+/* Parses the start of a file. That of the first file decides what the columns are. In other files a
+ * header must be the same as in the first. */
 int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct ts_tns_header *ret,
                     uint64_t *line, struct ts_err *err);
 
@@ -54,7 +58,7 @@ const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode); /* NULL
 const char *ts_table_value_name(const struct ts_table *t);
 const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);
 
-/* The least bin that was parsed. */
+/* The smallest bin that was parsed. */
 uint64_t ts_table_mode_least(const struct ts_table *t, uint32_t mode);
 
 /* Names are looked for here: between the two. */

@@ -3,14 +3,14 @@
  *
  * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
  * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
- * written: it is not an operand of that product, so no second matrix is needed. A backend of several
- * devices holds all of them on each, and none of it shows here.
+ * written: it is not an operand of that product, so no second matrix is needed. A backend of
+ * several devices holds all of them on each, and none of it shows here.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
  *            rank x rank or n_rows x rank, without padding, owned by the caller
  *   threads  one thread calls; a backend uses what threads or streams it likes inside a call
- *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP get_rows
- *            of modes other than the one that was being computed: they are as they were
+ *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP
+ *            get_rows of modes other than the one that was being computed: they are as they were
  *   bits     every result is a function of the tensor's bytes, the factors and the precision alone:
  *            not of the number of threads or devices, of delivery order or of the memory budget
  */
@@ -36,37 +36,36 @@ struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
     enum ts_precision precision;
-    uint32_t threads; /* 0: all */
-    int device
-        [TS_MAX_DEVICES]; /* gpu: numbers of those to use; one may be named twice, for tests */
+    uint32_t threads;           /* 0: all */
+    int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
-    uint64_t device_bytes; /* gpu: budget of the memory of each; 0: what is free, less a reserve */
-    uint64_t host_bytes; /* most memory that `pin` will be called for: devices need tables for it */
-    uint64_t spare_bytes; /* of what `wish` asks for, so much is there; 0: none */
-    int only_mode; /* -1, or the only mode that will be asked for: no memory for shards of others */
-    int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
+    uint64_t device_bytes; /* gpu: memory budget of each device; 0: what is free, less a reserve */
+    uint64_t host_bytes;   /* most memory that `pin` will lock: devices need tables for it */
+    uint64_t spare_bytes;  /* part of what `wish` asks for that there is; 0: none */
+    int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
+    int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
-    struct ts_trace *trace;            /* copies and kernels are told to it; NULL: nobody asks */
-    /* Told the nonzeros of shards that were computed on and did not come from the feed because a
-     * device keeps them, from any thread; NULL: nobody asks. */
+    struct ts_trace *trace;            /* gets the copies and kernels; or NULL */
+    /* Called with the nonzeros of shards that a device has kept, so that they did not come from the
+     * feed; from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
 };
 
-/* Where a device's time went in one call; what happened at the same time is counted in each. */
+/* Where a device's time went in one call. Work that ran at the same time is counted in each. */
 struct ts_device_times {
     int number; /* of the device; -1: CPU cores */
     uint64_t nnz;
-    uint64_t bytes;       /* of its shards, host to device */
-    uint64_t early_bytes; /* of these, sent while the call before this one ended */
+    uint64_t bytes;       /* bytes of its shards sent by the host */
+    uint64_t early_bytes; /* of these, prefetched during the call before */
     uint64_t wait_ns;     /* no shard was ready */
     uint64_t copy_ns;     /* host to device, in this call */
     uint64_t kernel_ns;   /* the product */
     uint64_t solve_ns;    /* rows and Gram matrix */
     uint64_t exchange_ns; /* rows from device to device */
-    uint64_t exposed_ns;  /* of that, nothing computed meanwhile */
-    uint64_t idle_ns;     /* none of these was at work */
-    double share;         /* of the mode's predicted cost that it gets next time, 0 to 1 */
+    uint64_t exposed_ns;  /* part of it during which nothing computed */
+    uint64_t idle_ns;     /* no copy, kernel, solve or exchange ran */
+    double share;         /* share of the mode's predicted cost that it gets next, 0 to 1 */
 };
 
 struct ts_backend_times {
@@ -75,9 +74,10 @@ struct ts_backend_times {
     struct ts_device_times device[TS_MAX_DEVICES];
 };
 
-/* Most entries of the last mode's factor for which what float32 loses of its product is kept: 16 MiB.
- * Beyond, it is lost: errors of so many roundings average out in the sum over all entries, to 1e-10 of
- * it where rows weigh alike, less so where few rows weigh most; fits up to 0.9997 do not feel it. */
+/* Largest number of entries of the last mode's factor for which the part of its product that
+ * float32 loses is kept: 16 MiB. With more entries it is lost. The errors of so many roundings
+ * average out in the sum over all entries: to 1e-10 of it where rows have equal weight, to more
+ * where a few rows have most. Fits up to 0.9997 do not change. */
 #define TS_REST_ENTRIES (UINT64_C(1) << 22)
 
 static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
@@ -90,7 +90,7 @@ static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
     return conf->precision == TS_FLOAT32 && ts_rest_fits(conf->tensor, conf->rank);
 }
 
-/* What the memory of a device is taken by, for whoever tells the user. */
+/* What the memory of a device is used for, to be shown to the user. */
 struct ts_device_memory {
     int number;            /* of the device */
     uint64_t factor_bytes; /* factor matrices */
@@ -113,16 +113,17 @@ struct ts_backend {
      * memory; NULL: none. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
-    /* Of each device, once open: how many there are. NULL: none has memory of its own. */
+    /* For each device, once open; returns their number. NULL: devices have no memory of their
+     * own. */
     uint32_t (*memory)(const void *be, struct ts_device_memory ret[TS_MAX_DEVICES]);
 
-    /* Which shards go to which device, and which stay there, for struct ts_feed_conf; the arrays are
-     * the backend's and hold until its next call. NULL: one consumer, which keeps nothing. */
+    /* Which shards go to which device, and which stay there, for struct ts_feed_conf; the arrays
+     * are the backend's and hold until its next call. NULL: one consumer, which keeps nothing. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
-    /* For struct ts_feed_conf, with the backend as context; NULL: shards may lie in any memory.
-     * Between calls a backend may still read such memory: unpin waits for that, so a feed goes before
-     * the backend. */
+    /* For struct ts_feed_conf, with the backend as context; NULL: shards may be in any memory. A
+     * backend may still read such memory between calls. unpin waits for that, so the feed must be
+     * freed before the backend. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
 
@@ -132,23 +133,25 @@ struct ts_backend {
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
 
-    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in the
-     * precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits until
-     * it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It holds for
-     * calls of `update` with an `inner`, and without `update` for `mttkrp`. */
+    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first
+     * in the precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to
+     * 48 bits until it is solved for, or to 24 where that takes too much memory
+     * (ts_backend_keeps_rest). It holds for calls of `update` with an `inner`, and without
+     * `update` for `mttkrp`. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* factor[mode] := X_(mode) * khatri_rao(other factors), taking every shard of `mode` from feed. */
+    /* factor[mode] := X_(mode) * khatri_rao(other factors), taking every shard of `mode` from
+     * feed. */
     int (*mttkrp)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                   struct ts_err *err);
 
-    /* With M the MTTKRP that the call before this one computed: factor[mode] := A, row by row as `how`
-     * says; and the sums of it. */
+    /* With M the MTTKRP that the call before this one computed: factor[mode] := A, row by row as
+     * `how` says; and the sums of it. */
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *how,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
-    /* mttkrp and solve in one call, for a backend that overlaps them. NULL: the caller calls one after
-     * the other. */
+    /* mttkrp and solve in one call, for a backend that overlaps them. NULL: the caller calls one
+     * after the other. */
     int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
                   const struct ts_row_sums *sums, struct ts_backend_times *times,
                   struct ts_err *err);
