@@ -23,7 +23,8 @@ __all__ = ["ArgumentError", "BusyError", "DeviceError", "Error", "FileError", "F
            "cp", "from_batches", "from_coo", "from_frame", "load", "open"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> str:
     if name == "__version__":
-        return lib.ts_library_version().decode()
+        version: str = lib.ts_library_version().decode()
+        return version
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

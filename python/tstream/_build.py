@@ -4,13 +4,15 @@
 import ctypes as c
 import os
 import tempfile
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 
-from ._lib import (ArgumentError, Call, lib, progress_fn, size, strings, ts_build_conf,
+from ._lib import (ArgumentError, Array, Call, Path, Size, lib, progress_fn, size, strings, ts_build_conf,
                    ts_build_result, ts_error)
 from ._tensor import Tensor
 
+Progress = Optional[Callable[["dict[str, Any]"], object]]
 _duplicates = {"sum": 0, "keep": 1, "error": 2}
 _packed = ("", ".gz", ".zst", ".xz", ".bz2")
 
@@ -18,9 +20,11 @@ _packed = ("", ".gz", ".zst", ".xz", ".bz2")
 class _Build(Call):
     """A build that is asked for: its conf, and what must stay while it runs."""
 
-    def __init__(self, out, *, shape=None, order=0, names=None, label_files=None, replace=False,
-                 memory=None, tmp=None, threads=0, shard=None, duplicates="sum", dtype="float32",
-                 base=0, progress=None):
+    def __init__(self, out: Path, *, shape: "Optional[Sequence[int]]" = None, order: int = 0,
+                 names: "Optional[Sequence[str]]" = None, label_files: "Optional[Sequence[Any]]" = None,
+                 replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
+                 shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
+                 progress: Progress = None) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
@@ -41,15 +45,15 @@ class _Build(Call):
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
             note=self.note)
         if progress is not None:
-            def show(ctx, p):
-                p = p.contents
+            def show(ctx: Any, at: Any) -> None:
+                p = at.contents
                 self.tell(progress, dict(what=p.what.decode(), unit=p.unit.decode(), phase=p.phase,
                                          phases=p.n_phases, done=p.done, total=p.total))
             self.conf.progress = progress_fn(show)
 
 
-def _stem(path, with_folder):
-    name = os.fspath(path) if with_folder else os.path.basename(os.fspath(path))
+def _stem(path: Path, with_folder: bool) -> str:
+    name = os.fsdecode(path) if with_folder else os.path.basename(os.fsdecode(path))
     for end in _packed[1:]:
         if name.endswith(end):
             name = name[:-len(end)]
@@ -58,9 +62,11 @@ def _stem(path, with_folder):
     return root if end in (".tns", ".txt") else name
 
 
-def build(source, out=None, *, shape=None, names=None, labels=None, base=None, replace=False,
-          memory=None, tmp=None, threads=0, shard=None, duplicates="sum", dtype="float32",
-          progress=None) -> Tensor:
+def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[int]]" = None,
+          names: "Optional[Sequence[str]]" = None, labels: "Optional[Mapping[int, Path]]" = None,
+          base: Optional[int] = None, replace: bool = False, memory: Size = None, tmp: Optional[Path] = None,
+          threads: int = 0, shard: Size = None, duplicates: str = "sum", dtype: Any = "float32",
+          progress: Progress = None) -> Tensor:
     """Builds a tensor from text files, as ``tshard build`` does, or from batches.
 
     Parameters
@@ -99,18 +105,16 @@ def build(source, out=None, *, shape=None, names=None, labels=None, base=None, r
     -------
     Tensor
     """
-    options = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
+    options: "dict[str, Any]" = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
                    shard=shard, duplicates=duplicates, dtype=dtype, progress=progress)
     if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):
-        each = [None] * (max(labels) + 1) if labels else None
-        for m, path in (labels or {}).items():
-            each[m] = path
+        each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
         return from_batches(source, out, labels=each, base=base or 0, **options)
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths:
         raise ArgumentError("there is no file to build from")
     out = _stem(paths[0], False) + ".tsh" if out is None else os.fspath(out)
-    files = [None] * 16
+    files: "list[Optional[Path]]" = [None] * 16
     for m in range(16):
         for end in _packed:
             beside = f"{_stem(paths[0], True)}.mode{m + 1}.map{end}"
@@ -126,7 +130,7 @@ def build(source, out=None, *, shape=None, names=None, labels=None, base=None, r
     return Tensor(out)
 
 
-def _arrays(batch):
+def _arrays(batch: Any) -> "tuple[Array, Array]":
     """(n, order) uint64 and (n,) float64 of what a batch may be."""
     coords, values = batch
     if isinstance(coords, (tuple, list)) and len(coords) > 0 and np.ndim(coords[0]) == 1 and \
@@ -146,9 +150,9 @@ def _arrays(batch):
     return np.ascontiguousarray(coords, dtype=np.uint64), values
 
 
-def _write_labels(folder, labels, order):
+def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any]":
     """Files of label lists; what is None or a path stays."""
-    files = []
+    files: "list[Any]" = []
     for m in range(order):
         texts = labels[m] if m < len(labels) else None
         if texts is None or isinstance(texts, (str, os.PathLike)):
@@ -164,7 +168,9 @@ def _write_labels(folder, labels, order):
     return files
 
 
-def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **options) -> Tensor:
+def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
+                 shape: "Optional[Sequence[int]]" = None, names: "Optional[Sequence[str]]" = None,
+                 labels: "Optional[Sequence[Any]]" = None, **options: Any) -> Tensor:
     """Builds a tensor from arrays that come one after another, without holding them.
 
     Parameters
@@ -192,8 +198,10 @@ def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **op
         raise ArgumentError("there is no batch to build from")
     coords, values = _arrays(first)
     order = coords.shape[1]
-    temporary = tempfile.mkdtemp(suffix=".tstream") if out is None else None
-    out = os.path.join(temporary, "tensor.tsh") if out is None else os.fspath(out)
+    temporary = None
+    if out is None:
+        temporary = tempfile.mkdtemp(suffix=".tstream")
+        out = os.path.join(temporary, "tensor.tsh")
     with tempfile.TemporaryDirectory() as folder:
         files = _write_labels(folder, labels, order) if labels is not None else None
         b = _Build(out, shape=shape, order=order, names=names, label_files=files, **options)
@@ -207,7 +215,8 @@ def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **op
                     raise ArgumentError(f"a batch has {coords.shape[1]} modes, those before {order}")
                 b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data,
                       values.ctypes.data)
-                batch = coords = values = first = None  # one at a time
+                del coords, values  # one at a time
+                batch = first = None
                 batch = next(batches, None)
                 if batch is None:
                     break
@@ -218,7 +227,8 @@ def from_batches(batches, out=None, *, shape=None, names=None, labels=None, **op
     return Tensor(out, temporary)
 
 
-def from_coo(coords, values, shape=None, out=None, **options) -> Tensor:
+def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, out: Optional[Path] = None,
+             **options: Any) -> Tensor:
     """Builds a tensor from coordinates and values.
 
     Parameters
@@ -241,7 +251,7 @@ def from_coo(coords, values, shape=None, out=None, **options) -> Tensor:
     return from_batches(pieces, out, shape=shape, **options)
 
 
-def _column(table, name):
+def _column(table: Any, name: str) -> Array:
     """A column of a table, which has no gaps."""
     column = np.asarray(table[name])
     if column.dtype.kind in "fO":
@@ -254,12 +264,12 @@ def _column(table, name):
 class _Texts:
     """Texts of a column that come one after another: each gets an index when it is first seen."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = path
         self.file = open(path, "w", encoding="utf-8", newline="\n")
-        self.index = {}
+        self.index: "dict[str, int]" = {}
 
-    def take(self, column):
+    def take(self, column: Array) -> Array:
         texts, inverse = np.unique(column.astype(str), return_inverse=True)
         known = np.empty(len(texts), dtype=np.int64)
         first = np.full(len(texts), len(column))
@@ -272,19 +282,21 @@ class _Texts:
                 self.index[text] = len(self.index)
                 self.file.write(text + "\n")
             known[i] = self.index[text]
-        return known[inverse.reshape(-1)]
+        indices: Array = known[inverse.reshape(-1)]
+        return indices
 
 
-def _from_tables(tables, columns, value, out, folder, options):
+def _from_tables(source: "Iterable[Any]", columns: "list[str]", value: Optional[str], out: Optional[Path], folder: str,
+                 options: "dict[str, Any]") -> Tensor:
     """A tensor from tables that come one after another."""
-    tables = iter(tables)
+    tables = iter(source)
     first = next(tables, None)
     if first is None:
         raise ArgumentError("there is no table to build from")
     texts = [None if _column(first, name).dtype.kind in "iu" else _Texts(os.path.join(folder, f"texts{m}"))
              for m, name in enumerate(columns)]
 
-    def batches():
+    def batches() -> "Iterator[Any]":
         table = first
         while table is not None:
             coords = []
@@ -309,11 +321,12 @@ def _from_tables(tables, columns, value, out, folder, options):
                 t.file.close()
 
 
-def _values(table, value, n):
+def _values(table: Any, value: Optional[str], n: int) -> Array:
     return np.ones(n) if value is None else np.asarray(table[value], dtype=float)
 
 
-def from_frame(frame, columns, value=None, out=None, **options) -> Tensor:
+def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None,
+               **options: Any) -> Tensor:
     """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
 
     Parameters
@@ -337,7 +350,9 @@ def from_frame(frame, columns, value=None, out=None, **options) -> Tensor:
     if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
         with tempfile.TemporaryDirectory() as folder:
             return _from_tables(frame, columns, value, out, folder, options)
-    coords, labels, shape = [], [], []
+    coords: "list[Array]" = []
+    labels: "list[Any]" = []
+    shape: "list[int]" = []
     for name in columns:
         column = _column(frame, name)
         if column.dtype.kind in "iu":

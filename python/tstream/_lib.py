@@ -12,8 +12,17 @@ import queue
 import re
 import threading
 import warnings
+from typing import Any, Callable, Optional, Sequence, Union
+
+import numpy as np
 
 MODES_MAX = 16
+
+# What annotations of the package are made of.
+Array = np.ndarray[Any, np.dtype[Any]]
+Path = Union[str, bytes, "os.PathLike[Any]"]
+Mode = Union[int, str]
+Size = Union[None, int, str]
 _here = os.path.dirname(os.path.abspath(__file__))
 native = os.path.join(_here, "_native")
 
@@ -76,14 +85,14 @@ _kinds = {-1: OutOfMemory, -2: FileError, -3: FormatError, -4: DeviceError, -5: 
 class ts_error(c.Structure):
     _fields_ = [("code", c.c_int), ("sys", c.c_int), ("text", c.c_char * 1024)]
 
-    def exception(self):
+    def exception(self) -> Error:
         e = _kinds.get(self.code, Error)(os.fsdecode(self.text))
         e.code, e.sys = self.code, self.sys
         return e
 
 
 class _Sized(c.Structure):
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(size=c.sizeof(type(self)), **fields)
 
 
@@ -228,9 +237,9 @@ _functions = {
 class _Library:
     """Loaded at its first use, so that importing the package is quick."""
 
-    def __getattr__(self, name):
-        places = [os.environ.get("TSTREAM_LIBRARY"), os.path.join(native, "libtstream.so.0")]
-        places = [p for p in places if p and os.path.exists(p)] + ["libtstream.so.0"]
+    def __getattr__(self, name: str) -> Any:
+        places = [os.environ.get("TSTREAM_LIBRARY", ""), os.path.join(native, "libtstream.so.0")]
+        places = [p for p in places if os.path.exists(p)] + ["libtstream.so.0"]
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # as tstream does, for GPUs
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
         dll = c.CDLL(places[0])
@@ -246,7 +255,7 @@ class _Library:
 lib = _Library()
 
 
-def check(result, err):
+def check(result: Any, err: ts_error) -> Any:
     """`result`, unless it is a negative code or NULL: then the exception that `err` holds."""
     if result is None or (isinstance(result, int) and result < 0):
         raise err.exception()
@@ -256,26 +265,26 @@ def check(result, err):
 class Call:
     """One call of the library that may last: its stop flag, notes and callbacks."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.flag = c.c_int(0)
         self.stop = c.pointer(self.flag)
-        self.events = queue.SimpleQueue()
+        self.events: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self.note = note_fn(lambda ctx, text: self.tell(_warn, os.fsdecode(text)))
-        self.idle = None  # called now and then while nothing happens
+        self.idle: Optional[Callable[[], None]] = None  # called now and then while nothing happens
 
-    def tell(self, function, *args):
+    def tell(self, function: Callable[..., object], *args: Any) -> None:
         """From any thread: the one that asked calls `function`."""
         self.events.put((function, args))
 
-    def run(self, function, *args):
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(*args, err)`` in a thread; its result, or the exception of its failure.
 
         An exception of a callback, and Ctrl-C, stop the call, and are raised when it has ended.
         """
         err = ts_error()
-        done = []
+        done: "list[Any]" = []
 
-        def work():
+        def work() -> None:
             try:
                 done.append(function(*args, c.byref(err)))
             except BaseException as e:  # of ctypes: an argument of another type
@@ -284,7 +293,7 @@ class Call:
 
         thread = threading.Thread(target=work, name="tstream", daemon=True)
         thread.start()
-        raised = None
+        raised: Optional[BaseException] = None
         while True:
             try:
                 event = self.events.get(timeout=0.2)
@@ -307,14 +316,14 @@ class Call:
         return check(result, err)
 
 
-def _warn(text):
+def _warn(text: str) -> None:
     warnings.warn(text, TstreamWarning, stacklevel=6)
 
 
 _units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def size(text):
+def size(text: Size) -> int:
     """Bytes of ``"8G"``, ``"512M"`` or a number; 0 for None."""
     if text is None:
         return 0
@@ -326,6 +335,6 @@ def size(text):
     return int(text)
 
 
-def strings(texts):
+def strings(texts: "Sequence[Any]") -> Any:
     """An array of C strings, None for NULL."""
     return (c.c_char_p * len(texts))(*[None if t is None else os.fsencode(t) for t in texts])

@@ -4,10 +4,11 @@
 import ctypes as c
 import os
 import weakref
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import (ArgumentError, Call, check, lib, mode_fn, size, sweep_fn, ts_cp_conf,
+from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, size, sweep_fn, ts_cp_conf,
                    ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf,
                    ts_session_conf)
 from ._tensor import Tensor
@@ -35,32 +36,46 @@ class Sweep:
               "product_seconds", "solve_seconds", "bytes_read", "n_singular")
     __slots__ = _names
 
-    def __init__(self, s):
+    sweep: int
+    fit: float
+    change: float
+    seconds: float
+    wait_seconds: float
+    copy_seconds: float
+    product_seconds: float
+    solve_seconds: float
+    bytes_read: int
+    n_singular: int
+
+    def __init__(self, s: Any) -> None:
         for name in self._names:
             setattr(self, name, getattr(s, name))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"sweep {self.sweep}: fit {self.fit:.6f} ({self.change:+.2e}), {self.seconds:.3g} s"
 
 
 class _Owner:
     """Frees what the library holds when neither a model nor an array that looks into it is left."""
 
-    def __init__(self, handle):
+    def __init__(self, handle: Any) -> None:
         weakref.finalize(self, lib.ts_cpd_free, handle)
 
 
 class _Factors:
     """The factor matrices, made when they are asked for."""
 
-    def __init__(self, model):
+    def __init__(self, model: "Model") -> None:
         self._model = model
-        self._made = {}
+        self._made: "dict[int, Array]" = {}
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._model.order
 
-    def __getitem__(self, mode):
+    def __iter__(self) -> "Iterator[Array]":
+        return (self[m] for m in range(len(self)))
+
+    def __getitem__(self, mode: Any) -> Any:
         if isinstance(mode, slice):
             return [self[m] for m in range(*mode.indices(len(self)))]
         mode = self._model._number(mode)
@@ -98,7 +113,7 @@ class Model:
         Sweeps of an earlier run that this one went on from; they are not in `history`.
     """
 
-    def __init__(self, handle, tensor=None):
+    def __init__(self, handle: Any, tensor: Optional[Tensor] = None) -> None:
         self._handle = handle
         self._owner = _Owner(handle)
         self._tensor = tensor
@@ -107,11 +122,11 @@ class Model:
         self.dtype = np.dtype((np.float32, np.float64)[lib.ts_cpd_precision(handle)])
         self.weights = self._view(lib.ts_cpd_weights(handle), np.float64, (self.rank,))
         self.factors = _Factors(self)
-        self.history = []
+        self.history: "list[Sweep]" = []
         self.converged = self.exact = False
         self.sweeps_before = 0
 
-    def _view(self, address, dtype, shape):
+    def _view(self, address: int, dtype: Any, shape: "tuple[int, ...]") -> Array:
         """What the library holds, as an array that keeps it alive."""
         dtype = np.dtype(dtype)
         n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -126,10 +141,10 @@ class Model:
         """Number of modes."""
         return len(self.shape)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<tstream.Model: {' x '.join(map(str, self.shape))}, rank {self.rank}, {self.dtype}>"
 
-    def _number(self, mode):
+    def _number(self, mode: Mode) -> int:
         if isinstance(mode, str):
             if self._tensor is None:
                 raise ArgumentError(f"no mode is called {mode!r}: the model has no tensor with names")
@@ -138,7 +153,7 @@ class Model:
             raise IndexError(f"there is no mode {mode}, only 0 to {self.order - 1}")
         return int(mode) % self.order
 
-    def rows(self, mode):
+    def rows(self, mode: Mode) -> "tuple[Optional[Array], Array]":
         """The rows of a factor that are held: all others are zeros.
 
         Returns
@@ -153,7 +168,7 @@ class Model:
         rows = self._view(lib.ts_cpd_factor(self._handle, mode), self.dtype, (n, self.rank))
         return None if index is None else self._view(index, np.uint64, (n,)), rows
 
-    def top(self, component, mode=0, n=10):
+    def top(self, component: int, mode: Mode = 0, n: int = 10) -> Any:
         """The strongest entries of a component.
 
         Parameters
@@ -173,7 +188,7 @@ class Model:
         found, err = c.c_uint32(), ts_error()
         check(lib.ts_cpd_top(self._handle, mode, component, n, index.ctypes.data, value.ctypes.data,
                              c.byref(found), c.byref(err)), err)
-        table = {"index": index[:found.value], "value": value[:found.value]}
+        table: "dict[str, Any]" = {"index": index[:found.value], "value": value[:found.value]}
         if self._tensor is not None and self._tensor._handle is not None:
             label = self._tensor.labels(mode, table["index"])
             if any(x is not None for x in label):
@@ -184,8 +199,8 @@ class Model:
             return [dict(zip(table, row)) for row in zip(*(list(x) for x in table.values()))]
         return pandas.DataFrame(table)
 
-    def fit(self, tensor=None, *, details=False, threads=0, host_memory=None, cpu=False, gpus=None,
-            gpu_memory=None):
+    def fit(self, tensor: Optional[Tensor] = None, *, details: bool = False, threads: int = 0,
+            host_memory: Size = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None) -> Any:
         """The exact fit 1 - |X - model| / |X|, computed in float64.
 
         Parameters
@@ -213,7 +228,7 @@ class Model:
             return ret.fit
         return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
 
-    def predict(self, coords):
+    def predict(self, coords: Any) -> Array:
         """The model's values of cells.
 
         Parameters
@@ -247,7 +262,7 @@ class Model:
             ret[i:i + step] = p.sum(axis=1)
         return ret
 
-    def score(self, other) -> float:
+    def score(self, other: "Model") -> float:
         """Factor match score: 1 for the same model, near 0 for models without a component in common.
 
         Components are paired so that the products of the cosines of their columns, times how alike their
@@ -285,7 +300,7 @@ class Model:
                 left[i, :] = left[:, j] = -np.inf
             return float(total / min(match.shape))
 
-    def plot(self, components=None, most=500):
+    def plot(self, components: Optional[int] = None, most: int = 500) -> Any:
         """Draws the columns of the factors with Matplotlib: a row of pictures for each component.
 
         Parameters
@@ -304,7 +319,8 @@ class Model:
         heaviest = np.argsort(-np.abs(self.weights), kind="stable")[:n]
         figure, axes = plt.subplots(n, self.order, squeeze=False, figsize=(3 * self.order, 1.4 * n),
                                     layout="constrained")
-        names = self._tensor.mode_names if self._tensor is not None else [None] * self.order
+        names: "Sequence[Optional[str]]" = (self._tensor.mode_names if self._tensor is not None
+                                            else [None] * self.order)
         for i, r in enumerate(heaviest):
             for m in range(self.order):
                 index, rows = self.rows(m)
@@ -319,19 +335,19 @@ class Model:
             axes[i][0].set_ylabel(f"{self.weights[r]:.3g}")
         return figure
 
-    def to_pyttb(self):
+    def to_pyttb(self) -> Any:
         """As ``pyttb.ktensor``, float64."""
-        import pyttb
-        return pyttb.ktensor([np.asfortranarray(f, dtype=np.float64) for f in self.factors],
-                             np.array(self.weights))
+        from pyttb.ktensor import ktensor
+        return ktensor([np.asfortranarray(f, dtype=np.float64) for f in self.factors],
+                       np.array(self.weights))
 
-    def to_tensorly(self):
+    def to_tensorly(self) -> Any:
         """As ``tensorly.cp_tensor.CPTensor``, float64, for its NumPy backend."""
         from tensorly.cp_tensor import CPTensor
         return CPTensor((np.array(self.weights), [np.array(f, dtype=np.float64) for f in self.factors]))
 
     @classmethod
-    def from_factors(cls, weights, factors, dtype="float64") -> "Model":
+    def from_factors(cls, weights: Any, factors: Any, dtype: Any = "float64") -> "Model":
         """A model of arrays, which are copied; nothing is sorted or normed.
 
         Parameters
@@ -354,7 +370,8 @@ class Model:
         return cls(check(lib.ts_cpd_new(len(factors), dim, rank, _precisions[np.dtype(dtype).name],
                                         weights.ctypes.data, rows, c.byref(err)), err))
 
-    def save(self, path, formats=("ktensor",), *, rows="all", replace=False) -> None:
+    def save(self, path: Path, formats: "Union[str, Sequence[str]]" = ("ktensor",), *, rows: str = "all",
+             replace: bool = False) -> None:
         """Writes a directory, like ``tstream cp``: whole, or not at all.
 
         Parameters
@@ -372,7 +389,7 @@ class Model:
         call.run(lib.ts_cpd_save, self._handle, os.fsencode(path), c.byref(conf))
 
 
-def _files(formats, rows):
+def _files(formats: "Union[str, Sequence[str]]", rows: str) -> int:
     """The library's number for formats of files."""
     formats = [formats] if isinstance(formats, str) else list(formats)
     unknown = [f for f in formats if f not in _formats]
@@ -381,7 +398,7 @@ def _files(formats, rows):
     return sum({_formats[f] for f in formats})
 
 
-def load(path, tensor=None) -> Model:
+def load(path: Path, tensor: Optional[Tensor] = None) -> Model:
     """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT.
 
     Factors of 1 MiB and more in ``.npy`` files are checked and then mapped: they take no memory of their own, and the
@@ -399,8 +416,9 @@ def load(path, tensor=None) -> Model:
     return Model(call.run(lib.ts_cpd_load, os.fsencode(path), call.stop), tensor)
 
 
-def _session_conf(call, *, rank=0, precision="float32", threads=0, host_memory=None, cpu=False,
-                  gpus=None, gpu_memory=None, **more):
+def _session_conf(call: Call, *, rank: int = 0, precision: str = "float32", threads: int = 0,
+                  host_memory: Size = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
+                  **more: Any) -> ts_session_conf:
     if precision not in _precisions:
         raise ArgumentError(f"precision={precision!r}: float32 or float64")
     if gpus is not None and not isinstance(gpus, (int, str)):
@@ -411,7 +429,7 @@ def _session_conf(call, *, rank=0, precision="float32", threads=0, host_memory=N
                            gpu_memory=size(gpu_memory), stop=call.stop, note=call.note, **more)
 
 
-def _progress_bar(sweeps):
+def _progress_bar(sweeps: int) -> Any:
     """A bar of tqdm, where there is one and somebody looks: what takes a sweep."""
     try:
         from tqdm.auto import tqdm
@@ -420,10 +438,13 @@ def _progress_bar(sweeps):
     return tqdm(total=sweeps, unit="sweep", disable=None)
 
 
-def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float32", threads=0,
-       host_memory=None, cpu=False, gpus=None, gpu_memory=None, on_sweep=None, progress=True, out=None,
-       formats="ktensor", rows="all", replace=False, resume=False, checkpoint=300, max_time=None,
-       trace=None) -> Model:
+def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
+       init: Optional[Model] = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
+       cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
+       on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
+       formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
+       resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
+       trace: Optional[Path] = None) -> Model:
     """Decomposes a tensor by alternating least squares: the bytes that ``tstream cp`` computes.
 
     Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too. With `out` the run can go on then, and after
@@ -488,14 +509,15 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
         raise ArgumentError("resume is True, False or 'auto'")
     if out is None and resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
-    call, history = Call(), []
+    call = Call()
+    history: "list[Sweep]" = []
     session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                  trace=None if trace is None else os.fsencode(trace))
     bar = _progress_bar(sweeps) if progress else None
 
-    def swept(s):
+    def swept(s: Sweep) -> None:
         history.append(s)
         if bar is not None:
             bar.set_postfix_str(f"fit {s.fit:.6f}", refresh=False)
@@ -504,7 +526,9 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
         if on_sweep is not None:
             on_sweep(s)
 
-    def move_bar():
+    def move_bar() -> None:
+        if bar is None:
+            return
         place = ts_progress()
         lib.ts_session_progress(session, c.byref(place))
         if place.sweep > 0:
@@ -512,7 +536,7 @@ def cp(tensor, rank, *, sweeps=50, tol=1e-5, seed=1, init=None, precision="float
             bar.n = round(place.sweep - 1 + part / tensor.order, 1)
             bar.refresh()
 
-    def take(ctx, s):
+    def take(ctx: Any, s: Any) -> int:
         call.tell(swept, Sweep(s.contents))
         return 0
 

@@ -3,11 +3,12 @@
 
 import os
 import sys
+from typing import NoReturn
 
 from ._lib import native
 
 
-def _run(name):
+def _run(name: str) -> NoReturn:
     own = os.path.join(native, name)
     try:
         if os.path.exists(own):
@@ -17,9 +18,9 @@ def _run(name):
         sys.exit(f"{name}: cannot be run: {e.strerror}")
 
 
-def tstream():
+def tstream() -> NoReturn:
     _run("tstream")
 
 
-def tshard():
+def tshard() -> NoReturn:
     _run("tshard")

@@ -5,10 +5,11 @@ import ctypes as c
 import os
 import shutil
 import weakref
+from typing import Any, Iterator, Optional
 
 import numpy as np
 
-from ._lib import ArgumentError, check, lib, ts_error
+from ._lib import ArgumentError, Array, Mode, Path, check, lib, ts_error
 
 
 class Tensor:
@@ -38,10 +39,10 @@ class Tensor:
         Indices of each mode that have a nonzero.
     """
 
-    def __init__(self, path, _temporary=None):
+    def __init__(self, path: Path, _temporary: Optional[str] = None) -> None:
         err = ts_error()
-        self.path = os.fspath(path)
-        self._handle = check(lib.ts_open(os.fsencode(self.path), c.byref(err)), err)
+        self.path = os.fsdecode(path)
+        self._handle: Any = check(lib.ts_open(os.fsencode(self.path), c.byref(err)), err)
         self._close = weakref.finalize(self, _close, self._handle, _temporary)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
@@ -59,7 +60,7 @@ class Tensor:
         """Number of modes."""
         return len(self.shape)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<tstream.Tensor {self.path!r}: {' x '.join(map(str, self.shape))}, {self.nnz} nonzeros>"
 
     def close(self) -> None:
@@ -67,18 +68,18 @@ class Tensor:
         self._close()
         self._handle = None
 
-    def __enter__(self):
+    def __enter__(self) -> "Tensor":
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _open(self):
+    def _open(self) -> Any:
         if self._handle is None:
             raise ArgumentError(f"{self.path}: the tensor is closed")
         return self._handle
 
-    def mode(self, mode) -> int:
+    def mode(self, mode: Mode) -> int:
         """The number, from 0, of a mode that is given by number or name."""
         if isinstance(mode, str):
             if mode not in self.mode_names:
@@ -88,7 +89,7 @@ class Tensor:
             raise ArgumentError(f"{self.path}: there is no mode {mode}, only 0 to {self.order - 1}")
         return int(mode)
 
-    def labels(self, mode, index):
+    def labels(self, mode: Mode, index: Any) -> "list[Optional[str]]":
         """Labels of indices.
 
         Parameters
@@ -110,7 +111,7 @@ class Tensor:
         lib.ts_labels_free(n, ret)
         return text
 
-    def used_indices(self, mode):
+    def used_indices(self, mode: Mode) -> Array:
         """The indices of a mode that have a nonzero, ascending: uint64, shape (used[mode],)."""
         mode = self.mode(mode)
         ret = np.empty(self.used[mode], dtype=np.uint64)
@@ -118,7 +119,7 @@ class Tensor:
         check(lib.ts_used_indices(self._open(), mode, ret.ctypes.data, c.byref(err)), err)
         return ret
 
-    def blocks(self, mode=0, size=1 << 18):
+    def blocks(self, mode: Mode = 0, size: int = 1 << 18) -> "Iterator[tuple[Array, Array]]":
         """Walks over all nonzeros.
 
         Parameters
@@ -152,13 +153,13 @@ class Tensor:
             lib.ts_cursor_close(cursor)
 
 
-def _close(handle, temporary):
+def _close(handle: Any, temporary: Optional[str]) -> None:
     lib.ts_close(handle)
     if temporary is not None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def open(path) -> Tensor:
+def open(path: Path) -> Tensor:
     """Opens a tensor that was built.
 
     Parameters
