@@ -36,6 +36,27 @@ mkdir elsewhere
 (cd elsewhere && "$bin/tstream" top ../odd.cp -n 1 -c 1 > ../log) || bad "top: an odd record"
 grep -q 'mode 1' log || bad "top: an odd record: $(cat log)"
 
+# ---- a tensor whose indices count from 0: so do those that are shown, with it and without ----
+awk '{ print $1 - 1, $2 - 1, $3 - 1, $4 }' x.tns > zero.tns
+"$bin/tshard" build zero.tns --base 0 > log
+"$bin/tstream" cp zero.tsh --cpu -r 1 -i 2 > log
+grep -q '"base":0,' zero.cp/run.json || bad "run.json: no base of 0"
+grep -q '"base":1,' x.cp/run.json || bad "run.json: no base of 1"
+mkdir zero
+mv zero.tsh zero.cp zero
+cd zero
+for where in with without; do
+    "$bin/tstream" top zero.cp -n 100 --csv > csv
+    [ "$(sed 1d csv | awk -F , '$3 == 3 { print $6 }' | sort -n | sed -n '1p;$p' | tr '\n' ' ')" = '0 29 ' ] || bad "top --csv $where it: $(head -n 3 csv)"
+    "$bin/tstream" top zero.cp -n 100 -k 1 --json | grep -q '"index":0,' || bad "top --json $where it"
+    ! "$bin/tstream" top zero.cp -n 100 -k 1 --json | grep -q '"index":12,' || bad "top --json $where it: index 12"
+    [ "$("$bin/tstream" export zero.cp -k 3 | sed 1,2d | cut -d , -f 3 | sed -n '1p;$p' | tr '\n' ' ')" = '0 29 ' ] || bad "export $where it"
+    "$bin/tstream" report zero.cp -n 12 --force > log
+    grep -q '<li><bdi>0</bdi>' zero.html || bad "report $where it: no index 0"
+    [ $where = without ] || mv zero.tsh ../away
+done
+cd ..
+
 # ---- the table ----
 "$bin/tstream" export x.cp -o x.csv > log
 [ ! -s log ] || bad "export: prints $(cat log)"

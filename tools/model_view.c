@@ -226,6 +226,14 @@ const char *model_view_mode_name(const struct model_view *v, uint32_t mode)
     return name == NULL || name->kind != TOOL_STRING ? NULL : name->text;
 }
 
+uint32_t model_view_base(const struct model_view *v)
+{
+    const struct tool_value *base = tool_json_get(tool_json_get(v->run, "tensor"), "base");
+    if (v->tensor != NULL)
+        return ts_tensor_base(v->tensor);
+    return base != NULL && base->kind == TOOL_NUMBER && base->number == 0 ? 0 : 1;
+}
+
 /* ---- rows ---- */
 
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode)

@@ -41,6 +41,10 @@ uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
 /* What a mode is called: by the tensor, else by run.json; NULL when nobody said. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
 
+/* The first index, 0 or 1, as the input of the tensor counted: as it says, else run.json; 1 when
+ * nobody said. What people and programs are shown counts so. */
+uint32_t model_view_base(const struct model_view *v);
+
 /* The rows of a mode, piece by piece: n rows of `rank` numbers; index[i] of row first + i, in ascending
  * order. Modes in ascending order, each once. */
 typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t *index,

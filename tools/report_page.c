@@ -337,7 +337,7 @@ static void put_mode_title(FILE *to, const struct report_page *p, uint32_t mode)
             tool_plural(p->scan->mode[mode].n_rows));
 }
 
-static void put_line_mode(FILE *to, const struct report_mode *m, uint32_t component)
+static void put_line_mode(FILE *to, const struct report_mode *m, uint32_t component, uint32_t base)
 {
     const size_t at = (size_t)component * m->n_points;
     char a[TS_NUM_CHARS];
@@ -348,13 +348,14 @@ static void put_line_mode(FILE *to, const struct report_mode *m, uint32_t compon
         high = m->high[at + i] > high ? m->high[at + i] : high;
     }
     fputs("<div class=\"ends\"><bdi>", to);
-    report_text(to, m->first_name != NULL ? m->first_name : "1", NAME_CHARS / 2);
+    report_text(to, m->first_name != NULL ? m->first_name : base == 0 ? "0" : "1", NAME_CHARS / 2);
     fprintf(to, "</bdi><span>%.3g to %.3g</span><bdi>", (double)low, (double)high);
-    report_text(to, m->last_name != NULL ? m->last_name : ts_num_count(a, m->dim), NAME_CHARS / 2);
+    report_text(to, m->last_name != NULL ? m->last_name : ts_num_count(a, m->dim - 1 + base),
+                NAME_CHARS / 2);
     fputs("</bdi></div>", to);
 }
 
-static void put_strongest(FILE *to, const struct ts_strongest *l)
+static void put_strongest(FILE *to, const struct ts_strongest *l, uint32_t base)
 {
     double *x = malloc((l->n + 1) * sizeof *x);
     const double most = l->n > 0 ? fabs(l->at[0].value) : 0;
@@ -370,7 +371,7 @@ static void put_strongest(FILE *to, const struct ts_strongest *l)
         fputs("<li><bdi>", to);
         report_text(to,
                     s->label != NULL && *s->label != '\0' ? s->label
-                                                          : ts_num_count(number, s->index + 1),
+                                                          : ts_num_count(number, s->index + base),
                     NAME_CHARS);
         fprintf(to, "</bdi><b>%#.3g</b></li>", s->value);
     }
@@ -390,8 +391,8 @@ static void put_component(FILE *to, const struct report_page *p, uint32_t c)
         fputs("<div>", to);
         put_mode_title(to, p, m);
         if (mode->is_line)
-            put_line_mode(to, mode, c);
-        put_strongest(to, &mode->top[c]);
+            put_line_mode(to, mode, c, model_view_base(p->view));
+        put_strongest(to, &mode->top[c], model_view_base(p->view));
         fputs("</div>\n", to);
     }
     fputs("</div></article>\n", to);

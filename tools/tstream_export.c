@@ -112,7 +112,7 @@ static int put_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index
             return rc;
         tool_csv_u64(&t->csv, t->mode + 1);
         tool_csv_text(&t->csv, model_view_mode_name(t->view, t->mode));
-        tool_csv_u64(&t->csv, index[i] + 1);
+        tool_csv_u64(&t->csv, index[i] + model_view_base(t->view));
         tool_csv_text(&t->csv, label);
         for (uint32_t c = 0; c < t->components; c++)
             put_value(t, x[i * rank + t->view->by_weight[c]]);
@@ -210,7 +210,7 @@ const struct ts_cmd tstream_export = {
     .summary = "write the factors of a decomposition as a table with names",
     .text =
         "Writes one table of comma-separated values: a line for each row of each factor, with the columns mode (from "
-        "1), mode_name, index (from 1), label and component_1, component_2, ... by weight. The line after the names of "
+        "1), mode_name, index (from 1, or 0 where the input's did), label and component_1, component_2, ... by weight. The line after the names of "
         "columns has the weights, as mode 0. What has no name is left empty. Values have the digits that "
         "bring the same bits back.\n\n"
         "FACTORS and TENSOR.tsh are found as tstream top finds them.",

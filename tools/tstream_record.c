@@ -71,6 +71,7 @@ static void put_tensor(struct tool_json *j, const struct tstream_record *r)
     for (uint32_t m = 0; m < t->order; m++)
         tool_json_str(j, NULL, ts_tensor_mode_name(t, m));
     tool_json_close(j);
+    tool_json_u64(j, "base", ts_tensor_base(t));
     tool_json_u64(j, "nnz", t->nnz);
     tool_json_f64(j, "norm", t->header.norm);
     tool_json_str(j, "checksum", checksum);

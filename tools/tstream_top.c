@@ -42,7 +42,7 @@ struct top {
     const struct top_args *args;
     struct model_view view;
     uint32_t components, first, last; /* modes shown */
-    struct ts_strongest *list;           /* (mode, component) */
+    struct ts_strongest *list;        /* (mode, component) */
     int columns;                      /* of the terminal */
 };
 
@@ -93,9 +93,9 @@ static int scan_mode(struct top *t, uint32_t mode, struct ts_err *err)
 
 /* ---- text ---- */
 
-static const char *name_of(const struct ts_strong *s, char number[32])
+static const char *name_of(const struct top *t, const struct ts_strong *s, char number[32])
 {
-    snprintf(number, 32, "%" PRIu64, s->index + 1);
+    snprintf(number, 32, "%" PRIu64, s->index + model_view_base(&t->view));
     return s->label != NULL && *s->label != '\0' ? s->label : number;
 }
 
@@ -128,7 +128,7 @@ static uint32_t fit_modes(const struct top *t, int *width)
             longest = tool_width(name);
         for (uint32_t c = 0; c < t->components; c++)
             for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
-                const int chars = tool_width(name_of(&list_of(t, m, c)->at[k], number));
+                const int chars = tool_width(name_of(t, &list_of(t, m, c)->at[k], number));
                 longest = chars > longest ? chars : longest;
             }
     }
@@ -174,7 +174,7 @@ static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_
                 continue;
             }
             print_value(l->at[k].value);
-            print_name(name_of(&l->at[k], number), width);
+            print_name(name_of(t, &l->at[k], number), width);
         }
         printf("\n");
     }
@@ -206,7 +206,7 @@ static void print_component_json(const struct top *t, uint32_t c)
         tool_json_array(&j, NULL);
         for (uint32_t k = 0; k < l->n; k++) {
             tool_json_object(&j, NULL);
-            tool_json_u64(&j, "index", l->at[k].index + 1);
+            tool_json_u64(&j, "index", l->at[k].index + model_view_base(&t->view));
             tool_json_str(&j, "label", l->at[k].label);
             tool_json_f64(&j, "value", l->at[k].value);
             tool_json_close(&j);
@@ -233,7 +233,7 @@ static void print_component_csv(const struct top *t, uint32_t c)
             tool_csv_u64(&csv, m + 1);
             tool_csv_text(&csv, model_view_mode_name(&t->view, m));
             tool_csv_u64(&csv, k + 1);
-            tool_csv_u64(&csv, s->index + 1);
+            tool_csv_u64(&csv, s->index + model_view_base(&t->view));
             tool_csv_text(&csv, s->label);
             tool_csv_f64(&csv, s->value);
             tool_csv_end(&csv);
