@@ -40,7 +40,7 @@ END {
     if (depth > 0) fault("<" stack[depth] "> stays open")
 }
 E2
-well_formed() { awk -f wf.awk "$1" > why || bad "$1: not well-formed: $(head -c 300 why)"; }
+well_formed() { LC_ALL=C awk -f wf.awk "$1" > why || bad "$1: not well-formed: $(head -c 300 why)"; }
 
 # fetches nothing: no address, no script, no style sheet or image of another file
 alone()
