@@ -212,7 +212,7 @@ typedef struct {
     uint64_t shard_bytes;     /* 64 KiB to 256 MiB; 0: 4 MiB, as tshard build has it */
     int duplicates;           /* nonzeros at one place: TS_SUM_DUPLICATES, ... */
     int float64;              /* values are kept as float64, not float32 */
-    uint32_t first_index;     /* of text, 0 or 1; and what is shown later. Arrays count from 0 */
+    uint32_t first_index;     /* of text, 0 or 1, and what is shown later; arrays and binary files start at 0 */
     const uint64_t *dim;      /* sizes of the modes; NULL: the largest indices */
     uint32_t order;           /* of dim and name. Not 0 for a builder: its modes */
     const char *const *name;  /* of the modes; NULL: none */
@@ -233,7 +233,7 @@ typedef struct {
     uint64_t runs;       /* sorted runs that went through a file */
 } ts_build_result;
 
-/* Builds a tensor from text files in the formats of `tshard build`, all parts of one tensor; "-" is standard
+/* Builds a tensor from files in the formats of `tshard build`, all parts of one tensor; "-" is standard
  * input. ret may be NULL.
  *
  *   returns  0 once the tensor is in place, or the code of a failure: then nothing is left of it

@@ -47,7 +47,7 @@ struct ts_build_options options(const char *to)
 int build(const struct ts_build_options *o)
 {
     const char *path = text;
-    return ts_build_text(o, &path, 1, &report, &err);
+    return ts_build_paths(o, &path, 1, &report, &err);
 }
 
 static const struct list *sorting;

@@ -72,6 +72,10 @@ refused 1 "d2.tns:4: a second nonzero at 1 1, which --duplicates error forbids; 
     "$bin/tshard" build --duplicates error d1.tns d2.tns
 printf '1 1 1\n1 1 2\n' > pipe.tns
 refused 1 "more than one nonzero at (1, 1)" "$bin/tshard" build --duplicates error -o p.tsh - < pipe.tns
+mkfifo d.fifo
+cat pipe.tns > d.fifo & # which could not be read again
+refused 1 "more than one nonzero at (1, 1)" timeout 60 "$bin/tshard" build --duplicates error -o p.tsh d.fifo
+wait
 
 # names of indices that cannot be read are not names that are not there
 printf '1 1 1\n' > m.tns

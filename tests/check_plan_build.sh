@@ -122,7 +122,7 @@ for line in 'nonzeros  *1.20 M  all were read$' 'size of mode 3  *5.00 k  5.00 k
     'in all  *.* nonzeros/s$'; do
     grep -q "^  $line" table || bad "plan: no '$line' in: $(cat table)"
 done
-grep -q '^measured here in .*: built from all of the text$' table || bad "plan: $(cat table)"
+grep -q '^measured here in .*: built from all of the input$' table || bad "plan: $(cat table)"
 left_nothing plan runs.tns
 
 # ---- refused, as the build would, and nothing is left ----

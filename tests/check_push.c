@@ -124,7 +124,7 @@ START_TEST(pushed_nonzeros_make_the_bytes_of_a_text)
     struct push p;
     struct ts_err err = { 0 };
     char command[9000];
-    ck_assert_msg(ts_build_text(&o, paths, 1, &report, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_build_paths(&o, paths, 1, &report, &err) == 0, "%s", err.text);
     push_start(&p, options(pushed, area_words));
     for (int i = 0; i < 2; i++) {
         a[i] = (struct adder){ .p = &p, .first = (uint64_t)i };

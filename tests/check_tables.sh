@@ -56,6 +56,25 @@ printf '1,2,3,4\n' > c.tns
 refused 1 "--format csv reads such a file" "$bin/tshard" build c.tns -o no.tsh
 "$bin/tshard" build c.tns --format csv -o c.tsh > log 2>&1 || bad "$(cat log)"
 
+# duplicates that are forbidden: where they are, in the words of the table
+printf 'user,item,when,n\nann,"a ""b""",2024-05-31,1\n\nbob,c,2024-06-01,1\n' > d.csv
+printf 'user,item,when,n\ncarl,c,2024-06-01,1\nann,"a ""b""",2024-05-30,2\n' > d2.csv
+for names in seen sorted; do
+    refused 1 "d2.csv:3: a second nonzero at 'ann' 'a \"b\"' 2024-05-27, which --duplicates error forbids; the first is at d.csv:2" \
+        "$bin/tshard" build d.csv d2.csv --bin when=7d --names $names -o no.tsh --duplicates error
+done
+refused 1 "more than one nonzero at 'ann' 'a \"b\"' 2024-05-27, and" sh -c \
+    'cat d.csv d.csv | grep -v "^user" | "$0" build - --format csv --header no --bin 3=7d -o no.tsh --duplicates error' "$bin/tshard"
+printf '3;1;1\n3;2;1\n3;1;0\n3;1;5\n' > d3.csv # a zero is no nonzero
+refused 1 "d3.csv:4: a second nonzero at 3 1, which --duplicates error forbids; the first is at d3.csv:1" \
+    "$bin/tshard" build d3.csv --separator ';' -o no.tsh --duplicates error
+awk 'BEGIN { for (i = 0; i < 200000; i++) print "n" i ",x" i % 7 ",1"; print "n150000,x4,2" }' > d4.csv
+refused 1 "d4.csv:200001: a second nonzero at 'n150000' 'x4', which --duplicates error forbids; the first is at d4.csv:150001" \
+    "$bin/tshard" build d4.csv --memory 32M -o no.tsh --duplicates error
+printf '%%%%MatrixMarket matrix coordinate real symmetric\n%% 3 3 3\n3 3 3\n1 1 2\n3 1 4\n1 3 5\n' > d.mtx
+refused 1 "d.mtx:6: a second nonzero at 1 3, which --duplicates error forbids; the first is at d.mtx:5" \
+    "$bin/tshard" build d.mtx -o no.tsh --duplicates error
+
 # several files of one table: the header of each is dropped
 { head -n 1 r.csv; echo 'carl,book,2024-07-01,1'; } > r2.csv
 "$bin/tshard" build r.csv r2.csv --bin when=1mo -o two.tsh > log 2>&1 || bad "$(cat log)"

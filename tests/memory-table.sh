@@ -76,6 +76,15 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)' "$bin/tshar
     verdict $((mib << 20)) "$peak" "tshard export --memory ${mib}M $*, of that"
 }
 
+# binary MIB THREADS: of $tmp/x.tns as the files of SPLATT and GenTen
+binary()
+{
+    for kind in splatt genten; do
+        "${TOP_BUILDDIR:-$top}/tests/write_binary" $kind 4 4 little 3 < "$tmp/x.tns" > "$tmp/x.bin"
+        build "$1" build "$tmp/x.bin" -o "$tmp/x.tsh" --threads "$2"
+    done
+}
+
 huge=100000000000 nine=9x9x9x9
 huge=${huge}x$huge nine=${nine}x${nine}x${nine}x$nine
 if [ "${1:-}" = --full ]; then
@@ -100,6 +109,7 @@ if [ "${1:-}" = --full ]; then
     for threads in 1 8 64; do names 64 6000000 --threads $threads; done
     names 256 20000000 --threads 2
     names 256 20000000 --threads 2 --names sorted
+    for threads in 1 8 64; do binary 64 $threads; done
 else
     gen 64 1000x1000x1000 1500K 64
     gen 64 5000000x5000000x5000000 1M 2
@@ -115,5 +125,6 @@ else
     build 32 build "$tmp/x.tns" -o "$tmp/x.tsh" --threads 16
     names 32 200000 --threads 16
     names 32 200000 --threads 2 --names sorted
+    binary 32 16
 fi
 exit $failed

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard build: text to a .tsh directory. */
+/* tshard build: files to a .tsh directory. */
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -17,12 +17,12 @@
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
+enum { BASE_AUTO, BASE_0, BASE_1 };
 enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *text, *separator, *transform;
-    uint32_t base;
-    int duplicates, format, header, names, allow_missing;
+    int base, duplicates, format, header, names, allow_missing;
     struct ts_opt_list map, bin;
     struct build_common common;
 };
@@ -31,7 +31,8 @@ struct build_args {
 const struct ts_opt tshard_build_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
       "the directory to make (default: the first file's name, with .tsh for .tns)" },
-    { "base", 0, TS_OPT_U32, AT(base), "1", "0|1", "the first index of the input" },
+    { "base", 0, TS_OPT_CHOICE, AT(base), "auto", "auto|0|1",
+      "the first index of the input: auto is what a header says, 0 in binary files, and else 1" },
     { "dims", 0, TS_OPT_STRING, AT(dims), NULL, "IxJxK",
       "sizes of the modes (default: the largest indices)" },
     { "format", 'i', TS_OPT_CHOICE, AT(format), "auto", "auto|list|csv|tsv|table",
@@ -282,6 +283,8 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
         return 0;
     }
     o->table = t;
+    o->table_by_name = a->format == FORMAT_AUTO && a->separator == NULL && a->header == 0 &&
+                       a->columns == NULL && a->value == NULL && a->text == NULL && a->bin.n == 0;
     o->sorted_names = a->names;
     t->header = a->header;
     t->value = a->value;
@@ -322,7 +325,8 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
         return status;
     }
     status = 0;
-    o.base = args.base;
+    o.base = args.base != BASE_0;
+    o.base_said = args.base != BASE_AUTO;
     o.duplicates = args.duplicates;
     o.allow_missing = args.allow_missing;
     if (check_operands(cmd, operands, n, &err) < 0) {
@@ -333,8 +337,6 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     o.out = out;
     rc = out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
                      : build_common_apply(&args.common, &o, &progress, &err);
-    if (rc == 0 && args.base > 1)
-        rc = ts_fail(&err, TS_EARG, "--base must be 0 or 1");
     if (rc == 0 && args.dims != NULL) {
         rc = build_common_dims(args.dims, o.dim, &err);
         o.n_dims = rc > 0 ? (uint32_t)rc : 0;
@@ -371,7 +373,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     return status;
 }
 
-/* With --base 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of each
+/* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of each
  * mode, and most likely a mistake. */
 static int zero_is_unused(const char *path)
 {
@@ -392,14 +394,16 @@ static int zero_is_unused(const char *path)
 static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
 {
     struct ts_build_report report;
-    int rc = ts_build_text(job->o, job->paths, job->n_paths, &report, err);
+    int rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
     tool_progress_end(job->progress);
     if (rc == 0)
         rc = build_common_report(cmd, job->o, &report, job->json, err);
-    if (rc == 0 && job->o->base == 0 && job->o->table == NULL && zero_is_unused(job->o->out))
+    if (rc == 0 && report.base == 0 &&
+        (report.binary || (job->o->base == 0 && job->o->table == NULL)) &&
+        zero_is_unused(job->o->out))
         tool_note(cmd,
-                  "index 0 does not occur in any mode: if the indices of the input start at 1, "
-                  "leave --base 0 out");
+                  "index 0 does not occur in any mode: if the indices of the input start at 1, %s",
+                  report.binary ? "give --base 1" : "leave --base 0 out");
     return rc;
 }
 
@@ -414,18 +418,19 @@ const struct ts_cmd tshard_build_cmd = {
     .operands = "FILE...",
     .min_operands = 1,
     .max_operands = UINT32_MAX,
-    .summary = "pack a tensor, as text or a table, into a .tsh directory",
+    .summary = "pack a tensor, as text, a table or a binary file, into a .tsh directory",
     .text =
         "Each line of the input is the indices of a nonzero and its value between blanks "
         "(FROSTT's .tns); empty lines and comments (#) may stand between. A line ends with LF or "
         "CR LF and has at most 65534 bytes (524286 where --memory leaves room). `sptensor` headers "
-        "(Tensor Toolbox, GenTen) and MatrixMarket files are recognised; - is standard input. "
+        "(Tensor Toolbox, GenTen), MatrixMarket files and the binary files of SPLATT (.bin) and GenTen "
+        "(sptn) are recognised; - is standard input. "
         "Several files are parts of one tensor. Gzip is unpacked, and zstd, xz and bzip2 where the "
         "build has their libraries (see --version).\n\n"
         "A table (.csv, .tsv, --format) has columns of numbers, names or times. Names become "
         "indices, and the names of the indices, within --memory; times are binned. Where a table "
         "leaves it open which column is the value, --value must say it.\n\n"
-        "Indices start at 1 unless --base 0 is given. Nonzeros at one place are added up, "
+        "Indices start at 1, in binary files at 0, unless --base says it. Nonzeros at one place are added up, "
         "zeros are dropped. The result is the same, byte for byte, for any order of the lines "
         "(which names in a table may depend on, unless they are sorted) and any --memory, "
         "--threads and --tmp.\n\n"

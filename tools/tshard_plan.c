@@ -105,8 +105,8 @@ static int try_build(const struct tshard_build_job *job, double share, uint64_t 
     o.area_words = area_words;
     if (!maps)
         memset(o.map, 0, sizeof o.map);
-    rc = ts_build_text(&o, job->paths, job->n_paths, ret, &why);
-    if (rc == TS_EFORMAT && share < 1)
+    rc = ts_build_paths(&o, job->paths, job->n_paths, ret, &why);
+    if (rc == TS_EFORMAT && share < 1 && !ret->binary)
         return ts_fail(err, rc, "%s (lines are counted in the sample that was read)", why.text);
     if (rc < 0 && err != NULL)
         *err = why;
@@ -380,10 +380,10 @@ static void print_text(const struct plan *p)
     snprintf(note, sizeof note, "%s nonzeros/s", ts_num_short(a, p->n_read / (seconds(p) + 1e-9)));
     plan_time_row("in all", seconds(p), note);
     if (p->share >= 1)
-        printf("measured here in %s: built from all of the text\n",
+        printf("measured here in %s: built from all of the input\n",
                ts_num_duration(a, (uint64_t)(p->measured_s * 1e9)));
     else
-        printf("measured here in %s: built from %.3g %% of the text, the rest extrapolated\n",
+        printf("measured here in %s: built from %.3g %% of the input, the rest extrapolated\n",
                ts_num_duration(a, (uint64_t)(p->measured_s * 1e9)),
                100 * (double)p->trial.text_bytes / (double)p->input_bytes);
 }
@@ -492,7 +492,7 @@ const struct ts_cmd tshard_plan_cmd = {
         "shards and for temporary files, in how many sorted runs it goes through them, memory, and the "
         "time of each phase. A build that the disk or the memory has no room for gets a sentence, and "
         "exit status 1; so does what tshard build refuses.\n\n"
-        "Measured in a few seconds, by a build of a sample of the text: some 96 MiB in pieces spread "
+        "Measured in a few seconds, by a build of a sample of the input: some 96 MiB in pieces spread "
         "over the files, of gzip files their start. It is made where the result would lie, in "
         "NAME.tsh.building, and removed. Figures are exact, but for time and memory, where the files are "
         "small enough to be read whole; else nonzeros grow in proportion to the size of the files, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Building tensors: from text files, arrays, frames, batches."""
+"""Building tensors: from files, arrays, frames, batches."""
 
 import ctypes as c
 import os
@@ -15,6 +15,7 @@ from ._tensor import Tensor
 Progress = Optional[Callable[["dict[str, Any]"], object]]
 _duplicates = {"sum": 0, "keep": 1, "error": 2}
 _packed = ("", ".gz", ".zst", ".xz", ".bz2")
+_ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn")
 
 
 class _Build(Call):
@@ -59,7 +60,7 @@ def _stem(path: Path, with_folder: bool) -> str:
             name = name[:-len(end)]
             break
     root, end = os.path.splitext(name)
-    return root if end in (".tns", ".txt") else name
+    return root if end in _ends else name
 
 
 def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[int]]" = None,
@@ -67,7 +68,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           base: Optional[int] = None, replace: bool = False, memory: Size = None, tmp: Optional[Path] = None,
           threads: int = 0, shard: Size = None, duplicates: str = "sum", dtype: Any = "float32",
           progress: Progress = None) -> Tensor:
-    """Builds a tensor from text files, as ``tshard build`` does, or from batches.
+    """Builds a tensor from files, as ``tshard build`` does, or from batches.
 
     Parameters
     ----------
@@ -83,7 +84,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map`` beside
         the first file are taken by themselves.
     base : {1, 0}, optional
-        First index of the text, 1 by default. Batches count from 0; of these it is what is shown.
+        First index of text, 1 by default. Binary files and batches count from 0; of batches it is what
+        is shown.
     replace : bool
         Replace a tensor that is there.
     memory : int or str, optional

@@ -135,7 +135,7 @@ int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *cons
     if (rc == 0 && n_paths == 0)
         rc = ts_fail(&r.api.err, TS_EARG, "there is no file to build %s from", conf->out);
     if (rc == 0)
-        rc = ts_build_text(&r.o, path, n_paths, &report, &r.api.err);
+        rc = ts_build_paths(&r.o, path, n_paths, &report, &r.api.err);
     if (rc == 0)
         tell(&r, &r.api, &report, ret);
     return ts_api_end(&r.api, rc, err);

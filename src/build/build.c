@@ -18,6 +18,9 @@
 #include "build/level_order.h"
 #include "build/mode_names_write.h"
 #include "build/mode_writer.h"
+#include "source/binary_kind.h"
+#include "source/binary_source.h"
+#include "source/byte_input.h"
 #include "source/push_source.h"
 #include "source/synth_source.h"
 #include "base/tempfile.h"
@@ -402,67 +405,164 @@ static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const
     return need < o->memory / 4 ? need : o->memory / 4;
 }
 
-int ts_build_text(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
-                  struct ts_build_report *ret, struct ts_err *err)
+/* Options that name modes, against the input. */
+static int check_order(const struct ts_build *b, const char *name, struct ts_err *err)
 {
-    const uint64_t start = ts_clock_ns();
+    const struct ts_build_options *o = b->o;
+    if (b->order < o->min_order)
+        return ts_fail(err, TS_EARG, "--map names mode %u, but %s has %u modes", o->min_order, name,
+                       b->order);
+    if (b->table == NULL && o->n_names > 0 && o->n_names != b->order)
+        return ts_fail(err, TS_EARG, "--modes names %u modes, but %s has %u", o->n_names, name,
+                       b->order);
+    return 0;
+}
+
+static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_paths,
+                      struct ts_byte_input *first, uint64_t start, struct ts_err *err)
+{
+    const struct ts_build_options *o = b->o;
     struct ts_text_source *s = NULL;
+    const struct ts_text_kind *kind = NULL;
     struct ts_tns_rules rules = { 0 };
     struct ts_text_plan plan = { .paths = paths,
+                                 .first = first,
                                  .n_paths = n_paths,
                                  .base = o->base,
                                  .value_bytes = o->value_bytes,
                                  .n_dims = o->n_dims,
                                  .stop = o->stop,
-                                 .share = o->trial };
-    struct ts_build b;
-    int plain = 0, rc = init(&b, o, ret, err);
+                                 .share = o->trial,
+                                 .table = b->table,
+                                 .unpack_bytes = b->unpack_bytes,
+                                 .threads = b->memory.read_threads,
+                                 .read_bytes = b->memory.read_bytes,
+                                 .piece_bytes = b->memory.piece_bytes };
+    int rc;
     memcpy(plan.dim, o->dim, sizeof plan.dim);
-    if (rc == 0 && o->table != NULL)
-        rc = ts_table_new(o->table, &b.table, err);
-    plan.table = b.table;
-    plan.unpack_bytes = unpack_bytes(o, paths, n_paths);
-    b.beside_bytes = plan.unpack_bytes;
-    plan.threads = b.memory.read_threads;
-    plan.read_bytes = b.memory.read_bytes;
-    plan.piece_bytes = b.memory.piece_bytes;
-    if (rc == 0)
-        rc = ts_text_source_open(&plan, &s, err);
+    rc = ts_text_source_open(&plan, &s, err);
     if (rc == 0) {
-        b.order = ts_text_source_rules(s)->order;
-        if (b.order < o->min_order)
-            rc = ts_fail(err, TS_EARG, "--map names mode %u, but %s has %u modes", o->min_order,
-                         paths[0], b.order);
-        else if (o->table == NULL && o->n_names > 0 && o->n_names != b.order)
-            rc = ts_fail(err, TS_EARG, "--modes names %u modes, but %s has %u", o->n_names,
-                         paths[0], b.order);
+        b->order = ts_text_source_rules(s)->order;
+        rc = check_order(b, paths[0], err);
     }
-    if (rc == 0 && b.table != NULL)
-        rc = ts_build_table_begin(&b, s, err);
+    if (rc == 0 && b->table != NULL)
+        rc = ts_build_table_begin(b, s, err);
     if (rc == 0) {
         const struct ts_source source = ts_text_source_as_source(s);
-        rc = read_source(&b, &source, err);
+        rc = read_source(b, &source, err);
     }
-    for (uint32_t m = 0; m < b.order && rc == 0; m++) {
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         const struct ts_tns_rules *r = ts_text_source_rules(s);
-        b.dim[m] = r->fixed ? r->dim[m] : b.collect.max[m] + 1;
+        b->dim[m] = r->fixed ? r->dim[m] : b->collect.max[m] + 1;
     }
-    if (rc == 0 && b.table != NULL)
-        ts_build_table_sizes(&b);
+    if (rc == 0 && b->table != NULL)
+        ts_build_table_sizes(b);
     if (rc == 0)
-        rc = check_labels(&b, err);
+        rc = check_labels(b, err);
     if (s != NULL) {
         uint64_t total;
-        ts_text_source_progress(s, &ret->text_bytes, &total);
+        ts_text_source_progress(s, &b->report->text_bytes, &total);
         rules = *ts_text_source_rules(s);
-        b.base = rules.base;
-        plain = ts_text_source_plain(s);
+        b->base = rules.base;
+        kind = ts_text_source_kind(s);
     }
     ts_text_source_close(s);
     if (rc == 0)
-        rc = finish(&b, start, err);
-    if (rc < 0 && b.merge.refused && plain)
-        rc = ts_build_name_duplicate(&b, &rules, paths, n_paths, err);
+        rc = finish(b, start, err);
+    if (rc < 0 && b->merge.refused)
+        rc = ts_build_name_duplicate(b, kind, &rules, paths, n_paths, err);
+    return rc;
+}
+
+static int build_binary(struct ts_build *b, const char *const paths[], uint32_t n_paths,
+                        struct ts_byte_input *first, uint64_t start, struct ts_err *err)
+{
+    const struct ts_build_options *o = b->o;
+    struct ts_binary_source *s = NULL;
+    struct ts_binary_plan plan = { .paths = paths,
+                                   .n_paths = n_paths,
+                                   .first = first,
+                                   .base = o->base_said ? o->base : 0,
+                                   .value_bytes = o->value_bytes,
+                                   .n_dims = o->n_dims,
+                                   .stop = o->stop,
+                                   .share = o->trial,
+                                   .unpack_bytes = b->unpack_bytes,
+                                   .threads = b->memory.read_threads,
+                                   .read_bytes = b->memory.read_bytes,
+                                   .piece_bytes = b->memory.piece_bytes };
+    int rc;
+    memcpy(plan.dim, o->dim, sizeof plan.dim);
+    b->base = plan.base;
+    b->report->binary = 1;
+    rc = ts_binary_source_open(&plan, &s, err);
+    if (rc == 0) {
+        b->order = ts_binary_source_order(s);
+        memcpy(b->dim, ts_binary_source_dims(s), sizeof b->dim);
+        rc = check_order(b, paths[0], err);
+    }
+    if (rc == 0)
+        rc = check_labels(b, err);
+    if (rc == 0) {
+        const struct ts_source source = ts_binary_source_as_source(s);
+        uint64_t total;
+        rc = read_source(b, &source, err);
+        ts_binary_source_progress(s, &b->report->text_bytes, &total);
+    }
+    ts_binary_source_close(s);
+    if (rc == 0)
+        rc = finish(b, start, err);
+    plan.first = NULL;
+    if (rc < 0 && b->merge.refused)
+        rc = ts_build_name_duplicate_binary(b, &plan, err);
+    return rc;
+}
+
+/* The first bytes of the first file tell the kind of all. It stays open, as a pipe cannot be opened
+ * twice. */
+static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_paths,
+                      uint64_t start, struct ts_err *err)
+{
+    struct ts_byte_input *first = NULL;
+    const struct ts_binary_kind *kind = NULL;
+    const unsigned char *head;
+    size_t n;
+    int rc = ts_byte_input_open(paths[0], b->unpack_bytes, b->o->stop, &first, err);
+    if (rc == 0)
+        rc = ts_byte_input_peek(first, &head, &n, err);
+    if (rc == 0)
+        kind = ts_binary_kind_find(head, n);
+    if (kind != NULL && b->o->table_by_name) {
+        ts_table_free(b->table);
+        b->table = NULL;
+    }
+    if (rc == 0 && kind != NULL && b->table != NULL)
+        rc = ts_fail(
+            err, TS_EFORMAT,
+            "%s: a %s file, which is not a table, as --format, --columns and such options, or "
+            "its name, have it",
+            ts_byte_input_name(first), kind->name);
+    if (rc < 0) {
+        ts_byte_input_close(first);
+        return rc;
+    }
+    return kind != NULL ? build_binary(b, paths, n_paths, first, start, err)
+                        : build_text(b, paths, n_paths, first, start, err);
+}
+
+int ts_build_paths(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
+                   struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_build b;
+    int rc = init(&b, o, ret, err);
+    if (rc == 0 && o->table != NULL)
+        rc = ts_table_new(o->table, &b.table, err);
+    b.unpack_bytes = unpack_bytes(o, paths, n_paths);
+    b.beside_bytes = b.unpack_bytes;
+    if (rc == 0)
+        rc = build_from(&b, paths, n_paths, start, err);
+    ret->base = b.base;
     return fini(&b, rc, err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build.h - from nonzeros in any order to a .tsh directory.
  *
- * The nonzeros of a source (text files, the generator, a program) become records. They are sorted,
+ * The nonzeros of a source (files, the generator, a program) become records. They are sorted,
  * merged where several have the same cell, and sorted again for each mode copy. What does not fit
  * the memory allowed goes through sorted runs in a temporary file. The bytes written depend only on
  * the set of nonzeros and on the options named "format": not on memory, threads, order of the input
@@ -50,14 +50,16 @@ struct ts_build_options {
     int allow_missing;             /* they may be more or fewer than the indices */
     uint32_t min_order;            /* a text of fewer modes is refused: --map names this one */
 
-    /* text */
-    uint32_t base;
+    /* files */
+    uint32_t base;   /* the first index of text that does not say it */
+    int base_said;   /* 1: and of binary files, whose indices start at 0 otherwise */
     uint32_t n_dims; /* 0: the sizes are the largest indices */
     uint64_t dim[TS_MAX_ORDER];
     uint32_t n_names; /* of mode_name; 0, or the order */
     const char *mode_name[TS_MAX_ORDER];
 
     const struct ts_table_plan *table; /* of tables; NULL: the first bytes tell the kind */
+    int table_by_name;                 /* 1: only the name says so: binary files are no tables */
     int sorted_names;                  /* 1: indices in the order of the names; 0: as first seen */
 
     /* called from the calling thread a few times per second; may be NULL */
@@ -78,7 +80,9 @@ struct ts_build_report {
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
-    uint64_t text_bytes;               /* bytes of text read, as stored on disk */
+    uint64_t text_bytes;               /* bytes of the files read, as stored on disk */
+    uint32_t base;                     /* first index of the input */
+    int binary;                        /* 1: the input is binary files */
     uint32_t read_words, packed_words; /* of a record, as read and as sorted for each mode */
     uint64_t n_names[TS_MAX_ORDER];    /* of modes whose fields were names */
     uint64_t name_generations;         /* how often dictionaries were started; 0 without names */
@@ -92,9 +96,10 @@ struct ts_build_report {
 #define TS_BUILD_MIN_SHARD  (UINT64_C(64) << 10)
 #define TS_BUILD_MAX_SHARD  (UINT64_C(256) << 20)
 
-/* Builds from text. A path "-" is standard input. */
-int ts_build_text(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
-                  struct ts_build_report *ret, struct ts_err *err);
+/* Builds from files: text, tables or binary ones, as the first of them begins. A path "-" is
+ * standard input. */
+int ts_build_paths(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
+                   struct ts_build_report *ret, struct ts_err *err);
 
 /* Builds from the generator. */
 int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,

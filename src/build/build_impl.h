@@ -48,6 +48,7 @@ struct ts_build {
     uint32_t order, phase;         /* phase: enum ts_build_phase */
     struct ts_build_memory memory; /* how it is divided */
     uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
+    uint64_t unpack_bytes;         /* part of these: for decompression */
     struct ts_build_dir *dir;
 
     /* two areas as large as possible, to sort in and to read into; and a smaller one for pieces */
@@ -122,10 +123,15 @@ void ts_build_table_mode_names(const struct ts_build *b, const char *name[]);
 void ts_build_table_free(struct ts_build *b);
 
 /* build_duplicate.c. After a merge that refused b->merge.refused_index: writes the sentence again,
- * with the places of two of its nonzeros, if the files can be read again. Returns TS_EFORMAT, or
- * TS_ESTOP. */
-int ts_build_name_duplicate(const struct ts_build *b, const struct ts_tns_rules *rules,
-                            const char *const paths[], uint32_t n_paths, struct ts_err *err);
+ * with the places of two of its nonzeros, if the files (text, or binary ones) can be read again.
+ * Returns TS_EFORMAT, or TS_ESTOP. */
+struct ts_text_kind;
+struct ts_binary_plan;
+int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind *kind,
+                            const struct ts_tns_rules *rules, const char *const paths[],
+                            uint32_t n_paths, struct ts_err *err);
+int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_binary_plan *plan,
+                                   struct ts_err *err);
 
 /* build_number.c. Turns the indices and values of b->spool into compact rows and codes. Writes
  * modeK.rows of the modes with empty slices, and chooses the code of the values. */

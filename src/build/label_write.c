@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "format/file_read.h"
 #include "format/layout.h"
 #include "source/string_sort.h"
 #include "base/tempfile.h"
@@ -257,6 +258,28 @@ int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, s
     w->n += n;
     w->copy.buf[w->n++] = '\n';
     w->copy.head.n_labels++;
+    return rc;
+}
+
+int ts_label_writer_get(struct ts_label_writer *w, uint64_t i, char *ret, size_t room, size_t *n,
+                        struct ts_err *err)
+{
+    uint64_t at = 0, line = 0;
+    int rc = flush_names(w, err);
+    *n = 0;
+    while (rc == 0 && line <= i && at < w->copy.head.text_bytes) {
+        const uint64_t left = w->copy.head.text_bytes - at;
+        const size_t piece = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+        rc =
+            ts_file_read_at(w->copy.fd, w->path, sizeof w->copy.head + at, piece, w->copy.buf, err);
+        for (size_t k = 0; k < piece && rc == 0 && line <= i; k++) {
+            if (w->copy.buf[k] == '\n')
+                line++;
+            else if (line == i && *n < room)
+                ret[(*n)++] = w->copy.buf[k];
+        }
+        at += piece;
+    }
     return rc;
 }
 

@@ -35,6 +35,9 @@ struct ts_label_writer;
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
                         struct ts_err *err);
 int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, struct ts_err *err);
+/* Reads name i, from 0, of those added back: its first `room` bytes, *n of them. */
+int ts_label_writer_get(struct ts_label_writer *w, uint64_t i, char *ret, size_t room, size_t *n,
+                        struct ts_err *err);
 int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,
                            uint64_t *hash, struct ts_err *err);
 void ts_label_writer_free(struct ts_label_writer *w); /* NULL is fine */

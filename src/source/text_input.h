@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* text_input.h - text files as one stream of pieces that hold whole lines.
  *
- * A file is plain, or compressed in one of the ways of decompress.h, as its first bytes tell; the
- * name "-" is standard input. Files are read one after another; no piece is of two files. A last
- * line without '\n' gets one.
+ * byte_input.h reads a file, plain or compressed. Files are read one after another; no piece is of
+ * two files. A last line without '\n' gets one.
  *
  *   owner    the input owns its files; the paths must stay; pieces are copied into the caller's
  *            buffer
@@ -20,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "source/byte_input.h"
 
 struct ts_text_input;
 
@@ -49,9 +49,11 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
  * counted as read. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
-/* To be called before the first piece: memory that decompression may take, if more than
- * TS_TEXT_INPUT_UNPACK. */
-#define TS_TEXT_INPUT_UNPACK (UINT64_C(10) << 20) /* enough for xz by default and zstd up to -19 */
+/* To be called before the first piece: the first file, open already; the input owns it from here
+ * on. NULL is fine. */
+void ts_text_input_begun(struct ts_text_input *in, struct ts_byte_input *first);
+
+/* To be called before the first piece: memory that decompression may take (byte_input.h). */
 void ts_text_input_unpack(struct ts_text_input *in, uint64_t bytes);
 
 /* Memory that decompressing the regular files among these may take, so that a budget can leave

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "source/binary_kind.h"
 #include "source/text_input.h"
 #include "source/text_kind.h"
 
@@ -62,12 +63,31 @@ const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s)
     return &s->rules;
 }
 
-int ts_text_source_plain(const struct ts_text_source *s)
+const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s)
 {
-    return strcmp(s->kind->name, "tns") == 0;
+    return s->kind;
 }
 
 /* ------------------------------------------------------------------ opening */
+
+/* The next piece. A file that turns out to be a binary one, behind others that are text, is refused
+ * by its name. */
+static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece *ret,
+                      struct ts_err *err)
+{
+    int rc = ts_text_input_next(s->input, text, ret, err);
+    const struct ts_binary_kind *kind;
+    const size_t n = ret->bad_line ? s->plan.piece_bytes - 1 : ret->bytes;
+    if (!ret->first || n == 0 || (rc < 0 && !ret->bad_line))
+        return rc;
+    kind = ts_binary_kind_find((const unsigned char *)text, n);
+    if (kind == NULL)
+        return rc;
+    ret->bad_line = 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: a %s file, but %s is text; text and binary files do not go into one tensor",
+                   name_of(s, ret->file), kind->name, name_of(s, 0));
+}
 
 /* Takes the sizes of a header, or checks them against those known. Under the lock, or before there
  * are threads. */
@@ -190,7 +210,7 @@ static int find_order(struct ts_text_source *s, struct ts_err *err)
     for (;;) {
         struct ts_err why;
         const uint32_t file = s->pending.file;
-        int rc = ts_text_input_next(s->input, s->worker[0].text, &s->pending, &why);
+        int rc = next_piece(s, s->worker[0].text, &s->pending, &why);
         if (s->pending.file != file)
             s->pending_lines = 0;
         if (rc < 0 && s->pending.bad_line)
@@ -230,8 +250,10 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
     struct ts_text_source *s = calloc(1, sizeof *s);
     uint64_t room;
     int rc = 0;
-    if (s == NULL)
+    if (s == NULL) {
+        ts_byte_input_close(plan->first);
         return ts_fail(err, TS_ENOMEM, "out of memory for reading text");
+    }
     s->plan = *plan;
     s->form = plan->table;
     pthread_mutex_init(&s->lock, NULL);
@@ -250,6 +272,8 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
     rc = ts_text_input_open(plan->paths, plan->n_paths, plan->piece_bytes, plan->stop, &s->input,
                             err);
     if (rc == 0) {
+        ts_text_input_begun(s->input, plan->first);
+        s->plan.first = NULL;
         ts_text_input_sample(s->input, plan->share);
         ts_text_input_unpack(s->input, plan->unpack_bytes);
         rc = find_order(s, err);
@@ -293,6 +317,7 @@ void ts_text_source_close(struct ts_text_source *s)
     free(s->worker);
     free(s->count);
     ts_text_input_close(s->input);
+    ts_byte_input_close(s->plan.first);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->read);
     free(s);
@@ -324,7 +349,7 @@ static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text
             s->worker[0].text = text;
         }
     } else {
-        rc = ts_text_input_next(s->input, w->text, piece, err);
+        rc = next_piece(s, w->text, piece, err);
         s->at_start |= piece->first;
         s->rules.base = piece->first ? s->plan.base : s->rules.base;
         *line = rc < 0 && piece->bad_line ? 1 : 0;

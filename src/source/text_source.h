@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "source/byte_input.h"
 #include "source/source.h"
 #include "source/names.h"
 #include "source/table_text.h"
@@ -35,7 +36,9 @@ static inline size_t ts_text_source_bytes(size_t piece_bytes)
 }
 
 struct ts_text_plan {
-    const char *const *paths;          /* "-": standard input */
+    const char *const *paths; /* "-": standard input */
+    struct ts_byte_input
+        *first; /* paths[0], open already: the source's from here on; NULL: it is not */
     const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
     uint32_t n_paths;
     size_t piece_bytes;
@@ -53,8 +56,9 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
                         struct ts_err *err);
 void ts_text_source_close(struct ts_text_source *s); /* after stop; NULL is fine */
 
-/* Whether the text is .tns: an index for each mode and a value, which ts_tns_parse reads. */
-int ts_text_source_plain(const struct ts_text_source *s);
+/* What its text is (text_kind.h). */
+struct ts_text_kind;
+const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s);
 
 const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s);
 
