@@ -463,6 +463,8 @@ typedef struct {
     double wait_seconds, copy_seconds, product_seconds, solve_seconds;
     uint64_t bytes_read;
     uint32_t n_singular; /* modes that needed the pseudo-inverse */
+    uint32_t n_dead;     /* components that are zero in some mode */
+    double objective;    /* 1/2 |X - model|^2 with penalties; NaN where there are none */
 } ts_sweep;
 
 /* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -481,7 +483,7 @@ typedef struct {
     uint32_t sweeps;     /* at most; 0: 50 */
     double tol;          /* done when the fit changes by less; 0: all sweeps */
     uint64_t seed;       /* of random initial factors */
-    const ts_cpd *start; /* initial factors, without weights; NULL: random ones */
+    const ts_cpd *start; /* initial factors; NULL: random ones. Weights count with constraints */
     ts_sweep_fn *sweep;  /* from the calling thread; may be NULL */
     ts_mode_fn *mode;    /* the same */
     void *ctx;
@@ -494,6 +496,12 @@ typedef struct {
     int replace;               /* a result that is there, or the state of a run that did not end */
     int resume;                /* TS_RESUME_...: whether an earlier run to `out` goes on */
     double checkpoint_seconds; /* between states; 0: 300; below 0: one when the run ends early */
+    /* Constraints. What is minimised is 1/2 |X - model|^2 and, for each
+     * mode, l1 times the sum of magnitudes and l2 / 2 times the sum of
+     * squares of its factor. All but l2 take a session on CPU cores. */
+    uint32_t nonneg;  /* bit m: no entry of mode m's factor is below 0 */
+    const double *l1; /* order of them; NULL: none */
+    const double *l2; /* the same */
 } ts_cp_conf;
 
 typedef struct {
@@ -503,6 +511,8 @@ typedef struct {
     int converged;          /* the fit changed by less than tol */
     int exact;              /* nothing but rounding is left of |X - model| */
     uint32_t sweeps_before; /* of the sweeps, those of an earlier run that went on here */
+    uint32_t n_dead;        /* components that are zero in some mode */
+    double objective;       /* as in ts_sweep */
 } ts_cp_result;
 
 /* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.

@@ -33,7 +33,7 @@ offered()
         # shellcheck disable=SC2016
         zsh -f -c 'name=$1 file=$2; shift 2
             _describe() { print -l -- ${commands%%:*} }
-            _arguments() { print -rl -- "$@" | sed "s/^([^)]*)//; s/^[*]//; s/\[.*//; s/[=+]*\$//" }
+            _arguments() { print -rl -- "$@" | sed "s/^([^)]*)//; s/^[*]//; s/\[.*//; s/[=+-]*\$//" }
             _files() {}
             words=("$@") CURRENT=$#
             . "$file"' zsh "$1" "$tmp/$1.zsh" "$@" ;;

@@ -62,9 +62,9 @@ while read -r page; do
         # prose, such as "tstream is": only what has options behind it is held to be a command
         for word in $rest; do
             case $word in --[a-z]*) ;; *) continue ;; esac
-            option=$(echo "$word" | sed 's/^--\([a-z-]*\).*/\1/')
+            option=$(echo "$word" | sed 's/^--\([a-z0-9-]*\).*/\1/')
             checked=$((checked + 1))
-            grep -Eq -e "^  (-.,|   ) --$option([= ]|\$)" "$tmp/help.$program.$command" ||
+            grep -Eq -e "^  (-.,|   ) --$option([= ]|\[|\$)" "$tmp/help.$program.$command" ||
                 complain "${page#"$top/"}: '$program $command --$option': there is no such option"
         done
     done < "$tmp/commands"

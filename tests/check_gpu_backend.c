@@ -188,7 +188,7 @@ START_TEST(dense_work_equals_reference)
     ck_assert(memcmp(got, s.factor[mode] + size - 2 * rank, 2 * rank * sizeof *got) == 0);
 
     OK(be->solve(gpu, mode, &(struct ts_row_update){ .matrix = s.w },
-                 &(struct ts_row_sums){ gram, &inner }, &err));
+                 &(struct ts_row_sums){ .gram = gram, .inner = &inner }, &err));
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < rank; k++)
             for (uint32_t c = 0; c < rank; c++)
@@ -274,7 +274,8 @@ static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uin
     ts_feed_rewind(feed);
     if (update)
         OK(be->update(gpu, m, feed, &(struct ts_row_update){ .matrix = s->w },
-                      &(struct ts_row_sums){ r->gram[m], &r->inner[m] }, times, &err));
+                      &(struct ts_row_sums){ .gram = r->gram[m], .inner = &r->inner[m] }, times,
+                      &err));
     else
         OK(be->mttkrp(gpu, m, feed, times, &err));
     ck_assert_uint_eq(times->n_devices, s->n_members);
@@ -374,7 +375,8 @@ static void run_reference(struct setup *s, struct result *product, struct result
     for (uint32_t m = 0; m < x->order; m++) {
         OK(be->put_rows(gpu, m, 0, x->dim[m], product->rows[m], &err));
         OK(be->solve(gpu, m, &(struct ts_row_update){ .matrix = s->w },
-                     &(struct ts_row_sums){ again.gram[m], &again.inner[m] }, &err));
+                     &(struct ts_row_sums){ .gram = again.gram[m], .inner = &again.inner[m] },
+                     &err));
         OK(be->get_rows(gpu, m, 0, x->dim[m], again.rows[m], &err));
         check_same(s, m, &again, update, 1);
     }

@@ -41,7 +41,7 @@ static int update_until(void *gpu, struct ts_feed *feed, uint32_t most)
     const struct ts_row_update how = { .matrix = w };
     struct ts_backend_times times;
     double inner;
-    const struct ts_row_sums sums = { gram, &inner };
+    const struct ts_row_sums sums = { .gram = gram, .inner = &inner };
     int rc = 0;
     for (uint32_t k = 0; k < most && rc == 0; k++) {
         ts_feed_rewind(feed);

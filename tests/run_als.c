@@ -20,8 +20,10 @@ static uint32_t modes_until_stop; /* 0: it does not come inside a mode */
 static void note_sweep(void *ctx, const struct ts_als_sweep *s)
 {
     struct test_als *a = ctx;
-    if (s->sweep <= 100)
+    if (s->sweep <= 100) {
         a->fit[s->sweep - 1] = s->fit;
+        a->objective[s->sweep - 1] = s->objective;
+    }
     a->last = *s;
 }
 
@@ -60,7 +62,9 @@ static void note_warning(void *ctx, const struct ts_err *err)
     snprintf(a->warning, sizeof a->warning, "%s", err->text);
 }
 
-/* The product that was begun leaves rows that are of no use. */
+static uint32_t own; /* modes whose rows are updated from the old ones */
+
+/* The product that was begun leaves rows that are of no use, unless it lies beside them. */
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                       struct ts_err *err)
 {
@@ -71,7 +75,8 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
         return rc;
     for (uint32_t r = 0; r < TS_MAX_RANK; r++)
         rows[r] = 1e30;
-    ts_backend_cpu.put_rows(be, mode, 0, 1, rows, err);
+    if ((own >> mode & 1) == 0)
+        ts_backend_cpu.put_rows(be, mode, 0, 1, rows, err);
     stop = 1;
     return ts_fail(err, TS_ESTOP, "stopped");
 }
@@ -135,6 +140,7 @@ static int open_states(const struct test_als_conf *c, struct parts *p, struct te
                                      .be = p->be,
                                      .rank = c->rank,
                                      .precision = c->precision,
+                                     .constraint = c->constraint,
                                      .every_ns = c->every_ns,
                                      .copy = c->copy,
                                      .share = 1,
@@ -198,7 +204,9 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                      .threads = c->threads,
                                      .seed = c->seed,
                                      .model = p->model,
+                                     .constraint = c->constraint,
                                      .stop = &stop };
+    own = ts_constraint_own(c->constraint, p->tensor->order);
     ac.checkpoint = p->checkpoint;
     ac.from = p->from;
     ac.feed = p->feed;
@@ -223,6 +231,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     a->sweeps = result.sweeps;
     a->converged = result.converged;
     a->weight = result.weight;
+    a->norm = result.norm;
     rc = get_factors(a, p, result.norm, c->precision, err);
     return rc == 0 && p->out != NULL
                ? ts_model_write(p->out, ts_backend_cpu.get_rows, p->be, result.weight, result.norm,

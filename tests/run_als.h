@@ -16,6 +16,7 @@ struct test_als_conf {
     const char *out;     /* NULL, or where factors are written */
     unsigned formats;
     int used_rows;
+    const struct ts_constraint *constraint; /* of each mode; NULL: none */
     int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
     const char *states; /* NULL, or a directory for states */
     uint64_t every_ns;  /* how often one is saved there; 0: only when it is stopped */
@@ -34,12 +35,14 @@ struct test_als {
     struct ts_err err;
     uint32_t order, rank, sweeps;
     int converged;
-    double fit[100];  /* after each sweep */
+    double fit[100]; /* after each sweep */
+    double objective[100];
     uint32_t n_modes; /* modes that were told of, in order; those out of order are not counted */
     struct ts_als_sweep last; /* sweep */
     uint64_t n_rows[TS_MAX_ORDER];
     double *factor[TS_MAX_ORDER]; /* n_rows x rank, as the backend holds them */
     double *weight;
+    double *norm;                     /* order x rank: of columns as they were held */
     uint32_t n_products;              /* MTTKRPs */
     uint32_t saved_sweep, saved_mode; /* of the last state on disk; 0 and 0: none */
     char warning[1024];               /* of the last one that could not be saved */

@@ -57,6 +57,8 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_json_u64(&j, "sweep", s->sweep);
     tool_json_f64(&j, "fit", s->fit);
     tool_json_f64(&j, "change", s->change);
+    tool_json_f64(&j, "objective", s->objective);
+    tool_json_u64(&j, "dead_components", s->n_dead);
     tool_json_f64(&j, "seconds", seconds(s->total_ns));
     tool_json_f64(&j, "nnz_per_s", nnz_per_s(r, s));
     tool_json_u64(&j, "bytes_read", s->bytes_read);
@@ -70,7 +72,21 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_json_close(&j);
 }
 
-enum { SWEEP, FIT, CHANGE, SECONDS, RATE, READ, WAIT, COPY, KERNEL, SOLVE, SINGULAR, N_COLUMNS };
+enum {
+    SWEEP,
+    FIT,
+    CHANGE,
+    OBJECTIVE,
+    SECONDS,
+    RATE,
+    READ,
+    WAIT,
+    COPY,
+    KERNEL,
+    SOLVE,
+    SINGULAR,
+    N_COLUMNS
+};
 
 /* 80 columns without the time of copies, which CPU cores do not make, or with GPUs without that
  * of solves. */
@@ -80,6 +96,7 @@ static void choose_columns(struct cp_report *r)
         [SWEEP] = { .name = "sweep", .width = 5 },
         [FIT] = { .name = "fit", .width = 11 },
         [CHANGE] = { .name = "change", .width = 9 },
+        [OBJECTIVE] = { .name = "objective", .width = 13, .drop = r->penalty ? 1 : 5 },
         [SECONDS] = { .name = "seconds", .width = 8 },
         [RATE] = { .name = "nonzeros/s", .width = 8 },
         [READ] = { .name = "read", .width = 8 },
@@ -112,6 +129,8 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     snprintf(text[SWEEP], TS_NUM_CHARS, "%u", s->sweep);
     snprintf(text[FIT], TS_NUM_CHARS, "%.9f", s->fit);
     snprintf(text[CHANGE], TS_NUM_CHARS, "%.2e", s->change);
+    if (r->penalty)
+        snprintf(text[OBJECTIVE], TS_NUM_CHARS, "%.7e", s->objective);
     snprintf(text[SECONDS], TS_NUM_CHARS, "%.3f", seconds(s->total_ns));
     ts_num_short(text[RATE], nnz_per_s(r, s));
     ts_num_bytes(text[READ], s->bytes_read);
@@ -160,6 +179,8 @@ static void record_sweep(struct tstream_record *record, const struct ts_als_swee
 {
     const struct tstream_record_sweep sweep = { .fit = s->fit,
                                                 .seconds = seconds(s->total_ns),
+                                                .objective = s->objective,
+                                                .n_dead = s->n_dead,
                                                 .wait_seconds = seconds(s->wait_ns),
                                                 .copy_seconds = seconds(s->copy_ns),
                                                 .kernel_seconds = seconds(s->kernel_ns),
@@ -275,6 +296,8 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
     tool_json_open(&j, stdout);
     tool_json_str(&j, "event", "done");
     tool_json_f64(&j, "fit", res->fit);
+    tool_json_f64(&j, "objective", res->objective);
+    tool_json_u64(&j, "dead_components", res->n_dead);
     tool_json_u64(&j, "sweeps", res->sweeps);
     tool_json_bool(&j, "converged", res->converged);
     tool_json_bool(&j, "exact", res->exact);

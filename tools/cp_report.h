@@ -24,6 +24,7 @@ struct cp_report {
     const struct ts_cmd *cmd;
     const void *args; /* of cmd, for the record */
     int json, details;
+    int penalty;                    /* sweeps have an objective */
     uint32_t iters;                 /* sweeps at most */
     uint32_t sweeps_done;           /* before this run's first, and then with those of this run */
     const struct ts_engine *engine; /* open once cp_report_start is called */
@@ -36,7 +37,7 @@ struct cp_report {
     /* the report's own */
     int noted;                     /* what the kernel refused was said */
     int headed;                    /* the columns have their names */
-    struct tool_column column[11]; /* of the table */
+    struct tool_column column[12]; /* of the table */
     uint32_t shown;                /* of them, a bit each */
     uint32_t n_singular;           /* sweeps with a singular mode */
     struct tool_progress progress; /* of the sweep under way */

@@ -149,12 +149,12 @@ static void zsh_option(const struct ts_opt *o, FILE *to)
     if (o->letter)
         fprintf(to, "{-%c%s,--%s%s}", o->letter, flag ? "" : "+", o->name, flag ? "" : "=");
     else
-        fprintf(to, "--%s%s", o->name, flag ? "" : "=");
+        fprintf(to, "--%s%s", o->name, flag ? "" : o->type == TS_OPT_MODES ? "=-" : "=");
     fputs("'[", to);
     zsh_text(to, o->help);
     fputs("]", to);
     if (!flag)
-        fprintf(to, ":%s:", o->name);
+        fprintf(to, "%s:%s:", o->type == TS_OPT_MODES ? ":" : "", o->name);
     if (!flag && v.files)
         fputs("_files", to);
     else if (!flag && v.words[0] != '\0')

@@ -19,6 +19,7 @@
 #include "tools/tstream_cp.h"
 #include "engine/engine.h"
 #include "tools/tstream_operand.h"
+#include "tools/cp_constraint.h"
 #include "tools/cp_report.h"
 #include "tools/tstream_times.h"
 
@@ -38,6 +39,14 @@ const struct ts_opt tstream_cp_opts[] = {
     { "save-init", 0, TS_OPT_FLAG, AT(save_init), NULL, NULL,
       "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file "
       "computes the same bits again, and other programs can start from it" },
+    { "nonneg", 0, TS_OPT_MODES, AT(nonneg), NULL, "MODES",
+      "no entries below 0 in the factors of these modes, numbers from 1 divided by commas; without them of "
+      "all modes. Entries of --init below 0 start as 0" },
+    { "l1", 0, TS_OPT_STRING, AT(l1), NULL, "X|MODE=X,...",
+      "minimise X times the sum of magnitudes of the factor too, for all modes or those named: a larger X "
+      "makes more entries 0" },
+    { "l2", 0, TS_OPT_STRING, AT(l2), NULL, "X|MODE=X,...",
+      "minimise X / 2 times the sum of squares of the factor too, for all modes or those named" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
@@ -114,6 +123,7 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
                                     .be = e->be,
                                     .rank = args->rank,
                                     .precision = args->precision,
+                                    .constraint = args->constraint,
                                     .every_ns = args->checkpoint_ns,
                                     .copy = e->memory.copy_bytes > 0,
                                     .warn = warn_state,
@@ -250,6 +260,21 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
         out_dir != NULL && args->checkpoint_ns > 0 ? "goes on" : "takes longer");
 }
 
+static void note_dead(const struct cp_report *r, const struct ts_als_result *result)
+{
+    const uint32_t rank = r->args != NULL ? ((const struct cp_args *)r->args)->rank : 0;
+    if (result->n_dead == 0 || !result->constrained)
+        return;
+    if (result->n_dead == rank)
+        tool_note(r->cmd,
+                  "nothing is left of the model: its components are zeros; give smaller penalties");
+    else
+        tool_note(r->cmd,
+                  "%u of %u components died: their columns are zeros in some mode; a lower --rank, "
+                  "another --seed or smaller penalties may be better",
+                  result->n_dead, rank);
+}
+
 static int decompose(struct cp_report *r, struct ts_model *model, struct ts_model_out *out,
                      const char *out_dir, struct ts_checkpoint *checkpoint, struct ts_err *err)
 {
@@ -264,6 +289,7 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
                   .threads = e->threads,
                   .seed = args->seed,
                   .model = model,
+                  .constraint = args->constraint,
                   .stop = &tool_stop },
         .feed = e->feed,
         .precision = args->precision,
@@ -294,6 +320,7 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         rc = end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
     } else if (rc == 0) {
         cp_report_done(r, &result, out_dir, ts_clock_ns() - start);
+        note_dead(r, &result);
         note_tolerance(r, &result, out_dir);
         rc = tool_flushed(err);
     }
@@ -387,6 +414,7 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
                            .record = &record,
                            .json = args->json,
                            .details = args->details,
+                           .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER),
                            .iters = args->iters,
                            .engine = &e,
                            .status = status };
@@ -396,6 +424,8 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
                                  .threads = args->threads,
                                  .precision = args->precision,
                                  .host_bytes = args->host_bytes,
+                                 .constraint = args->constraint,
+                                 .n_named = args->n_named,
                                  .processor = args->processor,
                                  .only_mode = -1,
                                  .copy = !args->no_output && args->checkpoint_ns > 0,
@@ -433,7 +463,11 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
+        char note[512];
         engine_note_processor(r.cmd, &e);
+        cp_constraint_note(args, e.tensor->order, note, sizeof note);
+        if (note[0] != '\0')
+            tool_note(r.cmd, "%s", note);
         rc = run_engine(&r, &mc, model, path, err);
         ts_engine_close(&e);
     }
@@ -492,6 +526,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_fail(cmd, &err);
     if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
+    if (status < 0 && cp_constraint_parse(&args, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))

@@ -4,7 +4,9 @@
 #define TS_TOOLS_TSTREAM_CP_H
 
 #include "base/opt.h"
+#include "cpd/constraint.h"
 #include "engine/processor.h"
+#include "format/layout.h"
 #include "tools/tstream_resume.h"
 
 struct cp_args {
@@ -13,6 +15,9 @@ struct cp_args {
     uint64_t seed, host_bytes;
     int precision, rows, details, json, no_output, save_init, force, quiet;
     struct ts_processor processor;
+    const char *nonneg, *l1, *l2;
+    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
+    uint32_t n_named;                              /* the highest mode that an option names */
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;
     struct ts_resume from; /* opened by tstream_cp_command, where --resume was given */

@@ -131,7 +131,8 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     if (rc < 0 || p->args->no_output)
         return rc;
     p->result_bytes = ts_model_bytes(&mc);
-    p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision);
+    p->state_bytes =
+        ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision, p->args->constraint);
     p->n_states =
         p->args->checkpoint_ns > 0 ? 3 : 1; /* two in turn and the next, or that of a run stopped */
     return p->free_disk_bytes < 0 ? 0 : ts_model_room(&mc, (uint64_t)p->free_disk_bytes, err);
@@ -405,6 +406,8 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                                        .threads = args->threads,
                                        .precision = args->precision,
                                        .host_bytes = args->host_bytes,
+                                       .constraint = args->constraint,
+                                       .n_named = args->n_named,
                                        .processor = args->processor,
                                        .only_mode = -1 };
     struct plan p = { .cmd = cmd, .args = args, .path = path };

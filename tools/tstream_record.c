@@ -130,6 +130,8 @@ static void put_sweeps(struct tool_json *j, const struct tstream_record *r)
         tool_json_f64(j, "fit", s->fit);
         tool_json_f64(j, "seconds", s->seconds);
         if (!s->past) {
+            tool_json_f64(j, "objective", s->objective);
+            tool_json_u64(j, "dead_components", s->n_dead);
             tool_json_f64(j, "wait_seconds", s->wait_seconds);
             tool_json_f64(j, "copy_seconds", s->copy_seconds);
             tool_json_f64(j, "kernel_seconds", s->kernel_seconds);

@@ -27,12 +27,14 @@ struct tstream_record_sweep {
     int past; /* of an earlier part of the run, of which no more is known */
     double wait_seconds, copy_seconds, kernel_seconds, solve_seconds;
     uint64_t bytes_read;
+    double objective;    /* with penalties; NaN where there are none */
+    uint32_t n_dead;     /* components of zeros */
     uint32_t n_singular; /* modes whose equations were singular to rounding */
 };
 
 struct tstream_record {
     const struct ts_cmd *cmd;
-    const void *args;                    /* of cmd */
+    const void *args;               /* of cmd */
     const struct ts_engine *engine; /* open */
 
     /* the record's own */

@@ -11,8 +11,9 @@ static const struct {
     const char *name;
     int fixed;
 } kept[] = {
-    { "rank", 1 }, { "seed", 1 },   { "init", 1 }, { "precision", 1 },  { "iters", 0 },
-    { "tol", 0 },  { "format", 0 }, { "rows", 0 }, { "checkpoint", 0 }, { "save-init", 0 },
+    { "rank", 1 }, { "seed", 1 },       { "init", 1 },      { "precision", 1 }, { "nonneg", 1 },
+    { "l1", 1 },   { "l2", 1 },         { "iters", 0 },     { "tol", 0 },       { "format", 0 },
+    { "rows", 0 }, { "checkpoint", 0 }, { "save-init", 0 },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 
@@ -36,9 +37,12 @@ int tstream_resume_options(const struct ts_resume *r, const struct ts_cmd *cmd, 
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, kept[i].name, &at);
         int rc = 0;
-        if (value == NULL || o == NULL)
+        if (o == NULL || (value == NULL && !(kept[i].fixed && (given >> at & 1) != 0)))
             continue;
         ts_opt_text(o, args, now, sizeof now);
+        if (value == NULL)
+            return ts_fail(err, TS_EARG, "%s: the run has no --%s, so it cannot go on with --%s %s",
+                           r->dir, o->name, o->name, now);
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
             continue;
         if ((given >> at & 1) == 0)
@@ -68,6 +72,8 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, const char
         fprintf(to, "tensor=%s%c", real != NULL ? real : tensor, 0);
         for (size_t i = 0; i < N_KEPT; i++) {
             ts_opt_text(find_option(cmd, kept[i].name, &at), args, value, sizeof value);
+            if (value[0] == '\0') /* not given */
+                continue;
             fprintf(to, "%s=%s%c", kept[i].name, value, 0);
         }
     }

@@ -183,6 +183,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
                       .rank = conf->rank,
                       .threads = e.threads,
                       .seed = seed,
+                      .constraint = conf->constraint,
                       .stop = &p->stop },
             .feed = e.feed,
             .precision = conf->precision,

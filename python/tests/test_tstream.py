@@ -179,6 +179,30 @@ def test_cp_is_that_of_the_program(tensor, tmp_path):
         assert seen[-1].fit == pytest.approx(m.fit(cpu=True), abs=1e-6)
 
 
+def test_constraints_are_those_of_the_program(tensor, tmp_path):
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is None:
+        pytest.skip("TSTREAM_PROGRAM does not name tstream")
+    cases = [({"nonneg": True}, ["--nonneg"]),
+             ({"nonneg": [0, -1], "l2": 0.25}, ["--nonneg", "1,3", "--l2", "0.25"]),
+             ({"nonneg": True, "l1": {1: 0.5}, "l2": [1, 0, 1]}, ["--nonneg", "--l1", "2=0.5", "--l2", "1=1,3=1"])]
+    for i, (arguments, options) in enumerate(cases):
+        m = ts.cp(tensor, 4, sweeps=6, tol=0, seed=3, progress=False, **arguments)
+        out = tmp_path / str(i)
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i6", "--tol", "0", "-s3", *options, "-q",
+                               "-f", "npy", "-o", out], stdout=subprocess.DEVNULL)
+        assert (np.load(out / "weights.npy") == m.weights).all()
+        for k in range(3):
+            assert (np.load(out / f"mode{k + 1}.npy") == m.factors[k]).all()
+        if arguments["nonneg"] is True:
+            assert all((m.factors[k] >= 0).all() for k in range(3))
+        objective = [s.objective for s in m.history]
+        assert np.isnan(objective).all() if i == 0 else all(np.diff(objective) <= 1e-6 * objective[0])
+    for wrong in ({"nonneg": [3]}, {"l1": [1, 2]}, {"l2": -1}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, **wrong)
+
+
 def test_a_model_is_what_numpy_says(coo, tensor, tmp_path):
     x = dense_of(coo)
     m = ts.cp(tensor, 3, sweeps=5, seed=2, precision="float64", **CPU)
@@ -461,6 +485,24 @@ def test_pyttb_scores_alike(ranks, tmp_path):
         if weights:
             mine = {pair["b"] - 1: pair["a"] - 1 for pair in found["pairs"]}
             assert [mine[b] for b in range(ranks[1])] == list(partner[:ranks[1]])
+
+
+def test_nonnegative_fits_are_those_of_tensorly(tmp_path):
+    """From the same start after the same sweeps, at least theirs less 1e-4, where there is one optimum to be found:
+    inner rounds differ, and may lead to different ones where there are several."""
+    tl = pytest.importorskip("tensorly")
+    from tensorly.decomposition import non_negative_parafac_hals
+    rng = np.random.default_rng(7)
+    for shape, rank, noise in (((30, 20, 25), 4, 0.01), ((12, 15, 9, 10), 3, 0.01), ((20, 15, 30), 3, 0.05)):
+        truth = [rng.random((n, rank)) ** 4 for n in shape]
+        dense = tl.cp_to_tensor((np.ones(rank), truth)) + noise * rng.random(shape)
+        t = ts.from_coo(np.argwhere(dense != 0), dense[dense != 0], shape, dtype="float64")
+        init = [rng.random((n, rank)) for n in shape]
+        _, errors = non_negative_parafac_hals(dense, rank, n_iter_max=300, tol=1e-300, return_errors=True,
+                                              init=tl.cp_tensor.CPTensor((np.ones(rank), [f.copy() for f in init])))
+        m = ts.cp(t, rank, sweeps=300, tol=0, nonneg=True, precision="float64", progress=False,
+                  init=ts.Model.from_factors(None, init))
+        assert m.history[-1].fit >= 1 - errors[-1] - 1e-4
 
 
 def test_tensorly_agrees(coo, tensor):

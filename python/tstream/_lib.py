@@ -158,7 +158,7 @@ class ts_sweep(_Sized):
                 ("change", c.c_double), ("seconds", c.c_double), ("wait_seconds", c.c_double),
                 ("copy_seconds", c.c_double), ("product_seconds", c.c_double),
                 ("solve_seconds", c.c_double), ("bytes_read", c.c_uint64),
-                ("n_singular", c.c_uint32)]
+                ("n_singular", c.c_uint32), ("n_dead", c.c_uint32), ("objective", c.c_double)]
 
 
 sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(ts_sweep))
@@ -170,12 +170,14 @@ class ts_cp_conf(_Sized):
                 ("seed", c.c_uint64), ("start", c.c_void_p), ("sweep", sweep_fn),
                 ("mode", mode_fn), ("ctx", c.c_void_p), ("max_seconds", c.c_double),
                 ("out", c.c_char_p), ("formats", c.c_uint), ("held_rows", c.c_int),
-                ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double)]
+                ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double),
+                ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p)]
 
 
 class ts_cp_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("fit", c.c_double), ("sweeps", c.c_uint32),
-                ("converged", c.c_int), ("exact", c.c_int), ("sweeps_before", c.c_uint32)]
+                ("converged", c.c_int), ("exact", c.c_int), ("sweeps_before", c.c_uint32),
+                ("n_dead", c.c_uint32), ("objective", c.c_double)]
 
 
 class ts_fit_result(_Sized):

@@ -30,10 +30,15 @@ class Sweep:
     bytes_read : int
     n_singular : int
         Modes that needed the pseudo-inverse.
+    n_dead : int
+        Components that are zero in some mode.
+    objective : float
+        1/2 |X - model|^2 with penalties; NaN where there are none.
     """
 
     _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
-              "product_seconds", "solve_seconds", "bytes_read", "n_singular")
+              "product_seconds", "solve_seconds", "bytes_read", "n_singular", "n_dead",
+              "objective")
     __slots__ = _names
 
     sweep: int
@@ -46,6 +51,8 @@ class Sweep:
     solve_seconds: float
     bytes_read: int
     n_singular: int
+    n_dead: int
+    objective: float
 
     def __init__(self, s: Any) -> None:
         for name in self._names:
@@ -438,8 +445,36 @@ def _progress_bar(sweeps: int) -> Any:
     return tqdm(total=sweeps, unit="sweep", disable=None)
 
 
+def _mode_bits(modes: Any, order: int) -> int:
+    """Bit m for each mode m that is named; all for True."""
+    if modes is None or modes is False:
+        return 0
+    named = range(order) if modes is True else [modes] if isinstance(modes, int) else modes
+    bits = 0
+    for mode in named:
+        if not -order <= mode < order:
+            raise ArgumentError(f"there is no mode {mode}, only {order} from 0")
+        bits |= 1 << mode % order
+    return bits
+
+
+def _penalties(penalty: Any, order: int) -> Optional[Array]:
+    """An array of one number for each mode; None for none."""
+    if penalty is None:
+        return None
+    if isinstance(penalty, dict):
+        _mode_bits(penalty, order)
+        named = {mode % order: x for mode, x in penalty.items()}
+        penalty = [named.get(mode, 0) for mode in range(order)]
+    values = np.asarray(penalty, dtype=np.float64)
+    if values.shape not in ((), (order,)):
+        raise ArgumentError(f"a penalty is one number, or one for each of {order} modes")
+    return np.ascontiguousarray(np.broadcast_to(values, (order,)))
+
+
 def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
-       init: Optional[Model] = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
+       init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int]]" = None,
+       l1: Any = None, l2: Any = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
@@ -462,7 +497,12 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     seed : int
         Of the random initial factors.
     init : Model, optional
-        Initial factors instead, of this rank. Their weights do not matter.
+        Initial factors instead, of this rank. Their weights count with constraints alone.
+    nonneg : bool or int or sequence of int, optional
+        Modes (from 0) whose factors have no entries below 0; True: all. This and `l1` are computed on CPU cores.
+    l1, l2 : float or dict or sequence of float, optional
+        Minimise l1 times the sum of magnitudes, or l2 / 2 times the sum of squares, of each factor too: one
+        number for all modes, one for each, or ``{mode: number}``.
     precision : {'float32', 'float64'}
         Of factors and products.
     threads : int
@@ -511,6 +551,10 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     call = Call()
     history: "list[Sweep]" = []
+    order = len(tensor.shape)
+    bits, sums, squares = _mode_bits(nonneg, order), _penalties(l1, order), _penalties(l2, order)
+    if gpus is None and gpu_memory is None:
+        cpu = cpu or bits != 0 or sums is not None
     session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
@@ -545,7 +589,9 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
                       out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],
-                      checkpoint_seconds=checkpoint if checkpoint > 0 else -1)
+                      checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits,
+                      l1=None if sums is None else sums.ctypes.data,
+                      l2=None if squares is None else squares.ctypes.data)
     result = ts_cp_result()
     session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
     if bar is not None:

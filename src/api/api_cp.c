@@ -28,6 +28,8 @@ struct cp {
     struct ts_resume from; /* file NULL: the run starts anew */
     struct ts_model_out *out;
     struct ts_checkpoint *checkpoint;
+
+    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
 };
 
 /* ---- what is told ---- */
@@ -68,7 +70,9 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .product_seconds = 1e-9 * (double)s->kernel_ns,
                              .solve_seconds = 1e-9 * (double)s->solve_ns,
                              .bytes_read = s->bytes_read,
-                             .n_singular = s->n_singular };
+                             .n_singular = s->n_singular,
+                             .n_dead = s->n_dead,
+                             .objective = s->objective };
     int stop;
     if (c->conf.sweep == NULL)
         return;
@@ -211,6 +215,25 @@ static int open_state(struct cp *c, struct ts_err *err)
 
 /* ---- what is kept ---- */
 
+/* Behind an option, which they end: as they would be given. */
+static void remember_constraints(const struct cp *c, FILE *to)
+{
+    static const char *const name[] = { "nonneg", "l1", "l2" };
+    for (int k = 0; k < 3; k++) {
+        const char *comma = "";
+        for (uint32_t m = 0; m < c->session->engine.tensor->order; m++) {
+            const struct ts_constraint *of = &c->constraint[m];
+            const double x = k == 0 ? of->nonneg : k == 1 ? of->l1 : of->l2;
+            if (x == 0)
+                continue;
+            if (comma[0] == '\0')
+                fprintf(to, "%c%s=", 0, name[k]);
+            fprintf(to, k == 0 ? "%s%u" : "%s%u=%.17g", comma, m + 1, x);
+            comma = ",";
+        }
+    }
+}
+
 /* What a state remembers of a run, by the names that `tstream cp` has for it: so that goes on from it. */
 static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t *bytes,
                     struct ts_err *err)
@@ -233,6 +256,7 @@ static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t 
                 fprintf(to, "%s%s", comma, format[f]);
                 comma = ",";
             }
+        remember_constraints(c, to);
         fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, c->conf.held_rows ? "used" : "all", 0,
                 (unsigned long long)(every_ns / 1000000u), 0);
     }
@@ -255,6 +279,7 @@ static int open_checkpoint(struct cp *c, struct ts_err *err)
                                        .be = e->be,
                                        .rank = c->session->conf.rank,
                                        .precision = c->session->conf.precision,
+                                       .constraint = c->constraint,
                                        .copy = e->memory.copy_bytes > 0,
                                        .warn = warn_state,
                                        .ctx = c };
@@ -333,6 +358,7 @@ static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *er
                                           .rank = sc->rank,
                                           .threads = e->threads,
                                           .seed = c->conf.seed,
+                                          .constraint = c->constraint,
                                           .stop = c->session->stop },
                                 .feed = e->feed,
                                 .precision = sc->precision,
@@ -418,10 +444,27 @@ static int take_result(struct cp *c, const struct ts_als_result *result, struct 
                    : rc;
 }
 
+/* Before anything is written. */
+static int take_constraints(struct cp *c, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->session->engine.tensor;
+    const ts_cp_conf *conf = &c->conf;
+    for (uint32_t m = 0; m < t->order; m++)
+        c->constraint[m] = (struct ts_constraint){ .nonneg = (conf->nonneg >> m & 1) != 0,
+                                                   .l1 = conf->l1 == NULL ? 0 : conf->l1[m],
+                                                   .l2 = conf->l2 == NULL ? 0 : conf->l2[m] };
+    if (conf->nonneg >> t->order != 0)
+        return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be nonnegative",
+                       t->path);
+    return ts_constraint_check(c->constraint, t->order, err);
+}
+
 static int run(struct cp *c, struct ts_kruskal **ret, struct ts_als_result *result,
                struct ts_err *err)
 {
-    int rc = open_out(c, err);
+    int rc = take_constraints(c, err);
+    if (rc == 0)
+        rc = open_out(c, err);
     if (rc < 0)
         return rc;
     rc = iterate(c, result, err);
@@ -477,6 +520,8 @@ ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_erro
                                  .sweeps = result.sweeps,
                                  .converged = result.converged,
                                  .exact = result.exact,
+                                 .n_dead = result.n_dead,
+                                 .objective = result.objective,
                                  .sweeps_before = c.from.file != NULL
                                                       ? ts_state_get(c.from.file)->sweep - 1
                                                       : 0 };

@@ -244,6 +244,13 @@ static int set_number(const struct ts_opt *opt, void *args, const char *text, st
     }
 }
 
+/* "2" or "1,3" */
+static int are_modes(const char *text)
+{
+    return strspn(text, "0123456789,") == strlen(text) && text[0] != ',' && text[0] != '\0' &&
+           text[strlen(text) - 1] != ',' && strstr(text, ",,") == NULL;
+}
+
 int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
 {
     struct ts_opt_list *list;
@@ -255,6 +262,13 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
         *(int *)at(opt, args) = 1;
         return 0;
     case TS_OPT_STRING:
+        *(const char **)at(opt, args) = text;
+        return 0;
+    case TS_OPT_MODES:
+        if (!are_modes(text) && strcmp(text, "all") != 0)
+            return ts_fail(err, TS_EARG,
+                           "option '--%s': '%s' are no modes; they are written 1,3 or all",
+                           opt->name, text);
         *(const char **)at(opt, args) = text;
         return 0;
     case TS_OPT_CHOICE:
@@ -282,7 +296,7 @@ static void clear(const struct ts_opt *opt, void *args)
         [TS_OPT_U64] = sizeof(uint64_t),      [TS_OPT_SIZE] = sizeof(uint64_t),
         [TS_OPT_DOUBLE] = sizeof(double),     [TS_OPT_STRING] = sizeof(const char *),
         [TS_OPT_CHOICE] = sizeof(int),        [TS_OPT_LIST] = sizeof(struct ts_opt_list),
-        [TS_OPT_DURATION] = sizeof(uint64_t),
+        [TS_OPT_DURATION] = sizeof(uint64_t), [TS_OPT_MODES] = sizeof(const char *),
     };
     memset(at(opt, args), 0, size[opt->type]);
 }
@@ -331,6 +345,7 @@ void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t s
         snprintf(buf, size, "%.17g", *(const double *)p);
         break;
     case TS_OPT_STRING:
+    case TS_OPT_MODES:
         snprintf(buf, size, "%s", *(const char *const *)p ? *(const char *const *)p : "");
         break;
     case TS_OPT_CHOICE:
@@ -360,6 +375,8 @@ struct parse {
 static int take(struct parse *p, const struct ts_opt *opt, const char *value)
 {
     const uint64_t n = (uint64_t)(opt - p->cmd->opts);
+    if (opt->type == TS_OPT_MODES && value == NULL)
+        value = p->i + 1 < p->argc && are_modes(p->argv[p->i + 1]) ? p->argv[++p->i] : "all";
     if (opt->type != TS_OPT_FLAG && value == NULL) {
         if (p->i + 1 >= p->argc)
             return ts_fail(p->err, TS_EARG, "option '--%s' needs a value, %s", opt->name,

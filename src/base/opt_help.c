@@ -62,8 +62,11 @@ static void synopsis(const struct ts_opt *o, char *buf, size_t size)
     char letter[8] = "    ";
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(buf, size, "%s--%s%s%s", letter, o->name, o->type == TS_OPT_FLAG ? "" : "=",
-             o->type == TS_OPT_FLAG ? "" : arg);
+    if (o->type == TS_OPT_MODES)
+        snprintf(buf, size, "%s--%s[=%s]", letter, o->name, arg);
+    else
+        snprintf(buf, size, "%s--%s%s%s", letter, o->name, o->type == TS_OPT_FLAG ? "" : "=",
+                 o->type == TS_OPT_FLAG ? "" : arg);
 }
 
 /* The explanation, then the default. */

@@ -19,15 +19,19 @@
 struct als {
     const struct ts_als_conf *conf;
     uint32_t order, rank;
-    size_t square;          /* rank * rank */
-    double *gram;           /* order x rank x rank */
-    double *v, *w;          /* rank x rank: product of Gram matrices, its inverse */
-    double *lambda;         /* rank: what the columns of the mode solved last were divided by */
-    double *scale;          /* rank: what columns are multiplied with */
-    double inner;           /* <X, model> after the last mode */
-    double model, left;     /* |model|^2, |X - model|^2 with its rounding */
-    int exact;              /* nothing but rounding is left of it after the last sweep */
-    int wide;               /* the last mode is summed in float64, its factors being float32 */
+    size_t square;      /* rank * rank */
+    double *gram;       /* order x rank x rank */
+    double *v, *w;      /* rank x rank: product of Gram matrices, its inverse */
+    double *lambda;     /* rank: what the columns of the mode solved last were divided by */
+    double *scale;      /* rank: what columns are multiplied with */
+    double inner;       /* <X, model> after the last mode */
+    double model, left; /* |model|^2, |X - model|^2 with its rounding */
+    int exact;          /* nothing but rounding is left of it after the last sweep */
+    int wide;           /* the last mode is summed in float64, its factors being float32 */
+    const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    int balanced;              /* columns keep their lengths between modes: they cost */
+    double size[TS_MAX_ORDER]; /* sum of the magnitudes of a factor whose l1 is not 0 */
+    int pending; /* the last mode is solved; its product is to be summed once more for the fit */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
     uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */
     uint64_t start_ns;      /* of the sweep under way, pauses left out */
@@ -68,8 +72,15 @@ static void norm_columns(struct als *a, uint32_t mode)
         const double norm = sqrt(gram[(size_t)r * a->rank + r]);
         a->lambda[r] = norm > 0 && isfinite(norm) ? exp2(rint(log2(norm))) : norm;
         a->scale[r] = norm > 0 ? 1 / a->lambda[r] : 1;
+        if (a->constraint != NULL && norm == 0) /* the column is 0, not the weight of others' */
+            a->lambda[r] = 1;
     }
     scale_both(a, gram);
+}
+
+static enum ts_row_kind kind_of(const struct als *a, uint32_t mode)
+{
+    return a->constraint == NULL ? TS_ROW_LEAST_SQUARES : ts_constraint_kind(&a->constraint[mode]);
 }
 
 /* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
@@ -97,19 +108,21 @@ static uint64_t trace_step(const struct als *a, const char *what, uint64_t start
 }
 
 /* The product and the rows: in one call where the backend has one, else in two. */
-static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *times,
-                       struct ts_err *err)
+static int update_mode(struct als *a, uint32_t mode, const struct ts_row_update *how,
+                       struct ts_backend_times *times, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const struct ts_row_update how = { .kind = TS_ROW_LEAST_SQUARES, .matrix = a->w };
-    const struct ts_row_sums sums = { .gram = a->gram + mode * a->square,
-                                      .inner = mode + 1 == a->order ? &a->inner : NULL };
+    const struct ts_row_sums sums = {
+        .gram = how->kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square, /* w: of no use */
+        .inner = mode + 1 == a->order ? &a->inner : NULL,
+        .size = how->l1 > 0 ? &a->size[mode] : NULL,
+    };
     const uint64_t start = ts_clock_ns();
     uint64_t then;
     int rc;
     ts_feed_rewind(a->conf->feed);
     if (c->backend->update != NULL) {
-        rc = c->backend->update(c->be, mode, a->conf->feed, &how, &sums, times, err);
+        rc = c->backend->update(c->be, mode, a->conf->feed, how, &sums, times, err);
         trace_step(a, "product and rows", start, mode);
         return rc;
     }
@@ -117,7 +130,7 @@ static int update_mode(struct als *a, uint32_t mode, struct ts_backend_times *ti
     if (rc < 0)
         return rc;
     then = trace_step(a, "product", start, mode);
-    rc = c->backend->solve(c->be, mode, &how, &sums, err);
+    rc = c->backend->solve(c->be, mode, how, &sums, err);
     times->device[0].solve_ns = trace_step(a, "rows", then, mode) - then;
     times->total_ns += times->device[0].solve_ns;
     return rc;
@@ -146,24 +159,62 @@ static void add_times(struct als *a, const struct ts_backend_times *t, uint64_t 
     a->slowest_ns += slowest_ns;
 }
 
-static int solve_mode(struct als *a, uint32_t mode, struct ts_err *err)
+/* What is needed before the pass, and how rows are to be updated. */
+static int prepare(struct als *a, uint32_t mode, enum ts_row_kind kind, struct ts_row_update *ret,
+                   int *singular, struct ts_err *err)
+{
+    static const struct ts_constraint none;
+    const struct ts_constraint *c = a->constraint != NULL ? &a->constraint[mode] : &none;
+    *ret = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
+    *singular = 0;
+    if (kind == TS_ROW_KEEP)
+        return 0;
+    multiply_grams(a, mode);
+    for (uint32_t r = 0; r < a->rank && c->l2 > 0; r++)
+        a->v[(size_t)r * a->rank + r] += c->l2;
+    if (kind == TS_ROW_LEAST_SQUARES) {
+        ret->matrix = a->w;
+        return invert(a, singular, err);
+    }
+    ret->matrix = a->v;
+    ret->l1 = c->l1;
+    ret->lower = c->nonneg ? 0 : -INFINITY;
+    ret->upper = INFINITY;
+    ret->rounds = ts_constraint_rounds(a->order, a->conf->init.tensor->nnz,
+                                       a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
+    return 0;
+}
+
+/* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
+static int norm_mode(struct als *a, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
+    if (!a->balanced) {
+        norm_columns(a, mode);
+        return c->backend->scale(c->be, mode, a->scale, err);
+    }
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->lambda[r] = 1;
+    return 0;
+}
+
+/* kind: that of the mode, or TS_ROW_KEEP. */
+static int solve_mode(struct als *a, uint32_t mode, enum ts_row_kind kind, struct ts_err *err)
+{
     const uint64_t start = ts_clock_ns();
     struct ts_backend_times times = { 0 };
     struct ts_als_mode done = { .sweep = a->now.sweep, .mode = mode, .times = &times };
+    struct ts_row_update how;
     uint64_t then;
-    int singular, rc;
-    multiply_grams(a, mode);
-    rc = invert(a, &singular, err);
+    int singular, rc = prepare(a, mode, kind, &how, &singular, err);
     trace_step(a, "inverse", start, mode);
     if (rc == 0)
-        rc = update_mode(a, mode, &times, err);
+        rc = update_mode(a, mode, &how, &times, err);
     if (rc < 0)
         return rc;
     then = ts_clock_ns();
-    norm_columns(a, mode);
-    rc = c->backend->scale(c->be, mode, a->scale, err);
+    if (kind != TS_ROW_KEEP)
+        rc = norm_mode(a, mode, err);
     done.total_ns = trace_step(a, "scale", then, mode) - start;
     a->last_singular = (uint32_t)singular;
     a->now.n_singular += a->last_singular;
@@ -250,22 +301,70 @@ static void sum_in(const struct als *a, enum ts_precision precision)
         c->backend->sum_in(c->be, precision);
 }
 
+/* The last mode once more, in float64. By least squares it is solved again, from the same operands; where
+ * rows come from the old ones that would be a step further, so there the factor stays. */
+static int sum_again(struct als *a, struct ts_err *err)
+{
+    const enum ts_row_kind kind = kind_of(a, a->order - 1);
+    int rc;
+    sum_in(a, TS_FLOAT64);
+    if (kind == TS_ROW_LEAST_SQUARES)
+        a->now.n_singular -= a->last_singular;
+    a->pending = kind != TS_ROW_LEAST_SQUARES;
+    rc = solve_mode(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
+    if (rc == 0)
+        a->pending = 0;
+    return rc;
+}
+
 /* The fit of the sweep, and how the next one's last mode is to be summed. */
 static int take_fit(struct als *a, struct ts_err *err)
 {
     int rc = 0;
-    a->now.fit = fit_now(a);
+    if (!a->pending)
+        a->now.fit = fit_now(a);
     if (a->conf->precision != TS_FLOAT32)
         return 0;
-    if (!a->wide && !float32_will_do(a, 1)) {
-        sum_in(a, TS_FLOAT64);
-        a->now.n_singular -= a->last_singular;
-        rc = solve_mode(a, a->order - 1, err);
+    if (a->pending || (!a->wide && !float32_will_do(a, 1))) {
+        rc = sum_again(a, err);
         a->now.fit = fit_now(a);
     }
     a->wide = !float32_will_do(a, CALM);
     sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
     return rc;
+}
+
+static double trace_of(const struct als *a, uint32_t mode)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < a->rank; r++)
+        sum += a->gram[mode * a->square + (size_t)r * a->rank + r];
+    return sum;
+}
+
+/* What is minimised, where it is more than the distance. */
+static double objective_now(const struct als *a)
+{
+    double sum = 0.5 * (a->left < 0 ? 0 : a->left);
+    if (!a->balanced)
+        return NAN;
+    for (uint32_t m = 0; m < a->order; m++) {
+        const struct ts_constraint *c = &a->constraint[m];
+        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * trace_of(a, m);
+    }
+    return sum;
+}
+
+static uint32_t count_dead(const struct als *a)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        int dead = 0;
+        for (uint32_t m = 0; m < a->order; m++)
+            dead |= a->gram[m * a->square + (size_t)r * a->rank + r] == 0;
+        n += (uint32_t)dead;
+    }
+    return n;
 }
 
 /* ---- where the run is ---- */
@@ -285,7 +384,9 @@ static struct ts_state where(struct als *a, uint32_t sweep, uint32_t mode, unsig
                           .gram = a->gram,
                           .lambda = a->lambda,
                           .flags = flags | (a->wide ? TS_STATE_WIDE : 0u) |
-                                   (a->exact ? TS_STATE_EXACT : 0u) };
+                                   (a->exact ? TS_STATE_EXACT : 0u) |
+                                   (a->pending ? TS_STATE_FIT : 0u) };
+    memcpy(s.size, a->size, sizeof s.size);
     if (mode == 0) /* nothing was done of it */
         return s;
     count_read(a);
@@ -354,8 +455,8 @@ static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before
     const struct ts_init_conf *c = &a->conf->init;
     int rc;
     begin_sweep(a, sweep, mode);
-    for (uint32_t m = mode; m < a->order; m++) {
-        rc = solve_mode(a, m, err);
+    for (uint32_t m = mode; m < a->order && !a->pending; m++) {
+        rc = solve_mode(a, m, kind_of(a, m), err);
         if (rc == TS_ESTOP)
             save(a, sweep, m);
         else if (rc == 0 && m + 1 < a->order)
@@ -369,6 +470,8 @@ static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before
     if (rc < 0)
         return rc;
     a->exact = nothing_left(a);
+    a->now.objective = objective_now(a);
+    a->now.n_dead = count_dead(a);
     a->now.change = a->now.fit - before;
     if (!isfinite(a->now.fit)) {
         rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
@@ -395,12 +498,16 @@ static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before
 
 static int init_factors(struct als *a, struct ts_err *err)
 {
-    for (uint32_t m = 0; m < a->order; m++) { /* mode 0 is solved before it is used */
+    for (uint32_t m = 0; m < a->order; m++) {
+        const int unused =
+            m == 0 && kind_of(a, 0) != TS_ROW_KEEP; /* solved before it is an operand */
         const int rc =
-            ts_init_mode(&a->conf->init, m, m == 0 ? NULL : a->gram + m * a->square, err);
+            ts_init_mode(&a->conf->init, m, unused ? NULL : a->gram + m * a->square, err);
         if (rc < 0)
             return rc;
     }
+    for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) /* of old rows */
+        a->lambda[r] = a->conf->init.model == NULL ? 1 : fabs(a->conf->init.model->weight[r]);
     return 0;
 }
 
@@ -436,6 +543,8 @@ static int restore(struct als *a, struct ts_err *err)
     memcpy(a->lambda, s->lambda, a->rank * sizeof *a->lambda);
     a->wide = (s->flags & TS_STATE_WIDE) != 0;
     a->exact = (s->flags & TS_STATE_EXACT) != 0;
+    a->pending = (s->flags & TS_STATE_FIT) != 0;
+    memcpy(a->size, s->size, sizeof a->size);
     sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
     return rc;
 }
@@ -453,6 +562,18 @@ static int check_from(const struct ts_als_conf *conf, struct ts_err *err)
     if (s->precision != conf->precision)
         return ts_fail(err, TS_EARG, "%s: the run has precision %s, but --precision is %s", path,
                        name[s->precision], name[conf->precision]);
+    for (uint32_t m = 0; m < s->order && s->order == conf->init.tensor->order; m++) {
+        const struct ts_constraint now =
+            conf->init.constraint == NULL ? (struct ts_constraint){ 0 } : conf->init.constraint[m];
+        char was[160], is[160];
+        ts_constraint_text(&s->constraint[m], was, sizeof was);
+        ts_constraint_text(&now, is, sizeof is);
+        if (!ts_constraint_same(&s->constraint[m], &now))
+            return ts_fail(
+                err, TS_EARG,
+                "%s: mode %u of the run has these constraints: %s; it cannot go on with: %s", path,
+                m + 1, was, is);
+    }
     if (conf->iters < least)
         return ts_fail(err, TS_EARG, "%s: the run is in sweep %u already, and --iters is %u", path,
                        least, conf->iters);
@@ -466,6 +587,9 @@ static void take_result(const struct als *a, uint32_t sweep, double fit, double 
     const int done = sweep > 1 && fabs(change) < a->conf->tol;
     ret->sweeps = sweep;
     ret->fit = fit;
+    ret->n_dead = count_dead(a);
+    ret->constrained = a->constraint != NULL;
+    ret->objective = a->now.objective;
     ret->exact = done && a->exact;
     ret->rounded = ret->exact && is_rounded(a);
     ret->converged = done && !a->exact;
@@ -528,14 +652,33 @@ static void take_weights(const struct als *a, struct ts_als_result *ret)
     }
 }
 
+/* The constraints must make sense, and the backend have what they take. */
+static int take_constraints(struct als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint32_t own = ts_constraint_own(a->conf->init.constraint, a->order);
+    int rc = 0;
+    if (ts_constraint_any(a->conf->init.constraint, a->order)) {
+        a->constraint = a->conf->init.constraint;
+        a->balanced = ts_constraint_penalty(a->constraint, a->order);
+        rc = ts_constraint_check(a->constraint, a->order, err);
+    }
+    if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)
+        rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
+}
+
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err)
 {
     struct als a = { .conf = conf, .order = conf->init.tensor->order, .rank = conf->init.rank };
     struct ts_als_result result = { 0 };
     double *memory;
     int rc = ts_init_check(&conf->init, err);
+    a.now.objective = NAN; /* of a run that has no sweep left */
     if (rc == 0)
         rc = check_values(conf, err);
+    if (rc == 0)
+        rc = take_constraints(&a, err);
     if (rc == 0 && conf->from != NULL)
         rc = check_from(conf, err);
     if (rc < 0)

@@ -15,6 +15,10 @@
  * first time the last mode is done again. Where V is singular, directions of less than float32's
  * epsilon are left out of its pseudo-inverse in float32: M has nothing but rounding to say on them.
  *
+ * With constraints (constraint.h) rows are updated from their old values, to which the weights of the mode
+ * solved last are put back; the rest is the same. Where the last mode has one, its product is summed once more
+ * for the fit, in float64, while its factor stays.
+ *
  *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
  *   threads  one calls; the backend uses its own
  *   errors   0 or a negative ts_code; after a failure the factors are of no use
@@ -30,6 +34,7 @@
 
 #include "base/trace.h"
 #include "cpd/checkpoint.h"
+#include "cpd/constraint.h"
 #include "cpd/init.h"
 #include "cpd/symm.h"
 #include "stream/backend.h"
@@ -37,6 +42,9 @@
 struct ts_als_sweep {
     uint32_t sweep;     /* from 1 */
     double fit, change; /* change of the fit; in the first sweep the fit itself */
+    double
+        objective;   /* 1/2 |X - model|^2 with penalties (constraint.h); NaN where there are none */
+    uint32_t n_dead; /* components that are zero in some mode */
     uint64_t total_ns;
     uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
     uint64_t solve_ns;                    /* inverses, row solves, Gram matrices, scaling */
@@ -54,8 +62,9 @@ struct ts_als_mode {
 };
 
 struct ts_als_conf {
-    struct ts_init_conf init; /* tensor, backend, rank, start; its stop flag holds for all of it */
-    struct ts_feed *feed;     /* of all modes */
+    struct ts_init_conf
+        init; /* tensor, backend, rank, start, constraints; its stop flag holds for all of it */
+    struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
     double tol;                                             /* done when the fit changes by less */
@@ -71,6 +80,9 @@ struct ts_als_result {
     double *weight; /* rank of them, not sorted, for columns of norm 1; to be freed */
     double *norm;   /* order x rank: of the columns of the factors; in the memory of `weight` */
     double fit;
+    double objective; /* of the last sweep, as in struct ts_als_sweep */
+    uint32_t n_dead;
+    int constrained; /* some mode has a constraint */
     uint32_t sweeps;
     int converged; /* the fit changed by less than the tolerance */
     int exact;   /* it did, since nothing but rounding is left of |X - model|; not converged then */

@@ -47,17 +47,19 @@ static uint64_t item_bytes(enum ts_precision precision)
     return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* All factors, or all but the smallest: a state between two modes lacks one. */
+/* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless that is
+ * one of `own`. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             int all)
+                             uint32_t own)
 {
     uint64_t sum = 0, least = UINT64_MAX;
     for (uint32_t m = 0; m < t->order; m++) {
         const uint64_t n = t->mode[m].disk.n_rows * rank * item_bytes(precision);
+        const uint64_t lacking = (own >> m & 1) != 0 ? 0 : n;
         sum += n;
-        least = n < least ? n : least;
+        least = lacking < least ? lacking : least;
     }
-    return all ? sum : sum - least;
+    return sum - least;
 }
 
 static uint64_t gram_bytes(uint32_t order, uint32_t rank)
@@ -65,9 +67,10 @@ static uint64_t gram_bytes(uint32_t order, uint32_t rank)
     return ((uint64_t)order * rank + 1) * rank * sizeof(double);
 }
 
-uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision)
+uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                             uint32_t own)
 {
-    return ts_bigmem_cost(factor_bytes(t, rank, precision, 0)) + gram_bytes(t->order, rank) +
+    return ts_bigmem_cost(factor_bytes(t, rank, precision, own)) + gram_bytes(t->order, rank) +
            3 * CHUNK_BYTES;
 }
 
@@ -90,9 +93,10 @@ static uint32_t all_modes(uint32_t order)
     return (UINT32_C(1) << order) - 1;
 }
 
-uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision)
+uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                            const struct ts_constraint *constraint)
 {
-    struct ts_state s = { .sweep = 1 };
+    struct ts_state s = { .sweep = 1, .constrained = ts_constraint_any(constraint, t->order) };
     fill_state(&s, t, rank, precision);
     s.factors = all_modes(s.order);
     return ts_state_bytes(&s);
@@ -143,10 +147,11 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->gram = s->gram;
     to->lambda = s->lambda;
     memcpy(to->part, s->part, sizeof to->part);
+    memcpy(to->size, s->size, sizeof to->size);
     to->past = c->past;
     to->factors = all_modes(to->order);
     if ((s->flags & TS_STATE_ENDED) == 0)
-        to->factors &= ~(UINT32_C(1) << s->mode);
+        to->factors &= ~(UINT32_C(1) << s->mode) | ts_constraint_own(to->constraint, to->order);
     to->saved_s = (uint64_t)time(NULL);
     to->run_ns = c->run_ns + ts_clock_ns() - c->start_ns;
 }
@@ -249,7 +254,8 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 {
     const struct ts_state *s = &c->state;
     const uint64_t row_bytes = s->rank * item_bytes(s->precision);
-    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision, 0);
+    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision,
+                                        ts_constraint_own(s->constraint, s->order));
     uint64_t at = 0;
     int rc = 0;
     if (c->rows == NULL) {
@@ -281,6 +287,9 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
         return ts_fail(err, TS_ENOMEM, "out of memory");
     c->conf = *conf;
     fill_state(&c->state, conf->tensor, conf->rank, conf->precision);
+    c->state.constrained = ts_constraint_any(conf->constraint, c->state.order);
+    if (c->state.constrained)
+        memcpy(c->state.constraint, conf->constraint, c->state.order * sizeof *c->state.constraint);
     c->state.serial = 1;
     c->start_ns = ts_clock_ns();
     c->due_ns = c->start_ns + conf->every_ns;

@@ -35,7 +35,8 @@ struct ts_checkpoint_conf {
     void *be;
     uint32_t rank;
     enum ts_precision precision;
-    uint64_t every_ns;   /* 0: only when the run ends early */
+    const struct ts_constraint *constraint; /* of each mode; copied; NULL: there are none */
+    uint64_t every_ns;                      /* 0: only when the run ends early */
     uint32_t share;      /* of the time one part in so many may go into states; 0: 100 */
     int copy;            /* there is memory for ts_checkpoint_bytes */
     const char *options; /* as in struct ts_state; copied */
@@ -51,16 +52,18 @@ struct ts_checkpoint_conf {
 
 struct ts_checkpoint;
 
-/* What a copy takes of memory; and one state of disk, of which up to three are there at a time. */
-uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision);
-uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision);
+/* What a copy takes of memory, where the updates of modes `own` (bit m: mode m) read old rows; and one state of disk, of which up to three are there at a time. */
+uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                             uint32_t own);
+uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                            const struct ts_constraint *constraint);
 
 int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
                       struct ts_err *err);
 void ts_checkpoint_free(
     struct ts_checkpoint *c); /* NULL is fine; waits for what is being written */
 
-/* ---- for ALS; of *s it fills sweep, mode, flags, gram, lambda and part ---- */
+/* ---- for ALS; of *s it fills sweep, mode, flags, gram, lambda, part and size ---- */
 
 /* A sweep is over. */
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns, struct ts_err *err);

@@ -159,6 +159,13 @@ static void row_sum_free(struct row_sum *s)
     free(s->part);
 }
 
+/* Entries below 0 become 0. */
+static void cut_negative(double *rows, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        rows[i] = rows[i] > 0 ? rows[i] : 0;
+}
+
 /* The model's rows, those of empty slices counted in the Gram matrix and dropped. */
 static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index,
                       double *buf, double *gram, struct ts_err *err)
@@ -174,6 +181,8 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
         const uint64_t n = rows - row < step ? rows - row : step;
         uint64_t kept = 0;
         rc = ts_model_rows(c->model, mode, n, buf, err);
+        if (rc == 0 && c->constraint != NULL && c->constraint[mode].nonneg)
+            cut_negative(buf, n * c->rank);
         for (uint64_t i = 0; i < n && rc == 0; i++) {
             if (gram != NULL)
                 add_row(&sum, buf + i * c->rank);

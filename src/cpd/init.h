@@ -7,6 +7,7 @@
  * matrices do: rows of empty slices are drawn for them and forgotten. Only in modes of more than
  * TS_INIT_GRAM_ROWS indices that have empty slices, where drawing would take minutes, are the rows
  * of used slices counted alone; this changes the first sweep's scaling, not what ALS converges to.
+ * Where a mode is to be nonnegative, entries of a model that are not start as 0.
  *
  *   owner    the caller owns gram: rank x rank, row-major
  *   threads  one calls; work is spread over conf->threads, in pieces that do not depend on it
@@ -18,6 +19,7 @@
 #include <signal.h>
 
 #include "model/model_read.h"
+#include "cpd/constraint.h"
 #include "stream/backend.h"
 
 struct ts_model_out;
@@ -31,6 +33,7 @@ struct ts_init_conf {
     uint32_t rank, threads; /* threads 0: all */
     uint64_t seed;
     struct ts_model *model; /* NULL: random; else freshly opened and of this shape and rank */
+    const struct ts_constraint *constraint; /* of each mode; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,15 @@
 
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
-#define MAX_SECTIONS (N_FIXED + TS_MAX_ORDER)
+#define MAX_SECTIONS (N_FIXED + 1 + TS_MAX_ORDER)
 
 /* What is not the same for all states comes by name, so that what a later program adds is refused by an
  * older one, and not overlooked. */
-enum section { SHAPE, GRAM, LAMBDA, SWEEP, PAST, OPTIONS, FACTOR };
+enum section { SHAPE, GRAM, LAMBDA, SWEEP, PAST, OPTIONS, CONSTRAINTS, FACTOR };
 
-static const char *const section_name[N_FIXED] = { "shape", "gram", "lambda",
-                                                   "sweep", "past", "options" };
+/* Those that must be there, and one that may be. */
+static const char *const section_name[N_FIXED + 1] = { "shape", "gram",    "lambda",     "sweep",
+                                                       "past",  "options", "constraints" };
 
 /* "factor3" */
 static void factor_name(uint32_t mode, char ret[16])
@@ -65,6 +67,8 @@ static uint64_t section_bytes(const struct ts_state *s, enum section what, uint3
         return (uint64_t)(s->sweep - 1) * sizeof *s->past;
     case OPTIONS:
         return s->options_bytes;
+    case CONSTRAINTS:
+        return s->constrained ? s->order * sizeof(struct ts_disk_constraint) : 0;
     default:
         return s->n_rows[mode] * row_bytes(s);
     }
@@ -138,14 +142,14 @@ static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t m
 
 static uint32_t count_sections(const struct ts_state *s)
 {
-    return N_FIXED + (uint32_t)__builtin_popcount(s->factors);
+    return N_FIXED + (s->constrained != 0) + (uint32_t)__builtin_popcount(s->factors);
 }
 
 uint64_t ts_state_bytes(const struct ts_state *s)
 {
     uint64_t sum =
         sizeof(struct ts_disk_state) + 8 + count_sections(s) * (sizeof(struct ts_disk_section) + 8);
-    for (uint32_t i = 0; i < N_FIXED; i++)
+    for (uint32_t i = 0; i <= N_FIXED; i++)
         sum += padded(section_bytes(s, (enum section)i, 0));
     for (uint32_t m = 0; m < s->order; m++)
         sum += (s->factors >> m & 1) != 0 ? padded(section_bytes(s, FACTOR, m)) : 0;
@@ -174,7 +178,7 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
     };
     uint32_t n = 0;
     int rc;
-    for (; n < N_FIXED; n++) {
+    for (; n < N_FIXED + (s->constrained != 0); n++) {
         snprintf(section[n].name, sizeof section[n].name, "%s", section_name[n]);
         section[n].bytes = section_bytes(s, (enum section)n, 0);
     }
@@ -192,13 +196,20 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
 static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_err *err)
 {
     uint64_t shape[2 * TS_MAX_ORDER];
-    const void *from[N_FIXED] = { shape, s->gram, s->lambda, s->part, s->past, s->options };
+    struct ts_disk_constraint constraint[TS_MAX_ORDER] = { 0 };
+    const void *from[N_FIXED + 1] = { shape,   s->gram,    s->lambda, s->part,
+                                      s->past, s->options, constraint };
     int rc = 0;
     for (uint32_t m = 0; m < s->order; m++) {
         shape[2 * m] = s->dim[m];
         shape[2 * m + 1] = s->n_rows[m];
+        constraint[m] = (struct ts_disk_constraint){ .nonneg = s->constraint[m].nonneg != 0,
+                                                     .fixed = s->constraint[m].fixed != 0,
+                                                     .l1 = s->constraint[m].l1,
+                                                     .l2 = s->constraint[m].l2,
+                                                     .size = s->size[m] };
     }
-    for (uint32_t i = 0; i < N_FIXED && rc == 0; i++)
+    for (uint32_t i = 0; i < N_FIXED + (s->constrained != 0) && rc == 0; i++)
         rc = put_section(k, from[i], section_bytes(s, (enum section)i, 0), err);
     return rc;
 }
@@ -234,7 +245,7 @@ struct ts_state_file {
     char *path;
     int fd;
     uint64_t bytes;
-    uint64_t fixed_at[N_FIXED], factor_at[TS_MAX_ORDER]; /* 0: it is not there */
+    uint64_t fixed_at[N_FIXED + 1], factor_at[TS_MAX_ORDER]; /* 0: it is not there */
 };
 
 static int bad(const struct ts_state_file *f, const char *what, struct ts_err *err)
@@ -287,7 +298,7 @@ static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, str
 static int find_section(const char *name, uint32_t order, uint32_t *mode)
 {
     char want[16];
-    for (uint32_t i = 0; i < N_FIXED; i++)
+    for (uint32_t i = 0; i <= N_FIXED; i++)
         if (strncmp(name, section_name[i], 16) == 0)
             return (int)i;
     for (*mode = 0; *mode < order; (*mode)++) {
@@ -317,6 +328,8 @@ static int place_sections(struct ts_state_file *f, const struct ts_disk_section 
         if (*place != 0 || section[i].bytes > f->bytes ||
             padded(section[i].bytes) + 8 > f->bytes - at)
             return bad(f, "a section that is not possible", err);
+        if (what == CONSTRAINTS)
+            f->state.constrained = 1;
         if (what == OPTIONS)
             f->state.options_bytes = section[i].bytes;
         *place = at;
@@ -330,6 +343,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
                        struct ts_err *err)
 {
     struct ts_state *s = &f->state;
+    const uint32_t own = ts_constraint_own(s->constraint, s->order);
     for (uint32_t i = 0; i < N_FIXED; i++)
         if (f->fixed_at[i] == 0)
             return bad(f, "a section is missing", err);
@@ -341,7 +355,8 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
     }
     for (uint32_t m = 0; m < s->order; m++) {
         s->factors |= (uint32_t)(f->factor_at[m] != 0) << m;
-        if (f->factor_at[m] == 0 && ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode))
+        if (f->factor_at[m] == 0 &&
+            ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (own >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
     }
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
@@ -374,6 +389,24 @@ static int check_hash(const struct ts_state_file *f, uint64_t at, uint64_t bytes
     return 0;
 }
 
+static int read_constraints(struct ts_state_file *f, struct ts_err *err)
+{
+    struct ts_disk_constraint disk[TS_MAX_ORDER];
+    struct ts_state *s = &f->state;
+    int rc = ts_file_read_at(f->fd, f->path, f->fixed_at[CONSTRAINTS],
+                             section_bytes(s, CONSTRAINTS, 0), disk, err);
+    for (uint32_t m = 0; m < s->order && rc == 0; m++) {
+        const struct ts_disk_constraint *d = &disk[m];
+        s->constraint[m] = (struct ts_constraint){ (int)d->nonneg, (int)d->fixed, d->l1, d->l2 };
+        s->size[m] = d->size;
+        if (d->nonneg > 1 || d->fixed > 1 || !isfinite(d->size))
+            rc = bad(f, "a constraint that is not possible", err);
+    }
+    return rc == 0 && ts_constraint_check(s->constraint, s->order, NULL) < 0
+               ? bad(f, "constraints that are not possible", err)
+               : rc;
+}
+
 static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash, char *piece,
                          struct ts_err *err)
 {
@@ -402,6 +435,12 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
         if (s->dim[m] > TS_MAX_DIM || s->n_rows[m] > s->dim[m] || s->n_rows[m] > UINT32_MAX)
             rc = bad(f, "a shape that is not possible", err);
     }
+    for (uint32_t i = 0; i < n && rc == 0 && s->constrained; i++)
+        if (strncmp(section[i].name, section_name[CONSTRAINTS], 16) == 0 &&
+            section[i].bytes != section_bytes(s, CONSTRAINTS, 0))
+            rc = bad(f, "a section of a size that is not possible", err);
+    if (rc == 0 && s->constrained)
+        rc = read_constraints(f, err);
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }
 

@@ -3,7 +3,8 @@
  *
  * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend holds
  * them, and the Gram matrices: the mode's own factor is about to be replaced and is no operand of that,
- * so a mode that was given up in the middle is simply done again. docs/checkpoint.md has the bytes.
+ * so a mode that was given up in the middle is simply done again. Where the mode has a constraint, its rows
+ * are updated from the old ones, and so its own factor is in the state too. docs/checkpoint.md has the bytes.
  *
  *   owner    of a state to be written, the caller owns what it points to; of one that was opened, the file
  *   units    bytes, nanoseconds
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpd/constraint.h"
 #include "stream/backend.h"
 
 #define TS_STATE_MAGIC   "TSHSTATE" /* 8 bytes, no NUL */
@@ -49,6 +51,15 @@ struct ts_disk_section {
     uint64_t reserved;
 };
 
+/* The section "constraints" has one for each mode. It is there where any mode has a constraint. */
+struct ts_disk_constraint {
+    uint32_t nonneg, fixed; /* 0 or 1 */
+    double l1, l2;
+    double size; /* sum of the magnitudes of the mode's factor, where l1 is not 0 */
+    uint64_t reserved[4];
+};
+
+_Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
 
@@ -57,6 +68,8 @@ enum ts_state_flag {
     TS_STATE_WIDE = 2, /* float32: the last mode of the next sweep that ends is summed in float64 */
     TS_STATE_EXACT =
         4, /* after the last whole sweep nothing but rounding was left of the residual */
+    TS_STATE_FIT =
+        8, /* the last mode is solved, and its product is to be summed in float64 for the fit */
 };
 
 /* Of the sweep under way, over the modes that are done: sums of struct ts_als_sweep. */
@@ -85,9 +98,13 @@ struct ts_state {
     unsigned flags;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint32_t
-        factors; /* bit m: that of mode m is there. All of them once ENDED, else those but `mode` */
-    double *gram;   /* order x rank x rank */
-    double *lambda; /* rank: norms of the mode solved last */
+        factors; /* bit m: that of mode m is there. All of them once ENDED, else those but `mode`, unless
+                   its update reads old rows */
+    int constrained; /* some mode has one of these: */
+    struct ts_constraint constraint[TS_MAX_ORDER];
+    double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
+    double *gram;              /* order x rank x rank */
+    double *lambda;            /* rank: norms of the mode solved last */
     uint64_t part[TS_N_PARTS];
     struct ts_state_past *past; /* sweep - 1 of them */
     char *options;              /* the caller's own: strings "name=value", each ended by a NUL */

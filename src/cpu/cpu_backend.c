@@ -19,7 +19,10 @@ struct cpu {
     struct ts_pass *pass;
     struct ts_rowsolve *rows;
     struct ts_fmat factor[TS_MAX_ORDER];
-    struct ts_fmat rest; /* what float32 loses of the last mode's products; no data: not kept */
+    struct ts_fmat rest;    /* of products of the last mode; no data: not kept */
+    struct ts_fmat apart;   /* for products of any mode of `own`; no data: there are none */
+    struct ts_fmat product; /* of the mode that was passed over last: its factor, or in `apart` */
+    uint32_t own;
     enum ts_precision summed;
 };
 
@@ -36,6 +39,16 @@ static uint64_t max_rows(const struct ts_tensor *t)
     return most;
 }
 
+/* Most rows of the modes that are kept apart. */
+static uint64_t apart_rows(const struct ts_tensor *t, uint32_t modes)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        if ((modes >> m & 1) != 0 && t->mode[m].disk.n_rows > most)
+            most = t->mode[m].disk.n_rows;
+    return most;
+}
+
 static void cpu_close(void *be)
 {
     struct cpu *c = be;
@@ -46,6 +59,7 @@ static void cpu_close(void *be)
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
         ts_fmat_free(&c->factor[m]);
     ts_fmat_free(&c->rest);
+    ts_fmat_free(&c->apart);
     free(c);
 }
 
@@ -95,8 +109,15 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
         *factor_bytes += n_rows * conf->rank * (conf->precision == TS_FLOAT32 ? 4 : 8);
         padded += ts_fmat_bytes(n_rows, conf->rank, conf->precision);
     }
+    if (conf->own_rows != 0) {
+        const uint64_t n_rows = apart_rows(conf->tensor, conf->own_rows);
+        *factor_bytes += n_rows * conf->rank * (conf->precision == TS_FLOAT32 ? 4 : 8);
+        padded += ts_fmat_bytes(n_rows, conf->rank, conf->precision);
+    }
     *other_bytes = sizeof(struct cpu) + padded - *factor_bytes + ts_pass_bytes(conf, threads) +
                    ts_rowsolve_bytes(max_rows(conf->tensor), conf->rank, threads);
+    if (conf->own_rows != 0)
+        *other_bytes += ts_rowsolve_own_bytes(conf->rank, threads);
     if (ts_backend_keeps_rest(conf))
         *other_bytes += ts_bigmem_cost(
             ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, conf->rank, TS_FLOAT32));
@@ -132,8 +153,32 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     struct cpu *c = be;
     const int last = mode + 1 == c->tensor->order;
     const enum ts_precision summed = last ? c->summed : c->factor[mode].precision;
-    c->factor[mode].rest = summed != c->factor[mode].precision ? c->rest.data : NULL;
-    return ts_pass_run(c->pass, mode, summed, c->factor, feed, times, err);
+    const int apart = (c->own >> mode & 1) != 0;
+    c->product = c->factor[mode];
+    c->product.rest = summed != c->product.precision ? c->rest.data : NULL;
+    if (apart)
+        c->product.data = c->apart.data;
+    else
+        c->factor[mode].rest = c->product.rest;
+    return ts_pass_run(c->pass, mode, summed, c->factor, &c->product, feed, times, err);
+}
+
+static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
+{
+    struct cpu *c = be;
+    const struct ts_fmat *f = &c->factor[0];
+    const uint64_t n = apart_rows(c->tensor, modes);
+    int rc = 0;
+    c->own = 0;
+    if (n > c->apart.n_rows) {
+        ts_fmat_free(&c->apart);
+        rc = ts_fmat_new(n, f->rank, f->precision, "products beside factors", &c->apart, err);
+    }
+    if (rc == 0 && modes != 0)
+        rc = ts_rowsolve_own(c->rows, err);
+    if (rc == 0)
+        c->own = modes;
+    return rc;
 }
 
 static void cpu_sum_in(void *be, enum ts_precision summed)
@@ -147,7 +192,10 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
 {
     struct cpu *c = be;
     (void)err;
-    ts_rowsolve_run(c->rows, &c->factor[mode], how, sums);
+    if (ts_row_reads_old(how->kind))
+        ts_rowsolve_run(c->rows, &c->factor[mode], &c->product, how, sums);
+    else
+        ts_rowsolve_run(c->rows, &c->factor[mode], NULL, how, sums);
     c->factor[mode].rest = NULL;
     return 0;
 }
@@ -164,19 +212,20 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
     (void)err;
-    ts_rowsolve_run(c->rows, &c->factor[mode], NULL, &(struct ts_row_sums){ .gram = gram });
+    ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL, &(struct ts_row_sums){ .gram = gram });
     return 0;
 }
 
 const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
-    .updates = 1u << TS_ROW_LEAST_SQUARES,
+    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,
     .wish = cpu_wish,
     .put_rows = cpu_put_rows,
     .get_rows = cpu_get_rows,
+    .own_rows = cpu_own_rows,
     .sum_in = cpu_sum_in,
     .mttkrp = cpu_mttkrp,
     .solve = cpu_solve,

@@ -251,14 +251,15 @@ static uint64_t far_bytes(void)
 }
 
 static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision summed,
-                     struct ts_fmat *factor, struct ts_kernel_job *job)
+                     const struct ts_fmat *factor, const struct ts_fmat *out,
+                     struct ts_kernel_job *job)
 {
     const struct ts_tensor *t = p->tensor;
     memset(job, 0, sizeof *job);
     job->order = t->order;
     job->stride = p->stride;
-    job->out = factor[mode].data;
-    job->rest = factor[mode].rest;
+    job->out = out->data;
+    job->rest = out->rest;
     for (uint32_t l = 1; l < t->order; l++) {
         const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
         job->table[l] = f->data;
@@ -268,8 +269,9 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision s
     ts_plain_conf(t, mode, summed == TS_FLOAT64, &job->plain);
 }
 
-int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed, struct ts_fmat *factor,
-                struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed,
+                const struct ts_fmat *factor, struct ts_fmat *out, struct ts_feed *feed,
+                struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t begin = ts_clock_ns();
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
@@ -277,7 +279,7 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed, stru
     r.kernel = p->kernel[summed];
     r.head_bytes =
         (is_wide(p->precision, summed) ? 2 : 1) * ts_fmat_bytes(1, p->rank, p->precision);
-    fill_job(p, mode, summed, factor, &r.job);
+    fill_job(p, mode, summed, factor, out, &r.job);
     r.keep = p->plain != NULL && p->n_runs[mode] > 0;
     p->n_runs[mode] = 1;
     omp_init_lock(&r.lock);
@@ -286,7 +288,7 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed, stru
     omp_destroy_lock(&r.lock);
     if (r.rc < 0)
         return r.rc;
-    add_heads(&r, mode_partitions(p->tensor, mode), &factor[mode], p->scratch[0].sum);
+    add_heads(&r, mode_partitions(p->tensor, mode), out, p->scratch[0].sum);
     if (times != NULL) {
         const uint64_t all_ns = ts_clock_ns() - begin, wait_ns = r.wait_ns / p->threads;
         *times = (struct ts_backend_times){

@@ -25,10 +25,10 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
 void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
-/* factor[mode] := the MTTKRP of `mode`, with its rest where the factor has room for it. `summed`:
- * precision of products and sums; for factors in float32 it may be float64 in the last mode. */
+/* out := the MTTKRP of `mode`, with its rest where it has place for that; multiplied and summed in
+ * `summed`, which for factors in float32 may be float64 in the last mode. out may be &factor[mode]. */
 int ts_pass_run(struct ts_pass *pass, uint32_t mode, enum ts_precision summed,
-                struct ts_fmat *factor, struct ts_feed *feed, struct ts_backend_times *times,
-                struct ts_err *err);
+                const struct ts_fmat *factor, struct ts_fmat *out, struct ts_feed *feed,
+                struct ts_backend_times *times, struct ts_err *err);
 
 #endif

@@ -22,25 +22,51 @@
 
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
-/* The matrices for rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
+#define TS_ROWBLOCK_UNIT 32u /* rows that coordinate descent takes at a time, each in a lane */
+
+/* What a step of coordinate descent on column r needs. */
+struct ts_rowstep {
+    double inverse;   /* 1 / G_rr, or 0 where G_rr is 0 */
+    double threshold; /* l1 / G_rr, or infinity */
+    double lower, upper;
+};
+
+/* The matrices of rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
 struct ts_rowblock {
-    const double *w; /* rank x padded; NULL: A = M, and nothing is stored */
-    double *m, *a;   /* TS_ROWBLOCK_ROWS x padded; the same when w is NULL */
+    const double *
+        w; /* rank x padded: W; padded x padded, zeros beyond rank: G; NULL: A = M, and nothing is stored */
+    double *m, *a; /* TS_ROWBLOCK_ROWS x padded; the same when w is NULL and there is no product */
     uint32_t padded;
+
+    /* for updates that read the old rows */
+    const struct ts_fmat *product; /* whose rows become m */
+    const double *weight;          /* padded: of the columns of the old rows */
+    const struct ts_rowstep *step; /* padded, of zeros from rank on; NULL: rows are kept */
+    int simple;                    /* all thresholds are 0, and all upper bounds infinite */
+    uint32_t rounds;
+    double *unit; /* 2 x padded x TS_ROWBLOCK_UNIT */
 };
 
 /* m := those rows, a := m * w rounded, the rows := a */
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Panel p of gram: rows 8 p .. 8 p + 7, from column 8 p on. It is set to the sum over the n rows of
- * a; with `more` the sum is added. */
+/* m := rows of the product, a := rows of f times weights, updated by coordinate descent, rounded, the rows := a.
+ * `row` is a multiple of TS_ROWBLOCK_UNIT. */
+typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
+                                    const struct ts_rowblock *b);
+
+/* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over the
+ * n rows of a. */
 typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, uint32_t panel,
                                  int more, double *gram);
 
 /* inner[c % 8] += m(i, c) * a(i, c) over all entries of n rows, row after row. */
 typedef void ts_rowblock_inner_fn(uint32_t n, uint32_t padded, const double *m, const double *a,
                                   double *inner);
+
+/* size[c % 8] += |a(i, c)|, likewise. */
+typedef void ts_rowblock_size_fn(uint32_t n, uint32_t padded, const double *a, double *size);
 
 /* sum[i] := 0 + x[i] + x[i + step] + ... over n_x of them, for i < n, a multiple of 8. */
 typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
@@ -53,8 +79,10 @@ typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const d
 
 struct ts_rowblock_ops {
     ts_rowblock_product_fn *product;
+    ts_rowblock_descend_fn *descend;
     ts_rowblock_gram_fn *gram;
     ts_rowblock_inner_fn *inner;
+    ts_rowblock_size_fn *size;
     ts_rowblock_add_fn *add;
     ts_rowscale_fn *scale;
 };

@@ -9,6 +9,27 @@ typedef float vec_f32 __attribute__((vector_size(TS_LANES * sizeof(float))));
 
 #define VECS_8 (8 / TS_LANES) /* vectors in 8 columns */
 
+typedef long long mask __attribute__((vector_size(TS_LANES * sizeof(double))));
+
+static inline __attribute__((always_inline)) vec choose(mask which, vec x, vec y)
+{
+    return (vec)((which & (mask)x) | (~which & (mask)y));
+}
+
+static inline __attribute__((always_inline)) vec clamp(vec x, double lower, double upper)
+{
+    const vec low = (vec){ 0 } + lower, high = (vec){ 0 } + upper;
+    x = choose(x > low, x, low);
+    return choose(x < high, x, high);
+}
+
+/* x without k of its magnitude */
+static inline __attribute__((always_inline)) vec soften(vec x, double k)
+{
+    const vec zero = { 0 }, less = x - k, more = x + k;
+    return choose(less > zero, less, zero) + choose(more < zero, more, zero);
+}
+
 /* c(i, :) = (or +=) sum over k of a(i, k) * b(k, :), n_vec vectors of columns. a(i, k) is at
  * i * a_row + k * a_col. */
 static inline __attribute__((always_inline)) void tile(uint32_t n_k, const double *a, size_t a_row,
@@ -103,6 +124,203 @@ static void product(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     store_rows(f, row, n, b->padded, b->a);
 }
 
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (mask){ __VA_ARGS__ })
+#endif
+#if TS_LANES == 8
+#define ZIP_LOW(a, b)  SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define ZIP_HIGH(a, b) SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif TS_LANES == 4
+#define ZIP_LOW(a, b)  SHUFFLE(a, b, 0, 4, 1, 5)
+#define ZIP_HIGH(a, b) SHUFFLE(a, b, 2, 6, 3, 7)
+#else
+#define ZIP_LOW(a, b)  SHUFFLE(a, b, 0, 2)
+#define ZIP_HIGH(a, b) SHUFFLE(a, b, 1, 3)
+#endif
+
+/* The first half of the rows zipped with the second. */
+static inline __attribute__((always_inline)) void zip(vec *x)
+{
+    vec y[TS_LANES];
+    TS_UNROLL
+    for (uint32_t i = 0; i < TS_LANES / 2; i++) {
+        y[2 * i] = ZIP_LOW(x[i], x[i + TS_LANES / 2]);
+        y[2 * i + 1] = ZIP_HIGH(x[i], x[i + TS_LANES / 2]);
+    }
+    TS_UNROLL
+    for (uint32_t i = 0; i < TS_LANES; i++)
+        x[i] = y[i];
+}
+
+/* x(i, j) := x(j, i): a zip for each factor 2 of TS_LANES. */
+static inline __attribute__((always_inline)) void transpose(vec *x)
+{
+    zip(x);
+    if (TS_LANES > 2)
+        zip(x);
+    if (TS_LANES > 4)
+        zip(x);
+}
+
+/* Of n rows, x(r, i) := rows(i, r), zeros where there is no row. */
+static inline __attribute__((always_inline)) void turn_rows(uint32_t n, uint32_t padded,
+                                                            const double *rows, double *x)
+{
+    for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
+        for (uint32_t r = 0; r < padded; r += TS_LANES) {
+            vec block[TS_LANES];
+            TS_UNROLL
+            for (uint32_t k = 0; k < TS_LANES; k++)
+                block[k] =
+                    i + k < n ? *(const vec *)(rows + (size_t)(i + k) * padded + r) : (vec){ 0 };
+            transpose(block);
+            TS_UNROLL
+            for (uint32_t k = 0; k < TS_LANES; k++)
+                *(vec *)(x + (r + k) * TS_ROWBLOCK_UNIT + i) = block[k];
+        }
+}
+
+static void turn(uint32_t n, uint32_t padded, const double *rows, double *x)
+{
+    if (n == TS_ROWBLOCK_UNIT) /* the same, without questions */
+        turn_rows(TS_ROWBLOCK_UNIT, padded, rows, x);
+    else
+        turn_rows(n, padded, rows, x);
+}
+
+/* rows(i, r) := x(r, i) */
+static inline __attribute__((always_inline)) void return_rows(uint32_t n, uint32_t padded,
+                                                              const double *x, double *rows)
+{
+    for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
+        for (uint32_t r = 0; r < padded; r += TS_LANES) {
+            vec block[TS_LANES];
+            TS_UNROLL
+            for (uint32_t k = 0; k < TS_LANES; k++)
+                block[k] = *(const vec *)(x + (r + k) * TS_ROWBLOCK_UNIT + i);
+            transpose(block);
+            TS_UNROLL
+            for (uint32_t k = 0; k < TS_LANES; k++)
+                if (i + k < n)
+                    *(vec *)(rows + (size_t)(i + k) * padded + r) = block[k];
+        }
+}
+
+static void turn_back(uint32_t n, uint32_t padded, const double *x, double *rows)
+{
+    if (n == TS_ROWBLOCK_UNIT)
+        return_rows(TS_ROWBLOCK_UNIT, padded, x, rows);
+    else
+        return_rows(n, padded, x, rows);
+}
+
+static double add_lanes(vec x)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < TS_LANES; i++)
+        sum += x[i];
+    return sum;
+}
+
+#define STEP_COLUMNS 4u                      /* columns whose sums stay in registers, */
+#define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* of so many vectors of rows */
+
+/* Columns r .. r + 3 of STEP_VECS vectors of rows, from row i on: first what other columns add to their sums, then
+ * one after another. moved and size += squares of what changes, and of what is. */
+static inline __attribute__((always_inline)) void
+descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
+                const struct ts_rowblock *b, int simple, vec *moved, vec *size)
+{
+    const double *g = b->w + r; /* of column s: row s, G being symmetric */
+    vec t[STEP_COLUMNS][STEP_VECS], x[STEP_COLUMNS][STEP_VECS];
+    TS_UNROLL
+    for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
+        TS_UNROLL
+        for (uint32_t v = 0; v < STEP_VECS; v++)
+            t[c][v] = ((const vec *)(m + (r + c) * TS_ROWBLOCK_UNIT + i))[v];
+    }
+    for (uint32_t part = 0; part < 2; part++)
+        for (uint32_t s = part == 0 ? 0 : r + STEP_COLUMNS; s < (part == 0 ? r : n); s++) {
+            const vec *y = (const vec *)(a + s * TS_ROWBLOCK_UNIT + i);
+            TS_UNROLL
+            for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
+                const double k = g[(size_t)s * b->padded + c];
+                TS_UNROLL
+                for (uint32_t v = 0; v < STEP_VECS; v++)
+                    t[c][v] -= y[v] * k;
+            }
+        }
+    TS_UNROLL
+    for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
+        TS_UNROLL
+        for (uint32_t v = 0; v < STEP_VECS; v++)
+            x[c][v] = ((const vec *)(a + (r + c) * TS_ROWBLOCK_UNIT + i))[v];
+    }
+    TS_UNROLL
+    for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
+        const struct ts_rowstep *step = &b->step[r + c];
+        TS_UNROLL
+        for (uint32_t v = 0; v < STEP_VECS; v++) {
+            const vec old = x[c][v], low = (vec){ 0 } + step->lower;
+            vec now = t[c][v];
+            TS_UNROLL
+            for (uint32_t d = 0; d < STEP_COLUMNS; d++)
+                now -= x[d][v] * g[(size_t)(r + d) * b->padded + c];
+            now = old + now * step->inverse;
+            if (!simple)
+                now = clamp(soften(now, step->threshold), step->lower, step->upper);
+            else
+                now = choose(now > low, now, low);
+            *moved += (now - old) * (now - old);
+            *size += now * now;
+            x[c][v] = now;
+            ((vec *)(a + (r + c) * TS_ROWBLOCK_UNIT + i))[v] = now;
+        }
+    }
+}
+
+/* All rounds on the rows of a unit. */
+static inline __attribute__((always_inline)) void
+descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
+{
+    const double *m = b->unit;
+    double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
+    for (uint32_t round = 0; round < b->rounds; round++) {
+        vec moved = { 0 }, size = { 0 };
+        for (uint32_t r = 0; r < n; r += STEP_COLUMNS)
+            for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += STEP_VECS * TS_LANES)
+                descend_columns(n, r, i, m, a, b, simple, &moved, &size);
+        if (add_lanes(moved) <= TS_ROW_TOL * TS_ROW_TOL * add_lanes(size))
+            break;
+    }
+}
+
+static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
+{
+    const uint32_t columns = (f->rank + STEP_COLUMNS - 1) / STEP_COLUMNS * STEP_COLUMNS;
+    double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
+    load_rows(b->product, row, n, n, b->padded, b->m);
+    load_rows(f, row, n, n, b->padded, b->a);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < b->padded; r += TS_LANES)
+            *(vec *)(b->a + (size_t)i * b->padded + r) *= *(const vec *)(b->weight + r);
+    if (b->step == NULL)
+        return;
+    for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
+        const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
+        turn(k, b->padded, b->m + (size_t)i * b->padded, b->unit);
+        turn(k, b->padded, b->a + (size_t)i * b->padded, a);
+        if (b->simple)
+            descend_unit(columns, b, 1);
+        else
+            descend_unit(columns, b, 0);
+        turn_back(k, b->padded, a, b->a + (size_t)i * b->padded);
+    }
+    store_rows(f, row, n, b->padded, b->a);
+}
+
 static void gram(uint32_t n, uint32_t padded, const double *a, uint32_t panel, int more, double *g)
 {
     const uint32_t first = panel * TS_ROWBLOCK_PANEL;
@@ -124,6 +342,20 @@ static void inner(uint32_t n, uint32_t padded, const double *m, const double *a,
         TS_UNROLL
         for (uint32_t v = 0; v < VECS_8; v++)
             sum[v] += ((const vec *)(m + i))[v] * ((const vec *)(a + i))[v];
+    }
+    memcpy(ret, sum, sizeof sum);
+}
+
+static void size(uint32_t n, uint32_t padded, const double *a, double *ret)
+{
+    vec sum[VECS_8];
+    memcpy(sum, ret, sizeof sum);
+    for (size_t i = 0; i < (size_t)n * padded; i += 8) {
+        TS_UNROLL
+        for (uint32_t v = 0; v < VECS_8; v++) {
+            const vec x = ((const vec *)(a + i))[v];
+            sum[v] += choose(x < (vec){ 0 }, -x, x);
+        }
     }
     memcpy(ret, sum, sizeof sum);
 }
@@ -157,4 +389,4 @@ static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, 
         }
 }
 
-const struct ts_rowblock_ops TS_OPS_NAME = { product, gram, inner, add, scale };
+const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, gram, inner, size, add, scale };

@@ -33,14 +33,22 @@ struct ts_rowsolve {
     const struct ts_rowblock_ops *ops;
     uint32_t rank, padded, threads;
     uint64_t max_rows;
-    uint64_t square, group_size; /* float64 of a Gram matrix; and with 8 partial sums */
-    uint64_t apart_rows;         /* most that are solved in two steps */
-    void *memory;                /* all that follows */
+    uint64_t square,
+        group_size;      /* float64 of a Gram matrix; and with 8 partial sums of inner and size */
+    uint64_t apart_rows; /* most that are solved in two steps */
+    void *memory;        /* all that follows */
     uint64_t bytes;
     double *w;      /* rank x padded */
     double *part;   /* groups x group_size */
     double *blocks; /* threads x 2 x STEP_ROWS x padded: m and a */
     double *apart;  /* 2 x apart_rows x padded: m and a */
+
+    /* of updates that read the old rows; NULL: nobody asked for them */
+    void *own;
+    uint64_t own_bytes;
+    double *units;           /* threads x 2 x padded x TS_ROWBLOCK_UNIT */
+    double *weight;          /* padded */
+    struct ts_rowstep *step; /* padded */
 };
 
 /* What threads share in a run. */
@@ -50,7 +58,11 @@ struct job {
     struct layout l;
     const double *w;
     double *gram;
-    int with_inner;
+    int with_inner, with_size;
+    const struct ts_fmat *product; /* or NULL */
+    const struct ts_rowstep *step; /* or NULL */
+    int simple;
+    uint32_t rounds;
 };
 
 static uint64_t blocks_of(uint64_t n_rows)
@@ -86,7 +98,7 @@ static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t thread
     const uint64_t all = blocks_of(max_rows) * TS_ROWBLOCK_ROWS;
     const uint64_t most = APART_GROUPS * threads * (uint64_t)GROUP_ROWS;
     s.square = (uint64_t)s.padded * s.padded;
-    s.group_size = s.square + 8;
+    s.group_size = s.square + 16;
     if (threads > 1) {
         s.apart_rows = APART_BYTES / row_bytes / TS_ROWBLOCK_ROWS * TS_ROWBLOCK_ROWS;
         s.apart_rows = s.apart_rows < most ? s.apart_rows : most;
@@ -129,7 +141,32 @@ void ts_rowsolve_free(struct ts_rowsolve *s)
     if (s == NULL)
         return;
     ts_bigmem_free(s->memory, s->bytes);
+    if (s->own != NULL)
+        ts_bigmem_free(s->own, s->own_bytes);
     free(s);
+}
+
+uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads)
+{
+    const uint64_t padded = (rank + 7) / 8 * 8;
+    return ts_bigmem_cost(sizeof(double) * (2 * threads * padded * TS_ROWBLOCK_UNIT + padded) +
+                          padded * sizeof(struct ts_rowstep));
+}
+
+int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err)
+{
+    const uint64_t units = 2 * (uint64_t)s->threads * s->padded * TS_ROWBLOCK_UNIT;
+    int rc;
+    if (s->own != NULL)
+        return 0;
+    s->own_bytes = sizeof(double) * (units + s->padded) + s->padded * sizeof *s->step;
+    rc = ts_bigmem_new(s->own_bytes, "rows under way", &s->own, err);
+    if (rc < 0)
+        return rc;
+    s->units = s->own;
+    s->weight = s->units + units;
+    s->step = (struct ts_rowstep *)(s->weight + s->padded);
+    return 0;
 }
 
 static uint32_t rows_in(const struct layout *l, uint64_t block)
@@ -144,28 +181,54 @@ static uint64_t group_begin(const struct layout *l, uint64_t g)
     return l->n_blocks * g / l->groups;
 }
 
+/* A block whose m is there and its a `rows` rows behind. */
+static struct ts_rowblock block_at(const struct job *j, double *m, uint64_t rows)
+{
+    const struct ts_rowsolve *s = j->s;
+    struct ts_rowblock b = {
+        .w = j->w,
+        .m = m,
+        .a = j->w == NULL && j->product == NULL ? m : m + rows * s->padded,
+        .padded = s->padded,
+    };
+    if (j->product != NULL) {
+        b.product = j->product;
+        b.weight = s->weight;
+        b.step = j->step;
+        b.simple = j->simple;
+        b.rounds = j->rounds;
+        b.unit = s->units + 2 * (uint64_t)omp_get_thread_num() * s->padded * TS_ROWBLOCK_UNIT;
+    }
+    return b;
+}
+
+static void update(const struct job *j, uint64_t row, uint32_t n, const struct ts_rowblock *b)
+{
+    if (j->product != NULL)
+        j->s->ops->descend(j->f, row, n, b);
+    else
+        j->s->ops->product(j->f, row, n, b);
+}
+
 static void solve_group(const struct job *j, uint64_t g)
 {
     const struct ts_rowsolve *s = j->s;
     double *m = s->blocks + 2 * (uint64_t)omp_get_thread_num() * STEP_ROWS * s->padded;
     double *own = s->part + g * s->group_size;
     int more = 0;
-    const struct ts_rowblock block = {
-        .w = j->w,
-        .m = m,
-        .a = j->w == NULL ? m : m + (size_t)STEP_ROWS * s->padded,
-        .padded = s->padded,
-    };
-    memset(own + s->square, 0, 8 * sizeof *own);
+    const struct ts_rowblock block = block_at(j, m, STEP_ROWS);
+    memset(own + s->square, 0, 16 * sizeof *own);
     for (uint64_t b = group_begin(&j->l, g); b < group_begin(&j->l, g + 1); b++) {
         const uint32_t all = rows_in(&j->l, b);
         for (uint32_t row = 0; row < all; row += STEP_ROWS) {
             const uint32_t n = all - row < STEP_ROWS ? all - row : STEP_ROWS;
-            s->ops->product(j->f, b * TS_ROWBLOCK_ROWS + row, n, &block);
+            update(j, b * TS_ROWBLOCK_ROWS + row, n, &block);
             for (uint32_t p = 0; p < s->padded / TS_ROWBLOCK_PANEL; p++)
                 s->ops->gram(n, s->padded, block.a, p, more, own);
             if (j->with_inner)
                 s->ops->inner(n, s->padded, block.m, block.a, own + s->square);
+            if (j->with_size)
+                s->ops->size(n, s->padded, block.a, own + s->square + 8);
             more = 1;
         }
     }
@@ -175,22 +238,16 @@ static void solve_group(const struct job *j, uint64_t g)
 static struct ts_rowblock block_apart(const struct job *j, uint64_t block)
 {
     const struct ts_rowsolve *s = j->s;
-    double *m = s->apart + block * TS_ROWBLOCK_ROWS * s->padded;
-    return (struct ts_rowblock){
-        .w = j->w,
-        .m = m,
-        .a = j->w == NULL ? m : m + s->apart_rows * s->padded,
-        .padded = s->padded,
-    };
+    return block_at(j, s->apart + block * TS_ROWBLOCK_ROWS * s->padded, s->apart_rows);
 }
 
 static void solve_block(const struct job *j, uint64_t b)
 {
     const struct ts_rowblock block = block_apart(j, b);
-    j->s->ops->product(j->f, b * TS_ROWBLOCK_ROWS, rows_in(&j->l, b), &block);
+    update(j, b * TS_ROWBLOCK_ROWS, rows_in(&j->l, b), &block);
 }
 
-/* Panel `part` of a group's Gram matrix, or, behind the last of them, its partial sums of inner. */
+/* Panel `part` of a group's Gram matrix, or, behind the last of them, its partial sums of inner and size. */
 static void sum_group(const struct job *j, uint64_t g, uint32_t part)
 {
     const struct ts_rowsolve *s = j->s;
@@ -200,10 +257,13 @@ static void sum_group(const struct job *j, uint64_t g, uint32_t part)
     double *own = s->part + g * s->group_size;
     if (part < s->padded / TS_ROWBLOCK_PANEL) {
         s->ops->gram(n, s->padded, rows.a, part, 0, own);
-    } else if (j->with_inner) {
-        memset(own + s->square, 0, 8 * sizeof *own);
-        s->ops->inner(n, s->padded, rows.m, rows.a, own + s->square);
+        return;
     }
+    memset(own + s->square, 0, 16 * sizeof *own);
+    if (j->with_inner)
+        s->ops->inner(n, s->padded, rows.m, rows.a, own + s->square);
+    if (j->with_size)
+        s->ops->size(n, s->padded, rows.a, own + s->square + 8);
 }
 
 /* Panel `panel` of gram: the groups' sums, in order; what lies below the diagonal mirrors it. */
@@ -270,32 +330,71 @@ static void run_together(const struct job *j, const double *w)
     }
 }
 
-void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_row_update *how,
-                     const struct ts_row_sums *ret)
+/* Steps and weights of an update that reads the old rows. */
+static void prepare(struct job *j, const struct ts_row_update *how)
+{
+    struct ts_rowsolve *s = j->s;
+    memset(s->weight, 0, s->padded * sizeof *s->weight);
+    for (uint32_t r = 0; r < s->rank; r++)
+        s->weight[r] = how->weight == NULL ? 1 : how->weight[r];
+    if (how->kind == TS_ROW_KEEP)
+        return;
+    memset(s->step, 0, s->padded * sizeof *s->step);
+    for (uint32_t r = 0; r < s->rank; r++) {
+        const double square = how->matrix[(size_t)r * s->rank + r];
+        const int counts = square > 0 && isfinite(1 / square);
+        s->step[r] = (struct ts_rowstep){
+            .inverse = counts ? 1 / square : 0,
+            .threshold = how->l1 == 0 ? 0
+                         : counts     ? how->l1 / square
+                                      : INFINITY,
+            .lower = how->lower,
+            .upper = how->upper,
+        };
+    }
+    j->step = s->step;
+    j->rounds = how->rounds;
+    j->simple = how->l1 == 0 && how->upper == INFINITY;
+}
+
+/* The groups' 8 partial sums at `at`, in order. */
+static double add_sums(const struct job *j, uint64_t at)
+{
+    const struct ts_rowsolve *s = j->s;
+    const uint64_t mode = ts_fpmode_flush();
+    _Alignas(64) double sums[8];
+    double sum;
+    s->ops->add(j->l.groups, s->part + at, s->group_size, 8, sums);
+    sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+    ts_fpmode_restore(mode);
+    return sum;
+}
+
+void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
+                     const struct ts_row_update *how, const struct ts_row_sums *ret)
 {
     const double *w = how == NULL ? NULL : how->matrix;
-    const struct job j = {
+    struct job j = {
         .s = s,
         .f = f,
         .l = lay_out(s, f->n_rows),
         .w = w == NULL ? NULL : s->w,
         .gram = ret->gram,
         .with_inner = ret->inner != NULL,
+        .with_size = ret->size != NULL,
+        .product = product,
     };
-    _Alignas(64) double sums[8];
-    uint64_t mode;
     assert(f->rank == s->rank && f->n_rows <= s->max_rows);
+    if (product != NULL)
+        prepare(&j, how);
     if (j.l.alone)
         run_alone(&j, w);
     else
         run_together(&j, w);
-    if (ret->inner == NULL)
-        return;
-    mode = ts_fpmode_flush();
-    s->ops->add(j.l.groups, s->part + s->square, s->group_size, 8, sums);
-    *ret->inner =
-        ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-    ts_fpmode_restore(mode);
+    if (ret->inner != NULL)
+        *ret->inner = add_sums(&j, s->square);
+    if (ret->size != NULL)
+        *ret->size = add_sums(&j, s->square + 8);
 }
 
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by)

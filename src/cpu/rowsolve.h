@@ -8,6 +8,8 @@
  * are groups enough, each thread solves and sums whole ones, whose rows stay in its cache; else blocks
  * of rows are solved first, and then panels of the groups' Gram matrices summed.
  *
+ * Updates that read the old rows do so in units of TS_ROWBLOCK_UNIT rows.
+ *
  *   owner    the caller owns all matrices (w and gram are rank x rank, row-major); the object owns the
  *            memory between, which is made once, for the largest factor: what a sweep maps and unmaps
  *            costs page faults, and interrupts on all cores
@@ -27,9 +29,14 @@ int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t 
 void ts_rowsolve_free(struct ts_rowsolve *s); /* NULL is fine */
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);
 
-/* how == NULL leaves the factor as it is (A = M). */
-void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_row_update *how,
-                     const struct ts_row_sums *sums);
+/* Makes room for updates that read the old rows; TS_ENOMEM. Once is enough. */
+int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err);
+uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads);
+
+/* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows; else NULL:
+ * M is in f. */
+void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
+                     const struct ts_row_update *how, const struct ts_row_sums *sums);
 
 /* Column r times by[r], for all r < rank. */
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by);

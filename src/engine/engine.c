@@ -146,9 +146,14 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
         return ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", conf->path,
                        conf->only_mode + 1, e->tensor->order);
+    if (conf->n_named > e->tensor->order)
+        return ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", conf->path, conf->n_named,
+                       e->tensor->order);
     rc = choose_threads(conf, &e->threads, err);
     if (rc < 0)
         return rc;
+    bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order);
+    bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
     before = ts_engine_memory_resident();
     rc = ts_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)

@@ -12,6 +12,7 @@
 #include <signal.h>
 
 #include "base/trace.h"
+#include "cpd/constraint.h"
 #include "stream/backend.h"
 #include "stream/residency.h"
 #include "engine/processor.h"
@@ -25,6 +26,8 @@ struct ts_engine_conf {
     int precision;       /* enum ts_precision */
     uint64_t host_bytes; /* --host-memory; 0: what is free, less a reserve */
     struct ts_processor processor;
+    const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    uint32_t n_named;   /* the highest mode that is asked for by its number, from 1; 0: none */
     uint64_t own_bytes; /* factors of the command itself; they count like the backend's */
     int copy;           /* 1: a copy of the state is wanted, where there is memory for it */
     int only_mode;      /* -1, or the only mode that the feed serves */

@@ -108,7 +108,7 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
         return rc;
     m.feed_bytes = m.host_bytes - out_of_budget;
     if (copy)
-        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision);
+        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, bc->own_rows);
     if (m.copy_bytes > m.host_bytes / 8 || m.copy_bytes > m.feed_bytes / 2)
         m.copy_bytes = 0;
     m.feed_bytes -= m.copy_bytes;

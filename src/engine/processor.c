@@ -155,6 +155,24 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
 }
 #endif
 
+/* A backend without one of the updates is none for this run: where it was not asked for, CPU cores compute. */
+static int check_updates(const struct ts_processor *want, int optional,
+                         const struct ts_backend **ret, struct ts_backend_conf *conf,
+                         struct ts_err *no_gpu, struct ts_err *err)
+{
+    static const char *const say = "the constraints asked for are computed on CPU cores only";
+    if ((conf->updates & ~(*ret)->updates) == 0)
+        return 0;
+    if (!optional)
+        return ts_fail(err, TS_EARG, "%s%s: %s", want->gpus != NULL ? "--gpus " : "--gpu-memory",
+                       want->gpus != NULL ? want->gpus : "", say);
+    *ret = &ts_backend_cpu;
+    conf->n_devices = 0;
+    if (no_gpu != NULL)
+        ts_fail(no_gpu, TS_EARG, "computing on the CPU: %s", say);
+    return 0;
+}
+
 int ts_processor_choose(const struct ts_processor *want, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err)
 {
@@ -174,12 +192,14 @@ int ts_processor_choose(const struct ts_processor *want, const struct ts_backend
     *ret = &ts_backend_cpu;
     if (want->cpu || w.n == 0)
         return 0;
-    if (!optional)
-        return choose_gpus(asked, &w, ret, conf, &there, err);
+    if (!optional) {
+        rc = choose_gpus(asked, &w, ret, conf, &there, err);
+        return rc == 0 ? check_updates(want, 0, ret, conf, no_gpu, err) : rc;
+    }
     rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, no_gpu);
     if (no_gpu != NULL && (rc == 0 || there == 0))
         no_gpu->code = 0;
-    return 0;
+    return check_updates(want, 1, ret, conf, no_gpu, err);
 }
 
 void ts_processor_name(int number, char *ret, size_t room)

@@ -20,7 +20,7 @@ struct ts_processor {
 /* Checks the options without regard to the machine: 0 or TS_EARG. */
 int ts_processor_check(const struct ts_processor *want, struct ts_err *err);
 
-/* Chooses the backend, and sets its devices and their budget in conf; n_devices is 0 for the CPU.
+/* Chooses the backend, and sets its devices and their budget in conf; the backend has all of conf->updates; n_devices is 0 for the CPU.
  * *no_gpu (may be NULL): why the CPU was chosen by default although there is a driver of GPUs. */
 int ts_processor_choose(const struct ts_processor *want, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err);

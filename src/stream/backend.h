@@ -3,14 +3,16 @@
  *
  * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
  * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
- * written: it is not an operand of that product, so no second matrix is needed. A backend of
- * several devices holds all of them on each, and none of it shows here.
+ * written: it is not an operand of that product, so no second matrix is needed. Only where the update of
+ * a mode's rows reads their old values (own_rows) is the product kept apart. A backend of several
+ * devices holds all of them on each, and none of it shows here.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
  *            rank x rank or n_rows x rank, without padding, owned by the caller
  *   threads  one thread calls; a backend uses what threads or streams it likes inside a call
- *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP
- *            get_rows of modes other than the one that was being computed: they are as they were
+ *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP get_rows
+ *            of modes other than the one that was being computed: they are as they were, and so is that one where
+ *            own_rows made place for its product
  *   bits     every result is a function of the tensor's bytes, the factors and the precision alone:
  *            not of the number of threads or devices, of delivery order or of the memory budget
  */
@@ -42,6 +44,8 @@ struct ts_backend_conf {
     uint64_t device_bytes; /* gpu: memory budget of each device; 0: what is free, less a reserve */
     uint64_t host_bytes;   /* most memory that `pin` will lock: devices need tables for it */
     uint64_t spare_bytes;  /* part of what `wish` asks for that there is; 0: none */
+    uint32_t updates;      /* bit k: rows are to be updated by enum ts_row_kind k, too */
+    uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
     int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
     int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
@@ -133,15 +137,18 @@ struct ts_backend {
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
 
-    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first
-     * in the precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to
-     * 48 bits until it is solved for, or to 24 where that takes too much memory
-     * (ts_backend_keeps_rest). It holds for calls of `update` with an `inner`, and without
-     * `update` for `mttkrp`. */
+    /* Makes place for products of these modes (bit m: mode m) beside their factors, for updates that
+     * read the old rows. NULL where there is no such update. */
+    int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
+
+    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in the
+     * precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits until
+     * it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It holds for
+     * calls of `update` with an `inner`, and without `update` for `mttkrp`. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* factor[mode] := X_(mode) * khatri_rao(other factors), taking every shard of `mode` from
-     * feed. */
+    /* factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors), taking every shard of
+     * `mode` from feed. */
     int (*mttkrp)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                   struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* row_update.h - what becomes of a finished row of a mode: its product m and its old value give the new one.
+/* row_update.h - what becomes of a finished row of a mode: its product m and its old value a give the new one.
  *
  * A method chooses one of the updates below for each mode; a backend says which of them it has
  * (struct ts_backend). With G the elementwise product of the other modes' Gram matrices, which the method
@@ -7,6 +7,14 @@
  *
  *   least squares   a := m W, W the method's matrix (a pseudo-inverse of G). It does not read the old row, so
  *                   the product takes the place of the factor.
+ *   coordinate      entry after entry, from the old row, a few rounds:
+ *                       a_r := clamp(soft(a_r + (m_r - sum over s of a_s G_sr) / G_rr, l1 / G_rr), lower, upper)
+ *                   with soft(x, k) = x without k of its magnitude, 0 where that is less. It lowers
+ *                   1/2 a G a' - m a' + l1 sum |a_r| within the bounds in every step. lower = 0 is nonnegative
+ *                   least squares by HALS (Cichocki, Phan 2009; Gillis, Glineur 2012). Where G_rr is 0 the
+ *                   entry does not matter and stays, or becomes 0 where it costs. Rows are taken by
+ *                   the 32: they are done after `rounds`, or when one changes them by less than TS_ROW_TOL of their size.
+ *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
  *   units    matrices are float64, rank x rank, row-major
@@ -14,17 +22,33 @@
 #ifndef TS_STREAM_ROW_UPDATE_H
 #define TS_STREAM_ROW_UPDATE_H
 
-enum ts_row_kind { TS_ROW_LEAST_SQUARES, TS_N_ROW_KINDS };
+#include <stdint.h>
+
+enum ts_row_kind { TS_ROW_LEAST_SQUARES, TS_ROW_COORDINATE, TS_ROW_KEEP, TS_N_ROW_KINDS };
+
+#define TS_ROW_TOL 0.01 /* see above */
 
 struct ts_row_update {
     enum ts_row_kind kind;
-    const double *matrix;
+    const double *matrix; /* W or G; NULL: keep */
+    const double
+        *weight; /* rank: what columns of the old rows are multiplied with before; NULL: 1 */
+    double l1, lower, upper;
+    uint32_t rounds; /* of coordinate descent, at most */
 };
 
-/* Of all rows of the mode, once they are new. */
+/* Of all rows of the mode, once they are new. With `keep`, inner is that of M and the weighted rows, and gram
+ * of the weighted rows. */
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A */
     double *inner; /* sum of the elementwise product of M and A; NULL: not needed */
+    double *size;  /* sum of |A|; NULL: not needed */
 };
+
+/* Whether the old row is read: then product and factor are two matrices. */
+static inline int ts_row_reads_old(enum ts_row_kind kind)
+{
+    return kind != TS_ROW_LEAST_SQUARES;
+}
 
 #endif

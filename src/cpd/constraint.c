@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cpd/constraint.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int is_none(const struct ts_constraint *c)
+{
+    return !c->nonneg && !c->fixed && c->l1 == 0 && c->l2 == 0;
+}
+
+int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
+{
+    for (uint32_t m = 0; c != NULL && m < n; m++)
+        if (!is_none(&c[m]))
+            return 1;
+    return 0;
+}
+
+int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n)
+{
+    for (uint32_t m = 0; c != NULL && m < n; m++)
+        if (c[m].l1 > 0 || c[m].l2 > 0)
+            return 1;
+    return 0;
+}
+
+enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
+{
+    if (c->fixed)
+        return TS_ROW_KEEP;
+    return c->nonneg || c->l1 > 0 ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES;
+}
+
+/* In the last mode the old rows are read for the fit too, after they were updated (als.c). */
+uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n)
+{
+    uint32_t bits = 0;
+    for (uint32_t m = 0; c != NULL && m < n; m++) {
+        const enum ts_row_kind kind = ts_constraint_kind(&c[m]);
+        bits |= 1u << kind;
+        if (m + 1 == n && ts_row_reads_old(kind))
+            bits |= 1u << TS_ROW_KEEP;
+    }
+    return bits;
+}
+
+uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n)
+{
+    uint32_t bits = 0;
+    for (uint32_t m = 0; c != NULL && m < n; m++)
+        bits |= (uint32_t)ts_row_reads_old(ts_constraint_kind(&c[m])) << m;
+    return bits;
+}
+
+uint32_t ts_constraint_rounds(uint32_t order, uint64_t nnz, uint64_t n_rows, uint32_t rank)
+{
+    const double more = 0.3 * order * (double)nnz / ((double)rank * (double)(n_rows + 1));
+    return 2 + (more < 4 ? (uint32_t)more : 4);
+}
+
+int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err)
+{
+    uint32_t n_fixed = 0;
+    for (uint32_t m = 0; m < n; m++) {
+        if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2)))
+            return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
+        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].nonneg))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: its factor is fixed, so nothing else can be asked of it",
+                           m + 1);
+        n_fixed += c[m].fixed != 0;
+    }
+    return n_fixed < n
+               ? 0
+               : ts_fail(err, TS_EARG, "all modes are fixed, so there is nothing to compute");
+}
+
+void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
+{
+    char l1[40] = "", l2[40] = "";
+    if (c->l1 > 0)
+        snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
+    if (c->l2 > 0)
+        snprintf(l2, sizeof l2, ", l2 %.9g", c->l2);
+    snprintf(ret, room, "%s%s%s%s", c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "", l1,
+             l2);
+    if (ret[0] == '\0')
+        snprintf(ret, room, "none");
+    else
+        memmove(ret, ret + 2, strlen(ret) - 1);
+}
+
+int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
+{
+    return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* constraint.h - what a method demands of the factor of a mode, and which row update keeps to it.
+ *
+ * With constraints ALS minimises
+ *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <= upper,
+ * A being the factor of the mode with its share of the weights. Where there is no penalty, columns may be scaled
+ * between modes without changing anything, and are kept near length 1 as ever (by powers of two, so bounds
+ * other than 0 and infinity are not possible). Where there is one, lengths matter: then nothing is scaled
+ * between modes, and the run settles where lengths are in balance. A penalty on some modes alone pulls
+ * lengths into the others, which pay nothing, so that it fades from sweep to sweep.
+ *
+ *   owner    plain values
+ *   threads  any
+ *   errors   0 or TS_EARG
+ */
+#ifndef TS_CPD_CONSTRAINT_H
+#define TS_CPD_CONSTRAINT_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "stream/row_update.h"
+
+/* Of one mode; all zero: none. */
+struct ts_constraint {
+    int nonneg;    /* no entry is below 0 */
+    int fixed;     /* the factor stays that of the start */
+    double l1, l2; /* not negative */
+};
+
+/* Whether there is any among those of n modes; c may be NULL. */
+int ts_constraint_any(const struct ts_constraint *c, uint32_t n);
+
+/* A penalty makes lengths of columns matter. */
+int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n);
+
+enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c);
+
+/* Bit k: an update of enum ts_row_kind k is needed for one of the n modes. */
+uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n);
+
+/* Bit m: mode m's update reads old rows. */
+uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n);
+
+/* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 6. More lead further in a sweep,
+ * and are worth it where the product takes most of the time. A round over a row costs about rank^2 / 30 ns, the
+ * product rank / 20 ns for a nonzero, on one core: a fifth or so of that may go into rounds beyond the second. */
+uint32_t ts_constraint_rounds(uint32_t order, uint64_t nnz, uint64_t n_rows, uint32_t rank);
+
+/* TS_EARG where they cannot be met together. */
+int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err);
+
+/* "nonnegative, l1 0.1" or "none", for sentences. */
+void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room);
+
+int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b);
+
+#endif

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Constraints from the command line: what is written, printed, recorded, resumed, planned and refused.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+cp_t() { "$bin/tstream" cp t.tsh --cpu -r 5 --seed 4 "$@"; }
+
+"$bin/tshard" gen -o t.tsh --dims 60x50x40 -n 20000 -s 3 --shard 64K -q > gen.out
+
+# No entry below 0 where that was asked for; elsewhere there are some.
+cp_t --nonneg 1,2 -i 6 --tol 0 -f npy,splatt -o some.cp > some.out
+for k in 1 2; do
+    grep -q '^-\| -' some.cp/mode$k.mat && bad "mode $k has entries below 0"
+done
+cp_t --nonneg -i 6 --tol 0 -f npy -o all.cp --json > all.json
+cp_t --nonneg=all -i 6 --tol 0 -f npy -o same.cp -t 1 --host-memory 700K > same.out
+cp_t -i 6 --tol 0 --nonneg 1,2,3 -f npy -o three.cp -t 3 > three.out
+for k in 1 2 3; do
+    cmp all.cp/mode$k.npy same.cp/mode$k.npy
+    cmp all.cp/mode$k.npy three.cp/mode$k.npy
+done
+grep -q '"objective":null' all.json || bad "an objective without a penalty"
+grep -q '"nonneg":"all"' all.cp/run.json
+"$bin/tstream" info all.cp | grep -q -e '--nonneg' || bad "info does not tell"
+
+# The printed fit is that of the factors written.
+printed=$(sed -n 's/.*"event":"done","fit":\([0-9.e-]*\).*/\1/p' all.json)
+exact=$("$bin/tstream" fit all.cp t.tsh --cpu --json | sed -n 's/.*"fit":\([0-9.e-]*\).*/\1/p')
+awk -v a="$printed" -v b="$exact" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= 1e-6) }' ||
+    bad "the printed fit is $printed, that of the factors $exact"
+
+# With a penalty the objective is told, and never rises.
+cp_t --nonneg --l1 1=0.3 --l2 2=0.1,3=0.1 -i 12 --tol 0 -o pen.cp --json > pen.json
+sed -n 's/.*"event":"sweep".*"objective":\([0-9.e+-]*\).*/\1/p' pen.json > objective
+[ "$(wc -l < objective)" -eq 12 ]
+awk 'NR > 1 && $1 > before * (1 + 1e-6) { exit 1 } { before = $1 }' objective || bad "the objective rises"
+cp_t --nonneg --l1 0.3 -i 2 --tol 0 -n | grep -q objective || bad "no column of the objective"
+cp_t --l1 1=0.3 -i 1 -n 2>&1 | grep -q "without a penalty on modes 2, 3" || bad "no word on fading"
+cp_t --nonneg --l1 1e9 -i 5 -n 2>&1 | grep -q "nothing is left of the model" || bad "no word on the end"
+
+# A run that was stopped goes on with the same bits, and with no other constraints.
+cp_t --nonneg --l2 0.1 -i 9 --tol 0 -f npy -o whole.cp > whole.out
+cp_t --nonneg --l2 0.1 -i 4 --tol 0 -f npy -o part.cp > part.out
+refused 1 'has no --l1' "$bin/tstream" cp --resume part.cp --l1 0.5 -i 9 -n
+refused 1 'has --l2 0.1, so it cannot go on with --l2 0.2' "$bin/tstream" cp --resume part.cp --l2 0.2 -i 9 -n
+"$bin/tstream" cp --resume part.cp -i 9 --cpu > resumed.out
+for k in 1 2 3; do
+    cmp whole.cp/mode$k.npy part.cp/mode$k.npy
+done
+cp_t -i 2 --tol 0 -o plain.cp > plain.out
+refused 1 'has no --nonneg' "$bin/tstream" cp --resume plain.cp --nonneg -i 9 -n
+
+# The product that lies beside the largest factor is planned for: 60 rows of 5 float32.
+bytes() { sed -n 's/.*"host_memory":{[^}]*"factor_bytes":\([0-9]*\).*/\1/p'; }
+plain=$("$bin/tstream" plan t.tsh --cpu -r 5 --json | bytes)
+own=$("$bin/tstream" plan t.tsh --cpu -r 5 --nonneg --json | bytes)
+[ $((own - plain)) -eq $((60 * 5 * 4)) ] || bad "planned for factors: $plain bytes, with --nonneg $own"
+
+refused 1 'there is no mode 4, only 3' cp_t --nonneg 2,4 -n
+refused 2 "modes are numbers from 1 to 16, not '0'" cp_t --nonneg=0 -n
+refused 2 "'x' are no modes" cp_t --nonneg=x -n
+refused 2 "'-1' is not a number of 0 or more" cp_t --l1=-1 -n
+refused 2 "expected MODE=X after mode 3" cp_t --l2 2=1,3 -n
+
+exit $failed

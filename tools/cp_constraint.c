@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/cp_constraint.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The number of a mode at *text, from 1, which is behind it then. */
+static int take_mode(const char *option, const char **text, uint32_t *ret, struct ts_err *err)
+{
+    char *end;
+    const unsigned long n = strtoul(*text, &end, 10);
+    if (n == 0 || n > TS_MAX_ORDER)
+        return ts_fail(err, TS_EARG, "option '--%s': modes are numbers from 1 to %u, not '%.*s'",
+                       option, TS_MAX_ORDER, (int)strcspn(*text, ","), *text);
+    *text = end;
+    *ret = (uint32_t)n;
+    return 0;
+}
+
+/* Bit m: mode m, of "all" or "1,3". */
+static int parse_modes(struct cp_args *args, const char *option, const char *text, uint32_t *ret,
+                       struct ts_err *err)
+{
+    *ret = 0;
+    if (text == NULL)
+        return 0;
+    if (strcmp(text, "all") == 0) {
+        *ret = (UINT32_C(1) << TS_MAX_ORDER) - 1;
+        return 0;
+    }
+    for (;; text++) {
+        uint32_t mode = 0;
+        const int rc = take_mode(option, &text, &mode, err);
+        if (rc < 0)
+            return rc;
+        *ret |= UINT32_C(1) << (mode - 1);
+        args->n_named = mode > args->n_named ? mode : args->n_named;
+        if (*text == '\0')
+            return 0;
+    }
+}
+
+/* "0.1" for all modes, or "1=0.1,3=2". */
+static int parse_penalty(struct cp_args *args, const char *option, const char *text,
+                         double ret[TS_MAX_ORDER], struct ts_err *err)
+{
+    const int all = text != NULL && strchr(text, '=') == NULL;
+    memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
+    while (text != NULL) {
+        uint32_t mode = 1;
+        double x;
+        char *end;
+        int rc = all ? 0 : take_mode(option, &text, &mode, err);
+        if (rc < 0)
+            return rc;
+        if (!all && *text++ != '=')
+            return ts_fail(err, TS_EARG, "option '--%s': expected MODE=X after mode %u", option,
+                           mode);
+        x = strtod(text, &end);
+        if (end == text || (*end != '\0' && (*end != ',' || all)) || !isfinite(x) || x < 0)
+            return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a number of 0 or more", option,
+                           text);
+        for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+            if (all || m + 1 == mode)
+                ret[m] = x;
+        if (!all && mode > args->n_named)
+            args->n_named = mode;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return 0;
+}
+
+int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
+{
+    double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER];
+    uint32_t nonneg;
+    int rc;
+    args->n_named = 0;
+    rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
+    if (rc == 0)
+        rc = parse_penalty(args, "l1", args->l1, l1, err);
+    if (rc == 0)
+        rc = parse_penalty(args, "l2", args->l2, l2, err);
+    for (uint32_t m = 0; m < TS_MAX_ORDER && rc == 0; m++)
+        args->constraint[m] =
+            (struct ts_constraint){ .nonneg = (nonneg >> m & 1) != 0, .l1 = l1[m], .l2 = l2[m] };
+    return rc;
+}
+
+void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room)
+{
+    char free_modes[128] = "";
+    uint32_t n = 0;
+    ret[0] = '\0';
+    if (!ts_constraint_penalty(args->constraint, order))
+        return;
+    for (uint32_t m = 0; m < order; m++) {
+        const struct ts_constraint *c = &args->constraint[m];
+        const size_t at = strlen(free_modes);
+        if (c->l1 == 0 && c->l2 == 0 && !c->fixed)
+            snprintf(free_modes + at, sizeof free_modes - at, "%s%u", n++ > 0 ? ", " : "", m + 1);
+    }
+    if (n > 0)
+        snprintf(
+            ret, room,
+            "without a penalty on mode%s %s, columns may grow there and shrink where they cost, "
+            "so that the penalty fades from sweep to sweep; --l2 on %s prevents it",
+            n > 1 ? "s" : "", free_modes, n > 1 ? "them" : "it");
+}

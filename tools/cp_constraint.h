@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cp_constraint.h - the options of tstream cp that demand something of factors, read into one table.
+ *
+ *   errors   0 or TS_EARG
+ */
+#ifndef TS_TOOLS_CP_CONSTRAINT_H
+#define TS_TOOLS_CP_CONSTRAINT_H
+
+#include "tools/tstream_cp.h"
+
+/* args->constraint and n_named by the strings of the options. */
+int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
+
+/* A sentence on what is asked of a tensor of this order that may not do what one thinks, or "". */
+void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room);
+
+#endif
