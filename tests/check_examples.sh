@@ -12,22 +12,34 @@ PATH=$bin:$PATH
 export PATH
 
 gpus=$(tstream devices --json | grep -o '"usable":true' | wc -l)
-# ready: the files that examples take for granted, in an empty folder
+# The files that examples take for granted.
+mkdir -p store/scratch
+cd store
+tshard gen --dims 40x30x20 -n 3K -o amazon.tns.gz > ../made
+cp amazon.tns.gz part1.gz
+cp "$top"/examples/groceries.tns ratings.tns
+printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 ann,rug,2026-01-20,5 > ratings.csv
+cp ratings.csv r.csv
+tshard build ratings.csv --modes user,item,week --value rating -q >> ../made
+tshard build amazon.tns.gz -o amazon.tsh -q >> ../made
+tshard gen --planted 3 --dims 12x10x8 -n 900 -o aminoacid.tsh -q >> ../made
+tstream cp amazon.tsh --cpu -q --rank 4 -o amazon.cp >> ../made
+tstream cp aminoacid.tsh --cpu -q --rank 3 -o r3.cp >> ../made
+for copy in result s1.cp s2.cp r8.cp r16.cp mine.cp; do cp -r amazon.cp $copy; done
+for copy in model other theirs; do cp amazon.cp/model.ktensor $copy.ktensor; done
+cd ..
+
+# ready: a folder with them, as if nothing had run. Of tensors and decompositions those that the step names are
+# there, and one of each for a step that names none.
 ready()
 {
     rm -rf room
-    mkdir -p room/scratch
-    cd room
-    tshard gen --dims 40x30x20 -n 3K -o amazon.tns.gz > ../made
-    cp amazon.tns.gz part1.gz
-    cp "$top"/examples/groceries.tns ratings.tns
-    printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 ann,rug,2026-01-20,5 > ratings.csv
-    tshard build amazon.tns.gz -o amazon.tsh -q >> ../made
-    tstream cp amazon.tsh --cpu -q --rank 4 -o amazon.cp >> ../made
-    cp -r amazon.cp result
-    cp amazon.cp/model.ktensor .
-    cp amazon.cp/model.ktensor other.ktensor
-    cd ..
+    cp -r store room
+    for one in room/*.tsh room/*.cp; do
+        name=${one#room/}
+        case $name in amazon.*) continue ;; esac
+        grep -qF "$name" step || rm -rf "$one"
+    done
 }
 
 ran=0 left_out=0

@@ -26,7 +26,7 @@ fit=$(sed -n 's/.*"event":"done","fit":\([0-9.e+-]*\),.*/\1/p' json)
 has "\"fit\":$fit}"
 sed -n 's/.*"event":"sweep","sweep":\([0-9]*\),"fit":\([^,]*\),.*/{"sweep":\1,"fit":\2,/p' json > sweeps
 while read -r sweep; do has "$sweep"; done < sweeps
-sed -n 's/.*"event":"sweep".*"fit":[^,]*,"change":[^,]*,\("seconds":[^,]*\),"nnz_per_s":[^,]*,\("bytes_read":[^,]*\),\(.*\),"exposed_seconds".*,\("singular_modes":[0-9]*\)}/\1,\3,\2,\4}/p' json > sweeps
+sed -n 's/.*"event":"sweep".*"fit":[^,]*,"change":[^,]*,\("objective":.*\),\("seconds":[^,]*\),"nnz_per_s":[^,]*,\("bytes_read":[^,]*\),\(.*\),"exposed_seconds".*,\("singular_modes":[0-9]*\)}/\2,\1,\4,\3,\5}/p' json > sweeps
 [ "$(wc -l < sweeps)" -eq 30 ] || bad "run.json: sweeps of --json are not understood"
 while read -r sweep; do has "$sweep"; done < sweeps
 grep -qE '"start":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}","end":"' $record ||
