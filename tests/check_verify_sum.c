@@ -219,6 +219,40 @@ START_TEST(values_are_finite)
 }
 END_TEST
 
+/* Runs tshard COMMAND a.tsh OPTIONS; its exit status, or more when it died. */
+static int run_tshard(const char *command, const char *options)
+{
+    const char *top = getenv("TOP_BUILDDIR");
+    char line[9000];
+    int status;
+    snprintf(line, sizeof line, "%s/tools/tshard %s %s/a.tsh %s > %s/out 2> %s/err",
+             top == NULL ? "." : top, command, tmp, options, tmp, tmp);
+    status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+}
+
+/* What is wrong has the right checksums: whoever made the tensor made it so. */
+START_TEST(lines_of_labels_are_counted) /* loop test: _i is what is wrong */
+{
+    static const int labels[] = { 1, -1, 2, 300000 };
+    static const uint64_t dim[3] = { 60, 50, 40 };
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .labels = labels[_i] };
+    struct test_coo x = test_coo_random(4, 3, dim, 20000, 9, 0);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/a.tsh", tmp);
+    test_tsh_write(path, &x, &conf);
+    for (int v = 0; v < 2; v++) {
+        const int status = run_tshard(v ? "verify" : "export", v ? "" : "--format csv");
+        char command[9000];
+        ck_assert_msg(status == (_i > 0), "%s: %d", v ? "verify" : "export", status);
+        snprintf(command, sizeof command, "grep -q 'mode1.labels: it has not the 60 lines' %s/err",
+                 tmp);
+        ck_assert((system(command) == 0) == (_i > 0));
+    }
+    test_coo_free(&x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("verify_sum");
@@ -231,6 +265,7 @@ int main(void)
     tcase_add_test(tc, counts_and_unused_fields_are_checked);
     tcase_add_test(tc, every_bit_counts);
     tcase_add_test(tc, values_are_finite);
+    tcase_add_loop_test(tc, lines_of_labels_are_counted, 0, 4);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_FORK_GETENV);
 }

@@ -159,7 +159,7 @@ static void write_rows(const char *dir, const struct test_tsh_conf *conf, uint32
     store(dir, name, &b);
 }
 
-static void write_labels(const char *dir, uint32_t mode, struct ts_disk_mode *d)
+static void write_labels(const char *dir, uint32_t mode, int labels, struct ts_disk_mode *d)
 {
     struct ts_disk_labels h = { .version = TS_FORMAT_VERSION, .mode = mode, .n_labels = d->dim };
     struct bytes b = { 0 };
@@ -171,6 +171,9 @@ static void write_labels(const char *dir, uint32_t mode, struct ts_disk_mode *d)
         put(&b, line,
             (size_t)snprintf(line, sizeof line, "%" PRIu32 "/%" PRIu64 "\n", mode + 1, i));
     }
+    for (int i = 1; i < labels; i++)
+        put(&b, "\n", 1);
+    b.n -= labels < 0;
     h.text_bytes = b.n - sizeof h;
     memcpy(b.byte, &h, sizeof h);
     d->labels_bytes = b.n;
@@ -249,7 +252,7 @@ static void write_mode(const char *dir, struct test_coo *x, const struct test_ts
     if (d->dim != d->n_rows)
         write_rows(dir, conf, mode, d);
     if (conf->labels)
-        write_labels(dir, mode, d);
+        write_labels(dir, mode, conf->labels, d);
     free(code[0]);
     free(code[1]);
 }

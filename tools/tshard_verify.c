@@ -136,14 +136,11 @@ static int compare_copies(struct verify *v, struct ts_err *err)
 static int verify_side_files(const struct ts_tensor *t, struct ts_err *err)
 {
     for (uint32_t m = 0; m < t->order; m++) {
-        const uint64_t n_labels = t->mode[m].disk.n_labels, last = n_labels - 1;
         uint64_t *rows = NULL;
-        char *label = NULL;
         int rc = ts_tensor_rows(t, m, &rows, err);
         free(rows);
-        if (rc == 0 && t->mode[m].disk.labels_bytes > 0) /* the last one: all lines are there */
-            rc = ts_tensor_labels(t, m, n_labels > 0, &last, &label, err);
-        free(label);
+        if (rc == 0 && t->mode[m].disk.labels_bytes > 0)
+            rc = ts_tensor_labels_lines(t, m, err);
         if (rc < 0)
             return rc;
     }

@@ -87,6 +87,28 @@ int ts_tensor_labels_check(const struct ts_tensor *t, uint32_t mode, struct ts_e
     return rc == 0 ? check_header(m->labels_fd, m, mode, err) : rc;
 }
 
+int ts_tensor_labels_lines(const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    const uint64_t end = m->disk.labels_bytes;
+    uint64_t n_lines = 0;
+    char *piece = malloc(PIECE_BYTES), last = '\n';
+    int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path)
+                           : ts_tensor_labels_check(t, mode, err);
+    for (uint64_t at = sizeof(struct ts_disk_labels); rc == 0 && at < end; at += PIECE_BYTES) {
+        const size_t n = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
+        rc = ts_file_read_at(m->labels_fd, m->labels_path, at, n, piece, err);
+        for (size_t i = 0; rc == 0 && i < n; i++)
+            n_lines += piece[i] == '\n';
+        last = rc == 0 ? piece[n - 1] : last;
+    }
+    if (rc == 0 && (n_lines != m->disk.n_labels || last != '\n'))
+        rc = ts_fail(err, TS_EFORMAT, "%s: it has not the %" PRIu64 " lines that the index says",
+                     m->labels_path, m->disk.n_labels);
+    free(piece);
+    return rc;
+}
+
 static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64_t *index,
                        char **ret, struct ts_err *err)
 {

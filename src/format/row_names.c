@@ -203,6 +203,7 @@ static int fill_index(const struct ts_row_names_conf *conf, struct ts_row_names 
 /* Where lines are in the text, told piece by piece. */
 struct lines {
     uint64_t n, start; /* lines begun, and where this one starts */
+    uint64_t most;     /* there is room for the places of so many */
     size_t longest;
 };
 
@@ -217,7 +218,7 @@ static int note_places(struct lines *l, const char *piece, size_t bytes, uint64_
             l->longest = (size_t)(place - l->start);
         if (stop == NULL)
             break;
-        if (l->n % STRIDE == 0)
+        if (l->n % STRIDE == 0 && l->n < l->most)
             rc = put(f, &l->start, sizeof l->start, tmp, err);
         l->start = place + 1;
         l->n++;
@@ -226,15 +227,14 @@ static int note_places(struct lines *l, const char *piece, size_t bytes, uint64_
     return rc;
 }
 
-/* Whether there are as many lines as the index says, each ended, before places are written for
- * more. */
+/* Refuses text that has not as many lines as the index says, each ended. */
 static int fill_text(const struct ts_row_names_conf *conf, struct ts_row_names *r, uint32_t mode,
                      struct ts_err *err)
 {
     const struct ts_mode *m = &conf->tensor->mode[mode];
     struct ts_name_table *text = &r->mode[mode].text;
     char *piece = malloc(PIECE_BYTES);
-    struct lines l = { 0 };
+    struct lines l = { .most = m->disk.n_labels };
     struct fill f = { 0 };
     int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path)
                            : ts_tensor_labels_check(conf->tensor, mode, err);

@@ -70,6 +70,9 @@ int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const
 /* The hash and the header of a mode's file of labels, which must be there. */
 int ts_tensor_labels_check(const struct ts_tensor *t, uint32_t mode, struct ts_err *err);
 
+/* The same, and that there are as many lines as the index says, each ended. */
+int ts_tensor_labels_lines(const struct ts_tensor *t, uint32_t mode, struct ts_err *err);
+
 /* The name of a mode, or of the value for mode = order: NULL when it has none. It may hold any
  * bytes but '\n' and '\0'. */
 const char *ts_tensor_mode_name(const struct ts_tensor *t, uint32_t mode);
