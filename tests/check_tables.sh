@@ -80,6 +80,17 @@ refused 1 "d.mtx:6: a second nonzero at 1 3, which --duplicates error forbids; t
 "$bin/tshard" build r.csv r2.csv --bin when=1mo -o two.tsh > log 2>&1 || bad "$(cat log)"
 expect log "3 x 2 x 3, 4 nonzeros"
 
+# however it is written; --header yes has one in every file
+printf 'user,item\nann,x\nbob,y\n' > h1.csv
+printf 'user,item\r\ncarl,x\r\n' > h2.csv
+printf '\n "user" , "item"\ndora,y\n' > h3.csv
+"$bin/tshard" build h1.csv h2.csv h3.csv --value none --header yes -o h.tsh > log 2>&1 || bad "$(cat log)"
+expect log "4 x 2, 4 nonzeros"
+printf 'item,user\ncarl,x\n' > h4.csv
+refused 1 "h4.csv:1: its header is not that of the first file" "$bin/tshard" build h1.csv h4.csv --value none --header yes -o no.tsh
+"$bin/tshard" build h1.csv h4.csv --value none --modes user,item -o h5.tsh > log 2>&1 || bad "$(cat log)" # a part without one
+expect log "4 x 3, 4 nonzeros"
+
 # a large one, against awk, through every memory
 awk 'BEGIN { print "who,what,n"; for (i = 0; i < 120000; i++) { x = (i * 7919) % 100003
     printf "name-of-somebody-with-a-long-name-number-%d-and-more-to-it-so-that-memory-is-used,thing%d,%d\n", x * x % 90001, x % 501, i % 7 + 1 } }' > big.csv
@@ -174,6 +185,10 @@ printf '// GenTen\nsptensor indices-start-at-zero\n2\n3 2\n2\n0 0 4\n2 1 5\n' > 
 expect log "3 x 2, 2 nonzeros"
 "$bin/tshard" export g.tsh > got
 printf '0 0 4\n2 1 5\n' | cmp - got || bad "GenTen: $(cat got)"
+printf 'sptensor\n2\n3 2\n2\n1 1 4\n3 2 5\n' > want # from 1 whatever the input did, or it says so
+"$bin/tshard" export g.tsh --format sptensor | cmp - want || bad "sptensor of a tensor that counts from 0"
+"$bin/tshard" export g.tsh --format sptensor --base 0 -o g0.tns
+sed 1d g.tns | cmp - g0.tns || bad "sptensor from 0: $(cat g0.tns)"
 printf 'tensor\n2\n2 2\n1\n2\n3\n4\n' > d.tns
 refused 1 "d.tns:1: this is a dense tensor" "$bin/tshard" build d.tns -o no.tsh
 exit $failed

@@ -47,7 +47,8 @@ static const struct ts_opt export_opts[] = {
     { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
       "indices in a table where there are names of them" },
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
-      "the first index: input is that of the text that the tensor was built from" },
+      "the first index: input is that of the text that the tensor was built from, and 1 in sptensor, "
+      "which has the word indices-start-at-zero with 0" },
     { "mode", 'm', TS_OPT_U32, AT(mode), "1", "K", "read the copy sorted for mode K" },
     { "sort", 's', TS_OPT_STRING, AT(sort), NULL, "K,...",
       "sort by these modes, numbers or names, and then by the others: 1 is 1,2,3, and 3 is 3,1,2" },
@@ -89,7 +90,8 @@ static int write_text(struct export *e, const char *text, size_t n, struct ts_er
 static int write_sptensor(struct export *e, struct ts_err *err)
 {
     char text[64 + 24 * (TS_MAX_ORDER + 2)], *at = text;
-    at += sprintf(at, "sptensor\n%" PRIu32 "\n", e->t->order);
+    at += sprintf(at, "sptensor%s\n%" PRIu32 "\n",
+                  e->pieces.rows.base == 0 ? " indices-start-at-zero" : "", e->t->order);
     for (uint32_t m = 0; m < e->t->order; m++)
         at +=
             sprintf(at, "%" PRIu64 "%s", e->t->mode[m].disk.dim, m + 1 < e->t->order ? " " : "\n");
@@ -305,7 +307,9 @@ static int choose(struct export *e, const struct export_args *args, int with_mod
                      : args->format == FORMAT_TSV ? '\t'
                                                   : ' ',
         .quoted = args->format == FORMAT_CSV || args->format == FORMAT_TSV,
-        .base = args->base == BASE_OF_TENSOR ? ts_tensor_base(t) : (uint32_t)args->base - 1,
+        .base = args->base != BASE_OF_TENSOR      ? (uint32_t)args->base - 1
+                : args->format == FORMAT_SPTENSOR ? 1
+                                                  : ts_tensor_base(t),
     };
     return 0;
 }

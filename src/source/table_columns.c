@@ -334,7 +334,6 @@ static int keep_header(struct ts_table *t, const char *line, size_t bytes, struc
     if (t->header == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
     memcpy(t->header, line, bytes);
-    t->header_bytes = bytes;
     return 0;
 }
 
@@ -367,6 +366,29 @@ static int decide(struct ts_table *t, const char *text, const struct look *l, st
     return rc;
 }
 
+static int same_field(const struct ts_csv_field *a, const struct ts_csv_field *b)
+{
+    const char *p = a->begin, *q = b->begin;
+    while (p < a->end && q < b->end && *p == *q) {
+        p += 1 + (a->doubled && *p == '"');
+        q += 1 + (b->doubled && *q == '"');
+    }
+    return p >= a->end && q >= b->end;
+}
+
+/* Whether the first line says what the header of the first file says, however it is written. */
+static int same_header(const struct ts_table *t, struct look *l)
+{
+    const char *end;
+    uint32_t n = 0;
+    int same =
+        split(t->header, t->plan.separator, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) == 0 &&
+        n == l->n_columns;
+    for (uint32_t c = 0; same && c < n; c++)
+        same = same_field(&l->first[c], &l->second[c]);
+    return same;
+}
+
 int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct ts_tns_header *ret,
                     uint64_t *line, struct ts_err *err)
 {
@@ -386,10 +408,13 @@ int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct t
         if (!t->known)
             rc = decide(t, text + mark, l, err);
         t->known |= rc == 0;
-        if (rc == 0 && t->header != NULL && (size_t)(first - text) - mark >= t->header_bytes &&
-            memcmp(first - t->header_bytes, t->header, t->header_bytes) == 0) {
+        if (rc == 0 && t->header != NULL && same_header(t, l)) {
             h.bytes = (size_t)(first - text);
             h.lines = l->line_of_first;
+        } else if (rc == 0 && t->plan.header == 1) {
+            rc = ts_fail(err, TS_EFORMAT,
+                         "its header is not that of the first file (--header yes: every file has "
+                         "the same)");
         }
         h.order = t->order;
         *ret = h;

@@ -28,8 +28,7 @@ struct ts_table {
     struct ts_table_mode mode[TS_MAX_ORDER];
     char *value_name;
     uint8_t role[TS_TABLE_MAX_COLUMNS]; /* a mode, or enum ts_table_role */
-    char *header;                       /* the line, without its end; NULL: there is none */
-    size_t header_bytes;
+    char *header;                       /* the line, with its newline; NULL: there is none */
     int known;
 };
 
