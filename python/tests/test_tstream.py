@@ -389,6 +389,61 @@ def test_sigint_ends_a_script(tensor):
     assert out == "interrupted\n" and p.returncode == 0
 
 
+BROKEN_BAR = """
+import sys
+import threading
+import time
+import tstream as ts
+from tstream import _model
+
+class Bar:  # which Ctrl-C reaches while nothing happens
+    def set_postfix_str(self, *text, **how):
+        pass
+    def refresh(self):
+        if sys._getframe(1).f_code.co_name == "move_bar":
+            raise KeyboardInterrupt
+    def close(self):
+        pass
+
+class Slow(_model.Sweep):  # made in the thread of the call, between two sweeps
+    def __init__(self, s):
+        time.sleep(0.5)
+        super().__init__(s)
+
+_model._progress_bar = lambda sweeps: Bar()
+_model.Sweep = Slow
+try:
+    ts.cp(sys.argv[1], 8, sweeps=10**9, tol=0, cpu=True)
+except KeyboardInterrupt:
+    print("interrupted", [t.name for t in threading.enumerate() if t.name == "tstream"], flush=True)
+"""
+
+
+def test_a_bar_that_raises_ends_a_run(tensor):
+    p = subprocess.run([sys.executable, "-c", BROKEN_BAR, tensor.path], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert (p.returncode, p.stdout) == (0, "interrupted []\n")
+
+
+def test_what_idle_raises_waits_for_the_call():
+    ended = []
+    call = ts._lib.Call()
+
+    def work(err):
+        while call.flag.value == 0:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        ended.append(True)
+        return 0
+
+    def idle():
+        raise KeyError("once")
+
+    call.idle = idle
+    with pytest.raises(KeyError):
+        call.run(work)
+    assert ended == [True]
+
+
 def test_the_notebook_runs(tmp_path, monkeypatch):
     """Headless: by nbclient where it is there with a kernel, else cell after cell."""
     examples = os.environ.get("TSTREAM_EXAMPLES")

@@ -298,14 +298,18 @@ class Call:
         raised: Optional[BaseException] = None
         while True:
             try:
-                event = self.events.get(timeout=0.2)
+                try:
+                    event = self.events.get(timeout=0.2)
+                except queue.Empty:
+                    if not thread.is_alive() and self.events.empty():
+                        break  # Ctrl-C came between the last event and its taking
+                    if self.idle is not None and raised is None:
+                        self.idle()
+                    continue
                 if event is None:
                     break
                 if raised is None:
                     event[0](*event[1])
-            except queue.Empty:
-                if self.idle is not None:
-                    self.idle()
             except BaseException as e:
                 raised = raised or e
                 self.flag.value = 1
