@@ -406,6 +406,8 @@ typedef struct {
     int checkpoints;   /* runs save states: an eighth of host_memory at most holds a copy of one */
     const char *trace; /* file for what ran when, JSON for ui.perfetto.dev; NULL: none */
     int replace;       /* a trace that is there is replaced */
+    uint32_t own_rows; /* bit m: ts_cp will be asked for nonneg or l1 of mode m, which takes memory
+                        * for a second factor as large, on CPU cores */
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -471,8 +473,8 @@ typedef struct {
 typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
 
 /* Whether a run goes on from the last state of one that was to write the same directory. With TS_RESUME there
- * must be a state; with TS_RESUME_IF_ANY the run starts anew where there is none. Rank, precision, tensor and
- * seed must be those of the state; sweeps and tol may be others. */
+ * must be a state; with TS_RESUME_IF_ANY the run starts anew where there is none. Rank, precision,
+ * tensor, seed and constraints must be those of the state; sweeps and tol may be others. */
 enum { TS_RESUME_NEVER = 0, TS_RESUME = 1, TS_RESUME_IF_ANY = 2 };
 
 /* A mode of a sweep was solved. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -498,7 +500,8 @@ typedef struct {
     double checkpoint_seconds; /* between states; 0: 300; below 0: one when the run ends early */
     /* Constraints. What is minimised is 1/2 |X - model|^2 and, for each
      * mode, l1 times the sum of magnitudes and l2 / 2 times the sum of
-     * squares of its factor. All but l2 take a session on CPU cores. */
+     * squares of its factor. All but l2 take a session that was opened
+     * for them (own_rows). */
     uint32_t nonneg;  /* bit m: no entry of mode m's factor is below 0 */
     const double *l1; /* order of them; NULL: none */
     const double *l2; /* the same */

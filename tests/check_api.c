@@ -12,6 +12,7 @@
 
 #include <tstream.h>
 
+#include "api/api_session.h"
 #include "base/rng.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
@@ -559,6 +560,139 @@ START_TEST(a_run_ends_in_time)
 }
 END_TEST
 
+/* ---- constraints ---- */
+
+static ts_session *open_for(const ts_tensor *t, uint32_t own_rows, uint64_t *factor_bytes)
+{
+    const ts_session_conf c = {
+        .size = sizeof c, .rank = 4, .threads = 2, .cpu = 1, .own_rows = own_rows
+    };
+    ts_session_info info = { .size = sizeof info };
+    ts_session *s = ts_session_open(t, &c, &err);
+    ck_assert_msg(s != NULL, "%s", err.text);
+    ts_session_describe(s, &info);
+    *factor_bytes = info.factor_bytes;
+    return s;
+}
+
+static void run_well(ts_session *s, const ts_cp_conf *conf)
+{
+    ts_cpd *c = ts_cp(s, conf, NULL, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ts_cpd_free(c);
+}
+
+static void run_refused(ts_session *s, const ts_cp_conf *conf, const char *why)
+{
+    char partial[4300];
+    ck_assert_ptr_null(ts_cp(s, conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, why) != NULL, "%s", err.text);
+    snprintf(partial, sizeof partial, "%s.partial", files);
+    ck_assert_int_ne(access(partial, F_OK), 0);
+}
+
+/* A session has the memory of the constraints that it was opened for; others leave it and the disk as they
+ * were. */
+START_TEST(a_session_knows_of_constraints)
+{
+    const double l1[3] = { 0, 0.5, 0 }, l2[3] = { 1, 1, 1 };
+    ts_cp_conf conf = kept_run();
+    uint64_t plain, one, all, rows[3], most = 0;
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_for(t, 0, &plain);
+    for (uint32_t m = 0; m < 3; m++) {
+        rows[m] = ts_used(t, m);
+        most = rows[m] > most ? rows[m] : most;
+    }
+    conf.sweeps = 1;
+    conf.nonneg = 1;
+    run_refused(s, &conf, "own_rows");
+    conf.nonneg = 0;
+    conf.l1 = l1;
+    run_refused(s, &conf, "own_rows");
+    conf.l1 = NULL;
+    conf.l2 = l2;
+    run_well(s, &conf);
+    test_tsh_remove(files);
+    ts_session_close(s);
+
+    s = open_for(t, 2, &one);
+    ck_assert_uint_eq(one - plain, rows[1] * 4 * sizeof(float));
+    conf.nonneg = 4;
+    run_refused(s, &conf, "own_rows");
+    conf.nonneg = 0;
+    conf.l1 = l1;
+    run_well(s, &conf);
+    test_tsh_remove(files);
+    ts_session_close(s);
+
+    s = open_for(t, 7, &all);
+    ck_assert_uint_eq(all - plain, most * 4 * sizeof(float));
+    conf.nonneg = 7;
+    run_well(s, &conf);
+    test_tsh_remove(files);
+    ts_session_close(s);
+    ck_assert_ptr_null(ts_session_open(
+        t,
+        &(ts_session_conf){ .size = sizeof(ts_session_conf), .rank = 4, .cpu = 1, .own_rows = 8 },
+        &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ts_close(t);
+}
+END_TEST
+
+/* As that of a GPU does. */
+START_TEST(a_backend_may_lack_updates)
+{
+    ts_cp_conf conf = kept_run();
+    ts_tensor *t = open_tensor();
+    uint64_t bytes;
+    ts_session *s = open_for(t, 7, &bytes);
+    struct ts_backend lacks = *s->engine.backend;
+    lacks.updates = 1u << TS_ROW_LEAST_SQUARES;
+    s->engine.backend = &lacks;
+    conf.nonneg = 1;
+    run_refused(s, &conf, "these constraints are computed on CPU cores only");
+    conf.nonneg = 0;
+    run_well(s, &conf);
+    ts_session_close(s);
+    test_tsh_remove(files);
+    ts_close(t);
+}
+END_TEST
+
+/* What a run cannot go on with is found before anything is written, and the session serves other runs. */
+START_TEST(a_run_goes_on_with_its_constraints)
+{
+    ts_cp_conf conf = kept_run();
+    ts_tensor *t = open_tensor();
+    ts_cp_result result = { .size = sizeof result };
+    uint64_t bytes;
+    ts_session *s;
+    ts_cpd *c;
+    stop_one(t);
+    s = open_for(t, 1, &bytes);
+    conf.resume = TS_RESUME;
+    conf.nonneg = 1;
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "it cannot go on with: nonnegative") != NULL, "%s", err.text);
+    conf.nonneg = 0;
+    conf.sweeps = 1; /* it is beyond that */
+    ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    conf.sweeps = 6;
+    c = ts_cp(s, &conf, &result, &err);
+    ck_assert_msg(c != NULL, "%s", err.text);
+    ck_assert_uint_eq(result.sweeps_before, 2);
+    ts_cpd_free(c);
+    ts_session_close(s);
+    test_tsh_remove(files);
+    ts_close(t);
+}
+END_TEST
+
 /* 0: of a run that ends well; 1: of one that is stopped. */
 START_TEST(a_trace_of_a_run)
 {
@@ -668,6 +802,9 @@ int main(void)
     tcase_add_test(c, a_run_goes_on);
     tcase_add_test(c, large_factors_are_mapped);
     tcase_add_test(c, a_run_ends_in_time);
+    tcase_add_test(c, a_session_knows_of_constraints);
+    tcase_add_test(c, a_backend_may_lack_updates);
+    tcase_add_test(c, a_run_goes_on_with_its_constraints);
     tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
     tcase_add_test(c, numbers_have_points_everywhere);
     suite_add_tcase(suite, c);

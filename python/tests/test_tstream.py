@@ -198,9 +198,43 @@ def test_constraints_are_those_of_the_program(tensor, tmp_path):
             assert all((m.factors[k] >= 0).all() for k in range(3))
         objective = [s.objective for s in m.history]
         assert np.isnan(objective).all() if i == 0 else all(np.diff(objective) <= 1e-6 * objective[0])
-    for wrong in ({"nonneg": [3]}, {"l1": [1, 2]}, {"l2": -1}):
+    for wrong in ({"nonneg": [3]}, {"l1": [1, 2]}, {"l2": -1}, {"nonneg": "all"}, {"nonneg": [True, False]},
+                  {"nonneg": [True, 1, 2]}, {"nonneg": 1.0}, {"nonneg": [0.0]}, {"l1": {True: 1}},
+                  {"l1": {2: 1, -1: 2}}):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, 4, progress=False, **wrong)
+
+
+def test_modes_are_numbers_or_a_bool_for_each(tensor):
+    run = dict(sweeps=2, tol=0, seed=3, **CPU)
+    want = ts.cp(tensor, 4, nonneg=[0, 2], **run)
+    for same in ([True, False, True], np.array([True, False, True]), np.array([0, 2]), (np.int64(0), np.int8(-1)),
+                 {0, 2}):
+        m = ts.cp(tensor, 4, nonneg=same, **run)
+        assert all((a == b).all() for a, b in zip(m.factors, want.factors))
+    one = ts.cp(tensor, 4, nonneg=np.int64(1), **run)
+    assert (one.factors[1] >= 0).all()
+    assert (ts.cp(tensor, 4, nonneg=1, **run).factors[0] == one.factors[0]).all()
+    assert (ts.cp(tensor, 4, nonneg=np.bool_(True), **run).factors[0]
+            == ts.cp(tensor, 4, nonneg=True, **run).factors[0]).all()
+
+
+def test_only_what_needs_cpu_cores_asks_for_them(tensor, monkeypatch):
+    opened = []
+
+    class Enough(Exception):
+        pass
+
+    def session_conf(call, **conf):
+        opened.append((conf["cpu"], conf["own_rows"]))
+        raise Enough
+
+    monkeypatch.setattr(ts._model, "_session_conf", session_conf)
+    for arguments in ({}, {"l1": 0}, {"l1": [0, 0, 0]}, {"l1": {1: 0}, "l2": 1}, {"nonneg": [False] * 3},
+                      {"l1": {1: 0.5}}, {"l1": 0.5}, {"nonneg": [0], "l1": [0, 0, 1]}):
+        with pytest.raises(Enough):
+            ts.cp(tensor, 4, progress=False, **arguments)
+    assert opened == [(False, 0)] * 5 + [(True, 2), (True, 7), (True, 5)]
 
 
 def test_a_model_is_what_numpy_says(coo, tensor, tmp_path):

@@ -140,7 +140,8 @@ class ts_session_conf(_Sized):
                 ("threads", c.c_uint32), ("host_memory", c.c_uint64), ("cpu", c.c_int),
                 ("gpus", c.c_char_p), ("gpu_memory", c.c_uint64), ("stop", _stop),
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
-                ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int)]
+                ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
+                ("own_rows", c.c_uint32)]
 
 
 class ts_session_info(_Sized):

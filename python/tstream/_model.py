@@ -2,8 +2,10 @@
 """Decompositions: computed, loaded, made of arrays."""
 
 import ctypes as c
+import operator
 import os
 import weakref
+from collections.abc import Iterable
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import numpy as np
@@ -445,17 +447,31 @@ def _progress_bar(sweeps: int) -> Any:
     return tqdm(total=sweeps, unit="sweep", disable=None)
 
 
+def _mode(mode: Any, order: int) -> int:
+    """The number of a mode, which may be counted from the end."""
+    try:
+        if isinstance(mode, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(mode)
+    except TypeError:
+        raise ArgumentError(f"{mode!r} is no mode: give numbers from 0 to {order - 1}") from None
+    if not -order <= number < order:
+        raise ArgumentError(f"there is no mode {number}, only {order} from 0")
+    return number % order
+
+
 def _mode_bits(modes: Any, order: int) -> int:
-    """Bit m for each mode m that is named; all for True."""
-    if modes is None or modes is False:
+    """Bit m for each mode m that is named, or has a True among `order` of them; all for True alone."""
+    if isinstance(modes, np.ndarray):
+        modes = modes.tolist()
+    if modes is None:
         return 0
-    named = range(order) if modes is True else [modes] if isinstance(modes, int) else modes
-    bits = 0
-    for mode in named:
-        if not -order <= mode < order:
-            raise ArgumentError(f"there is no mode {mode}, only {order} from 0")
-        bits |= 1 << mode % order
-    return bits
+    if isinstance(modes, (bool, np.bool_)):
+        return (1 << order) - 1 if modes else 0
+    named = list(modes) if isinstance(modes, Iterable) and not isinstance(modes, str) else [modes]
+    if len(named) == order and all(isinstance(m, (bool, np.bool_)) for m in named):
+        named = [m for m, wanted in enumerate(named) if wanted]
+    return sum({1 << _mode(mode, order) for mode in named})
 
 
 def _penalties(penalty: Any, order: int) -> Optional[Array]:
@@ -463,8 +479,9 @@ def _penalties(penalty: Any, order: int) -> Optional[Array]:
     if penalty is None:
         return None
     if isinstance(penalty, dict):
-        _mode_bits(penalty, order)
-        named = {mode % order: x for mode, x in penalty.items()}
+        named = {_mode(mode, order): x for mode, x in penalty.items()}
+        if len(named) < len(penalty):
+            raise ArgumentError(f"{penalty!r} names a mode twice, from the front and from the end")
         penalty = [named.get(mode, 0) for mode in range(order)]
     values = np.asarray(penalty, dtype=np.float64)
     if values.shape not in ((), (order,)):
@@ -473,7 +490,7 @@ def _penalties(penalty: Any, order: int) -> Optional[Array]:
 
 
 def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
-       init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int]]" = None,
+       init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
@@ -498,8 +515,9 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
         Of the random initial factors.
     init : Model, optional
         Initial factors instead, of this rank. Their weights count with constraints alone.
-    nonneg : bool or int or sequence of int, optional
-        Modes (from 0) whose factors have no entries below 0; True: all. This and `l1` are computed on CPU cores.
+    nonneg : bool or int or sequence of int or of bool, optional
+        Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode. This and `l1` are
+        computed on CPU cores.
     l1, l2 : float or dict or sequence of float, optional
         Minimise l1 times the sum of magnitudes, or l2 / 2 times the sum of squares, of each factor too: one
         number for all modes, one for each, or ``{mode: number}``.
@@ -528,8 +546,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     replace : bool
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
-        Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision and
-        seed must be the same; sweeps and tol may be others.
+        Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision,
+        seed, nonneg, l1 and l2 must be the same; sweeps and tol may be others.
     checkpoint : float
         Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
         early.
@@ -553,11 +571,12 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     history: "list[Sweep]" = []
     order = len(tensor.shape)
     bits, sums, squares = _mode_bits(nonneg, order), _penalties(l1, order), _penalties(l2, order)
+    own_rows = bits if sums is None else bits | sum(1 << m for m in range(order) if sums[m] > 0)
     if gpus is None and gpu_memory is None:
-        cpu = cpu or bits != 0 or sums is not None
+        cpu = cpu or own_rows != 0
     session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
-                                 checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
+                                 checkpoints=out is not None and checkpoint > 0, replace=bool(replace), own_rows=own_rows,
                                  trace=None if trace is None else os.fsencode(trace))
     bar = _progress_bar(sweeps) if progress else None
 

@@ -302,6 +302,31 @@ static int open_checkpoint(struct cp *c, struct ts_err *err)
     return rc;
 }
 
+/* What is to be run, once it is known where from. */
+static struct ts_als_conf als_conf(struct cp *c)
+{
+    const struct ts_engine *e = &c->session->engine;
+    const ts_session_conf *sc = &c->session->conf;
+    return (struct ts_als_conf){ .init = { .tensor = e->tensor,
+                                           .backend = e->backend,
+                                           .be = e->be,
+                                           .rank = sc->rank,
+                                           .threads = e->threads,
+                                           .seed = c->conf.seed,
+                                           .constraint = c->constraint,
+                                           .stop = c->session->stop },
+                                 .feed = e->feed,
+                                 .precision = sc->precision,
+                                 .iters = c->conf.sweeps,
+                                 .tol = c->conf.tol,
+                                 .mode = take_mode,
+                                 .sweep = take_sweep,
+                                 .ctx = c,
+                                 .trace = c->session->trace,
+                                 .checkpoint = c->checkpoint,
+                                 .from = c->from.file };
+}
+
 /* Before the work: whether the result could be written, and where the run goes on from. */
 static int open_out(struct cp *c, struct ts_err *err)
 {
@@ -320,6 +345,8 @@ static int open_out(struct cp *c, struct ts_err *err)
         return 0;
     rc = open_state(c, err);
     if (rc == 0 && c->from.file != NULL) {
+        const struct ts_als_conf conf = als_conf(c);
+        rc = ts_als_check_from(&conf, err);
         mc.resume = !c->from.of_result;
         mc.force |= c->from.of_result; /* older states must not lie beside new ones */
     }
@@ -352,24 +379,7 @@ static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *er
 {
     const struct ts_engine *e = &c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
-    struct ts_als_conf conf = { .init = { .tensor = e->tensor,
-                                          .backend = e->backend,
-                                          .be = e->be,
-                                          .rank = sc->rank,
-                                          .threads = e->threads,
-                                          .seed = c->conf.seed,
-                                          .constraint = c->constraint,
-                                          .stop = c->session->stop },
-                                .feed = e->feed,
-                                .precision = sc->precision,
-                                .iters = c->conf.sweeps,
-                                .tol = c->conf.tol,
-                                .mode = take_mode,
-                                .sweep = take_sweep,
-                                .ctx = c,
-                                .trace = c->session->trace,
-                                .checkpoint = c->checkpoint,
-                                .from = c->from.file };
+    struct ts_als_conf conf = als_conf(c);
     const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
     struct timer timer = { 0 };
     int rc = from == NULL ? open_start(c, &conf.init.model, err) : 0;
@@ -447,8 +457,10 @@ static int take_result(struct cp *c, const struct ts_als_result *result, struct 
 /* Before anything is written. */
 static int take_constraints(struct cp *c, struct ts_err *err)
 {
-    const struct ts_tensor *t = c->session->engine.tensor;
+    const struct ts_engine *e = &c->session->engine;
+    const struct ts_tensor *t = e->tensor;
     const ts_cp_conf *conf = &c->conf;
+    int rc;
     for (uint32_t m = 0; m < t->order; m++)
         c->constraint[m] = (struct ts_constraint){ .nonneg = (conf->nonneg >> m & 1) != 0,
                                                    .l1 = conf->l1 == NULL ? 0 : conf->l1[m],
@@ -456,7 +468,16 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     if (conf->nonneg >> t->order != 0)
         return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be nonnegative",
                        t->path);
-    return ts_constraint_check(c->constraint, t->order, err);
+    rc = ts_constraint_check(c->constraint, t->order, err);
+    if (rc < 0)
+        return rc;
+    if ((ts_constraint_updates(c->constraint, t->order) & ~e->backend->updates) != 0)
+        return ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    if ((ts_constraint_own(c->constraint, t->order) & ~c->session->conf.own_rows) != 0)
+        return ts_fail(err, TS_EARG,
+                       "a run with nonneg or l1 takes a session that was opened with the bits of "
+                       "these modes in own_rows");
+    return 0;
 }
 
 static int run(struct cp *c, struct ts_kruskal **ret, struct ts_als_result *result,

@@ -93,14 +93,29 @@ static void close_trace(ts_session *s)
     ts_api_end(&a, 0, NULL);
 }
 
+/* The engine reserves what such constraints take. */
+static int take_own_rows(const ts_tensor *t, uint32_t modes, struct ts_constraint *ret,
+                         struct ts_err *err)
+{
+    if (modes >> t->order != 0)
+        return ts_fail(err, TS_EARG, "%s: own_rows has a mode beyond the last one, %u", t->path,
+                       t->order);
+    for (uint32_t m = 0; m < t->order; m++)
+        ret[m].nonneg = (modes >> m & 1) != 0;
+    return 0;
+}
+
 ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err)
 {
     struct ts_session *s = calloc(1, sizeof *s);
+    struct ts_constraint constraint[TS_MAX_ORDER] = { 0 };
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
     rc = s == NULL ? ts_fail(&a.err, TS_ENOMEM, "out of memory for a session")
                    : take_conf(conf, &s->conf, &a.err);
+    if (rc == 0)
+        rc = take_own_rows(t, s->conf.own_rows, constraint, &a.err);
     if (rc == 0) {
         struct ts_engine_conf ec;
         if (s->conf.stop == NULL)
@@ -110,6 +125,7 @@ ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_
         ec.done = count;
         ec.done_ctx = s;
         ec.copy = s->conf.checkpoints != 0;
+        ec.constraint = constraint;
         rc = open_trace(s, &a.err);
         ec.trace = s->trace;
         if (rc == 0)

@@ -549,8 +549,7 @@ static int restore(struct als *a, struct ts_err *err)
     return rc;
 }
 
-/* The state must be of this run, at a place that lies before its end. */
-static int check_from(const struct ts_als_conf *conf, struct ts_err *err)
+int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
 {
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
@@ -680,7 +679,7 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
     if (rc == 0)
         rc = take_constraints(&a, err);
     if (rc == 0 && conf->from != NULL)
-        rc = check_from(conf, err);
+        rc = ts_als_check_from(conf, err);
     if (rc < 0)
         return rc;
     if (a.rank == 0 || a.rank > TS_MAX_RANK || conf->iters == 0)
