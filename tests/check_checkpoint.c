@@ -219,7 +219,10 @@ static const struct lie {
     { 52, 4, "a section of a size that is not possible" },
     { 56, 2, "header that is not possible" }, /* precision */
     { 56, 1, "a section of a size that is not possible" },
-    { 60, 1, "a factor is missing" },         /* ended */
+    { 60, 1, "a factor is missing" },          /* ended */
+    { 60, 16, "header that is not possible" }, /* an unknown flag */
+    { 60, 0x80000002, "header that is not possible" },
+    { 60, 8, "header that is not possible" }, /* a fit before the last mode */
     { 64, 0, "header that is not possible" }, /* sweep */
     { 64, 5, "a section of a size that is not possible" },
     { 64, 0xffffffff, "a section of a size that is not possible" },
@@ -251,6 +254,33 @@ START_TEST(a_state_that_lies_is_refused)
     ck_assert_int_eq(open_state("b", &err), TS_EFORMAT);
     ck_assert_msg(strstr(err.text, l->says) != NULL, "%s", err.text);
     free(bytes);
+}
+END_TEST
+
+/* The last mode's product is summed once more in float32 alone, and in the middle of a run. */
+START_TEST(flags_that_do_not_go_together_are_refused)
+{
+    static const struct {
+        unsigned more;
+        enum ts_precision precision;
+        int rc;
+    } cases[] = {
+        { 0, TS_FLOAT32, 0 },
+        { TS_STATE_WIDE | TS_STATE_EXACT, TS_FLOAT32, 0 },
+        { TS_STATE_ENDED, TS_FLOAT32, TS_EFORMAT },
+        { 0, TS_FLOAT64, TS_EFORMAT },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ts_state s = some_state(cases[i].precision);
+        struct ts_err err;
+        s.mode = 2;
+        s.factors = 7;
+        s.flags = TS_STATE_FIT | cases[i].more;
+        write_state(&s, "a");
+        ck_assert_int_eq(open_state("a", &err), cases[i].rc);
+        if (cases[i].rc < 0)
+            ck_assert_msg(strstr(err.text, "header that is not possible") != NULL, "%s", err.text);
+    }
 }
 END_TEST
 
@@ -596,6 +626,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, what_was_written_is_read, 0, 2);
     tcase_add_loop_test(c, every_flipped_byte_is_seen, 0, 2);
     tcase_add_loop_test(c, a_state_that_lies_is_refused, 0, N_LIES);
+    tcase_add_test(c, flags_that_do_not_go_together_are_refused);
     tcase_add_test(c, what_is_no_state_is_refused);
     tcase_add_loop_test(c, a_full_disk_costs_a_warning, 0, 2);
     tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * SWEEPS * 3);

@@ -177,7 +177,7 @@ static int prepare(struct als *a, uint32_t mode, enum ts_row_kind kind, struct t
         return invert(a, singular, err);
     }
     ret->matrix = a->v;
-    ret->l1 = c->l1;
+    ret->l1 = a->now.sweep > 0 ? c->l1 : 0; /* before the first sweep it might leave nothing */
     ret->lower = c->nonneg ? 0 : -INFINITY;
     ret->upper = INFINITY;
     ret->rounds = ts_constraint_rounds(a->order, a->conf->init.tensor->nnz,
@@ -198,7 +198,7 @@ static int norm_mode(struct als *a, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* kind: that of the mode, or TS_ROW_KEEP. */
+/* kind: that of the mode, or TS_ROW_KEEP. Before the first sweep nobody is told. */
 static int solve_mode(struct als *a, uint32_t mode, enum ts_row_kind kind, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
@@ -219,7 +219,7 @@ static int solve_mode(struct als *a, uint32_t mode, enum ts_row_kind kind, struc
     a->last_singular = (uint32_t)singular;
     a->now.n_singular += a->last_singular;
     add_times(a, &times, done.total_ns);
-    if (rc == 0 && a->conf->mode != NULL)
+    if (rc == 0 && a->conf->mode != NULL && a->now.sweep > 0)
         a->conf->mode(a->conf->ctx, &done);
     return rc;
 }
@@ -496,11 +496,28 @@ static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before
     return 0;
 }
 
+/* Starts are positive. If the first mode that is solved must not be negative, negative parts of the tensor make it 0
+ * before a mode that may take their sign is solved, and zeros stay. Then the last such mode is to be solved before the
+ * first sweep. Returns the order where nothing is. */
+static uint32_t sign_mode(const struct als *a)
+{
+    uint32_t first = 0, ret = a->order;
+    while (first < a->order && kind_of(a, first) == TS_ROW_KEEP)
+        first++;
+    if (first == a->order || a->constraint == NULL || !a->constraint[first].nonneg)
+        return a->order;
+    for (uint32_t m = 0; m < a->order; m++)
+        if (!a->constraint[m].nonneg && !a->constraint[m].fixed)
+            ret = m;
+    return ret;
+}
+
 static int init_factors(struct als *a, struct ts_err *err)
 {
+    const uint32_t sign = sign_mode(a);
     for (uint32_t m = 0; m < a->order; m++) {
-        const int unused =
-            m == 0 && kind_of(a, 0) != TS_ROW_KEEP; /* solved before it is an operand */
+        const int unused = m == 0 && sign == a->order &&
+                           kind_of(a, 0) != TS_ROW_KEEP; /* solved before it is an operand */
         const int rc =
             ts_init_mode(&a->conf->init, m, unused ? NULL : a->gram + m * a->square, err);
         if (rc < 0)
@@ -508,7 +525,7 @@ static int init_factors(struct als *a, struct ts_err *err)
     }
     for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) /* of old rows */
         a->lambda[r] = a->conf->init.model == NULL ? 1 : fabs(a->conf->init.model->weight[r]);
-    return 0;
+    return sign < a->order ? solve_mode(a, sign, kind_of(a, sign), err) : 0;
 }
 
 /* The rows of a factor, from the state to the backend. */
@@ -595,12 +612,17 @@ static void take_result(const struct als *a, uint32_t sweep, double fit, double 
 }
 
 /* The results as they were after the last whole sweep of a state. */
-static void recall(const struct als *a, struct ts_als_result *ret)
+static void recall(struct als *a, struct ts_als_result *ret)
 {
     const struct ts_state *s = ts_state_get(a->conf->from);
     const struct ts_state_past *last = s->past + s->sweep - 2;
     if (s->sweep == 1)
         return;
+    if (s->mode == 0) {
+        const double distance = (1 - last->fit) * a->conf->init.tensor->header.norm;
+        a->left = distance * distance;
+        a->now.objective = objective_now(a);
+    }
     take_result(a, s->sweep - 1, last->fit, s->sweep > 2 ? last->fit - last[-1].fit : last->fit,
                 ret);
     if (s->mode > 0) /* the sweep under way has to be ended */

@@ -17,7 +17,8 @@
  *
  * With constraints (constraint.h) rows are updated from their old values, to which the weights of the mode
  * solved last are put back; the rest is the same. Where the last mode has one, its product is summed once more
- * for the fit, in float64, while its factor stays.
+ * for the fit, in float64, while its factor stays. Where the first mode that is solved must not be negative and
+ * others may be, the last of those is solved once, without its l1, before the first sweep: it takes the signs.
  *
  *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
  *   threads  one calls; the backend uses its own

@@ -274,11 +274,22 @@ static int check_head(const struct ts_state_file *f, const struct ts_disk_state 
     return 0;
 }
 
+/* Flags that a program writes, and together. */
+static int flags_fit(const struct ts_disk_state *h)
+{
+    const uint32_t known = TS_STATE_ENDED | TS_STATE_WIDE | TS_STATE_EXACT | TS_STATE_FIT;
+    if ((h->flags & TS_STATE_FIT) != 0 &&
+        (h->mode + 1 != h->order || h->precision != TS_FLOAT32 || (h->flags & TS_STATE_ENDED) != 0))
+        return 0;
+    return (h->flags & ~known) == 0;
+}
+
 static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, struct ts_err *err)
 {
     struct ts_state *s = &f->state;
     if (h->order < TS_MIN_ORDER || h->order > TS_MAX_ORDER || h->rank == 0 ||
-        h->rank > TS_MAX_RANK || h->precision > TS_FLOAT64 || h->sweep == 0 || h->mode >= h->order)
+        h->rank > TS_MAX_RANK || h->precision > TS_FLOAT64 || h->sweep == 0 ||
+        h->mode >= h->order || !flags_fit(h))
         return bad(f, "a header that is not possible", err);
     s->serial = h->serial;
     s->tensor_hash = h->tensor_hash;
