@@ -45,12 +45,25 @@ cp_t --nonneg --l1 1e9 -i 5 -n 2>&1 | grep -q "nothing is left of the model" || 
 cp_t --nonneg --l2 0.1 -i 9 --tol 0 -f npy -o whole.cp > whole.out
 cp_t --nonneg --l2 0.1 -i 4 --tol 0 -f npy -o part.cp > part.out
 refused 1 'has no --l1' "$bin/tstream" cp --resume part.cp --l1 0.5 -i 9 -n
-refused 1 'has --l2 0.1, so it cannot go on with --l2 0.2' "$bin/tstream" cp --resume part.cp --l2 0.2 -i 9 -n
-"$bin/tstream" cp --resume part.cp -i 9 --cpu > resumed.out
+refused 1 'these constraints: nonnegative, l2 0.1; it cannot go on with: nonnegative, l2 0.2' \
+    "$bin/tstream" cp --resume part.cp --l2 0.2 -i 9 -n
+refused 1 'mode 2 of the run has these constraints' "$bin/tstream" cp --resume part.cp --nonneg 1,3 -i 9 -n
+"$bin/tstream" cp --resume part.cp -i 7 --cpu > resumed.out
+"$bin/tstream" cp --resume part.cp -i 9 --cpu --nonneg 1,2,3 --l2 0.10 > resumed.out # the same in other words
 for k in 1 2 3; do
     cmp whole.cp/mode$k.npy part.cp/mode$k.npy
 done
 cp_t -i 2 --tol 0 -o plain.cp > plain.out
+
+# A run that has no sweep left still tells its objective.
+cp_t --l2 0.1 -i 2 --tol 0 -o ridge.cp --json > ridge.json
+"$bin/tstream" cp --resume ridge.cp --cpu --json -n > again.json
+for f in ridge again; do
+    sed -n 's/.*"event":"done".*"objective":\([0-9.e+-]*\).*/\1/p' $f.json > $f.objective
+done
+paste ridge.objective again.objective | awk '
+    { d = $1 - $2; if (d < 0) d = -d; n += $1 > 0 && d <= 1e-9 * $1 } END { exit n != 1 }' ||
+    bad "the objective is $(cat ridge.objective), and then $(cat again.objective)"
 refused 1 'has no --nonneg' "$bin/tstream" cp --resume plain.cp --nonneg -i 9 -n
 
 # The product that lies beside the largest factor is planned for: 60 rows of 5 float32.
@@ -64,5 +77,24 @@ refused 2 "modes are numbers from 1 to 16, not '0'" cp_t --nonneg=0 -n
 refused 2 "'x' are no modes" cp_t --nonneg=x -n
 refused 2 "'-1' is not a number of 0 or more" cp_t --l1=-1 -n
 refused 2 "expected MODE=X after mode 3" cp_t --l2 2=1,3 -n
+refused 2 "option '--l1': mode 1 is named twice" cp_t --l1 1=0.1,1=0.5 -n
+
+# Of a tensor that is negative nothing is left, which is no matter of penalties or of --tol.
+printf '%s\n' '1 1 1 -1' '2 1 2 -3' '2 2 2 -2' '1 2 1 -1' > minus.tns
+"$bin/tshard" build minus.tns -o minus.tsh -q > minus.out
+"$bin/tstream" cp minus.tsh --cpu -r 2 --nonneg -n > minus.out 2> minus.err
+grep -q 'nothing is left of the model: .* another --seed or --init may' minus.err || bad "no word on the end: $(cat minus.err)"
+grep -q -e penalt -e --tol minus.err && bad "a sentence that is not so: $(cat minus.err)"
+
+# A component that is zero in two modes stays so, and where it came from a file no other seed helps.
+{
+    printf '%s\n' ktensor 3 '2 2 2' 2 '1 1' matrix 2 '2 2' '1 1' '1 1'
+    printf '%s\n' matrix 2 '2 2' '1 0' '1 0' matrix 2 '2 2' '1 0' '1 0'
+} > dies.ktensor
+sed 's/-//' minus.tns > plus.tns
+"$bin/tshard" build plus.tns -o plus.tsh -q > plus.out
+"$bin/tstream" cp plus.tsh --cpu -r 2 --nonneg --init dies.ktensor -n > plus.out 2> plus.err
+grep -q '1 of 2 components died: .* or another start than that of --init may' plus.err ||
+    bad "no word on what died: $(cat plus.err)"
 
 exit $failed

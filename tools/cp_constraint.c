@@ -47,6 +47,7 @@ static int parse_penalty(struct cp_args *args, const char *option, const char *t
                          double ret[TS_MAX_ORDER], struct ts_err *err)
 {
     const int all = text != NULL && strchr(text, '=') == NULL;
+    uint32_t named = 0; /* bit m: mode m was */
     memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
     while (text != NULL) {
         uint32_t mode = 1;
@@ -58,6 +59,9 @@ static int parse_penalty(struct cp_args *args, const char *option, const char *t
         if (!all && *text++ != '=')
             return ts_fail(err, TS_EARG, "option '--%s': expected MODE=X after mode %u", option,
                            mode);
+        if (!all && (named >> (mode - 1) & 1) != 0)
+            return ts_fail(err, TS_EARG, "option '--%s': mode %u is named twice", option, mode);
+        named |= UINT32_C(1) << (mode - 1);
         x = strtod(text, &end);
         if (end == text || (*end != '\0' && (*end != ',' || all)) || !isfinite(x) || x < 0)
             return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a number of 0 or more", option,

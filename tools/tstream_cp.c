@@ -251,6 +251,8 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
 {
     const struct cp_args *args = r->args;
     const char *how = out_dir != NULL && args->checkpoint_ns > 0 ? "--resume with" : "a run with";
+    if (result->fit == 0 || result->n_dead == args->rank) /* nothing that may grow */
+        return;
     if (!result->converged || result->exact || args->tol < ROUGH_TOL * fabs(result->fit))
         return;
     tool_note(
@@ -262,17 +264,26 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
 
 static void note_dead(const struct cp_report *r, const struct ts_als_result *result)
 {
-    const uint32_t rank = r->args != NULL ? ((const struct cp_args *)r->args)->rank : 0;
+    const struct cp_args *args = r->args;
+    const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
+    const char *start =
+        strcmp(args->init, "random") == 0 ? "another --seed" : "another start than that of --init";
     if (result->n_dead == 0 || !result->constrained)
         return;
-    if (result->n_dead == rank)
+    if (result->n_dead == args->rank && penalty)
         tool_note(r->cmd,
                   "nothing is left of the model: its components are zeros; give smaller penalties");
-    else
+    else if (result->n_dead == args->rank)
         tool_note(r->cmd,
-                  "%u of %u components died: their columns are zeros in some mode; a lower --rank, "
-                  "another --seed or smaller penalties may be better",
-                  result->n_dead, rank);
+                  "nothing is left of the model: its components are zeros; no positive part of the "
+                  "tensor is left for them, or another --seed or --init may find one");
+    else
+        tool_note(
+            r->cmd,
+            "%u of %u components died: their columns are zeros in some mode; a lower --rank%s "
+            "%s%s may be better",
+            result->n_dead, args->rank, penalty ? "," : " or", start,
+            penalty ? " or smaller penalties" : "");
 }
 
 static int decompose(struct cp_report *r, struct ts_model *model, struct ts_model_out *out,

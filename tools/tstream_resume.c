@@ -6,14 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What makes up a run. Of these, what cannot be changed in the middle of one. */
+/* What cannot be changed in the middle of a run. Constraints that are the same have many texts: those that both have
+ * are compared by value when the run goes on. */
+enum fixed { MAY_CHANGE, SAME_TEXT, SAME_VALUE };
+
+/* What makes up a run. */
 static const struct {
     const char *name;
-    int fixed;
+    enum fixed fixed;
 } kept[] = {
-    { "rank", 1 }, { "seed", 1 },       { "init", 1 },      { "precision", 1 }, { "nonneg", 1 },
-    { "l1", 1 },   { "l2", 1 },         { "iters", 0 },     { "tol", 0 },       { "format", 0 },
-    { "rows", 0 }, { "checkpoint", 0 }, { "save-init", 0 },
+    { "rank", SAME_TEXT },       { "seed", SAME_TEXT },    { "init", SAME_TEXT },
+    { "precision", SAME_TEXT },  { "nonneg", SAME_VALUE }, { "l1", SAME_VALUE },
+    { "l2", SAME_VALUE },        { "iters", MAY_CHANGE },  { "tol", MAY_CHANGE },
+    { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },   { "checkpoint", MAY_CHANGE },
+    { "save-init", MAY_CHANGE },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 
@@ -37,7 +43,8 @@ int tstream_resume_options(const struct ts_resume *r, const struct ts_cmd *cmd, 
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, kept[i].name, &at);
         int rc = 0;
-        if (o == NULL || (value == NULL && !(kept[i].fixed && (given >> at & 1) != 0)))
+        if (o == NULL ||
+            (value == NULL && !(kept[i].fixed != MAY_CHANGE && (given >> at & 1) != 0)))
             continue;
         ts_opt_text(o, args, now, sizeof now);
         if (value == NULL)
@@ -47,7 +54,7 @@ int tstream_resume_options(const struct ts_resume *r, const struct ts_cmd *cmd, 
             continue;
         if ((given >> at & 1) == 0)
             rc = ts_opt_set(o, args, value, err);
-        else if (kept[i].fixed && strcmp(now, value) != 0)
+        else if (kept[i].fixed == SAME_TEXT && strcmp(now, value) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
                          r->dir, o->name, value, o->name, now);
         if (rc < 0)
