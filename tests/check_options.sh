@@ -34,7 +34,7 @@ check_page()
     "$tool" --help-man ${2+"$2"} > "$tmp/man"
     cmp -s "$tmp/man" "${TOP_BUILDDIR:?}/man/$1.1" || complain "man/$1.1 is not what $program prints of itself"
     if command -v mandoc > /dev/null; then
-        mandoc -T lint -W warning "$tmp/man" | grep -v 'missing date' > "$tmp/lint" || true
+        mandoc -T lint -W warning < "$tmp/man" | grep -v 'missing date' > "$tmp/lint" || true
         [ ! -s "$tmp/lint" ] || complain "mandoc $1: $(head -n 3 "$tmp/lint")"
     fi
     if command -v man > /dev/null && man --version > /dev/null 2>&1; then
@@ -109,4 +109,5 @@ expect_usage "unknown command 'mtkrp'; did you mean 'mttkrp'?" "$bin/tstream" mt
 expect_usage "unknown option '--rnak'; did you mean '--rank'?" "$bin/tstream" cp --rnak 5
 expect_usage "unknown option '--memry'; did you mean '--memory'?" "$bin/tshard" build --memry=1G x
 expect_usage "is missing" "$bin/tshard" build
+expect_usage "standard input (-) can be given once" "$bin/tshard" build - x.tns - -o "$tmp/x.tsh"
 exit "$failed"

@@ -106,6 +106,11 @@ printf 'one\n\nthree\n' > n.map
 "$bin/tshard" export m.tsh --format csv --header no > got
 printf 'one,2,0.1\nthree,one,-1e-30\n' | cmp - got || bad "an empty label: $(cat got)"
 
+# what a reader would take for the mark of a file stays a part of the first name
+printf '"\357\273\277ann",x,1\nbob,y,2\n' > mark.csv
+"$bin/tshard" build mark.csv --header no > log
+"$bin/tshard" export mark.tsh --format csv --header no | cmp - mark.csv || bad "a name that begins with EF BB BF"
+
 # ---- refusals, and readers that go ----
 refused 2 "'9' is neither a mode's number, 1 to 3, nor its name" "$bin/tshard" export l.tsh --sort 9
 refused 2 "'1x' is neither" "$bin/tshard" export l.tsh --sort 1x

@@ -68,6 +68,9 @@ static char *put_value(char *at, const struct export_rows *e, const struct ts_bl
 /* Blanks around a field do not count for whoever reads it, unless they are quoted. */
 static int wants_quotes(const char *text, size_t n, char separator)
 {
+    if (n >= 3 &&
+        memcmp(text, "\xef\xbb\xbf", 3) == 0) /* the first of a file: taken for its mark */
+        return 1;
     if (text[0] == ' ' || text[0] == '\t' || text[n - 1] == ' ' || text[n - 1] == '\t')
         return 1;
     for (size_t i = 0; i < n; i++)

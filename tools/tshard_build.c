@@ -206,10 +206,14 @@ static int split_names(const char *option, const char *text, char **copy, const 
 static int check_operands(const struct ts_cmd *cmd, char *const *operand, uint32_t n,
                           struct ts_err *err)
 {
+    uint32_t n_standard = 0;
     for (uint32_t i = 0; i < n; i++) {
         const size_t chars = strlen(operand[i]);
         const int is_name = chars > 4 && strcmp(operand[i] + chars - 4, ".tsh") == 0;
         char index[4352];
+        n_standard += strcmp(operand[i], "-") == 0;
+        if (n_standard > 1)
+            return ts_fail(err, TS_EARG, "standard input (-) can be given once");
         snprintf(index, sizeof index, "%s/index", operand[i]);
         if (i > 0 && i + 1 == n && is_name)
             return ts_fail(err, TS_EARG,

@@ -338,8 +338,6 @@ int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, stru
 
 /* ------------------------------------------------------------------ the end */
 
-/* ------------------------------------------------------------------ the end */
-
 /* A mode of one generation, which is in memory. */
 static int end_single(struct ts_names *g, uint32_t m, struct ts_err *err)
 {
