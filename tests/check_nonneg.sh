@@ -97,4 +97,6 @@ sed 's/-//' minus.tns > plus.tns
 grep -q '1 of 2 components died: .* or another start than that of --init may' plus.err ||
     bad "no word on what died: $(cat plus.err)"
 
+"$bin/tstream" cp --help | tr -s " \n" " " | grep -q "of its weights the magnitudes count" || bad "no word on weights of a start"
+
 exit $failed

@@ -41,7 +41,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "computes the same bits again, and other programs can start from it" },
     { "nonneg", 0, TS_OPT_MODES, AT(nonneg), NULL, "MODES",
       "no entries below 0 in the factors of these modes, numbers from 1 divided by commas; without them of "
-      "all modes. Entries of --init below 0 start as 0" },
+      "all modes. Entries of --init below 0 start as 0; of its weights the magnitudes count" },
     { "l1", 0, TS_OPT_STRING, AT(l1), NULL, "X|MODE=X,...",
       "minimise X times the sum of magnitudes of the factor too, for all modes or those named: a larger X "
       "makes more entries 0" },
