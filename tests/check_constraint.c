@@ -109,6 +109,8 @@ START_TEST(rows_descend_as_the_slow_way_has_them)
     ck_assert_int_eq(ts_rowsolve_own(s, NULL), 0);
     for (int k = 0; k < 4 * N_SIZES; k++) {
         const uint64_t n = sizes[k / 4];
+        if (n * rank > 20000 && k % 4 != _i % 4) /* large ones take turns */
+            continue;
         const double l1 = k % 4 < 2 ? 0 : 0.3, lower = k % 2 == 0 ? 0 : -INFINITY;
         double *m = malloc(n * rank * sizeof *m), *a = malloc(n * rank * sizeof *a);
         double *gram = malloc(rank * rank * sizeof *gram), inner, size, want_inner = 0, want = 0;
