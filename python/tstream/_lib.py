@@ -279,6 +279,23 @@ class Call:
         """From any thread: the one that asked calls `function`."""
         self.events.put((function, args))
 
+    def ask(self, function: Callable[..., object], *args: Any) -> int:
+        """Like :meth:`tell`, and waits until `function` has returned: not 0 if the call is to stop."""
+        answered = threading.Event()
+
+        def answer() -> None:
+            try:
+                function(*args)
+            except BaseException:
+                self.flag.value = 1
+                raise
+            finally:
+                answered.set()
+        self.tell(answer)
+        while not self.flag.value and not answered.wait(0.2):
+            pass  # what Ctrl-C takes from the queue is never answered
+        return self.flag.value
+
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(*args, err)`` in a thread; its result, or the exception of its failure.
 

@@ -535,7 +535,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     gpu_memory : int or str, optional
         Of each; what is free by default.
     on_sweep : callable, optional
-        Gets a :class:`Sweep` after each.
+        Gets a :class:`Sweep` after each; the run waits for it.
     progress : bool
         Show a bar, in a terminal or a notebook, where tqdm is installed.
     out : path, optional
@@ -600,7 +600,10 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
             bar.refresh()
 
     def take(ctx: Any, s: Any) -> int:
-        call.tell(swept, Sweep(s.contents))
+        sweep = Sweep(s.contents)
+        if on_sweep is not None:
+            return call.ask(swept, sweep)  # what it raises ends the run here, not sweeps later
+        call.tell(swept, sweep)
         return 0
 
     conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn(take), mode=mode_fn(),
