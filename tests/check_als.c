@@ -11,6 +11,7 @@
 #include <sys/time.h>
 
 #include "base/rng.h"
+#include "cpd/init.h"
 #include "cpd/symm.h"
 #include "tests/run_als.h"
 #include "tests/run_suite.h"
@@ -491,6 +492,20 @@ START_TEST(product_and_rows_in_one_call_are_those_of_two)
 }
 END_TEST
 
+/* The Gram matrix of a start is summed last, by threads that leave when they are to stop: what is there then is no
+ * Gram matrix, and nobody may go on with it. */
+START_TEST(a_start_that_is_stopped_is_none)
+{
+    const volatile sig_atomic_t asked = 1;
+    const struct ts_tensor t = { .order = 1,
+                                 .mode[0].disk.dim = 5 }; /* no rows: nothing else looks */
+    const struct ts_init_conf conf = { .tensor = &t, .rank = 3, .threads = 2, .stop = &asked };
+    double gram[9];
+    struct ts_err err;
+    ck_assert_int_eq(ts_init_mode(&conf, 0, gram, &err), TS_ESTOP);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("als");
@@ -505,6 +520,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, values_beyond_the_precision_are_refused, 0, N_EXTREMES);
     tcase_add_loop_test(c, a_value_that_is_not_finite_is_named, 0, 2);
     tcase_add_test(c, product_and_rows_in_one_call_are_those_of_two);
+    tcase_add_test(c, a_start_that_is_stopped_is_none);
     tcase_add_loop_test(symm, pseudo_inverses_are_right, 0, 40);
     tcase_add_test(symm, zero_matrices_have_zero_inverses);
     tcase_add_test(symm, a_pseudo_inverse_can_be_stopped);

@@ -44,10 +44,10 @@ cp_t --nonneg --l1 1e9 -i 5 -n 2>&1 | grep -q "nothing is left of the model" || 
 # A run that was stopped goes on with the same bits, and with no other constraints.
 cp_t --nonneg --l2 0.1 -i 9 --tol 0 -f npy -o whole.cp > whole.out
 cp_t --nonneg --l2 0.1 -i 4 --tol 0 -f npy -o part.cp > part.out
-refused 1 'has no --l1' "$bin/tstream" cp --resume part.cp --l1 0.5 -i 9 -n
+refused 1 'has no --l1' "$bin/tstream" cp --cpu --resume part.cp --l1 0.5 -i 9 -n
 refused 1 'these constraints: nonnegative, l2 0.1; it cannot go on with: nonnegative, l2 0.2' \
-    "$bin/tstream" cp --resume part.cp --l2 0.2 -i 9 -n
-refused 1 'mode 2 of the run has these constraints' "$bin/tstream" cp --resume part.cp --nonneg 1,3 -i 9 -n
+    "$bin/tstream" cp --cpu --resume part.cp --l2 0.2 -i 9 -n
+refused 1 'mode 2 of the run has these constraints' "$bin/tstream" cp --cpu --resume part.cp --nonneg 1,3 -i 9 -n
 "$bin/tstream" cp --resume part.cp -i 7 --cpu > resumed.out
 "$bin/tstream" cp --resume part.cp -i 9 --cpu --nonneg 1,2,3 --l2 0.10 > resumed.out # the same in other words
 for k in 1 2 3; do
@@ -64,7 +64,7 @@ done
 paste ridge.objective again.objective | awk '
     { d = $1 - $2; if (d < 0) d = -d; n += $1 > 0 && d <= 1e-9 * $1 } END { exit n != 1 }' ||
     bad "the objective is $(cat ridge.objective), and then $(cat again.objective)"
-refused 1 'has no --nonneg' "$bin/tstream" cp --resume plain.cp --nonneg -i 9 -n
+refused 1 'has no --nonneg' "$bin/tstream" cp --cpu --resume plain.cp --nonneg -i 9 -n
 
 # The product that lies beside the largest factor is planned for: 60 rows of 5 float32.
 bytes() { sed -n 's/.*"host_memory":{[^}]*"factor_bytes":\([0-9]*\).*/\1/p'; }

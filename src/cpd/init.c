@@ -58,7 +58,7 @@ static void mirror(uint32_t rank, double *gram)
             gram[(size_t)i * rank + j] = gram[(size_t)j * rank + i];
 }
 
-/* Gram matrix of n drawn rows: indices index[0..n-1], or 0..n-1 when index is NULL. */
+/* Gram matrix of n drawn rows: indices index[0..n-1], or 0..n-1 when index is NULL. Whole, or TS_ESTOP. */
 static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index, uint64_t n,
                      double *gram, struct ts_err *err)
 {
@@ -84,7 +84,7 @@ static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t
             gram[i] += piece[p * (square + c->rank) + i];
     mirror(c->rank, gram);
     free(piece);
-    return 0;
+    return ts_stop_check(c->stop, err);
 }
 
 static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index,
