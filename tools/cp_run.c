@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Computes one model with an engine that is open, and writes it, its states and its record. */
+#include "tools/cp_run.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/stop.h"
+#include "cpd/als.h"
+#include "tools/tool.h"
+#include "tools/tstream_cp.h"
+
+#define ROUGH_TOL 2e-4 /* of the fit: a larger --tol is noted */
+
+/* run.json, which gets its place with the factors. */
+static int add_record(const struct cp_report *r, struct ts_model_out *out, const char *ended,
+                      double fit, struct ts_err *err)
+{
+    char *text;
+    size_t bytes;
+    int rc = tstream_record_end(r->record, ended, fit, &text, &bytes, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_model_add(out, TSTREAM_RECORD_NAME, text, bytes, err);
+    free(text);
+    return rc;
+}
+
+/* A state that could not be saved: the run goes on. */
+static void warn_state(void *ctx, const struct ts_err *err)
+{
+    const struct cp_report *r = ctx;
+    tool_note(r->cmd, "%s; the state before it stays", err->text);
+}
+
+static void state_saved(void *ctx)
+{
+    const struct cp_report *r = ctx;
+    status_file_saved(r->status);
+}
+
+/* Where states of the run go: to the directory that its factors are written in. */
+static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, const char *out_dir,
+                           const char *path, struct ts_checkpoint **ret, struct ts_err *err)
+{
+    const struct cp_args *args = r->args;
+    const struct ts_engine *e = r->engine;
+    struct ts_checkpoint_conf c = { .tensor = e->tensor,
+                                    .backend = e->backend,
+                                    .be = e->be,
+                                    .rank = args->rank,
+                                    .precision = args->precision,
+                                    .constraint = args->constraint,
+                                    .every_ns = args->checkpoint_ns,
+                                    .copy = e->memory.copy_bytes > 0,
+                                    .warn = warn_state,
+                                    .saved = state_saved,
+                                    .ctx = r };
+    char *options;
+    int rc = tstream_resume_record(r->cmd, args, path, &options, &c.options_bytes, err);
+    if (rc < 0)
+        return rc;
+    c.dir = ts_model_dir(out, &c.where);
+    c.options = options;
+    if (args->from.file != NULL) {
+        c.from = ts_state_get(args->from.file);
+        c.from_here = strcmp(out_dir, args->from.dir) == 0;
+    }
+    rc = ts_checkpoint_new(&c, ret, err);
+    free(options);
+    return rc;
+}
+
+/* What the start is read from: NULL where it is drawn. Of a run that goes on it is the start that it had
+ * saved, as what --init names may have changed since. To be freed. */
+static int find_start(const struct cp_args *args, char **ret, struct ts_err *err)
+{
+    const char *ending = args->from.of_result ? "" : ".partial";
+    char *saved = NULL;
+    *ret = NULL;
+    if (args->from.file != NULL &&
+        asprintf(&saved, "%s%s/" TS_MODEL_START, args->from.dir, ending) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->from.dir);
+    if (saved != NULL && access(saved, F_OK) == 0) {
+        *ret = saved;
+        return 0;
+    }
+    free(saved);
+    if (strcmp(args->init, "random") != 0 && (*ret = strdup(args->init)) == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->init);
+    return 0;
+}
+
+/* The start beside the factors. A model is opened again for it, as rows are read once. */
+static int save_start(const struct cp_report *r, struct ts_model_out *out, struct ts_err *err)
+{
+    const struct cp_args *args = r->args;
+    struct ts_init_conf conf = {
+        .tensor = r->engine->tensor, .rank = args->rank, .seed = args->seed, .stop = &tool_stop
+    };
+    const char *where;
+    const int dir = ts_model_dir(out, &where);
+    char *path;
+    int rc;
+    if (args->from.file != NULL && faccessat(dir, TS_MODEL_START, F_OK, 0) == 0)
+        return 0; /* the run goes on where it was */
+    rc = find_start(args, &path, err);
+    if (rc == 0 && path != NULL)
+        rc = ts_model_open(path, &conf.model, err);
+    if (rc == 0)
+        rc = ts_init_save(&conf, out, err);
+    ts_model_close(conf.model);
+    free(path);
+    return rc;
+}
+
+static int write_factors(struct cp_report *r, const struct ts_als_result *result,
+                         struct ts_model_out *out, const char *out_dir, struct ts_err *err)
+{
+    struct ts_err warn = { 0 };
+    int rc;
+    status_file_remove(r->status);
+    rc = ts_model_write(out, r->engine->backend->get_rows, r->engine->be, result->weight,
+                        result->norm, &warn, err);
+    tool_warn(r->cmd, &warn);
+    if (rc == 0)
+        tool_in_place(out_dir);
+    return rc;
+}
+
+static const char *stopped_by(void)
+{
+    switch (ts_stop_number(&tool_stop)) {
+    case SIGALRM:
+        return "--max-time";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGHUP:
+        return "SIGHUP";
+    default:
+        return "SIGINT";
+    }
+}
+
+/* The run was stopped: run.json beside its state tells of the sweeps until then. */
+static void tell_stopped(struct cp_report *r, struct ts_model_out *out, const char *resume,
+                         uint32_t sweep, uint32_t mode, uint64_t total_ns)
+{
+    const struct tstream_record *record = r->record;
+    char ended[64];
+    struct ts_err err;
+    snprintf(ended, sizeof ended, "stopped by %s", stopped_by());
+    if (resume != NULL &&
+        add_record(r, out, ended, record->n > 0 ? record->sweep[record->n - 1].fit : NAN, &err) < 0)
+        tool_note(r->cmd, "%s", err.text);
+    cp_report_stopped(r, stopped_by(), resume, sweep, mode, total_ns);
+}
+
+/* A run that did not come to its end: how to go on. Time that is over is what the user wanted. */
+static int end_early(struct cp_report *r, const struct ts_checkpoint *c, struct ts_model_out *out,
+                     const char *out_dir, uint64_t total_ns, int rc, struct ts_err *err)
+{
+    uint32_t sweep = 0, mode = 0;
+    const int saved = c != NULL && ts_checkpoint_last(c, &sweep, &mode);
+    if (rc != TS_EARG) /* which a state that does not go with the command is */
+        tstream_resume_hint(c, out_dir, err);
+    if (rc == TS_ESTOP)
+        tell_stopped(r, out, saved ? out_dir : NULL, sweep, mode, total_ns);
+    if (rc != TS_ESTOP || tool_stop != SIGALRM || !(saved || out_dir == NULL))
+        return rc;
+    tool_note(r->cmd, "the time of --max-time is over: %s", err->text);
+    return tool_flushed(err);
+}
+
+/* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got to the best. */
+static void note_tolerance(const struct cp_report *r, const struct ts_als_result *result,
+                           const char *out_dir)
+{
+    const struct cp_args *args = r->args;
+    const char *how = out_dir != NULL && args->checkpoint_ns > 0 ? "--resume with" : "a run with";
+    if (result->fit == 0 || result->n_dead == args->rank) /* nothing that may grow */
+        return;
+    if (!result->converged || result->exact || args->tol < ROUGH_TOL * fabs(result->fit))
+        return;
+    tool_note(
+        r->cmd,
+        "--tol %.3g is not small beside a fit of %.3g, which may still grow; %s --tol %.0g %s",
+        args->tol, result->fit, how, fabs(result->fit) * ROUGH_TOL / 10,
+        out_dir != NULL && args->checkpoint_ns > 0 ? "goes on" : "takes longer");
+}
+
+static void note_dead(const struct cp_report *r, const struct ts_als_result *result)
+{
+    const struct cp_args *args = r->args;
+    const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
+    const char *start =
+        strcmp(args->init, "random") == 0 ? "another --seed" : "another start than that of --init";
+    if (result->n_dead == 0 || !result->constrained)
+        return;
+    if (result->n_dead == args->rank && penalty)
+        tool_note(r->cmd,
+                  "nothing is left of the model: its components are zeros; give smaller penalties");
+    else if (result->n_dead == args->rank)
+        tool_note(r->cmd,
+                  "nothing is left of the model: its components are zeros; no positive part of the "
+                  "tensor is left for them, or another --seed or --init may find one");
+    else
+        tool_note(
+            r->cmd,
+            "%u of %u components died: their columns are zeros in some mode; a lower --rank%s "
+            "%s%s may be better",
+            result->n_dead, args->rank, penalty ? "," : " or", start,
+            penalty ? " or smaller penalties" : "");
+}
+
+static int decompose(struct cp_report *r, struct ts_model *model, struct ts_model_out *out,
+                     const char *out_dir, struct ts_checkpoint *checkpoint, struct ts_err *err)
+{
+    const struct cp_args *args = r->args;
+    const struct ts_engine *e = r->engine;
+    const uint64_t start = ts_clock_ns();
+    const struct ts_als_conf conf = {
+        .init = { .tensor = e->tensor,
+                  .backend = e->backend,
+                  .be = e->be,
+                  .rank = args->rank,
+                  .threads = e->threads,
+                  .seed = args->seed,
+                  .model = model,
+                  .constraint = args->constraint,
+                  .stop = &tool_stop },
+        .feed = e->feed,
+        .precision = args->precision,
+        .iters = args->iters,
+        .tol = args->tol,
+        .mode = cp_report_mode,
+        .sweep = cp_report_sweep,
+        .ctx = r,
+        .trace = r->trace,
+        .checkpoint = checkpoint,
+        .from = args->from.file,
+    };
+    struct ts_als_result result;
+    int rc = ts_als_run(&conf, &result, err);
+    cp_report_end(r);
+    if (rc < 0)
+        return end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
+    if (out != NULL)
+        rc = add_record(r, out,
+                        result.exact       ? "exact"
+                        : result.converged ? "converged"
+                                           : "iterations",
+                        result.fit, err);
+    if (out != NULL && rc == 0)
+        rc = write_factors(r, &result, out, out_dir, err);
+    if (rc < 0 && checkpoint != NULL) {
+        ts_checkpoint_rescue(checkpoint);
+        rc = end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
+    } else if (rc == 0) {
+        cp_report_done(r, &result, out_dir, ts_clock_ns() - start);
+        note_dead(r, &result);
+        note_tolerance(r, &result, out_dir);
+        rc = tool_flushed(err);
+    }
+    free(result.weight);
+    return rc;
+}
+
+/* Sweeps that the run made before it goes on here. */
+static void recall_sweeps(struct tstream_record *record, const struct ts_state *from)
+{
+    for (uint32_t i = 0; i + 1 < from->sweep; i++)
+        tstream_record_past(record, from->past[i].fit, (double)from->past[i].total_ns * 1e-9);
+}
+
+static void start_status(struct cp_report *r, const char *path, const char *out,
+                         const char *partial)
+{
+    const struct cp_args *args = r->args;
+    struct status_file *s = r->status;
+    s->partial = partial;
+    s->cmd = r->cmd;
+    s->args = r->args;
+    s->tensor = path;
+    s->out = out;
+    s->iters = r->iters;
+    s->order = r->engine->tensor->order;
+    s->progress = &r->progress;
+    status_file_start(s, r->sweeps_done + 1);
+    if (args->from.file != NULL)
+        status_file_mode(s, ts_state_get(args->from.file)->mode + 1);
+}
+
+int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model, const char *path,
+           struct ts_err *err)
+{
+    const struct ts_engine *e = r->engine;
+    const struct cp_args *args = r->args;
+    struct ts_model_out *out = NULL;
+    char *partial = NULL;
+    struct ts_checkpoint *checkpoint = NULL;
+    uint64_t start_rows[TS_MAX_ORDER];
+    int rc = 0;
+    mc->shape = ts_model_shape_of(e->tensor);
+    mc->used_rows = tstream_cp_used_rows(args, e->tensor);
+    mc->threads = e->threads;
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        start_rows[m] = model != NULL ? model->n_rows[m] : ts_init_rows(e->tensor, m);
+    mc->start_rows = args->save_init ? start_rows : NULL;
+    if (!args->no_output)
+        rc = ts_model_begin(mc, &out, err);
+    if (out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO)
+        tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
+                          "files that name their indices (--rows all writes all)");
+    if (rc == 0 && out != NULL)
+        partial = strdup(ts_model_partial(out));
+    if (rc == 0 && out != NULL && args->save_init)
+        rc = save_start(r, out, err);
+    if (rc == 0 && out != NULL)
+        rc = open_checkpoint(r, out, mc->dir, path, &checkpoint, err);
+    if (rc == 0)
+        rc = tstream_record_start(r->record, path, err);
+    if (rc == 0 && args->from.file != NULL)
+        recall_sweeps(r->record, ts_state_get(args->from.file));
+    if (rc == 0) {
+        cp_report_start(r, path);
+        start_status(r, path, mc->dir, partial);
+        rc = decompose(r, model, out, out == NULL ? NULL : mc->dir, checkpoint, err);
+    }
+    ts_checkpoint_free(checkpoint);
+    status_file_remove(r->status); /* or it would appear again in what is being cleared */
+    ts_model_end(out);
+    if (r->stopped)
+        status_file_end(r->status, "stopped", err->text);
+    else
+        status_file_end(r->status, rc == 0 ? NULL : "failed", rc == 0 ? NULL : err->text);
+    free(partial);
+    return rc;
+}
