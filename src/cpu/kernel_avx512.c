@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for AVX-512. */
 #ifdef __x86_64__
+#include <immintrin.h>
 #include <string.h>
 
 #include "cpu/kernel.h"
@@ -23,6 +24,7 @@
 
 #define TS_REAL        double
 #define TS_STORED      float
+#define TS_WIDEN(x)    ((vec_double_8)_mm512_cvtps_pd((__m256)(x)))
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_wide
 #include "cpu/kernel_body.h"

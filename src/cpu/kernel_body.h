@@ -55,19 +55,29 @@ INLINE const char *NAME(row)(const struct NAME(operands) * x, uint32_t o, size_t
     return x->of[o].row + x->of[o].idx[p] * (o == 0 ? x->first_stride : x->stride);
 }
 
+/* What products are computed in. Compilers may take a vector apart for that where the machine has one
+ * instruction: TS_WIDEN is that, then. */
+INLINE VEC NAME(widen)(ROW x)
+{
+#ifdef TS_WIDEN
+    return TS_WIDEN(x);
+#else
+    return __builtin_convertvector(x, VEC);
+#endif
+}
+
 /* term := the product of the rows at position p */
 INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, VEC *term)
 {
     const char *row = NAME(row)(x, 0, p);
     TS_UNROLL
     for (uint32_t v = 0; v < n_vec; v++)
-        term[v] = x->products ? ((const VEC *)row)[v]
-                              : __builtin_convertvector(((const ROW *)row)[v], VEC);
+        term[v] = x->products ? ((const VEC *)row)[v] : NAME(widen)(((const ROW *)row)[v]);
     for (uint32_t o = 1; o < x->n; o++) {
         row = NAME(row)(x, o, p);
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++)
-            term[v] *= __builtin_convertvector(((const ROW *)row)[v], VEC);
+            term[v] *= NAME(widen)(((const ROW *)row)[v]);
     }
 }
 
@@ -77,7 +87,7 @@ INLINE void NAME(store)(const VEC *x, const struct NAME(target) * to, uint32_t v
     ROW row = __builtin_convertvector(*x, ROW);
     ((ROW *)to->row)[v] = row;
 #ifdef TS_STORED
-    ((ROW *)to->rest)[v] = __builtin_convertvector(*x - __builtin_convertvector(row, VEC), ROW);
+    ((ROW *)to->rest)[v] = __builtin_convertvector(*x - NAME(widen)(row), ROW);
 #endif
 }
 
@@ -398,5 +408,6 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
 #undef PASTE2
 #undef TS_REAL
 #undef TS_STORED
+#undef TS_WIDEN
 #undef TS_LANES
 #undef TS_KERNEL_NAME

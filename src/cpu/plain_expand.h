@@ -10,6 +10,7 @@
  * waits. */
 typedef uint8_t plain_u8 __attribute__((may_alias));
 typedef uint16_t plain_u16 __attribute__((aligned(1), may_alias));
+typedef float plain_float __attribute__((aligned(1), may_alias));
 
 /* to[i] = add + from[i]; by way of int32_t, which compilers have vector conversions from. */
 #define PLAIN_WIDEN(name, from_type, to_type)                                                     \
@@ -33,6 +34,20 @@ PLAIN_WIDEN(plain_u16_f32, plain_u16, float)
 PLAIN_WIDEN(plain_u8_f64, plain_u8, double)
 PLAIN_WIDEN(plain_u16_f64, plain_u16, double)
 #undef PLAIN_WIDEN
+
+/* Reads nothing past the end. */
+static inline void plain_f32_f64(const char *restrict from, uint32_t n, double *restrict to)
+{
+    const plain_float *part = (const plain_float *)from;
+    float last[16] = { 0 };
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (uint32_t k = 0; k < 16; k++)
+            to[i + k] = part[i + k];
+    memcpy(last, from + 4 * (size_t)i, (n - i) * sizeof *last);
+    for (uint32_t k = 0; k < 16; k++)
+        to[i + k] = last[k];
+}
 
 static inline const char *plain_indices(const char *from, uint32_t n, uint32_t bytes, uint32_t *to)
 {
@@ -75,7 +90,6 @@ static inline const char *plain_f32(const struct ts_plain_conf *c, const char *f
 static inline const char *plain_f64(const struct ts_plain_conf *c, const char *from, uint32_t n,
                                     double *to)
 {
-    float narrow;
     switch (c->value) {
     case TS_PLAIN_CONST:
         for (uint32_t i = 0; i < n; i++)
@@ -88,10 +102,7 @@ static inline const char *plain_f64(const struct ts_plain_conf *c, const char *f
         plain_u16_f64(from, n, c->value_base, to);
         return from + 2 * n;
     case TS_PLAIN_F32:
-        for (uint32_t i = 0; i < n; i++) {
-            memcpy(&narrow, from + 4 * i, sizeof narrow);
-            to[i] = narrow;
-        }
+        plain_f32_f64(from, n, to);
         return from + 4 * n;
     default:
         memcpy(to, from, n * sizeof *to);
