@@ -204,15 +204,16 @@ typedef struct {
 /* Everything about a build but where its nonzeros come from. */
 typedef struct {
     size_t size;
-    const char *out;          /* the directory to make; it appears whole and on disk */
-    int replace;              /* a tensor that is there is replaced */
-    uint64_t memory;          /* of all together, at least 32 MiB; 0: half of what is free */
-    const char *tmp;          /* directory for sorted runs; NULL: that of `out` */
-    uint32_t threads;         /* 0: all CPUs */
-    uint64_t shard_bytes;     /* 64 KiB to 256 MiB; 0: 4 MiB, as tshard build has it */
-    int duplicates;           /* nonzeros at one place: TS_SUM_DUPLICATES, ... */
-    int float64;              /* values are kept as float64, not float32 */
-    uint32_t first_index;     /* of text, 0 or 1, and what is shown later; arrays and binary files start at 0 */
+    const char *out;      /* the directory to make; it appears whole and on disk */
+    int replace;          /* a tensor that is there is replaced */
+    uint64_t memory;      /* of all together, at least 32 MiB; 0: half of what is free */
+    const char *tmp;      /* directory for sorted runs; NULL: that of `out` */
+    uint32_t threads;     /* 0: all CPUs */
+    uint64_t shard_bytes; /* 64 KiB to 256 MiB; 0: 4 MiB, as tshard build has it */
+    int duplicates;       /* nonzeros at one place: TS_SUM_DUPLICATES, ... */
+    int float64;          /* values are kept as float64, not float32 */
+    uint32_t
+        first_index; /* of text, 0 or 1, and what is shown later; arrays and binary files start at 0 */
     const uint64_t *dim;      /* sizes of the modes; NULL: the largest indices */
     uint32_t order;           /* of dim and name. Not 0 for a builder: its modes */
     const char *const *name;  /* of the modes; NULL: none */
@@ -406,8 +407,10 @@ typedef struct {
     int checkpoints;   /* runs save states: an eighth of host_memory at most holds a copy of one */
     const char *trace; /* file for what ran when, JSON for ui.perfetto.dev; NULL: none */
     int replace;       /* a trace that is there is replaced */
-    uint32_t own_rows; /* bit m: ts_cp will be asked for nonneg or l1 of mode m, which takes memory
-                        * for a second factor as large, on CPU cores */
+    uint32_t
+        own_rows; /* bit m: ts_cp will be asked for nonneg or l1 of mode m, or for fix of mode m
+                        * which is the last, which takes memory for a second factor as large, on
+                        * CPU cores */
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -500,11 +503,13 @@ typedef struct {
     double checkpoint_seconds; /* between states; 0: 300; below 0: one when the run ends early */
     /* Constraints. What is minimised is 1/2 |X - model|^2 and, for each
      * mode, l1 times the sum of magnitudes and l2 / 2 times the sum of
-     * squares of its factor. All but l2 take a session that was opened
-     * for them (own_rows). */
+     * squares of its factor. nonneg, l1 and fix of the last mode take a
+     * session that was opened for them (own_rows). */
     uint32_t nonneg;  /* bit m: no entry of mode m's factor is below 0 */
     const double *l1; /* order of them; NULL: none */
     const double *l2; /* the same */
+    uint32_t fix; /* bit m: mode m's factor stays that of start, its rows of empty slices being 0;
+                       * nothing else can be asked of it, and it is not that of all modes */
 } ts_cp_conf;
 
 typedef struct {

@@ -267,6 +267,46 @@ START_TEST(any_order_of_passes_works)
 }
 END_TEST
 
+/* Modes that are left out, first some, then others, then none, then one that was to be skipped is asked for. Nothing but
+ * what slots hold when the modes change is read in vain. */
+START_TEST(modes_can_be_skipped)
+{
+    static const uint32_t skip[] = { 0, 5, 5, 3, 6, 1, 0, 4 };
+    struct ts_feed *feed = new_feed((struct ts_feed_conf){
+        .host_bytes = budget(_i % N_BUDGETS), .only_mode = -1, .checkers = (uint32_t)_i % 3 });
+    struct ts_feed_stats stats;
+    uint64_t largest = 0;
+    for (uint32_t m = 0; m < 3; m++)
+        for (uint64_t i = 0; i < tensor->mode[m].disk.n_shards; i++)
+            largest = ts_residency_stored(&tensor->mode[m].shard[i]) > largest
+                          ? ts_residency_stored(&tensor->mode[m].shard[i])
+                          : largest;
+    for (uint32_t k = 0; k < sizeof skip / sizeof skip[0]; k++) {
+        uint64_t most = 0;
+        uint8_t seen[1000] = { 0 };
+        ts_feed_skip(feed, skip[k]);
+        ts_feed_stats(feed, &stats);
+        for (uint32_t m = 0; m < 3; m++)
+            for (uint64_t i = 0; i < tensor->mode[m].disk.n_shards && (skip[k] >> m & 1) == 0; i++)
+                most += 4 * ts_residency_stored(&tensor->mode[m].shard[i]);
+        for (int sweep = 0; sweep < 4; sweep++)
+            for (uint32_t m = 0; m < 3; m++)
+                if ((skip[k] >> m & 1) == 0) {
+                    ts_feed_rewind(feed);
+                    pass_over(feed, m);
+                }
+        ts_feed_stats(feed, &stats);
+        if (k > 0) /* all that stays is there */
+            ck_assert_uint_le(stats.bytes_read, most + 2 * stats.n_slots * largest);
+        if (k % 3 == 2)
+            take(feed, 1, 2, seen); /* given up in the middle */
+        ts_feed_rewind(feed);
+    }
+    pass_over(feed, 2);
+    ts_feed_free(feed);
+}
+END_TEST
+
 START_TEST(freeing_early_is_fine)
 {
     for (uint64_t n = 0; n < 6; n++) {
@@ -712,6 +752,7 @@ static Suite *suite(void)
     tcase_add_loop_test(plain, what_is_all_there_wakes_nobody, 0, 4);
     tcase_add_loop_test(plain, one_mode_comes_over_and_over, 0, N_BUDGETS);
     tcase_add_loop_test(plain, any_order_of_passes_works, 0, N_BUDGETS);
+    tcase_add_loop_test(plain, modes_can_be_skipped, 0, N_BUDGETS);
     tcase_add_loop_test(plain, freeing_early_is_fine, 0, N_BUDGETS);
     tcase_add_test(plain, several_views_are_held_at_once);
     tcase_add_loop_test(plain, many_threads_share_a_pass, 0, N_BUDGETS);

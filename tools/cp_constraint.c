@@ -76,21 +76,37 @@ static int parse_penalty(struct cp_args *args, const char *option, const char *t
     return 0;
 }
 
+/* Modes that an option holds for: where it names none, those that are not fixed. */
+static uint32_t modes_of(const char *text, int names, uint32_t fixed)
+{
+    return text != NULL && !names ? ~fixed : UINT32_MAX;
+}
+
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
 {
     double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER];
-    uint32_t nonneg;
+    uint32_t nonneg, fixed, modes[3];
     int rc;
     args->n_named = 0;
-    rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
+    rc = parse_modes(args, "fix", args->fix, &fixed, err);
+    if (rc == 0)
+        rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
     if (rc == 0)
         rc = parse_penalty(args, "l1", args->l1, l1, err);
     if (rc == 0)
         rc = parse_penalty(args, "l2", args->l2, l2, err);
-    for (uint32_t m = 0; m < TS_MAX_ORDER && rc == 0; m++)
-        args->constraint[m] =
-            (struct ts_constraint){ .nonneg = (nonneg >> m & 1) != 0, .l1 = l1[m], .l2 = l2[m] };
-    return rc;
+    if (rc < 0)
+        return rc;
+    modes[0] =
+        modes_of(args->nonneg, args->nonneg != NULL && strcmp(args->nonneg, "all") != 0, fixed);
+    modes[1] = modes_of(args->l1, args->l1 != NULL && strchr(args->l1, '=') != NULL, fixed);
+    modes[2] = modes_of(args->l2, args->l2 != NULL && strchr(args->l2, '=') != NULL, fixed);
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        args->constraint[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
+                                                      .fixed = fixed >> m & 1,
+                                                      .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
+                                                      .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
+    return 0;
 }
 
 void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room)

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "tools/engine_note.h"
 #include "tools/tool_line.h"
+#include "tools/tstream_cp.h"
 #include "tools/tstream_times.h"
 
 /* "sweep 3/50, mode 2/3" */
@@ -16,6 +17,15 @@ static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_
 {
     snprintf(buf, size, "sweep %u/%u, mode %u/%u", r->sweeps_done + 1, r->iters, mode + 1,
              r->engine->tensor->order);
+}
+
+/* Of a sweep: no mode that is fixed has one, unless the fit needs it. */
+static uint64_t n_passes(const struct cp_report *r)
+{
+    const struct cp_args *args = r->args;
+    const uint32_t order = r->engine->tensor->order;
+    const uint32_t skipped = ts_constraint_skipped(args->constraint, order);
+    return order - (uint32_t)__builtin_popcount(skipped);
 }
 
 /* The sweep before says how long one takes, and all that may come are counted: at most, since
@@ -28,7 +38,7 @@ static void start_sweep(struct cp_report *r)
         return;
     r->done_nnz = 0;
     name_mode(r, 0, name, sizeof name);
-    tool_progress_start(&r->progress, name, "nonzeros", t->order * t->nnz);
+    tool_progress_start(&r->progress, name, "nonzeros", n_passes(r) * t->nnz);
     tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1, "run at most");
 }
 
@@ -46,7 +56,7 @@ static double seconds(uint64_t ns)
 static double nnz_per_s(const struct cp_report *r, const struct ts_als_sweep *s)
 {
     const struct ts_tensor *t = r->engine->tensor;
-    return s->total_ns == 0 ? 0 : (double)t->order * (double)t->nnz / seconds(s->total_ns);
+    return s->total_ns == 0 ? 0 : (double)n_passes(r) * (double)t->nnz / seconds(s->total_ns);
 }
 
 static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)

@@ -40,6 +40,10 @@ const struct ts_opt tstream_cp_opts[] = {
       "makes more entries 0" },
     { "l2", 0, TS_OPT_STRING, AT(l2), NULL, "X|MODE=X,...",
       "minimise X / 2 times the sum of squares of the factor too, for all modes or those named" },
+    { "fix", 0, TS_OPT_STRING, AT(fix), NULL, "MODES",
+      "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them, and compute "
+      "the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "
+      "these out" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
@@ -205,6 +209,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_fail(cmd, &err);
     if (status < 0 && cp_constraint_parse(&args, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && args.fix != NULL && strcmp(args.init, "random") == 0)
+        status = tool_usage(cmd, "--fix keeps factors of --init FILE, and no file is given");
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))

@@ -71,6 +71,8 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
                        struct plan *p)
 {
     const struct ts_mode *mode = &e->tensor->mode[m];
+    const int skipped =
+        (ts_constraint_skipped(p->args->constraint, e->tensor->order) >> m & 1) != 0;
     uint32_t device = 0;
     for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
         const struct ts_disk_shard *s = &mode->shard[i];
@@ -79,6 +81,8 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
                i >= deal->first[m][device + 1])
             device++;
         p->shard_bytes += place;
+        if (skipped)
+            continue;
         p->packed_bytes += ts_residency_stored(s);
         if (deal->keep[m] != NULL && deal->keep[m][i])
             continue;
@@ -251,6 +255,8 @@ static void print_device(const struct ts_device_memory *d)
 static void print_sweep(const struct plan *p, const struct ts_tensor *t)
 {
     const double products = sum(p->pace.product_s, t->order), rows = sum(p->pace.rows_s, t->order);
+    const uint32_t n_passes = t->order - (uint32_t)__builtin_popcount(
+                                             ts_constraint_skipped(p->args->constraint, t->order));
     char a[TS_NUM_CHARS], note[80], what[40];
     printf("a sweep\n");
     plan_bytes_row("from disk", p->disk_bytes, "");
@@ -259,7 +265,7 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
         plan_bytes_row(what, p->link_bytes[i], "");
     }
     snprintf(note, sizeof note, "%s nonzeros/s",
-             ts_num_short(a, products > 0 ? (double)t->nnz * t->order / products : 0));
+             ts_num_short(a, products > 0 ? (double)t->nnz * n_passes / products : 0));
     plan_time_row("products", products, note);
     plan_time_row("rows of the factor matrices", rows, "");
     plan_time_row("in all", p->pace.sweep_s, "");

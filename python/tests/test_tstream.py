@@ -205,6 +205,28 @@ def test_constraints_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, **wrong)
 
 
+def test_fixed_factors_stay(tensor, tmp_path):
+    start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
+    for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):
+        m = ts.cp(tensor, 4, sweeps=4, tol=0, init=start, fix=fix, nonneg=nonneg, l2=0.01, **CPU)
+        fixed = {(1,): [1], (0, -1): [0, 2]}.get(tuple(np.atleast_1d(fix)), [0])
+        for k in range(3):
+            given, got = (np.abs(x.factors[k].astype(float)) for x in (start, m))
+            same = np.allclose(got[:, np.lexsort(got)], given[:, np.lexsort(given)], atol=1e-6)
+            assert same == (k in fixed), (fix, k)
+        objective = [s.objective for s in m.history]
+        assert all(np.diff(objective) <= 1e-6 * objective[0])
+    run = dict(init=start, fix=[0, 2], tol=0, out=tmp_path / "m.cp", **CPU)
+    ts.cp(tensor, 4, sweeps=2, **run)
+    went_on = ts.cp(tensor, 4, sweeps=5, resume=True, **run)
+    whole = ts.cp(tensor, 4, sweeps=5, init=start, fix=[0, 2], tol=0, **CPU)
+    assert all((a == b).all() for a, b in zip(went_on.factors, whole.factors))
+    for wrong in ({"fix": 0}, {"fix": [0, 1, 2], "init": start}, {"fix": 3, "init": start},
+                  {"fix": 1, "l1": {1: 1}, "init": start}, {"fix": 1, "nonneg": [1], "init": start}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, **wrong)
+
+
 def test_modes_are_numbers_or_a_bool_for_each(tensor):
     run = dict(sweeps=2, tol=0, seed=3, **CPU)
     want = ts.cp(tensor, 4, nonneg=[0, 2], **run)

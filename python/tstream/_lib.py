@@ -172,7 +172,7 @@ class ts_cp_conf(_Sized):
                 ("mode", mode_fn), ("ctx", c.c_void_p), ("max_seconds", c.c_double),
                 ("out", c.c_char_p), ("formats", c.c_uint), ("held_rows", c.c_int),
                 ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double),
-                ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p)]
+                ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32)]
 
 
 class ts_cp_result(_Sized):

@@ -474,8 +474,8 @@ def _mode_bits(modes: Any, order: int) -> int:
     return sum({1 << _mode(mode, order) for mode in named})
 
 
-def _penalties(penalty: Any, order: int) -> Optional[Array]:
-    """An array of one number for each mode; None for none."""
+def _penalties(penalty: Any, order: int, fixed: int = 0) -> Optional[Array]:
+    """An array of one number for each mode; None for none. One number alone is not for modes that are fixed."""
     if penalty is None:
         return None
     if isinstance(penalty, dict):
@@ -486,12 +486,14 @@ def _penalties(penalty: Any, order: int) -> Optional[Array]:
     values = np.asarray(penalty, dtype=np.float64)
     if values.shape not in ((), (order,)):
         raise ArgumentError(f"a penalty is one number, or one for each of {order} modes")
-    return np.ascontiguousarray(np.broadcast_to(values, (order,)))
+    if values.shape == ():
+        return np.array([0 if fixed >> m & 1 else values for m in range(order)], dtype=np.float64)
+    return np.ascontiguousarray(values)
 
 
 def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
        init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
-       l1: Any = None, l2: Any = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
+       l1: Any = None, l2: Any = None, fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
@@ -521,6 +523,10 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     l1, l2 : float or dict or sequence of float, optional
         Minimise l1 times the sum of magnitudes, or l2 / 2 times the sum of squares, of each factor too: one
         number for all modes, one for each, or ``{mode: number}``.
+    fix : int or sequence of int or of bool, optional
+        Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
+        slices count as 0. ``nonneg=True`` and penalties of one number leave these modes out. The last mode is
+        fixed on CPU cores only.
     precision : {'float32', 'float64'}
         Of factors and products.
     threads : int
@@ -547,7 +553,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
         Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision,
-        seed, nonneg, l1 and l2 must be the same; sweeps and tol may be others.
+        seed, nonneg, l1, l2 and fix must be the same; sweeps and tol may be others.
     checkpoint : float
         Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
         early.
@@ -570,8 +576,12 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     call = Call()
     history: "list[Sweep]" = []
     order = len(tensor.shape)
-    bits, sums, squares = _mode_bits(nonneg, order), _penalties(l1, order), _penalties(l2, order)
+    fixed = _mode_bits(fix, order)
+    bits, sums, squares = _mode_bits(nonneg, order), _penalties(l1, order, fixed), _penalties(l2, order, fixed)
+    if isinstance(nonneg, (bool, np.bool_)):
+        bits &= ~fixed
     own_rows = bits if sums is None else bits | sum(1 << m for m in range(order) if sums[m] > 0)
+    own_rows |= fixed & 1 << (order - 1)
     if gpus is None and gpu_memory is None:
         cpu = cpu or own_rows != 0
     session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
@@ -611,7 +621,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
                       out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],
-                      checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits,
+                      checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data)
     result = ts_cp_result()

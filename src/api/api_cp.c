@@ -218,17 +218,17 @@ static int open_state(struct cp *c, struct ts_err *err)
 /* Behind an option, which they end: as they would be given. */
 static void remember_constraints(const struct cp *c, FILE *to)
 {
-    static const char *const name[] = { "nonneg", "l1", "l2" };
-    for (int k = 0; k < 3; k++) {
+    static const char *const name[] = { "nonneg", "fix", "l1", "l2" };
+    for (int k = 0; k < 4; k++) {
         const char *comma = "";
         for (uint32_t m = 0; m < c->session->engine.tensor->order; m++) {
             const struct ts_constraint *of = &c->constraint[m];
-            const double x = k == 0 ? of->nonneg : k == 1 ? of->l1 : of->l2;
+            const double x = k == 0 ? of->nonneg : k == 1 ? of->fixed : k == 2 ? of->l1 : of->l2;
             if (x == 0)
                 continue;
             if (comma[0] == '\0')
                 fprintf(to, "%c%s=", 0, name[k]);
-            fprintf(to, k == 0 ? "%s%u" : "%s%u=%.17g", comma, m + 1, x);
+            fprintf(to, k < 2 ? "%s%u" : "%s%u=%.17g", comma, m + 1, x);
             comma = ",";
         }
     }
@@ -327,6 +327,14 @@ static struct ts_als_conf als_conf(struct cp *c)
                                  .from = c->from.file };
 }
 
+/* What is fixed must be given, but where a state has it. */
+static int check_start(const struct cp *c, struct ts_err *err)
+{
+    return c->conf.fix == 0 || c->conf.start != NULL || c->from.file != NULL
+               ? 0
+               : ts_fail(err, TS_EARG, "fix keeps factors of start, and no start is given");
+}
+
 /* Before the work: whether the result could be written, and where the run goes on from. */
 static int open_out(struct cp *c, struct ts_err *err)
 {
@@ -342,8 +350,10 @@ static int open_out(struct cp *c, struct ts_err *err)
                                 .stop = c->session->stop };
     int rc;
     if (c->conf.out == NULL)
-        return 0;
+        return check_start(c, err);
     rc = open_state(c, err);
+    if (rc == 0)
+        rc = check_start(c, err);
     if (rc == 0 && c->from.file != NULL) {
         const struct ts_als_conf conf = als_conf(c);
         rc = ts_als_check_from(&conf, err);
@@ -463,20 +473,22 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     int rc;
     for (uint32_t m = 0; m < t->order; m++)
         c->constraint[m] = (struct ts_constraint){ .nonneg = (conf->nonneg >> m & 1) != 0,
+                                                   .fixed = (conf->fix >> m & 1) != 0,
                                                    .l1 = conf->l1 == NULL ? 0 : conf->l1[m],
                                                    .l2 = conf->l2 == NULL ? 0 : conf->l2[m] };
-    if (conf->nonneg >> t->order != 0)
-        return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be nonnegative",
-                       t->path);
+    if ((conf->nonneg | conf->fix) >> t->order != 0)
+        return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be %s", t->path,
+                       conf->nonneg >> t->order != 0 ? "nonnegative" : "fixed");
     rc = ts_constraint_check(c->constraint, t->order, err);
     if (rc < 0)
         return rc;
     if ((ts_constraint_updates(c->constraint, t->order) & ~e->backend->updates) != 0)
         return ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
     if ((ts_constraint_own(c->constraint, t->order) & ~c->session->conf.own_rows) != 0)
-        return ts_fail(err, TS_EARG,
-                       "a run with nonneg or l1 takes a session that was opened with the bits of "
-                       "these modes in own_rows");
+        return ts_fail(
+            err, TS_EARG,
+            "a run with nonneg, l1 or fix of the last mode takes a session that was opened "
+            "with the bits of these modes in own_rows");
     return 0;
 }
 

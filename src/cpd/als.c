@@ -206,7 +206,13 @@ static int solve_mode(struct als *a, uint32_t mode, enum ts_row_kind kind, struc
     struct ts_als_mode done = { .sweep = a->now.sweep, .mode = mode, .times = &times };
     struct ts_row_update how;
     uint64_t then;
-    int singular, rc = prepare(a, mode, kind, &how, &singular, err);
+    int singular, rc;
+    if (kind == TS_ROW_KEEP && mode + 1 < a->order) { /* the fit is computed elsewhere */
+        if (a->conf->mode != NULL)
+            a->conf->mode(a->conf->ctx, &done);
+        return 0;
+    }
+    rc = prepare(a, mode, kind, &how, &singular, err);
     trace_step(a, "inverse", start, mode);
     if (rc == 0)
         rc = update_mode(a, mode, &how, &times, err);
@@ -650,6 +656,8 @@ static int iterate(struct als *a, struct ts_als_result *ret, struct ts_err *err)
         recall(a, ret);
         mode = ts_state_get(a->conf->from)->mode;
     }
+    if (rc == 0)
+        ts_feed_skip(a->conf->feed, ts_constraint_skipped(a->constraint, a->order));
     for (; rc == 0 && ret->sweeps < a->conf->iters && !ret->converged && !ret->exact; mode = 0)
         rc = sweep_on(a, mode, ret, err);
     if (rc == 0 && a->conf->checkpoint != NULL) {

@@ -47,15 +47,16 @@ static uint64_t item_bytes(enum ts_precision precision)
     return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless that is
- * one of `own`. */
+/* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless that
+ * stays. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             uint32_t own)
+                             const struct ts_constraint *constraint)
 {
+    const uint32_t stays = ts_constraint_stays(constraint, t->order);
     uint64_t sum = 0, least = UINT64_MAX;
     for (uint32_t m = 0; m < t->order; m++) {
         const uint64_t n = t->mode[m].disk.n_rows * rank * item_bytes(precision);
-        const uint64_t lacking = (own >> m & 1) != 0 ? 0 : n;
+        const uint64_t lacking = (stays >> m & 1) != 0 ? 0 : n;
         sum += n;
         least = lacking < least ? lacking : least;
     }
@@ -68,10 +69,10 @@ static uint64_t gram_bytes(uint32_t order, uint32_t rank)
 }
 
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             uint32_t own)
+                             const struct ts_constraint *constraint)
 {
-    return ts_bigmem_cost(factor_bytes(t, rank, precision, own)) + gram_bytes(t->order, rank) +
-           3 * CHUNK_BYTES;
+    return ts_bigmem_cost(factor_bytes(t, rank, precision, constraint)) +
+           gram_bytes(t->order, rank) + 3 * CHUNK_BYTES;
 }
 
 static void fill_state(struct ts_state *s, const struct ts_tensor *t, uint32_t rank,
@@ -151,7 +152,7 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->past = c->past;
     to->factors = all_modes(to->order);
     if ((s->flags & TS_STATE_ENDED) == 0)
-        to->factors &= ~(UINT32_C(1) << s->mode) | ts_constraint_own(to->constraint, to->order);
+        to->factors &= ~(UINT32_C(1) << s->mode) | ts_constraint_stays(to->constraint, to->order);
     to->saved_s = (uint64_t)time(NULL);
     to->run_ns = c->run_ns + ts_clock_ns() - c->start_ns;
 }
@@ -254,8 +255,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 {
     const struct ts_state *s = &c->state;
     const uint64_t row_bytes = s->rank * item_bytes(s->precision);
-    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision,
-                                        ts_constraint_own(s->constraint, s->order));
+    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint);
     uint64_t at = 0;
     int rc = 0;
     if (c->rows == NULL) {

@@ -52,9 +52,10 @@ struct ts_checkpoint_conf {
 
 struct ts_checkpoint;
 
-/* What a copy takes of memory, where the updates of modes `own` (bit m: mode m) read old rows; and one state of disk, of which up to three are there at a time. */
+/* What a copy takes of memory, and one state of disk, of which up to three are there at a time. constraint: of each
+ * mode, or NULL. */
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             uint32_t own);
+                             const struct ts_constraint *constraint);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                             const struct ts_constraint *constraint);
 

@@ -39,6 +39,8 @@ uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n)
     uint32_t bits = 0;
     for (uint32_t m = 0; c != NULL && m < n; m++) {
         const enum ts_row_kind kind = ts_constraint_kind(&c[m]);
+        if (kind == TS_ROW_KEEP && m + 1 < n)
+            continue;
         bits |= 1u << kind;
         if (m + 1 == n && ts_row_reads_old(kind))
             bits |= 1u << TS_ROW_KEEP;
@@ -46,7 +48,20 @@ uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n)
     return bits;
 }
 
+uint32_t ts_constraint_skipped(const struct ts_constraint *c, uint32_t n)
+{
+    uint32_t bits = 0;
+    for (uint32_t m = 0; c != NULL && m + 1 < n; m++)
+        bits |= (uint32_t)(c[m].fixed != 0) << m;
+    return bits;
+}
+
 uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n)
+{
+    return ts_constraint_stays(c, n) & ~ts_constraint_skipped(c, n);
+}
+
+uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
 {
     uint32_t bits = 0;
     for (uint32_t m = 0; c != NULL && m < n; m++)
@@ -74,7 +89,10 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
     }
     return n_fixed < n
                ? 0
-               : ts_fail(err, TS_EARG, "all modes are fixed, so there is nothing to compute");
+               : ts_fail(
+                     err, TS_EARG,
+                     "all modes are fixed, so there is nothing to compute: tstream fit tells the fit "
+                     "of a model");
 }
 
 void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)

@@ -24,7 +24,7 @@
 /* Of one mode; all zero: none. */
 struct ts_constraint {
     int nonneg;    /* no entry is below 0 */
-    int fixed;     /* the factor stays that of the start */
+    int fixed;     /* the factor stays that of the start, rows of empty slices being 0 */
     double l1, l2; /* not negative */
 };
 
@@ -39,8 +39,14 @@ enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c);
 /* Bit k: an update of enum ts_row_kind k is needed for one of the n modes. */
 uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n);
 
-/* Bit m: mode m's update reads old rows. */
+/* Bit m: mode m is fixed and not the last, whose product the fit needs: there is no pass over it. */
+uint32_t ts_constraint_skipped(const struct ts_constraint *c, uint32_t n);
+
+/* Bit m: mode m's update reads old rows, beside which its product lies. */
 uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n);
+
+/* Bit m: the factor of mode m is not replaced when its turn comes, so that a state needs it even then. */
+uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n);
 
 /* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 6. More lead further in a sweep,
  * and are worth it where the product takes most of the time. A round over a row costs about rank^2 / 30 ns, the

@@ -172,9 +172,11 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
 {
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     const uint64_t step = chunk_rows(c->rank), rows = c->model->n_rows[mode];
+    const int fixed = c->constraint != NULL && c->constraint[mode].fixed;
     uint64_t next = 0; /* row of the backend */
     struct row_sum sum;
-    int rc = row_sum_new(&sum, c->rank, rows, gram, err);
+    double *all = fixed ? NULL : gram;
+    int rc = row_sum_new(&sum, c->rank, rows, all, err);
     if (rows != disk->dim)
         index = NULL;
     for (uint64_t row = 0; row < rows && rc == 0; row += step) {
@@ -184,7 +186,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
         if (rc == 0 && c->constraint != NULL && c->constraint[mode].nonneg)
             cut_negative(buf, n * c->rank);
         for (uint64_t i = 0; i < n && rc == 0; i++) {
-            if (gram != NULL)
+            if (all != NULL)
                 add_row(&sum, buf + i * c->rank);
             if (index == NULL || (next + kept < disk->n_rows && index[next + kept] == row + i))
                 memmove(buf + kept++ * c->rank, buf + i * c->rank, c->rank * sizeof *buf);
@@ -196,7 +198,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
             rc = ts_stop_check(c->stop, err);
     }
     row_sum_free(&sum);
-    return rc;
+    return rc == 0 && fixed && gram != NULL ? c->backend->gram(c->be, mode, gram, err) : rc;
 }
 
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank)

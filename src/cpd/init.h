@@ -8,6 +8,7 @@
  * TS_INIT_GRAM_ROWS indices that have empty slices, where drawing would take minutes, are the rows
  * of used slices counted alone; this changes the first sweep's scaling, not what ALS converges to.
  * Where a mode is to be nonnegative, entries of a model that are not start as 0. Of its weights magnitudes count.
+ * Of a fixed mode rows of used slices alone count, as the backend holds them: the fit is that of this matrix.
  *
  *   owner    the caller owns gram: rank x rank, row-major
  *   threads  one calls; work is spread over conf->threads, in pieces that do not depend on it

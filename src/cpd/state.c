@@ -354,7 +354,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
                        struct ts_err *err)
 {
     struct ts_state *s = &f->state;
-    const uint32_t own = ts_constraint_own(s->constraint, s->order);
+    const uint32_t stays = ts_constraint_stays(s->constraint, s->order);
     for (uint32_t i = 0; i < N_FIXED; i++)
         if (f->fixed_at[i] == 0)
             return bad(f, "a section is missing", err);
@@ -367,7 +367,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
     for (uint32_t m = 0; m < s->order; m++) {
         s->factors |= (uint32_t)(f->factor_at[m] != 0) << m;
         if (f->factor_at[m] == 0 &&
-            ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (own >> m & 1) != 0))
+            ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (stays >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
     }
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);

@@ -150,6 +150,10 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     if (conf->n_named > e->tensor->order)
         return ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", conf->path, conf->n_named,
                        e->tensor->order);
+    rc =
+        conf->constraint == NULL ? 0 : ts_constraint_check(conf->constraint, e->tensor->order, err);
+    if (rc < 0)
+        return rc;
     rc = choose_threads(conf, &e->threads, err);
     if (rc < 0)
         return rc;
@@ -166,7 +170,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
     rc = ts_engine_memory_plan(e->backend, &bc, conf->host_bytes, conf->own_bytes, conf->copy,
-                               &e->memory, err);
+                               conf->constraint, &e->memory, err);
     bc.host_bytes = e->memory.feed_bytes;
     bc.spare_bytes = conf->sample != NULL && conf->resident_share < 1 ? 0 : e->memory.spare_bytes;
     if (rc == 0)

@@ -72,7 +72,8 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
 
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                           uint64_t host_bytes, uint64_t own_bytes, int copy,
-                          struct ts_engine_memory *ret, struct ts_err *err)
+                          const struct ts_constraint *constraint, struct ts_engine_memory *ret,
+                          struct ts_err *err)
 {
     const char *path = bc->tensor->path;
     struct ts_engine_memory m = { .host_bytes = host_bytes };
@@ -108,7 +109,7 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
         return rc;
     m.feed_bytes = m.host_bytes - out_of_budget;
     if (copy)
-        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, bc->own_rows);
+        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, constraint);
     if (m.copy_bytes > m.host_bytes / 8 || m.copy_bytes > m.feed_bytes / 2)
         m.copy_bytes = 0;
     m.feed_bytes -= m.copy_bytes;

@@ -13,6 +13,7 @@
 #ifndef TS_ENGINE_ENGINE_MEMORY_H
 #define TS_ENGINE_ENGINE_MEMORY_H
 
+#include "cpd/constraint.h"
 #include "stream/backend.h"
 
 struct ts_engine_memory {
@@ -29,10 +30,11 @@ struct ts_engine_memory {
 
 /* Plans the memory for the backend that `bc` will open. host_bytes: the budget; 0: what is free,
  * less a reserve. own_bytes: factors of the command itself. copy: a copy of the state is wanted; it
- * is made if an eighth of the budget holds it. */
+ * is made if an eighth of the budget holds it. constraint: of each mode, or NULL. */
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                           uint64_t host_bytes, uint64_t own_bytes, int copy,
-                          struct ts_engine_memory *ret, struct ts_err *err);
+                          const struct ts_constraint *constraint, struct ts_engine_memory *ret,
+                          struct ts_err *err);
 
 /* Resident memory of this process now; 0 where the kernel does not say. */
 uint64_t ts_engine_memory_resident(void);

@@ -147,7 +147,8 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
     else {
         f->first_mode = conf->only_mode < 0 ? 0 : (uint32_t)conf->only_mode;
         f->n_modes = conf->only_mode < 0 ? f->tensor->order : 1;
-        f->shift = f->n_modes - 1; /* pass 1 is over the first mode */
+        ts_feed_take_turns(f, 0);
+        f->shift = f->n_turns - 1; /* pass 1 is over the first mode */
         rc = make(f, err);
     }
     if (rc == 0)
@@ -179,6 +180,36 @@ void ts_feed_free(struct ts_feed *f)
         pthread_mutex_destroy(&f->lock);
     }
     free(f);
+}
+
+void ts_feed_take_turns(struct ts_feed *f, uint32_t skip)
+{
+    f->n_turns = 0;
+    for (uint32_t m = f->first_mode; m < f->first_mode + f->n_modes; m++)
+        if ((skip >> m & 1) == 0)
+            f->turn[f->n_turns++] = m;
+    assert(f->n_turns > 0);
+}
+
+void ts_feed_skip(struct ts_feed *f, uint32_t modes)
+{
+    uint32_t skipped = 0;
+    pthread_mutex_lock(&f->lock);
+    assert(!f->open || f->left == 0);
+    for (uint32_t m = f->first_mode, k = 0; m < f->first_mode + f->n_modes; m++) {
+        const int taken = k < f->n_turns && f->turn[k] == m;
+        skipped |= (uint32_t)!taken << m;
+        k += (uint32_t)taken;
+    }
+    if (skipped != modes) { /* what was read ahead is dropped: numbers that were not read for */
+        f->now = f->ahead + 1;
+        f->open = 0;
+        f->left = 0;
+        ts_feed_take_turns(f, modes);
+        f->shift = (f->n_turns - (uint32_t)((f->now + 1) % f->n_turns)) % f->n_turns;
+        ts_feed_read_from(f, f->now + 1);
+    }
+    pthread_mutex_unlock(&f->lock);
 }
 
 void ts_feed_rewind(struct ts_feed *f)

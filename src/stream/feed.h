@@ -114,6 +114,10 @@ uint32_t ts_feed_expect(struct ts_feed *feed, uint32_t consumer, struct ts_shard
 /* The next call of ts_feed_next starts a new pass, even over the same mode. */
 void ts_feed_rewind(struct ts_feed *feed);
 
+/* Later passes are over all modes but these (bit m: mode m), in turn from the first of them: nothing is read ahead for
+ * a mode that is left out. Not to be called during a pass. */
+void ts_feed_skip(struct ts_feed *feed, uint32_t modes);
+
 /* New ranges (as in struct ts_feed_deal) for later passes over `mode`; not to be called during such
  * a pass (between its first ts_feed_next and its end or ts_feed_rewind). What was read ahead stays
  * and belongs to the new owner; kept shards stay where they are; shards not lent yet go to their

@@ -102,7 +102,9 @@ struct ts_feed_consumer {
 struct ts_feed {
     struct ts_feed_conf conf;
     const struct ts_tensor *tensor;
-    uint32_t first_mode, n_modes; /* served: the only one, or all from 0 */
+    uint32_t first_mode, n_modes; /* that can be served: the only one, or all from 0 */
+    uint32_t turn[TS_MAX_ORDER];  /* modes in the order of passes: those that are not skipped */
+    uint32_t n_turns;
     uint32_t n_consumers;
     struct ts_residency plan;
     struct ts_hostbuf memory;
@@ -120,7 +122,7 @@ struct ts_feed {
     int open;       /* the pass has begun and was not rewound */
     uint64_t left;  /* shards still to be lent in it */
     uint64_t loose; /* of these, those that any consumer may take */
-    uint64_t shift; /* mode of pass p: first_mode + (p + shift) % n_modes */
+    uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
     uint64_t ahead; /* number of the reader's pass */
     /* Shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader sleeps; waking it
      * in each mode would take a core from the threads that compute. */
@@ -140,10 +142,13 @@ struct ts_feed {
 
 static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
 {
-    return f->first_mode + (uint32_t)((pass + f->shift) % f->n_modes);
+    return f->turn[(pass + f->shift) % f->n_turns];
 }
 
 /* ---- the caller of all that follows holds the lock, unless it says so ---- */
+
+/* Passes from now on are over all modes but these (bit m: mode m). Their numbers mean other modes then. */
+void ts_feed_take_turns(struct ts_feed *f, uint32_t skip);
 
 static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
 {

@@ -136,9 +136,15 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
         if (f->ahead < f->now)
             ts_feed_read_from(f, f->now);
     } else {
+        uint32_t at = 0;
+        while (at < f->n_turns && f->turn[at] != mode)
+            at++;
+        if (at == f->n_turns) { /* it was to be skipped */
+            ts_feed_take_turns(f, 0);
+            at = mode - f->first_mode;
+        }
         f->now = f->ahead + 1; /* after all passes that were read for */
-        f->shift =
-            (mode - f->first_mode + f->n_modes - (uint32_t)(f->now % f->n_modes)) % f->n_modes;
+        f->shift = (at + f->n_turns - (uint32_t)(f->now % f->n_turns)) % f->n_turns;
         ts_feed_read_from(f, f->now);
     }
     sort_slots(f);

@@ -140,7 +140,7 @@ int ts_feed_read_next(void *feed, struct ts_read_job *ret)
     struct ts_feed *f = feed;
     int rc = 0;
     pthread_mutex_lock(&f->lock);
-    while (f->failed == 0 && f->ahead <= f->now + f->n_modes) {
+    while (f->failed == 0 && f->ahead <= f->now + f->n_turns) {
         const uint32_t mode = ts_feed_mode_of(f, f->ahead);
         const uint32_t c = hungriest(f, &f->mode[mode]);
         if (c == f->n_consumers) {
