@@ -109,6 +109,7 @@ if [ "${1:-}" = --full ]; then
     for threads in 1 8 64; do names 64 6000000 --threads $threads; done
     names 256 20000000 --threads 2
     names 256 20000000 --threads 2 --names sorted
+    names 1024 20000000 --threads 2 --names sorted
     for threads in 1 8 64; do binary 64 $threads; done
 else
     gen 64 1000x1000x1000 1500K 64

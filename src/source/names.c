@@ -57,11 +57,19 @@ void ts_names_find(const struct ts_names *g, uint32_t mode, uint32_t n, const ch
     ts_name_dictionary_find(&g->mode[mode].dictionary, n, name, len, ret);
 }
 
+/* Of a name in the map from numbers to indices that the end makes beside a dictionary. */
+static uint64_t map_bytes(const struct ts_names *g)
+{
+    return g->conf.sorted ? sizeof *g->mode[0].map : 0;
+}
+
 static uint64_t bytes_used(const struct ts_names *g)
 {
     uint64_t bytes = 0;
-    for (uint32_t m = 0; m < g->conf.order; m++)
-        bytes += g->mode[m].dictionary.used + g->mode[m].dictionary.slots_bytes;
+    for (uint32_t m = 0; m < g->conf.order; m++) {
+        const struct ts_name_dictionary *d = &g->mode[m].dictionary;
+        bytes += d->used + d->slots_bytes + d->n * map_bytes(g);
+    }
     return bytes;
 }
 
@@ -205,8 +213,8 @@ void ts_names_fail(struct ts_names *g, uint64_t piece)
         pass_turn(g, 1);
 }
 
-/* Most memory that the unknown names of a batch need: their strings, and the slots after
- * growing. */
+/* Most memory that the unknown names of a batch need: their strings and places in a map, and the
+ * slots after growing. */
 static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
 {
     uint64_t bytes = 0;
@@ -217,7 +225,7 @@ static uint64_t bytes_wanted(const struct ts_names *g, const struct ts_batch *b)
         for (uint64_t i = 0; i < b->n; i++) {
             const uint64_t index = b->index[i * b->order + m];
             if (index & TS_NAME_UNKNOWN) {
-                bytes += TS_STRING_HEAD + ts_name_length(index);
+                bytes += TS_STRING_HEAD + ts_name_length(index) + map_bytes(g);
                 n++;
             }
         }
