@@ -27,6 +27,7 @@ struct args {
     double real;
     const char *string;
     struct ts_opt_list list;
+    struct ts_opt_numbers numbers;
 };
 
 #define AT(field) offsetof(struct args, field)
@@ -40,6 +41,7 @@ static const struct ts_opt opts[] = {
     { "out", 'o', TS_OPT_STRING, AT(string), NULL, "DIR", "a word" },
     { "precision", 'p', TS_OPT_CHOICE, AT(choice), "float32", "float32|float64", "one of two" },
     { "map", 0, TS_OPT_LIST, AT(list), NULL, "K=FILE", "many" },
+    { "ranks", 0, TS_OPT_NUMBERS, AT(numbers), "8,16", "N,...", "several numbers" },
     { 0 },
 };
 
@@ -54,7 +56,7 @@ static const struct ts_cmd cmd = { "prog", "do", "[X]...", 0, 3, "does it", NULL
 static void check_again(const struct args *a)
 {
     for (const struct ts_opt *o = opts; o->name != NULL; o++) {
-        char text[300], option[340], *argv[] = { "do", option }, *operand[2];
+        char text[800], option[840], *argv[] = { "do", option }, *operand[2];
         struct args b;
         struct ts_err err;
         uint32_t n;
@@ -66,6 +68,10 @@ static void check_again(const struct args *a)
         switch (o->type) {
         case TS_OPT_U32:
             MUST(a->u32 == b.u32);
+            break;
+        case TS_OPT_NUMBERS:
+            MUST(a->numbers.n == b.numbers.n &&
+                 memcmp(a->numbers.at, b.numbers.at, a->numbers.n * sizeof b.numbers.at[0]) == 0);
             break;
         case TS_OPT_U64:
             MUST(a->u64 == b.u64);

@@ -14,6 +14,7 @@ struct args {
     double tol;
     const char *out;
     struct ts_opt_list map;
+    struct ts_opt_numbers sizes;
 };
 
 #define AT(field) offsetof(struct args, field)
@@ -29,6 +30,7 @@ static const struct ts_opt opts[] = {
     { "map", 0, TS_OPT_LIST, AT(map), NULL, "K=FILE", "labels of mode K" },
     { "json", 'j', TS_OPT_FLAG, AT(json), NULL, NULL, "write JSON" },
     { "every", 0, TS_OPT_DURATION, AT(every), "5m", "TIME", "how often" },
+    { "sizes", 0, TS_OPT_NUMBERS, AT(sizes), "16", "N,...", "one or several" },
     { 0 },
 };
 static const struct ts_cmd cmd = {
@@ -77,6 +79,37 @@ START_TEST(defaults_are_set)
     ck_assert_uint_eq(args.map.n, 0);
     ck_assert_uint_eq(args.every, UINT64_C(300000000000));
     ck_assert_uint_eq(given, 0);
+}
+END_TEST
+
+START_TEST(numbers_are_one_or_several)
+{
+    static const struct ts_opt *const o = &opts[sizeof opts / sizeof *opts - 2];
+    static const char *const wrong[] = {
+        ",", "1,", ",1", "1,,2", "a", "1,-2", "4294967296", "1;2"
+    };
+    char text[64], many[2 * TS_OPT_NUMBERS_MAX + 16] = "--sizes=1";
+    ck_assert_int_eq(parse("x"), 0);
+    ck_assert_uint_eq(args.sizes.n, 1);
+    ck_assert_uint_eq(args.sizes.at[0], 16);
+    ck_assert_int_eq(parse("--sizes 8,16 --sizes=3,1,2 x"), 0); /* the last one counts */
+    ck_assert_uint_eq(args.sizes.n, 3);
+    ts_opt_text(o, &args, text, sizeof text);
+    ck_assert_str_eq(text, "3,1,2");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "--sizes=%s x", wrong[i]);
+        ck_assert_int_eq(parse(line), TS_EARG);
+        ck_assert_ptr_nonnull(strstr(err.text, "several divided by commas"));
+    }
+    for (int i = 1; i < TS_OPT_NUMBERS_MAX; i++)
+        strcat(many, ",1");
+    strcat(many, " x");
+    ck_assert_int_eq(parse(many), 0);
+    ck_assert_uint_eq(args.sizes.n, TS_OPT_NUMBERS_MAX);
+    many[strlen(many) - 2] = '\0';
+    strcat(many, ",1 x");
+    ck_assert_int_eq(parse(many), TS_EARG);
 }
 END_TEST
 
@@ -190,8 +223,9 @@ START_TEST(mistakes_get_a_sentence)
         { "x --rank=-1", "option '--rank': '-1' is not a whole number from 0 to 4294967295" },
         { "x --tol 3x", "option '--tol': '3x' is not a finite number" },
         { "x --tol inf", "option '--tol': 'inf' is not a finite number" },
-        { "x --memory lots", "option '--memory': 'lots' is not a size; sizes are written 4096, 64K, "
-                             "64M, 1.5G" },
+        { "x --memory lots",
+          "option '--memory': 'lots' is not a size; sizes are written 4096, 64K, "
+          "64M, 1.5G" },
         { "x --every 5", "option '--every': '5' is not a duration; durations are written 30s, 5m, "
                          "11h30m" },
         { "x --init randon", "option '--init': 'randon' is none of zero|random|file; did you mean "
@@ -258,7 +292,7 @@ START_TEST(text_shows_values)
 {
     static const char *const want[] = { "8",  "1000000", "67108864", "1.0000000000000001e-05",
                                         "",   "file",    "1=a,2=b",  "1",
-                                        "90s" };
+                                        "90s", "16" };
     char buf[64];
     ck_assert_int_eq(parse("-r8 --json --init file --map 1=a --map=2=b --every 1m30s b"), 0);
     for (size_t i = 0; opts[i].name != NULL; i++) {
@@ -298,6 +332,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, defaults_are_set);
     tcase_add_test(tc, every_form_is_taken);
+    tcase_add_test(tc, numbers_are_one_or_several);
     tcase_add_test(tc, numbers_mean_what_they_say);
     tcase_add_test(tc, durations_have_units);
     tcase_add_test(tc, mistakes_get_a_sentence);

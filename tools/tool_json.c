@@ -153,6 +153,10 @@ void tool_json_options(struct tool_json *j, const struct ts_cmd *cmd, const void
         } else if (is_number(o->type)) {
             member(j, o->name);
             fputs(text, j->to);
+        } else if (o->type == TS_OPT_NUMBERS) {
+            const int several = strchr(text, ',') != NULL;
+            member(j, o->name);
+            fprintf(j->to, "%s%s%s", several ? "[" : "", text, several ? "]" : "");
         } else {
             tool_json_str(j, o->name, text[0] != '\0' ? text : NULL);
         }

@@ -251,6 +251,32 @@ static int are_modes(const char *text)
            text[strlen(text) - 1] != ',' && strstr(text, ",,") == NULL;
 }
 
+/* "16" or "8,16,32", which replaces what was there. */
+static int set_numbers(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
+{
+    struct ts_opt_numbers *to = at(opt, args), found = { 0 };
+    for (const char *word = text;; word++) {
+        const size_t n = strcspn(word, ",");
+        char one[32];
+        uint64_t number = 0;
+        snprintf(one, sizeof one, "%.*s", (int)(n < 31 ? n : 31), word);
+        if (n > 30 || parse_u64(one, 1000, &number) < 0 || number > UINT32_MAX)
+            return ts_fail(err, TS_EARG,
+                           "option '--%s': '%s' is neither a whole number nor several divided by "
+                           "commas",
+                           opt->name, text);
+        if (found.n == TS_OPT_NUMBERS_MAX)
+            return ts_fail(err, TS_EARG, "option '--%s' has more than %d numbers", opt->name,
+                           TS_OPT_NUMBERS_MAX);
+        found.at[found.n++] = (uint32_t)number;
+        word += n;
+        if (*word == '\0')
+            break;
+    }
+    *to = found;
+    return 0;
+}
+
 int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
 {
     struct ts_opt_list *list;
@@ -284,6 +310,8 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
                            TS_OPT_LIST_MAX);
         list->item[list->n++] = text;
         return 0;
+    case TS_OPT_NUMBERS:
+        return set_numbers(opt, args, text, err);
     default:
         return set_number(opt, args, text, err);
     }
@@ -292,11 +320,17 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
 static void clear(const struct ts_opt *opt, void *args)
 {
     static const size_t size[] = {
-        [TS_OPT_FLAG] = sizeof(int),          [TS_OPT_U32] = sizeof(uint32_t),
-        [TS_OPT_U64] = sizeof(uint64_t),      [TS_OPT_SIZE] = sizeof(uint64_t),
-        [TS_OPT_DOUBLE] = sizeof(double),     [TS_OPT_STRING] = sizeof(const char *),
-        [TS_OPT_CHOICE] = sizeof(int),        [TS_OPT_LIST] = sizeof(struct ts_opt_list),
-        [TS_OPT_DURATION] = sizeof(uint64_t), [TS_OPT_MODES] = sizeof(const char *),
+        [TS_OPT_FLAG] = sizeof(int),
+        [TS_OPT_U32] = sizeof(uint32_t),
+        [TS_OPT_U64] = sizeof(uint64_t),
+        [TS_OPT_SIZE] = sizeof(uint64_t),
+        [TS_OPT_DOUBLE] = sizeof(double),
+        [TS_OPT_STRING] = sizeof(const char *),
+        [TS_OPT_CHOICE] = sizeof(int),
+        [TS_OPT_LIST] = sizeof(struct ts_opt_list),
+        [TS_OPT_DURATION] = sizeof(uint64_t),
+        [TS_OPT_MODES] = sizeof(const char *),
+        [TS_OPT_NUMBERS] = sizeof(struct ts_opt_numbers),
     };
     memset(at(opt, args), 0, size[opt->type]);
 }
@@ -325,6 +359,7 @@ void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t s
 {
     const void *p = (const char *)args + opt->at;
     const struct ts_opt_list *list = p;
+    const struct ts_opt_numbers *number = p;
     const char *word = opt->arg;
     size_t n = 0;
     switch (opt->type) {
@@ -357,6 +392,11 @@ void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t s
         buf[0] = '\0';
         for (uint32_t i = 0; i < list->n && n < size; i++)
             n += (size_t)snprintf(buf + n, size - n, "%s%s", i > 0 ? "," : "", list->item[i]);
+        break;
+    case TS_OPT_NUMBERS:
+        buf[0] = '\0';
+        for (uint32_t i = 0; i < number->n && n < size; i++)
+            n += (size_t)snprintf(buf + n, size - n, "%s%" PRIu32, i > 0 ? "," : "", number->at[i]);
         break;
     }
 }

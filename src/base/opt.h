@@ -27,13 +27,19 @@ enum ts_opt_type {
     TS_OPT_CHOICE,   /* int: position in `arg`, the words divided by '|' */
     TS_OPT_MODES, /* const char *: "all", or numbers divided by commas. The value may be left out: it is the
                       * next argument only where that is of digits and commas, else "all" */
-    TS_OPT_LIST, /* struct ts_opt_list: may be given many times */
+    TS_OPT_LIST,    /* struct ts_opt_list: may be given many times */
+    TS_OPT_NUMBERS, /* struct ts_opt_numbers: one whole number, or several divided by commas */
 };
 
 #define TS_OPT_LIST_MAX 64
 struct ts_opt_list {
     uint32_t n;
     const char *item[TS_OPT_LIST_MAX];
+};
+
+#define TS_OPT_NUMBERS_MAX 64
+struct ts_opt_numbers {
+    uint32_t n, at[TS_OPT_NUMBERS_MAX];
 };
 
 struct ts_opt {
@@ -77,7 +83,7 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
 
 /* Writes the value of an option as a user would type it: "16", "64M" as bytes "67108864", "5m" as
- * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST divided by ','. Cut to
+ * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST and NUMBERS divided by ','. Cut to
  * `size` when longer. */
 void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size);
 
