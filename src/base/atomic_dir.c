@@ -181,23 +181,39 @@ static int look(const struct ts_atomic_conf *conf, const char *path, int dir, in
 struct clearing {
     const struct ts_atomic_conf *conf;
     int whole, states; /* whole: the directory was a result; states: they are removed too */
+    int inside;        /* a directory in it */
 };
+
+static void clear_inside(const struct clearing *c, int dir, const char *name);
 
 static int clear_name(void *ctx, int dir, const char *name)
 {
     const struct clearing *c = ctx;
     enum ts_atomic_kind kind;
-    if (strcmp(name, TS_ATOMIC_LOCK) == 0)
+    if (strcmp(name, TS_ATOMIC_LOCK) == 0 && !c->inside)
         return 0; /* removed last */
     kind = kind_of(c->conf, dir, name, c->whole);
-    if (kind == TS_ATOMIC_OURS || (kind == TS_ATOMIC_STATE && c->states))
-        unlinkat(dir, name, 0);
+    if ((kind == TS_ATOMIC_OURS || (kind == TS_ATOMIC_STATE && c->states)) &&
+        unlinkat(dir, name, 0) != 0 && errno == EISDIR && !c->inside)
+        clear_inside(c, dir, name);
     return 0;
+}
+
+/* A directory that is ours goes with all that is ours in it. */
+static void clear_inside(const struct clearing *c, int dir, const char *name)
+{
+    struct clearing inside = { c->conf, c->whole, 1, 1 };
+    const int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)walk(fd, clear_name, &inside);
+    close(fd);
+    unlinkat(dir, name, AT_REMOVEDIR); /* fails when something is left in it */
 }
 
 static void clear(const struct ts_atomic_conf *conf, int dir, int states)
 {
-    struct clearing c = { conf, 0, states };
+    struct clearing c = { conf, 0, states, 0 };
     (void)walk(dir, clear_name, &c);
 }
 
@@ -554,11 +570,13 @@ struct syncing {
     int rc;
 };
 
-/* Syncs one file: a full disk may be noticed only here. */
+/* Syncs one file: a full disk may be noticed only here. A link is a part of its directory. */
 static int sync_name(void *ctx, int dir, const char *name)
 {
     struct syncing *s = ctx;
     const int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ELOOP)
+        return 0;
     if (fd < 0 || ts_atomic_fsync(fd) != 0)
         s->rc = ts_fail_errno(s->err, TS_EIO, "%s/%s: cannot be written", s->path, name);
     if (fd >= 0)

@@ -54,7 +54,8 @@ struct ts_atomic_conf {
     int force;         /* an existing result may be replaced, and a state dropped */
     int resume;        /* an existing result may be replaced; its state is kept */
     int resumable;     /* the command has --resume: the sentences name it */
-    /* For a directory: says what a file in it is. It is not called for the lock. whole: the
+    /* For a directory: says what a file in it is, or a directory, of which all must be ours then: it is cleared
+     * as a whole, one level deep. It is not called for the lock. whole: the
      * directory is a complete result, so a name proves nothing and the contents must be right.
      * Otherwise it is unfinished, and files may end at any byte. */
     enum ts_atomic_kind (*kind)(int dir, const char *name, int whole);

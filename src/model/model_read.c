@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/c_locale.h"
+#include "model/model_files.h"
 
 #define TOKEN_CHARS 64
 
@@ -420,8 +421,14 @@ int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_mo
                         struct ts_err *err)
 {
     struct ts_model *m = calloc(1, sizeof *m);
-    int rc;
-    if (m == NULL || (m->path = strdup(path)) == NULL) {
+    char *best;
+    int rc = ts_models_best(path, &best, err);
+    if (rc < 0) {
+        free(m);
+        return rc;
+    }
+    if (m == NULL || (m->path = best != NULL ? best : strdup(path)) == NULL) {
+        free(best);
         free(m);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     }

@@ -2,7 +2,8 @@
 /* model_read.h - reads a decomposition back: weights and factor matrices, from a file or directory.
  *
  * Taken are a Tensor Toolbox `ktensor` text file, and a directory that holds model.ktensor, or
- * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order). Rows are read
+ * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order); and one of several such
+ * directories (model/model_files.h), whose best one is taken where all have one rank. Rows are read
  * once, front to back, mode after mode, so memory is a few buffers for any size.
  *
  *   owner    the model owns what it points to, until ts_model_close

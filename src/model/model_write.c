@@ -13,6 +13,7 @@
 #include "base/atomic_out.h"
 #include "base/c_locale.h"
 #include "base/stop.h"
+#include "model/model_files.h"
 
 #define CHUNK_BYTES  (UINT64_C(1) << 20) /* of float64 rows at a time */
 #define PIECES       16u                 /* pieces of a chunk that threads format as text */
@@ -32,98 +33,6 @@ struct ts_model_out {
 
 /* Where rows of a mode go. */
 typedef int (*row_sink)(struct ts_model_out *o, void *to, uint64_t n, struct ts_err *err);
-
-/* Whether a file begins like a table of numbers: MATLAB's .mat, or another text of the user, does
- * not. */
-static int is_numbers(int dir, const char *name)
-{
-    char head[64];
-    const long n = ts_atomic_head(dir, name, head, sizeof head);
-    for (long i = 0; i < n; i++)
-        if (head[i] == '\0' || strchr("0123456789+-.enaif \n", head[i]) == NULL)
-            return 0;
-    return n >= 0;
-}
-
-static int begins(int dir, const char *name, const char *with)
-{
-    char head[32];
-    const size_t n = strlen(with);
-    return ts_atomic_head(dir, name, head, n) == (long)n && memcmp(head, with, n) == 0;
-}
-
-/* The ending of a name such as "mode3.npy", or NULL. */
-static const char *mode_ending(const char *name)
-{
-    char *end;
-    if (strncmp(name, "mode", 4) != 0 || name[4] < '1' || name[4] > '9')
-        return NULL;
-    return strtoul(name + 4, &end, 10) > TS_MAX_ORDER ? NULL : end;
-}
-
-static int has_state(int dir)
-{
-    return faccessat(dir, "state", F_OK, 0) == 0 || faccessat(dir, "state.0", F_OK, 0) == 0 ||
-           faccessat(dir, "state.1", F_OK, 0) == 0;
-}
-
-/* Recognises the files that a run keeps beside its factors, by their first bytes: a state, the
- * record of the run, and its status. While one of them is replaced, the new one is NAME.new. */
-static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
-{
-    static const struct {
-        const char *name, *begins;
-        enum ts_atomic_kind unfinished;
-    } file[] = { { "state", "TSHSTATE", TS_ATOMIC_STATE },
-                 { "state.0", "TSHSTATE", TS_ATOMIC_STATE },
-                 { "state.1", "TSHSTATE", TS_ATOMIC_STATE },
-                 { "run.json", "{\"program\":\"tstream\"", TS_ATOMIC_OURS },
-                 { "status.json", "{", TS_ATOMIC_OURS } };
-    for (uint32_t i = 0; i < sizeof file / sizeof file[0]; i++) {
-        const size_t n = strlen(file[i].name);
-        char byte;
-        if (strncmp(name, file[i].name, n) == 0 && strcmp(name + n, ".new") == 0)
-            return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
-                                                                      : TS_ATOMIC_FOREIGN;
-        if (strcmp(name, file[i].name) != 0)
-            continue;
-        if (!begins(dir, name, file[i].begins))
-            return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
-                                                                      : TS_ATOMIC_FOREIGN;
-        if (strcmp(name, "run.json") == 0 && !whole && has_state(dir))
-            return TS_ATOMIC_STATE; /* belongs to the run of the state */
-        return whole ? TS_ATOMIC_OURS : file[i].unfinished;
-    }
-    return TS_ATOMIC_FOREIGN;
-}
-
-/* In a result the contents must be right too: a user may have files of the same names. */
-static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
-{
-    const char *const ending = mode_ending(name);
-    char byte;
-    int ours, right;
-    if (strncmp(name, "state", 5) == 0 || strncmp(name, "run.", 4) == 0 ||
-        strncmp(name, "status.", 7) == 0)
-        return kind_of_record(dir, name, whole);
-    if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
-        return TS_ATOMIC_STATE; /* of the run that the state is of */
-    if (strcmp(name, "model.ktensor") == 0 || strcmp(name, TS_MODEL_START) == 0) {
-        ours = 1;
-        right = begins(dir, name, "ktensor");
-    } else if (strcmp(name, "weights.npy") == 0 ||
-               (ending != NULL && strcmp(ending, ".npy") == 0)) {
-        ours = 1;
-        right = begins(dir, name, "\x93NUMPY");
-    } else {
-        ours = strcmp(name, "lambda.mat") == 0 ||
-               (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
-        right = is_numbers(dir, name);
-    }
-    if (!whole)
-        right = ts_atomic_head(dir, name, &byte, 1) >= 0;
-    return ours && right ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
-}
 
 int ts_model_formats(const char *list, unsigned *ret, struct ts_err *err)
 {
@@ -210,7 +119,7 @@ static struct ts_atomic_conf place_of(const struct ts_model_conf *conf)
                                           .force = conf->force,
                                           .resume = conf->resume,
                                           .resumable = 1,
-                                          .kind = kind_of };
+                                          .kind = ts_model_kind_of };
     return place;
 }
 

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Recognises the files of a model, and those of several models in a directory. */
+#include "model/model_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/layout.h"
+#include "model/model_read.h"
+#include "model/model_write.h"
+
+#define PARTIAL ".partial"
+
+/* ---- files of one model ---- */
+
+/* Whether a file begins like a table of numbers: MATLAB's .mat, or another text of the user, does
+ * not. */
+static int is_numbers(int dir, const char *name)
+{
+    char head[64];
+    const long n = ts_atomic_head(dir, name, head, sizeof head);
+    for (long i = 0; i < n; i++)
+        if (head[i] == '\0' || strchr("0123456789+-.enaif \n", head[i]) == NULL)
+            return 0;
+    return n >= 0;
+}
+
+static int begins(int dir, const char *name, const char *with)
+{
+    char head[32];
+    const size_t n = strlen(with);
+    return ts_atomic_head(dir, name, head, n) == (long)n && memcmp(head, with, n) == 0;
+}
+
+/* The ending of a name such as "mode3.npy", or NULL. */
+static const char *mode_ending(const char *name)
+{
+    char *end;
+    if (strncmp(name, "mode", 4) != 0 || name[4] < '1' || name[4] > '9')
+        return NULL;
+    return strtoul(name + 4, &end, 10) > TS_MAX_ORDER ? NULL : end;
+}
+
+static int has_state(int dir)
+{
+    return faccessat(dir, "state", F_OK, 0) == 0 || faccessat(dir, "state.0", F_OK, 0) == 0 ||
+           faccessat(dir, "state.1", F_OK, 0) == 0;
+}
+
+/* Recognises the files that a run keeps beside its factors, by their first bytes: a state, the
+ * record of the run, and its status. While one of them is replaced, the new one is NAME.new. */
+static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
+{
+    static const struct {
+        const char *name, *begins;
+        enum ts_atomic_kind unfinished;
+    } file[] = { { "state", "TSHSTATE", TS_ATOMIC_STATE },
+                 { "state.0", "TSHSTATE", TS_ATOMIC_STATE },
+                 { "state.1", "TSHSTATE", TS_ATOMIC_STATE },
+                 { "run.json", "{\"program\":\"tstream\"", TS_ATOMIC_OURS },
+                 { "status.json", "{", TS_ATOMIC_OURS } };
+    for (uint32_t i = 0; i < sizeof file / sizeof file[0]; i++) {
+        const size_t n = strlen(file[i].name);
+        char byte;
+        if (strncmp(name, file[i].name, n) == 0 && strcmp(name + n, ".new") == 0)
+            return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
+                                                                      : TS_ATOMIC_FOREIGN;
+        if (strcmp(name, file[i].name) != 0)
+            continue;
+        if (!begins(dir, name, file[i].begins))
+            return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
+                                                                      : TS_ATOMIC_FOREIGN;
+        if (strcmp(name, "run.json") == 0 && !whole && has_state(dir))
+            return TS_ATOMIC_STATE; /* belongs to the run of the state */
+        return whole ? TS_ATOMIC_OURS : file[i].unfinished;
+    }
+    return TS_ATOMIC_FOREIGN;
+}
+
+/* Of a file of one model. In a result the contents must be right too: a user may have files of the same names. */
+static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
+{
+    const char *const ending = mode_ending(name);
+    char byte;
+    int ours, right;
+    if (strncmp(name, "state", 5) == 0 || strncmp(name, "run.", 4) == 0 ||
+        strncmp(name, "status.", 7) == 0)
+        return kind_of_record(dir, name, whole);
+    if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
+        return TS_ATOMIC_STATE; /* of the run that the state is of */
+    if (strcmp(name, "model.ktensor") == 0 || strcmp(name, TS_MODEL_START) == 0) {
+        ours = 1;
+        right = begins(dir, name, "ktensor");
+    } else if (strcmp(name, "weights.npy") == 0 ||
+               (ending != NULL && strcmp(ending, ".npy") == 0)) {
+        ours = 1;
+        right = begins(dir, name, "\x93NUMPY");
+    } else {
+        ours = strcmp(name, "lambda.mat") == 0 ||
+               (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
+        right = is_numbers(dir, name);
+    }
+    if (!whole)
+        right = ts_atomic_head(dir, name, &byte, 1) >= 0;
+    return ours && right ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+}
+
+/* ---- several models ---- */
+
+void ts_models_name(uint32_t rank, uint64_t seed, char ret[TS_MODELS_NAME_CHARS])
+{
+    snprintf(ret, TS_MODELS_NAME_CHARS, "r%" PRIu32 ".s%" PRIu64, rank, seed);
+}
+
+/* What stands behind "r8.s3" at the beginning of a name; NULL: it does not begin so. */
+static const char *after_name(const char *name)
+{
+    char *end, again[TS_MODELS_NAME_CHARS];
+    unsigned long rank;
+    uint64_t seed;
+    if (name[0] != 'r' || name[1] < '1' || name[1] > '9')
+        return NULL;
+    rank = strtoul(name + 1, &end, 10);
+    if (rank > TS_MAX_RANK || strncmp(end, ".s", 2) != 0)
+        return NULL;
+    seed = strtoull(end + 2, &end, 10);
+    ts_models_name((uint32_t)rank, seed, again);
+    return strncmp(name, again, strlen(again)) == 0 && end == name + strlen(again) ? end : NULL;
+}
+
+static int is_name(const char *name)
+{
+    const char *end = after_name(name);
+    return end != NULL && *end == '\0';
+}
+
+static int is_partial_name(const char *name)
+{
+    const char *end = after_name(name);
+    return end != NULL && strcmp(end, PARTIAL) == 0;
+}
+
+/* "best.r8", a link to a model beside it. */
+static int is_best(int dir, const char *name)
+{
+    char to[TS_MODELS_NAME_CHARS + 1];
+    const ssize_t n = strncmp(name, "best.r", 6) == 0 ? readlinkat(dir, name, to, sizeof to) : -1;
+    if (n <= 0 || (size_t)n >= sizeof to)
+        return 0;
+    to[n] = '\0';
+    return is_name(to);
+}
+
+static DIR *open_names(int dir, const char *name)
+{
+    const int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *names = fd < 0 ? NULL : fdopendir(fd);
+    if (names == NULL && fd >= 0)
+        close(fd);
+    return names;
+}
+
+/* Whether all that the directory of a model holds is ours. */
+static int holds_ours(int dir, const char *name, int whole)
+{
+    DIR *names = open_names(dir, name);
+    const struct dirent *e;
+    int ours = names != NULL;
+    while (ours && (e = readdir(names)) != NULL)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            !(!whole && strcmp(e->d_name, TS_ATOMIC_LOCK) == 0))
+            ours = kind_of_file(dirfd(names), e->d_name, whole) != TS_ATOMIC_FOREIGN;
+    if (names != NULL)
+        closedir(names);
+    return ours;
+}
+
+static int partial_has_state(int dir, const char *name)
+{
+    const int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int there = fd >= 0 && has_state(fd);
+    if (fd >= 0)
+        close(fd);
+    return there;
+}
+
+/* Whether the directory has a model that is done, or the state of one. */
+static int has_models(int dir)
+{
+    DIR *names = open_names(dir, ".");
+    const struct dirent *e;
+    int there = 0;
+    while (names != NULL && !there && (e = readdir(names)) != NULL)
+        there =
+            is_name(e->d_name) || (is_partial_name(e->d_name) && partial_has_state(dir, e->d_name));
+    if (names != NULL)
+        closedir(names);
+    return there;
+}
+
+/* Of a file that several models have in common. */
+static enum ts_atomic_kind kind_of_common(int dir, const char *name, int whole)
+{
+    const int is_run = strcmp(name, TS_MODELS_RUN) == 0;
+    char byte;
+    const int right = is_run ? begins(dir, name, TS_MODELS_MAGIC)
+                      : strcmp(name, TS_MODELS_JSON) == 0
+                          ? begins(dir, name, "{\"program\":\"tstream\"")
+                          : begins(dir, name, "model\trank\t");
+    if (whole || ts_atomic_head(dir, name, &byte, 1) < 0)
+        return whole && right ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+    return is_run && right && has_models(dir) ? TS_ATOMIC_STATE : TS_ATOMIC_OURS;
+}
+
+enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
+{
+    char byte;
+    if (strcmp(name, TS_MODELS_RUN) == 0 || strcmp(name, TS_MODELS_JSON) == 0 ||
+        strcmp(name, TS_MODELS_TSV) == 0)
+        return kind_of_common(dir, name, whole);
+    if (strcmp(name, "status.json") == 0 && !whole && has_models(dir) &&
+        ts_atomic_head(dir, TS_MODELS_RUN, &byte, 1) > 0)
+        return TS_ATOMIC_STATE; /* says where they are */
+    if (strcmp(name, TS_MODELS_RUN ".new") == 0 || strcmp(name, TS_MODELS_JSON ".new") == 0 ||
+        strcmp(name, TS_MODELS_TSV ".new") == 0)
+        return whole ? TS_ATOMIC_FOREIGN : TS_ATOMIC_OURS;
+    if (strncmp(name, "best.", 5) == 0)
+        return is_best(dir, name) ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+    if (is_name(name) && holds_ours(dir, name, 1))
+        return whole ? TS_ATOMIC_OURS : TS_ATOMIC_STATE;
+    if (is_partial_name(name) && !whole && holds_ours(dir, name, 0))
+        return partial_has_state(dir, name) ? TS_ATOMIC_STATE : TS_ATOMIC_OURS;
+    return kind_of_file(dir, name, whole);
+}
+
+/* ---- reading ---- */
+
+int ts_models_there(const char *path)
+{
+    const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int there = dir >= 0 && kind_of_common(dir, TS_MODELS_JSON, 1) == TS_ATOMIC_OURS;
+    if (dir >= 0)
+        close(dir);
+    return there;
+}
+
+int ts_models_kept(const char *partial)
+{
+    char byte;
+    const int dir = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int kept =
+        dir >= 0 && ts_atomic_head(dir, TS_MODELS_RUN, &byte, 1) > 0 && has_models(dir);
+    if (dir >= 0)
+        close(dir);
+    return kept;
+}
+
+int ts_models_best(const char *path, char **ret, struct ts_err *err)
+{
+    char first[NAME_MAX + 1] = "", all[160] = "";
+    size_t end = strlen(path);
+    struct dirent **e;
+    uint32_t n_best = 0;
+    int n;
+    *ret = NULL;
+    if (!ts_models_there(path))
+        return 0;
+    n = scandir(path, &e, NULL, versionsort);
+    for (int i = 0; i < n; i++) {
+        const size_t at = strlen(all);
+        if (strncmp(e[i]->d_name, "best.r", 6) == 0) {
+            if (n_best++ == 0)
+                snprintf(first, sizeof first, "%s", e[i]->d_name);
+            snprintf(all + at, sizeof all - at, "%s%.20s", at > 0 ? ", " : "", e[i]->d_name);
+        }
+        free(e[i]);
+    }
+    if (n >= 0)
+        free(e);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    if (n_best == 0)
+        return ts_fail(err, TS_EFORMAT, "%s: holds several models and no link to the best of them",
+                       path);
+    if (n_best > 1)
+        return ts_fail(err, TS_EARG,
+                       "%s: holds models of several ranks; name one of them, as %.*s/%s (there "
+                       "are %s)",
+                       path, (int)end, path, first, all);
+    if (asprintf(ret, "%.*s/%s", (int)end, path, first) < 0) {
+        *ret = NULL;
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* model_files.h - which files belong to a decomposition, and how several of them lie in one directory:
+ *
+ *     X.cp/r8.s1, r8.s2, ...  each a model as it would be alone: rank 8, seed 1, 2, ...
+ *     X.cp/best.r8            a link to the best one of rank 8
+ *     X.cp/models.json, .tsv  the table of them
+ *     X.cp/models.run         the options of the run, which --resume reads
+ *
+ *   owner    *ret is to be freed
+ *   threads  any
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_MODEL_MODEL_FILES_H
+#define TS_MODEL_MODEL_FILES_H
+
+#include <stdint.h>
+
+#include "base/atomic_out.h"
+
+#define TS_MODELS_JSON       "models.json"
+#define TS_MODELS_TSV        "models.tsv"
+#define TS_MODELS_RUN        "models.run"
+#define TS_MODELS_MAGIC      "TSHMODELS" /* of models.run */
+#define TS_MODELS_NAME_CHARS 40
+
+/* "r8.s3" */
+void ts_models_name(uint32_t rank, uint64_t seed, char ret[TS_MODELS_NAME_CHARS]);
+
+/* What a file of a decomposition is, for struct ts_atomic_conf. */
+enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole);
+
+/* Whether the directory holds several models. */
+int ts_models_there(const char *path);
+
+/* Whether X.cp.partial holds models, or the state of one, that a run of several can go on with. */
+int ts_models_kept(const char *partial);
+
+/* The model that a name of several means: the best one where all have one rank; TS_EARG with their names where they have several.
+ * *ret is NULL where the path is not of several models. */
+int ts_models_best(const char *path, char **ret, struct ts_err *err);
+
+#endif
