@@ -103,12 +103,18 @@ cp="$bin/tstream cp groceries.tsh --cpu --rank 2"
 is 'tstream plan' plan2
 $cp --json --format ktensor,npy,splatt --rows used --save-init -o all.cp > cp
 $cp --json -n >> cp
+$cp --json --rank 1,2 --restarts 2 --diagnose -o models.cp >> cp
 for name in start mode sweep; do
     event $name cp > of
     is "tstream cp: $name" of
 done
 event 'done' cp > of
 is 'tstream cp: done' of
+event models cp > of
+is 'tstream cp: models' of
+"$bin/tstream" cp groceries.tsh --cpu --json --rank 2 --restarts 2 --nonneg --l1 0.01 -o penalties.cp > log 2>&1
+"$bin/tstream" cp groceries.tsh --cpu --json --rank 1,2 -o ranks.cp > log 2>&1
+is models.json models.cp/models.json penalties.cp/models.json ranks.cp/models.json
 is run.json all.cp/run.json
 # a run that nothing ends: its status while it runs, and what it leaves
 # shellcheck disable=SC2086
@@ -128,14 +134,20 @@ cp long.cp.partial/status.json status1
 kill -TERM $pid
 wait $pid || true
 grep -q '"state":"stopped"' long.cp.partial/status.json || bad "a stopped run has another status"
-is status.json status1 long.cp.partial/status.json
+$cp --json --iters 1000000 --tol 0 --quiet --restarts 2 -o several.cp > several &
+pid=$!
+while kill -0 $pid && ! grep -q '"sweeps":\[{' several.cp.partial/status.json 2> /dev/null; do sleep 0.1; done
+kill -TERM $pid
+wait $pid || true
+is status.json status1 long.cp.partial/status.json several.cp.partial/status.json
 sed 's/,"found":.*/}/' now > of
 is status.json of
 sed -n 's/.*\(,"found":"[a-z]*","alive":[a-z]*,"resumable":[a-z]*}\)$/\1/p' now | grep -q . ||
     bad "tstream status: $(tail -c 100 now)"
-event stopped long > of
+cat long several | grep '^{"event":"stopped"' > of
 is 'tstream cp: stopped' of
 "$bin/tstream" status --json all.cp > of
+"$bin/tstream" status --json models.cp >> of
 is 'tstream status' of
 
 "$bin/tstream" fit --json all.cp groceries.tsh > of
@@ -171,6 +183,13 @@ while read -r file; do
 done < files
 for file in init.ktensor model.ktensor weights.npy mode1.npy lambda.mat mode1.mat run.json state; do
     grep -qx "$file" files || bad "no $file"
+done
+for file in models.cp/*; do
+    file=$(echo "${file##*/}" | sed 's/^r[0-9]*[.]s[0-9]*$/rR.sS/; s/^best[.]r[0-9]*$/best.rR/')
+    grep -q "^| .*\`$file\`" "$doc" || bad "$file is not in $doc"
+done
+for name in $(head -n 1 models.cp/models.tsv); do
+    sed -n '/^## models[.]tsv/,/^## Text/p' "$doc" | grep -q "\`$name\`" || bad "models.tsv: $name is not in $doc"
 done
 [ "$(od -A n -t x1 -N 6 all.cp/weights.npy)" = " 93 4e 55 4d 50 59" ] || bad "weights.npy is no array of NumPy"
 exit "$failed"

@@ -12,10 +12,13 @@
 #include "tools/tstream_cp.h"
 #include "tools/tstream_times.h"
 
-/* "sweep 3/50, mode 2/3" */
+/* "sweep 3/50, mode 2/3", after "model 2/15, " where there are several */
 static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_t size)
 {
-    snprintf(buf, size, "sweep %u/%u, mode %u/%u", r->sweeps_done + 1, r->iters, mode + 1,
+    char model[40] = "";
+    if (r->model != NULL)
+        snprintf(model, sizeof model, "model %u/%u, ", r->model->number, r->model->n);
+    snprintf(buf, size, "%ssweep %u/%u, mode %u/%u", model, r->sweeps_done + 1, r->iters, mode + 1,
              r->engine->tensor->order);
 }
 
@@ -39,7 +42,8 @@ static void start_sweep(struct cp_report *r)
     r->done_nnz = 0;
     name_mode(r, 0, name, sizeof name);
     tool_progress_start(&r->progress, name, "nonzeros", n_passes(r) * t->nnz);
-    tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1, "run at most");
+    tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1,
+                       r->model != NULL ? "model at most" : "run at most");
 }
 
 void cp_report_count(void *ctx, uint64_t nnz)
@@ -59,11 +63,21 @@ static double nnz_per_s(const struct cp_report *r, const struct ts_als_sweep *s)
     return s->total_ns == 0 ? 0 : (double)n_passes(r) * (double)t->nnz / seconds(s->total_ns);
 }
 
+/* An event, of which model it tells. */
+static void open_event(const struct cp_report *r, struct tool_json *j, const char *event)
+{
+    tool_json_open(j, stdout);
+    tool_json_str(j, "event", event);
+    if (r->model == NULL)
+        return;
+    tool_json_u64(j, "rank", r->model->rank);
+    tool_json_u64(j, "seed", r->model->seed);
+}
+
 static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
 {
     struct tool_json j;
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "sweep");
+    open_event(r, &j, "sweep");
     tool_json_u64(&j, "sweep", s->sweep);
     tool_json_f64(&j, "fit", s->fit);
     tool_json_f64(&j, "change", s->change);
@@ -169,8 +183,7 @@ void cp_report_mode(void *ctx, const struct ts_als_mode *m)
             status_file_mode(r->status, m->mode + 2);
     }
     if (r->json) {
-        tool_json_open(&j, stdout);
-        tool_json_str(&j, "event", "mode");
+        open_event(r, &j, "mode");
         tool_json_u64(&j, "sweep", m->sweep);
         tool_json_u64(&j, "mode", m->mode + 1);
         tool_json_f64(&j, "seconds", seconds(m->total_ns));
@@ -224,8 +237,10 @@ void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
         start_sweep(r);
         return;
     }
-    print_head(r);
-    print_sweep(r, s);
+    if (r->model == NULL || r->details) {
+        print_head(r);
+        print_sweep(r, s);
+    }
     start_sweep(r);
 }
 
@@ -233,8 +248,7 @@ static void json_start(const struct cp_report *r, const char *path)
 {
     const struct ts_engine *e = r->engine;
     struct tool_json j;
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "start");
+    open_event(r, &j, "start");
     tool_json_str(&j, "tensor", path);
     tool_json_u64(&j, "nnz", e->tensor->nnz);
     tool_json_array(&j, "shape");
@@ -300,11 +314,11 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
 {
     struct tool_json j;
     if (!r->json) {
-        print_done(r, res, out, total_ns);
+        if (r->model == NULL)
+            print_done(r, res, out, total_ns);
         return;
     }
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "done");
+    open_event(r, &j, "done");
     tool_json_f64(&j, "fit", res->fit);
     tool_json_f64(&j, "objective", res->objective);
     tool_json_u64(&j, "dead_components", res->n_dead);
@@ -325,8 +339,7 @@ void cp_report_stopped(struct cp_report *r, const char *by, const char *resume, 
     r->stopped = 1;
     if (!r->json)
         return;
-    tool_json_open(&j, stdout);
-    tool_json_str(&j, "event", "stopped");
+    open_event(r, &j, "stopped");
     tool_json_str(&j, "by", by);
     tool_json_u64(&j, "sweeps", r->sweeps_done);
     tool_json_f64(&j, "seconds", seconds(total_ns));

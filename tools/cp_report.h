@@ -20,9 +20,22 @@
 #include "engine/engine.h"
 #include "tools/tstream_record.h"
 
+/* Which of several models a run computes. */
+struct cp_model {
+    const char *out;    /* X.cp, of all of them */
+    const char *name;   /* "r8.s3" */
+    uint32_t number, n; /* from 1; how many there are */
+    uint32_t rank;
+    uint64_t seed;
+    int kept;   /* there is something that --resume goes on with */
+    int first;  /* of this process */
+    int hinted; /* the sentence of a failure says how to go on */
+};
+
 struct cp_report {
     const struct ts_cmd *cmd;
-    const void *args; /* of cmd, for the record */
+    const void *args;       /* of cmd, for the record */
+    struct cp_model *model; /* NULL: it is the only one */
     int json, details;
     int penalty;                    /* sweeps have an objective */
     uint32_t iters;                 /* sweeps at most */

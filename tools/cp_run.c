@@ -13,8 +13,9 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "cpd/als.h"
+#include "tools/cp_constraint.h"
+#include "tools/engine_note.h"
 #include "tools/tool.h"
-#include "tools/tstream_cp.h"
 
 #define ROUGH_TOL 2e-4 /* of the fit: a larger --tol is noted */
 
@@ -63,7 +64,7 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
                                     .saved = state_saved,
                                     .ctx = r };
     char *options;
-    int rc = tstream_resume_record(r->cmd, args, path, &options, &c.options_bytes, err);
+    int rc = tstream_resume_record(r->cmd, args, 0, path, &options, &c.options_bytes, err);
     if (rc < 0)
         return rc;
     c.dir = ts_model_dir(out, &c.where);
@@ -129,12 +130,12 @@ static int write_factors(struct cp_report *r, const struct ts_als_result *result
     rc = ts_model_write(out, r->engine->backend->get_rows, r->engine->be, result->weight,
                         result->norm, &warn, err);
     tool_warn(r->cmd, &warn);
-    if (rc == 0)
+    if (rc == 0 && r->model == NULL)
         tool_in_place(out_dir);
     return rc;
 }
 
-static const char *stopped_by(void)
+const char *cp_run_stopped_by(void)
 {
     switch (ts_stop_number(&tool_stop)) {
     case SIGALRM:
@@ -155,11 +156,41 @@ static void tell_stopped(struct cp_report *r, struct ts_model_out *out, const ch
     const struct tstream_record *record = r->record;
     char ended[64];
     struct ts_err err;
-    snprintf(ended, sizeof ended, "stopped by %s", stopped_by());
-    if (resume != NULL &&
+    snprintf(ended, sizeof ended, "stopped by %s", cp_run_stopped_by());
+    if (resume != NULL && out != NULL &&
         add_record(r, out, ended, record->n > 0 ? record->sweep[record->n - 1].fit : NAN, &err) < 0)
         tool_note(r->cmd, "%s", err.text);
-    cp_report_stopped(r, stopped_by(), resume, sweep, mode, total_ns);
+    cp_report_stopped(r, cp_run_stopped_by(), resume, sweep, mode, total_ns);
+}
+
+void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err)
+{
+    const char *quote = tstream_resume_quote(m->out);
+    const size_t at = strlen(err->text);
+    char place[64] = "";
+    if (m->hinted || err->code == TS_EARG)
+        return;
+    m->hinted = 1;
+    if (saved)
+        snprintf(place, sizeof place, ", sweep %u, mode %u", sweep, mode + 1);
+    if (saved || m->kept)
+        snprintf(err->text + at, sizeof err->text - at,
+                 "; \"tstream cp --resume %s%s%s\" goes on with model %u of %u%s", quote, m->out,
+                 quote, m->number, m->n, place);
+    else if (err->code == TS_ESTOP)
+        snprintf(err->text + at, sizeof err->text - at, "; nothing was saved");
+}
+
+/* The same for one of several models: whether time that is over is a failure is said when all are told. */
+static int end_model(struct cp_report *r, int saved, struct ts_model_out *out, uint32_t sweep,
+                     uint32_t mode, uint64_t total_ns, int rc, struct ts_err *err)
+{
+    struct cp_model *m = r->model;
+    cp_run_hint(m, saved, sweep, mode, err);
+    if (rc == TS_ESTOP)
+        tell_stopped(r, saved ? out : NULL, saved || m->kept ? m->out : NULL, saved ? sweep : 1,
+                     saved ? mode : 0, total_ns);
+    return rc;
 }
 
 /* A run that did not come to its end: how to go on. Time that is over is what the user wanted. */
@@ -168,6 +199,8 @@ static int end_early(struct cp_report *r, const struct ts_checkpoint *c, struct 
 {
     uint32_t sweep = 0, mode = 0;
     const int saved = c != NULL && ts_checkpoint_last(c, &sweep, &mode);
+    if (r->model != NULL)
+        return end_model(r, saved, out, sweep, mode, total_ns, rc, err);
     if (rc != TS_EARG) /* which a state that does not go with the command is */
         tstream_resume_hint(c, out_dir, err);
     if (rc == TS_ESTOP)
@@ -264,6 +297,10 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         rc = end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
     } else if (rc == 0) {
         cp_report_done(r, &result, out_dir, ts_clock_ns() - start);
+        if (r->model != NULL) { /* the table of all models tells */
+            free(result.weight);
+            return 0;
+        }
         note_dead(r, &result);
         note_tolerance(r, &result, out_dir);
         rc = tool_flushed(err);
@@ -292,9 +329,56 @@ static void start_status(struct cp_report *r, const char *path, const char *out,
     s->iters = r->iters;
     s->order = r->engine->tensor->order;
     s->progress = &r->progress;
+    if (r->model != NULL) {
+        s->out = r->model->out;
+        s->model = r->model->number;
+        s->n_models = r->model->n;
+    }
     status_file_start(s, r->sweeps_done + 1);
     if (args->from.file != NULL)
         status_file_mode(s, ts_state_get(args->from.file)->mode + 1);
+}
+
+struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
+                                    struct cp_report *r)
+{
+    return (struct ts_engine_conf){ .path = path,
+                                    .stop = &tool_stop,
+                                    .rank = args->rank,
+                                    .threads = args->threads,
+                                    .precision = args->precision,
+                                    .host_bytes = args->host_bytes,
+                                    .constraint = args->constraint,
+                                    .n_named = args->n_named,
+                                    .processor = args->processor,
+                                    .only_mode = -1,
+                                    .copy = !args->no_output && args->checkpoint_ns > 0,
+                                    .done = cp_report_count,
+                                    .done_ctx = r };
+}
+
+struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
+                               const struct ts_engine *e, struct tstream_record *record,
+                               struct status_file *status)
+{
+    return (struct cp_report){ .cmd = cmd,
+                               .args = args,
+                               .record = record,
+                               .json = args->json,
+                               .details = args->details,
+                               .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER),
+                               .iters = args->iters,
+                               .engine = e,
+                               .status = status };
+}
+
+void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e)
+{
+    char note[512];
+    engine_note_processor(cmd, e);
+    cp_constraint_note(args, e->tensor->order, note, sizeof note);
+    if (note[0] != '\0')
+        tool_note(cmd, "%s", note);
 }
 
 int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model, const char *path,
@@ -315,11 +399,13 @@ int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model
     mc->start_rows = args->save_init ? start_rows : NULL;
     if (!args->no_output)
         rc = ts_model_begin(mc, &out, err);
-    if (out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO)
+    if (out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO &&
+        (r->model == NULL || r->model->first))
         tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
                           "files that name their indices (--rows all writes all)");
-    if (rc == 0 && out != NULL)
-        partial = strdup(ts_model_partial(out));
+    if (rc == 0 && out != NULL) /* the status lies beside all models */
+        partial = r->model == NULL ? strdup(ts_model_partial(out))
+                                   : strndup(mc->dir, strlen(mc->dir) - strlen(r->model->name) - 1);
     if (rc == 0 && out != NULL && args->save_init)
         rc = save_start(r, out, err);
     if (rc == 0 && out != NULL)

@@ -11,10 +11,25 @@
 
 #include "model/model_write.h"
 #include "tools/cp_report.h"
+#include "tools/tstream_cp.h"
 
 /* Computes a model of the tensor at `path`, and writes it as mc says: shape, used_rows, threads and start_rows of mc
  * are filled here. start: a model that is freshly opened; NULL: the start is drawn. */
 int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *start, const char *path,
            struct ts_err *err);
+
+/* What is opened and reported for it. */
+struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
+                                    struct cp_report *r);
+struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
+                               const struct ts_engine *e, struct tstream_record *record,
+                               struct status_file *status);
+void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e);
+
+/* "SIGINT", ..., "--max-time" */
+const char *cp_run_stopped_by(void);
+
+/* Adds to a sentence, once, how to go on with several models; saved: the state of this one lies at sweep and mode. */
+void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 
 #endif

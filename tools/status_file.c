@@ -37,6 +37,14 @@ static void put_seconds(struct tool_json *j, const char *key, int known, uint64_
         tool_json_str(j, key, NULL);
 }
 
+static void put_count(struct tool_json *j, const char *key, uint32_t n)
+{
+    if (n > 0)
+        tool_json_u64(j, key, n);
+    else
+        tool_json_str(j, key, NULL);
+}
+
 /* With the lock held. */
 static void put_sweeps(struct tool_json *j, const struct status_file *s)
 {
@@ -67,6 +75,8 @@ static void put_all(struct tool_json *j, const struct status_file *s)
     put_time(j, "now", time(NULL));
     tool_json_str(j, "tensor", s->tensor_path);
     tool_json_str(j, "out", s->out);
+    put_count(j, "model", s->model);
+    put_count(j, "models", s->n_models);
     tool_json_u64(j, "sweep", s->sweep);
     tool_json_u64(j, "iters", s->iters);
     tool_json_u64(j, "mode", s->mode);

@@ -29,6 +29,8 @@ struct status_file {
     const void *args; /* of cmd */
     const char *tensor, *out;
     uint32_t iters, order;
+    uint32_t model,
+        n_models; /* of several models the one under way, from 1; 0: it is the only one */
     struct tool_progress *progress; /* of the sweep under way */
 
     /* its own */

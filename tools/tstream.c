@@ -18,7 +18,7 @@ static const struct tool_entry files[] = {
       "cp plan fit info top report export mttkrp" },
     { "X.cp",
       "The result of tstream cp: factors and weights, run.json (how it was computed), and state, "
-      "from which --resume goes on.",
+      "from which --resume goes on. Of several ranks or starts a directory for each model, and their table.",
       "cp plan status fit info top compare report export" },
     { "X.cp.partial",
       "The same while the run is under way, or after it was stopped or killed: states, run.json "

@@ -15,14 +15,23 @@
 #include "tools/cp_constraint.h"
 #include "tools/cp_report.h"
 #include "tools/cp_run.h"
+#include "tools/cp_several.h"
 #include "tools/tstream_times.h"
 
-#define MANY_ROWS 1e6 /* that --rows auto writes, though most be zeros */
+#define MAX_RESTARTS 1000u
+#define MANY_ROWS    1e6 /* that --rows auto writes, though most be zeros */
 
 #define AT(field) offsetof(struct cp_args, field)
 const struct ts_opt tstream_cp_opts[] = {
-    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N",
-      "columns of each factor matrix, 1 to 1024; with --init FILE those of the model" },
+    { "rank", 'r', TS_OPT_NUMBERS, AT(ranks), "16", "N,...",
+      "columns of each factor matrix, 1 to 1024; with --init FILE those of the model. Several ranks, "
+      "divided by commas: a model of each, see --restarts" },
+    { "restarts", 0, TS_OPT_U32, AT(restarts), "1", "N",
+      "so many starts of each rank, drawn with --seed, --seed + 1 and so on. Several models lie in DIR as r8.s1, r8.s2 "
+      "(rank 8, seeds 1 and 2), each as its own run would write it, with best.r8, a link to the best of its rank, and a table" },
+    { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
+      "of several models: the core consistency of the best of each rank, as tstream fit --diagnose "
+      "computes it" },
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
     { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
       "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps" },
@@ -83,35 +92,14 @@ const struct ts_opt tstream_cp_opts[] = {
 };
 
 /* Everything that can be refused is, before the work. */
-static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *path,
+static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
 {
-    const struct cp_args *args = parsed;
-    struct ts_engine e;
+    struct ts_engine e = { 0 };
     struct status_file *status = calloc(1, sizeof *status);
     struct tstream_record record = { .cmd = cmd, .args = args, .engine = &e };
-    struct cp_report r = { .cmd = cmd,
-                           .args = args,
-                           .record = &record,
-                           .json = args->json,
-                           .details = args->details,
-                           .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER),
-                           .iters = args->iters,
-                           .engine = &e,
-                           .status = status };
-    struct ts_engine_conf ec = { .path = path,
-                                 .stop = &tool_stop,
-                                 .rank = args->rank,
-                                 .threads = args->threads,
-                                 .precision = args->precision,
-                                 .host_bytes = args->host_bytes,
-                                 .constraint = args->constraint,
-                                 .n_named = args->n_named,
-                                 .processor = args->processor,
-                                 .only_mode = -1,
-                                 .copy = !args->no_output && args->checkpoint_ns > 0,
-                                 .done = cp_report_count,
-                                 .done_ctx = &r };
+    struct cp_report r = cp_run_report(cmd, args, &e, &record, status);
+    struct ts_engine_conf ec = cp_run_engine(args, path, &r);
     struct ts_model_conf mc = {
         .rank = args->rank, .force = args->force, .precision = args->precision, .stop = &tool_stop
     };
@@ -144,11 +132,7 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
-        char note[512];
-        engine_note_processor(r.cmd, &e);
-        cp_constraint_note(args, e.tensor->order, note, sizeof note);
-        if (note[0] != '\0')
-            tool_note(r.cmd, "%s", note);
+        cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
         ts_engine_close(&e);
     }
@@ -158,6 +142,14 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
     free(status);
     free(named);
     return rc;
+}
+
+static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *path,
+                   struct ts_err *err)
+{
+    const struct cp_args *args = parsed;
+    return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)
+                                       : run_one(cmd, args, path, err);
 }
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
@@ -185,9 +177,67 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     rc = ts_model_open(args->init, &model, err);
     if (rc < 0)
         return rc;
-    args->rank = model->rank;
+    args->ranks = (struct ts_opt_numbers){ .n = 1, .at = { model->rank } };
     ts_model_close(model);
     return 0;
+}
+
+/* What --resume names: several models, or one. */
+static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
+                       struct ts_err *err)
+{
+    int rc = cp_models_run_open(args->resume, &args->models_from, err);
+    if (rc < 0)
+        return rc;
+    if (args->models_from.dir != NULL)
+        return tstream_resume_options(args->models_from.dir, &args->models_from.options, 1, cmd,
+                                      given, args, err);
+    rc = ts_resume_open(args->resume, &args->from, err);
+    return rc < 0 ? rc
+                  : tstream_resume_options(args->from.dir, ts_state_get(args->from.file), 0, cmd,
+                                           given, args, err);
+}
+
+/* Negative, or the exit status. */
+static int check_several(const struct ts_cmd *cmd, const struct cp_args *args)
+{
+    if (strcmp(args->init, "random") != 0)
+        return tool_usage(cmd, "several models start from random factors: --init goes with one "
+                               "--rank and without --restarts");
+    if (args->no_output)
+        return tool_usage(cmd, "several models are compared as files: --no-output goes with one "
+                               "--rank and without --restarts");
+    if (args->trace != NULL)
+        return tool_usage(cmd, "--trace goes with one --rank and without --restarts");
+    if (args->models_from.dir != NULL && args->out != NULL)
+        return tool_usage(cmd,
+                          "several models go on where they are: --out and --resume exclude each "
+                          "other then");
+    return -1;
+}
+
+/* Sets args->rank. Negative, or the exit status. */
+static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
+{
+    const struct ts_opt_numbers *ranks = &args->ranks;
+    args->rank = 0;
+    for (uint32_t i = 0; i < ranks->n; i++) {
+        if (ranks->at[i] == 0 || ranks->at[i] > TS_MAX_RANK)
+            return tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
+        for (uint32_t k = 0; k < i; k++)
+            if (ranks->at[k] == ranks->at[i])
+                return tool_usage(cmd, "--rank has %u twice", ranks->at[i]);
+        if (ranks->at[i] > args->rank)
+            args->rank = ranks->at[i];
+    }
+    if (args->restarts == 0 || args->restarts > MAX_RESTARTS)
+        return tool_usage(cmd, "--restarts must be 1 to %u", MAX_RESTARTS);
+    if (tstream_cp_models(args) > 1)
+        return check_several(cmd, args);
+    if (args->diagnose)
+        return tool_usage(cmd, "--diagnose goes with several ranks or --restarts; for one model "
+                               "there is tstream fit --diagnose");
+    return -1;
 }
 
 int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
@@ -201,9 +251,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
     const char *tensor = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, &given);
-    if (status < 0 && args.resume != NULL &&
-        (ts_resume_open(args.resume, &args.from, &err) < 0 ||
-         tstream_resume_options(&args.from, cmd, given, &args, &err) < 0))
+    if (status < 0 && args.resume != NULL && open_resume(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
     if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
@@ -213,8 +261,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "--fix keeps factors of --init FILE, and no file is given");
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
-    if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
-        status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
+    if (status < 0)
+        status = check_models(cmd, &args);
     if (status < 0 && args.save_init && args.no_output)
         status = tool_usage(cmd, "--save-init and --no-output exclude each other");
     if (status < 0 && !(args.tol >= 0))
@@ -228,10 +276,13 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     if (status < 0 && n_operands > 0)
         tensor = operand[0];
     else if (status < 0 && args.from.file != NULL)
-        tensor = tstream_resume_tensor(&args.from);
+        tensor = tstream_resume_tensor(ts_state_get(args.from.file));
+    else if (status < 0 && args.models_from.dir != NULL)
+        tensor = tstream_resume_tensor(&args.models_from.options);
     if (status < 0)
         status = tstream_operand_work(cmd, tensor, &args, work);
     ts_resume_close(&args.from);
+    cp_models_run_close(&args.models_from);
     free(operand);
     return status;
 }
@@ -268,6 +319,12 @@ const struct ts_cmd tstream_cp = {
         "On a terminal a line tells sweep, mode, share of the sweep done, time left of the sweep and of the "
         "run (at most: it ends when the fit hardly changes) and nonzeros per second; without one such a "
         "line with date and time comes every minute on standard error, and on SIGUSR1 at once.\n\n"
+        "Several ranks (--rank 8,16) or starts (--restarts 5) are computed one after another: the tensor is opened once, and "
+        "shards that fit into --host-memory are read once for each rank. DIR has a directory for each model, r8.s1 and so on, "
+        "with the same bytes as of its own run, best.r8, a link to the best of its rank (highest fit, or with penalties lowest "
+        "objective), and models.tsv and models.json, the table: fits, and how alike the starts of a rank are. "
+        "score is the factor match score with the best one, 1 for the same components. DIR appears when all are done; --resume "
+        "keeps the models that are, and goes on in the one under way.\n\n"
         "SIGINT, SIGTERM, SIGHUP or --max-time stop it within a mode: it saves its state in DIR.partial, says "
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
         "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "
@@ -275,6 +332,8 @@ const struct ts_cmd tstream_cp = {
     .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
                 "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
                 "  stream it within 4 GiB, NumPy files into result/\n"
+                "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
+                "  five starts of each of three ranks, to choose one\n"
                 "tstream cp --gpus 4 --details --trace cp.json\n"
                 "  on four GPUs, telling what each of them did when\n",
     .opts = tstream_cp_opts,

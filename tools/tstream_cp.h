@@ -7,23 +7,34 @@
 #include "cpd/constraint.h"
 #include "engine/processor.h"
 #include "format/layout.h"
+#include "tools/cp_models_run.h"
 #include "tools/tstream_resume.h"
 
 struct cp_args {
-    uint32_t rank, iters, threads;
+    uint32_t
+        rank; /* of the model; where there are several, the largest. Set by tstream_cp_command */
+    struct ts_opt_numbers ranks;
+    uint32_t restarts, iters, threads;
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output, save_init, force, quiet;
+    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose;
     struct ts_processor processor;
     const char *nonneg, *l1, *l2, *fix;
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
     uint32_t n_named;                              /* the highest mode that an option names */
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;
-    struct ts_resume from; /* opened by tstream_cp_command, where --resume was given */
+    struct ts_resume from;            /* opened by tstream_cp_command, where --resume was given */
+    struct cp_models_run models_from; /* or this, where that run is of several models */
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
+
+/* How many models are wanted. */
+static inline uint32_t tstream_cp_models(const struct cp_args *args)
+{
+    return args->ranks.n * args->restarts;
+}
 
 /* Whether rows of used slices alone are written. */
 struct ts_tensor;

@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "model/model_read.h"
+#include "tools/cp_models.h"
 #include "tools/tool.h"
 #include "tools/tool_json_read.h"
 #include "tools/tool_term.h"
@@ -29,7 +30,7 @@ struct info_args {
 static const struct ts_opt info_opts[] = {
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "print run.json as it is; where there is none, an object with shape, rank and formats" },
+      "print run.json as it is, or models.json of several models; where there is none, an object with shape, rank and formats" },
     { 0 },
 };
 
@@ -328,6 +329,39 @@ static int open_info(struct info *f, struct ts_err *err)
     return rc < 0 && f->run != NULL && rc != TS_ENOMEM ? 0 : rc;
 }
 
+/* Several models: their table. */
+static int print_models(const char *path, int json, struct ts_err *err)
+{
+    struct tool_json_doc doc = { 0 };
+    struct cp_models m = { 0 };
+    char *name;
+    int rc;
+    if (asprintf(&name, "%s/" TS_MODELS_JSON, path) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    rc = tool_json_read(name, &doc, err);
+    if (rc == 0 && !json)
+        rc = cp_models_load(path, &m, err);
+    if (rc == 0 && json) {
+        fwrite(doc.raw, 1, doc.bytes, stdout);
+    } else if (rc == 0) {
+        struct tool_words l = { .columns = tool_columns() };
+        tool_words_put(&l, path);
+        l.indent = INDENT;
+        tool_words_start(&l, "tensor");
+        tool_words_put(&l, tool_json_text(tool_json_get(doc.value, "tensor"), "path", "?"));
+        print_options(&l, tool_json_get(doc.value, "options"));
+        tool_words_end(&l);
+        for (uint32_t i = 0; i < m.n; i++)
+            cp_models_print_row(&m, i, i == 0);
+        printf("\n");
+        cp_models_print_ranks(&m);
+    }
+    cp_models_free(&m);
+    tool_json_free(&doc);
+    free(name);
+    return rc;
+}
+
 /* A run that was stopped has left X.cp.partial alone: its name is malloc'ed then, else NULL. */
 static char *stopped_run(const char *path)
 {
@@ -359,11 +393,17 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     if (partial == NULL)
         partial = tool_operand(operand[0], ".cp");
     f.path = partial != NULL ? partial : operand[0];
-    rc = open_info(&f, &err);
-    if (rc == 0 && args.json)
-        print_json(&f);
-    else if (rc == 0)
-        print_text(&f);
+    if (ts_models_there(f.path)) {
+        rc = print_models(f.path, args.json, &err);
+    } else if (ts_models_kept(f.path)) {
+        rc = ts_fail(&err, TS_EARG,
+                     "%s: not all of its models are done; tstream status tells where the run is",
+                     f.path);
+    } else {
+        rc = open_info(&f, &err);
+        if (rc == 0)
+            (args.json ? print_json : print_text)(&f);
+    }
     if (rc == 0)
         rc = tool_flushed(&err);
     ts_model_close(f.model);
@@ -384,7 +424,8 @@ const struct ts_cmd tstream_info = {
         "beside them, says of the run: fit and why it ended, the tensor (its checksum is that of "
         "its index, so equal ones mean equal tensors), program, machine, all options, and the fit "
         "and seconds of each sweep. Of factors without run.json, also of other programs, it shows "
-        "what can be seen. Of a run that was stopped, and left RESULT.cp.partial alone, it shows that.",
+        "what can be seen. Of a run that was stopped, and left RESULT.cp.partial alone, it shows that. Of several models (tstream "
+        "cp --restarts) it shows their table, models.json; RESULT.cp/best.r8 names one of them.",
     .examples = "tstream info amazon.cp\n  which options made this\n"
                 "tstream info amazon.cp --json\n  the same for programs\n",
     .opts = info_opts,

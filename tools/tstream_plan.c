@@ -134,11 +134,20 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     rc = ts_model_formats(p->args->format, &mc.formats, err);
     if (rc < 0 || p->args->no_output)
         return rc;
-    p->result_bytes = ts_model_bytes(&mc);
+    for (uint32_t i = 0; i < p->args->ranks.n; i++) {
+        mc.rank = p->args->ranks.at[i];
+        p->result_bytes += p->args->restarts * ts_model_bytes(&mc);
+    }
+    mc.rank = p->args->rank;
     p->state_bytes =
         ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision, p->args->constraint);
-    p->n_states =
-        p->args->checkpoint_ns > 0 ? 3 : 1; /* two in turn and the next, or that of a run stopped */
+    /* two in turn and the next, or that of a run stopped; and those of models that are done */
+    p->n_states = p->args->checkpoint_ns > 0 ? 2 + tstream_cp_models(p->args) : 1;
+    if (tstream_cp_models(p->args) > 1 && p->free_disk_bytes >= 0 &&
+        p->result_bytes > p->free_disk_bytes)
+        return ts_fail(err, TS_ELIMIT,
+                       "%s: %u models take at least %.3g bytes, and %.3g are free there", p->out,
+                       tstream_cp_models(p->args), p->result_bytes, p->free_disk_bytes);
     return p->free_disk_bytes < 0 ? 0 : ts_model_room(&mc, (uint64_t)p->free_disk_bytes, err);
 }
 
@@ -193,9 +202,16 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
     return rc;
 }
 
-static double run_seconds(const struct plan *p)
+/* Of one model. */
+static double model_seconds(const struct plan *p)
 {
     return p->pace.first_s + (p->args->iters - 1) * p->pace.sweep_s;
+}
+
+/* Of all, as if each had the largest rank and read the tensor again. */
+static double run_seconds(const struct plan *p)
+{
+    return tstream_cp_models(p->args) * model_seconds(p);
 }
 
 static double sum(const double *x, uint32_t n)
@@ -273,7 +289,11 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
     snprintf(note, sizeof note, "reads %s and checks them", ts_num_bytes(a, p->packed_bytes));
     plan_time_row("first sweep", p->pace.first_s, note);
     snprintf(what, sizeof what, "%u sweeps", p->args->iters);
-    plan_time_row(what, run_seconds(p), "at most");
+    plan_time_row(what, model_seconds(p), "at most");
+    if (tstream_cp_models(p->args) == 1)
+        return;
+    snprintf(what, sizeof what, "%u models", tstream_cp_models(p->args));
+    plan_time_row(what, run_seconds(p), "at most, one after another");
 }
 
 static void print_text(const struct plan *p, const struct ts_tensor *t)
@@ -284,6 +304,8 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
     if (p->n_devices > 0)
         printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
     printf("\n");
+    if (p->args->ranks.n > 1)
+        printf("  of %u ranks the largest: others take less\n", p->args->ranks.n);
     print_host(p);
     for (uint32_t i = 0; i < p->n_devices; i++)
         print_device(&p->device[i]);
@@ -368,6 +390,7 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
     tool_json_close(&j);
     tool_json_f64(&j, "first_sweep_seconds", p->pace.first_s);
     tool_json_f64(&j, "run_seconds", run_seconds(p));
+    tool_json_u64(&j, "models", tstream_cp_models(p->args));
     tool_json_str(&j, "out", p->args->no_output ? NULL : p->out);
     tool_json_f64(&j, "result_bytes", p->result_bytes);
     tool_json_u64(&j, "state_bytes", p->state_bytes);
@@ -452,7 +475,8 @@ const struct ts_cmd tstream_plan = {
         "with the sentence of tstream cp.\n\n"
         "Time is measured in a few seconds: sweeps with factor matrices of full size over a sample of the "
         "shards (all of them where they are few), of which the same part stays in memory; products "
-        "grow in proportion to nonzeros. It holds for a machine that is as busy then as now. The run "
+        "grow in proportion to nonzeros. Of several models (--rank 8,16, --restarts) memory and sweeps are told of the largest rank, "
+        "time and disk of all. It holds for a machine that is as busy then as now. The run "
         "ends earlier when the fit hardly changes (--tol).",
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",

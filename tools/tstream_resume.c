@@ -8,9 +8,10 @@
 
 /* What cannot be changed in the middle of a run. Constraints that are the same have many texts: those that both have
  * are compared by value when the run goes on. */
-enum fixed { MAY_CHANGE, SAME_TEXT, SAME_VALUE };
+enum fixed { MAY_CHANGE, SAME_TEXT, SAME_VALUE, OF_SEVERAL };
 
-/* What makes up a run. */
+/* What makes up a run; OF_SEVERAL: one of several models alone. These are all computed alike, so that
+ * nothing may change between them but MAY_CHANGE of files. */
 static const struct {
     const char *name;
     enum fixed fixed;
@@ -19,7 +20,8 @@ static const struct {
     { "precision", SAME_TEXT },   { "nonneg", SAME_VALUE },    { "l1", SAME_VALUE },
     { "l2", SAME_VALUE },         { "fix", SAME_VALUE },       { "iters", MAY_CHANGE },
     { "tol", MAY_CHANGE },        { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },
-    { "checkpoint", MAY_CHANGE }, { "save-init", MAY_CHANGE },
+    { "checkpoint", MAY_CHANGE }, { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },
+    { "diagnose", OF_SEVERAL },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 
@@ -33,43 +35,49 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
 
 /* ---- options ---- */
 
-int tstream_resume_options(const struct ts_resume *r, const struct ts_cmd *cmd, uint64_t given,
-                           void *args, struct ts_err *err)
+static enum fixed fixed_of(size_t i, int several)
 {
-    const struct ts_state *s = ts_state_get(r->file);
+    if (several)
+        return strcmp(kept[i].name, "checkpoint") == 0 ? MAY_CHANGE : SAME_TEXT;
+    return kept[i].fixed;
+}
+
+int tstream_resume_options(const char *dir, const struct ts_state *s, int several,
+                           const struct ts_cmd *cmd, uint64_t given, void *args, struct ts_err *err)
+{
     for (size_t i = 0; i < N_KEPT; i++) {
+        const enum fixed fixed = fixed_of(i, several);
         const char *value = ts_state_option(s, kept[i].name);
         char now[4096];
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, kept[i].name, &at);
         int rc = 0;
-        if (o == NULL ||
-            (value == NULL && !(kept[i].fixed != MAY_CHANGE && (given >> at & 1) != 0)))
+        if (o == NULL || (value == NULL && !(fixed != MAY_CHANGE && (given >> at & 1) != 0)))
             continue;
         ts_opt_text(o, args, now, sizeof now);
         if (value == NULL)
             return ts_fail(err, TS_EARG, "%s: the run has no --%s, so it cannot go on with --%s %s",
-                           r->dir, o->name, o->name, now);
+                           dir, o->name, o->name, now);
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
             continue;
         if ((given >> at & 1) == 0)
             rc = ts_opt_set(o, args, value, err);
-        else if (kept[i].fixed == SAME_TEXT && strcmp(now, value) != 0)
+        else if (fixed == SAME_TEXT && strcmp(now, value) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
-                         r->dir, o->name, value, o->name, now);
+                         dir, o->name, value, o->name, now);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-const char *tstream_resume_tensor(const struct ts_resume *r)
+const char *tstream_resume_tensor(const struct ts_state *s)
 {
-    return ts_state_option(ts_state_get(r->file), "tensor");
+    return ts_state_option(s, "tensor");
 }
 
-int tstream_resume_record(const struct ts_cmd *cmd, const void *args, const char *tensor,
-                          char **ret, uint64_t *bytes, struct ts_err *err)
+int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int several,
+                          const char *tensor, char **ret, uint64_t *bytes, struct ts_err *err)
 {
     char *real = realpath(tensor, NULL), *text = NULL, value[4096];
     size_t n = 0;
@@ -78,6 +86,8 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, const char
     if (to != NULL) {
         fprintf(to, "tensor=%s%c", real != NULL ? real : tensor, 0);
         for (size_t i = 0; i < N_KEPT; i++) {
+            if (kept[i].fixed == OF_SEVERAL && !several)
+                continue;
             ts_opt_text(find_option(cmd, kept[i].name, &at), args, value, sizeof value);
             if (value[0] == '\0') /* not given */
                 continue;
@@ -96,11 +106,16 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, const char
 
 /* ---- how to go on ---- */
 
-void tstream_resume_hint(const struct ts_checkpoint *c, const char *dir, struct ts_err *err)
+const char *tstream_resume_quote(const char *dir)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/,:@";
-    const char *quote = dir != NULL && strspn(dir, plain) == strlen(dir) ? "" : "'";
+    return dir != NULL && strspn(dir, plain) == strlen(dir) ? "" : "'";
+}
+
+void tstream_resume_hint(const struct ts_checkpoint *c, const char *dir, struct ts_err *err)
+{
+    const char *quote = tstream_resume_quote(dir);
     const size_t at = strlen(err->text);
     uint32_t sweep, mode;
     if (c == NULL || !ts_checkpoint_last(c, &sweep, &mode)) {

@@ -11,17 +11,22 @@
 #include "cpd/checkpoint.h"
 #include "cpd/resume.h"
 
-/* Options that make up the run and were not given (bit i of `given`: option i) become those of the state;
- * one that was given and that a run cannot change must be the state's. */
-int tstream_resume_options(const struct ts_resume *r, const struct ts_cmd *cmd, uint64_t given,
-                           void *args, struct ts_err *err);
+/* Options that make up the run of `dir` and were not given (bit i of `given`: option i) become those of the
+ * state s, of which nothing but its options counts; one that was given and that a run cannot change must be the
+ * state's. several: the run is of several models. */
+int tstream_resume_options(const char *dir, const struct ts_state *s, int several,
+                           const struct ts_cmd *cmd, uint64_t given, void *args,
+                           struct ts_err *err);
 
 /* The tensor of the run: where it was. */
-const char *tstream_resume_tensor(const struct ts_resume *r);
+const char *tstream_resume_tensor(const struct ts_state *s);
 
 /* What a state remembers of the command line, for struct ts_checkpoint_conf; *ret is to be freed. */
-int tstream_resume_record(const struct ts_cmd *cmd, const void *args, const char *tensor,
-                          char **ret, uint64_t *bytes, struct ts_err *err);
+int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int several,
+                          const char *tensor, char **ret, uint64_t *bytes, struct ts_err *err);
+
+/* What a name stands between in a command line: "" or "'". */
+const char *tstream_resume_quote(const char *dir);
 
 /* Adds to a sentence how to go on from what is saved in dir; c may be NULL. */
 void tstream_resume_hint(const struct ts_checkpoint *c, const char *dir, struct ts_err *err);

@@ -10,6 +10,7 @@
 
 #include "base/atomic_out.h"
 #include "base/num.h"
+#include "tools/cp_models.h"
 #include "tools/status_file.h"
 #include "tools/tool.h"
 #include "tools/tool_json_read.h"
@@ -93,7 +94,7 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
     if (l->there) {
         l->held = ts_atomic_dir_held(l->partial, &l->pid);
         l->resumable = exists(l->partial, "/state.0") || exists(l->partial, "/state.1") ||
-                       exists(l->partial, "/state");
+                       exists(l->partial, "/state") || ts_models_kept(l->partial);
         rc = tool_json_read(file, &l->doc, err);
         l->written = rc == 0;
         if (rc == TS_EIO && err->sys == ENOENT)
@@ -153,6 +154,11 @@ static void print_sweep(const struct tool_value *v, int running)
 {
     const double total = tool_json_number(v, "sweep_nnz");
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    if (tool_json_number(v, "models") > 0)
+        printf("  model   %.0f of %.0f, rank %s, seed %s\n", tool_json_number(v, "model"),
+               tool_json_number(v, "models"),
+               tool_json_text(tool_json_get(v, "options"), "rank", "?"),
+               tool_json_text(tool_json_get(v, "options"), "seed", "?"));
     printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", tool_json_number(v, "sweep"),
            tool_json_number(v, "iters"), tool_json_number(v, "mode"), tool_json_number(v, "order"));
     if (total > 0)
@@ -223,14 +229,46 @@ static void print_written(const struct look *l)
         print_way_on(l);
 }
 
+/* Several models that are done are told of by their table. */
+static int print_models(const struct look *l, int json, struct ts_err *err)
+{
+    struct cp_models m = { 0 };
+    char a[200];
+    struct tool_json j;
+    const int rc = cp_models_load(l->out, &m, err);
+    if (rc < 0)
+        return rc;
+    if (json) {
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "state", "ended");
+        tool_json_str(&j, "out", l->out);
+        tool_json_u64(&j, "models", m.n);
+        tool_json_str(&j, "found", "ended");
+        tool_json_bool(&j, "alive", 0);
+        tool_json_bool(&j, "resumable", 0);
+        tool_json_close(&j);
+    } else {
+        printf("%s: ended (%s%u models%s)\n", tool_plain(l->out, a, sizeof a),
+               tool_paint(TOOL_GOOD), m.n, tool_paint_end());
+        printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
+    }
+    cp_models_free(&m);
+    return 0;
+}
+
 /* A run that is done is told of by its record. */
 static int print_ended(const struct look *l, int json, struct ts_err *err)
 {
     struct tool_json_doc run = { 0 };
     char *file = join(l->out, "/run.json"), a[200];
     struct tool_json j;
-    int rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", l->out)
-                          : tool_json_read(file, &run, err);
+    int rc;
+    if (ts_models_there(l->out)) {
+        free(file);
+        return print_models(l, json, err);
+    }
+    rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", l->out)
+                      : tool_json_read(file, &run, err);
     free(file);
     if (rc == TS_EIO && err->sys == ENOENT)
         rc = ts_fail(err, TS_EIO, "%s: there is no run of tstream cp, neither under way nor ended",

@@ -1,0 +1,199 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Several models of tstream cp (--rank 4,6 --restarts 3): each has the bytes of its own run, whatever stopped the
+# run in between; the table says what the models say; what is no run of several models is refused.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+
+"$bin/tshard" gen --dims 90x80x70 --nnz 6000 -s 3 -o x.tsh > log 2>&1
+"$bin/tshard" gen --dims 90x80x70 --nnz 6000 -s 4 -o other.tsh > log 2>&1
+"$bin/tshard" gen --dims 900x800x700 --nnz 60000 -s 3 -o y.tsh > log 2>&1
+cp_cpu() { "$bin/tstream" cp --cpu "$@"; }
+
+# column NAME FILE: that column of a table with a head
+column()
+{
+    awk -F '\t' -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i; next } { print $at }' "$2"
+}
+
+# ---- each model is that of its own run, and the table says so ----
+cp_cpu x.tsh --rank 4,6 --restarts 3 --seed 5 --format ktensor,npy --save-init --diagnose -m 100K -o x.cp > out 2> err ||
+    bad "exit $?: $(cat err)"
+for rank in 4 6; do
+    for seed in 5 6 7; do
+        name=r$rank.s$seed
+        cp_cpu x.tsh --rank $rank --seed $seed --format ktensor,npy --save-init -t 1 -o alone.$name > log 2>&1
+        for file in alone."$name"/*; do
+            file=${file##*/}
+            case $file in
+            run.json | state) [ -e x.cp/$name/"$file" ] || bad "$name: no $file" ;;
+            *) cmp -s "alone.$name/$file" "x.cp/$name/$file" || bad "$name/$file: not the bytes of its own run" ;;
+            esac
+        done
+        fit=$(sed 's/.*"fit"://; s/}$//' alone.$name/run.json)
+        grep -q "^$name	$rank	$seed	$fit	" x.cp/models.tsv || bad "$name: another fit than $fit in the table"
+        grep -q "\"rank\":$rank,\"restarts\":1" x.cp/$name/run.json || bad "$name: options in run.json"
+    done
+    best=$(readlink x.cp/best.r$rank)
+    top_fit=$(awk -F '\t' -v rank=$rank '$2 == rank { print $4 }' x.cp/models.tsv | sort -g | tail -n 1)
+    [ "$(awk -F '\t' -v name="$best" '$1 == name { print $4, $11 }' x.cp/models.tsv)" = "$top_fit 1" ] ||
+        bad "best.r$rank is $best"
+    # the score is that of tstream compare, the core consistency that of tstream fit
+    for seed in 5 6 7; do
+        "$bin/tstream" compare --json x.cp/best.r$rank x.cp/r$rank.s$seed > compared
+        score=$(sed 's/.*"weights":true,"score":\([^,]*\),.*/\1/' compared)
+        told=$(awk -F '\t' -v name=r$rank.s$seed '$1 == name { print $10 }' x.cp/models.tsv)
+        awk -v a="$score" -v b="$told" 'BEGIN { exit !(a - b < 1e-12 && b - a < 1e-12) }' ||
+            bad "r$rank.s$seed: score $told, tstream compare says $score"
+    done
+    "$bin/tstream" fit --cpu --diagnose --json x.cp/best.r$rank x.tsh > fit
+    core=$(sed 's/.*"core_consistency":\([^,]*\),.*/\1/' fit)
+    told=$(awk -F '\t' -v name="$best" '$1 == name { print $12 }' x.cp/models.tsv)
+    awk -v a="$core" -v b="$told" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }' ||
+        bad "best.r$rank: core consistency $told, tstream fit says $core"
+done
+[ "$(column best x.cp/models.tsv | grep -c 1)" -eq 2 ] || bad "not one best model of each rank"
+[ "$(grep -c '^r[46][.]s[567] ' out)" -eq 6 ] || bad "not a line for each model: $(cat out)"
+if ls -d x.cp.partial x.cp/status.json x.cp/*.partial > left 2> /dev/null; then bad "left: $(cat left)"; fi
+
+# ---- which model is meant ----
+refused 1 'name one of them, as x.cp/best.r4' "$bin/tstream" top x.cp x.tsh
+refused 1 'name one of them' "$bin/tstream" fit x.cp x.tsh
+"$bin/tstream" info x.cp > told || bad "info"
+grep -q '^r6[.]s7 ' told || bad "info: $(cat told)"
+"$bin/tstream" info --json x.cp | cmp -s - x.cp/models.json || bad "info --json is not models.json"
+"$bin/tstream" status x.cp | grep -q '6 models' || bad "status of models that are done"
+cp_cpu x.tsh --rank 3 --restarts 2 -o one.cp > log 2>&1
+"$bin/tstream" export one.cp -o a.csv > log 2>&1 || bad "export: $(cat log)"
+"$bin/tstream" export one.cp/best.r3 -o b.csv > log 2>&1
+cmp -s a.csv b.csv || bad "the only rank is not that of X.cp"
+cp_cpu x.tsh --init one.cp --iters 2 -o from.cp > log 2>&1 || bad "--init of several models: $(cat log)"
+
+# ---- what is refused ----
+refused 2 'must be 1 to 1024' cp_cpu x.tsh --rank 4,0
+refused 2 '4 twice' cp_cpu x.tsh --rank 4,6,4
+refused 2 'neither a whole number nor several' cp_cpu x.tsh --rank 4,,6
+refused 2 'must be 1 to 1000' cp_cpu x.tsh --restarts 0
+refused 2 '--init goes with one' cp_cpu x.tsh --restarts 2 --init one.cp/best.r3
+refused 2 '--no-output goes with one' cp_cpu x.tsh --restarts 2 -n
+refused 2 '--trace goes with one' cp_cpu x.tsh --restarts 2 --trace t.json
+refused 2 'tstream fit --diagnose' cp_cpu x.tsh --diagnose
+refused 1 'x.cp exists' cp_cpu x.tsh --rank 4,6
+refused 1 'all its models are done' cp_cpu --resume x.cp
+mkdir foreign.cp foreign.cp/r4.s1
+echo mine > foreign.cp/r4.s1/notes
+refused 1 'which is not a file of a decomposition' cp_cpu x.tsh --rank 4,6 -o foreign.cp --force
+[ "$(cat foreign.cp/r4.s1/notes)" = mine ] || bad "a foreign file is gone"
+
+# ---- --force puts several models in the place of one, and the other way round ----
+cp_cpu x.tsh --rank 2 -o turn.cp > log 2>&1
+cp_cpu x.tsh --rank 2,3 -o turn.cp --force > log 2>&1 || bad "several in the place of one: $(cat log)"
+[ "$(cd turn.cp && echo *)" = 'best.r2 best.r3 models.json models.run models.tsv r2.s1 r3.s1' ] ||
+    bad "in turn.cp are $(cd turn.cp && echo *)"
+cp_cpu x.tsh --rank 3,2 --restarts 2 -o turn.cp --force > log 2>&1 || bad "several in the place of several: $(cat log)"
+cp_cpu x.tsh --rank 2 -o turn.cp --force > log 2>&1 || bad "one in the place of several: $(cat log)"
+[ "$(cd turn.cp && echo *)" = 'model.ktensor run.json state' ] || bad "in turn.cp are $(cd turn.cp && echo *)"
+[ ! -e turn.cp.partial ] || bad "turn.cp.partial is left"
+
+# ---- stopped by its time, over and over, in a model and between two ----
+run="y.tsh --rank 4,6 --restarts 2 -i 60 --tol 0"
+# shellcheck disable=SC2086
+cp_cpu $run -o whole.cp > log 2>&1
+ms=100
+# shellcheck disable=SC2086
+until cp_cpu $run -o part.cp --checkpoint 20ms --max-time ${ms}ms > log 2> err && [ ! -e part.cp ]; do
+    if [ -e part.cp ]; then # a fast machine: it was done in that time
+        rm -r part.cp
+        ms=$((ms / 2))
+    else
+        grep -q 'nothing was saved' err && [ $ms -lt 60000 ] || { bad "--max-time: $(cat err)"; break; }
+        ms=$((2 * ms))
+    fi
+    [ $ms -gt 0 ] || { bad "is never stopped"; break; }
+done
+grep -q -e '--resume part.cp" goes on with model [1-4] of 4' err || bad "does not say how to go on: $(cat err)"
+"$bin/tstream" status part.cp > told || bad "status of a run that was stopped"
+grep -q 'stopped' told && grep -q 'model   [1-4] of 4' told && grep -q -e '--resume part.cp' told ||
+    bad "status: $(cat told)"
+refused_kept()
+{
+    got=0
+    "$@" > out 2> err || got=$?
+    [ $got -ne 0 ] || bad "$*: is not refused"
+}
+# shellcheck disable=SC2086
+refused_kept cp_cpu $run -o part.cp
+grep -q 'holds the state of a run that did not end' err || bad "a second run: $(cat err)"
+refused_kept cp_cpu y.tsh -o part.cp
+refused_kept cp_cpu --resume part.cp --rank 4,8
+grep -q 'the run has --rank 4,6' err || bad "another rank: $(cat err)"
+refused_kept cp_cpu --resume part.cp --iters 61
+refused_kept cp_cpu --resume part.cp x.tsh
+grep -q 'of another tensor' err || bad "another tensor: $(cat err)"
+refused_kept "$bin/tstream" info part.cp
+grep -q 'not all of its models are done' err || bad "info: $(cat err)"
+n=0
+while [ ! -e part.cp ] && [ $n -lt 60 ]; do
+    n=$((n + 1))
+    cp_cpu --resume part.cp -t $((n % 3 + 1)) --max-time $((ms + 20 * n * n))ms --json > told 2> err ||
+        { bad "--resume: exit $?: $(cat err)"; break; }
+done
+[ $n -ge 1 ] || bad "never stopped"
+for name in r4.s1 r4.s2 r6.s1 r6.s2; do
+    cmp -s whole.cp/$name/model.ktensor part.cp/$name/model.ktensor || bad "$name: not the bytes of a run without a stop"
+done
+[ "$(readlink whole.cp/best.r4)" = "$(readlink part.cp/best.r4)" ] || bad "another one is the best"
+cut -f 1-7,9-12 whole.cp/models.tsv > a
+cut -f 1-7,9-12 part.cp/models.tsv | cmp -s - a || bad "the table differs: $(cat part.cp/models.tsv)"
+[ ! -e part.cp.partial ] && [ ! -e part.cp/status.json ] || bad "something is left of the stops"
+
+# ---- a model that is done is kept: here the first, as a stop between two models leaves it ----
+mkdir between.cp.partial
+cp -r whole.cp/models.run whole.cp/r4.s1 between.cp.partial
+cp between.cp.partial/r4.s1/run.json kept.json
+cp_cpu --resume between.cp --json > told 2> err || bad "--resume between two models: $(cat err)"
+cmp -s kept.json between.cp/r4.s1/run.json || bad "a model that was done is computed again"
+grep -q '"event":"start","rank":4,"seed":1' told && bad "a model that was done is told of again"
+for name in r4.s1 r4.s2 r6.s1 r6.s2; do
+    cmp -s whole.cp/$name/model.ktensor between.cp/$name/model.ktensor || bad "$name: not the same bytes after a stop between"
+done
+
+# ---- killed: what there is goes on, or is dropped ----
+for signal in $(deadly_signals) KILL:137; do
+    rm -rf dead.cp dead.cp.partial
+    "$bin/tstream" cp --cpu y.tsh --rank 4,6 --restarts 2 -i 1000000 --tol 0 --checkpoint 10ms -q -o dead.cp > log 2> err &
+    pid=$!
+    while kill -0 $pid && [ ! -e dead.cp.partial/r4.s1.partial/state.1 ]; do sleep 0.05; done
+    kill -"${signal%:*}" $pid
+    got=0
+    wait $pid 2> /dev/null || got=$?
+    [ $got -eq "${signal#*:}" ] || bad "$signal: exit $got: $(cat err)"
+    "$bin/tstream" status --json dead.cp | grep -q '"resumable":true' || bad "$signal: cannot be resumed"
+done
+refused_kept cp_cpu y.tsh --rank 2 -o dead.cp
+cp_cpu x.tsh --rank 2 -o dead.cp --force > log 2>&1 || bad "--force over a run that was killed: $(cat log)"
+[ ! -e dead.cp.partial ] || bad "dead.cp.partial is left: $(find dead.cp.partial)"
+
+# ---- nothing is left of a run that saved nothing ----
+refused 1 'rank' cp_cpu x.tsh --rank 300,301 --diagnose -o none.cp
+
+# ---- for programs ----
+cp_cpu x.tsh --rank 2,3 --restarts 2 --json -o j.cp > told
+for event in start done; do
+    grep "\"event\":\"$event\"" told | sed 's/.*"rank":\([0-9]*\),"seed":\([0-9]*\),.*/\1 \2/' > ids
+    [ "$(grep "\"event\":\"$event\"" told | grep -c '^{"event":"[a-z]*","rank":[23],"seed":[12],')" -eq 4 ] ||
+        bad "$event without rank and seed"
+done
+[ "$(tail -n 1 told | grep -c '^{"event":"models","out":"j.cp",.*"ranks":\[{"rank":2,')" -eq 1 ] || bad "no last event models"
+"$bin/tstream" plan --cpu x.tsh --rank 2,3 --restarts 2 --json > planned
+grep -q '"models":4' planned || bad "plan: $(cat planned)"
+"$bin/tstream" plan --cpu x.tsh --rank 2,3 --restarts 2 | grep -q '4 models' || bad "plan does not tell of 4 models"
+
+# ---- the best is that of the lowest objective where there are penalties ----
+cp_cpu x.tsh --rank 3 --restarts 3 --nonneg --l1 0.01 -o pen.cp > log 2>&1 || bad "with penalties: $(cat log)"
+best=$(readlink pen.cp/best.r3)
+low=$(column objective pen.cp/models.tsv | sort -g | head -n 1)
+[ "$(awk -F '\t' -v name="$best" '$1 == name { print $5 }' pen.cp/models.tsv)" = "$low" ] || bad "not the lowest objective"
+exit "$failed"

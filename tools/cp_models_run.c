@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads and writes models.run. */
+#include "tools/cp_models_run.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic_out.h"
+#include "model/model_files.h"
+#include "tools/tstream_resume.h"
+
+#define PARTIAL    ".partial"
+#define HEAD_BYTES sizeof TS_MODELS_MAGIC /* with its NUL */
+#define MAX_BYTES  (TS_STATE_MAX_OPTIONS + 256)
+
+static char *result_name(const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 1 && name[n - 1] == '/')
+        n--;
+    if (n > sizeof PARTIAL - 1 &&
+        strncmp(name + n - (sizeof PARTIAL - 1), PARTIAL, sizeof PARTIAL - 1) == 0)
+        n -= sizeof PARTIAL - 1;
+    return strndup(name, n);
+}
+
+int cp_models_run_open(const char *name, struct cp_models_run *ret, struct ts_err *err)
+{
+    char *dir = result_name(name), *partial = NULL, *text = malloc(MAX_BYTES);
+    int fd = -1, rc = 0;
+    long n = -1;
+    if (dir == NULL || text == NULL || asprintf(&partial, "%s" PARTIAL, dir) < 0) {
+        partial = NULL;
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    }
+    if (rc == 0)
+        fd = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        n = ts_atomic_head(fd, TS_MODELS_RUN, text, MAX_BYTES);
+    if (fd >= 0)
+        close(fd);
+    if (n >= 0 && ((size_t)n <= HEAD_BYTES || (size_t)n == MAX_BYTES || text[n - 1] != '\0' ||
+                   memcmp(text, TS_MODELS_MAGIC, HEAD_BYTES) != 0))
+        rc = ts_fail(err, TS_EFORMAT,
+                     "%s/" TS_MODELS_RUN ": does not hold the options of a run of several models",
+                     partial);
+    else if (rc == 0 && n < 0 && access(partial, F_OK) != 0 && ts_models_there(dir))
+        rc = ts_fail(err, TS_EARG,
+                     "%s: all its models are done, so that there is nothing to go on with", dir);
+    free(partial);
+    if (rc == 0 && n >= 0) {
+        ret->dir = dir;
+        ret->text = text;
+        ret->options.options = text + HEAD_BYTES;
+        ret->options.options_bytes = (uint64_t)n - HEAD_BYTES;
+        return 0;
+    }
+    free(dir);
+    free(text);
+    return rc;
+}
+
+void cp_models_run_close(struct cp_models_run *r)
+{
+    free(r->dir);
+    free(r->text);
+    memset(r, 0, sizeof *r);
+}
+
+int cp_models_run_write(const struct ts_cmd *cmd, const void *args, const char *tensor,
+                        uint64_t tensor_hash, int dir, const char *where, struct ts_err *err)
+{
+    char *options = NULL, *text = NULL;
+    uint64_t bytes = 0;
+    size_t n = 0;
+    FILE *f = NULL;
+    int rc = tstream_resume_record(cmd, args, 1, tensor, &options, &bytes, err);
+    if (rc == 0 && (f = open_memstream(&text, &n)) != NULL) {
+        fwrite(TS_MODELS_MAGIC, 1, HEAD_BYTES, f);
+        fwrite(options, 1, bytes, f);
+        fprintf(f, "checksum=%016" PRIx64 "%c", tensor_hash, 0);
+    }
+    if (rc == 0 && (f == NULL || fclose(f) != 0))
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", where);
+    if (rc == 0)
+        rc = ts_atomic_put(dir, where, TS_MODELS_RUN, text, n, TS_ATOMIC_DURABLE, err);
+    free(options);
+    free(text);
+    return rc;
+}
+
+int cp_models_run_check(const struct cp_models_run *r, const char *tensor, uint64_t tensor_hash,
+                        struct ts_err *err)
+{
+    const char *was = ts_state_option(&r->options, "checksum");
+    char now[17];
+    snprintf(now, sizeof now, "%016" PRIx64, tensor_hash);
+    if (was != NULL && strcmp(was, now) == 0)
+        return 0;
+    return ts_fail(err, TS_EARG, "%s: its models are of another tensor than %s", r->dir, tensor);
+}
