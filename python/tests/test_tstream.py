@@ -301,6 +301,43 @@ def test_starts_and_scores(tensor):
     assert (same.factors[0] == more.factors[0]).all()
 
 
+def test_ranks_and_starts(tensor, tmp_path):
+    several = dict(sweeps=8, tol=0, seed=3, **CPU)
+    models = ts.cp(tensor, rank=[2, 4], restarts=3, **several)
+    assert isinstance(models, ts.Collection) and len(models) == 6 and len(models.best) == 2
+    for (rank, seed), m in models.models.items():
+        alone = ts.cp(tensor, rank, sweeps=8, tol=0, seed=seed, **CPU)
+        assert (alone.weights == m.weights).all() and len(m.history) == 8
+        assert all((a == b).all() for a, b in zip(alone.factors, m.factors))
+    for row in models.rows:
+        best = models.best[row["rank"]]
+        assert row["fit"] <= best.history[-1].fit and row["best"] == (models[row["rank"], row["seed"]] is best)
+        assert row["score"] == pytest.approx(models[row["rank"], row["seed"]].score(best))
+    one = ts.cp(tensor, rank=[3], **several)
+    assert isinstance(one, ts.Collection) and list(one.models) == [(3, 3)]
+    assert isinstance(ts.cp(tensor, rank=3, restarts=1, **several), ts.Collection)
+    penal = ts.cp(tensor, 3, restarts=3, nonneg=True, l1=0.05, **several)
+    low = min(row["objective"] for row in penal.rows)
+    assert penal.best[3].history[-1].objective == low
+    for wrong in (dict(rank=[2, 2]), dict(rank=[]), dict(rank=2, restarts=0), dict(rank=2, restarts=2, out=tmp_path / "x.cp")):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, **wrong, **several)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is None:
+        pytest.skip("TSTREAM_PROGRAM does not name tstream")
+    subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r2,4", "--restarts", "3", "-i8", "--tol", "0", "-s3",
+                           "-f", "npy", "-o", tmp_path / "x.cp"], stdout=subprocess.DEVNULL)
+    read = ts.load(tmp_path / "x.cp", tensor)
+    assert isinstance(read, ts.Collection) and list(read.models) == list(models.models)
+    for a, b in zip(read.rows, models.rows):
+        assert {k: a[k] for k in ("rank", "seed", "sweeps", "best")} == {k: b[k] for k in ("rank", "seed", "sweeps", "best")}
+        assert a["fit"] == b["fit"]
+        assert (read[a["rank"], a["seed"]].factors[1] == models[b["rank"], b["seed"]].factors[1]).all()
+    (tmp_path / "x.cp" / "models.json").write_text("{}")
+    with pytest.raises(ts.FormatError):
+        ts.load(tmp_path / "x.cp")
+
+
 def test_arrays_outlive_their_model(tensor):
     a = ts.cp(tensor, 2, sweeps=2, **CPU).factors[1]
     gc.collect()
@@ -554,7 +591,9 @@ def test_pictures(tensor):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure = m.plot()
+        ranks = ts.cp(tensor, [1, 3], restarts=2, sweeps=2, **CPU).plot_ranks()
     assert len(figure.axes) == 9
+    assert len(ranks.axes[0].lines[0].get_xdata()) == 4 and len(ranks.axes[1].lines[0].get_xdata()) == 2
 
 
 def starts(shape, rank):

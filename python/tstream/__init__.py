@@ -7,18 +7,20 @@
 >>> m.weights, m.factors[0], m.top(0, mode=1)                     # doctest: +SKIP
 
 Tensors are directories (:func:`open`, :func:`build`, :func:`from_coo`, :func:`from_frame`,
-:func:`from_batches`), decompositions are :class:`Model` (:func:`cp`, :func:`load`). Modes, indices and components
+:func:`from_batches`), decompositions are :class:`Model` (:func:`cp`, :func:`load`), several of
+them a :class:`Collection`. Modes, indices and components
 count from 0. Failures are subclasses of :class:`Error` with the sentences of the programs; notes are
 :class:`TstreamWarning`.
 """
 
 from ._build import build, from_batches, from_coo, from_frame
+from ._collection import Collection
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
 from ._model import Model, Sweep, cp, load
 from ._tensor import Tensor, open
 
-__all__ = ["ArgumentError", "BusyError", "DeviceError", "Error", "FileError", "FormatError",
+__all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "FileError", "FormatError",
            "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
            "cp", "from_batches", "from_coo", "from_frame", "load", "open"]
 

@@ -6,7 +6,7 @@ import operator
 import os
 import weakref
 from collections.abc import Iterable
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union, overload
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mod
                    ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf,
                    ts_session_conf)
 from ._tensor import Tensor
+
+if TYPE_CHECKING:
+    from ._collection import Collection
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 _precisions = {"float32": 0, "float64": 1}
@@ -407,8 +410,11 @@ def _files(formats: "Union[str, Sequence[str]]", rows: str) -> int:
     return sum({_formats[f] for f in formats})
 
 
-def load(path: Path, tensor: Optional[Tensor] = None) -> Model:
-    """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT.
+def load(path: Path, tensor: Optional[Tensor] = None) -> Any:
+    """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT: a :class:`Model`.
+
+    Of several models that ``tstream cp --restarts`` wrote into one directory a :class:`Collection`, which reads each of them
+    when it is asked for.
 
     Factors of 1 MiB and more in ``.npy`` files are checked and then mapped: they take no memory of their own, and the
     files must not be written to while arrays look into them. (Files that are replaced, as :meth:`Model.save` does it, are
@@ -421,6 +427,14 @@ def load(path: Path, tensor: Optional[Tensor] = None) -> Model:
     tensor : Tensor, optional
         Where labels and names come from.
     """
+    if os.path.isfile(os.path.join(os.fsdecode(path), "models.json")):
+        from ._collection import read
+        return read(os.fsdecode(path), lambda name: load_one(os.path.join(os.fsdecode(path), name), tensor))
+    return load_one(path, tensor)
+
+
+def load_one(path: Path, tensor: Optional[Tensor]) -> Model:
+    """One model."""
     call = Call()
     return Model(call.run(lib.ts_cpd_load, os.fsencode(path), call.stop), tensor)
 
@@ -491,14 +505,26 @@ def _penalties(penalty: Any, order: int, fixed: int = 0) -> Optional[Array]:
     return np.ascontiguousarray(values)
 
 
-def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
+@overload
+def cp(tensor: "Union[Tensor, Path]", rank: int, *, restarts: None = None, **options: Any) -> Model: ...
+@overload
+def cp(tensor: "Union[Tensor, Path]", rank: int, *, restarts: int, **options: Any) -> "Collection": ...
+@overload
+def cp(tensor: "Union[Tensor, Path]", rank: "Sequence[int]", *, restarts: Optional[int] = None,
+       **options: Any) -> "Collection": ...
+
+
+def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
+       restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
        init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
-       l1: Any = None, l2: Any = None, fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, precision: str = "float32", threads: int = 0, host_memory: Size = None,
+       l1: Any = None, l2: Any = None,
+       fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, precision: str = "float32", threads: int = 0,
+       host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
        resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
-       trace: Optional[Path] = None) -> Model:
+       trace: Optional[Path] = None) -> "Union[Model, Collection]":
     """Decomposes a tensor by alternating least squares: the bytes that ``tstream cp`` computes.
 
     Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too. With `out` the run can go on then, and after
@@ -507,8 +533,12 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     Parameters
     ----------
     tensor : Tensor or path
-    rank : int
-        Columns of each factor, 1 to 1024.
+    rank : int or sequence of int
+        Columns of each factor, 1 to 1024; several: a :class:`Collection` with models of each.
+    restarts : int, optional
+        So many starts of each rank, of `seed`, `seed` + 1 and so on: a :class:`Collection`, even of one. They are computed
+        one after another, shards in memory being read once for each rank, and kept in memory: `out`, `resume`, `trace`,
+        `max_time` and `init` are for one model (``tstream cp --restarts`` writes several, and goes on).
     sweeps : int
         At most so many.
     tol : float
@@ -564,9 +594,16 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
 
     Returns
     -------
-    Model
+    Model, or Collection where several ranks or `restarts` are given
     """
     tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+    several = restarts is not None or isinstance(rank, (Iterable, np.ndarray))
+    ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
+    seeds = range(seed, seed + (1 if restarts is None else operator.index(restarts)))
+    if not ranks or not seeds or len(set(ranks)) < len(ranks):
+        raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
+    if several and not (out is None and trace is None and max_time is None and init is None and not resume):
+        raise ArgumentError("out, resume, trace, max_time and init go with one model; tstream cp --restarts writes several")
     if sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
     if resume not in (False, True, "auto"):
@@ -575,6 +612,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     call = Call()
     history: "list[Sweep]" = []
+    session: Any = None
+    bar: Any = None
     order = len(tensor.shape)
     fixed = _mode_bits(fix, order)
     bits, sums, squares = _mode_bits(nonneg, order), _penalties(l1, order, fixed), _penalties(l2, order, fixed)
@@ -584,11 +623,6 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
     own_rows |= fixed & 1 << (order - 1)
     if gpus is None and gpu_memory is None:
         cpu = cpu or own_rows != 0
-    session_conf = _session_conf(call, rank=rank, precision=precision, threads=threads,
-                                 host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
-                                 checkpoints=out is not None and checkpoint > 0, replace=bool(replace), own_rows=own_rows,
-                                 trace=None if trace is None else os.fsencode(trace))
-    bar = _progress_bar(sweeps) if progress else None
 
     def swept(s: Sweep) -> None:
         history.append(s)
@@ -624,18 +658,42 @@ def cp(tensor: "Union[Tensor, Path]", rank: int, *, sweeps: int = 50, tol: float
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data)
-    result = ts_cp_result()
-    session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
-    if bar is not None:
-        call.idle = move_bar
-    try:
-        handle = call.run(lib.ts_cp, session, c.byref(conf), c.byref(result))
-    finally:
-        lib.ts_session_close(session)
+
+    def run(model_rank: int, model_seed: int) -> Model:
+        nonlocal bar, history
+        bar = _progress_bar(sweeps) if progress else None
+        history = []
         if bar is not None:
-            bar.close()
-    model = Model(handle, tensor)
-    model.history = history
-    model.converged, model.exact = bool(result.converged), bool(result.exact)
-    model.sweeps_before = result.sweeps_before
-    return model
+            call.idle = move_bar
+            if several:
+                bar.set_description_str(f"rank {model_rank}, seed {model_seed}")
+        conf.seed = model_seed
+        result = ts_cp_result()
+        try:
+            handle = call.run(lib.ts_cp, session, c.byref(conf), c.byref(result))
+        finally:
+            call.idle = None  # it asks the session, which may be closed
+            if bar is not None:
+                bar.close()
+        model = Model(handle, tensor)
+        model.history = history
+        model.converged, model.exact = bool(result.converged), bool(result.exact)
+        model.sweeps_before = result.sweeps_before
+        return model
+
+    models = {}
+    for each in ranks:
+        session_conf = _session_conf(call, rank=each, precision=precision, threads=threads,
+                                     host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
+                                     checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
+                                     own_rows=own_rows, trace=None if trace is None else os.fsencode(trace))
+        session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
+        try:
+            for start in seeds:
+                models[each, start] = run(each, start)
+        finally:
+            lib.ts_session_close(session)
+    if not several:
+        return models[ranks[0], seed]
+    from ._collection import Collection
+    return Collection(models)

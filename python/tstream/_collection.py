@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several models of a tensor: ranks and starts."""
+
+import json
+import math
+import os
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from ._lib import FormatError
+from ._model import Model
+
+_Key = Tuple[int, int]
+
+
+class _Lazy(Mapping[_Key, Model]):
+    """Models that are read when they are asked for, and kept."""
+
+    def __init__(self, names: "Dict[_Key, str]", read_one: "Callable[[str], Model]") -> None:
+        self._names = names
+        self._read = read_one
+        self._models: "Dict[_Key, Model]" = {}
+
+    def __getitem__(self, key: _Key) -> Model:
+        if key not in self._models:
+            self._models[key] = self._read(self._names[key])
+        return self._models[key]
+
+    def __iter__(self) -> "Iterator[_Key]":
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Collection:
+    """Models of one tensor, of several ranks and starts: from :func:`cp` and :func:`load`.
+
+    ``c[8, 1]`` is the model of rank 8 and seed 1; iterating gives all of them.
+
+    Attributes
+    ----------
+    models : mapping of (rank, seed) to Model
+    best : dict of int to Model
+        The best model of each rank: highest fit, or with penalties lowest objective.
+    rows : list of dict
+        Of each model: rank, seed, fit, objective (None without penalties), sweeps, seconds, score, best. `score` is the factor
+        match score with the best model of the rank: 1 where the start found the same components.
+    """
+
+    def __init__(self, models: "Mapping[_Key, Model]", rows: "Optional[List[Dict[str, Any]]]" = None) -> None:
+        self.models = models
+        self.rows = _compare(models) if rows is None else rows
+        self._keys_of_best = {row["rank"]: (row["rank"], row["seed"]) for row in self.rows if row["best"]}
+
+    @property
+    def best(self) -> "Dict[int, Model]":
+        return {rank: self.models[key] for rank, key in self._keys_of_best.items()}
+
+    @property
+    def table(self) -> Any:
+        """`rows` as a pandas.DataFrame; the list itself where pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            return self.rows
+        return pandas.DataFrame(self.rows)
+
+    def __getitem__(self, key: _Key) -> Model:
+        return self.models[key]
+
+    def __iter__(self) -> "Iterator[Model]":
+        return iter(self.models.values())
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __repr__(self) -> str:
+        ranks = ", ".join(map(str, self._keys_of_best))
+        return f"<tstream.Collection: {len(self)} models, rank {ranks}>"
+
+    def plot_ranks(self) -> Any:
+        """Draws fits over ranks with Matplotlib: a point for each start, a line through the best ones; below, how alike
+        the other starts of a rank are to its best one.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        import matplotlib.pyplot as plt
+        figure, axes = plt.subplots(2, 1, sharex=True, figsize=(6, 5), layout="constrained", height_ratios=[2, 1])
+        best = sorted((row["rank"], row["fit"]) for row in self.rows if row["best"])
+        others = [row for row in self.rows if not row["best"] and row["score"] is not None]
+        axes[0].plot([row["rank"] for row in self.rows], [row["fit"] for row in self.rows], "o", alpha=0.5)
+        axes[0].plot([rank for rank, _ in best], [fit for _, fit in best], "-")
+        axes[0].set_ylabel("fit")
+        axes[1].plot([row["rank"] for row in others], [row["score"] for row in others], "o", alpha=0.5)
+        axes[1].set_ylim(-0.05, 1.05)
+        axes[1].set_ylabel("score")
+        axes[1].set_xlabel("rank")
+        axes[1].set_xticks([rank for rank, _ in best])
+        return figure
+
+
+def _compare(models: "Mapping[_Key, Model]") -> "List[Dict[str, Any]]":
+    """The table of models that have just been computed."""
+    rows: "List[Dict[str, Any]]" = []
+    for (rank, seed), model in models.items():
+        last = model.history[-1]
+        rows.append(dict(rank=rank, seed=seed, fit=last.fit,
+                         objective=last.objective if math.isfinite(last.objective) else None,
+                         sweeps=len(model.history), seconds=sum(s.seconds for s in model.history), score=None, best=False))
+    for rank in dict.fromkeys(rank for rank, _ in models):
+        mine = [row for row in rows if row["rank"] == rank]
+        best = min(mine, key=lambda row: -row["fit"] if row["objective"] is None else row["objective"])
+        best["best"] = True
+        for row in mine:
+            row["score"] = 1.0 if row is best else models[rank, row["seed"]].score(models[rank, best["seed"]])
+    return rows
+
+
+def read(path: str, read_one: "Callable[[str], Model]") -> Collection:
+    """What ``tstream cp --restarts`` wrote."""
+    file = os.path.join(path, "models.json")
+    try:
+        with open(file, encoding="utf-8") as f:
+            rows = json.load(f)["models"]
+        names = {(row["rank"], row["seed"]): row.pop("model") for row in rows}
+        rows = [{key: row[key] for key in ("rank", "seed", "fit", "objective", "sweeps", "seconds", "score", "best")}
+                for row in rows]
+    except (KeyError, TypeError, ValueError) as e:
+        raise FormatError(f"{file}: is no table of models") from e
+    return Collection(_Lazy(names, read_one), rows)
