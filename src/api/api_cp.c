@@ -387,15 +387,10 @@ static void close_out(struct cp *c)
 
 static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *err)
 {
-    const struct ts_engine *e = &c->session->engine;
-    const ts_session_conf *sc = &c->session->conf;
     struct ts_als_conf conf = als_conf(c);
     const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
     struct timer timer = { 0 };
     int rc = from == NULL ? open_start(c, &conf.init.model, err) : 0;
-    if (rc == 0 && c->session->used && sc->precision == TS_REAL_FLOAT32)
-        e->backend->sum_in(e->be, TS_FLOAT32); /* the run before may have ended in another way */
-    c->session->used = 1;
     set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
     if (rc == 0)
         rc = timer_start(&timer, c->conf.max_seconds, c->session->stop, err);

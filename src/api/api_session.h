@@ -16,7 +16,6 @@ struct ts_session {
     struct ts_trace *trace; /* NULL: none is wanted */
     volatile int own_stop;  /* where the caller has none */
     volatile int *stop;
-    int used;  /* factors are in the backend */
     int ended; /* it failed, or was stopped */
 
     /* where a run is, for any thread */

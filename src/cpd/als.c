@@ -651,7 +651,9 @@ static int sweep_on(struct als *a, uint32_t mode, struct ts_als_result *ret, str
 static int iterate(struct als *a, struct ts_als_result *ret, struct ts_err *err)
 {
     uint32_t mode = 0;
-    int rc = a->conf->from == NULL ? init_factors(a, err) : restore(a, err);
+    int rc;
+    sum_in(a, TS_FLOAT32); /* a run before this one may have ended in another way */
+    rc = a->conf->from == NULL ? init_factors(a, err) : restore(a, err);
     if (rc == 0 && a->conf->from != NULL) {
         recall(a, ret);
         mode = ts_state_get(a->conf->from)->mode;
