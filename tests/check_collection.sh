@@ -58,6 +58,20 @@ done
 [ "$(grep -c '^r[46][.]s[567] ' out)" -eq 6 ] || bad "not a line for each model: $(cat out)"
 if ls -d x.cp.partial x.cp/status.json x.cp/*.partial > left 2> /dev/null; then bad "left: $(cat left)"; fi
 
+# ---- nothing of one start is left in the next one: near a fit of 1 float32 sums in another way; with constraints ----
+"$bin/tshard" gen --planted 2 --dims 30x20x10 --nnz 3000 -s 5 -o planted.tsh > log 2>&1
+for more in '' '--precision float64' '--nonneg --l1 0.1' '-i 2 --tol 0' '--nonneg 2 -m 100K'; do
+    rm -rf near.cp
+    # shellcheck disable=SC2086
+    cp_cpu planted.tsh --rank 2,3 --restarts 3 $more -o near.cp > log 2>&1 || bad "planted $more: $(cat log)"
+    for name in r2.s1 r2.s2 r2.s3 r3.s1 r3.s2 r3.s3; do
+        rank=${name%.*}
+        # shellcheck disable=SC2086
+        cp_cpu planted.tsh --rank ${rank#r} --seed ${name#*s} $more -o near.one --force > log 2>&1
+        cmp -s near.one/model.ktensor near.cp/$name/model.ktensor || bad "planted $more: $name is not that of its own run"
+    done
+done
+
 # ---- which model is meant ----
 refused 1 'name one of them, as x.cp/best.r4' "$bin/tstream" top x.cp x.tsh
 refused 1 'name one of them' "$bin/tstream" fit x.cp x.tsh
@@ -70,6 +84,15 @@ cp_cpu x.tsh --rank 3 --restarts 2 -o one.cp > log 2>&1
 "$bin/tstream" export one.cp/best.r3 -o b.csv > log 2>&1
 cmp -s a.csv b.csv || bad "the only rank is not that of X.cp"
 cp_cpu x.tsh --init one.cp --iters 2 -o from.cp > log 2>&1 || bad "--init of several models: $(cat log)"
+
+
+# ---- the page of one of them has the table ----
+"$bin/tstream" report x.cp/best.r4 x.tsh > log 2>&1 || bad "report: $(cat log)"
+[ -e x.best.r4.html ] || bad "the page is not called x.best.r4.html: $(ls ./*.html)"
+[ "$(grep -c '<tr><td>r[46][.]s[567]' x.best.r4.html)" -eq 6 ] || bad "the page has no table of 6 models"
+[ "$(grep -c ' (best)</td>' x.best.r4.html)" -eq 2 ] || bad "the page does not name the best models"
+"$bin/tstream" report alone.r4.s5 x.tsh -o alone.html > log 2>&1
+grep -q 'Ranks and starts' alone.html && bad "the page of a model that is alone has a table of models"
 
 # ---- what is refused ----
 refused 2 'must be 1 to 1024' cp_cpu x.tsh --rank 4,0
