@@ -62,6 +62,7 @@ declare -A command=(
     [info]="tshard info x.tsh"
     [cp]="tstream cp x.tsh $cp_args -o o/r --format ktensor,npy,splatt"
     [cp-streamed]="tstream cp x.tsh $cp_args -o o/r --host-memory 100K"
+    [several]="tstream cp x.tsh --cpu --threads 2 --rank 1,2 --restarts 2 -i 2 --tol 0 -o o/r --diagnose"
     [cp-trace]="tstream cp x.tsh $cp_args -n --trace o/t"
     [init-k]="tstream cp x.tsh $cp_args -o o/r --init k.cp"
     [init-n]="tstream cp x.tsh $cp_args -o o/r --init n.cp"
@@ -135,7 +136,7 @@ run() # NAME [FAULT]: its status in $got
 same() # NAME: o/ is what the undisturbed run left
 {
     # shellcheck disable=SC2086
-    diff -r -x run.json -x state -x t $unremoved "want.$1" o > differs 2>&1 || return 1
+    diff -r -x run.json -x state -x t -x models.json -x models.tsv $unremoved "want.$1" o > differs 2>&1 || return 1
     if [ -e "want.$1/t" ]; then tail -n 1 o/t 2> log | grep -q '\]' || return 1; fi
     case $printed in *" $1 "*) cmp -s "want.$1.out" out ;; esac
 }
@@ -145,9 +146,9 @@ nothing() # NAME: o/ is as before
     if [ "$1" = resume ]; then diff -r begun o/r > differs 2>&1; else [ -z "$(ls -A o)" ]; fi
 }
 
-goes_on() # NAME: o/r.partial holds a state, from which the run comes to its result
+goes_on() # NAME: o/r.partial holds a state, or models of several, from which the run comes to its result
 {
-    ls o/r.partial/state* > log 2>&1 || return 1
+    [ "$1" = several ] && [ -e o/r.partial/models.run ] || ls o/r.partial/state* > log 2>&1 || return 1
     if [ "$1" = resume ]; then
         run "$1"
     else

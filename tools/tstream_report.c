@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "tools/export_sink.h"
+#include "tools/report_models.h"
 #include "tools/report_page.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
@@ -67,16 +68,22 @@ static uint32_t points_of_line(uint32_t components, uint32_t order)
     return n < FEW_POINTS ? FEW_POINTS : n > MOST_POINTS ? MOST_POINTS : n;
 }
 
-/* "dir/X.cp" -> "X.html" */
+/* "dir/X.cp" -> "X.html", "dir/X.cp/best.r8" -> "X.best.r8.html" */
 static char *default_out(const char *model)
 {
-    char *name = tstream_operand_swap(model, ""), *out = NULL;
+    char *several = report_models_of(model), *last = NULL, *out = NULL;
+    char *name = tstream_operand_swap(several != NULL ? several : model, "");
     const size_t n = name == NULL ? 0 : strlen(name);
     if (n > 3 && strcmp(name + n - 3, ".cp") == 0)
         name[n - 3] = '\0';
-    if (name != NULL && asprintf(&out, "%s.html", name) < 0)
+    if (several != NULL)
+        last = tstream_operand_swap(model, "");
+    if (name != NULL && (several == NULL || last != NULL) &&
+        asprintf(&out, "%s%s%s.html", name, last != NULL ? "." : "", last != NULL ? last : "") < 0)
         out = NULL;
+    free(last);
     free(name);
+    free(several);
     return out;
 }
 
