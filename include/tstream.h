@@ -411,6 +411,8 @@ typedef struct {
         own_rows; /* bit m: ts_cp will be asked for nonneg or l1 of mode m, or for fix of mode m
                         * which is the last, which takes memory for a second factor as large, on
                         * CPU cores */
+    int accelerate; /* ts_cp will be asked for accelerate, which takes memory for second
+                        * factors, in host memory also for GPUs */
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -477,7 +479,7 @@ typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
 
 /* Whether a run goes on from the last state of one that was to write the same directory. With TS_RESUME there
  * must be a state; with TS_RESUME_IF_ANY the run starts anew where there is none. Rank, precision,
- * tensor, seed and constraints must be those of the state; sweeps and tol may be others. */
+ * tensor, seed, constraints and accelerate must be those of the state; sweeps and tol may be others. */
 enum { TS_RESUME_NEVER = 0, TS_RESUME = 1, TS_RESUME_IF_ANY = 2 };
 
 /* A mode of a sweep was solved. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -510,6 +512,10 @@ typedef struct {
     const double *l2; /* the same */
     uint32_t fix; /* bit m: mode m's factor stays that of start, its rows of empty slices being 0;
                        * nothing else can be asked of it, and it is not that of all modes */
+    /* Fewer sweeps: each starts where the last two point to, and one that
+     * makes the fit fall is given up; so fits may fall for a sweep. Takes a
+     * session that was opened for it, and no l1 or l2. */
+    int accelerate;
 } ts_cp_conf;
 
 typedef struct {

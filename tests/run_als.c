@@ -141,6 +141,7 @@ static int open_states(const struct test_als_conf *c, struct parts *p, struct te
                                      .rank = c->rank,
                                      .precision = c->precision,
                                      .constraint = c->constraint,
+                                     .accelerate = c->accelerate,
                                      .every_ns = c->every_ns,
                                      .copy = c->copy,
                                      .share = 1,
@@ -164,9 +165,12 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
                                .only_mode = -1,
                                .avoid = c->avoid };
-    struct ts_als_conf ac = {
-        .iters = c->iters, .tol = c->tol, .mode = note_mode, .sweep = note_sweep, .ctx = a
-    };
+    struct ts_als_conf ac = { .iters = c->iters,
+                              .tol = c->tol,
+                              .accelerate = c->accelerate,
+                              .mode = note_mode,
+                              .sweep = note_sweep,
+                              .ctx = a };
     struct ts_backend backend = ts_backend_cpu;
     struct ts_model_conf mc = { .dir = c->out,
                                 .formats = c->formats,

@@ -17,6 +17,7 @@ struct test_als_conf {
     unsigned formats;
     int used_rows;
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    int accelerate;
     int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
     const char *states; /* NULL, or a directory for states */
     uint64_t every_ns;  /* how often one is saved there; 0: only when it is stopped */

@@ -12,12 +12,14 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
+#include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "tools/cp_constraint.h"
 #include "tools/engine_note.h"
 #include "tools/tool.h"
 
-#define ROUGH_TOL 2e-4 /* of the fit: a larger --tol is noted */
+#define MANY_SWEEPS 20   /* without an end of which --accelerate is told */
+#define ROUGH_TOL   2e-4 /* of the fit: a larger --tol is noted */
 
 /* run.json, which gets its place with the factors. */
 static int add_record(const struct cp_report *r, struct ts_model_out *out, const char *ended,
@@ -58,6 +60,7 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
                                     .rank = args->rank,
                                     .precision = args->precision,
                                     .constraint = args->constraint,
+                                    .accelerate = args->accelerate,
                                     .every_ns = args->checkpoint_ns,
                                     .copy = e->memory.copy_bytes > 0,
                                     .warn = warn_state,
@@ -228,6 +231,19 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
         out_dir != NULL && args->checkpoint_ns > 0 ? "goes on" : "takes longer");
 }
 
+/* The sweeps were used up. */
+static void note_slow(const struct cp_report *r, const struct ts_als_result *result)
+{
+    const struct cp_args *args = r->args;
+    struct ts_err err;
+    if (result->converged || result->exact || args->tol == 0 || result->sweeps < MANY_SWEEPS)
+        return;
+    if (!args->accelerate && ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
+        tool_note(r->cmd,
+                  "the fit still grows after %u sweeps: a run with --accelerate takes fewer",
+                  result->sweeps);
+}
+
 static void note_dead(const struct cp_report *r, const struct ts_als_result *result)
 {
     const struct cp_args *args = r->args;
@@ -272,6 +288,7 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         .precision = args->precision,
         .iters = args->iters,
         .tol = args->tol,
+        .accelerate = args->accelerate,
         .mode = cp_report_mode,
         .sweep = cp_report_sweep,
         .ctx = r,
@@ -303,6 +320,7 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         }
         note_dead(r, &result);
         note_tolerance(r, &result, out_dir);
+        note_slow(r, &result);
         rc = tool_flushed(err);
     }
     free(result.weight);
@@ -349,6 +367,7 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
                                     .precision = args->precision,
                                     .host_bytes = args->host_bytes,
                                     .constraint = args->constraint,
+                                    .accelerate = args->accelerate,
                                     .n_named = args->n_named,
                                     .processor = args->processor,
                                     .only_mode = -1,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpd/accelerate.h"
 #include "model/model_write.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
@@ -53,6 +54,9 @@ const struct ts_opt tstream_cp_opts[] = {
       "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them, and compute "
       "the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "
       "these out" },
+    { "accelerate", 0, TS_OPT_FLAG, AT(accelerate), NULL, NULL,
+      "fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit "
+      "fall is given up. No further pass; memory for second factors; no --l1, --l2" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
@@ -259,6 +263,9 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && args.fix != NULL && strcmp(args.init, "random") == 0)
         status = tool_usage(cmd, "--fix keeps factors of --init FILE, and no file is given");
+    if (status < 0 && args.accelerate &&
+        ts_accelerate_check(args.constraint, TS_MAX_ORDER, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0)

@@ -17,7 +17,7 @@ struct cp_args {
     uint32_t restarts, iters, threads;
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose;
+    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate;
     struct ts_processor processor;
     const char *nonneg, *l1, *l2, *fix;
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */

@@ -140,7 +140,8 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     }
     mc.rank = p->args->rank;
     p->state_bytes =
-        ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision, p->args->constraint);
+        ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision, p->args->constraint,
+                           p->args->accelerate);
     /* two in turn and the next, or that of a run stopped; and those of models that are done */
     p->n_states = p->args->checkpoint_ns > 0 ? 2 + tstream_cp_models(p->args) : 1;
     if (tstream_cp_models(p->args) > 1 && p->free_disk_bytes >= 0 &&
@@ -229,7 +230,8 @@ static void print_host(const struct plan *p)
     char a[TS_NUM_CHARS], note[80];
     printf("memory of the host\n");
     if (p->memory.factor_bytes > 0)
-        plan_bytes_row("factor matrices", p->memory.factor_bytes, "");
+        plan_bytes_row("factor matrices", p->memory.factor_bytes,
+                       p->args->accelerate ? "with those of the sweep before" : "");
     plan_bytes_row("partial sums, Gram matrices, start",
                    p->memory.other_bytes - p->memory.rest_bytes, "at most");
     snprintf(note, sizeof note, p->n_slots == 0 ? "all of them" : "%.0f %% of %s",
@@ -436,6 +438,7 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                                        .precision = args->precision,
                                        .host_bytes = args->host_bytes,
                                        .constraint = args->constraint,
+                                       .accelerate = args->accelerate,
                                        .n_named = args->n_named,
                                        .processor = args->processor,
                                        .only_mode = -1 };

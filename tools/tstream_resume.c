@@ -21,7 +21,7 @@ static const struct {
     { "l2", SAME_VALUE },         { "fix", SAME_VALUE },       { "iters", MAY_CHANGE },
     { "tol", MAY_CHANGE },        { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },
     { "checkpoint", MAY_CHANGE }, { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },
-    { "diagnose", OF_SEVERAL },
+    { "diagnose", OF_SEVERAL },   { "accelerate", SAME_TEXT },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 
@@ -56,8 +56,10 @@ int tstream_resume_options(const char *dir, const struct ts_state *s, int severa
             continue;
         ts_opt_text(o, args, now, sizeof now);
         if (value == NULL)
-            return ts_fail(err, TS_EARG, "%s: the run has no --%s, so it cannot go on with --%s %s",
-                           dir, o->name, o->name, now);
+            return ts_fail(err, TS_EARG,
+                           "%s: the run has no --%s, so it cannot go on with --%s%s%s", dir,
+                           o->name, o->name, o->type == TS_OPT_FLAG ? "" : " ",
+                           o->type == TS_OPT_FLAG ? "" : now);
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
             continue;
         if ((given >> at & 1) == 0)

@@ -205,6 +205,22 @@ def test_constraints_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, **wrong)
 
 
+def test_an_accelerated_run_is_that_of_the_program(tensor, tmp_path):
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is None:
+        pytest.skip("TSTREAM_PROGRAM does not name tstream")
+    m = ts.cp(tensor, 4, sweeps=12, tol=0, seed=3, accelerate=True, **CPU)
+    plain = ts.cp(tensor, 4, sweeps=12, tol=0, seed=3, **CPU)
+    subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i12", "--tol", "0", "-s3", "--accelerate", "-q",
+                           "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
+    for k in range(3):
+        assert (np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
+    assert [s.fit for s in m.history[:5]] == [s.fit for s in plain.history[:5]]
+    assert m.history[6].fit != plain.history[6].fit
+    with pytest.raises(ts.ArgumentError, match="goes with no constraint but"):
+        ts.cp(tensor, 4, accelerate=True, l2=0.1, progress=False)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

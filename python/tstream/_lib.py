@@ -141,7 +141,7 @@ class ts_session_conf(_Sized):
                 ("gpus", c.c_char_p), ("gpu_memory", c.c_uint64), ("stop", _stop),
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
                 ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
-                ("own_rows", c.c_uint32)]
+                ("own_rows", c.c_uint32), ("accelerate", c.c_int)]
 
 
 class ts_session_info(_Sized):
@@ -172,7 +172,8 @@ class ts_cp_conf(_Sized):
                 ("mode", mode_fn), ("ctx", c.c_void_p), ("max_seconds", c.c_double),
                 ("out", c.c_char_p), ("formats", c.c_uint), ("held_rows", c.c_int),
                 ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double),
-                ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32)]
+                ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32),
+                ("accelerate", c.c_int)]
 
 
 class ts_cp_result(_Sized):

@@ -518,8 +518,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
        init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None,
-       fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, precision: str = "float32", threads: int = 0,
-       host_memory: Size = None,
+       fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
+       precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
@@ -557,6 +557,9 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
         slices count as 0. ``nonneg=True`` and penalties of one number leave these modes out. The last mode is
         fixed on CPU cores only.
+    accelerate : bool
+        Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall is
+        given up. It takes memory for second factors, and no `l1` or `l2`.
     precision : {'float32', 'float64'}
         Of factors and products.
     threads : int
@@ -583,7 +586,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
         Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision,
-        seed, nonneg, l1, l2 and fix must be the same; sweeps and tol may be others.
+        seed, nonneg, l1, l2, fix and accelerate must be the same; sweeps and tol may be others.
     checkpoint : float
         Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
         early.
@@ -657,7 +660,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       resume={False: 0, True: 1, "auto": 2}[resume],
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
                       l1=None if sums is None else sums.ctypes.data,
-                      l2=None if squares is None else squares.ctypes.data)
+                      l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate))
 
     def run(model_rank: int, model_seed: int) -> Model:
         nonlocal bar, history
@@ -686,7 +689,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         session_conf = _session_conf(call, rank=each, precision=precision, threads=threads,
                                      host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                      checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
-                                     own_rows=own_rows, trace=None if trace is None else os.fsencode(trace))
+                                     own_rows=own_rows, accelerate=bool(accelerate),
+                                     trace=None if trace is None else os.fsencode(trace))
         session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
         try:
             for start in seeds:

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "cpd/resume.h"
 #include "model/kruskal.h"
@@ -257,6 +258,8 @@ static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t 
                 comma = ",";
             }
         remember_constraints(c, to);
+        if (c->conf.accelerate)
+            fprintf(to, "%caccelerate=1", 0);
         fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, c->conf.held_rows ? "used" : "all", 0,
                 (unsigned long long)(every_ns / 1000000u), 0);
     }
@@ -280,6 +283,7 @@ static int open_checkpoint(struct cp *c, struct ts_err *err)
                                        .rank = c->session->conf.rank,
                                        .precision = c->session->conf.precision,
                                        .constraint = c->constraint,
+                                       .accelerate = c->conf.accelerate != 0,
                                        .copy = e->memory.copy_bytes > 0,
                                        .warn = warn_state,
                                        .ctx = c };
@@ -319,6 +323,7 @@ static struct ts_als_conf als_conf(struct cp *c)
                                  .precision = sc->precision,
                                  .iters = c->conf.sweeps,
                                  .tol = c->conf.tol,
+                                 .accelerate = c->conf.accelerate != 0,
                                  .mode = take_mode,
                                  .sweep = take_sweep,
                                  .ctx = c,
@@ -484,7 +489,10 @@ static int take_constraints(struct cp *c, struct ts_err *err)
             err, TS_EARG,
             "a run with nonneg, l1 or fix of the last mode takes a session that was opened "
             "with the bits of these modes in own_rows");
-    return 0;
+    if (conf->accelerate && !c->session->conf.accelerate)
+        return ts_fail(err, TS_EARG,
+                       "a run with accelerate takes a session that was opened with accelerate");
+    return conf->accelerate ? ts_accelerate_check(c->constraint, t->order, err) : 0;
 }
 
 static int run(struct cp *c, struct ts_kruskal **ret, struct ts_als_result *result,

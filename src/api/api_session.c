@@ -126,6 +126,7 @@ ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_
         ec.done_ctx = s;
         ec.copy = s->conf.checkpoints != 0;
         ec.constraint = constraint;
+        ec.accelerate = s->conf.accelerate != 0;
         rc = open_trace(s, &a.err);
         ec.trace = s->trace;
         if (rc == 0)

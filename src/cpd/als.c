@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
+#include "cpd/accelerate.h"
 #include "cpd/symm.h"
 
 #define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
@@ -29,8 +30,9 @@ struct als {
     int exact;          /* nothing but rounding is left of it after the last sweep */
     int wide;           /* the last mode is summed in float64, its factors being float32 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
-    int balanced;              /* columns keep their lengths between modes: they cost */
-    double size[TS_MAX_ORDER]; /* sum of the magnitudes of a factor whose l1 is not 0 */
+    int balanced;                     /* columns keep their lengths between modes: they cost */
+    double size[TS_MAX_ORDER];        /* sum of the magnitudes of a factor whose l1 is not 0 */
+    struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
     uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */
@@ -393,6 +395,8 @@ static struct ts_state where(struct als *a, uint32_t sweep, uint32_t mode, unsig
                                    (a->exact ? TS_STATE_EXACT : 0u) |
                                    (a->pending ? TS_STATE_FIT : 0u) };
     memcpy(s.size, a->size, sizeof s.size);
+    if (a->accelerate != NULL)
+        ts_accelerate_tell(a->accelerate, &s);
     if (mode == 0) /* nothing was done of it */
         return s;
     count_read(a);
@@ -454,13 +458,26 @@ static void begin_sweep(struct als *a, uint32_t sweep, uint32_t mode)
     }
 }
 
+/* The factors that the sweep starts from. */
+static int take_step(struct als *a, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    const int rc = ts_accelerate_step(a->accelerate, a->gram, a->lambda, err);
+    a->now.solve_ns += trace_step(a, "step", start, 0) - start;
+    return rc;
+}
+
 /* From `mode` on. */
 static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before,
                      struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    int rc;
+    int rc = 0;
     begin_sweep(a, sweep, mode);
+    if (a->accelerate != NULL && mode == 0)
+        rc = take_step(a, err);
+    if (rc < 0)
+        return rc;
     for (uint32_t m = mode; m < a->order && !a->pending; m++) {
         rc = solve_mode(a, m, kind_of(a, m), err);
         if (rc == TS_ESTOP)
@@ -494,6 +511,8 @@ static int run_sweep(struct als *a, uint32_t sweep, uint32_t mode, double before
                              ? "take --precision float64, or scale them"
                              : "scale them so that the largest is near 1");
     }
+    if (a->accelerate != NULL)
+        ts_accelerate_fit(a->accelerate, sweep, a->now.fit);
     count_read(a);
     a->now.imbalance = a->now.kernel_ns > 0 ? (double)a->slowest_ns / (double)a->now.kernel_ns : 1;
     a->now.total_ns = ts_clock_ns() - a->start_ns;
@@ -569,7 +588,9 @@ static int restore(struct als *a, struct ts_err *err)
     a->pending = (s->flags & TS_STATE_FIT) != 0;
     memcpy(a->size, s->size, sizeof a->size);
     sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
-    return rc;
+    return rc == 0 && a->accelerate != NULL
+               ? ts_accelerate_restore(a->accelerate, a->conf->from, err)
+               : rc;
 }
 
 int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
@@ -596,6 +617,9 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
                 "%s: mode %u of the run has these constraints: %s; it cannot go on with: %s", path,
                 m + 1, was, is);
     }
+    if (!s->accelerated != !conf->accelerate)
+        return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot go on %s it", path,
+                       s->accelerated ? "" : "not ", s->accelerated ? "without" : "with");
     if (conf->iters < least)
         return ts_fail(err, TS_EARG, "%s: the run is in sweep %u already, and --iters is %u", path,
                        least, conf->iters);
@@ -606,7 +630,9 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
 static void take_result(const struct als *a, uint32_t sweep, double fit, double change,
                         struct ts_als_result *ret)
 {
-    const int done = sweep > 1 && fabs(change) < a->conf->tol;
+    const int done =
+        sweep > 1 && (a->accelerate != NULL ? ts_accelerate_settled(a->accelerate, a->conf->tol)
+                                            : fabs(change) < a->conf->tol);
     ret->sweeps = sweep;
     ret->fit = fit;
     ret->n_dead = count_dead(a);
@@ -710,6 +736,8 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
         rc = check_values(conf, err);
     if (rc == 0)
         rc = take_constraints(&a, err);
+    if (rc == 0 && conf->accelerate)
+        rc = ts_accelerate_check(a.constraint, a.order, err);
     if (rc == 0 && conf->from != NULL)
         rc = ts_als_check_from(conf, err);
     if (rc < 0)
@@ -726,7 +754,10 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
     a.w = a.v + a.square;
     a.scale = a.w + a.square;
     a.lambda = a.scale + a.rank;
-    rc = iterate(&a, &result, err);
+    if (conf->accelerate)
+        rc = ts_accelerate_new(&conf->init, conf->precision, &a.accelerate, err);
+    if (rc == 0)
+        rc = iterate(&a, &result, err);
     if (rc == 0) {
         result.weight = malloc((a.order + 1) * (size_t)a.rank * sizeof *result.weight);
         if (result.weight == NULL)
@@ -736,6 +767,10 @@ int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct
     }
     if (rc == 0)
         *ret = result;
+    if (conf->checkpoint != NULL)
+        ts_checkpoint_keep(conf->checkpoint, a.accelerate);
+    else
+        ts_accelerate_free(a.accelerate);
     free(memory);
     return rc;
 }

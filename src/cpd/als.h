@@ -20,6 +20,9 @@
  * for the fit, in float64, while its factor stays. Where the first mode that is solved must not be negative and
  * others may be, the last of those is solved once, without its l1, before the first sweep: it takes the signs.
  *
+ * A run may be accelerated (accelerate.h): then sweeps start from other factors than the sweep before ended with. Fits
+ * are of the factors that a sweep ends with as ever, but may be less than before.
+ *
  *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
  *   threads  one calls; the backend uses its own
  *   errors   0 or a negative ts_code; after a failure the factors are of no use
@@ -68,7 +71,8 @@ struct ts_als_conf {
     struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
-    double tol;                                             /* done when the fit changes by less */
+    double tol;     /* done when the fit changes by less */
+    int accelerate; /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;
@@ -99,7 +103,7 @@ static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
 }
 
 /* Whether conf->from is a state of this run, at a place that lies before its end: TS_EARG where it is not. Of conf,
- * init.tensor, init.rank, init.constraint, precision and iters are looked at; ts_als_run asks this, too. */
+ * init.tensor, init.rank, init.constraint, precision, accelerate and iters are looked at; ts_als_run asks this, too. */
 int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err);
 
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);

@@ -10,9 +10,11 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "cpd/accelerate.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from the backend */
-#define SHARE       100                 /* of the time one part in so many may go into states */
+#define CHUNK_BYTES   (UINT64_C(1) << 20) /* of float64 rows from the backend */
+#define SECTION_BYTES 48                  /* at most, of a section beside what it holds */
+#define SHARE         100                 /* of the time one part in so many may go into states */
 
 struct ts_checkpoint {
     struct ts_checkpoint_conf conf;
@@ -23,14 +25,15 @@ struct ts_checkpoint {
     uint64_t due_ns;
     int saved; /* a state is on disk, of these: */
     uint32_t saved_sweep, saved_mode;
-    int ended;     /* all sweeps were made, and that state is not on disk */
-    double *chunk; /* of rows as the backend gives them */
+    int ended;                        /* all sweeps were made, and that state is not on disk */
+    struct ts_accelerate *accelerate; /* it has what that state needs; NULL: nothing */
+    double *chunk;                    /* of rows as the backend gives them */
     uint64_t chunk_rows;
 
     /* the copy, and the thread that writes it */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
-    double *gram; /* and lambda behind it */
+    double *gram; /* and lambda behind it, and what an accelerated run has of the sweep before */
     struct ts_state_past *past_copy;
     pthread_t thread;
     int running;
@@ -65,7 +68,7 @@ static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
 
 static uint64_t gram_bytes(uint32_t order, uint32_t rank)
 {
-    return ((uint64_t)order * rank + 1) * rank * sizeof(double);
+    return ((uint64_t)order * rank + order + 2) * rank * sizeof(double);
 }
 
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
@@ -95,12 +98,16 @@ static uint32_t all_modes(uint32_t order)
 }
 
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                            const struct ts_constraint *constraint)
+                            const struct ts_constraint *constraint, int accelerate)
 {
+    const uint64_t before =
+        accelerate ? ts_accelerate_bytes(t, rank, precision, constraint) + t->order * SECTION_BYTES
+                   : 0;
     struct ts_state s = { .sweep = 1, .constrained = ts_constraint_any(constraint, t->order) };
     fill_state(&s, t, rank, precision);
     s.factors = all_modes(s.order);
-    return ts_state_bytes(&s);
+    s.accelerated = accelerate;
+    return ts_state_bytes(&s) + before;
 }
 
 /* ---- rows ---- */
@@ -149,6 +156,10 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->lambda = s->lambda;
     memcpy(to->part, s->part, sizeof to->part);
     memcpy(to->size, s->size, sizeof to->size);
+    to->pace = s->pace;
+    to->before = s->before;
+    to->kept = s->kept;
+    memcpy(to->before_rows, s->before_rows, sizeof to->before_rows);
     to->past = c->past;
     to->factors = all_modes(to->order);
     if ((s->flags & TS_STATE_ENDED) == 0)
@@ -237,6 +248,11 @@ static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
     memcpy(c->gram + n, s->lambda, s->rank * sizeof *c->gram);
     s->gram = c->gram;
     s->lambda = c->gram + n;
+    if (s->accelerated) {
+        memcpy(c->gram + n + s->rank, s->before,
+               (s->order + 1) * (size_t)s->rank * sizeof *c->gram);
+        s->before = c->gram + n + s->rank;
+    }
     return 0;
 }
 
@@ -253,9 +269,12 @@ static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
 
 static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 {
-    const struct ts_state *s = &c->state;
+    struct ts_state *s = &c->state;
     const uint64_t row_bytes = s->rank * item_bytes(s->precision);
-    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint);
+    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
+                           (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank,
+                                                                 s->precision, s->constraint)
+                                           : 0);
     uint64_t at = 0;
     int rc = 0;
     if (c->rows == NULL) {
@@ -271,6 +290,13 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
             continue;
         c->rows_at[m] = at;
         rc = live_rows(c, m, 0, s->n_rows[m], c->rows + at, err);
+        at += s->n_rows[m] * row_bytes;
+    }
+    for (uint32_t m = 0; m < s->order && rc == 0; m++) {
+        if ((s->kept >> m & 1) == 0)
+            continue;
+        memcpy(c->rows + at, s->before_rows[m], s->n_rows[m] * row_bytes);
+        s->before_rows[m] = c->rows + at;
         at += s->n_rows[m] * row_bytes;
     }
     return rc;
@@ -290,6 +316,7 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
     c->state.constrained = ts_constraint_any(conf->constraint, c->state.order);
     if (c->state.constrained)
         memcpy(c->state.constraint, conf->constraint, c->state.order * sizeof *c->state.constraint);
+    c->state.accelerated = conf->accelerate;
     c->state.serial = 1;
     c->start_ns = ts_clock_ns();
     c->due_ns = c->start_ns + conf->every_ns;
@@ -329,6 +356,7 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
     free(c->past_copy);
     free(c->chunk);
     free(c->state.options);
+    ts_accelerate_free(c->accelerate);
     free(c);
 }
 
@@ -396,6 +424,11 @@ void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s)
     } else {
         note(c, rc, &err);
     }
+}
+
+void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a)
+{
+    c->accelerate = a;
 }
 
 void ts_checkpoint_rescue(struct ts_checkpoint *c)

@@ -36,6 +36,7 @@ struct ts_checkpoint_conf {
     uint32_t rank;
     enum ts_precision precision;
     const struct ts_constraint *constraint; /* of each mode; copied; NULL: there are none */
+    int accelerate;                         /* the run is accelerated */
     uint64_t every_ns;                      /* 0: only when the run ends early */
     uint32_t share;      /* of the time one part in so many may go into states; 0: 100 */
     int copy;            /* there is memory for ts_checkpoint_bytes */
@@ -57,14 +58,14 @@ struct ts_checkpoint;
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_constraint *constraint);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                            const struct ts_constraint *constraint);
+                            const struct ts_constraint *constraint, int accelerate);
 
 int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
                       struct ts_err *err);
 void ts_checkpoint_free(
     struct ts_checkpoint *c); /* NULL is fine; waits for what is being written */
 
-/* ---- for ALS; of *s it fills sweep, mode, flags, gram, lambda, part and size ---- */
+/* ---- for ALS; of *s it fills sweep, mode, flags, gram, lambda, part, size and what an accelerated run adds ---- */
 
 /* A sweep is over. */
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns, struct ts_err *err);
@@ -78,6 +79,10 @@ void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s);
 
 /* The run made all its sweeps. Its state is saved as DIR/state, unless every_ns is 0. */
 void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
+
+/* The state at the end refers to it: it becomes the checkpoint's. */
+struct ts_accelerate;
+void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
 /* ---- for whoever runs it ---- */
 

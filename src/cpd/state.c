@@ -17,21 +17,23 @@
 
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
-#define MAX_SECTIONS (N_FIXED + 1 + TS_MAX_ORDER)
+#define N_NAMED      (N_FIXED + 2) /* with those that may be missing */
+#define MAX_SECTIONS (N_NAMED + 2 * TS_MAX_ORDER)
 
 /* What is not the same for all states comes by name, so that what a later program adds is refused by an
  * older one, and not overlooked. */
-enum section { SHAPE, GRAM, LAMBDA, SWEEP, PAST, OPTIONS, CONSTRAINTS, FACTOR };
+enum section { SHAPE, GRAM, LAMBDA, SWEEP, PAST, OPTIONS, CONSTRAINTS, ACCELERATE, FACTOR, BEFORE };
 
-/* Those that must be there, and one that may be. */
-static const char *const section_name[N_FIXED + 1] = { "shape", "gram",    "lambda",     "sweep",
-                                                       "past",  "options", "constraints" };
+/* Those that must be there, and two that may be. */
+static const char *const section_name[N_NAMED] = {
+    "shape", "gram", "lambda", "sweep", "past", "options", "constraints", "accelerate"
+};
 
-/* "factor3" */
-static void factor_name(uint32_t mode, char ret[16])
+/* "factor3" or "before3" */
+static void factor_name(enum section what, uint32_t mode, char ret[16])
 {
     char text[24];
-    snprintf(text, sizeof text, "factor%" PRIu32, mode + 1);
+    snprintf(text, sizeof text, "%s%" PRIu32, what == BEFORE ? "before" : "factor", mode + 1);
     memset(ret, 0, 16);
     memcpy(ret, text, strnlen(text, 15));
 }
@@ -69,6 +71,9 @@ static uint64_t section_bytes(const struct ts_state *s, enum section what, uint3
         return s->options_bytes;
     case CONSTRAINTS:
         return s->constrained ? s->order * sizeof(struct ts_disk_constraint) : 0;
+    case ACCELERATE:
+        return s->accelerated ? sizeof s->pace + (s->order + UINT64_C(1)) * s->rank * sizeof(double)
+                              : 0;
     default:
         return s->n_rows[mode] * row_bytes(s);
     }
@@ -140,20 +145,40 @@ static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t m
     return rc == 0 ? end_section(k, section_bytes(s, FACTOR, mode), err) : rc;
 }
 
+static int has_section(const struct ts_state *s, uint32_t what)
+{
+    return what < N_FIXED || (what == CONSTRAINTS && s->constrained) ||
+           (what == ACCELERATE && s->accelerated);
+}
+
 static uint32_t count_sections(const struct ts_state *s)
 {
-    return N_FIXED + (s->constrained != 0) + (uint32_t)__builtin_popcount(s->factors);
+    return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) +
+           (uint32_t)__builtin_popcount(s->factors) + (uint32_t)__builtin_popcount(s->kept);
 }
 
 uint64_t ts_state_bytes(const struct ts_state *s)
 {
     uint64_t sum =
         sizeof(struct ts_disk_state) + 8 + count_sections(s) * (sizeof(struct ts_disk_section) + 8);
-    for (uint32_t i = 0; i <= N_FIXED; i++)
+    for (uint32_t i = 0; i < N_NAMED; i++)
         sum += padded(section_bytes(s, (enum section)i, 0));
-    for (uint32_t m = 0; m < s->order; m++)
+    for (uint32_t m = 0; m < s->order; m++) {
         sum += (s->factors >> m & 1) != 0 ? padded(section_bytes(s, FACTOR, m)) : 0;
+        sum += (s->kept >> m & 1) != 0 ? padded(section_bytes(s, BEFORE, m)) : 0;
+    }
     return sum;
+}
+
+/* Those of `modes`. */
+static void list_factors(const struct ts_state *s, enum section what, uint32_t modes,
+                         struct ts_disk_section *section, uint32_t *n)
+{
+    for (uint32_t m = 0; m < s->order; m++)
+        if ((modes >> m & 1) != 0) {
+            factor_name(what, m, section[*n].name);
+            section[(*n)++].bytes = section_bytes(s, what, m);
+        }
 }
 
 static int put_head(const struct sink *k, const struct ts_state *s, struct ts_err *err)
@@ -178,27 +203,35 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
     };
     uint32_t n = 0;
     int rc;
-    for (; n < N_FIXED + (s->constrained != 0); n++) {
-        snprintf(section[n].name, sizeof section[n].name, "%s", section_name[n]);
-        section[n].bytes = section_bytes(s, (enum section)n, 0);
-    }
-    for (uint32_t m = 0; m < s->order; m++)
-        if ((s->factors >> m & 1) != 0) {
-            factor_name(m, section[n].name);
-            section[n++].bytes = section_bytes(s, FACTOR, m);
+    for (uint32_t i = 0; i < N_NAMED; i++)
+        if (has_section(s, i)) {
+            snprintf(section[n].name, sizeof section[n].name, "%s", section_name[i]);
+            section[n++].bytes = section_bytes(s, (enum section)i, 0);
         }
+    list_factors(s, FACTOR, s->factors, section, &n);
+    list_factors(s, BEFORE, s->kept, section, &n);
     rc = put(k, &h, sizeof h, err);
     if (rc == 0)
         rc = put(k, section, n * sizeof *section, err);
     return rc == 0 ? put_hash(k, err) : rc;
 }
 
+/* The section "accelerate". */
+static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_err *err)
+{
+    const uint64_t bytes = section_bytes(s, ACCELERATE, 0);
+    int rc = put(k, &s->pace, sizeof s->pace, err);
+    if (rc == 0)
+        rc = put(k, s->before, bytes - sizeof s->pace, err);
+    return rc == 0 ? end_section(k, bytes, err) : rc;
+}
+
 static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_err *err)
 {
     uint64_t shape[2 * TS_MAX_ORDER];
     struct ts_disk_constraint constraint[TS_MAX_ORDER] = { 0 };
-    const void *from[N_FIXED + 1] = { shape,   s->gram,    s->lambda, s->part,
-                                      s->past, s->options, constraint };
+    const void *from[CONSTRAINTS + 1] = { shape,   s->gram,    s->lambda, s->part,
+                                          s->past, s->options, constraint };
     int rc = 0;
     for (uint32_t m = 0; m < s->order; m++) {
         shape[2 * m] = s->dim[m];
@@ -209,8 +242,11 @@ static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_e
                                                      .l2 = s->constraint[m].l2,
                                                      .size = s->size[m] };
     }
-    for (uint32_t i = 0; i < N_FIXED + (s->constrained != 0) && rc == 0; i++)
-        rc = put_section(k, from[i], section_bytes(s, (enum section)i, 0), err);
+    for (uint32_t i = 0; i <= CONSTRAINTS && rc == 0; i++)
+        if (has_section(s, i))
+            rc = put_section(k, from[i], section_bytes(s, (enum section)i, 0), err);
+    if (rc == 0 && s->accelerated)
+        rc = put_pace(k, s, err);
     return rc;
 }
 
@@ -233,6 +269,9 @@ int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
     for (uint32_t m = 0; m < s->order && rc == 0; m++)
         if ((s->factors >> m & 1) != 0)
             rc = put_factor(&k, s, m, rows, ctx, err);
+    for (uint32_t m = 0; m < s->order && rc == 0; m++)
+        if ((s->kept >> m & 1) != 0)
+            rc = put_section(&k, s->before_rows[m], section_bytes(s, BEFORE, m), err);
     free(k.piece);
     XXH3_freeState(k.hash);
     return rc;
@@ -245,7 +284,7 @@ struct ts_state_file {
     char *path;
     int fd;
     uint64_t bytes;
-    uint64_t fixed_at[N_FIXED + 1], factor_at[TS_MAX_ORDER]; /* 0: it is not there */
+    uint64_t fixed_at[N_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER]; /* 0: not there */
 };
 
 static int bad(const struct ts_state_file *f, const char *what, struct ts_err *err)
@@ -309,13 +348,16 @@ static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, str
 static int find_section(const char *name, uint32_t order, uint32_t *mode)
 {
     char want[16];
-    for (uint32_t i = 0; i <= N_FIXED; i++)
+    for (uint32_t i = 0; i < N_NAMED; i++)
         if (strncmp(name, section_name[i], 16) == 0)
             return (int)i;
     for (*mode = 0; *mode < order; (*mode)++) {
-        factor_name(*mode, want);
+        factor_name(FACTOR, *mode, want);
         if (strncmp(name, want, sizeof want) == 0)
             return FACTOR;
+        factor_name(BEFORE, *mode, want);
+        if (strncmp(name, want, sizeof want) == 0)
+            return BEFORE;
     }
     return -1;
 }
@@ -335,12 +377,16 @@ static int place_sections(struct ts_state_file *f, const struct ts_disk_section 
                 "%s: has a section \"%.16s\", which this program does not know: a newer one "
                 "wrote it",
                 f->path, section[i].name);
-        place = what == FACTOR ? &f->factor_at[mode] : &f->fixed_at[what];
+        place = what == FACTOR   ? &f->factor_at[mode]
+                : what == BEFORE ? &f->before_at[mode]
+                                 : &f->fixed_at[what];
         if (*place != 0 || section[i].bytes > f->bytes ||
             padded(section[i].bytes) + 8 > f->bytes - at)
             return bad(f, "a section that is not possible", err);
         if (what == CONSTRAINTS)
             f->state.constrained = 1;
+        if (what == ACCELERATE)
+            f->state.accelerated = 1;
         if (what == OPTIONS)
             f->state.options_bytes = section[i].bytes;
         *place = at;
@@ -366,10 +412,13 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
     }
     for (uint32_t m = 0; m < s->order; m++) {
         s->factors |= (uint32_t)(f->factor_at[m] != 0) << m;
+        s->kept |= (uint32_t)(f->before_at[m] != 0) << m;
         if (f->factor_at[m] == 0 &&
             ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (stays >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
     }
+    if (s->kept != 0 && !s->accelerated)
+        return bad(f, "a section is missing", err);
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
 }
 
@@ -455,6 +504,24 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }
 
+static int read_pace(struct ts_state_file *f, struct ts_err *err)
+{
+    struct ts_state *s = &f->state;
+    const struct ts_disk_accelerate *p = &s->pace;
+    const uint64_t at = f->fixed_at[ACCELERATE], bytes = section_bytes(s, ACCELERATE, 0);
+    int rc = ts_file_read_at(f->fd, f->path, at, sizeof s->pace, &s->pace, err);
+    s->before = malloc(bytes);
+    if (s->before == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path);
+    if (rc == 0)
+        rc = ts_file_read_at(f->fd, f->path, at + sizeof s->pace, bytes - sizeof s->pace, s->before,
+                             err);
+    if (rc == 0 && (!(p->step == -1 || (p->step >= 0 && p->step < 1)) || !isfinite(p->best) ||
+                    !(p->gain[0] >= 0) || !(p->gain[1] >= 0) || p->taken > 1))
+        rc = bad(f, "an acceleration that is not possible", err);
+    return rc;
+}
+
 /* Everything but the factors into memory: no more than the file has. */
 static int read_fixed(struct ts_state_file *f, struct ts_err *err)
 {
@@ -470,6 +537,8 @@ static int read_fixed(struct ts_state_file *f, struct ts_err *err)
         rc = to[i] == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
                            : ts_file_read_at(f->fd, f->path, f->fixed_at[i],
                                              section_bytes(s, (enum section)i, 0), to[i], err);
+    if (rc == 0 && s->accelerated)
+        rc = read_pace(f, err);
     if (rc == 0 && s->options_bytes > 0 && s->options[s->options_bytes - 1] != '\0')
         rc = bad(f, "options that do not end", err);
     return rc;
@@ -534,6 +603,7 @@ void ts_state_close(struct ts_state_file *f)
     free(f->state.gram);
     free(f->state.lambda);
     free(f->state.past);
+    free(f->state.before);
     free(f->state.options);
     free(f->path);
     free(f);
@@ -568,6 +638,12 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
         ret[i] = x;
     }
     return rc;
+}
+
+int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err)
+{
+    return ts_file_read_at(f->fd, f->path, f->before_at[mode],
+                           section_bytes(&f->state, BEFORE, mode), ret, err);
 }
 
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,

@@ -4,7 +4,8 @@
  * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend holds
  * them, and the Gram matrices: the mode's own factor is about to be replaced and is no operand of that,
  * so a mode that was given up in the middle is simply done again. Where the mode has a constraint, its rows
- * are updated from the old ones, and so its own factor is in the state too. docs/checkpoint.md has the bytes.
+ * are updated from the old ones, and so its own factor is in the state too. A run that is accelerated
+ * (accelerate.h) has factors of the sweep before besides. docs/checkpoint.md has the bytes.
  *
  *   owner    of a state to be written, the caller owns what it points to; of one that was opened, the file
  *   units    bytes, nanoseconds
@@ -59,6 +60,20 @@ struct ts_disk_constraint {
     uint64_t reserved[4];
 };
 
+/* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
+ * float64) and the norms of its columns (order x rank) follow. */
+struct ts_disk_accelerate {
+    double
+        step; /* of the sweep that comes next or is under way; -1: it starts where the one before did */
+    double best; /* fit of the last sweep that went well */
+    double
+        gain[2]; /* how far the fits of the last two sweeps, the later one first, were from that */
+    uint64_t streak; /* sweeps that went well since one did not */
+    uint64_t taken;  /* 1: the step is made, 0: it comes next */
+    uint64_t reserved[2];
+};
+
+_Static_assert(sizeof(struct ts_disk_accelerate) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
@@ -103,8 +118,13 @@ struct ts_state {
     int constrained; /* some mode has one of these: */
     struct ts_constraint constraint[TS_MAX_ORDER];
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
-    double *gram;              /* order x rank x rank */
-    double *lambda;            /* rank: norms of the mode solved last */
+    int accelerated;           /* there are these: */
+    struct ts_disk_accelerate pace;
+    double *before; /* rank + order x rank: weights and norms of the sweep before */
+    uint32_t kept;  /* bit m: the factor of mode m of the sweep before is there */
+    const void *before_rows[TS_MAX_ORDER]; /* to be written: these, in the precision of the run */
+    double *gram;                          /* order x rank x rank */
+    double *lambda;                        /* rank: norms of the mode solved last */
     uint64_t part[TS_N_PARTS];
     struct ts_state_past *past; /* sweep - 1 of them */
     char *options;              /* the caller's own: strings "name=value", each ended by a NUL */
@@ -138,6 +158,9 @@ const char *ts_state_path(const struct ts_state_file *f);
 /* Rows of a factor that is there, as the backend takes them. */
 int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
                   double *ret, struct ts_err *err);
+
+/* All rows of the factor of the sweep before, in the precision of the run; it is there (kept). */
+int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
 
 /* 0, or TS_EARG and what the tensor differs in from the one of the state. */
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,

@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/num.h"
 #include "base/threads.h"
+#include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "model/model_read.h"
 
@@ -133,7 +134,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                                   .done = conf->done,
                                   .done_ctx = conf->done_ctx,
                                   .stop = conf->stop };
-    uint64_t before;
+    uint64_t before, before_bytes = 0;
     int rc;
     if (conf->rank == 0 || conf->rank > TS_MAX_RANK)
         return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", conf->rank,
@@ -169,8 +170,10 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
-    rc = ts_engine_memory_plan(e->backend, &bc, conf->host_bytes, conf->own_bytes, conf->copy,
-                               conf->constraint, &e->memory, err);
+    if (conf->accelerate)
+        before_bytes = ts_accelerate_bytes(e->tensor, conf->rank, bc.precision, conf->constraint);
+    rc = ts_engine_memory_plan(e->backend, &bc, conf->host_bytes, conf->own_bytes, before_bytes,
+                               conf->copy, conf->constraint, &e->memory, err);
     bc.host_bytes = e->memory.feed_bytes;
     bc.spare_bytes = conf->sample != NULL && conf->resident_share < 1 ? 0 : e->memory.spare_bytes;
     if (rc == 0)

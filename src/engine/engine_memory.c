@@ -71,7 +71,7 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
 }
 
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
-                          uint64_t host_bytes, uint64_t own_bytes, int copy,
+                          uint64_t host_bytes, uint64_t own_bytes, uint64_t before_bytes, int copy,
                           const struct ts_constraint *constraint, struct ts_engine_memory *ret,
                           struct ts_err *err)
 {
@@ -88,7 +88,7 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
     if (backend->deal == NULL && ts_backend_keeps_rest(bc))
         m.rest_bytes =
             bc->tensor->mode[bc->tensor->order - 1].disk.n_rows * bc->rank * sizeof(float);
-    m.factor_bytes += own_bytes;
+    m.factor_bytes += own_bytes + before_bytes;
     m.other_bytes += ts_als_bytes(bc->tensor, bc->rank);
     if (m.factor_bytes + m.other_bytes > m.free_bytes)
         return ts_fail(err, TS_ELIMIT,
@@ -109,7 +109,8 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
         return rc;
     m.feed_bytes = m.host_bytes - out_of_budget;
     if (copy)
-        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, constraint);
+        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, constraint) +
+                       before_bytes;
     if (m.copy_bytes > m.host_bytes / 8 || m.copy_bytes > m.feed_bytes / 2)
         m.copy_bytes = 0;
     m.feed_bytes -= m.copy_bytes;

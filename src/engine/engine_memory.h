@@ -29,10 +29,11 @@ struct ts_engine_memory {
 };
 
 /* Plans the memory for the backend that `bc` will open. host_bytes: the budget; 0: what is free,
- * less a reserve. own_bytes: factors of the command itself. copy: a copy of the state is wanted; it
+ * less a reserve. own_bytes: factors of the command itself. before_bytes: factors that an
+ * accelerated run keeps; a state has them, too. copy: a copy of the state is wanted; it
  * is made if an eighth of the budget holds it. constraint: of each mode, or NULL. */
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
-                          uint64_t host_bytes, uint64_t own_bytes, int copy,
+                          uint64_t host_bytes, uint64_t own_bytes, uint64_t before_bytes, int copy,
                           const struct ts_constraint *constraint, struct ts_engine_memory *ret,
                           struct ts_err *err);
 

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How many sweeps --accelerate saves, and what fits runs end with: the tables of docs/notes/performance.md.
+
+    bench/accelerate.py DIR_OF_PROGRAMS TENSOR.tns.gz...
+
+Each tensor is decomposed at ranks 8, 16 and 32 from three starts, plain and accelerated: 150 sweeps, and with the
+default --tol, at most 500. One CPU core; sweeps are counted, so other work on the machine does not matter.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+RANKS, SEEDS, SWEEPS, NEAR = (8, 16, 32), (1, 2, 3), 150, 0.999
+
+
+def fits(bin_dir, tensor, *options):
+    """The fit of each sweep."""
+    out = subprocess.run([os.path.join(bin_dir, "tstream"), "cp", tensor, "--cpu", "-t", "1", "-n", "--json", *options],
+                         check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    events = [json.loads(line) for line in out.splitlines()]
+    return [e["fit"] for e in events if e["event"] == "sweep"]
+
+
+def sweeps_to(run, fit):
+    """Sweeps until a fit is reached; None: it is not."""
+    return next((k + 1 for k, f in enumerate(run) if f >= fit), None)
+
+
+def row(*cells):
+    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+
+
+def main():
+    bin_dir, files = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    all_ratios, ended = [], []
+    row("tensor", "plain", "accelerated", "ratio: median", "largest", f"best fit after {SWEEPS}: mean change",
+        "better, worse by 0.1 %", "reach the best known")
+    row(*["---"] * 8)
+    with tempfile.TemporaryDirectory() as tmp:
+        for path in files:
+            name = os.path.basename(path).split(".")[0]
+            tensor = os.path.join(tmp, name + ".tsh")
+            subprocess.run([os.path.join(bin_dir, "tshard"), "build", path, "-o", tensor, "-q"], check=True,
+                           stderr=subprocess.DEVNULL)
+            plain, fast, ratios, change, reached = [], [], [], [], [0, 0]
+            ends = [[], [], [], []]  # sweeps and fits, plain and accelerated
+            for rank in RANKS:
+                runs = []
+                for seed in SEEDS:
+                    run = ["-r", str(rank), "-s", str(seed)]
+                    pair = [fits(bin_dir, tensor, *run, "--tol", "0", "-i", str(SWEEPS), *more)
+                            for more in ([], ["--accelerate"])]
+                    runs.append(pair)
+                    near = NEAR * min(max(pair[0]), max(pair[1]))  # what both reach
+                    k = [sweeps_to(p, near) for p in pair]
+                    plain.append(k[0])
+                    fast.append(k[1])
+                    ratios.append(k[1] / k[0])
+                    change.append(max(pair[1]) / max(pair[0]) - 1)
+                    for i, more in enumerate(([], ["--accelerate"])):
+                        run_fits = fits(bin_dir, tensor, *run, "-i", "500", *more)
+                        ends[2 * i].append(len(run_fits))
+                        ends[2 * i + 1].append(run_fits[-1])
+                best = NEAR * max(max(p) for pair in runs for p in pair)
+                for pair in runs:
+                    for i in (0, 1):
+                        reached[i] += sweeps_to(pair[i], best) is not None
+            row(name, statistics.median(plain), statistics.median(fast), f"{statistics.median(ratios):.2f}",
+                f"{max(ratios):.2f}", f"{100 * statistics.mean(change):+.2f} %",
+                f"{sum(c > 1e-3 for c in change)}, {sum(c < -1e-3 for c in change)}",
+                f"{reached[0]}, {reached[1]} of {len(plain)}")
+            all_ratios += ratios
+            ended.append((name, ends))
+            subprocess.run(["rm", "-r", tensor], check=True)
+    row("all", "", "", f"{statistics.median(all_ratios):.2f}", f"{max(all_ratios):.2f}", "", "", "")
+    print()
+    row("tensor", "sweeps, plain", "accelerated", "mean fit at the end, plain", "accelerated",
+        "lower by 0.1 % or more, of 9")
+    row(*["---"] * 6)
+    for name, (n0, f0, n1, f1) in ended:
+        row(name, statistics.median(n0), statistics.median(n1), f"{statistics.mean(f0):.5f}",
+            f"{statistics.mean(f1):.5f}", sum(b < a * (1 - 1e-3) for a, b in zip(f0, f1)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accelerated runs do what accelerate.h says, sweep by sweep, wherever they are interrupted, and need fewer sweeps. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/rng.h"
+#include "cpd/accelerate.h"
+#include "cpd/init.h"
+#include "cpd/symm.h"
+#include "tests/run_als.h"
+#include "tests/run_suite.h"
+#include "tests/tsh_writer.h"
+
+static char *tmp, dir[4096], states[4096];
+
+static void setup(void)
+{
+    tmp = test_tsh_tmp();
+    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
+    snprintf(states, sizeof states, "%s/states", tmp);
+    ck_assert_int_eq(mkdir(states, 0777), 0);
+}
+
+static void teardown(void)
+{
+    test_tsh_remove(dir);
+    test_tsh_remove(states);
+    test_tsh_remove(tmp);
+    free(tmp);
+}
+
+/* ---- the twin: whole matrices of columns of norm 1, and weights ---- */
+
+struct twin {
+    const struct test_coo *x;
+    uint32_t rank;
+    double *a[TS_MAX_ORDER], *before[TS_MAX_ORDER]; /* dim x rank */
+    double *weight;
+    double best, step;
+    uint32_t streak, n_falls, n_steps;
+};
+
+static size_t items(const struct twin *t, uint32_t mode)
+{
+    return t->x->dim[mode] * t->rank;
+}
+
+static void twin_new(struct twin *t, uint64_t seed)
+{
+    t->weight = calloc(t->rank, sizeof *t->weight);
+    for (uint32_t m = 0; m < t->x->order; m++) {
+        t->a[m] = calloc(items(t, m), sizeof(double));
+        t->before[m] = calloc(items(t, m), sizeof(double));
+        for (uint64_t i = 0; i < t->x->dim[m]; i++)
+            for (uint32_t r = 0; r < t->rank; r++)
+                t->a[m][i * t->rank + r] = ts_init_entry(seed, m, i, r);
+    }
+}
+
+static void twin_free(struct twin *t)
+{
+    for (uint32_t m = 0; m < t->x->order; m++) {
+        free(t->a[m]);
+        free(t->before[m]);
+    }
+    free(t->weight);
+}
+
+/* Columns get norm 1; the norms go where they are wanted. */
+static void twin_norm(struct twin *t, uint32_t mode, double *norms)
+{
+    for (uint32_t r = 0; r < t->rank; r++) {
+        double s = 0;
+        for (size_t i = r; i < items(t, mode); i += t->rank)
+            s += t->a[mode][i] * t->a[mode][i];
+        s = sqrt(s);
+        for (size_t i = r; i < items(t, mode); i += t->rank)
+            t->a[mode][i] /= s > 0 ? s : 1;
+        if (norms != NULL)
+            norms[r] = s;
+    }
+}
+
+/* v := elementwise product of the Gram matrices of all modes but `skip` */
+static void twin_grams(const struct twin *t, uint32_t skip, double *v)
+{
+    for (uint32_t i = 0; i < t->rank; i++)
+        for (uint32_t j = 0; j < t->rank; j++) {
+            double p = 1;
+            for (uint32_t m = 0; m < t->x->order; m++) {
+                double g = 0;
+                for (size_t k = 0; m != skip && k < items(t, m); k += t->rank)
+                    g += t->a[m][k + i] * t->a[m][k + j];
+                p *= m == skip ? 1 : g;
+            }
+            v[i * t->rank + j] = p;
+        }
+}
+
+static void twin_solve(struct twin *t, uint32_t mode)
+{
+    const uint32_t rank = t->rank;
+    double *v = malloc(rank * rank * sizeof *v), *w = malloc(rank * rank * sizeof *w);
+    double *m = calloc(items(t, mode), sizeof *m);
+    test_mttkrp(t->x, mode, rank, t->a, m);
+    twin_grams(t, mode, v);
+    ck_assert_int_eq(ts_symm_pinv(rank, v, TS_SYMM_CUT, NULL, w, NULL, NULL), 0);
+    for (size_t i = 0; i < items(t, mode); i += rank)
+        for (uint32_t r = 0; r < rank; r++) {
+            double s = 0;
+            for (uint32_t k = 0; k < rank; k++)
+                s += m[i + k] * w[k * rank + r];
+            t->a[mode][i + r] = s;
+        }
+    twin_norm(t, mode, t->weight);
+    free(v);
+    free(w);
+    free(m);
+}
+
+/* From <X, model> summed over the nonzeros. */
+static double twin_fit(const struct twin *t)
+{
+    double *v = malloc(t->rank * t->rank * sizeof *v), norm2 = 0, inner = 0, model = 0, left;
+    for (uint64_t n = 0; n < t->x->nnz; n++) {
+        norm2 += t->x->val[n] * t->x->val[n];
+        for (uint32_t r = 0; r < t->rank; r++) {
+            double term = t->x->val[n] * t->weight[r];
+            for (uint32_t m = 0; m < t->x->order; m++)
+                term *= t->a[m][t->x->idx[m][n] * t->rank + r];
+            inner += term;
+        }
+    }
+    twin_grams(t, TS_MAX_ORDER, v);
+    for (uint32_t i = 0; i < t->rank; i++)
+        for (uint32_t j = 0; j < t->rank; j++)
+            model += t->weight[i] * t->weight[j] * v[i * t->rank + j];
+    free(v);
+    left = norm2 + model - 2 * inner;
+    return 1 - sqrt(left > 0 ? left : 0) / sqrt(norm2);
+}
+
+/* Where the sweep after `sweep` starts. The fit is that of the run, so that both take the same turn where fits are
+ * equal but for rounding. */
+static void twin_step(struct twin *t, uint32_t sweep, double fit)
+{
+    if (sweep > 1 && t->step > 0 && fit < t->best) {
+        t->n_falls++;
+        t->step = 0;
+        t->streak = 0;
+        for (uint32_t m = 0; m < t->x->order; m++)
+            memcpy(t->a[m], t->before[m], items(t, m) * sizeof(double));
+        return;
+    }
+    t->best = fit;
+    t->streak++;
+    t->step = sweep < 5 ? 0 : (t->streak - 1.0) / (t->streak + 5.0);
+    t->n_steps += t->step > 0;
+    for (uint32_t m = 0; m < t->x->order; m++) {
+        for (size_t i = 0; i < items(t, m); i++) {
+            const double now = t->a[m][i];
+            t->a[m][i] += t->step * (now - t->before[m][i]);
+            t->before[m][i] = now;
+        }
+        twin_norm(t, m, NULL);
+    }
+}
+
+static const struct shape {
+    uint32_t order, nnz, rank;
+    uint64_t dim[8];
+} shapes[] = {
+    { 2, 300, 4, { 31, 40 } },
+    { 3, 2000, 5, { 40, 30, 20 } },
+    { 3, 900, 3, { 1, 50, 40 } }, /* a mode of one index */
+    { 4, 3000, 6, { 20, 15, 10, 9 } },
+    { 5, 2500, 3, { 12, 9, 8, 7, 6 } },
+    { 6, 2000, 3, { 6, 5, 7, 4, 8, 3 } },
+    { 7, 1500, 2, { 4, 5, 3, 4, 5, 3, 4 } },
+    { 8, 1500, 2, { 3, 4, 3, 2, 5, 3, 4, 2 } },
+};
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+#define SWEEPS   30
+
+START_TEST(sweeps_are_those_of_the_twin)
+{
+    const struct shape *s = &shapes[_i];
+    const struct test_als_conf conf = { .rank = s->rank,
+                                        .iters = SWEEPS,
+                                        .seed = 3,
+                                        .threads = 1,
+                                        .precision = TS_FLOAT64,
+                                        .accelerate = 1 };
+    struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
+    struct twin t = { .x = &x, .rank = s->rank };
+    struct test_als a;
+    for (uint64_t n = 0; n < x.nnz; n++) /* as they are kept */
+        x.val[n] = (float)x.val[n];
+    test_tsh_write(dir, &x, &tc);
+    twin_new(&t, conf.seed);
+    a = test_als_run(dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    for (uint32_t k = 0; k < SWEEPS; k++) {
+        double want;
+        for (uint32_t m = 0; m < x.order; m++)
+            twin_solve(&t, m);
+        want = twin_fit(&t);
+        ck_assert_msg(fabs(a.fit[k] - want) < 1e-7, "sweep %u: %.12f, expected %.12f", k + 1,
+                      a.fit[k], want);
+        if (k + 1 < SWEEPS)
+            twin_step(&t, k + 1, a.fit[k]);
+    }
+    ck_assert_uint_ge(t.n_steps, 5);
+    for (uint32_t m = 0; m < x.order; m++) /* what is held at the end is the last sweep's */
+        for (size_t i = 0; i < items(&t, m); i++)
+            ck_assert_double_eq_tol(a.factor[m][i], t.a[m][i], 1e-4);
+    ck_assert_uint_eq(a.n_products, SWEEPS * x.order); /* no pass more */
+    test_als_free(&a);
+    twin_free(&t);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* ---- runs ---- */
+
+/* Columns that lie close together, with noise: plain sweeps creep. */
+static void write_slow(void)
+{
+    static const uint64_t dim[3] = { 30, 25, 20 };
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
+    struct test_coo x = test_coo_random(3, 3, dim, 9000, 9, 0);
+    for (uint64_t n = 0; n < x.nnz; n++) {
+        double sum = 0.02 * ts_unit(ts_mix(n));
+        for (uint32_t r = 0; r < 4; r++) {
+            double term = 1;
+            for (uint32_t m = 0; m < 3; m++)
+                term *= 0.6 + 0.4 * ts_unit(ts_mix(7000 * r + 1000 * m + x.idx[m][n]));
+            sum += term;
+        }
+        x.val[n] = (float)sum;
+    }
+    test_tsh_write(dir, &x, &tc);
+    test_coo_free(&x);
+}
+
+static void same_runs(const struct test_als *a, const struct test_als *b)
+{
+    ck_assert_msg(a->rc == 0, "%s", a->err.text);
+    ck_assert_msg(b->rc == 0, "%s", b->err.text);
+    ck_assert_uint_eq(a->sweeps, b->sweeps);
+    ck_assert_double_eq(a->fit[a->sweeps - 1], b->fit[b->sweeps - 1]);
+    for (uint32_t m = 0; m < a->order; m++)
+        ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->rank * sizeof *a->factor[m]);
+    ck_assert_mem_eq(a->weight, b->weight, a->rank * sizeof *a->weight);
+}
+
+START_TEST(bits_do_not_depend_on_threads_memory_or_calls)
+{
+    const struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1 } };
+    struct test_als_conf c = { .rank = 5, .iters = 20, .seed = 1, .threads = 1, .accelerate = 1 };
+    struct test_als one, other;
+    c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    c.constraint = _i < 2 ? NULL : nonneg;
+    write_slow();
+    one = test_als_run(dir, &c);
+    c.threads = 3;
+    c.host_bytes = 400 << 10;
+    c.one_call = 1;
+    other = test_als_run(dir, &c);
+    same_runs(&one, &other);
+    test_als_free(&one);
+    test_als_free(&other);
+}
+END_TEST
+
+/* Sweeps until the fit is so near to the best. */
+static uint32_t sweeps_to(const struct test_als *a, double fit)
+{
+    uint32_t k = 0;
+    while (k < a->sweeps && a->fit[k] < fit)
+        k++;
+    return k + 1;
+}
+
+START_TEST(fewer_sweeps_are_needed)
+{
+    struct test_als_conf c = {
+        .rank = 5, .iters = 100, .seed = 1, .threads = 1, .precision = TS_FLOAT64
+    };
+    struct test_als plain, fast;
+    double least;
+    write_slow();
+    plain = test_als_run(dir, &c);
+    c.accelerate = 1;
+    fast = test_als_run(dir, &c);
+    ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
+    ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
+    least = plain.fit[99] < fast.fit[99] ? plain.fit[99] : fast.fit[99];
+    ck_assert_uint_lt(5 * sweeps_to(&fast, least), 4 * sweeps_to(&plain, least));
+    test_als_free(&plain);
+    test_als_free(&fast);
+}
+END_TEST
+
+START_TEST(it_settles_in_two_sweeps)
+{
+    const double tol = 1e-6;
+    const struct test_als_conf c = { .rank = 5,
+                                     .iters = 100,
+                                     .seed = 1,
+                                     .threads = 1,
+                                     .tol = tol,
+                                     .precision = TS_FLOAT64,
+                                     .accelerate = 1 };
+    struct test_als a;
+    uint32_t n;
+    write_slow();
+    a = test_als_run(dir, &c);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    n = a.sweeps;
+    ck_assert_int_eq(a.converged, 1);
+    ck_assert_uint_gt(n, 6);
+    ck_assert_uint_lt(n, 100);
+    ck_assert_double_lt(fabs(a.fit[n - 2] - a.fit[n - 3]), 2 * tol); /* or from one before a fall */
+    ck_assert_double_lt(fabs(a.fit[n - 1] - a.fit[n - 2]), 2 * tol);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(nonnegative_rows_stay_so)
+{
+    const struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { .nonneg = _i }, { .nonneg = 1 } };
+    struct test_als_conf c = {
+        .rank = 5, .iters = 40, .seed = 1, .threads = 1, .precision = TS_FLOAT64
+    };
+    struct test_als plain, fast;
+    write_slow();
+    c.constraint = nonneg;
+    plain = test_als_run(dir, &c);
+    c.accelerate = 1;
+    fast = test_als_run(dir, &c);
+    ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
+    ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
+    for (uint32_t m = 0; m < 3; m++)
+        for (uint64_t i = 0; i < fast.n_rows[m] * 5 && nonneg[m].nonneg; i++)
+            ck_assert_double_ge(fast.factor[m][i], 0);
+    ck_assert_double_gt(fast.fit[39], plain.fit[39] - 1e-4);
+    ck_assert(memcmp(fast.fit, plain.fit, 5 * sizeof *fast.fit) == 0); /* the first are plain */
+    ck_assert_double_ne(fast.fit[5], plain.fit[5]);
+    test_als_free(&plain);
+    test_als_free(&fast);
+}
+END_TEST
+
+/* ---- interruptions ---- */
+
+/* The state that was saved last. */
+static const char *newest(char path[8192])
+{
+    uint64_t serial = 0;
+    path[0] = '\0';
+    for (int k = 0; k < 2; k++) {
+        char name[4200];
+        struct ts_state_file *f;
+        snprintf(name, sizeof name, "%s/%s", states, k == 0 ? TS_STATE_NAME_0 : TS_STATE_NAME_1);
+        if (ts_state_open(name, &f, NULL) < 0)
+            continue;
+        if (ts_state_get(f)->serial > serial) {
+            serial = ts_state_get(f)->serial;
+            snprintf(path, 8192, "%s", name);
+        }
+        ts_state_close(f);
+    }
+    return path;
+}
+
+/* Wherever a run is stopped, between two modes or in one of them, it goes on with the same bits; also where it is
+ * stopped twice. */
+START_TEST(a_stop_changes_nothing)
+{
+    const struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1 } };
+    struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };
+    struct test_als whole;
+    char path[8192];
+    c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    c.constraint = _i / 2 % 2 == 0 ? NULL : nonneg;
+    c.stop_inside = _i / 4;
+    write_slow();
+    whole = test_als_run(dir, &c);
+    ck_assert_msg(whole.rc == 0, "%s", whole.err.text);
+    c.states = states;
+    for (uint32_t sweep = 1; sweep <= 9; sweep += 2)
+        for (uint32_t mode = 0; mode < 3; mode++) {
+            struct test_als part;
+            c.from = NULL;
+            c.stop_sweep = sweep;
+            c.stop_mode = mode;
+            part = test_als_run(dir, &c);
+            ck_assert_int_eq(part.rc, TS_ESTOP);
+            test_als_free(&part);
+            c.from = newest(path);
+            c.stop_sweep = sweep + 3;
+            part = test_als_run(dir, &c);
+            ck_assert_int_eq(part.rc, TS_ESTOP);
+            test_als_free(&part);
+            c.from = newest(path);
+            c.stop_sweep = 0;
+            {
+                const int inside = c.stop_inside;
+                c.stop_inside = 0;
+                part = test_als_run(dir, &c);
+                c.stop_inside = inside;
+            }
+            same_runs(&whole, &part);
+            test_als_free(&part);
+        }
+    test_als_free(&whole);
+}
+END_TEST
+
+/* States that a thread writes from a copy, while the run goes on. */
+START_TEST(states_beside_the_run_are_whole)
+{
+    struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 2, .accelerate = 1 };
+    struct test_als whole, part;
+    char path[8192];
+    write_slow();
+    whole = test_als_run(dir, &c);
+    c.states = states;
+    c.every_ns = 1;
+    c.patient = 1;
+    c.copy = _i;
+    part = test_als_run(dir, &c);
+    ck_assert_str_eq(part.warning, "");
+    same_runs(&whole, &part);
+    test_als_free(&part);
+    c.states = NULL;
+    c.patient = 0;
+    c.from = newest(path);
+    ck_assert_str_ne(c.from, "");
+    part = test_als_run(dir, &c);
+    same_runs(&whole, &part);
+    test_als_free(&part);
+    test_als_free(&whole);
+}
+END_TEST
+
+/* More sweeps than a run had are those of a run that had them from its start. */
+START_TEST(a_run_that_had_ended_goes_on)
+{
+    struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };
+    struct test_als whole, part;
+    char path[4200];
+    write_slow();
+    whole = test_als_run(dir, &c);
+    c.states = states;
+    c.every_ns = 3600000000000;
+    c.iters = 4 + (uint32_t)_i;
+    part = test_als_run(dir, &c);
+    ck_assert_msg(part.rc == 0, "%s", part.err.text);
+    test_als_free(&part);
+    snprintf(path, sizeof path, "%s/%s", states, TS_STATE_NAME);
+    c.states = NULL;
+    c.from = path;
+    c.iters = 14;
+    part = test_als_run(dir, &c);
+    same_runs(&whole, &part);
+    test_als_free(&part);
+    test_als_free(&whole);
+}
+END_TEST
+
+START_TEST(what_cannot_be_is_refused)
+{
+    const struct ts_constraint penalty[3] = { { .nonneg = 1 }, { .nonneg = 1, .l2 = 0.5 } };
+    struct test_als_conf c = { .rank = 3, .iters = 3, .accelerate = 1, .constraint = penalty };
+    struct test_als a;
+    char path[4200];
+    write_slow();
+    a = test_als_run(dir, &c);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_msg(strstr(a.err.text, "mode 2 (nonnegative, l2 0.5): --accelerate goes with no") !=
+                      NULL,
+                  "%s", a.err.text);
+    test_als_free(&a);
+    c.constraint = NULL;
+    c.states = states;
+    c.every_ns = 3600000000000;
+    c.accelerate = _i;
+    a = test_als_run(dir, &c);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    test_als_free(&a);
+    snprintf(path, sizeof path, "%s/%s", states, TS_STATE_NAME);
+    c.states = NULL;
+    c.from = path;
+    c.accelerate = !_i;
+    c.iters = 5;
+    a = test_als_run(dir, &c);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_msg(strstr(a.err.text, _i ? "is accelerated, so it cannot go on without it"
+                                        : "is not accelerated, so it cannot go on with it") != NULL,
+                  "%s", a.err.text);
+    test_als_free(&a);
+}
+END_TEST
+
+/* One factor of three is no operand of the first solve, and is not kept. */
+START_TEST(memory_is_that_of_two_factors)
+{
+    struct ts_constraint c[3] = { { .nonneg = 0 } };
+    struct ts_tensor *t;
+    write_slow();
+    ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
+    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, NULL), (25 + 20) * 7 * 4);
+    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT64, NULL), (25 + 20) * 7 * 8);
+    c[0].fixed = 1;
+    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, c), 20 * 7 * 4);
+    c[0] = (struct ts_constraint){ .nonneg = 1 };
+    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, c), (30 + 25 + 20) * 7 * 4);
+    ts_tensor_close(t);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("accelerate");
+    TCase *c = tcase_create("accelerate");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, sweeps_are_those_of_the_twin, 0, N_SHAPES);
+    tcase_add_loop_test(c, bits_do_not_depend_on_threads_memory_or_calls, 0, 4);
+    tcase_add_test(c, fewer_sweeps_are_needed);
+    tcase_add_test(c, it_settles_in_two_sweeps);
+    tcase_add_loop_test(c, nonnegative_rows_stay_so, 0, 2);
+    tcase_add_loop_test(c, a_stop_changes_nothing, 0, 8);
+    tcase_add_loop_test(c, states_beside_the_run_are_whole, 0, 2);
+    tcase_add_loop_test(c, a_run_that_had_ended_goes_on, 0, 6);
+    tcase_add_loop_test(c, what_cannot_be_is_refused, 0, 2);
+    tcase_add_test(c, memory_is_that_of_two_factors);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    return test_run_suite(suite(), CK_FORK_GETENV);
+}

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream cp --accelerate from the command line: what is written, told, planned, resumed and refused.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+cp_t() { "$bin/tstream" cp t.tsh --cpu -r 5 --seed 4 "$@"; }
+
+"$bin/tshard" gen -o t.tsh --dims 60x50x40 -n 20000 -s 3 --shard 64K -q > gen.out
+
+# The bits are those of any threads and memory; the first sweeps are plain.
+cp_t --accelerate -i 25 --tol 0 -f npy -o all.cp --json > all.json
+cp_t --accelerate -i 25 --tol 0 -f npy -o same.cp -t 1 --host-memory 900K > same.out
+cp_t -i 25 --tol 0 -f npy -o plain.cp --json > plain.json
+for k in 1 2 3; do
+    cmp all.cp/mode$k.npy same.cp/mode$k.npy
+    if cmp -s all.cp/mode$k.npy plain.cp/mode$k.npy; then bad "mode $k is that of a plain run"; fi
+done
+fits() { sed -n 's/.*"event":"sweep".*"fit":\([0-9.e+-]*\),.*/\1/p' "$1"; }
+fits all.json > all.fits
+fits plain.json > plain.fits
+[ "$(wc -l < all.fits)" -eq 25 ] || bad "$(wc -l < all.fits) sweeps"
+head -n 5 all.fits > all.first
+head -n 5 plain.fits | cmp - all.first || bad "the first sweeps differ"
+grep -q '"accelerate":true' all.cp/run.json || bad "run.json does not tell"
+"$bin/tstream" info all.cp | grep -q -e '--accelerate' || bad "info does not tell"
+
+# The printed fit is that of the factors written.
+printed=$(sed -n 's/.*"event":"done","fit":\([0-9.e-]*\).*/\1/p' all.json)
+exact=$("$bin/tstream" fit all.cp t.tsh --cpu --json | sed -n 's/.*"fit":\([0-9.e-]*\).*/\1/p')
+awk -v a="$printed" -v b="$exact" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= 1e-6) }' ||
+    bad "the printed fit is $printed, that of the factors $exact"
+
+# A run that had ended goes on with the bits of one that had more sweeps; another kind of run does not.
+cp_t --accelerate -i 9 --tol 0 -f npy -o part.cp > part.out
+refused 1 'the run is not accelerated, so it cannot go on with it' \
+    "$bin/tstream" cp --cpu --resume plain.cp --accelerate -i 30 -n
+"$bin/tstream" cp --resume part.cp -i 17 --cpu > resumed.out
+"$bin/tstream" cp --resume part.cp -i 25 --cpu --accelerate > resumed.out
+for k in 1 2 3; do
+    cmp all.cp/mode$k.npy part.cp/mode$k.npy
+done
+
+# Second factors of all modes but the first are planned for, in memory and in states.
+number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+"$bin/tstream" plan t.tsh --cpu -r 5 --json > plain.plan
+"$bin/tstream" plan t.tsh --cpu -r 5 --accelerate --json > fast.plan
+more=$(($(number factor_bytes < fast.plan) - $(number factor_bytes < plain.plan)))
+[ "$more" -eq $(((50 + 40) * 5 * 4)) ] || bad "planned for factors: $more bytes more"
+more=$(($(number state_bytes < fast.plan) - $(number state_bytes < plain.plan)))
+[ "$more" -ge $(((50 + 40) * 5 * 4)) ] || bad "planned for a state: $more bytes more"
+is=$(($(wc -c < all.cp/state) - $(wc -c < plain.cp/state)))
+[ "$is" -le "$more" ] || bad "a state is $is bytes larger, $more were planned"
+"$bin/tstream" plan t.tsh --cpu -r 5 --accelerate | grep -q 'with those of the sweep before' || bad "plan does not tell"
+
+# It is pointed to where sweeps were used up, and only there.
+cp_t -i 20 --tol 1e-12 -n > slow.out 2> slow.err
+grep -q 'after 20 sweeps: a run with --accelerate takes fewer' slow.err || bad "no hint: $(cat slow.err)"
+for options in '-i 19 --tol 1e-12' '-i 20 --tol 0' '-i 20 --tol 1e-12 --accelerate' '-i 20 --tol 1e-12 --l2 0.1'; do
+    # shellcheck disable=SC2086
+    cp_t $options -n > fast.out 2> fast.err
+    grep -q 'a run with --accelerate' fast.err && bad "$options: $(cat fast.err)"
+done
+
+refused 2 '--accelerate goes with no constraint but --nonneg' cp_t --accelerate --l2 0.5 -n
+refused 2 '(nonnegative, l1 0.5): --accelerate goes with' cp_t --accelerate --nonneg 2 --l1 2=0.5 -n
+
+exit $failed
