@@ -6,7 +6,7 @@ import operator
 import os
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union, overload
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mod
                    ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf,
                    ts_session_conf)
 from ._tensor import Tensor
-
-if TYPE_CHECKING:
-    from ._collection import Collection
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 _precisions = {"float32": 0, "float64": 1}
@@ -505,15 +502,6 @@ def _penalties(penalty: Any, order: int, fixed: int = 0) -> Optional[Array]:
     return np.ascontiguousarray(values)
 
 
-@overload
-def cp(tensor: "Union[Tensor, Path]", rank: int, *, restarts: None = None, **options: Any) -> Model: ...
-@overload
-def cp(tensor: "Union[Tensor, Path]", rank: int, *, restarts: int, **options: Any) -> "Collection": ...
-@overload
-def cp(tensor: "Union[Tensor, Path]", rank: "Sequence[int]", *, restarts: Optional[int] = None,
-       **options: Any) -> "Collection": ...
-
-
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
        init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
@@ -524,7 +512,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
        resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
-       trace: Optional[Path] = None) -> "Union[Model, Collection]":
+       trace: Optional[Path] = None) -> Any:
     """Decomposes a tensor by alternating least squares: the bytes that ``tstream cp`` computes.
 
     Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too. With `out` the run can go on then, and after
