@@ -407,10 +407,9 @@ typedef struct {
     int checkpoints;   /* runs save states: an eighth of host_memory at most holds a copy of one */
     const char *trace; /* file for what ran when, JSON for ui.perfetto.dev; NULL: none */
     int replace;       /* a trace that is there is replaced */
-    uint32_t
-        own_rows; /* bit m: ts_cp will be asked for nonneg or l1 of mode m, or for fix of mode m
-                        * which is the last, which takes memory for a second factor as large, on
-                        * CPU cores */
+    /* Bit m: ts_cp will be asked for nonneg, l1, simplex or bounds of mode m, or for fix of mode m
+     * which is the last: that takes memory for a second factor as large, on CPU cores. */
+    uint32_t own_rows;
     int accelerate; /* ts_cp will be asked for accelerate, which takes memory for second
                         * factors, in host memory also for GPUs */
 } ts_session_conf;
@@ -505,17 +504,23 @@ typedef struct {
     double checkpoint_seconds; /* between states; 0: 300; below 0: one when the run ends early */
     /* Constraints. What is minimised is 1/2 |X - model|^2 and, for each
      * mode, l1 times the sum of magnitudes and l2 / 2 times the sum of
-     * squares of its factor. nonneg, l1 and fix of the last mode take a
-     * session that was opened for them (own_rows). */
+     * squares of its factor. All but l2, and fix of modes other than the
+     * last, take a session that was opened for them (own_rows). */
     uint32_t nonneg;  /* bit m: no entry of mode m's factor is below 0 */
     const double *l1; /* order of them; NULL: none */
     const double *l2; /* the same */
-    uint32_t fix; /* bit m: mode m's factor stays that of start, its rows of empty slices being 0;
-                       * nothing else can be asked of it, and it is not that of all modes */
+    /* Bit m: mode m's factor stays that of start, its rows of empty slices being 0. Nothing else can
+     * be asked of it, and not of all modes. */
+    uint32_t fix;
     /* Fewer sweeps: each starts where the last two point to, and one that
      * makes the fit fall is given up; so fits may fall for a sweep. Takes a
      * session that was opened for it, and no l1 or l2. */
     int accelerate;
+    /* Bit m: rows of mode m's factor are not negative and sum to 1. Columns of such modes, and of
+     * those with bounds, keep their lengths and signs: weights are of the others. */
+    uint32_t simplex;
+    const double *lower; /* order of them, bounds of entries: -INFINITY is none. NULL: all are */
+    const double *upper; /* the same with INFINITY; both are given or neither */
 } ts_cp_conf;
 
 typedef struct {

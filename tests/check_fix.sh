@@ -30,7 +30,7 @@ done
 grep -q '^-\| -' one.cp/mode2.mat || bad "mode 2, which is fixed, was cut"
 grep -q '"mode":1,"seconds":0,' two.json || bad "time went into a mode that is fixed"
 grep -q '"fix":"1,3"' two.cp/run.json || bad "run.json does not tell"
-"$bin/tstream" info two.cp | grep -q -e '--fix 1,3' || bad "info does not tell"
+"$bin/tstream" info two.cp | tr -s ' \n' ' ' | grep -q -e '--fix 1,3' || bad "info does not tell"
 
 # The printed fit is that of the factors written.
 for name in two one; do

@@ -21,7 +21,7 @@ void test_slow_new(struct test_slow *s, uint64_t seed)
         s->size2 += x->val[n] * x->val[n];
     for (uint32_t r = 0; r < s->rank; r++)
         s->weight[r] = 1;
-    s->balanced = ts_constraint_penalty(s->c, x->order);
+    s->balanced = ts_constraint_lengths(s->c, x->order);
     for (uint32_t m = 0; m < x->order; m++) {
         s->a[m] = malloc(x->dim[m] * s->rank * sizeof(double));
         for (uint64_t i = 0; i < x->dim[m] * s->rank; i++)
@@ -98,6 +98,149 @@ static void solve(const struct test_slow *s, const double *m, double *v, uint64_
     free(w);
 }
 
+/* y := the nearest row of the simplex: entries of 0 or more with the sum 1. By sorting, which is another way than that of
+ * the program. */
+static void project(uint32_t rank, double *y)
+{
+    double sorted[256], sum = 0, t = 0;
+    ck_assert_uint_le(rank, 256);
+    for (uint32_t r = 0; r < rank; r++) {
+        uint32_t at = r;
+        for (; at > 0 && sorted[at - 1] < y[r]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = y[r];
+    }
+    for (uint32_t r = 0; r < rank; r++) {
+        sum += sorted[r];
+        if (sorted[r] > (sum - 1) / (r + 1))
+            t = (sum - 1) / (r + 1);
+    }
+    for (uint32_t r = 0; r < rank; r++)
+        y[r] = y[r] - t > TS_ROW_NONE ? y[r] - t : 0;
+}
+
+static double value(uint32_t rank, const double *g, const double *m, const double *a)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        double h = 0;
+        for (uint32_t k = 0; k < rank; k++)
+            h += g[i * rank + k] * a[k];
+        sum += a[i] * (0.5 * h - m[i]);
+    }
+    return sum;
+}
+
+/* u of a row that would be the best one. */
+static void dual(uint32_t rank, const double *g, const double *m, double rho, const double *a,
+                 double *u)
+{
+    double t = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        u[i] = -m[i];
+        for (uint32_t k = 0; k < rank; k++)
+            u[i] += g[i * rank + k] * a[k];
+        u[i] /= rho;
+        t += a[i] > 0 ? u[i] : 0;
+        n += a[i] > 0;
+    }
+    t /= n;
+    for (uint32_t i = 0; i < rank; i++)
+        u[i] = a[i] > 0 || u[i] < t ? t : u[i];
+}
+
+void test_slow_simplex(uint64_t n, uint32_t rank, const double *g, const double *m, uint32_t rounds,
+                       double *a)
+{
+    enum { UNIT = 32 };
+    double *p = malloc(rank * rank * sizeof *p), *w = malloc(rank * rank * sizeof *w), rho = 0;
+    double *old = malloc(UNIT * rank * sizeof *old), *u = malloc(UNIT * rank * sizeof *u);
+    double *x = malloc(rank * sizeof *x), *h = malloc(rank * sizeof *h);
+    for (uint32_t r = 0; r < rank; r++)
+        rho += g[r * rank + r] / rank;
+    rho = rho > 0 ? rho : 1;
+    memcpy(w, g, rank * rank * sizeof *w);
+    for (uint32_t r = 0; r < rank; r++)
+        w[r * rank + r] += rho;
+    ck_assert_int_eq(ts_symm_pinv(rank, w, TS_SYMM_CUT, NULL, p, NULL, NULL), 0);
+    for (uint64_t first = 0; first < n; first += UNIT) {
+        const uint64_t k = n - first < UNIT ? n - first : UNIT;
+        for (uint64_t i = 0; i < k; i++) {
+            double *row = a + (first + i) * rank;
+            project(rank, row);
+            memcpy(old + i * rank, row, rank * sizeof *row);
+            dual(rank, g, m + (first + i) * rank, rho, row, u + i * rank);
+        }
+        for (uint32_t round = 0; round < rounds; round++) {
+            for (uint64_t i = 0; i < k; i++) {
+                double *row = a + (first + i) * rank, *v = u + i * rank;
+                for (uint32_t r = 0; r < rank; r++) {
+                    h[r] = 0;
+                    for (uint32_t s = 0; s < rank; s++)
+                        h[r] +=
+                            p[r * rank + s] * (m[(first + i) * rank + s] + rho * (row[s] + v[s]));
+                    x[r] = h[r] - v[r];
+                }
+                project(rank, x);
+                for (uint32_t r = 0; r < rank; r++) {
+                    v[r] += x[r] - h[r];
+                    row[r] = x[r];
+                }
+            }
+        }
+        for (uint64_t i = 0; i < k; i++) {
+            double *row = a + (first + i) * rank;
+            const double *of = m + (first + i) * rank;
+            if (value(rank, g, of, row) > value(rank, g, of, old + i * rank))
+                memcpy(row, old + i * rank, rank * sizeof *row);
+        }
+    }
+    free(p);
+    free(w);
+    free(old);
+    free(u);
+    free(x);
+    free(h);
+}
+
+/* Within bounds, entry after entry, 32 rows together. */
+static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
+                    const struct ts_constraint *c, uint32_t rounds, double *a)
+{
+    const double lower = c->nonneg ? fmax(c->bounded ? c->lower : 0, 0) : c->lower;
+    const double upper = c->bounded ? c->upper : INFINITY;
+    for (uint64_t first = 0; first < n; first += 32)
+        for (uint32_t round = 0; round < rounds; round++) {
+            double moved = 0, size = 0;
+            for (uint64_t i = first; i < n && i < first + 32; i++)
+                for (uint32_t r = 0; r < rank; r++) {
+                    double t = m[i * rank + r], *entry = &a[i * rank + r];
+                    const double old = *entry, square = g[r * rank + r];
+                    for (uint32_t s = 0; s < rank; s++)
+                        t -= a[i * rank + s] * g[r * rank + s];
+                    t = fmin(fmax(square > 0 ? old + t / square : old, lower), upper);
+                    moved += (t - old) * (t - old);
+                    size += t * t;
+                    *entry = t;
+                }
+            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+                break;
+        }
+}
+
+void test_slow_signs(struct test_slow *s)
+{
+    uint32_t first = 0, last = s->x->order;
+    while (s->c[first].fixed)
+        first++;
+    for (uint32_t m = 0; m < s->x->order; m++)
+        if (!ts_constraint_positive(&s->c[m]) && !s->c[m].fixed)
+            last = m;
+    if (ts_constraint_positive(&s->c[first]) && last < s->x->order)
+        test_slow_solve(s, last);
+}
+
 void test_slow_solve(struct test_slow *s, uint32_t mode)
 {
     const struct ts_constraint *c = &s->c[mode];
@@ -112,7 +255,16 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
     test_slow_grams(s, mode, v);
     for (uint32_t r = 0; r < rank; r++)
         v[r * rank + r] += c->l2;
-    solve(s, m, v, n, s->a[mode]);
+    for (uint64_t i = 0; i < n * rank; i++)
+        s->a[mode][i] *= s->weight[i % rank];
+    if (c->simplex)
+        test_slow_simplex(n, rank, v, m, 2 * ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
+                          s->a[mode]);
+    else if (c->bounded || c->nonneg)
+        descend(n, rank, v, m, c, ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
+                s->a[mode]);
+    else
+        solve(s, m, v, n, s->a[mode]);
     for (uint32_t r = 0; r < rank; r++) {
         double square = 0;
         for (uint64_t i = 0; i < n && !s->balanced; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* slow_cp.h - CP decompositions in float64 by an obvious program, from whole matrices and every nonzero, for tests of
- * modes that are fixed or updated by least squares or ADMM.
+ * modes that are fixed, or updated by least squares, within bounds or on the simplex.
  *
  *   owner    the caller owns tensor and constraints
  *   errors   none: it asserts
@@ -33,6 +33,14 @@ void test_slow_product(const struct test_slow *s, uint32_t mode, double *out);
 void test_slow_grams(const struct test_slow *s, uint32_t skip, double *v);
 
 void test_slow_solve(struct test_slow *s, uint32_t mode); /* a mode of a sweep */
+
+/* Before the first sweep: where the first mode must not be negative, the last that may be takes the signs. */
+void test_slow_signs(struct test_slow *s);
+
+/* n rows a from the products m, as stream/row_update.h says of TS_ROW_SIMPLEX. */
+void test_slow_simplex(uint64_t n, uint32_t rank, const double *g, const double *m, uint32_t rounds,
+                       double *a);
+
 double test_slow_distance(const struct test_slow *s);     /* |X - model|^2 */
 
 /* Writes the factors as a model of weights 1 and of the shape that the tensor was written with; rows of empty slices are

@@ -76,6 +76,45 @@ static int parse_penalty(struct cp_args *args, const char *option, const char *t
     return 0;
 }
 
+/* "0:1" for all modes, or "1=0:1,3=-1:inf". */
+static int parse_bounds(struct cp_args *args, const char *text,
+                        struct ts_constraint ret[TS_MAX_ORDER], struct ts_err *err)
+{
+    const int all = text != NULL && strchr(text, '=') == NULL;
+    memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
+    while (text != NULL) {
+        const char *from;
+        uint32_t mode = 1;
+        struct ts_constraint c = { .bounded = 1 };
+        char *end;
+        int rc = all ? 0 : take_mode("bounds", &text, &mode, err);
+        if (rc < 0)
+            return rc;
+        if (!all && *text++ != '=')
+            return ts_fail(err, TS_EARG,
+                           "option '--bounds': expected MODE=LOWER:UPPER after mode %u", mode);
+        if (!all && ret[mode - 1].bounded)
+            return ts_fail(err, TS_EARG, "option '--bounds': mode %u is named twice", mode);
+        from = text;
+        c.lower = strtod(text, &end);
+        if (end == text || *end != ':' ||
+            (text = end + 1, c.upper = strtod(text, &end), end == text) ||
+            (*end != '\0' && (*end != ',' || all)) || !(c.lower <= c.upper) ||
+            (!isfinite(c.lower) && !isfinite(c.upper)))
+            return ts_fail(
+                err, TS_EARG,
+                "option '--bounds': '%s' are not a lower and an upper number, like 0:1 or 0:inf",
+                from);
+        for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+            if (all || m + 1 == mode)
+                ret[m] = c;
+        if (!all && mode > args->n_named)
+            args->n_named = mode;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return 0;
+}
+
 /* Modes that an option holds for: where it names none, those that are not fixed. */
 static uint32_t modes_of(const char *text, int names, uint32_t fixed)
 {
@@ -85,12 +124,17 @@ static uint32_t modes_of(const char *text, int names, uint32_t fixed)
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
 {
     double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER];
-    uint32_t nonneg, fixed, modes[3];
+    struct ts_constraint bounds[TS_MAX_ORDER];
+    uint32_t nonneg, fixed, simplex, modes[4];
     int rc;
     args->n_named = 0;
     rc = parse_modes(args, "fix", args->fix, &fixed, err);
     if (rc == 0)
         rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
+    if (rc == 0)
+        rc = parse_modes(args, "simplex", args->simplex, &simplex, err);
+    if (rc == 0)
+        rc = parse_bounds(args, args->bounds, bounds, err);
     if (rc == 0)
         rc = parse_penalty(args, "l1", args->l1, l1, err);
     if (rc == 0)
@@ -101,11 +145,19 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         modes_of(args->nonneg, args->nonneg != NULL && strcmp(args->nonneg, "all") != 0, fixed);
     modes[1] = modes_of(args->l1, args->l1 != NULL && strchr(args->l1, '=') != NULL, fixed);
     modes[2] = modes_of(args->l2, args->l2 != NULL && strchr(args->l2, '=') != NULL, fixed);
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+    modes[3] =
+        modes_of(args->bounds, args->bounds != NULL && strchr(args->bounds, '=') != NULL, fixed);
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        const int bounded = bounds[m].bounded && (modes[3] >> m & 1) != 0;
         args->constraint[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
+                                                      .simplex = simplex >> m & 1,
+                                                      .bounded = bounded,
+                                                      .lower = bounded ? bounds[m].lower : 0,
+                                                      .upper = bounded ? bounds[m].upper : 0,
                                                       .fixed = fixed >> m & 1,
                                                       .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
                                                       .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
+    }
     return 0;
 }
 
@@ -119,7 +171,7 @@ void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, s
     for (uint32_t m = 0; m < order; m++) {
         const struct ts_constraint *c = &args->constraint[m];
         const size_t at = strlen(free_modes);
-        if (c->l1 == 0 && c->l2 == 0 && !c->fixed)
+        if (c->l1 == 0 && c->l2 == 0 && !c->fixed && !ts_constraint_rigid(c))
             snprintf(free_modes + at, sizeof free_modes - at, "%s%u", n++ > 0 ? ", " : "", m + 1);
     }
     if (n > 0)

@@ -50,6 +50,12 @@ const struct ts_opt tstream_cp_opts[] = {
       "makes more entries 0" },
     { "l2", 0, TS_OPT_STRING, AT(l2), NULL, "X|MODE=X,...",
       "minimise X / 2 times the sum of squares of the factor too, for all modes or those named" },
+    { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
+      "rows of the factors of these modes are not negative and sum to 1: a share of each component. Their columns are "
+      "written as they are, so that weights are of the other modes" },
+    { "bounds", 0, TS_OPT_STRING, AT(bounds), NULL, "LOWER:UPPER|MODE=LOWER:UPPER,...",
+      "entries of the factors between these, for all modes or those named: 1=0:1,2=-1:inf. Columns are written as with "
+      "--simplex" },
     { "fix", 0, TS_OPT_STRING, AT(fix), NULL, "MODES",
       "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them, and compute "
       "the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "

@@ -221,6 +221,24 @@ def test_an_accelerated_run_is_that_of_the_program(tensor, tmp_path):
         ts.cp(tensor, 4, accelerate=True, l2=0.1, progress=False)
 
 
+def test_shares_and_bounds_are_those_of_the_program(tensor, tmp_path):
+    m = ts.cp(tensor, 4, sweeps=6, tol=0, seed=3, simplex=[0], bounds={1: (-0.25, 0.5), 2: (0, np.inf)}, **CPU)
+    assert np.allclose(m.rows(0)[1].sum(axis=1), 1, atol=1e-5) and (m.factors[0] >= 0).all()
+    assert (np.abs(m.factors[1] - 0.125) <= 0.375 + 1e-6).all() and (m.factors[2] >= 0).all()
+    fit = [s.fit for s in m.history]
+    assert all(np.diff(fit[1:]) >= -1e-6) and m.fit(cpu=True) == pytest.approx(fit[-1], abs=1e-6)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i6", "--tol", "0", "-s3", "--simplex", "1",
+                               "--bounds", "2=-0.25:0.5,3=0:inf", "-q", "-f", "npy", "-o", tmp_path / "x"],
+                              stdout=subprocess.DEVNULL)
+        assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all() for k in range(3))
+    for wrong in ({"simplex": [3]}, {"simplex": 0, "l1": 1}, {"bounds": (1, 0)}, {"bounds": 1}, {"bounds": {0: (0, 1, 2)}},
+                  {"simplex": 0, "bounds": (0, 1)}, {"bounds": {0: (0, 1), -3: (0, 1)}}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, **wrong)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

@@ -173,7 +173,8 @@ class ts_cp_conf(_Sized):
                 ("out", c.c_char_p), ("formats", c.c_uint), ("held_rows", c.c_int),
                 ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double),
                 ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32),
-                ("accelerate", c.c_int)]
+                ("accelerate", c.c_int),
+                ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p)]
 
 
 class ts_cp_result(_Sized):

@@ -502,10 +502,29 @@ def _penalties(penalty: Any, order: int, fixed: int = 0) -> Optional[Array]:
     return np.ascontiguousarray(values)
 
 
+def _bounds(bounds: Any, order: int, fixed: int) -> Optional[Array]:
+    """Lower and upper bounds of each mode, as rows; None for none. One pair alone is not for modes that are fixed."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, dict):
+        bounds = {mode: bounds for mode in range(order) if not fixed >> mode & 1}
+    limits = np.array([[-np.inf] * order, [np.inf] * order])
+    named = {_mode(mode, order): pair for mode, pair in bounds.items()}
+    if len(named) < len(bounds):
+        raise ArgumentError(f"{bounds!r} names a mode twice, from the front and from the end")
+    for mode, pair in named.items():
+        values = np.asarray(pair, dtype=np.float64)
+        if values.shape != (2,) or not values[0] <= values[1]:
+            raise ArgumentError(f"bounds of mode {mode} are a lower and an upper number, not {pair!r}")
+        limits[:, mode] = values
+    return limits
+
+
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
        init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
-       l1: Any = None, l2: Any = None,
+       l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
+       bounds: Any = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
@@ -541,9 +560,15 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     l1, l2 : float or dict or sequence of float, optional
         Minimise l1 times the sum of magnitudes, or l2 / 2 times the sum of squares, of each factor too: one
         number for all modes, one for each, or ``{mode: number}``.
+    simplex : int or sequence of int or of bool, optional
+        Modes whose factors have rows that are not negative and sum to 1. Their columns are not normed, so that
+        weights are of the other modes. This and `bounds` are computed on CPU cores.
+    bounds : pair of float or dict, optional
+        Entries between a lower and an upper number, one of which may be infinite: ``(0, 1)`` for all modes or
+        ``{mode: (lower, upper)}``. Columns of these modes are not normed either.
     fix : int or sequence of int or of bool, optional
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
-        slices count as 0. ``nonneg=True`` and penalties of one number leave these modes out. The last mode is
+        slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out. The last mode is
         fixed on CPU cores only.
     accelerate : bool
         Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall is
@@ -574,7 +599,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
         Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision,
-        seed, nonneg, l1, l2, fix and accelerate must be the same; sweeps and tol may be others.
+        seed, constraints and accelerate must be the same; sweeps and tol may be others.
     checkpoint : float
         Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
         early.
@@ -612,6 +637,11 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         bits &= ~fixed
     own_rows = bits if sums is None else bits | sum(1 << m for m in range(order) if sums[m] > 0)
     own_rows |= fixed & 1 << (order - 1)
+    on_simplex = _mode_bits(simplex, order)
+    limits = _bounds(bounds, order, fixed)
+    own_rows |= on_simplex
+    if limits is not None:
+        own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
     if gpus is None and gpu_memory is None:
         cpu = cpu or own_rows != 0
 
@@ -647,6 +677,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
+                      simplex=on_simplex, lower=None if limits is None else limits[0].ctypes.data,
+                      upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate))
 

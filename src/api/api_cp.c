@@ -219,17 +219,21 @@ static int open_state(struct cp *c, struct ts_err *err)
 /* Behind an option, which they end: as they would be given. */
 static void remember_constraints(const struct cp *c, FILE *to)
 {
-    static const char *const name[] = { "nonneg", "fix", "l1", "l2" };
-    for (int k = 0; k < 4; k++) {
+    static const char *const name[] = { "nonneg", "fix", "simplex", "l1", "l2", "bounds" };
+    for (int k = 0; k < 6; k++) {
         const char *comma = "";
         for (uint32_t m = 0; m < c->session->engine.tensor->order; m++) {
             const struct ts_constraint *of = &c->constraint[m];
-            const double x = k == 0 ? of->nonneg : k == 1 ? of->fixed : k == 2 ? of->l1 : of->l2;
-            if (x == 0)
+            const double x[] = { of->nonneg, of->fixed, of->simplex, of->l1, of->l2, of->bounded };
+            if (x[k] == 0)
                 continue;
             if (comma[0] == '\0')
                 fprintf(to, "%c%s=", 0, name[k]);
-            fprintf(to, k < 2 ? "%s%u" : "%s%u=%.17g", comma, m + 1, x);
+            fprintf(to, "%s%u", comma, m + 1);
+            if (k == 3 || k == 4)
+                fprintf(to, "=%.17g", x[k]);
+            if (k == 5)
+                fprintf(to, "=%.17g:%.17g", of->lower, of->upper);
             comma = ",";
         }
     }
@@ -471,14 +475,25 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     const struct ts_tensor *t = e->tensor;
     const ts_cp_conf *conf = &c->conf;
     int rc;
-    for (uint32_t m = 0; m < t->order; m++)
-        c->constraint[m] = (struct ts_constraint){ .nonneg = (conf->nonneg >> m & 1) != 0,
-                                                   .fixed = (conf->fix >> m & 1) != 0,
-                                                   .l1 = conf->l1 == NULL ? 0 : conf->l1[m],
-                                                   .l2 = conf->l2 == NULL ? 0 : conf->l2[m] };
-    if ((conf->nonneg | conf->fix) >> t->order != 0)
+    if ((conf->lower == NULL) != (conf->upper == NULL))
+        return ts_fail(err, TS_EARG, "lower and upper bounds are given together, or neither");
+    for (uint32_t m = 0; m < t->order; m++) {
+        struct ts_constraint *to = &c->constraint[m];
+        to->nonneg = (conf->nonneg >> m & 1) != 0;
+        to->fixed = (conf->fix >> m & 1) != 0;
+        to->simplex = (conf->simplex >> m & 1) != 0;
+        to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
+        to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
+        to->bounded =
+            conf->lower != NULL && !(conf->lower[m] == -INFINITY && conf->upper[m] == INFINITY);
+        to->lower = to->bounded ? conf->lower[m] : 0;
+        to->upper = to->bounded ? conf->upper[m] : 0;
+    }
+    if ((conf->nonneg | conf->fix | conf->simplex) >> t->order != 0)
         return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be %s", t->path,
-                       conf->nonneg >> t->order != 0 ? "nonnegative" : "fixed");
+                       conf->nonneg >> t->order != 0 ? "nonnegative"
+                       : conf->fix >> t->order != 0  ? "fixed"
+                                                     : "on the simplex");
     rc = ts_constraint_check(c->constraint, t->order, err);
     if (rc < 0)
         return rc;
@@ -487,8 +502,8 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     if ((ts_constraint_own(c->constraint, t->order) & ~c->session->conf.own_rows) != 0)
         return ts_fail(
             err, TS_EARG,
-            "a run with nonneg, l1 or fix of the last mode takes a session that was opened "
-            "with the bits of these modes in own_rows");
+            "a run with nonneg, l1, simplex, bounds or fix of the last mode takes a session that "
+            "was opened with the bits of these modes in own_rows");
     if (conf->accelerate && !c->session->conf.accelerate)
         return ts_fail(err, TS_EARG,
                        "a run with accelerate takes a session that was opened with accelerate");

@@ -30,7 +30,8 @@ struct als {
     int exact;          /* nothing but rounding is left of it after the last sweep */
     int wide;           /* the last mode is summed in float64, its factors being float32 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
-    int balanced;                     /* columns keep their lengths between modes: they cost */
+    int penalty;                            /* some mode has one */
+    int balanced;                     /* columns keep their lengths between modes: they matter */
     double size[TS_MAX_ORDER];        /* sum of the magnitudes of a factor whose l1 is not 0 */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
@@ -161,6 +162,26 @@ static void add_times(struct als *a, const struct ts_backend_times *t, uint64_t 
     a->slowest_ns += slowest_ns;
 }
 
+/* Of ADMM, whose rounds are as many again: w := (v + rho I)^-1, of a condition below rank + 1. */
+static int prepare_simplex(struct als *a, struct ts_row_update *ret, struct ts_err *err)
+{
+    double sum = 0;
+    int rc;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        a->scale[r] = a->v[(size_t)r * a->rank + r];
+        sum += a->scale[r] / a->rank;
+    }
+    ret->rho = sum > 0 ? sum : 1;
+    ret->inverse = a->w;
+    ret->rounds *= 2;
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->v[(size_t)r * a->rank + r] += ret->rho;
+    rc = ts_symm_pinv(a->rank, a->v, TS_SYMM_CUT, a->conf->init.stop, a->w, NULL, err);
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->v[(size_t)r * a->rank + r] = a->scale[r];
+    return rc;
+}
+
 /* What is needed before the pass, and how rows are to be updated. */
 static int prepare(struct als *a, uint32_t mode, enum ts_row_kind kind, struct ts_row_update *ret,
                    int *singular, struct ts_err *err)
@@ -182,9 +203,13 @@ static int prepare(struct als *a, uint32_t mode, enum ts_row_kind kind, struct t
     ret->l1 = a->now.sweep > 0 ? c->l1 : 0; /* before the first sweep it might leave nothing */
     ret->lower = c->nonneg ? 0 : -INFINITY;
     ret->upper = INFINITY;
+    if (c->bounded) {
+        ret->lower = fmax(ret->lower, c->lower);
+        ret->upper = c->upper;
+    }
     ret->rounds = ts_constraint_rounds(a->order, a->conf->init.tensor->nnz,
                                        a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
-    return 0;
+    return kind == TS_ROW_SIMPLEX ? prepare_simplex(a, ret, err) : 0;
 }
 
 /* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
@@ -354,7 +379,7 @@ static double trace_of(const struct als *a, uint32_t mode)
 static double objective_now(const struct als *a)
 {
     double sum = 0.5 * (a->left < 0 ? 0 : a->left);
-    if (!a->balanced)
+    if (!a->penalty)
         return NAN;
     for (uint32_t m = 0; m < a->order; m++) {
         const struct ts_constraint *c = &a->constraint[m];
@@ -529,28 +554,56 @@ static uint32_t sign_mode(const struct als *a)
     uint32_t first = 0, ret = a->order;
     while (first < a->order && kind_of(a, first) == TS_ROW_KEEP)
         first++;
-    if (first == a->order || a->constraint == NULL || !a->constraint[first].nonneg)
+    if (first == a->order || a->constraint == NULL ||
+        !ts_constraint_positive(&a->constraint[first]))
         return a->order;
     for (uint32_t m = 0; m < a->order; m++)
-        if (!a->constraint[m].nonneg && !a->constraint[m].fixed)
+        if (!ts_constraint_positive(&a->constraint[m]) && !a->constraint[m].fixed)
             ret = m;
     return ret;
+}
+
+/* The first mode whose columns may have any length, or the order. */
+static uint32_t free_mode(const struct als *a)
+{
+    uint32_t m = 0;
+    while (m < a->order && (a->constraint[m].fixed || ts_constraint_rigid(&a->constraint[m])))
+        m++;
+    return m;
+}
+
+/* Weights of the start count with old rows. Where lengths of some modes are not to be changed, they go into a mode whose
+ * lengths may be. */
+static int start_weights(struct als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    uint32_t to = a->order;
+    for (uint32_t m = 0; a->constraint != NULL && m < a->order; m++)
+        if (ts_constraint_rigid(&a->constraint[m]))
+            to = free_mode(a);
+    for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) {
+        a->scale[r] = c->model == NULL ? 1 : fabs(c->model->weight[r]);
+        a->lambda[r] = to < a->order ? 1 : a->scale[r];
+    }
+    if (to == a->order || c->model == NULL)
+        return 0;
+    scale_both(a, a->gram + to * a->square);
+    return c->backend->scale(c->be, to, a->scale, err);
 }
 
 static int init_factors(struct als *a, struct ts_err *err)
 {
     const uint32_t sign = sign_mode(a);
+    int rc;
     for (uint32_t m = 0; m < a->order; m++) {
         const int unused = m == 0 && sign == a->order &&
                            kind_of(a, 0) != TS_ROW_KEEP; /* solved before it is an operand */
-        const int rc =
-            ts_init_mode(&a->conf->init, m, unused ? NULL : a->gram + m * a->square, err);
+        rc = ts_init_mode(&a->conf->init, m, unused ? NULL : a->gram + m * a->square, err);
         if (rc < 0)
             return rc;
     }
-    for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) /* of old rows */
-        a->lambda[r] = a->conf->init.model == NULL ? 1 : fabs(a->conf->init.model->weight[r]);
-    return sign < a->order ? solve_mode(a, sign, kind_of(a, sign), err) : 0;
+    rc = start_weights(a, err);
+    return rc == 0 && sign < a->order ? solve_mode(a, sign, kind_of(a, sign), err) : rc;
 }
 
 /* The rows of a factor, from the state to the backend. */
@@ -695,7 +748,8 @@ static int iterate(struct als *a, struct ts_als_result *ret, struct ts_err *err)
     return rc;
 }
 
-/* The weights of columns of norm 1, and the norms that the columns have. */
+/* The weights of columns of norm 1, and the norms that the columns have; columns of modes whose lengths are not to be
+ * changed stay as they are. */
 static void take_weights(const struct als *a, struct ts_als_result *ret)
 {
     ret->norm = ret->weight + a->rank;
@@ -703,8 +757,9 @@ static void take_weights(const struct als *a, struct ts_als_result *ret)
         ret->weight[r] = a->lambda[r];
         for (uint32_t m = 0; m < a->order; m++) {
             const double norm = sqrt(a->gram[m * a->square + (size_t)r * a->rank + r]);
-            ret->weight[r] *= norm;
-            ret->norm[m * (size_t)a->rank + r] = norm;
+            const int stays = a->constraint != NULL && ts_constraint_rigid(&a->constraint[m]);
+            ret->weight[r] *= stays ? 1 : norm;
+            ret->norm[m * (size_t)a->rank + r] = stays ? TS_AS_IT_IS : norm;
         }
     }
 }
@@ -717,7 +772,8 @@ static int take_constraints(struct als *a, struct ts_err *err)
     int rc = 0;
     if (ts_constraint_any(a->conf->init.constraint, a->order)) {
         a->constraint = a->conf->init.constraint;
-        a->balanced = ts_constraint_penalty(a->constraint, a->order);
+        a->penalty = ts_constraint_penalty(a->constraint, a->order);
+        a->balanced = ts_constraint_lengths(a->constraint, a->order);
         rc = ts_constraint_check(a->constraint, a->order, err);
     }
     if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)

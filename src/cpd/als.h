@@ -41,6 +41,7 @@
 #include "cpd/constraint.h"
 #include "cpd/init.h"
 #include "cpd/symm.h"
+#include "model/canonical.h"
 #include "stream/backend.h"
 
 struct ts_als_sweep {
@@ -83,7 +84,9 @@ struct ts_als_conf {
 
 struct ts_als_result {
     double *weight; /* rank of them, not sorted, for columns of norm 1; to be freed */
-    double *norm;   /* order x rank: of the columns of the factors; in the memory of `weight` */
+    double *
+        norm; /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
+                     * memory of `weight` */
     double fit;
     double objective; /* of the last sweep, as in struct ts_als_sweep */
     uint32_t n_dead;

@@ -271,10 +271,10 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 {
     struct ts_state *s = &c->state;
     const uint64_t row_bytes = s->rank * item_bytes(s->precision);
-    const uint64_t bytes = factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
-                           (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank,
-                                                                 s->precision, s->constraint)
-                                           : 0);
+    const uint64_t bytes =
+        factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
+        (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank, s->precision, s->constraint)
+                        : 0);
     uint64_t at = 0;
     int rc = 0;
     if (c->rows == NULL) {

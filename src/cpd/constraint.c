@@ -7,7 +7,7 @@
 
 static int is_none(const struct ts_constraint *c)
 {
-    return !c->nonneg && !c->fixed && c->l1 == 0 && c->l2 == 0;
+    return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && c->l1 == 0 && c->l2 == 0;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -26,11 +26,31 @@ int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n)
     return 0;
 }
 
+int ts_constraint_rigid(const struct ts_constraint *c)
+{
+    return c->simplex || c->bounded;
+}
+
+int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n)
+{
+    for (uint32_t m = 0; c != NULL && m < n; m++)
+        if (ts_constraint_rigid(&c[m]))
+            return 1;
+    return ts_constraint_penalty(c, n);
+}
+
+int ts_constraint_positive(const struct ts_constraint *c)
+{
+    return c->nonneg || c->simplex || (c->bounded && c->lower >= 0);
+}
+
 enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
 {
     if (c->fixed)
         return TS_ROW_KEEP;
-    return c->nonneg || c->l1 > 0 ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES;
+    if (c->simplex)
+        return TS_ROW_SIMPLEX;
+    return c->nonneg || c->bounded || c->l1 > 0 ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES;
 }
 
 /* In the last mode the old rows are read for the fit too, after they were updated (als.c). */
@@ -81,11 +101,25 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
     for (uint32_t m = 0; m < n; m++) {
         if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2)))
             return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
-        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].nonneg))
+        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].nonneg || ts_constraint_rigid(&c[m])))
             return ts_fail(err, TS_EARG,
                            "mode %u: its factor is fixed, so nothing else can be asked of it",
                            m + 1);
         n_fixed += c[m].fixed != 0;
+        if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
+            return ts_fail(err, TS_EARG, "mode %u: rows that sum to 1 cannot have %s, too", m + 1,
+                           c[m].bounded ? "bounds" : "an l1, which is the same for all of them");
+        if (c[m].bounded &&
+            !(c[m].lower <= c[m].upper && c[m].lower < INFINITY && c[m].upper > -INFINITY &&
+              (isfinite(c[m].lower) || isfinite(c[m].upper))))
+            return ts_fail(
+                err, TS_EARG,
+                "mode %u: no entry is between bounds of %g and %g, or every one is; give a "
+                "lower and an upper one",
+                m + 1, c[m].lower, c[m].upper);
+        if (c[m].bounded && c[m].nonneg && c[m].upper < 0)
+            return ts_fail(err, TS_EARG, "mode %u: no entry is nonnegative and at most %g", m + 1,
+                           c[m].upper);
     }
     return n_fixed < n
                ? 0
@@ -97,13 +131,15 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 
 void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 {
-    char l1[40] = "", l2[40] = "";
+    char l1[40] = "", l2[40] = "", bounds[64] = "";
     if (c->l1 > 0)
         snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
     if (c->l2 > 0)
         snprintf(l2, sizeof l2, ", l2 %.9g", c->l2);
-    snprintf(ret, room, "%s%s%s%s", c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "", l1,
-             l2);
+    if (c->bounded)
+        snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
+    snprintf(ret, room, "%s%s%s%s%s%s", c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
+             c->simplex ? ", simplex" : "", bounds, l1, l2);
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
@@ -112,5 +148,7 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
-    return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2;
+    return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
+           !a->simplex == !b->simplex && !a->bounded == !b->bounded &&
+           (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
 }

@@ -3,11 +3,15 @@
  *
  * With constraints ALS minimises
  *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <= upper,
- * A being the factor of the mode with its share of the weights. Where there is no penalty, columns may be scaled
- * between modes without changing anything, and are kept near length 1 as ever (by powers of two, so bounds
- * other than 0 and infinity are not possible). Where there is one, lengths matter: then nothing is scaled
+ * or rows of A that are not negative and sum to 1, A being the factor of the mode with its share of the weights. Where
+ * there is no penalty and no bound but 0, columns may be scaled
+ * between modes without changing anything, and are kept near length 1 as ever (by powers of two).
+ * Where there is one, lengths matter: then nothing is scaled
  * between modes, and the run settles where lengths are in balance. A penalty on some modes alone pulls
  * lengths into the others, which pay nothing, so that it fades from sweep to sweep.
+ *
+ * A factor with bounds or on the simplex is handed out with the lengths that it has, so that it keeps to them; the
+ * weights are of the other modes.
  *
  *   owner    plain values
  *   threads  any
@@ -26,13 +30,24 @@ struct ts_constraint {
     int nonneg;    /* no entry is below 0 */
     int fixed;     /* the factor stays that of the start, rows of empty slices being 0 */
     double l1, l2; /* not negative */
+    int simplex;   /* rows are not negative and sum to 1, those of empty slices apart */
+    int bounded;   /* entries are between these, one of which may be infinite: */
+    double lower, upper;
 };
 
 /* Whether there is any among those of n modes; c may be NULL. */
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n);
 
-/* A penalty makes lengths of columns matter. */
 int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n);
+
+/* Lengths of columns of this mode are not to be changed: it has bounds, or its rows a sum. */
+int ts_constraint_rigid(const struct ts_constraint *c);
+
+/* Lengths of columns matter: some mode has a penalty or is rigid. */
+int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n);
+
+/* No entry may be below 0. */
+int ts_constraint_positive(const struct ts_constraint *c);
 
 enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c);
 

@@ -183,7 +183,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
         const uint64_t n = rows - row < step ? rows - row : step;
         uint64_t kept = 0;
         rc = ts_model_rows(c->model, mode, n, buf, err);
-        if (rc == 0 && c->constraint != NULL && c->constraint[mode].nonneg)
+        if (rc == 0 && c->constraint != NULL && ts_constraint_positive(&c->constraint[mode]))
             cut_negative(buf, n * c->rank);
         for (uint64_t i = 0; i < n && rc == 0; i++) {
             if (all != NULL)

@@ -226,6 +226,20 @@ static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_er
     return rc == 0 ? end_section(k, bytes, err) : rc;
 }
 
+static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, double size)
+{
+    return (struct ts_disk_constraint){
+        .demands = (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
+                   (c->bounded ? TS_DEMAND_BOUNDS : 0u),
+        .fixed = c->fixed != 0,
+        .l1 = c->l1,
+        .l2 = c->l2,
+        .size = size,
+        .lower = c->bounded ? c->lower : 0,
+        .upper = c->bounded ? c->upper : 0,
+    };
+}
+
 static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_err *err)
 {
     uint64_t shape[2 * TS_MAX_ORDER];
@@ -236,11 +250,7 @@ static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_e
     for (uint32_t m = 0; m < s->order; m++) {
         shape[2 * m] = s->dim[m];
         shape[2 * m + 1] = s->n_rows[m];
-        constraint[m] = (struct ts_disk_constraint){ .nonneg = s->constraint[m].nonneg != 0,
-                                                     .fixed = s->constraint[m].fixed != 0,
-                                                     .l1 = s->constraint[m].l1,
-                                                     .l2 = s->constraint[m].l2,
-                                                     .size = s->size[m] };
+        constraint[m] = disk_constraint(&s->constraint[m], s->size[m]);
     }
     for (uint32_t i = 0; i <= CONSTRAINTS && rc == 0; i++)
         if (has_section(s, i))
@@ -457,9 +467,17 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                              section_bytes(s, CONSTRAINTS, 0), disk, err);
     for (uint32_t m = 0; m < s->order && rc == 0; m++) {
         const struct ts_disk_constraint *d = &disk[m];
-        s->constraint[m] = (struct ts_constraint){ (int)d->nonneg, (int)d->fixed, d->l1, d->l2 };
+        s->constraint[m] = (struct ts_constraint){ .nonneg = (d->demands & TS_DEMAND_NONNEG) != 0,
+                                                   .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
+                                                   .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
+                                                   .fixed = (int)d->fixed,
+                                                   .l1 = d->l1,
+                                                   .l2 = d->l2,
+                                                   .lower = d->lower,
+                                                   .upper = d->upper };
         s->size[m] = d->size;
-        if (d->nonneg > 1 || d->fixed > 1 || !isfinite(d->size))
+        if (d->demands > (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS) ||
+            d->fixed > 1 || !isfinite(d->size))
             rc = bad(f, "a constraint that is not possible", err);
     }
     return rc == 0 && ts_constraint_check(s->constraint, s->order, NULL) < 0

@@ -54,11 +54,15 @@ struct ts_disk_section {
 
 /* The section "constraints" has one for each mode. It is there where any mode has a constraint. */
 struct ts_disk_constraint {
-    uint32_t nonneg, fixed; /* 0 or 1 */
+    uint32_t demands; /* TS_DEMAND_*; programs that know the first alone refuse the others */
+    uint32_t fixed;   /* 0 or 1 */
     double l1, l2;
-    double size; /* sum of the magnitudes of the mode's factor, where l1 is not 0 */
-    uint64_t reserved[4];
+    double size;         /* sum of the magnitudes of the mode's factor, where l1 is not 0 */
+    double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
+    uint64_t reserved[2];
 };
+
+enum ts_demand { TS_DEMAND_NONNEG = 1, TS_DEMAND_SIMPLEX = 2, TS_DEMAND_BOUNDS = 4 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
  * float64) and the norms of its columns (order x rank) follow. */

@@ -22,7 +22,8 @@
 
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
-#define TS_ROWBLOCK_UNIT 32u /* rows that coordinate descent takes at a time, each in a lane */
+#define TS_ROWBLOCK_UNIT   32u /* rows that coordinate descent takes at a time, each in a lane */
+#define TS_ROWBLOCK_PLACES 6u  /* matrices of a unit: coordinate descent needs 2, ADMM all */
 
 /* What a step of coordinate descent on column r needs. */
 struct ts_rowstep {
@@ -44,7 +45,9 @@ struct ts_rowblock {
     const struct ts_rowstep *step; /* padded, of zeros from rank on; NULL: rows are kept */
     int simple;                    /* all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
-    double *unit; /* 2 x padded x TS_ROWBLOCK_UNIT */
+    double *unit;          /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
+    const double *inverse; /* padded x padded, zeros beyond rank: (G + rho I)^-1, for the simplex */
+    double rho;
 };
 
 /* m := those rows, a := m * w rounded, the rows := a */
@@ -54,6 +57,10 @@ typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
 /* m := rows of the product, a := rows of f times weights, updated by coordinate descent, rounded, the rows := a.
  * `row` is a multiple of TS_ROWBLOCK_UNIT. */
 typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
+                                    const struct ts_rowblock *b);
+
+/* The same, with rows on the simplex by ADMM. */
+typedef void ts_rowblock_simplex_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
 /* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over the
@@ -80,6 +87,7 @@ typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const d
 struct ts_rowblock_ops {
     ts_rowblock_product_fn *product;
     ts_rowblock_descend_fn *descend;
+    ts_rowblock_simplex_fn *simplex;
     ts_rowblock_gram_fn *gram;
     ts_rowblock_inner_fn *inner;
     ts_rowblock_size_fn *size;

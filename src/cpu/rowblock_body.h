@@ -297,15 +297,21 @@ descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
     }
 }
 
-static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
+/* m := rows of the product, a := old rows times weights */
+static void load_old(const struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
 {
-    const uint32_t columns = (f->rank + STEP_COLUMNS - 1) / STEP_COLUMNS * STEP_COLUMNS;
-    double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
     load_rows(b->product, row, n, n, b->padded, b->m);
     load_rows(f, row, n, n, b->padded, b->a);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < b->padded; r += TS_LANES)
             *(vec *)(b->a + (size_t)i * b->padded + r) *= *(const vec *)(b->weight + r);
+}
+
+static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
+{
+    const uint32_t columns = (f->rank + STEP_COLUMNS - 1) / STEP_COLUMNS * STEP_COLUMNS;
+    double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
+    load_old(f, row, n, b);
     if (b->step == NULL)
         return;
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
@@ -320,6 +326,8 @@ static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     }
     store_rows(f, row, n, b->padded, b->a);
 }
+
+#include "cpu/rowadmm_body.h"
 
 static void gram(uint32_t n, uint32_t padded, const double *a, uint32_t panel, int more, double *g)
 {
@@ -389,4 +397,5 @@ static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, 
         }
 }
 
-const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, gram, inner, size, add, scale };
+const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, simplex, gram,
+                                             inner,   size,    add,     scale };

@@ -46,7 +46,8 @@ struct ts_rowsolve {
     /* of updates that read the old rows; NULL: nobody asked for them */
     void *own;
     uint64_t own_bytes;
-    double *units;           /* threads x 2 x padded x TS_ROWBLOCK_UNIT */
+    double *units;           /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
+    double *inverse;         /* padded x padded */
     double *weight;          /* padded */
     struct ts_rowstep *step; /* padded */
 };
@@ -61,8 +62,9 @@ struct job {
     int with_inner, with_size;
     const struct ts_fmat *product; /* or NULL */
     const struct ts_rowstep *step; /* or NULL */
-    int simple;
+    int simple, simplex;
     uint32_t rounds;
+    double rho;
 };
 
 static uint64_t blocks_of(uint64_t n_rows)
@@ -149,22 +151,25 @@ void ts_rowsolve_free(struct ts_rowsolve *s)
 uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads)
 {
     const uint64_t padded = (rank + 7) / 8 * 8;
-    return ts_bigmem_cost(sizeof(double) * (2 * threads * padded * TS_ROWBLOCK_UNIT + padded) +
-                          padded * sizeof(struct ts_rowstep));
+    return ts_bigmem_cost(
+        sizeof(double) *
+            (TS_ROWBLOCK_PLACES * threads * padded * TS_ROWBLOCK_UNIT + padded * padded + padded) +
+        padded * sizeof(struct ts_rowstep));
 }
 
 int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err)
 {
-    const uint64_t units = 2 * (uint64_t)s->threads * s->padded * TS_ROWBLOCK_UNIT;
+    const uint64_t units = TS_ROWBLOCK_PLACES * (uint64_t)s->threads * s->padded * TS_ROWBLOCK_UNIT;
     int rc;
     if (s->own != NULL)
         return 0;
-    s->own_bytes = sizeof(double) * (units + s->padded) + s->padded * sizeof *s->step;
+    s->own_bytes = sizeof(double) * (units + s->square + s->padded) + s->padded * sizeof *s->step;
     rc = ts_bigmem_new(s->own_bytes, "rows under way", &s->own, err);
     if (rc < 0)
         return rc;
     s->units = s->own;
-    s->weight = s->units + units;
+    s->inverse = s->units + units;
+    s->weight = s->inverse + s->square;
     s->step = (struct ts_rowstep *)(s->weight + s->padded);
     return 0;
 }
@@ -197,14 +202,19 @@ static struct ts_rowblock block_at(const struct job *j, double *m, uint64_t rows
         b.step = j->step;
         b.simple = j->simple;
         b.rounds = j->rounds;
-        b.unit = s->units + 2 * (uint64_t)omp_get_thread_num() * s->padded * TS_ROWBLOCK_UNIT;
+        b.unit = s->units +
+                 TS_ROWBLOCK_PLACES * (uint64_t)omp_get_thread_num() * s->padded * TS_ROWBLOCK_UNIT;
+        b.inverse = s->inverse;
+        b.rho = j->rho;
     }
     return b;
 }
 
 static void update(const struct job *j, uint64_t row, uint32_t n, const struct ts_rowblock *b)
 {
-    if (j->product != NULL)
+    if (j->simplex)
+        j->s->ops->simplex(j->f, row, n, b);
+    else if (j->product != NULL)
         j->s->ops->descend(j->f, row, n, b);
     else
         j->s->ops->product(j->f, row, n, b);
@@ -339,6 +349,15 @@ static void prepare(struct job *j, const struct ts_row_update *how)
         s->weight[r] = how->weight == NULL ? 1 : how->weight[r];
     if (how->kind == TS_ROW_KEEP)
         return;
+    j->rounds = how->rounds;
+    if (how->kind == TS_ROW_SIMPLEX) {
+        j->simplex = 1;
+        j->rho = how->rho;
+        for (uint32_t r = 0; r < s->rank; r++)
+            memcpy(s->inverse + (size_t)r * s->padded, how->inverse + (size_t)r * s->rank,
+                   s->rank * sizeof *s->inverse);
+        return;
+    }
     memset(s->step, 0, s->padded * sizeof *s->step);
     for (uint32_t r = 0; r < s->rank; r++) {
         const double square = how->matrix[(size_t)r * s->rank + r];
@@ -353,7 +372,6 @@ static void prepare(struct job *j, const struct ts_row_update *how)
         };
     }
     j->step = s->step;
-    j->rounds = how->rounds;
     j->simple = how->l1 == 0 && how->upper == INFINITY;
 }
 

@@ -63,14 +63,19 @@ static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32
 }
 
 /* Signs are flipped in pairs of modes; the last of an odd number stays negative. */
-static int fix_signs(const struct ts_factors *f, struct ts_canonical *c, struct ts_err *err)
+static int fix_signs(const struct ts_factors *f, const double *norm, struct ts_canonical *c,
+                     struct ts_err *err)
 {
     const uint32_t order = f->order, rank = c->rank;
     const uint64_t chunk = CHUNK_BYTES / (rank * sizeof(double)) + 1;
     double *raw = malloc((chunk + 1) * rank * sizeof *raw);
     int rc = raw == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows of factors") : 0;
     for (uint32_t m = 0; m < order && rc == 0; m++)
-        rc = find_signs(f, c, m, chunk, raw, raw + chunk * rank, err);
+        if (norm[(size_t)m * rank] == TS_AS_IT_IS)
+            for (uint32_t r = 0; r < rank; r++)
+                c->scale[(size_t)m * rank + r] = 1;
+        else
+            rc = find_signs(f, c, m, chunk, raw, raw + chunk * rank, err);
     free(raw);
     for (uint32_t r = 0; r < rank && rc == 0; r++) {
         uint32_t negative = 0, last = 0;
@@ -119,7 +124,7 @@ int ts_canonical_new(const struct ts_factors *f, const double *weight, const dou
         keep_all(f, &c, weight);
     } else if (rc == 0) {
         sort_weights(&c, weight);
-        rc = fix_signs(f, &c, err);
+        rc = fix_signs(f, norm, &c, err);
         fix_norms(f, &c, norm);
     }
     if (rc == 0)

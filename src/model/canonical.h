@@ -5,7 +5,7 @@
  * which they were computed. The entry of largest magnitude of each column (the first of equals) is
  * made positive. Signs are changed in pairs of modes, as in Tensor Toolbox's fixsigns; with an odd
  * number of negative ones the last stays negative. Numbers are rounded to the precision of the
- * factors; there are no negative zeros.
+ * factors; there are no negative zeros. Modes whose entries must stay as they are keep lengths and signs.
  *
  *   owner    the caller owns the factors, and frees what new made
  *   units    rows are those of used slices, n x rank, row-major
@@ -29,6 +29,8 @@ struct ts_factors {
     void *from;
 };
 
+#define TS_AS_IT_IS -1.0 /* the norm of columns of a mode whose lengths and signs stay */
+
 struct ts_canonical {
     uint32_t rank;
     uint32_t *from; /* rank: column c is column from[c] of the factors */
@@ -41,7 +43,7 @@ struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be);
 
 /* weight: `rank` weights, for columns of norm 1; norm: order x rank, the norms of the factors'
- * columns. norm NULL: columns, weights and signs stay as they are. */
+ * columns, or TS_AS_IT_IS for all of a mode, which then is none that weights count. norm NULL: columns, weights and signs stay as they are. */
 int ts_canonical_new(const struct ts_factors *f, const double *weight, const double *norm,
                      struct ts_canonical *ret, struct ts_err *err);
 void ts_canonical_free(struct ts_canonical *c); /* one of zeros is fine */

@@ -14,6 +14,15 @@
  *                   least squares by HALS (Cichocki, Phan 2009; Gillis, Glineur 2012). Where G_rr is 0 the
  *                   entry does not matter and stays, or becomes 0 where it costs. Rows are taken by
  *                   the 32: they are done after `rounds`, or when one changes them by less than TS_ROW_TOL of their size.
+ *   simplex         a := the row of entries of 0 or more with the sum 1 that lowers 1/2 a G a' - m a' to the least, by
+ *                   rounds of ADMM (Huang, Sidiropoulos, Liavas 2016). With rho = trace(G) / rank (1 where that is 0),
+ *                   P(x) the nearest such row (Michelot 1986) and u the scaled dual row,
+ *                       h := (m + rho (a + u)) (G + rho I)^-1,  a := P(h - u),  u := u + a - h.
+ *                   It begins with a := P(a), and with the u that would make this a the best one if it were: where
+ *                   entries of a are above 0, their mean t of (a G - m) / rho, elsewhere (a G - m) / rho or t, whichever is
+ *                   greater. So no u is kept from sweep to sweep, nor in states. All of
+ *                   `rounds` are made; a row that is no better then than P(a) was becomes that: the sum never rises. What is
+ *                   left of an entry below TS_ROW_NONE is rounding, and becomes 0: a column of such entries is zero.
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -24,9 +33,17 @@
 
 #include <stdint.h>
 
-enum ts_row_kind { TS_ROW_LEAST_SQUARES, TS_ROW_COORDINATE, TS_ROW_KEEP, TS_N_ROW_KINDS };
+enum ts_row_kind {
+    TS_ROW_LEAST_SQUARES,
+    TS_ROW_COORDINATE,
+    TS_ROW_KEEP,
+    TS_ROW_SIMPLEX,
+    TS_N_ROW_KINDS
+};
 
 #define TS_ROW_TOL 0.01 /* see above */
+#define TS_ROW_NONE \
+    1e-12 /* what rounding may leave of an entry that is 0, in a row whose sum is 1 */
 
 struct ts_row_update {
     enum ts_row_kind kind;
@@ -34,7 +51,9 @@ struct ts_row_update {
     const double
         *weight; /* rank: what columns of the old rows are multiplied with before; NULL: 1 */
     double l1, lower, upper;
-    uint32_t rounds; /* of coordinate descent, at most */
+    uint32_t rounds;       /* of coordinate descent or ADMM, at most */
+    const double *inverse; /* simplex: (G + rho I)^-1 */
+    double rho;
 };
 
 /* Of all rows of the mode, once they are new. With `keep`, inner is that of M and the weighted rows, and gram

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Rows of shares and bounds from the command line: what is written, recorded, resumed and refused.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+cp_t() { "$bin/tstream" cp t.tsh --cpu -r 5 --seed 4 "$@"; }
+
+"$bin/tshard" gen -o t.tsh --dims 60x50x40 -n 20000 -s 3 --shard 64K -q > gen.out
+
+# Whether all rows of FILE sum to 1 and have no entry below 0; or all entries are between two numbers.
+shares() { awk '{ s = 0; for (r = 1; r <= NF; r++) { s += $r; if ($r < 0) exit 1 } if (s < 0.99999 || s > 1.00001) exit 1 }' "$1"; }
+between() { awk -v a="$2" -v b="$3" '{ for (r = 1; r <= NF; r++) if ($r < a - 1e-6 || $r > b + 1e-6) exit 1 }' "$1"; }
+
+cp_t --simplex 1 --bounds 2=-0.2:0.3,3=0:inf -i 6 --tol 0 -f npy,splatt -o some.cp --json > some.json
+shares some.cp/mode1.mat || bad "rows of mode 1 are no shares"
+between some.cp/mode2.mat -0.2 0.3 || bad "mode 2 leaves its bounds"
+between some.cp/mode2.mat -0.2 0.29 && bad "nothing in mode 2 is at its bound, so it was not held to it"
+between some.cp/mode3.mat 0 1e30 || bad "mode 3 leaves its bound"
+grep -q '"simplex":"1"' some.cp/run.json || bad "run.json does not tell"
+"$bin/tstream" info some.cp | tr -s ' \n' ' ' | grep -q -e '--simplex 1 --bounds 2=-0.2:0.3,3=0:inf' || bad "info does not tell"
+cp_t --simplex 1 --bounds 2=-0.2:0.3,3=0:inf -i 6 --tol 0 -f npy -o same.cp -t 1 --host-memory 700K > same.out
+for k in 1 2 3; do
+    cmp some.cp/mode$k.npy same.cp/mode$k.npy
+done
+
+# The printed fit is that of the factors written, and never falls once all factors keep to what is asked.
+printed=$(sed -n 's/.*"event":"done","fit":\([0-9.e-]*\).*/\1/p' some.json)
+exact=$("$bin/tstream" fit some.cp t.tsh --cpu --json | sed -n 's/.*"fit":\([0-9.e-]*\).*/\1/p')
+awk -v a="$printed" -v b="$exact" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= 1e-6) }' ||
+    bad "the printed fit is $printed, that of the factors $exact"
+sed -n 's/.*"event":"sweep".*"fit":\([0-9.e-]*\).*/\1/p' some.json > fits
+[ "$(wc -l < fits)" -eq 6 ]
+awk 'NR > 2 && $1 < before - 1e-6 { exit 1 } { before = $1 }' fits || bad "the fit falls: $(cat fits)"
+
+# Resumed bits, also of a result that is started from, and nothing else.
+cp_t --simplex 1 --nonneg -i 7 --tol 0 -f npy -o whole.cp > whole.out
+cp_t --simplex 1 --nonneg -i 3 --tol 0 -f npy -o part.cp > part.out
+refused 1 'it cannot go on with: nonnegative' "$bin/tstream" cp --cpu --resume part.cp --simplex 2 -i 9 -n
+refused 1 'has no --bounds' "$bin/tstream" cp --cpu --resume part.cp --bounds 0:1 -i 9 -n
+"$bin/tstream" cp --resume part.cp -i 7 --cpu > resumed.out
+for k in 1 2 3; do
+    cmp whole.cp/mode$k.npy part.cp/mode$k.npy
+done
+
+refused 1 "mode 1: rows that sum to 1 cannot have an l1" cp_t --simplex 1 --l1 0.1 -n
+refused 1 "mode 2: rows that sum to 1 cannot have bounds" cp_t --simplex 2 --bounds 0:1 -n
+refused 1 "there is no mode 4, only 3" cp_t --simplex 4 -n
+refused 1 "there is no mode 4, only 3" cp_t --bounds 4=0:1 -n
+refused 2 "modes are numbers from 1 to 16, not 'x'" cp_t --simplex x -n
+refused 2 "'1:0' are not a lower and an upper number" cp_t --bounds 1:0 -n
+refused 2 "'0' are not a lower and an upper number" cp_t --bounds 2=0 -n
+refused 2 "'-inf:inf' are not a lower and an upper number" cp_t --bounds 1=0:1,2=-inf:inf -n
+refused 2 "option '--bounds': mode 1 is named twice" cp_t --bounds 1=0:1,1=0:2 -n
+refused 2 "expected MODE=LOWER:UPPER after mode 3" cp_t --bounds 2=0:1,3 -n
+
+exit $failed
