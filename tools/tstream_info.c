@@ -129,19 +129,31 @@ static void print_where(struct tool_words *l, const struct tool_value *run)
 }
 
 /* As they would be typed; what is off or not given is left out. */
+/* "8,16": as they were given. */
+static void list_numbers(const struct tool_value *list, char *ret, size_t room)
+{
+    size_t at = 0;
+    ret[0] = '\0';
+    for (const struct tool_value *v = list->first; v != NULL && at < room; v = v->next)
+        at += (size_t)snprintf(ret + at, room - at, "%s%.10g", at > 0 ? "," : "", v->number);
+}
+
 static void print_options(struct tool_words *l, const struct tool_value *options)
 {
     if (options == NULL || options->n == 0)
         return;
     tool_words_start(l, "options");
     for (const struct tool_value *o = options->first; o != NULL; o = o->next) {
-        char name[128], value[64];
+        char name[128], value[256];
         if (o->kind == TOOL_NULL || o->key == NULL || (o->kind == TOOL_BOOL && o->number == 0))
             continue;
         snprintf(name, sizeof name, "--%s", o->key);
         tool_words_put(l, name);
-        snprintf(value, sizeof value, "%.10g", o->number);
-        if (o->kind == TOOL_NUMBER)
+        if (o->kind == TOOL_ARRAY)
+            list_numbers(o, value, sizeof value);
+        else
+            snprintf(value, sizeof value, "%.10g", o->number);
+        if (o->kind == TOOL_NUMBER || o->kind == TOOL_ARRAY)
             tool_words_put(l, value);
         else if (o->kind == TOOL_STRING)
             tool_words_put(l, o->text);
