@@ -407,8 +407,9 @@ typedef struct {
     int checkpoints;   /* runs save states: an eighth of host_memory at most holds a copy of one */
     const char *trace; /* file for what ran when, JSON for ui.perfetto.dev; NULL: none */
     int replace;       /* a trace that is there is replaced */
-    /* Bit m: ts_cp will be asked for nonneg, l1, simplex or bounds of mode m, or for fix of mode m
-     * which is the last: that takes memory for a second factor as large, on CPU cores. */
+    /* Bit m: ts_cp will be asked for nonneg, l1, simplex or bounds of
+     * mode m, or for fix of mode m which is the last: that takes memory
+     * for a second factor as large, on CPU cores. */
     uint32_t own_rows;
     int accelerate; /* ts_cp will be asked for accelerate, which takes memory for second
                         * factors, in host memory also for GPUs */
@@ -509,18 +510,22 @@ typedef struct {
     uint32_t nonneg;  /* bit m: no entry of mode m's factor is below 0 */
     const double *l1; /* order of them; NULL: none */
     const double *l2; /* the same */
-    /* Bit m: mode m's factor stays that of start, its rows of empty slices being 0. Nothing else can
-     * be asked of it, and not of all modes. */
+    /* Bit m: mode m's factor stays that of start, its rows of empty
+     * slices being 0. Nothing else can be asked of it, and not of all
+     * modes. */
     uint32_t fix;
-    /* Fewer sweeps: each starts where the last two point to, and one that
-     * makes the fit fall is given up; so fits may fall for a sweep. Takes a
-     * session that was opened for it, and no l1 or l2. */
+    /* Fewer sweeps: each starts where the last two point to, and one
+     * that makes the fit fall is given up; so fits may fall for a sweep.
+     * Takes a session that was opened for it, and no l1 or l2. */
     int accelerate;
-    /* Bit m: rows of mode m's factor are not negative and sum to 1. Columns of such modes, and of
-     * those with bounds, keep their lengths and signs: weights are of the others. */
+    /* Bit m: rows of mode m's factor are not negative and sum to 1.
+     * Columns of such modes, and of those with bounds, keep their
+     * lengths and signs: weights are of the others. */
     uint32_t simplex;
-    const double *lower; /* order of them, bounds of entries: -INFINITY is none. NULL: all are */
-    const double *upper; /* the same with INFINITY; both are given or neither */
+    /* Order of them each, bounds of entries: -INFINITY and INFINITY are
+     * none. Both are given or, for no bounds at all, NULL. */
+    const double *lower;
+    const double *upper;
 } ts_cp_conf;
 
 typedef struct {

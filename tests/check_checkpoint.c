@@ -617,6 +617,29 @@ START_TEST(the_state_of_another_run_is_refused)
 }
 END_TEST
 
+/* Its state lacks the factor that sweep 3 begins with: as a result it would be of no sweep. */
+START_TEST(a_run_that_was_stopped_between_sweeps_has_no_result)
+{
+    struct test_als_conf conf = usual;
+    struct test_als a;
+    conf.stop_sweep = 2;
+    conf.stop_mode = 2;
+    write_tensor(34);
+    a = test_als_run(dir, &conf);
+    ck_assert_int_eq(a.rc, TS_ESTOP);
+    ck_assert_msg(strstr(a.err.text, "after sweep 2") != NULL, "%s", a.err.text);
+    test_als_free(&a);
+    conf.stop_sweep = 0;
+    conf.from = state(TS_STATE_NAME_1);
+    conf.iters = 2;
+    a = test_als_run(dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_msg(strstr(a.err.text, "in sweep 3 already, and --iters is 2") != NULL, "%s",
+                  a.err.text);
+    test_als_free(&a);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -634,6 +657,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, states_saved_beside_the_run_lead_to_its_end, 0, 4);
     tcase_add_loop_test(c, a_run_that_ended_goes_on, 0, 2);
     tcase_add_loop_test(c, the_state_of_another_run_is_refused, 0, N_STRANGERS);
+    tcase_add_test(c, a_run_that_was_stopped_between_sweeps_has_no_result);
     suite_add_tcase(s, c);
     return s;
 }

@@ -651,7 +651,8 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
     const char *path = ts_state_path(conf->from);
-    const uint32_t least = s->sweep - (s->mode == 0);
+    /* only a run that ended has all factors of its last sweep: others lack that of the mode they are at */
+    const uint32_t least = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
     if (s->rank != conf->init.rank)
         return ts_fail(err, TS_EARG, "%s: the run has rank %u, but --rank is %u", path, s->rank,
                        conf->init.rank);
