@@ -152,6 +152,7 @@ while read -r page; do
         shell="sh -eu"
         if [ -e "${step%.sh}.python" ]; then
             python3 -c 'import numpy' 2> /dev/null || continue
+            ! grep -q 'import tstream' "$step" || python3 -c 'import tstream' 2> /dev/null || continue # check_python.sh
             shell=python3
         fi
         if ! (cd "$tmp/room" && COLUMNS=80 $shell "$step") > "$tmp/found" 2> "$tmp/err" < /dev/null; then

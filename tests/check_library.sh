@@ -29,6 +29,8 @@ done < exported
 readelf -d "$lib/libtstream.so" | grep -q 'SONAME.*\[libtstream.so.0\]' || bad "the soname"
 strings=$(nm -D --undefined-only "$lib/libtstream.so" | awk '{ sub(/@.*/, "", $2); print $2 }')
 for name in printf puts putchar perror exit _exit abort signal sigaction setlocale setenv putenv unsetenv; do
+    # NVIDIA's runtime is linked in, and has its own; what the library's sources call is looked at below
+    case $name in *setenv | putenv) ! grep -q 'define HAVE_CUDA 1' "$build/config.h" || continue ;; esac
     case " $(echo "$strings" | tr '\n' ' ') " in
     *" $name "*) bad "the library calls $name" ;;
     esac
