@@ -176,6 +176,12 @@ cut -f 1-7,9-12 part.cp/models.tsv | cmp -s - a || bad "the table differs: $(cat
 mkdir between.cp.partial
 cp -r whole.cp/models.run whole.cp/r4.s1 between.cp.partial
 cp between.cp.partial/r4.s1/run.json kept.json
+cp_cpu --resume between.cp --max-time 1ms > told 2> err || bad "--resume for 1 ms: $(cat err)"
+grep -q -e '--resume between.cp" goes on with model [234] of 4' err || bad "does not say how to go on: $(cat err)"
+"$bin/tstream" status between.cp > told || bad "status of a run that was stopped between two models"
+grep -q 'stopped' told && grep -q 'model   [234] of 4, rank [46], seed [12]$' told && grep -q 'on   *tstream cp --resume' told ||
+    bad "status between two models: $(cat told)"
+rm -rf between.cp.partial/r[46].s[12].partial between.cp.partial/r4.s2 between.cp.partial/r6.s[12]
 cp_cpu --resume between.cp --json > told 2> err || bad "--resume between two models: $(cat err)"
 cmp -s kept.json between.cp/r4.s1/run.json || bad "a model that was done is computed again"
 grep -q '"event":"start","rank":4,"seed":1' told && bad "a model that was done is told of again"

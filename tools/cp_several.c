@@ -32,7 +32,7 @@ struct several {
     uint64_t start_ns;
 
     /* of the rank under way */
-    struct cp_args own; /* as of a run of one model */
+    struct cp_args own;
     struct ts_engine engine;
     int open;
     struct status_file *status;
@@ -82,15 +82,22 @@ static int find_done(struct several *s, struct ts_err *err)
 
 /* ---- one model ---- */
 
+/* Options as of a run of one model. */
+static struct cp_args options_of(const struct several *s, uint32_t rank)
+{
+    struct cp_args own = *s->args;
+    own.rank = rank;
+    own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { rank } };
+    own.restarts = 1;
+    own.diagnose = 0;
+    return own;
+}
+
 static int open_engine(struct several *s, uint32_t rank, struct ts_err *err)
 {
     struct ts_engine_conf ec;
     int rc;
-    s->own = *s->args;
-    s->own.rank = rank;
-    s->own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { rank } };
-    s->own.restarts = 1;
-    s->own.diagnose = 0;
+    s->own = options_of(s, rank);
     ec = cp_run_engine(&s->own, s->path, &s->report);
     ec.tensor = s->tensor;
     rc = ts_engine_open(&ec, &s->engine, err);
@@ -247,6 +254,30 @@ static int finish(struct several *s, struct ts_err *err)
     return tool_flushed(err);
 }
 
+/* A stop between two models, or before the first sweep of one, is told of as one within a model is. */
+static void tell_status(struct several *s, const char *state, const char *sentence)
+{
+    const struct cp_model *m = &s->model;
+    struct status_file *f = s->status;
+    if (f->told || !kept(s))
+        return;
+    s->own = options_of(s, s->models.row[m->number - 1].rank);
+    s->own.seed = s->models.row[m->number - 1].seed;
+    s->report.progress = (struct tool_progress){ 0 };
+    *f = (struct status_file){ .partial = ts_atomic_dir_partial(s->dir),
+                               .cmd = s->cmd,
+                               .args = &s->own,
+                               .tensor = s->path,
+                               .out = s->named,
+                               .iters = s->own.iters,
+                               .order = s->tensor->order,
+                               .model = m->number,
+                               .n_models = m->n,
+                               .progress = &s->report.progress };
+    status_file_start(f, 1);
+    status_file_end(f, state, sentence);
+}
+
 /* How to go on. Time that is over is what the user wanted. */
 static int end_early(struct several *s, int rc, struct ts_err *err)
 {
@@ -257,6 +288,7 @@ static int end_early(struct several *s, int rc, struct ts_err *err)
         *m = (struct cp_model){ .out = s->named, .number = s->models.n, .n = s->models.n };
     m->kept = kept(s);
     cp_run_hint(m, 0, 0, 0, err);
+    tell_status(s, rc == TS_ESTOP ? "stopped" : "failed", err->text);
     if (rc != TS_ESTOP)
         return rc;
     if (!s->report.stopped) {

@@ -204,6 +204,7 @@ void status_file_end(struct status_file *s, const char *state, const char *sente
         pthread_mutex_lock(&s->lock);
         s->state = state;
         s->sentence = sentence;
+        s->told = 1;
         put(s);
         pthread_mutex_unlock(&s->lock);
         close(s->dir);

@@ -37,6 +37,7 @@ struct status_file {
     int dir; /* of partial; valid between start and stop */
     pthread_mutex_t lock;
     const char *state;    /* "running", ... */
+    int told;             /* the end was written, for whoever looks later */
     const char *sentence; /* why it failed, or NULL */
     char *tensor_path;
     time_t start, saved;  /* saved: when the last state was; 0: none */
