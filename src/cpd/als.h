@@ -111,4 +111,32 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err);
 
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);
 
+/* ---- the same, from product to product ----
+ *
+ *     rc = ts_als_new(&conf, &a, err);
+ *     while (rc == 0 && (rc = ts_als_next(a, err)) > 0)
+ *         rc = ts_als_multiply(a, err);
+ *     if (rc == 0)
+ *         rc = ts_als_result(a, &result, err);
+ *     ts_als_free(a);
+ *
+ * with ts_als_fail where the product failed. The conf must stay. */
+struct ts_als;
+
+int ts_als_new(const struct ts_als_conf *conf, struct ts_als **ret, struct ts_err *err);
+void ts_als_free(struct ts_als *a); /* NULL is fine */
+
+/* Goes on to where it needs a product: 1; or to its end: 0. */
+int ts_als_next(struct ts_als *a, struct ts_err *err);
+
+/* Computes that product. */
+int ts_als_multiply(struct ts_als *a, struct ts_err *err);
+
+/* It was not computed, or is not to be, because of rc: where that is TS_ESTOP, the state is saved. Then
+ * only free is allowed. */
+void ts_als_fail(struct ts_als *a, int rc);
+
+/* At the end. */
+int ts_als_result(const struct ts_als *a, struct ts_als_result *ret, struct ts_err *err);
+
 #endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the factors and the last product say of the fit, and how far rounding lets it be known. */
+#include <float.h>
+#include <math.h>
+
+#include "cpd/als_impl.h"
+
+#define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
+#define FLOAT32_ERROR (12 * FLT_EPSILON) /* of a term's sum in float32 */
+
+/* The fit after the last mode of a sweep. */
+double ts_als_fit_now(struct ts_als *a)
+{
+    const double norm = a->conf->init.tensor->header.norm;
+    a->model = 0;
+    ts_als_multiply_grams(a, a->order);
+    for (uint32_t i = 0; i < a->rank; i++)
+        for (uint32_t j = 0; j < a->rank; j++)
+            a->model += a->lambda[i] * a->lambda[j] * a->v[(size_t)i * a->rank + j];
+    a->left = norm * norm + a->model - 2 * a->inner;
+    if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
+        return a->model == 0 ? 1 : -INFINITY;
+    return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax: NaN is to be seen */
+}
+
+/* Norm of component r, a->v being that of the Gram matrices of all modes (fit_now). */
+static double component_norm(const struct ts_als *a, uint32_t r)
+{
+    return a->lambda[r] * sqrt(a->v[(size_t)r * a->rank + r]);
+}
+
+int ts_als_fit_is_rounded(const struct ts_als *a)
+{
+    return a->conf->precision == TS_FLOAT32 && !ts_rest_fits(a->conf->init.tensor, a->rank);
+}
+
+/* Rounding alone may have made what is left: 64 units of float64 of the terms, or, where the last
+ * product was rounded to float32, one of that. */
+int ts_als_fit_nothing_left(const struct ts_als *a)
+{
+    double size = a->conf->init.tensor->header.norm;
+    for (uint32_t r = 0; r < a->rank; r++)
+        size += component_norm(a, r);
+    return a->left <= (ts_als_fit_is_rounded(a) ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
+}
+
+/* Is the fit right with products summed in float32? With |c| the norm of component c, an error
+ * of e in each term of <X, c> makes one of at most e |X| |c|. Components differ, and so do their
+ * errors: together they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X| fit)
+ * in the fit. Up to 128 terms are added one after another before their sum goes to float64;
+ * where they are equal, they round alike: e was seen to reach 11 FLT_EPSILON. */
+int ts_als_fit_float32_will_do(const struct ts_als *a, double margin)
+{
+    const double norm = a->conf->init.tensor->header.norm;
+    double squares = 0;
+    for (uint32_t r = 0; r < a->rank; r++)
+        squares += component_norm(a, r) * component_norm(a, r);
+    return a->left * FIT_SHARE >= margin * FLOAT32_ERROR * sqrt(squares) * norm || norm == 0;
+}
+
+static double trace_of(const struct ts_als *a, uint32_t mode)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < a->rank; r++)
+        sum += a->gram[mode * a->square + (size_t)r * a->rank + r];
+    return sum;
+}
+
+/* What is minimised, where it is more than the distance. */
+double ts_als_fit_objective(const struct ts_als *a)
+{
+    double sum = 0.5 * (a->left < 0 ? 0 : a->left);
+    if (!a->penalty)
+        return NAN;
+    for (uint32_t m = 0; m < a->order; m++) {
+        const struct ts_constraint *c = &a->constraint[m];
+        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * trace_of(a, m);
+    }
+    return sum;
+}
+
+uint32_t ts_als_fit_count_dead(const struct ts_als *a)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        int dead = 0;
+        for (uint32_t m = 0; m < a->order; m++)
+            dead |= a->gram[m * a->square + (size_t)r * a->rank + r] == 0;
+        n += (uint32_t)dead;
+    }
+    return n;
+}
