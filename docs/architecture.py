@@ -13,7 +13,7 @@ from html import escape
 
 # From the top: the boxes of a layer, each a folder, what it is for, and the headers of its seams.
 LAYERS = [
-    [("tools", ["tshard and tstream: arguments, tables, exit codes;", "the only code that prints or exits"], ""),
+    [("tools", ["tshard and tstream: arguments, tables, exit codes;", "the only code that prints or exits"], "api/tools.h"),
      ("python", ["import tstream: the library by ctypes,", "NumPy and pandas"], "")],
     [("api", ["libtstream for C, C++ and Python: sessions, errors, sizes of structs"], "include/tstream.h")],
     [("engine", ["a tensor, a processor, memory and a feed put together for a run"], "")],

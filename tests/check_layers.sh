@@ -3,8 +3,9 @@
 # No include points up the layers:
 #   base <- format <- { source, stream } <- { build, cpu, gpu, model } <- cpd <- engine <- api <- tools.
 # A file includes only its own folder and those to its left, by full path; folders in one pair of braces
-# do not include each other; HAVE_CUDA appears only in engine and tools. The check is first shown to work, on
-# a small tree where each of these rules is broken once.
+# do not include each other; HAVE_CUDA appears only in engine and tools. Of the library the programs include
+# tstream.h and api/tools.h alone, and use what these name. The check is first shown to work, on a small tree
+# where each of these rules is broken once.
 set -eu
 
 # From the lowest: a folder includes those of a lower number. docs/architecture.py draws the same.
@@ -30,6 +31,8 @@ offences()
                 folder = name; if (!sub(/\/.*/, "", folder)) folder = ""
                 if (rank(folder) == 0)
                     print file ":" FNR ": \"" name "\" is no path from src/ or tools/"
+                else if (own == "tools" && folder != own && name != "api/tools.h")
+                    print file ":" FNR ": tools must not include \"" name "\", but \"api/tools.h\""
                 else if (folder != own && rank(folder) >= rank(own))
                     print file ":" FNR ": " own " must not include \"" name "\""
             }
@@ -38,6 +41,36 @@ offences()
             }
         ' "$1/$file"
     done
+    tool_offences "$1"
+}
+
+# What tools/ call of the library is named in one of the two headers, and what api/tools.h names is called.
+tool_offences()
+{
+    named=$1/src/api/tools.h
+    grep -ow 'ts_[a-z0-9_]*' "$1/include/tstream.h" | sort -u > "$tmp/public"
+    sed -n '/^#define TS_API_TOOLS_H/,$p' "$named" | grep -ow 'ts_[a-z0-9_]*' | sort -u > "$tmp/named"
+    # without comments, sentences, directives, types; fields and locals are not called ts_
+    find "$1/tools" -name '*.[ch]' -exec cat {} + | sed 's/"\([^"\\]\|\\.\)*"/""/g' | awk '
+        /^[ \t]*#/ { next }
+        {
+            line = $0
+            while (1) {
+                if (inside) {
+                    if ((i = index(line, "*/")) == 0) { line = ""; break }
+                    line = substr(line, i + 2); inside = 0
+                }
+                if ((i = index(line, "/*")) == 0) break
+                printf "%s ", substr(line, 1, i - 1)
+                line = substr(line, i + 2); inside = 1
+            }
+            print line
+        }' | tr -s ' \t\n' ' ' | sed 's/\(struct\|enum\|union\) ts_[a-z0-9_]*//g' |
+        grep -ow 'ts_[a-z0-9_]*' | sort -u > "$tmp/called"
+    cat "$tmp/public" "$tmp/named" | sort -u | comm -23 "$tmp/called" - |
+        sed 's|$|: tools use it, and neither tstream.h nor src/api/tools.h names it|'
+    comm -13 "$tmp/called" "$tmp/named" | sed 's|$|: src/api/tools.h names it, and tools do not use it|'
+    comm -12 "$tmp/public" "$tmp/named" | sed 's|$|: src/api/tools.h names what tstream.h has|'
 }
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -51,10 +84,28 @@ printf '#include "a.h"\n' > "$tmp/src/format/short.c"
 printf '#ifdef HAVE_CUDA\n#endif\n' > "$tmp/src/format/cuda.c"
 printf '#include "config.h"\n#include "base/a.h"\n#include "format/b.h"\n' > "$tmp/src/format/fine.c"
 printf '#include "cpd/a.h"\n#include "tools/a.h"\n#ifdef HAVE_CUDA\n#endif\n' > "$tmp/src/engine/up_too.c"
-printf '#include "tools/a.h"\n#include "gpu/a.h"\n#ifdef HAVE_CUDA\n#endif\n' > "$tmp/tools/fine.c"
+mkdir "$tmp/src/api" "$tmp/include"
+printf 'int ts_open(void);\nint ts_close(void);\n' > "$tmp/include/tstream.h"
+printf '/* ts_far */\n#define TS_API_TOOLS_H\n/* ts_used, ts_unused, ts_close */\n' > "$tmp/src/api/tools.h"
+cat > "$tmp/tools/fine.c" << 'END'
+#include <tstream.h>
+#include "api/tools.h"
+#include "tools/a.h"
+#ifdef HAVE_CUDA
+#endif
+/* ts_far is only spoken of, /* and
+ * ts_beyond, */ struct ts_near a = { 0, "ts_\"word" }; enum
+ts_kind k; int b = /* */ ts_used(&a) + ts_open() + ts_close(); /* ts_behind */
+END
+cat > "$tmp/tools/not.c" << 'END'
+#include "gpu/a.h"
+#include "api/api.h"
+int c = /* ts_used */ ts_far(); int (*d)(void) = ts_passed;
+END
 found=$(offences "$tmp" | wc -l)
-if [ "$found" -ne 6 ]; then
-    echo "the check itself is broken: it finds $found of 6 offences" >&2
+if [ "$found" -ne 12 ]; then
+    echo "the check itself is broken: it finds $found of 12 offences:" >&2
+    offences "$tmp" >&2
     exit 1
 fi
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "build/build.h"
-#include "tests/build_case.h"
 #include "tests/run_suite.h"
 #include "tools/tool.h"
 #include "tools/tstream_sample.h"
+#include "tests/build_case.h"
 
 static struct ts_tensor *tensor;
 

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/machine.h"
-#include "base/num.h"
-#include "build/build_budget.h"
-#include "format/tensor.h"
+#include "api/tools.h"
 #include "tools/tool_term.h"
 
 static void show(void *arg, const struct ts_build_step *step)

@@ -9,8 +9,7 @@
 
 #include <stddef.h>
 
-#include "base/opt.h"
-#include "build/build.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 
 /* The options that say how to build, part of both commands' arguments. */

@@ -10,11 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/num.h"
-#include "base/threads.h"
-#include "cpd/core_consistency.h"
-#include "model/kruskal.h"
-#include "model/match.h"
+#include "api/tools.h"
 #include "tools/tool_json_read.h"
 #include "tools/tool_term.h"
 #include "tools/tool_version.h"

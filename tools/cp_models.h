@@ -14,7 +14,7 @@
 #ifndef TS_TOOLS_CP_MODELS_H
 #define TS_TOOLS_CP_MODELS_H
 
-#include "model/model_files.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 #include "tools/tstream_cp.h"
 

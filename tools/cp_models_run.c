@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
-#include "model/model_files.h"
+#include "api/tools.h"
 #include "tools/tstream_resume.h"
 
 #define PARTIAL    ".partial"

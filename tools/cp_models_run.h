@@ -11,8 +11,7 @@
 #ifndef TS_TOOLS_CP_MODELS_RUN_H
 #define TS_TOOLS_CP_MODELS_RUN_H
 
-#include "base/opt.h"
-#include "cpd/state.h"
+#include "api/tools.h"
 
 struct cp_models_run {
     char *dir; /* X.cp; NULL: nothing is open */

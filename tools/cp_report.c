@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/machine.h"
-#include "base/num.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/engine_note.h"
 #include "tools/tool_line.h"
 #include "tools/tstream_cp.h"
@@ -253,7 +254,7 @@ static void json_start(const struct cp_report *r, const char *path)
     tool_json_u64(&j, "nnz", e->tensor->nnz);
     tool_json_array(&j, "shape");
     for (uint32_t m = 0; m < e->tensor->order; m++)
-        tool_json_u64(&j, NULL, e->tensor->mode[m].disk.dim);
+        tool_json_u64(&j, NULL, ts_dim(e->tensor, m));
     tool_json_close(&j);
     tool_json_str(&j, "backend", e->backend->name);
     tool_json_u64(&j, "threads", e->threads);

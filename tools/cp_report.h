@@ -12,12 +12,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/trace.h"
-#include "cpd/als.h"
+#include "api/tools.h"
 #include "tools/status_file.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
-#include "engine/engine.h"
 #include "tools/tstream_record.h"
 
 /* Which of several models a run computes. */

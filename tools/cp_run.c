@@ -10,10 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/stop.h"
-#include "cpd/accelerate.h"
-#include "cpd/als.h"
+#include "api/tools.h"
 #include "tools/cp_constraint.h"
 #include "tools/engine_note.h"
 #include "tools/tool.h"

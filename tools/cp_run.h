@@ -9,7 +9,7 @@
 #ifndef TS_TOOLS_CP_RUN_H
 #define TS_TOOLS_CP_RUN_H
 
-#include "model/model_write.h"
+#include "api/tools.h"
 #include "tools/cp_report.h"
 #include "tools/tstream_cp.h"
 

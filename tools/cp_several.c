@@ -9,11 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/stop.h"
-#include "base/threads.h"
-#include "cpd/core_consistency.h"
+#include "api/tools.h"
 #include "tools/cp_models.h"
 #include "tools/cp_run.h"
 #include "tools/tool_term.h"

@@ -3,8 +3,7 @@
 #ifndef TS_TOOLS_ENGINE_NOTE_H
 #define TS_TOOLS_ENGINE_NOTE_H
 
-#include "base/opt.h"
-#include "engine/engine.h"
+#include "api/tools.h"
 
 /* That the CPU computes though there is a GPU's driver. */
 void engine_note_processor(const struct ts_cmd *cmd, const struct ts_engine *e);

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stop.h"
-#include "build/reorder.h"
-#include "format/shard.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 
 #define LINE_GUESS 64u                   /* bytes: a piece has as many lines as fill a buffer */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
+#include "api/tools.h"
 
 #define INDEX_CHARS 14u /* of 2^40, and a separator */
 

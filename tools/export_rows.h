@@ -12,9 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "format/block_codec.h"
-#include "format/row_names.h"
+#include "api/tools.h"
 
 struct export_rows {
     const struct ts_tensor *tensor;

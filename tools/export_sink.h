@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "api/tools.h"
 
 struct ts_atomic_file;
 

@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/decimal.h"
-#include "base/num.h"
-#include "base/stop.h"
+#include "api/tools.h"
 #include "tools/export_text.h"
 #include "tools/tool.h"
 

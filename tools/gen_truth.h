@@ -8,7 +8,7 @@
 #ifndef TS_TOOLS_GEN_TRUTH_H
 #define TS_TOOLS_GEN_TRUTH_H
 
-#include "source/synth.h"
+#include "api/tools.h"
 #include "tools/export_sink.h"
 
 /* s is initialised. Columns have norm 1, and weights are the norms of components. */

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/stop.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/tool.h"
 #include "tools/tstream_operand.h"
 #include "tools/tstream_record.h"
@@ -59,8 +61,8 @@ static int fits(const struct model_view *v)
     if (v->tensor->order != v->model->order)
         return 0;
     for (uint32_t m = 0; m < v->model->order; m++)
-        if (v->model->n_rows[m] != v->tensor->mode[m].disk.dim &&
-            v->model->n_rows[m] != v->tensor->mode[m].disk.n_rows)
+        if (v->model->n_rows[m] != ts_dim(v->tensor, m) &&
+            v->model->n_rows[m] != ts_used(v->tensor, m))
             return 0;
     return 1;
 }
@@ -219,8 +221,8 @@ const char *model_view_mode_name(const struct model_view *v, uint32_t mode)
 {
     const struct tool_value *names = tool_json_get(tool_json_get(v->run, "tensor"), "modes");
     const struct tool_value *name = names == NULL ? NULL : names->first;
-    if (v->tensor != NULL && ts_tensor_mode_name(v->tensor, mode) != NULL)
-        return ts_tensor_mode_name(v->tensor, mode);
+    if (v->tensor != NULL && ts_name(v->tensor, mode) != NULL)
+        return ts_name(v->tensor, mode);
     for (uint32_t m = 0; m < mode && name != NULL; m++)
         name = name->next;
     return name == NULL || name->kind != TOOL_STRING ? NULL : name->text;
@@ -230,7 +232,7 @@ uint32_t model_view_base(const struct model_view *v)
 {
     const struct tool_value *base = tool_json_get(tool_json_get(v->run, "tensor"), "base");
     if (v->tensor != NULL)
-        return ts_tensor_base(v->tensor);
+        return ts_first_index(v->tensor);
     return base != NULL && base->kind == TOOL_NUMBER && base->number == 0 ? 0 : 1;
 }
 
@@ -238,7 +240,7 @@ uint32_t model_view_base(const struct model_view *v)
 
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode)
 {
-    return v->tensor != NULL ? v->tensor->mode[mode].disk.dim : v->model->n_rows[mode];
+    return v->tensor != NULL ? ts_dim(v->tensor, mode) : v->model->n_rows[mode];
 }
 
 /* Index in the input of each row, or NULL when row i is index i. */
@@ -248,14 +250,14 @@ static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, s
     *ret = NULL;
     if (v->tensor == NULL)
         return ts_model_index(v->model, mode, ret, err);
-    if (rows == v->tensor->mode[mode].disk.dim)
+    if (rows == ts_dim(v->tensor, mode))
         return 0;
-    if (rows == v->tensor->mode[mode].disk.n_rows)
+    if (rows == ts_used(v->tensor, mode))
         return ts_tensor_rows(v->tensor, mode, ret, err);
     return ts_fail(err, TS_EARG,
                    "%s: mode %u has %" PRIu64 " rows, but the tensor %s has %" PRIu64
                    " indices there",
-                   v->model->path, mode + 1, rows, v->tensor->path, v->tensor->mode[mode].disk.dim);
+                   v->model->path, mode + 1, rows, v->tensor->path, ts_dim(v->tensor, mode));
 }
 
 int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,

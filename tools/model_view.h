@@ -14,9 +14,7 @@
 #ifndef TS_TOOLS_MODEL_VIEW_H
 #define TS_TOOLS_MODEL_VIEW_H
 
-#include "model/model_read.h"
-#include "format/tensor.h"
-#include "model/strongest.h"
+#include "api/tools.h"
 #include "tools/tool_json_read.h"
 
 struct model_view {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/num.h"
+#include "api/tools.h"
 
 void plan_row(const char *what, const char *amount, const char *note)
 {

@@ -5,8 +5,7 @@
 
 #include <stddef.h>
 
-#include "base/opt.h"
-#include "engine/processor.h"
+#include "api/tools.h"
 
 /* The rows of an option table that fill a struct ts_processor at offset `at`. */
 /* clang-format off */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "api/tools.h"
 #include "tools/report_html.h"
 #include "tools/report_models.h"
 #include "tools/report_style.h"

@@ -33,8 +33,8 @@ struct report_conf {
 struct report_mode {
     uint64_t n_rows, dim;
     int is_line;
-    double ratio;          /* von Neumann's */
-    double *gram;          /* components x components */
+    double ratio;             /* von Neumann's */
+    double *gram;             /* components x components */
     struct ts_strongest *top; /* components */
     uint32_t n_points;
     float *low, *high;            /* components x n_points */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
+#include "api/tools.h"
 #include "tools/tool_watch.h"
 
 void status_file_time(time_t t, char text[32])

@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/machine.h"
-#include "base/threads.h"
-#include "base/unfinished.h"
+#include "api/tools.h"
 #include "tools/tool_completion.h"
 #include "tools/tool_line.h"
 #include "tools/tool_man.h"

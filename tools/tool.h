@@ -30,8 +30,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/err.h"
-#include "base/opt.h"
+#include "api/tools.h"
 #include "tools/tool_progress.h"
 #include "tools/tool_signal.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/decimal.h"
+#include "api/tools.h"
 
 static void next(struct tool_csv *c)
 {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "api/tools.h"
 
 enum tool_value_kind { TOOL_NULL, TOOL_BOOL, TOOL_NUMBER, TOOL_STRING, TOOL_ARRAY, TOOL_OBJECT };
 

@@ -10,8 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/num.h"
+#include "api/tools.h"
 #include "tools/tool_line.h"
 
 #define SHOW_NS    UINT64_C(100000000)  /* ten lines a second are enough for an eye */

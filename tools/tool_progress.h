@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/opt.h"
+#include "api/tools.h"
 
 #define TOOL_PROGRESS_CHARS 96
 

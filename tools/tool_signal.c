@@ -5,8 +5,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "base/clock.h"
-#include "base/stop.h"
+#include "api/tools.h"
 #include "tools/tool_signal.h"
 #include "tools/tool_watch.h"
 

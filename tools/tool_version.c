@@ -15,8 +15,7 @@
 #endif
 #include <zlib.h>
 
-#include "cpu/isa.h"
-#include "source/decompress.h"
+#include "api/tools.h"
 #include "tools/tool_commit.h" /* made by make: see Makefile.inc */
 
 const char *tool_version(void)

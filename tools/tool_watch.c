@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
+#include "api/tools.h"
 #include "tools/tool_progress.h"
 
 #define TICK_MS 1000

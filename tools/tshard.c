@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "format/tensor.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 
 static const char description[] =

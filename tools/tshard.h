@@ -3,8 +3,7 @@
 #ifndef TS_TOOLS_TSHARD_H
 #define TS_TOOLS_TSHARD_H
 
-#include "base/opt.h"
-#include "build/build.h"
+#include "api/tools.h"
 #include "tools/tool_progress.h"
 
 extern const struct ts_cmd tshard_build_cmd;

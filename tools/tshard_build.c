@@ -9,10 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/c_locale.h"
-#include "build/build.h"
-#include "format/mode_names.h"
-#include "format/tensor.h"
+#include "api/tools.h"
 #include "tools/build_common.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"

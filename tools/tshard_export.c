@@ -11,12 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/machine.h"
-#include "base/stop.h"
-#include "base/threads.h"
-#include "build/reorder.h"
-#include "format/row_names.h"
-#include "format/tensor.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/export_pieces.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
@@ -93,8 +90,7 @@ static int write_sptensor(struct export *e, struct ts_err *err)
     at += sprintf(at, "sptensor%s\n%" PRIu32 "\n",
                   e->pieces.rows.base == 0 ? " indices-start-at-zero" : "", e->t->order);
     for (uint32_t m = 0; m < e->t->order; m++)
-        at +=
-            sprintf(at, "%" PRIu64 "%s", e->t->mode[m].disk.dim, m + 1 < e->t->order ? " " : "\n");
+        at += sprintf(at, "%" PRIu64 "%s", ts_dim(e->t, m), m + 1 < e->t->order ? " " : "\n");
     at += sprintf(at, "%" PRIu64 "\n", e->t->nnz);
     return write_text(e, text, (size_t)(at - text), err);
 }
@@ -103,8 +99,7 @@ static int write_columns(struct export *e, struct ts_err *err)
 {
     char text[(TS_MAX_ORDER + 1) * (2 * 256 + 4)], *at = text;
     for (uint32_t m = 0; m <= e->t->order; m++) {
-        const char *name =
-            m < e->t->order ? ts_tensor_mode_name(e->t, m) : ts_tensor_value_name(e->t);
+        const char *name = ts_name(e->t, m);
         char made[24] = "value";
         if (m < e->t->order)
             snprintf(made, sizeof made, "mode%" PRIu32, m + 1);
@@ -239,7 +234,7 @@ static uint32_t find_mode(const struct ts_tensor *t, const char *text, size_t n)
     if (i == n && k >= 1 && k <= t->order)
         return k - 1;
     for (uint32_t m = 0; m < t->order; m++) {
-        const char *name = ts_tensor_mode_name(t, m);
+        const char *name = ts_name(t, m);
         if (name != NULL && strlen(name) == n && memcmp(name, text, n) == 0)
             return m;
     }
@@ -309,7 +304,7 @@ static int choose(struct export *e, const struct export_args *args, int with_mod
         .quoted = args->format == FORMAT_CSV || args->format == FORMAT_TSV,
         .base = args->base != BASE_OF_TENSOR      ? (uint32_t)args->base - 1
                 : args->format == FORMAT_SPTENSOR ? 1
-                                                  : ts_tensor_base(t),
+                                                  : ts_first_index(t),
     };
     return 0;
 }

@@ -7,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
-#include "base/stop.h"
-#include "build/build.h"
-#include "source/synth.h"
-#include "build/value_table.h"
+#include "api/tools.h"
 #include "tools/build_common.h"
 #include "tools/export_sink.h"
 #include "tools/gen_truth.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/decimal.h"
-#include "base/num.h"
-#include "format/tensor.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tshard.h"
@@ -31,7 +31,7 @@ static uint32_t coo_bytes(const struct ts_tensor *t)
 {
     uint32_t bytes = t->header.value_bytes;
     for (uint32_t m = 0; m < t->order; m++)
-        bytes += t->mode[m].disk.dim <= UINT64_C(1) << 32 ? 4 : 8;
+        bytes += ts_dim(t, m) <= UINT64_C(1) << 32 ? 4 : 8;
     return bytes;
 }
 
@@ -39,7 +39,7 @@ static double density(const struct ts_tensor *t)
 {
     double share = (double)t->nnz;
     for (uint32_t m = 0; m < t->order; m++)
-        share /= (double)t->mode[m].disk.dim;
+        share /= (double)ts_dim(t, m);
     return share;
 }
 
@@ -57,7 +57,7 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     const struct ts_disk_mode *d = &t->mode[mode].disk;
     tool_json_object(j, NULL);
     tool_json_u64(j, "mode", mode + 1);
-    tool_json_str(j, "name", ts_tensor_mode_name(t, mode));
+    tool_json_str(j, "name", ts_name(t, mode));
     tool_json_u64(j, "size", d->dim);
     tool_json_u64(j, "slices_used", d->n_rows);
     tool_json_u64(j, "largest_slice", d->largest_slice);
@@ -82,7 +82,7 @@ static void print_json(const struct ts_tensor *t)
     tool_json_u64(&j, "order", t->order);
     tool_json_array(&j, "shape");
     for (uint32_t m = 0; m < t->order; m++)
-        tool_json_u64(&j, NULL, t->mode[m].disk.dim);
+        tool_json_u64(&j, NULL, ts_dim(t, m));
     tool_json_close(&j);
     tool_json_u64(&j, "nnz", t->nnz);
     tool_json_f64(&j, "density", density(t));
@@ -146,8 +146,7 @@ static void print_head(const struct ts_tensor *t)
     printf("%s\n", tool_plain(t->path, path, sizeof path));
     tool_words_start(&w, "  shape");
     for (uint32_t m = 0; m < t->order; m++)
-        tool_words_putf(&w, "%s%s", ts_num_count(a, t->mode[m].disk.dim),
-                        m + 1 < t->order ? " x" : "");
+        tool_words_putf(&w, "%s%s", ts_num_count(a, ts_dim(t, m)), m + 1 < t->order ? " x" : "");
     tool_words_start(&w, "  nonzeros");
     tool_words_putf(&w, "%s, density %.3g", ts_num_count(a, t->nnz), density(t));
     tool_words_start(&w, "  norm");
@@ -177,8 +176,8 @@ static void fill_row(const struct ts_tensor *t, uint32_t m, double bound, double
     const struct ts_disk_mode *d = &t->mode[m].disk;
     const double per = ts_tensor_bytes_per_nnz(t, m);
     snprintf(cell[MODE], TS_NUM_CHARS, "%" PRIu32, m + 1);
-    if (ts_tensor_mode_name(t, m) != NULL)
-        tool_plain(ts_tensor_mode_name(t, m), cell[NAME], TS_NUM_CHARS);
+    if (ts_name(t, m) != NULL)
+        tool_plain(ts_name(t, m), cell[NAME], TS_NUM_CHARS);
     ts_num_count(cell[SIZE], d->dim);
     ts_num_count(cell[USED], d->n_rows);
     ts_num_count(cell[LARGEST], d->largest_slice);

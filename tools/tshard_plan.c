@@ -32,10 +32,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/machine.h"
-#include "base/num.h"
-#include "build/build_memory.h"
+#include "api/tools.h"
 #include "tools/plan_rows.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard verify: reads everything that a tensor directory holds and checks it against everything
  * else in it. Memory: a shard per thread, and 256 bytes a shard. */
-#include "base/stop.h"
+#include "api/tools.h"
 #include "config.h"
 
 #include <inttypes.h>
@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/threads.h"
-#include "format/shard.h"
-#include "format/tensor.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 #include "tools/verify_sum.h"

@@ -3,9 +3,10 @@
 #ifndef TS_TOOLS_TSTREAM_H
 #define TS_TOOLS_TSTREAM_H
 
-#include "base/opt.h"
+#include "api/tools.h"
 
 extern const struct ts_cmd tstream_cp, tstream_plan, tstream_status, tstream_fit, tstream_info,
-    tstream_top, tstream_compare, tstream_report, tstream_export, tstream_mttkrp, tstream_devices, tstream_bench;
+    tstream_top, tstream_compare, tstream_report, tstream_export, tstream_mttkrp, tstream_devices,
+    tstream_bench;
 
 #endif

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream bench: measures a part of the engine alone. So far the exchange between GPUs. */
-#include "base/stop.h"
+#include "api/tools.h"
 #include "config.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_CUDA
-#include "base/num.h"
-#include "gpu/exchange_speed.h"
-#include "gpu/gpu_devices.h"
-#endif
 #include "tools/tool.h"
 #include "tools/tstream.h"
-#include "engine/processor.h"
 
 #define LEAST_BYTES (UINT64_C(1) << 20)
 #define MOST_BYTES  (UINT64_C(1) << 30)

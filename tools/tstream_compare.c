@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/num.h"
-#include "base/threads.h"
-#include "model/match.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpd/accelerate.h"
-#include "model/model_write.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
 #include "tools/tstream_cp.h"
-#include "engine/engine.h"
 #include "tools/tstream_operand.h"
 #include "tools/cp_constraint.h"
 #include "tools/cp_report.h"
@@ -166,8 +166,8 @@ int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
 {
     double rows = 0, used = 0;
     for (uint32_t m = 0; m < t->order; m++) {
-        rows += (double)t->mode[m].disk.dim;
-        used += (double)t->mode[m].disk.n_rows;
+        rows += (double)ts_dim(t, m);
+        used += (double)ts_used(t, m);
     }
     return args->rows == TSTREAM_ROWS_AUTO ? rows > MANY_ROWS && 2 * used < rows
                                            : args->rows == TSTREAM_ROWS_USED;

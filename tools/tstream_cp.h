@@ -3,10 +3,7 @@
 #ifndef TS_TOOLS_TSTREAM_CP_H
 #define TS_TOOLS_TSTREAM_CP_H
 
-#include "base/opt.h"
-#include "cpd/constraint.h"
-#include "engine/processor.h"
-#include "format/layout.h"
+#include "api/tools.h"
 #include "tools/cp_models_run.h"
 #include "tools/tstream_resume.h"
 

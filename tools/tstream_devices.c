@@ -4,12 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/machine.h"
-#include "base/num.h"
-#include "stream/backend.h"
-#ifdef HAVE_CUDA
-#include "gpu/gpu_devices.h"
-#endif
+#include "api/tools.h"
 #include "tools/tool.h"
 #ifdef HAVE_CUDA
 #include "tools/tool_term.h"

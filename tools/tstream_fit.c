@@ -4,17 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/threads.h"
-#include "cpd/core_consistency.h"
-#include "cpd/exact_fit.h"
+#include "api/tools.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
-#include "engine/engine.h"
 #include "tools/tstream_operand.h"
 
 struct fit_args {

@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/num.h"
-#include "model/model_read.h"
+#include "api/tools.h"
 #include "tools/cp_models.h"
 #include "tools/tool.h"
 #include "tools/tool_json_read.h"

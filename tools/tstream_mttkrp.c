@@ -6,17 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/stop.h"
-#include "cpd/init.h"
-#include "format/shard.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
-#include "engine/engine.h"
 #include "tools/tstream_operand.h"
 #include "tools/tstream_times.h"
 
@@ -63,7 +59,7 @@ struct obvious {
 
 static size_t matrix_bytes(const struct obvious *o, uint32_t mode)
 {
-    return o->tensor->mode[mode].disk.n_rows * o->rank * sizeof(double);
+    return ts_used(o->tensor, mode) * o->rank * sizeof(double);
 }
 
 static void obvious_free(struct obvious *o)
@@ -82,8 +78,7 @@ static int obvious_new(const struct ts_engine *e, struct obvious *o, struct ts_e
     for (uint32_t m = 0; m < o->tensor->order && rc == 0; m++) {
         rc = ts_bigmem_new(matrix_bytes(o, m), "a factor matrix", (void **)&o->factor[m], err);
         if (rc == 0 && m != o->mode)
-            rc = e->backend->get_rows(e->be, m, 0, o->tensor->mode[m].disk.n_rows, o->factor[m],
-                                      err);
+            rc = e->backend->get_rows(e->be, m, 0, ts_used(o->tensor, m), o->factor[m], err);
     }
     return rc;
 }
@@ -126,7 +121,7 @@ static int obvious_run(struct obvious *o, struct ts_err *err)
 /* Largest |found - expected| as a share of the sum of magnitudes of its terms. */
 static int compare(const struct ts_engine *e, struct obvious *o, double *ret, struct ts_err *err)
 {
-    const uint64_t n = o->tensor->mode[o->mode].disk.n_rows;
+    const uint64_t n = ts_used(o->tensor, o->mode);
     double *row = malloc(o->rank * sizeof *row), worst = 0;
     int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a row") : 0;
     for (uint64_t i = 0; i < n && rc == 0; i++) {

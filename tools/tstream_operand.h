@@ -7,8 +7,7 @@
 #ifndef TS_TOOLS_TSTREAM_OPERAND_H
 #define TS_TOOLS_TSTREAM_OPERAND_H
 
-#include "base/err.h"
-#include "base/opt.h"
+#include "api/tools.h"
 
 /* The operand, or when it is NULL the one directory of the current directory whose name ends with
  * `suffix` (".tsh", ".cp"). `what` names it in sentences: "tensor". */

@@ -6,18 +6,12 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "base/bigmem.h"
-#include "base/clock.h"
-#include "base/num.h"
-#include "cpd/checkpoint.h"
-#include "cpd/init.h"
-#include "model/model_write.h"
+#include "api/tools.h"
 #include "tools/engine_note.h"
 #include "tools/plan_rows.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
 #include "tools/tstream_cp.h"
-#include "engine/engine.h"
 #include "tools/tstream_operand.h"
 #include "tools/tstream_sample.h"
 
@@ -139,9 +133,8 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
         p->result_bytes += p->args->restarts * ts_model_bytes(&mc);
     }
     mc.rank = p->args->rank;
-    p->state_bytes =
-        ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision, p->args->constraint,
-                           p->args->accelerate);
+    p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,
+                                        p->args->constraint, p->args->accelerate);
     /* two in turn and the next, or that of a run stopped; and those of models that are done */
     p->n_states = p->args->checkpoint_ns > 0 ? 2 + tstream_cp_models(p->args) : 1;
     if (tstream_cp_models(p->args) > 1 && p->free_disk_bytes >= 0 &&

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/machine.h"
+#include <tstream.h>
+
+#include "api/tools.h"
 #include "tools/tool.h"
 #include "tools/tool_version.h"
 
@@ -65,13 +67,13 @@ static void put_tensor(struct tool_json *j, const struct tstream_record *r)
     tool_json_str(j, "path", r->tensor);
     tool_json_array(j, "shape");
     for (uint32_t m = 0; m < t->order; m++)
-        tool_json_u64(j, NULL, t->mode[m].disk.dim);
+        tool_json_u64(j, NULL, ts_dim(t, m));
     tool_json_close(j);
     tool_json_array(j, "modes");
     for (uint32_t m = 0; m < t->order; m++)
-        tool_json_str(j, NULL, ts_tensor_mode_name(t, m));
+        tool_json_str(j, NULL, ts_name(t, m));
     tool_json_close(j);
-    tool_json_u64(j, "base", ts_tensor_base(t));
+    tool_json_u64(j, "base", ts_first_index(t));
     tool_json_u64(j, "nnz", t->nnz);
     tool_json_f64(j, "norm", t->header.norm);
     tool_json_str(j, "checksum", checksum);

@@ -16,9 +16,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "base/err.h"
-#include "base/opt.h"
-#include "engine/engine.h"
+#include "api/tools.h"
 
 #define TSTREAM_RECORD_NAME "run.json"
 

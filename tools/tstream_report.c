@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "api/tools.h"
 #include "tools/export_sink.h"
 #include "tools/report_models.h"
 #include "tools/report_page.h"

@@ -7,9 +7,7 @@
 #ifndef TS_TOOLS_TSTREAM_RESUME_H
 #define TS_TOOLS_TSTREAM_RESUME_H
 
-#include "base/opt.h"
-#include "cpd/checkpoint.h"
-#include "cpd/resume.h"
+#include "api/tools.h"
 
 /* Options that make up the run of `dir` and were not given (bit i of `given`: option i) become those of the
  * state s, of which nothing but its options counts; one that was given and that a run cannot change must be the

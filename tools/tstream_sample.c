@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
-#include "base/clock.h"
-#include "cpd/als.h"
-#include "stream/reader.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 
 /* ---- the sample ---- */

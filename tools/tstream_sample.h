@@ -16,7 +16,7 @@
 #ifndef TS_TOOLS_TSTREAM_SAMPLE_H
 #define TS_TOOLS_TSTREAM_SAMPLE_H
 
-#include "engine/engine.h"
+#include "api/tools.h"
 
 struct tstream_sample {
     struct ts_tensor tensor;

@@ -8,8 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
-#include "base/num.h"
+#include "api/tools.h"
 #include "tools/cp_models.h"
 #include "tools/status_file.h"
 #include "tools/tool.h"

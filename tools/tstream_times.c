@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "api/tools.h"
 #include "tools/tool_term.h"
 
 static double seconds(uint64_t ns)

@@ -8,8 +8,7 @@
 #ifndef TS_TOOLS_TSTREAM_TIMES_H
 #define TS_TOOLS_TSTREAM_TIMES_H
 
-#include "base/trace.h"
-#include "stream/backend.h"
+#include "api/tools.h"
 #include "tools/tool.h"
 
 /* The rows of an option table that choose what is told: --details and --trace. */

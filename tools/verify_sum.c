@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "format/shard.h"
+#include "api/tools.h"
 
 /* The norm is a sum over the nonzeros in another order than the builder's: each order is off by at
  * most nnz roundings, in practice by their square root, 1e-10 for the 2^40 nonzeros of a largest

@@ -14,8 +14,7 @@
 
 #include <stdint.h>
 
-#include "base/err.h"
-#include "format/tensor.h"
+#include "api/tools.h"
 
 struct verify_sum {
     uint64_t nnz;

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tools.h - all that the programs use of the library beside include/tstream.h.
+ *
+ * The programs are linked with the library and could reach anything in it. They may use what is
+ * named here, with its types and constants, and include no other header of src/: so what a change
+ * of the inside may break in tools/ is seen in this one file. tests/check_layers.sh holds tools/
+ * to it, in both directions. Before a name is added: what other programs would want belongs in
+ * tstream.h, and what tstream.h has is taken from there.
+ *
+ *   errors   struct ts_err, where tstream.h has ts_error: a code and one sentence
+ */
+#ifndef TS_API_TOOLS_H
+#define TS_API_TOOLS_H
+
+/* ---- errors, stops, what is undone when a process ends early ---- */
+
+/* one sentence and a code: ts_fail, ts_fail_errno, ts_vfail */
+#include "base/err.h"
+/* the stop flag: ts_stop_ask, ts_stop_asked, ts_stop_check, ts_stop_number */
+#include "base/stop.h"
+/* what a process that ends early leaves: ts_unfinished_undo */
+#include "base/unfinished.h"
+
+/* ---- the command line ---- */
+
+/* option tables: ts_opt_parse, ts_opt_set, ts_opt_text, ts_opt_nearest, ts_opt_help,
+ * ts_opt_man */
+#include "base/opt.h"
+
+/* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
+
+/* for people: ts_num_bytes, ts_num_count, ts_num_duration, ts_num_short */
+#include "base/num.h"
+/* the shortest digits that give the number back: ts_decimal_f32, ts_decimal_f64,
+ * ts_decimal_u64 */
+#include "base/decimal.h"
+/* a point in every locale: ts_strtod */
+#include "base/c_locale.h"
+/* a hash of numbers: ts_mix */
+#include "base/rng.h"
+
+/* ---- the machine: its limits, threads, clocks, large memory, a record of what ran when ---- */
+
+/* what the machine and this process may take: ts_machine_get, ts_machine_peak_bytes */
+#include "base/machine.h"
+/* how many: ts_threads_get */
+#include "base/threads.h"
+/* one, with signals masked: ts_thread_new */
+#include "base/thread.h"
+/* nanoseconds: ts_clock_ns */
+#include "base/clock.h"
+/* large memory, by the page: ts_bigmem_new, ts_bigmem_free, ts_bigmem_cost */
+#include "base/bigmem.h"
+/* what ran when: ts_trace_open, ts_trace_close, ts_trace_drop, ts_trace_add, ts_trace_group,
+ * ts_trace_lane */
+#include "base/trace.h"
+
+/* ---- results that appear whole or not at all ---- */
+
+/* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
+ * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_open, ts_atomic_dir_fd,
+ * ts_atomic_dir_partial, ts_atomic_dir_held, ts_atomic_dir_commit, ts_atomic_dir_close,
+ * ts_atomic_put, ts_atomic_head */
+#include "base/atomic_out.h"
+
+/* ---- a tensor on disk, beyond its shape and names: what is verified, told, exported ---- */
+
+/* limits: orders, sizes, blocks */
+#include "format/layout.h"
+/* an opened tensor: ts_tensor_open, ts_tensor_close, ts_tensor_rows, ts_rows_reader_open,
+ * ts_rows_reader_next, ts_rows_reader_close, ts_tensor_labels, ts_tensor_labels_lines,
+ * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value,
+ * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
+#include "format/tensor.h"
+/* the blocks of a shard: ts_shard_decode, ts_shard_block */
+#include "format/shard.h"
+/* the codes of a block: ts_value_codes, ts_block_check_padding */
+#include "format/block_codec.h"
+/* names for many rows: ts_row_names_open, ts_row_names_close, ts_row_names_least,
+ * ts_row_names_most, ts_row_index, ts_row_label */
+#include "format/row_names.h"
+/* how long a name may be */
+#include "format/mode_names.h"
+
+/* the two builds that programs run: ts_build_paths, ts_build_synth */
+#include "build/build.h"
+/* memory, before a build: ts_build_budget */
+#include "build/build_budget.h"
+/* memory, in a plan: ts_build_memory_share */
+#include "build/build_memory.h"
+/* limits of the table of values */
+#include "build/value_table.h"
+/* nonzeros sorted otherwise: ts_reorder, ts_reorder_block, ts_reorder_sorted,
+ * ts_reorder_least, ts_reorder_most */
+#include "build/reorder.h"
+/* nonzeros in memory: ts_batch_new, ts_batch_clear, ts_batch_free, ts_value_of_bits */
+#include "source/batch.h"
+/* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
+#include "source/synth.h"
+/* words for times: ts_time_bin_parse */
+#include "source/time_bin.h"
+/* what this build reads: ts_decompress_names */
+#include "source/decompress.h"
+
+/* ---- a run: tensor, processor, memory and feed; and plans of one ---- */
+
+/* all that a run needs: ts_engine_open, ts_engine_close */
+#include "engine/engine.h"
+/* what of it stays: ts_engine_memory_resident */
+#include "engine/engine_memory.h"
+/* which processor: ts_processor_check, ts_processor_choose, ts_processor_name */
+#include "engine/processor.h"
+/* what a backend tells of a pass */
+#include "stream/backend.h"
+/* what was read: ts_feed_rewind, ts_feed_stats */
+#include "stream/feed.h"
+/* what stays in memory, in a plan: ts_residency_bytes, ts_residency_stored */
+#include "stream/residency.h"
+/* how fast the disk is, in a plan: ts_reader_new, ts_reader_kick, ts_reader_free */
+#include "stream/reader.h"
+/* what kernels this processor runs: ts_isa_best */
+#include "cpu/isa.h"
+
+/* ---- GPUs: which there are, and how fast they exchange. Only where CUDA is built in ---- */
+
+/* which there are: ts_gpu_devices, ts_gpu_count, ts_gpu_usable */
+#include "gpu/gpu_devices.h"
+/* how they exchange: ts_exchange_note, ts_exchange_used */
+#include "gpu/exchange.h"
+/* how fast: ts_exchange_speed_new, ts_exchange_speed_run, ts_exchange_speed_of,
+ * ts_exchange_speed_free */
+#include "gpu/exchange_speed.h"
+
+/* ---- methods: alternating least squares, and fits ---- */
+
+/* the method: ts_als_run */
+#include "cpd/als.h"
+/* what it goes with: ts_accelerate_check */
+#include "cpd/accelerate.h"
+/* what is asked of factors: ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped */
+#include "cpd/constraint.h"
+/* where it starts: ts_init_mode, ts_init_rows, ts_init_save */
+#include "cpd/init.h"
+/* states that are saved: ts_checkpoint_new, ts_checkpoint_last, ts_checkpoint_disk,
+ * ts_checkpoint_rescue, ts_checkpoint_free */
+#include "cpd/checkpoint.h"
+/* a run that goes on: ts_resume_open, ts_resume_close */
+#include "cpd/resume.h"
+/* what a state says: ts_state_get, ts_state_option */
+#include "cpd/state.h"
+/* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
+#include "cpd/exact_fit.h"
+/* of several ranks: ts_core_run, ts_core_check */
+#include "cpd/core_consistency.h"
+
+/* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
+
+/* which kind lies where: ts_model_kind_of, ts_models_there, ts_models_name, ts_models_kept */
+#include "model/model_files.h"
+/* row by row: ts_model_open, ts_model_close, ts_model_rows, ts_model_index */
+#include "model/model_read.h"
+/* in all formats: ts_model_begin, ts_model_add, ts_model_write, ts_model_end, ts_model_place,
+ * ts_model_bytes, ts_model_dir, ts_model_formats, ts_model_partial, ts_model_room,
+ * ts_model_shape_of */
+#include "model/model_write.h"
+/* in memory: ts_kruskal_read, ts_kruskal_free */
+#include "model/kruskal.h"
+/* one beside another: ts_match_run, ts_match_pairs, ts_match_assign, ts_match_free */
+#include "model/match.h"
+/* the largest of a column: ts_strongest_new, ts_strongest_add, ts_strongest_sort,
+ * ts_strongest_free */
+#include "model/strongest.h"
+
+#endif
