@@ -388,6 +388,14 @@ TS_API int ts_cpd_rows(const ts_cpd *c, uint32_t mode, uint64_t first, uint64_t 
 TS_API int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32_t n,
                       uint64_t *index, double *value, uint32_t *found, ts_error *err);
 
+/* Computes the values of n cells, in float64: index is n x order, ret has room for n.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (an index beyond its mode)
+ */
+TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, double *ret,
+                          ts_error *err);
+
 /* ---- sessions ---- */
 
 typedef struct {

@@ -305,6 +305,28 @@ START_TEST(a_builder_that_is_given_up_leaves_nothing)
 }
 END_TEST
 
+/* Values of cells, of indices without a row too; an index beyond is refused. */
+static void check_cells(const ts_cpd *c)
+{
+    const uint64_t cell[] = { 3, 49, 0, 597, 0, 19, 4, 4, 4 }, beyond[] = { 0, 0, 0, 3, 50, 0 };
+    const double *weight = ts_cpd_weights(c);
+    double got[3], row[3][4];
+    ck_assert_int_eq(ts_cpd_predict(c, 3, cell, got, &err), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        double want = 0, size = 0;
+        for (uint32_t m = 0; m < 3; m++)
+            ck_assert_int_eq(ts_cpd_rows(c, m, cell[3 * i + m], 1, row[m], &err), 0);
+        for (uint32_t r = 0; r < 4; r++) {
+            want += weight[r] * row[0][r] * row[1][r] * row[2][r];
+            size += fabs(weight[r] * row[0][r] * row[1][r] * row[2][r]);
+        }
+        ck_assert(fabs(got[i] - want) <= 1e-14 * size);
+    }
+    ck_assert(got[2] == 0); /* index 4 of mode 0 is an empty slice */
+    ck_assert_int_eq(ts_cpd_predict(c, 2, beyond, got, &err), TS_ERR_ARGUMENT);
+    ck_assert_str_eq(err.text, "cell 1: index 50 of mode 2: there are 50");
+}
+
 START_TEST(copies_cursors_and_rows)
 {
     const ts_build_conf c = build_conf(other);
@@ -353,6 +375,7 @@ START_TEST(copies_cursors_and_rows)
     for (uint32_t i = 1; i < 5; i++)
         ck_assert(fabs(strongest[i]) <= fabs(strongest[i - 1]) && top[i] % 3 == 0);
     ck_assert_int_eq(ts_cpd_top(d, 0, 4, 5, top, strongest, &found, &err), TS_ERR_ARGUMENT);
+    check_cells(d);
     ts_cpd_free(d);
     ts_session_close(s);
     ts_close(t);

@@ -164,6 +164,9 @@ is 'tstream info' of
 "$bin/tstream" cp x.tsh --cpu --rank 1 -q > x.out
 "$bin/tstream" top --json x.cp x.tsh >> of
 is 'tstream top' of
+"$bin/tstream" predict --json all.cp groceries.tns -o cells.tns > of
+echo '1 1 1' | "$bin/tstream" predict --json all.cp - >> of
+is 'tstream predict' of
 "$bin/tstream" mttkrp --cpu --json --check --rank 2 groceries.tsh > of
 is 'tstream mttkrp' of
 "$bin/tstream" devices --json > of

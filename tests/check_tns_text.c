@@ -41,7 +41,20 @@ static double value_at(const struct ts_tns_rules *r, uint64_t i)
     return ts_value_of_bits(b.value[i], r->value_bytes);
 }
 
+static const struct ts_tns_rules with_zeros = {
+    .order = 3, .base = 1, .value_bytes = 8, .zeros = 1
+};
 static const struct ts_tns_rules three = { .order = 3, .base = 1, .value_bytes = 8 };
+
+START_TEST(zeros_are_kept_where_they_count)
+{
+    ck_assert_int_eq(parse(&with_zeros, "1 2 3 0\n+1 1 1 -0.0\n2 2 2 5\n"), 0);
+    ck_assert_uint_eq(b.n, 3);
+    ck_assert_uint_eq(b.n_zeros, 0);
+    ck_assert(value_at(&with_zeros, 0) == 0 && value_at(&with_zeros, 1) == 0);
+    ck_assert(value_at(&with_zeros, 2) == 5);
+}
+END_TEST
 
 START_TEST(odd_lines_are_read)
 {
@@ -207,6 +220,7 @@ int main(void)
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, odd_lines_are_read);
+    tcase_add_test(t, zeros_are_kept_where_they_count);
     tcase_add_test(t, large_indices_are_exact);
     tcase_add_loop_test(t, every_mistake_has_its_sentence, 0, 17);
     tcase_add_test(t, sizes_given_bound_the_indices);

@@ -260,6 +260,40 @@ static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, s
                    v->model->path, mode + 1, rows, v->tensor->path, ts_dim(v->tensor, mode));
 }
 
+/* What the tensor knows of a mode and the model's files do not. */
+static int size_mode(const struct model_view *v, struct ts_kruskal *k, uint32_t mode,
+                     struct ts_err *err)
+{
+    const uint64_t dim = v->tensor->mode[mode].disk.dim;
+    int rc = 0;
+    if (k->index[mode] == NULL && k->n_rows[mode] != dim)
+        rc = map_rows(v, mode, &k->index[mode], err);
+    else if (k->dim[mode] > dim)
+        rc = ts_fail(err, TS_EARG,
+                     "%s: mode %u has index %" PRIu64 ", but the tensor %s has %" PRIu64
+                     " indices there",
+                     v->model->path, mode + 1, k->dim[mode], v->tensor->path, dim);
+    k->dim[mode] = dim;
+    return rc;
+}
+
+int model_view_kruskal(const struct model_view *v, struct ts_kruskal **ret, struct ts_err *err)
+{
+    struct ts_kruskal *k = NULL;
+    struct ts_model *m = NULL;
+    int rc = ts_model_open_first(v->model->path, TS_MODEL_NPY, &m, err);
+    if (rc == 0)
+        rc = ts_kruskal_read(m, &tool_stop, &k, err);
+    ts_model_close(m);
+    for (uint32_t mode = 0; rc == 0 && v->tensor != NULL && mode < k->order; mode++)
+        rc = size_mode(v, k, mode, err);
+    if (rc == 0)
+        *ret = k;
+    else
+        ts_kruskal_free(k);
+    return rc;
+}
+
 int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,
                     struct ts_err *err)
 {

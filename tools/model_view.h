@@ -43,6 +43,10 @@ const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
  * nobody said. What people and programs are shown counts so. */
 uint32_t model_view_base(const struct model_view *v);
 
+/* The decomposition in memory, its factors mapped where they are large .npy files; with the sizes of the tensor, and
+ * the indices of its used slices where it has rows for those alone. */
+int model_view_kruskal(const struct model_view *v, struct ts_kruskal **ret, struct ts_err *err);
+
 /* The rows of a mode, piece by piece: n rows of `rank` numbers; index[i] of row first + i, in ascending
  * order. Modes in ascending order, each once. */
 typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t *index,

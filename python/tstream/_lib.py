@@ -228,6 +228,7 @@ _functions = {
     "ts_cpd_held": (_u64, [_handle, _u32]),
     "ts_cpd_factor": (_handle, [_handle, _u32]),
     "ts_cpd_index": (_handle, [_handle, _u32]),
+    "ts_cpd_predict": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
     "ts_cpd_top": (_int, [_handle, _u32, _u32, _u32, c.c_void_p, c.c_void_p, c.POINTER(_u32),
                           _err]),
     "ts_session_open": (_handle, [_handle, c.POINTER(ts_session_conf), _err]),

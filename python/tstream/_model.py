@@ -256,19 +256,9 @@ class Model:
         for m, n in enumerate(self.shape):
             if len(coords) and not (0 <= coords[:, m].min() and coords[:, m].max() < n):
                 raise ArgumentError(f"mode {m}: indices from 0 to {n - 1} are wanted")
-        ret = np.empty(len(coords))
-        step = max(1, (1 << 22) // self.rank)
-        for i in range(0, len(coords), step):
-            p = np.tile(self.weights, (len(coords[i:i + step]), 1))
-            for m in range(self.order):
-                at = coords[i:i + step, m].astype(np.uint64)
-                index, rows = self.rows(m)
-                if index is None:
-                    p *= rows[at]
-                else:
-                    row = np.minimum(np.searchsorted(index, at), len(index) - 1)
-                    p *= np.where((index[row] == at)[:, None], rows[row], 0)
-            ret[i:i + step] = p.sum(axis=1)
+        index = np.ascontiguousarray(coords, dtype=np.uint64)
+        ret, err = np.empty(len(coords)), ts_error()
+        check(lib.ts_cpd_predict(self._handle, len(coords), index.ctypes.data, ret.ctypes.data, c.byref(err)), err)
         return ret
 
     def score(self, other: "Model") -> float:

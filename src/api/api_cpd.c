@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
+#include "model/predict.h"
 #include "model/strongest.h"
 
 _Static_assert(TS_REAL_FLOAT32 == (int)TS_FLOAT32 && TS_REAL_FLOAT64 == (int)TS_FLOAT64,
@@ -216,5 +217,22 @@ int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32_t n, u
         *found = s.n;
     }
     ts_strongest_free(&s);
+    return ts_api_end(&a, rc, err);
+}
+
+int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, double *ret, ts_error *err)
+{
+    uint32_t mode = 0;
+    uint64_t cell;
+    struct ts_api a;
+    int rc = 0;
+    ts_api_begin(&a);
+    cell = ts_predict_beyond(c, n, index, &mode);
+    if (cell < n)
+        rc = ts_fail(&a.err, TS_EARG, "cell %llu: index %llu of mode %u: there are %llu",
+                     (unsigned long long)cell, (unsigned long long)index[cell * c->order + mode],
+                     mode + 1, (unsigned long long)c->dim[mode]);
+    else
+        ts_predict(c, n, index, ret);
     return ts_api_end(&a, rc, err);
 }

@@ -95,6 +95,11 @@
 #include "build/reorder.h"
 /* nonzeros in memory: ts_batch_new, ts_batch_clear, ts_batch_free, ts_value_of_bits */
 #include "source/batch.h"
+/* text in pieces of whole lines: ts_text_input_open, ts_text_input_next, ts_text_input_total,
+ * ts_text_input_close */
+#include "source/text_input.h"
+/* lines to cells: ts_tns_parse, ts_tns_fields */
+#include "source/tns_text.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
 #include "source/synth.h"
 /* words for times: ts_time_bin_parse */
@@ -157,7 +162,7 @@
 
 /* which kind lies where: ts_model_kind_of, ts_models_there, ts_models_name, ts_models_kept */
 #include "model/model_files.h"
-/* row by row: ts_model_open, ts_model_close, ts_model_rows, ts_model_index */
+/* row by row: ts_model_open, ts_model_open_first, ts_model_close, ts_model_rows, ts_model_index */
 #include "model/model_read.h"
 /* in all formats: ts_model_begin, ts_model_add, ts_model_write, ts_model_end, ts_model_place,
  * ts_model_bytes, ts_model_dir, ts_model_formats, ts_model_partial, ts_model_room,

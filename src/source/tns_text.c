@@ -139,7 +139,7 @@ int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value
         memcpy(&bits8, &value, 8);
     }
     b->n_read++;
-    if (value == 0.0) {
+    if (value == 0.0 && !r->zeros) {
         b->n_zeros++;
         return 0;
     }
@@ -228,8 +228,8 @@ static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t orde
     b->value[b->n] = r->value_bytes == 4 ? bits4 : bits8;
     value = r->value_bytes == 4 ? (double)narrow : value;
     b->n_read++;
-    b->n += value != 0.0;
-    b->n_zeros += value == 0.0;
+    b->n += value != 0.0 || r->zeros;
+    b->n_zeros += value == 0.0 && !r->zeros;
     return p + 1;
 }
 

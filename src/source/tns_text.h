@@ -32,6 +32,7 @@ struct ts_tns_rules {
     const char *fixed_by; /* "--dims", "the header": for the sentence */
     uint64_t dim[TS_MAX_ORDER];
     int no_value; /* a line has only indices, and its value is 1 */
+    int zeros;    /* zeros are added as any other value, and not dropped */
     int mirror;   /* mm_text.h. 1, -1: each line off the diagonal also stands for its mirror image,
                  * with this sign */
 };

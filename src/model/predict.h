@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* predict.h - the model's values of any cells.
+ *
+ *     m(i_1, ..., i_N) = sum over r of  weight_r  A_1(i_1, r) ... A_N(i_N, r)
+ *
+ * in float64, whatever the factors are stored in. Terms are added in an order that depends on the rank
+ * alone, so a cell has the same bits wherever it stands among others.
+ *
+ *   units    indices from 0, n x order, row-major, each below the model's dim: the caller looks
+ *   threads  any: the model is only read
+ *   errors   none
+ */
+#ifndef TS_MODEL_PREDICT_H
+#define TS_MODEL_PREDICT_H
+
+#include <stdint.h>
+
+#include "model/kruskal.h"
+
+void ts_predict(const struct ts_kruskal *k, uint64_t n, const uint64_t *index, double *ret);
+
+/* The first of n cells with an index that the model does not have, and its mode; n: there is none. */
+uint64_t ts_predict_beyond(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
+                           uint32_t *mode);
+
+#endif

@@ -1,0 +1,129 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream predict from the outside: values of cells from files and pipes of any length, in every format, the same
+# for any threads; what is wrong in a line is told with its number, and then no file is left.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+
+awk 'BEGIN { srand(5); for (i = 1; i <= 900; i++) print 1 + int(12 * rand()), 1 + int(9 * rand()), 1 + int(30 * rand()), 1 + i % 7 }' > x.tns
+{ echo 'a, b'; echo 'say "no"'; seq -f 'user %g' 3 12; } > users.map
+"$bin/tshard" build x.tns --modes 'user,item,week' --map 1=users.map > log
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 5 -p float64 -f ktensor,npy > log 2>&1
+"$bin/tshard" export x.tsh > all.tns
+
+# near FILE: the obvious sum over the components of model.ktensor is the number in the last field of each line
+cat > twin.awk << 'AWK'
+FNR == NR {
+    if ($1 == "matrix") { mode++; skip = 2; row = 0; next }
+    if (skip > 0) { skip--; next }
+    if (mode > 0) { row++; for (r = 1; r <= NF; r++) a[mode, row, r] = $r }
+    else if (FNR == 5) { rank = NF; for (r = 1; r <= NF; r++) weight[r] = $r }
+    next
+}
+{
+    sum = 0
+    for (r = 1; r <= rank; r++) sum += weight[r] * a[1, $1, r] * a[2, $2, r] * a[3, $3, r]
+    d = sum - $at
+    if (d > 1e-12 || d < -1e-12) { print "line " FNR ": " $at ", not " sum; bad = 1 }
+    n++
+}
+END { exit bad || n == 0 || rank != 3 }
+AWK
+near() { awk -v at="$2" -f twin.awk x.cp/model.ktensor "$1" > why || bad "$1: $(head -n 2 why)"; }
+
+# ---- lines without values, with blanks and comments, and zeros; a few of them, and many pieces ----
+awk '{ print $1, $2, $3 }' all.tns > cells.tns
+"$bin/tstream" predict x.cp cells.tns > got
+[ "$(wc -l < got)" -eq "$(wc -l < cells.tns)" ] || bad "$(wc -l < got) lines"
+cut -d ' ' -f 1-3 got | cmp -s - cells.tns || bad "the cells are others"
+near got 4
+printf '# cells\n\n 1\t2 3 # one\r\n// none\n12 9 30' | "$bin/tstream" predict x.cp - > odd
+[ "$(cut -d ' ' -f 1-3 odd | tr '\n' ';')" = '1 2 3;12 9 30;' ] || bad "odd lines: $(cat odd)"
+near odd 4
+awk '{ for (i = 0; i < 200; i++) print $0 }' all.tns > many.tns # more than a megabyte
+"$bin/tstream" predict x.cp many.tns --threads 1 > many.1
+near many.1 5
+for threads in 2 5; do
+    "$bin/tstream" predict x.cp - --threads $threads < many.tns > many.$threads
+    cmp -s many.1 many.$threads || bad "other bytes with $threads threads"
+done
+gzip -k many.tns
+"$bin/tstream" predict x.cp many.tns.gz -o many.out.gz > log
+gunzip -c many.out.gz | cmp -s - many.1 || bad "compressed: other lines"
+grep -q '^[0-9,]* cells: RMSE [0-9.e-]*, MAE [0-9.e-]*, ' log || bad "prints $(cat log)"
+
+# ---- values: what is printed, and the sums; zeros are values ----
+{ cat all.tns; echo '1 1 1 0'; } > valued.tns
+"$bin/tstream" predict x.cp valued.tns > got
+[ "$(wc -l < got)" -eq "$(wc -l < valued.tns)" ] || bad "a zero is left out"
+cut -d ' ' -f 1-4 got | cmp -s - valued.tns || bad "values are others"
+near got 5
+awk '{ d = $4 - $5 - $6; if (d > 1e-12 || d < -1e-12) exit 1 }' got || bad "residuals are no differences"
+"$bin/tstream" predict x.cp valued.tns --json > json
+[ "$(wc -l < json)" -eq 1 ] || bad "--json prints cells: $(head -c 300 json)"
+"$bin/tstream" predict x.cp - --json < valued.tns | sed 's/,"seconds.*//' > json2
+sed 's/,"seconds.*//' json | cmp -s - json2 || bad "other sums from a pipe: $(cat json json2)"
+sed 's/.*"cells":\([0-9]*\),"rmse":\([^,]*\),"mae":\([^,]*\),.*/\1 \2 \3/' json > have
+awk '{ n++; s += $6 * $6; m += $6 < 0 ? -$6 : $6 } END { printf "%d %.17g %.17g\n", n, sqrt(s / n), m / n }' got > want
+paste -d ' ' have want | awk '{ a = $2 - $5; b = $3 - $6 } END { exit !($1 == $4 && a * a < 1e-20 && b * b < 1e-20) }' ||
+    bad "sums: $(cat have), not $(cat want)"
+"$bin/tstream" predict x.cp cells.tns --json | grep -q '"rmse":null,"mae":null' || bad "--json without values"
+
+# ---- tables, NumPy ----
+printf '2 1 1 4\n1 9 30 5\n' > two.tns
+"$bin/tstream" predict x.cp two.tns --format csv > table
+[ "$(sed -n 1p table)" = user,item,week,value,model,residual ] || bad "csv: $(sed -n 1p table)"
+grep -q '^"say ""no""",1,1,4,' table && grep -q '^"a, b",9,30,5,' table || bad "csv: $(cat table)"
+"$bin/tstream" predict x.cp two.tns --format tsv --numbers | sed -n 2p | grep -q "^2	1	1	4	" || bad "tsv --numbers"
+"$bin/tstream" predict x.cp two.tns ./x.tsh --format csv | cmp -s - table || bad "csv with the tensor named"
+"$bin/tstream" predict x.cp valued.tns --format npy -o values.npy > log
+[ "$(wc -c < values.npy)" -eq $((128 + 8 * $(wc -l < valued.tns))) ] || bad "npy: $(wc -c < values.npy) bytes"
+head -c 128 values.npy | grep -aq "'shape': ($(wc -l < valued.tns),), }" || bad "npy: $(head -c 128 values.npy)"
+if python3 -c 'import numpy' 2> /dev/null; then
+    python3 -c 'import numpy; [print(repr(float(x))) for x in numpy.load("values.npy")]' > have
+    paste -d ' ' got have | awk '$5 + 0 != $7 + 0 { exit 1 }' || bad "npy: other values"
+fi
+
+# ---- rows of used slices alone, by the model's file of indices or by the tensor; indices from 0 ----
+printf '1 1 1 1\n77 1 2 3\n500 2 1 4\n' > used.tns
+"$bin/tshard" build used.tns > log
+"$bin/tstream" cp used.tsh --cpu -r 1 -i 2 --rows used > log
+printf '77 1 2\n78 1 2\n500 2 2\n' | "$bin/tstream" predict used.cp - > got
+[ "$(sed -n 's/^78 1 2 //p' got)" = 0 ] || bad "an empty slice: $(cat got)"
+rm used.cp/mode1.index
+printf '77 1 2\n78 1 2\n500 2 2\n' | "$bin/tstream" predict used.cp - used.tsh | cmp -s - got || bad "rows of used slices"
+awk '{ print $1 - 1, $2 - 1, $3 - 1 }' cells.tns > zero.tns
+"$bin/tstream" predict x.cp zero.tns --base 0 | awk '{ print $4 }' > have
+"$bin/tstream" predict x.cp cells.tns | awk '{ print $4 }' | cmp -s - have || bad "--base 0"
+
+# ---- nothing at all ----
+: > none
+"$bin/tstream" predict x.cp none > out
+[ ! -s out ] || bad "of no cells: $(cat out)"
+"$bin/tstream" predict x.cp none --format csv | grep -qx 'user,item,week,model' || bad "a table of no cells"
+
+# ---- refusals: file and line; no file is left, and one that is there stays ----
+printf '1 1 1\n\n1 10 1\n' > wrong
+refused 1 'wrong: line 3: index 10 in mode 2 is beyond 9, its size by the model' "$bin/tstream" predict x.cp wrong -o new.tns
+[ ! -e new.tns ] || bad "a file of half the cells"
+{ cat many.tns; echo '1 1 x 2'; } > wrong
+refused 1 "wrong: line $(wc -l < wrong): " "$bin/tstream" predict x.cp wrong --threads 3 -o new.tns
+printf '1 1\n' > wrong
+refused 1 'wrong: line 1: found 2 fields, expected 3' "$bin/tstream" predict x.cp wrong
+printf '1 1 1 5\n1 1 1\n' > wrong
+refused 1 'wrong: line 2: found 3 fields, expected 4' "$bin/tstream" predict x.cp wrong
+awk 'BEGIN { print "1 1 1"; for (i = 0; i < 600000; i++) printf "1"; print "" }' > wrong
+refused 1 'wrong: line 2: the line is longer' "$bin/tstream" predict x.cp wrong
+echo keep > new.tns
+refused 1 'new.tns exists' "$bin/tstream" predict x.cp cells.tns -o new.tns
+[ "$(cat new.tns)" = keep ] || bad "a file was replaced"
+"$bin/tstream" predict x.cp cells.tns -o new.tns --force > log
+near new.tns 4
+refused 1 'lies in the tensor' "$bin/tstream" predict x.cp cells.tns -o x.tsh/new.tns
+refused 1 'nowhere: ' "$bin/tstream" predict x.cp nowhere
+refused 2 'needs --output FILE' "$bin/tstream" predict x.cp cells.tns --format npy
+refused 2 'needs --output FILE' "$bin/tstream" predict x.cp cells.tns --format npy -o x.npy.gz
+
+exit $failed

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_predict.c - tstream predict: the model's values of the cells of a text. */
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tstream.h>
+
+#include "api/tools.h"
+#include "tools/cell_lines.h"
+#include "tools/export_sink.h"
+#include "tools/model_view.h"
+#include "tools/tool.h"
+#include "tools/tool_term.h"
+#include "tools/tstream.h"
+
+#define PIECE_BYTES ((size_t)512 << 10) /* of text that a thread takes at a time; a line must fit */
+
+enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
+
+struct predict_args {
+    const char *out;
+    uint32_t threads;
+    int format, base, numbers, force, json, quiet;
+};
+
+#define AT(field) offsetof(struct predict_args, field)
+static const struct ts_opt predict_opts[] = {
+    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
+      "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
+      "is complete and on disk" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE" },
+    { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
+      "tns has indices and numbers; csv and tsv are tables with names; npy is a NumPy array of the "
+      "model's values alone, float64, and goes to FILE" },
+    { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
+      "the first index in CELLS, and in what is written: input is that of the text that the tensor was "
+      "built from" },
+    { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
+      "indices in a table where there are names of them" },
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
+      "threads; 0 takes all CPUs. The result does not depend on it" },
+    TOOL_QUIET_OPT(AT(quiet)),
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "one JSON object on standard output; cells are written to FILE alone, then" },
+    { 0 },
+};
+
+/* A piece of text, and what becomes of it. */
+struct piece {
+    char *text; /* PIECE_BYTES and padding */
+    struct ts_text_piece in;
+    struct ts_batch batch;
+    double *value, *model, *residual; /* room of the batch */
+    struct cell_text out;
+    uint64_t line; /* of a failure, in this piece; 0: of no line */
+    int rc;
+    struct ts_err err;
+};
+
+struct predict {
+    const struct predict_args *args;
+    struct model_view view;
+    struct ts_kruskal *model;
+    const char *path; /* of the cells */
+    struct ts_text_input *input;
+    struct ts_tns_rules rules;
+    struct cell_lines lines;
+    struct export_sink sink;
+    int writes; /* there is somewhere to write to */
+    uint32_t threads;
+    struct piece *piece; /* threads */
+    int begun;           /* the first line was seen: rules.no_value is known */
+    uint64_t n_lines, n_cells, start_ns;
+    double squares, magnitudes; /* sums over cells, in their order */
+    struct tool_progress progress;
+};
+
+/* ---- one piece ---- */
+
+/* Its cells, their values by the model, and the text of both. */
+static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
+{
+    const double *number[CELL_NUMBERS] = { w->value, w->model, w->residual };
+    const struct ts_batch *b = &w->batch;
+    int rc;
+    ts_batch_clear(&w->batch);
+    w->out.n = 0;
+    rc = ts_tns_parse(&p->rules, w->text, w->in.bytes, &w->batch, &w->line, &w->err);
+    if (rc < 0)
+        return rc;
+    w->line = 0;
+    (void)ts_cpd_predict(p->model, b->n, b->index, w->model, NULL); /* the rules know the sizes */
+    if (p->rules.no_value)
+        number[0] = w->model;
+    for (uint64_t i = 0; i < b->n && !p->rules.no_value; i++) {
+        w->value[i] = ts_value_of_bits(b->value[i], 8);
+        w->residual[i] = w->value[i] - w->model[i];
+    }
+    if (!p->writes)
+        return 0;
+    if (p->lines.bare)
+        number[0] = w->model;
+    rc = cell_lines_put(&p->lines, thread, b->n, b->index, number, &w->out, &w->err);
+    if (rc == 0 && p->sink.gzip && w->out.n > 0) {
+        struct cell_text packed = { 0 };
+        rc = export_sink_pack(w->out.at, w->out.n, &packed.at, &packed.room, &packed.n, &w->err);
+        free(w->out.at);
+        w->out = packed;
+    }
+    return rc;
+}
+
+/* In the order of the text: what is written, and the sums. */
+static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
+{
+    if (w->rc < 0) {
+        *err = w->err;
+        return w->line == 0 ? w->rc
+                            : ts_fail(err, w->rc, "%s: line %" PRIu64 ": %s",
+                                      strcmp(p->path, "-") == 0 ? "standard input" : p->path,
+                                      p->n_lines + w->line, w->err.text);
+    }
+    p->n_lines += w->batch.n_lines;
+    p->n_cells += w->batch.n;
+    for (uint64_t i = 0; i < w->batch.n && !p->rules.no_value; i++) {
+        p->squares += w->residual[i] * w->residual[i];
+        p->magnitudes += fabs(w->residual[i]);
+    }
+    return p->writes ? export_sink_write(&p->sink, w->out.at, w->out.n, err) : 0;
+}
+
+/* ---- all of them ---- */
+
+/* Whether lines have values, from the first one that is not empty. */
+static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
+{
+    static const char *const name[] = { "value", "model", "residual" };
+    const uint32_t order = p->rules.order, n = ts_tns_fields(w->text, w->in.bytes, NULL);
+    const char *mode_name[TS_MAX_ORDER];
+    struct cell_text head = { 0 };
+    int rc;
+    p->begun = n > 0 || w->in.bytes == 0;
+    p->rules.no_value = n != order + 1; /* any other number is refused with its line */
+    p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
+    if (!p->begun || !p->writes)
+        return 0;
+    for (uint32_t m = 0; m < order; m++)
+        mode_name[m] = model_view_mode_name(&p->view, m);
+    rc = cell_lines_head(&p->lines, mode_name, p->rules.no_value ? name + 1 : name, 0, &head, err);
+    if (rc == 0 && p->sink.gzip && head.n > 0) {
+        struct cell_text packed = { 0 };
+        rc = export_sink_pack(head.at, head.n, &packed.at, &packed.room, &packed.n, err);
+        free(head.at);
+        head = packed;
+    }
+    if (rc == 0)
+        rc = export_sink_write(&p->sink, head.at, head.n, err);
+    free(head.at);
+    return rc;
+}
+
+/* Reads up to a piece a thread: how many. *rc: what comes after them. */
+static uint32_t read_pieces(struct predict *p, int *rc, struct ts_err *err)
+{
+    uint32_t n = 0;
+    for (; n < p->threads; n++) {
+        struct piece *w = &p->piece[n];
+        *rc = ts_text_input_next(p->input, w->text, &w->in, err);
+        if (*rc < 0 && w->in.bad_line) { /* behind those that were read */
+            w->rc = *rc;
+            w->err = *err;
+            w->line = 1;
+            return n + 1;
+        }
+        if (*rc == 0 && !p->begun)
+            *rc = begin(p, w, err);
+        if (*rc < 0 || w->in.bytes == 0)
+            break;
+        w->rc = 0;
+    }
+    return n;
+}
+
+static int run_pieces(struct predict *p, struct ts_err *err)
+{
+    uint32_t n;
+    int rc = 0, read = 0;
+    tool_progress_start(&p->progress, "cells", "bytes", ts_text_input_total(p->input));
+    do {
+        struct ts_err why;
+        n = read_pieces(p, &read, &why);
+#pragma omp parallel for num_threads(p->threads) schedule(dynamic, 1) if (n > 1)
+        for (uint32_t i = 0; i < n; i++)
+            if (p->piece[i].rc == 0)
+                p->piece[i].rc = work_piece(p, (uint32_t)omp_get_thread_num(), &p->piece[i]);
+        for (uint32_t i = 0; i < n && rc == 0; i++)
+            rc = end_piece(p, &p->piece[i], err);
+        if (rc == 0 && read < 0) {
+            *err = why;
+            rc = read;
+        }
+        if (rc == 0)
+            rc = ts_stop_check(&tool_stop, err);
+        if (n > 0)
+            tool_progress_update(&p->progress, p->piece[n - 1].in.done_bytes);
+    } while (rc == 0 && n == p->threads);
+    tool_progress_end(&p->progress);
+    return rc;
+}
+
+/* The header again, now that the number of cells is known. */
+static int count_cells(const struct predict *p, struct ts_err *err)
+{
+    struct cell_text head = { 0 };
+    int rc = 0;
+    if (p->lines.format != CELL_NPY || !p->writes)
+        return 0;
+    rc = cell_lines_head(&p->lines, NULL, NULL, p->n_cells, &head, err);
+    if (rc == 0 && pwrite(p->sink.fd, head.at, head.n, 0) != (ssize_t)head.n)
+        rc = ts_fail_errno(err, TS_EIO, "%s: writing", p->args->out);
+    free(head.at);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int open_pieces(struct predict *p, struct ts_err *err)
+{
+    const uint64_t room = PIECE_BYTES / 2 / p->rules.order + 1; /* a digit and a blank an index */
+    int rc = 0;
+    p->piece = calloc(p->threads, sizeof *p->piece);
+    for (uint32_t i = 0; i < p->threads && p->piece != NULL && rc == 0; i++) {
+        struct piece *w = &p->piece[i];
+        w->text = malloc(PIECE_BYTES + TS_TEXT_PAD);
+        w->value = malloc(3 * room * sizeof *w->value);
+        if (w->text == NULL || w->value == NULL)
+            rc = TS_ENOMEM;
+        else
+            rc = ts_batch_new(p->rules.order, room, &w->batch, NULL);
+        if (rc == 0) {
+            w->model = w->value + room;
+            w->residual = w->model + room;
+            memset(w->text + PIECE_BYTES, 0, TS_TEXT_PAD);
+        }
+    }
+    return p->piece == NULL || rc < 0 ? ts_fail(err, TS_ENOMEM, "out of memory for cells") : 0;
+}
+
+static void close_pieces(struct predict *p)
+{
+    for (uint32_t i = 0; i < p->threads && p->piece != NULL; i++) {
+        free(p->piece[i].text);
+        free(p->piece[i].value);
+        free(p->piece[i].out.at);
+        ts_batch_free(&p->piece[i].batch);
+    }
+    free(p->piece);
+}
+
+static int open_names(struct predict *p, struct ts_err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    struct ts_row_names_conf conf = { .tensor = p->view.tensor,
+                                      .labels = 1,
+                                      .threads = p->threads,
+                                      .tmp = tmp != NULL && *tmp != '\0' ? tmp : ".",
+                                      .stop = &tool_stop };
+    struct ts_machine machine;
+    if (p->view.tensor == NULL || p->args->numbers ||
+        (p->lines.format != CELL_CSV && p->lines.format != CELL_TSV))
+        return 0;
+    ts_machine_get(&machine);
+    conf.bytes = machine.free_bytes / 4;
+    if (conf.bytes < ts_row_names_least(&conf))
+        conf.bytes = ts_row_names_least(&conf);
+    if (conf.bytes > ts_row_names_most(&conf))
+        conf.bytes = ts_row_names_most(&conf);
+    return ts_row_names_open(&conf, &p->lines.names, err);
+}
+
+static void set_rules(struct predict *p)
+{
+    const uint32_t base =
+        p->args->base == BASE_OF_TENSOR ? model_view_base(&p->view) : (uint32_t)p->args->base - 1;
+    p->rules = (struct ts_tns_rules){ .order = p->model->order,
+                                      .base = base,
+                                      .value_bytes = 8,
+                                      .fixed = 1,
+                                      .fixed_by = "the model",
+                                      .zeros = 1 };
+    memcpy(p->rules.dim, p->model->dim, p->model->order * sizeof *p->rules.dim);
+    p->lines = (struct cell_lines){ .order = p->model->order,
+                                    .format = (enum cell_format)p->args->format,
+                                    .base = base,
+                                    .bare = p->args->format == CELL_NPY };
+}
+
+static int open_all(struct predict *p, struct ts_err *err)
+{
+    int rc = model_view_kruskal(&p->view, &p->model, err);
+    if (rc < 0)
+        return rc;
+    set_rules(p);
+    p->writes = p->args->out != NULL || !p->args->json;
+    if (p->args->out != NULL && p->view.tensor != NULL)
+        rc = tool_outside(p->args->out, p->view.tensor->path, err);
+    if (rc == 0)
+        rc = ts_text_input_open(&p->path, 1, PIECE_BYTES, &tool_stop, &p->input, err);
+    if (rc == 0)
+        rc = open_pieces(p, err);
+    if (rc == 0)
+        rc = open_names(p, err);
+    return rc == 0 ? export_sink_open(p->args->out, p->args->force, &p->sink, err) : rc;
+}
+
+/* ---- the report ---- */
+
+static double mean(const struct predict *p, double sum)
+{
+    return p->rules.no_value || p->n_cells == 0 ? NAN : sum / (double)p->n_cells;
+}
+
+static int report(const struct predict *p, struct ts_err *err)
+{
+    const uint64_t ns = ts_clock_ns() - p->start_ns;
+    const double rmse = sqrt(mean(p, p->squares)), mae = mean(p, p->magnitudes);
+    char n[TS_NUM_CHARS], time[TS_NUM_CHARS];
+    struct tool_json j;
+    if (p->args->json) {
+        tool_json_open(&j, stdout);
+        tool_json_str(&j, "event", "predict");
+        tool_json_str(&j, "model", p->view.model->path);
+        tool_json_str(&j, "output", p->args->out);
+        tool_json_u64(&j, "cells", p->n_cells);
+        tool_json_f64(&j, "rmse", rmse);
+        tool_json_f64(&j, "mae", mae);
+        tool_json_f64(&j, "seconds", (double)ns * 1e-9);
+        tool_json_close(&j);
+    } else if (p->args->out != NULL) {
+        printf("%s cell%s", ts_num_count(n, p->n_cells), tool_plural(p->n_cells));
+        if (isfinite(rmse))
+            printf(": RMSE %.6g, MAE %.6g", rmse, mae);
+        printf(", %s\n", ts_num_duration(time, ns));
+    }
+    return tool_flushed(err);
+}
+
+static int predict(const struct ts_cmd *cmd, struct predict *p, struct ts_err *err)
+{
+    struct ts_err warn = { 0 };
+    int rc = open_all(p, err);
+    if (rc == 0)
+        rc = run_pieces(p, err);
+    if (rc == 0)
+        rc = count_cells(p, err);
+    if (rc == 0)
+        rc = export_sink_commit(&p->sink, &warn, err);
+    export_sink_close(&p->sink);
+    tool_warn(cmd, &warn);
+    if (rc == 0 && p->args->out != NULL)
+        tool_in_place(p->args->out);
+    return rc == 0 ? report(p, err) : rc;
+}
+
+static void close_all(struct predict *p)
+{
+    close_pieces(p);
+    ts_row_names_close(p->lines.names);
+    ts_text_input_close(p->input);
+    ts_kruskal_free(p->model);
+    model_view_close(&p->view);
+}
+
+static int run_predict(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct predict_args args;
+    struct predict p = { .args = &args, .sink = { .fd = -1 } };
+    struct ts_err err;
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && tool_threads_check(args.threads, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && args.out != NULL && strcmp(args.out, "-") == 0)
+        args.out = NULL;
+    if (status < 0 && args.format == CELL_NPY &&
+        (args.out == NULL ||
+         (strlen(args.out) > 3 && strcmp(args.out + strlen(args.out) - 3, ".gz") == 0)))
+        status = tool_usage(cmd, "--format npy needs --output FILE, which is not compressed: the "
+                                 "number of cells stands at its start");
+    if (status < 0) {
+        char *which[2] = { operand[0], n_operands > 2 ? operand[2] : NULL };
+        int rc;
+        p.start_ns = ts_clock_ns();
+        p.path = operand[1];
+        tool_catch_signals();
+        rc = ts_threads_get(args.threads, 0, &p.threads, &err);
+        if (rc == 0)
+            rc = model_view_open(n_operands - 1, which, &p.view, &err);
+        if (rc == 0)
+            rc = predict(cmd, &p, &err);
+        status = rc < 0 ? tool_fail(cmd, &err) : 0;
+        close_all(&p);
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_predict = {
+    .program = "tstream",
+    .name = "predict",
+    .operands = "MODEL CELLS|- [TENSOR.tsh]",
+    .min_operands = 2,
+    .max_operands = 3,
+    .summary = "compute a model's values of cells",
+    .text =
+        "Writes a line for each line of CELLS, in the same order: the indices of the cell, and the model's value "
+        "there, in float64. Where lines of CELLS have a value, it stands before the model's, and behind that the "
+        "residual, value - model; then their root mean square (RMSE) and mean magnitude (MAE) are told, too.\n\n"
+        "CELLS is text, also compressed, or - for standard input: on each line an index for each mode, "
+        "divided by blanks, and perhaps a value, 0 as well; a # begins a comment. Text of any length goes "
+        "through a few buffers. A model in .npy files (tstream cp --format npy) is mapped, and may be larger than memory.\n\n"
+        "MODEL is what tstream fit takes. TENSOR.tsh gives names, as tstream top finds it where it is not named.",
+    .examples =
+        "tstream predict amazon.cp cells.tns\n  the model's values of some cells\n"
+        "tstream predict amazon.cp test.tns.gz --json\n  how far it is from values that it has not seen\n"
+        "tstream predict amazon.cp cells.tns --format csv -o values.csv\n  a table with names\n",
+    .opts = predict_opts,
+    .run = run_predict,
+};
