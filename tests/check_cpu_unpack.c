@@ -219,6 +219,7 @@ static void product(struct ts_feed *f, enum ts_isa isa, enum ts_precision precis
     const uint64_t n_rows = f->tensor.mode[0].disk.n_rows;
     double *again = malloc(n_rows * rank * sizeof *again);
     struct ts_fmat factor[TS_MAX_ORDER];
+    const struct ts_pass_model model = { .out = &factor[0], .summed = precision };
     struct ts_pass *pass;
     for (uint32_t m = 0; m < f->tensor.order; m++) {
         const uint64_t n = f->tensor.mode[m].disk.n_rows;
@@ -231,7 +232,7 @@ static void product(struct ts_feed *f, enum ts_isa isa, enum ts_precision precis
     }
     ck_assert_int_eq(ts_pass_new(&conf, isa, 1, &pass, NULL), 0);
     f->given = 0;
-    ck_assert_int_eq(ts_pass_run(pass, 0, precision, factor, &factor[0], f, NULL, NULL), 0);
+    ck_assert_int_eq(ts_pass_run(pass, 0, factor, 1, &model, f, NULL, NULL), 0);
     ts_fmat_get(&factor[0], 0, n_rows, out, 1);
     ts_pass_free(pass);
     for (uint64_t share = 1; share <= 2; share++) {
@@ -239,7 +240,7 @@ static void product(struct ts_feed *f, enum ts_isa isa, enum ts_precision precis
         ck_assert_int_eq(ts_pass_new(&conf, isa, 1, &pass, NULL), 0);
         for (int run = 0; run < 3; run++) {
             f->given = 0;
-            ck_assert_int_eq(ts_pass_run(pass, 0, precision, factor, &factor[0], f, NULL, NULL), 0);
+            ck_assert_int_eq(ts_pass_run(pass, 0, factor, 1, &model, f, NULL, NULL), 0);
             ts_fmat_get(&factor[0], 0, n_rows, again, 1);
             ck_assert(memcmp(again, out, n_rows * rank * sizeof *out) == 0);
         }

@@ -13,16 +13,27 @@
 #include "cpu/plain.h"
 #include "cpu/rowsolve.h"
 
-struct cpu {
+/* What the models of a backend share: their factors lie side by side in the rows of these matrices. */
+struct shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
     struct ts_pass *pass;
-    struct ts_rowsolve *rows;
     struct ts_fmat factor[TS_MAX_ORDER];
-    struct ts_fmat rest;    /* of products of the last mode; no data: not kept */
-    struct ts_fmat apart;   /* for products of any mode of `own`; no data: there are none */
+    struct ts_fmat rest;  /* of products of the last mode; no data: not kept */
+    struct ts_fmat apart; /* for products of any mode of `own`; no data: there are none */
+    uint32_t own, n_models;
+    struct cpu *model;
+};
+
+/* A model: what the engine holds. */
+struct cpu {
+    struct shared *shared;
+    uint32_t rank, col;
+    int keeps_rest;
+    struct ts_rowsolve *rows; /* one for all models of a rank; the first of them frees it */
+    int frees_rows;
+    struct ts_fmat factor[TS_MAX_ORDER]; /* views */
     struct ts_fmat product; /* of the mode that was passed over last: its factor, or in `apart` */
-    uint32_t own;
     enum ts_precision summed;
 };
 
@@ -49,78 +60,177 @@ static uint64_t apart_rows(const struct ts_tensor *t, uint32_t modes)
     return most;
 }
 
+static uint32_t n_models(const struct ts_backend_conf *conf)
+{
+    return conf->n_models > 0 ? conf->n_models : 1;
+}
+
+static uint32_t rank_of(const struct ts_backend_conf *conf, uint32_t k)
+{
+    return conf->n_models > 0 ? conf->ranks[k] : conf->rank;
+}
+
+/* Columns that a model takes beside others: whole lines of a cache. */
+static uint32_t columns_of(uint32_t rank, enum ts_precision precision)
+{
+    const uint32_t line = precision == TS_FLOAT32 ? 16 : 8;
+    return (rank + line - 1) / line * line;
+}
+
+/* As of one model that has the columns of all. */
+static struct ts_backend_conf conf_of_all(const struct ts_backend_conf *conf)
+{
+    struct ts_backend_conf all = *conf;
+    all.n_models = 0;
+    all.ranks = NULL;
+    if (n_models(conf) == 1) {
+        all.rank = rank_of(conf, 0);
+        return all;
+    }
+    all.rank = 0;
+    for (uint32_t k = 0; k < conf->n_models; k++)
+        all.rank += columns_of(conf->ranks[k], conf->precision);
+    return all;
+}
+
+/* Whether it has the rank of one before it. */
+static int has_rank_of(const struct ts_backend_conf *conf, uint32_t k, uint32_t *ret)
+{
+    for (*ret = 0; *ret < k; ++*ret)
+        if (rank_of(conf, *ret) == rank_of(conf, k))
+            return 1;
+    return 0;
+}
+
 static void cpu_close(void *be)
 {
     struct cpu *c = be;
+    struct shared *s;
     if (c == NULL)
         return;
-    ts_pass_free(c->pass);
-    ts_rowsolve_free(c->rows);
+    s = c->shared;
+    ts_pass_free(s->pass);
+    for (uint32_t k = 0; k < s->n_models; k++)
+        if (s->model[k].frees_rows)
+            ts_rowsolve_free(s->model[k].rows);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
-        ts_fmat_free(&c->factor[m]);
-    ts_fmat_free(&c->rest);
-    ts_fmat_free(&c->apart);
-    free(c);
+        ts_fmat_free(&s->factor[m]);
+    ts_fmat_free(&s->rest);
+    ts_fmat_free(&s->apart);
+    free(s->model);
+    free(s);
+}
+
+static int open_model(const struct ts_backend_conf *conf, struct shared *s, uint32_t k,
+                      uint32_t col, struct ts_err *err)
+{
+    struct cpu *c = &s->model[k];
+    uint32_t same;
+    int rc = 0;
+    c->shared = s;
+    c->rank = rank_of(conf, k);
+    c->col = col;
+    c->summed = conf->precision;
+    c->keeps_rest = conf->precision == TS_FLOAT32 && ts_rest_fits(conf->tensor, c->rank);
+    if (has_rank_of(conf, k, &same))
+        c->rows = s->model[same].rows;
+    else
+        rc = ts_rowsolve_new(max_rows(conf->tensor), c->rank, ts_isa_best(), s->threads, &c->rows,
+                             err);
+    c->frees_rows = rc == 0 && same == k;
+    for (uint32_t m = 0; m < conf->tensor->order; m++)
+        c->factor[m] = ts_fmat_view(&s->factor[m], col, c->rank);
+    return rc;
+}
+
+static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct ts_err *err)
+{
+    const struct ts_tensor *t = conf->tensor;
+    const struct ts_backend_conf all = conf_of_all(conf);
+    uint32_t col = 0;
+    int rc = 0;
+    for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
+        char what[40];
+        snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
+        rc = ts_fmat_new(t->mode[m].disk.n_rows, all.rank, conf->precision, what, &s->factor[m],
+                         err);
+    }
+    if (rc == 0 && ts_backend_keeps_rest(conf))
+        rc = ts_fmat_new(t->mode[t->order - 1].disk.n_rows, all.rank, TS_FLOAT32,
+                         "what float32 loses of a product", &s->rest, err);
+    if (rc == 0)
+        rc = ts_pass_new(&all, ts_isa_best(), s->threads, &s->pass, err);
+    for (uint32_t k = 0; rc == 0 && k < s->n_models; k++) {
+        rc = open_model(conf, s, k, col, err);
+        col += columns_of(rank_of(conf, k), conf->precision);
+    }
+    return rc;
 }
 
 static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;
-    struct cpu *c;
-    int rc = 0;
-    if (conf->rank == 0 || conf->rank > TS_FMAT_MAX_RANK)
-        return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", conf->rank,
-                       TS_FMAT_MAX_RANK);
-    c = calloc(1, sizeof *c);
-    if (c == NULL)
+    const uint32_t columns = conf_of_all(conf).rank;
+    struct shared *s;
+    int rc;
+    if (columns == 0 || columns > TS_FMAT_MAX_RANK)
+        return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
+    s = calloc(1, sizeof *s);
+    if (s == NULL || (s->model = calloc(n_models(conf), sizeof *s->model)) == NULL) {
+        free(s);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-    c->tensor = t;
-    c->threads = thread_count(conf);
-    c->summed = conf->precision;
-    for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
-        char what[40];
-        snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
-        rc = ts_fmat_new(t->mode[m].disk.n_rows, conf->rank, conf->precision, what, &c->factor[m],
-                         err);
     }
-    if (rc == 0 && ts_backend_keeps_rest(conf))
-        rc = ts_fmat_new(t->mode[t->order - 1].disk.n_rows, conf->rank, TS_FLOAT32,
-                         "what float32 loses of a product", &c->rest, err);
-    if (rc == 0)
-        rc = ts_pass_new(conf, ts_isa_best(), c->threads, &c->pass, err);
-    if (rc == 0)
-        rc = ts_rowsolve_new(max_rows(t), conf->rank, ts_isa_best(), c->threads, &c->rows, err);
+    s->tensor = t;
+    s->threads = thread_count(conf);
+    s->n_models = n_models(conf);
+    s->model[0].shared = s;
+    rc = open_all(conf, s, err);
     if (rc < 0) {
-        cpu_close(c);
+        cpu_close(&s->model[0]);
         return rc;
     }
-    *ret = c;
+    *ret = &s->model[0];
     return 0;
+}
+
+/* Adds a matrix of all models: what of it is factors, and what is padding. */
+static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint64_t *factor_bytes,
+                       uint64_t *padded)
+{
+    for (uint32_t k = 0; k < n_models(conf); k++)
+        *factor_bytes += n_rows * rank_of(conf, k) * (conf->precision == TS_FLOAT32 ? 4 : 8);
+    *padded += ts_fmat_bytes(n_rows, conf_of_all(conf).rank, conf->precision);
 }
 
 static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
                      uint64_t *other_bytes)
 {
+    const struct ts_backend_conf all = conf_of_all(conf);
     const uint32_t threads = thread_count(conf), last = conf->tensor->order - 1;
     uint64_t padded = 0;
     *factor_bytes = 0;
-    for (uint32_t m = 0; m < conf->tensor->order; m++) {
-        const uint64_t n_rows = conf->tensor->mode[m].disk.n_rows;
-        *factor_bytes += n_rows * conf->rank * (conf->precision == TS_FLOAT32 ? 4 : 8);
-        padded += ts_fmat_bytes(n_rows, conf->rank, conf->precision);
-    }
-    if (conf->own_rows != 0) {
-        const uint64_t n_rows = apart_rows(conf->tensor, conf->own_rows);
-        *factor_bytes += n_rows * conf->rank * (conf->precision == TS_FLOAT32 ? 4 : 8);
-        padded += ts_fmat_bytes(n_rows, conf->rank, conf->precision);
-    }
-    *other_bytes = sizeof(struct cpu) + padded - *factor_bytes + ts_pass_bytes(conf, threads) +
-                   ts_rowsolve_bytes(max_rows(conf->tensor), conf->rank, threads);
+    for (uint32_t m = 0; m < conf->tensor->order; m++)
+        add_matrix(conf, conf->tensor->mode[m].disk.n_rows, factor_bytes, &padded);
     if (conf->own_rows != 0)
-        *other_bytes += ts_rowsolve_own_bytes(conf->rank, threads);
+        add_matrix(conf, apart_rows(conf->tensor, conf->own_rows), factor_bytes, &padded);
+    *other_bytes = sizeof(struct shared) + n_models(conf) * sizeof(struct cpu) + padded -
+                   *factor_bytes + ts_pass_bytes(&all, threads);
+    for (uint32_t k = 0, same; k < n_models(conf); k++) {
+        if (has_rank_of(conf, k, &same))
+            continue;
+        *other_bytes += ts_rowsolve_bytes(max_rows(conf->tensor), rank_of(conf, k), threads);
+        if (conf->own_rows != 0)
+            *other_bytes += ts_rowsolve_own_bytes(rank_of(conf, k), threads);
+    }
     if (ts_backend_keeps_rest(conf))
         *other_bytes += ts_bigmem_cost(
-            ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, conf->rank, TS_FLOAT32));
+            ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
+}
+
+static void *cpu_model(void *be, uint32_t k)
+{
+    struct cpu *c = be;
+    return &c->shared->model[k];
 }
 
 static uint64_t cpu_wish(const struct ts_backend_conf *conf)
@@ -134,7 +244,7 @@ static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const
     struct cpu *c = be;
     (void)err;
     c->factor[mode].rest = NULL;
-    ts_fmat_put(&c->factor[mode], row, n, rows, c->threads);
+    ts_fmat_put(&c->factor[mode], row, n, rows, c->shared->threads);
     return 0;
 }
 
@@ -143,41 +253,61 @@ static int cpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
 {
     struct cpu *c = be;
     (void)err;
-    ts_fmat_get(&c->factor[mode], row, n, rows, c->threads);
+    ts_fmat_get(&c->factor[mode], row, n, rows, c->shared->threads);
     return 0;
+}
+
+/* Where the product goes, and how it is summed. */
+static struct ts_pass_model prepare_product(struct cpu *c, uint32_t mode)
+{
+    const struct shared *s = c->shared;
+    const int last = mode + 1 == s->tensor->order;
+    const enum ts_precision summed = last ? c->summed : c->factor[mode].precision;
+    float *rest = summed != c->factor[mode].precision && c->keeps_rest
+                      ? (float *)s->rest.data + c->col
+                      : NULL;
+    c->product = c->factor[mode];
+    if ((s->own >> mode & 1) != 0)
+        c->product = ts_fmat_view(&s->apart, c->col, c->rank);
+    else
+        c->factor[mode].rest = rest;
+    c->product.n_rows = c->factor[mode].n_rows;
+    c->product.rest = rest;
+    return (struct ts_pass_model){ .col = c->col, .out = &c->product, .summed = summed };
+}
+
+static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                         struct ts_backend_times *times, struct ts_err *err)
+{
+    struct ts_pass_model model[TS_PASS_MAX_MODELS];
+    const struct shared *s = ((struct cpu *)be[0])->shared;
+    for (uint32_t k = 0; k < n; k++)
+        model[k] = prepare_product(be[k], mode);
+    return ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
 }
 
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                       struct ts_err *err)
 {
-    struct cpu *c = be;
-    const int last = mode + 1 == c->tensor->order;
-    const enum ts_precision summed = last ? c->summed : c->factor[mode].precision;
-    const int apart = (c->own >> mode & 1) != 0;
-    c->product = c->factor[mode];
-    c->product.rest = summed != c->product.precision ? c->rest.data : NULL;
-    if (apart)
-        c->product.data = c->apart.data;
-    else
-        c->factor[mode].rest = c->product.rest;
-    return ts_pass_run(c->pass, mode, summed, c->factor, &c->product, feed, times, err);
+    return cpu_mttkrp_of(&be, 1, mode, feed, times, err);
 }
 
 static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
     struct cpu *c = be;
-    const struct ts_fmat *f = &c->factor[0];
-    const uint64_t n = apart_rows(c->tensor, modes);
+    struct shared *s = c->shared;
+    const uint64_t n = apart_rows(s->tensor, modes);
     int rc = 0;
-    c->own = 0;
-    if (n > c->apart.n_rows) {
-        ts_fmat_free(&c->apart);
-        rc = ts_fmat_new(n, f->rank, f->precision, "products beside factors", &c->apart, err);
+    s->own = 0;
+    if (n > s->apart.n_rows) {
+        ts_fmat_free(&s->apart);
+        rc = ts_fmat_new(n, s->factor[0].rank, s->factor[0].precision, "products beside factors",
+                         &s->apart, err);
     }
     if (rc == 0 && modes != 0)
         rc = ts_rowsolve_own(c->rows, err);
     if (rc == 0)
-        c->own = modes;
+        s->own = modes;
     return rc;
 }
 
@@ -229,6 +359,8 @@ const struct ts_backend ts_backend_cpu = {
     .own_rows = cpu_own_rows,
     .sum_in = cpu_sum_in,
     .mttkrp = cpu_mttkrp,
+    .model = cpu_model,
+    .mttkrp_of = cpu_mttkrp_of,
     .solve = cpu_solve,
     .scale = cpu_scale,
     .gram = cpu_gram,

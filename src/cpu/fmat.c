@@ -22,7 +22,7 @@ int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, con
 {
     struct ts_fmat f = { .n_rows = n_rows, .rank = rank, .precision = precision };
     int rc;
-    f.stride = ts_fmat_stride(rank, precision);
+    f.stride = f.width = ts_fmat_stride(rank, precision);
     f.bytes = ts_fmat_bytes(n_rows, rank, precision);
     rc = ts_bigmem_new(f.bytes, what, &f.data, err);
     if (rc < 0)
@@ -36,6 +36,16 @@ void ts_fmat_free(struct ts_fmat *f)
     if (f->data != NULL)
         ts_bigmem_free(f->data, f->bytes);
     memset(f, 0, sizeof *f);
+}
+
+struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank)
+{
+    struct ts_fmat v = *f;
+    v.data = (char *)f->data + (size_t)col * (f->precision == TS_FLOAT32 ? 4 : 8);
+    v.rest = f->rest == NULL ? NULL : f->rest + col;
+    v.rank = rank;
+    v.width = ts_fmat_stride(rank, f->precision);
+    return v;
 }
 
 static void put_row(struct ts_fmat *f, uint64_t row, const double *from)

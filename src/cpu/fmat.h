@@ -5,8 +5,10 @@
  * padding is zero, and stays zero. Large matrices lie on huge pages (base/bigmem.h): their rows are
  * read at random.
  *
+ * Several matrices may lie side by side in the rows of one: a *view* is one of them.
+ *
  *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is
- *            lent
+ *            lent; a view owns nothing
  *   units    stride is in elements: row i starts at element i * stride
  *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
@@ -24,6 +26,8 @@ struct ts_fmat {
     float *rest; /* for rows that are products: what float32 has lost of them, as rows; or NULL */
     uint64_t n_rows, bytes;
     uint32_t rank, stride;
+    uint32_t
+        width; /* columns with the padding; less than stride where rows have other columns beside */
     enum ts_precision precision;
 };
 
@@ -36,6 +40,9 @@ uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precisi
 int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *what,
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
+
+/* `rank` columns of f from column col on, which begins at a multiple of 64 bytes, or is 0. */
+struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank);
 
 /* n rows from row `row` on, from or to n x rank float64; with `rest`, where there is one. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);

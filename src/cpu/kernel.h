@@ -31,14 +31,29 @@
  * bytes cover the time of a miss of the second-level cache. */
 #define TS_KERNEL_AHEAD 24u
 
+/* Columns of a model in rows that several share. Each column of the result has the bits that it has in
+ * matrices of that model alone, whose stride this is. */
+struct ts_kernel_model {
+    uint32_t col, stride; /* col: a multiple of 64 bytes */
+};
+
+/* Vectors of columns that are summed together. */
+struct ts_kernel_run {
+    uint16_t col;
+    uint8_t n_vec;
+    uint8_t two; /* in halves */
+};
+
 /* One MTTKRP. */
 struct ts_kernel_job {
     struct ts_unpack_conf unpack;
     struct ts_plain_conf plain;
     uint32_t order, stride;
-    const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0] is not used */
-    int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
-    void *out;                       /* factor of the mode at level 0 */
+    uint32_t n_models;                   /* whose columns are computed; others stay as they are */
+    const struct ts_kernel_model *model; /* n_models, by column */
+    const void *table[TS_MAX_ORDER];     /* factor of the mode at level l; table[0] is not used */
+    int far[TS_MAX_ORDER];               /* that factor is larger than a core's caches */
+    void *out;                           /* factor of the mode at level 0 */
     float *rest; /* of a wide kernel: what the float in `out` loses; NULL: not needed */
 };
 
@@ -46,9 +61,11 @@ struct ts_kernel_job {
 struct ts_kernel_scratch {
     /* products of fibres, up to 256 bytes of columns at once */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the current row, before this block */
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* where a rest goes that is not needed */
-    struct ts_unpacked block[2];                 /* the current block, and the one after it */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];      /* of the current row, before this block */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE];      /* where a rest goes that is not needed */
+    struct ts_unpacked block[2];                      /* the current block, and the one after it */
+    struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* of the job's columns */
+    uint32_t n_runs;
 };
 
 /* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */

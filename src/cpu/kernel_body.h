@@ -105,15 +105,14 @@ INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
 
 /* Sums the block's nonzeros over n_vec vectors of columns. sum: what earlier blocks have of the
  * current row, in float64; in float32 a row of many blocks would lose small parts. dst: where
- * that row goes; next: where the row after it goes. Narrow rows are summed in two halves, the
- * even and the odd positions of the row in this block, because one sum would wait for its own
- * last addition. */
+ * that row goes; next: where the row after it goes. two: rows are summed in two halves, the
+ * even and the odd positions of the row in this block, because one sum of few vectors would wait for
+ * its own last addition. */
 INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
-                       SUMS *restrict sum, struct NAME(target) dst, struct NAME(target) next,
-                       uint64_t rest_stride)
+                       int two, SUMS *restrict sum, struct NAME(target) dst,
+                       struct NAME(target) next, uint64_t rest_stride)
 {
     const TS_REAL *value = (const TS_REAL *)&b->value;
-    const int two = n_vec <= 2;
     VEC acc[4], odd[4], term[4];
     size_t p = 0;
     TS_UNROLL
@@ -202,24 +201,24 @@ INLINE struct NAME(target)
 
 /* The rows of a block, with the number of matrices a constant where it is small. */
 INLINE void NAME(rows_of_n)(const struct ts_unpacked *b, struct NAME(operands) x, uint32_t n_vec,
-                            SUMS *restrict sum, struct NAME(target) dst, struct NAME(target) next,
-                            uint64_t rest_stride)
+                            int two, SUMS *restrict sum, struct NAME(target) dst,
+                            struct NAME(target) next, uint64_t rest_stride)
 {
     switch (x.n) {
     case 2:
         x.n = 2;
-        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
         break;
     case 3:
         x.n = 3;
-        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
         break;
     case 4:
         x.n = 4;
-        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
         break;
     default:
-        NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
     }
 }
 
@@ -241,7 +240,7 @@ INLINE void NAME(products_of_n)(uint32_t n, struct NAME(operands) x, uint32_t n_
 
 /* One block, n_vec vectors of columns from col on. */
 INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
-                          uint32_t n_vec, uint64_t stride, uint32_t col,
+                          uint32_t n_vec, int two, uint64_t stride, uint32_t col,
                           struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
     const uint32_t leaf = job->order - 1;
@@ -275,41 +274,104 @@ INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpac
         x.first_stride = n_vec * sizeof(VEC);
         if (job->far[leaf]) {
             x.far = 1;
-            NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+            NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
         } else {
             x.far = 0;
-            NAME(rows)(b, &x, n_vec, sum, dst, next, rest_stride);
+            NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
         }
     } else if (x.far) {
         x.far = 1;
-        NAME(rows_of_n)(b, x, n_vec, sum, dst, next, rest_stride);
+        NAME(rows_of_n)(b, x, n_vec, two, sum, dst, next, rest_stride);
     } else {
         x.far = 0;
-        NAME(rows_of_n)(b, x, n_vec, sum, dst, next, rest_stride);
+        NAME(rows_of_n)(b, x, n_vec, two, sum, dst, next, rest_stride);
     }
 }
 
 /* The widths for which there is code. Each is a function of its own, so that none is too large for
  * the compiler. */
-#define COLUMNS(name, n_vec, stride)                                                \
+#define COLUMNS(name, n_vec, two, stride)                                           \
     static __attribute__((noinline)) void NAME(name)(                               \
         const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t col, \
         struct ts_kernel_scratch *scratch, struct NAME(target) dst)                 \
     {                                                                               \
-        NAME(columns)(job, b, n_vec, stride, col, scratch, dst);                    \
+        NAME(columns)(job, b, n_vec, two, stride, col, scratch, dst);               \
     }
-COLUMNS(columns_1, 1, TS_LANES)
-COLUMNS(columns_2, 2, 2 * TS_LANES)
-COLUMNS(columns_3, 3, 3 * TS_LANES)
-COLUMNS(columns_4, 4, 4 * TS_LANES)
-COLUMNS(columns_4_of, 4, job->stride)
-COLUMNS(columns_1_of, 1, job->stride)
+COLUMNS(columns_1, 1, 1, TS_LANES)
+COLUMNS(columns_2, 2, 1, 2 * TS_LANES)
+COLUMNS(columns_3, 3, 0, 3 * TS_LANES)
+COLUMNS(columns_4, 4, 0, 4 * TS_LANES)
+COLUMNS(columns_3_of, 3, 0, job->stride)
+COLUMNS(columns_4_of, 4, 0, job->stride)
+COLUMNS(halves_1_of, 1, 1, job->stride)
+COLUMNS(halves_2_of, 2, 1, job->stride)
+COLUMNS(halves_3_of, 3, 1, job->stride)
+COLUMNS(halves_4_of, 4, 1, job->stride)
 #undef COLUMNS
+
+/* What a matrix of its own has at vector v of n: whether its rows are summed in halves. The bits of a
+ * column depend on that, and on nothing else of the matrix. */
+INLINE int NAME(in_halves)(uint32_t v, uint32_t n)
+{
+    return n <= 2 || (n > 4 && v >= n / 4 * 4);
+}
+
+/* The columns of several models in runs of vectors: those in halves may be of several models. */
+static uint32_t NAME(plan)(const struct ts_kernel_job *job, struct ts_kernel_run *run)
+{
+    uint32_t n_runs = 0;
+    for (uint32_t k = 0; k < job->n_models; k++) {
+        const uint32_t n = (job->model[k].stride + TS_LANES - 1) / TS_LANES;
+        for (uint32_t v = 0; v < n; v++) {
+            const uint32_t col = job->model[k].col + v * TS_LANES;
+            const int two = NAME(in_halves)(v, n);
+            struct ts_kernel_run *last = &run[n_runs > 0 ? n_runs - 1 : 0];
+            if (n_runs > 0 && last->n_vec < 4 && last->two == two && (two || v % 4 != 0) &&
+                (uint32_t)last->col + last->n_vec * (uint32_t)TS_LANES == col)
+                last->n_vec++;
+            else
+                run[n_runs++] = (struct ts_kernel_run){ (uint16_t)col, 1, (uint8_t)two };
+        }
+    }
+    return n_runs;
+}
+
+/* The block for several models. */
+static void NAME(block_of_runs)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                                struct ts_kernel_scratch *scratch, struct NAME(target) dst)
+{
+    for (uint32_t i = 0; i < scratch->n_runs; i++) {
+        const struct ts_kernel_run *r = &scratch->run[i];
+        switch (r->two ? r->n_vec : r->n_vec + 4) {
+        case 1:
+            NAME(halves_1_of)(job, b, r->col, scratch, dst);
+            break;
+        case 2:
+            NAME(halves_2_of)(job, b, r->col, scratch, dst);
+            break;
+        case 3:
+            NAME(halves_3_of)(job, b, r->col, scratch, dst);
+            break;
+        case 4:
+            NAME(halves_4_of)(job, b, r->col, scratch, dst);
+            break;
+        case 7:
+            NAME(columns_3_of)(job, b, r->col, scratch, dst);
+            break;
+        default:
+            NAME(columns_4_of)(job, b, r->col, scratch, dst);
+        }
+    }
+}
 
 static void NAME(block)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                         struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
     uint32_t col = 0;
+    if (job->n_models > 1 || job->model[0].stride != job->stride) {
+        NAME(block_of_runs)(job, b, scratch, dst);
+        return;
+    }
     switch (job->stride / TS_LANES) {
     case 1:
         NAME(columns_1)(job, b, 0, scratch, dst);
@@ -327,7 +389,7 @@ static void NAME(block)(const struct ts_kernel_job *job, const struct ts_unpacke
     for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
         NAME(columns_4_of)(job, b, col, scratch, dst);
     for (; col < job->stride; col += TS_LANES)
-        NAME(columns_1_of)(job, b, col, scratch, dst);
+        NAME(halves_1_of)(job, b, col, scratch, dst);
 }
 
 /* Appends the first indices of the next block to those of this one, for fetching ahead. The last
@@ -344,14 +406,16 @@ static void NAME(append)(const struct ts_kernel_job *job, const struct ts_unpack
 }
 
 /* Ends the current row: it goes to dst, and a new one begins. */
-static void NAME(end_row)(const struct ts_kernel_job *job, struct ts_kernel_scratch *scratch,
-                          struct NAME(target) dst)
+static void NAME(end_row)(struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
     SUMS *sum = (SUMS *)scratch->sum;
-    for (uint32_t v = 0; v < job->stride / TS_LANES; v++) {
-        const VEC x = __builtin_convertvector(sum[v], VEC);
-        NAME(store)(&x, &dst, v);
-        sum[v] = (SUMS){ 0 };
+    for (uint32_t i = 0; i < scratch->n_runs; i++) {
+        const uint32_t first = scratch->run[i].col / TS_LANES;
+        for (uint32_t v = first; v < first + scratch->run[i].n_vec; v++) {
+            const VEC x = __builtin_convertvector(sum[v], VEC);
+            NAME(store)(&x, &dst, v);
+            sum[v] = (SUMS){ 0 };
+        }
     }
 }
 
@@ -378,6 +442,7 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
     struct ts_unpacked *b = &scratch->block[0], *next = &scratch->block[1], *t;
     struct NAME(target) dst = { head, (STORED *)head + job->stride };
     const void *plain = in->plain;
+    scratch->n_runs = NAME(plan)(job, scratch->run);
     memset(scratch->sum, 0, job->stride * sizeof *scratch->sum);
     NAME(load)(job, in, first, &plain, b);
     edge->first = edge->last = b->row;
@@ -386,7 +451,7 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
             NAME(load)(job, in, k + 1, &plain, next);
         NAME(append)(job, k + 1 < end ? next : b, b);
         if (b->row != edge->last) { /* a row may start at the first nonzero of a block */
-            NAME(end_row)(job, scratch, dst);
+            NAME(end_row)(scratch, dst);
             dst = NAME(place)(job, b->row, job->stride, 0, scratch);
         }
         NAME(block)(job, b, scratch, dst);
@@ -394,7 +459,7 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
         if (b->n_starts > 0)
             dst = NAME(place)(job, edge->last, job->stride, 0, scratch);
     }
-    NAME(end_row)(job, scratch, dst);
+    NAME(end_row)(scratch, dst);
 }
 
 #undef INLINE

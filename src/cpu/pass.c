@@ -39,15 +39,21 @@ struct ts_pass {
     struct loan *loan; /* threads + 1: each thread works on one, and one is being divided */
 };
 
+/* The models whose products are summed in one precision. */
+struct part {
+    ts_kernel_fn *kernel;
+    struct ts_kernel_job job;
+    struct ts_kernel_model model[TS_PASS_MAX_MODELS];
+};
+
 /* What the threads of one run share. */
 struct run {
     struct ts_pass *pass;
     struct ts_feed *feed;
     uint32_t mode;
-    ts_kernel_fn *kernel;
     int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
-    struct ts_kernel_job job;
+    struct part part[2]; /* by the enum ts_precision of products and sums */
     omp_lock_t lock;     /* protects all fields below */
     struct loan *newest; /* the loan whose partitions are being taken */
     uint32_t next;       /* its next partition */
@@ -204,7 +210,10 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
         const struct ts_kernel_input in = { l->view.entry, l->view.raw, k,
                                             plain_of(r, &l->view, k, scratch) };
         const uint64_t mode = ts_fpmode_flush();
-        r->kernel(&r->job, &in, scratch, (char *)p->heads + at * r->head_bytes, &p->edge[at]);
+        for (int i = 0; i < 2; i++)
+            if (r->part[i].job.n_models > 0)
+                r->part[i].kernel(&r->part[i].job, &in, scratch,
+                                  (char *)p->heads + at * r->head_bytes, &p->edge[at]);
         ts_fpmode_restore(mode);
         const struct ts_shard_view view = l->view; /* a finished loan may be in use again at once */
         if (atomic_fetch_sub(&l->left, 1) == 1)
@@ -212,22 +221,24 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
     }
 }
 
-/* Adds the heads to their rows. The partition where a row starts has stored its first part in
+/* Adds the heads to the rows of a model. The partition where a row starts has stored its first part in
  * `out`; the heads of the partitions after it follow. */
-static void add_heads(const struct run *r, uint64_t n_partitions, struct ts_fmat *out, double *sum)
+static void add_heads(const struct run *r, uint64_t n_partitions, const struct ts_pass_model *m,
+                      double *sum)
 {
     const struct ts_pass *p = r->pass;
-    const uint32_t rank = p->rank;
+    const uint32_t rank = m->out->rank;
     const uint64_t mode = ts_fpmode_flush();
-    const int wide = r->head_bytes > ts_fmat_bytes(1, rank, p->precision);
+    const int wide = is_wide(p->precision, m->summed);
+    const uint64_t at = m->col * (p->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
     for (uint64_t k = 0; k < n_partitions; k++) {
         const uint32_t row = p->edge[k].first;
         const int goes_on = k > 0 && p->edge[k - 1].last == row;
-        const char *head = (const char *)p->heads + k * r->head_bytes;
+        const char *head = (const char *)p->heads + k * r->head_bytes + at;
         if (!goes_on)
             memset(sum, 0, rank * sizeof *sum);
         else if (p->edge[k - 1].first != row)
-            ts_fmat_get(out, row, 1, sum, 1);
+            ts_fmat_get(m->out, row, 1, sum, 1);
         for (uint32_t c = 0; c < rank; c++) {
             sum[c] +=
                 p->precision == TS_FLOAT32 ? ((const float *)head)[c] : ((const double *)head)[c];
@@ -235,7 +246,7 @@ static void add_heads(const struct run *r, uint64_t n_partitions, struct ts_fmat
                 sum[c] += ((const float *)head)[p->stride + c];
         }
         if (k + 1 == n_partitions || p->edge[k].last != row || p->edge[k + 1].first != row)
-            ts_fmat_put(out, row, 1, sum, 1);
+            ts_fmat_put(m->out, row, 1, sum, 1);
     }
     ts_fpmode_restore(mode);
 }
@@ -250,16 +261,22 @@ static uint64_t far_bytes(void)
     return 3 * (bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20) / 2;
 }
 
+/* What a model alone has in row 0 of a matrix of all columns. */
+static void *row_of_all(void *row, uint32_t col, size_t size)
+{
+    return row == NULL ? NULL : (char *)row - col * size;
+}
+
 static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision summed,
-                     const struct ts_fmat *factor, const struct ts_fmat *out,
+                     const struct ts_fmat *factor, const struct ts_pass_model *model,
                      struct ts_kernel_job *job)
 {
     const struct ts_tensor *t = p->tensor;
+    const size_t size = p->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
     memset(job, 0, sizeof *job);
     job->order = t->order;
     job->stride = p->stride;
-    job->out = out->data;
-    job->rest = out->rest;
+    job->out = row_of_all(model->out->data, model->col, size);
     for (uint32_t l = 1; l < t->order; l++) {
         const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
         job->table[l] = f->data;
@@ -269,17 +286,36 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision s
     ts_plain_conf(t, mode, summed == TS_FLOAT64, &job->plain);
 }
 
-int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed,
-                const struct ts_fmat *factor, struct ts_fmat *out, struct ts_feed *feed,
+/* Each model becomes one of the part that sums as it wants. */
+static void fill_parts(struct run *r, const struct ts_fmat *factor, uint32_t n,
+                       const struct ts_pass_model *model)
+{
+    const struct ts_pass *p = r->pass;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ts_pass_model *m = &model[i];
+        struct part *part = &r->part[m->summed];
+        assert(!is_wide(p->precision, m->summed) || r->mode + 1 == p->tensor->order);
+        if (part->job.n_models == 0) {
+            part->kernel = p->kernel[m->summed];
+            fill_job(p, r->mode, m->summed, factor, m, &part->job);
+            part->job.model = part->model;
+        }
+        if (m->out->rest != NULL) /* others with none have no use for theirs */
+            part->job.rest = row_of_all(m->out->rest, m->col, sizeof(float));
+        part->model[part->job.n_models++] = (struct ts_kernel_model){ m->col, m->out->width };
+    }
+    r->head_bytes = (r->part[TS_FLOAT64].job.n_models > 0 && p->precision == TS_FLOAT32 ? 2 : 1) *
+                    ts_fmat_bytes(1, p->rank, p->precision);
+}
+
+int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, uint32_t n,
+                const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t begin = ts_clock_ns();
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
-    assert(!is_wide(p->precision, summed) || mode + 1 == p->tensor->order);
-    r.kernel = p->kernel[summed];
-    r.head_bytes =
-        (is_wide(p->precision, summed) ? 2 : 1) * ts_fmat_bytes(1, p->rank, p->precision);
-    fill_job(p, mode, summed, factor, out, &r.job);
+    assert(n > 0 && n <= TS_PASS_MAX_MODELS);
+    fill_parts(&r, factor, n, model);
     r.keep = p->plain != NULL && p->n_runs[mode] > 0;
     p->n_runs[mode] = 1;
     omp_init_lock(&r.lock);
@@ -288,7 +324,8 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, enum ts_precision summed,
     omp_destroy_lock(&r.lock);
     if (r.rc < 0)
         return r.rc;
-    add_heads(&r, mode_partitions(p->tensor, mode), out, p->scratch[0].sum);
+    for (uint32_t i = 0; i < n; i++)
+        add_heads(&r, mode_partitions(p->tensor, mode), &model[i], p->scratch[0].sum);
     if (times != NULL) {
         const uint64_t all_ns = ts_clock_ns() - begin, wait_ns = r.wait_ns / p->threads;
         *times = (struct ts_backend_times){

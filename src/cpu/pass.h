@@ -25,10 +25,22 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
 void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
-/* out := the MTTKRP of `mode`, with its rest where it has place for that; multiplied and summed in
- * `summed`, which for factors in float32 may be float64 in the last mode. out may be &factor[mode]. */
-int ts_pass_run(struct ts_pass *pass, uint32_t mode, enum ts_precision summed,
-                const struct ts_fmat *factor, struct ts_fmat *out, struct ts_feed *feed,
+/* The columns of one model. Each has the bits that it has in matrices of that model alone. */
+struct ts_pass_model {
+    uint32_t col;        /* its first in the rows of all factors; a multiple of 64 bytes */
+    struct ts_fmat *out; /* := its MTTKRP of the mode, with its rest where it has place for that */
+    enum ts_precision
+        summed; /* what is multiplied and summed in: for factors in float32 it may be float64 in
+                                  the last mode */
+};
+
+/* The products of n models (n > 0, by column) in one pass over `mode`. factor: matrices with the columns of all
+ * models. `out` of the models are views of one matrix, which may be factor[mode]. */
+int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *factor, uint32_t n,
+                const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
+
+/* Most models whose products one pass computes. */
+#define TS_PASS_MAX_MODELS (TS_FMAT_MAX_STRIDE / 8u)
 
 #endif

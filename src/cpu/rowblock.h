@@ -79,7 +79,7 @@ typedef void ts_rowblock_size_fn(uint32_t n, uint32_t padded, const double *a, d
 typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
                                 double *sum);
 
-/* Rows row .. row + n - 1: column r times s[r]; s has stride entries, `narrow` when all are
+/* Rows row .. row + n - 1: column r times s[r]; s has width entries, `narrow` when all are
  * float32. */
 typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s,
                             const float *narrow);

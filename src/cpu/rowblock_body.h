@@ -385,7 +385,7 @@ static void add(uint64_t n_x, const double *x, uint64_t step, uint32_t n, double
 static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, const float *narrow)
 {
     for (uint64_t i = row; i < row + n; i++)
-        for (uint32_t r = 0; r < f->stride; r += TS_LANES) {
+        for (uint32_t r = 0; r < f->width; r += TS_LANES) {
             vec_f32 *at = (vec_f32 *)((float *)f->data + i * f->stride + r);
             if (f->precision == TS_FLOAT64)
                 *(vec *)((double *)f->data + i * f->stride + r) *= *(const vec *)(s + r);

@@ -421,12 +421,12 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
     _Alignas(64) double padded[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
     int fits = 1;
-    for (uint32_t r = 0; r < f->stride; r++) {
+    for (uint32_t r = 0; r < f->width; r++) {
         padded[r] = r < f->rank ? by[r] : 0;
         narrow[r] = (float)padded[r]; /* a subnormal float32 would count as zero */
         fits = fits && narrow[r] == padded[r] && (narrow[r] == 0 || fabsf(narrow[r]) >= FLT_MIN);
     }
-    if (s->threads == 1 || f->n_rows * f->stride <= LONE_ADDS) {
+    if (s->threads == 1 || f->n_rows * f->width <= LONE_ADDS) {
         const uint64_t mode = ts_fpmode_flush();
         s->ops->scale(f, 0, f->n_rows, padded, fits ? narrow : NULL);
         ts_fpmode_restore(mode);

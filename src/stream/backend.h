@@ -37,6 +37,8 @@ struct ts_trace;
 struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
+    uint32_t n_models;     /* several models side by side, for a backend that has `model`; 0: one */
+    const uint32_t *ranks; /* of them, instead of `rank`; lent for the call */
     enum ts_precision precision;
     uint32_t threads;           /* 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
@@ -89,9 +91,13 @@ static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
     return t->mode[t->order - 1].disk.n_rows <= TS_REST_ENTRIES / rank;
 }
 
+/* Whether any of the models keeps it. */
 static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
 {
-    return conf->precision == TS_FLOAT32 && ts_rest_fits(conf->tensor, conf->rank);
+    int keeps = conf->n_models == 0 && ts_rest_fits(conf->tensor, conf->rank);
+    for (uint32_t k = 0; k < conf->n_models; k++)
+        keeps |= ts_rest_fits(conf->tensor, conf->ranks[k]);
+    return conf->precision == TS_FLOAT32 && keeps;
 }
 
 /* What the memory of a device is used for, to be shown to the user. */
@@ -168,6 +174,15 @@ struct ts_backend {
 
     /* gram := factor[mode]' factor[mode] */
     int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
+
+    /* Several models in one pass; NULL: the backend has one at a time. What open returns is the first of them;
+     * `model` gives the k-th, from 0, which stays until close and is the `be` of the calls above, open, close,
+     * need and wish apart. All models have the same own_rows. Each has the bits that it has alone. */
+    void *(*model)(void *be, uint32_t k);
+
+    /* mttkrp for n of the models, in their order. */
+    int (*mttkrp_of)(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                     struct ts_backend_times *times, struct ts_err *err);
 };
 
 #endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several models side by side in the CPU backend: each has the bits that it has alone, whoever else takes part in a
+ * pass, with every instruction set, precision and row update. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/cpu_backend.h"
+#include "cpu/pass.h"
+#include "base/rng.h"
+#include "tests/memfeed.h"
+#include "tests/run_suite.h"
+
+#define MOST 12
+
+static const struct shape {
+    uint32_t order, nnz, value_range;
+    double skew;
+    uint64_t dim[TS_MAX_ORDER];
+} shapes[] = {
+    { 2, 3000, 9, 0, { 310, 400 } },
+    { 3, 20000, 5, 0, { 40, 30, 50 } },  /* rows longer than a block, long fibres */
+    { 3, 20000, 0, 3, { 2, 900, 800 } }, /* rows longer than partitions */
+    { 3, 5000, 7, 0, { 5000, 60, 5000 } },
+    { 4, 20000, 1000, 3, { 51, 2, 116, 900 } },
+    { 7, 3000, 2, 1, { 9, 8, 7, 11, 13, 17, 2 } },
+};
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+
+static const struct group {
+    uint32_t n, rank[MOST];
+} groups[] = {
+    { 8, { 16, 16, 16, 16, 16, 16, 16, 16 } },
+    { 4, { 1, 3, 8, 17 } },
+    { 3, { 100, 4, 48 } },
+    { 5, { 33, 8, 64, 25, 9 } },
+    { 10, { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5 } },
+    { 2, { 1, 1 } },
+};
+#define N_GROUPS (int)(sizeof groups / sizeof groups[0])
+
+static uint32_t columns(uint32_t rank, enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? (rank + 15) / 16 * 16 : (rank + 7) / 8 * 8;
+}
+
+static void fill(struct ts_fmat *f, uint32_t model, uint32_t mode)
+{
+    double *rows = malloc(f->n_rows * f->rank * sizeof *rows);
+    for (uint64_t i = 0; i < f->n_rows * f->rank; i++)
+        rows[i] = ts_init_entry(model + 7, mode, i / f->rank, (uint32_t)(i % f->rank));
+    ts_fmat_put(f, 0, f->n_rows, rows, 1);
+    free(rows);
+}
+
+static double *rows_of(const struct ts_fmat *f)
+{
+    double *rows = malloc(f->n_rows * f->rank * sizeof *rows);
+    ts_fmat_get(f, 0, f->n_rows, rows, 1);
+    return rows;
+}
+
+static void new_matrix(struct ts_feed *f, uint32_t mode, uint32_t rank, enum ts_precision precision,
+                       struct ts_fmat *ret)
+{
+    ck_assert_int_eq(
+        ts_fmat_new(f->tensor.mode[mode].disk.n_rows, rank, precision, "test", ret, NULL), 0);
+}
+
+/* The product of one model alone, in float64, with its rest. */
+static double *alone(struct ts_feed *f, uint32_t mode, enum ts_isa isa, enum ts_precision precision,
+                     enum ts_precision summed, uint32_t k, uint32_t rank)
+{
+    struct ts_backend_conf conf = {
+        .tensor = &f->tensor, .rank = rank, .precision = precision, .threads = 2
+    };
+    struct ts_fmat factor[TS_MAX_ORDER], rest = { 0 };
+    struct ts_pass_model model = { .out = &factor[mode], .summed = summed };
+    struct ts_pass *pass;
+    double *ret;
+    for (uint32_t m = 0; m < f->tensor.order; m++) {
+        new_matrix(f, m, rank, precision, &factor[m]);
+        fill(&factor[m], k, m);
+    }
+    if (summed != precision) {
+        new_matrix(f, mode, rank, TS_FLOAT32, &rest);
+        factor[mode].rest = rest.data;
+    }
+    ck_assert_int_eq(ts_pass_new(&conf, isa, 2, &pass, NULL), 0);
+    f->given = f->given_back = 0;
+    ck_assert_int_eq(ts_pass_run(pass, mode, factor, 1, &model, f, NULL, NULL), 0);
+    ret = rows_of(&factor[mode]);
+    ts_pass_free(pass);
+    ts_fmat_free(&rest);
+    for (uint32_t m = 0; m < f->tensor.order; m++)
+        ts_fmat_free(&factor[m]);
+    return ret;
+}
+
+/* Of a group the models in `who` (bit k: model k), of which those in `wide` are summed in float64. The factors of the others
+ * stay. */
+static void compare(struct ts_feed *f, uint32_t mode, enum ts_isa isa, enum ts_precision precision,
+                    const struct group *g, uint32_t who, uint32_t wide, uint64_t spare)
+{
+    struct ts_backend_conf conf = { .tensor = &f->tensor, .precision = precision, .threads = 2 };
+    struct ts_fmat all[TS_MAX_ORDER], rest, view[MOST];
+    struct ts_pass_model model[MOST];
+    uint32_t col[MOST], n = 0;
+    struct ts_pass *pass;
+    for (uint32_t k = 0; k < g->n; k++) {
+        col[k] = conf.rank;
+        conf.rank += columns(g->rank[k], precision);
+    }
+    new_matrix(f, mode, conf.rank, TS_FLOAT32, &rest);
+    for (uint32_t m = 0; m < f->tensor.order; m++) {
+        new_matrix(f, m, conf.rank, precision, &all[m]);
+        for (uint32_t k = 0; k < g->n; k++) {
+            struct ts_fmat v = ts_fmat_view(&all[m], col[k], g->rank[k]);
+            fill(&v, k, m);
+            if (m == mode)
+                view[k] = v;
+        }
+    }
+    for (uint32_t k = 0; k < g->n; k++) {
+        const int is_wide = precision == TS_FLOAT32 && (wide >> k & 1) != 0;
+        if ((who >> k & 1) == 0)
+            continue;
+        if (is_wide)
+            view[k].rest = (float *)rest.data + col[k];
+        model[n++] = (struct ts_pass_model){ col[k], &view[k], is_wide ? TS_FLOAT64 : precision };
+    }
+    conf.spare_bytes = spare;
+    ck_assert_int_eq(ts_pass_new(&conf, isa, 2, &pass, NULL), 0);
+    for (int run = 0; run < (spare > 0 ? 3 : 1); run++) { /* decoded; kept; as they were kept */
+        f->given = f->given_back = 0;
+        ck_assert_int_eq(ts_pass_run(pass, mode, all, n, model, f, NULL, NULL), 0);
+        ck_assert_uint_eq(f->given, f->tensor.mode[mode].disk.n_shards); /* one pass for all */
+        ck_assert_uint_eq(f->given_back, f->given);
+    }
+    for (uint32_t k = 0; k < g->n; k++) {
+        const int is_wide = precision == TS_FLOAT32 && (wide >> k & 1) != 0;
+        double *got = rows_of(&view[k]), *want;
+        if ((who >> k & 1) != 0) {
+            want = alone(f, mode, isa, precision, is_wide ? TS_FLOAT64 : precision, k, g->rank[k]);
+        } else {
+            struct ts_fmat was;
+            new_matrix(f, mode, g->rank[k], precision, &was);
+            fill(&was, k, mode);
+            want = rows_of(&was);
+            ts_fmat_free(&was);
+        }
+        ck_assert_msg(memcmp(got, want, view[k].n_rows * g->rank[k] * sizeof *got) == 0,
+                      "mode %u, isa %d, model %u of rank %u: not the bits that it has alone", mode,
+                      (int)isa, k, g->rank[k]);
+        free(got);
+        free(want);
+    }
+    ts_pass_free(pass);
+    ts_fmat_free(&rest);
+    for (uint32_t m = 0; m < f->tensor.order; m++)
+        ts_fmat_free(&all[m]);
+}
+
+START_TEST(products_are_those_of_each_alone)
+{
+    const struct shape *s = &shapes[_i / N_GROUPS];
+    const struct group *g = &groups[_i % N_GROUPS];
+    struct test_coo x = test_coo_random(5, s->order, s->dim, s->nnz, s->value_range, s->skew);
+    struct ts_feed *f =
+        memfeed_new(&x, s->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32, 1 + (uint32_t)_i % 3, 1);
+    const uint32_t last = s->order - 1, every = (1u << g->n) - 1, some = 0x2adu & every;
+    for (enum ts_isa isa = 0; isa < TS_N_ISA; isa++) {
+        if (!ts_isa_here(isa))
+            continue;
+        compare(f, (uint32_t)_i % s->order, isa, TS_FLOAT32, g, every, 0, 0);
+        compare(f, last, isa, TS_FLOAT32, g, every, 0x1b2u, 0);
+        compare(f, last, isa, TS_FLOAT32, g, some, every, ts_plain_bytes(&f->tensor, -1));
+        compare(f, (uint32_t)_i % s->order, isa, TS_FLOAT64, g, some, 0, 0);
+        compare(f, last, isa, TS_FLOAT64, g, 1, 0, 0);
+    }
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* ---- rows: the models of a backend against backends of their own ---- */
+
+/* What a step of ALS does to a mode: all results go to ret. */
+static uint64_t work(void *be, struct ts_feed *f, uint32_t k, uint32_t rank, uint32_t mode,
+                     enum ts_row_kind kind, double *ret)
+{
+    const uint64_t n = f->tensor.mode[mode].disk.n_rows;
+    double *matrix = malloc((size_t)rank * rank * sizeof *matrix), *at = ret;
+    struct ts_row_update how = {
+        .kind = kind, .matrix = matrix, .upper = INFINITY, .rounds = 3, .inverse = matrix, .rho = 2
+    };
+    struct ts_row_sums sums = { .gram = at, .inner = at + (size_t)rank * rank };
+    for (uint32_t i = 0; i < rank * rank; i++)
+        matrix[i] = (i / rank == i % rank) + 0.1 * ts_init_entry(k, 9, i % rank * (i / rank), 0);
+    at += (size_t)rank * rank + 1;
+    ck_assert_int_eq(ts_backend_cpu.solve(be, mode, &how, &sums, NULL), 0);
+    for (uint32_t r = 0; r < rank; r++)
+        matrix[r] = 1 / (1.0 + r);
+    ck_assert_int_eq(ts_backend_cpu.scale(be, mode, matrix, NULL), 0);
+    ck_assert_int_eq(ts_backend_cpu.gram(be, mode, at, NULL), 0);
+    at += (size_t)rank * rank;
+    ck_assert_int_eq(ts_backend_cpu.get_rows(be, mode, 0, n, at, NULL), 0);
+    free(matrix);
+    return (uint64_t)(at - ret) + n * rank;
+}
+
+static void put_start(void *be, struct ts_feed *f, uint32_t k, uint32_t rank)
+{
+    for (uint32_t m = 0; m < f->tensor.order; m++) {
+        const uint64_t n = f->tensor.mode[m].disk.n_rows;
+        double *rows = malloc(n * rank * sizeof *rows);
+        for (uint64_t i = 0; i < n * rank; i++)
+            rows[i] = ts_init_entry(k + 7, m, i / rank, (uint32_t)(i % rank));
+        ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, n, rows, NULL), 0);
+        free(rows);
+    }
+}
+
+START_TEST(rows_are_those_of_each_alone)
+{
+    static const enum ts_row_kind kinds[] = { TS_ROW_LEAST_SQUARES, TS_ROW_COORDINATE,
+                                              TS_ROW_SIMPLEX, TS_ROW_KEEP };
+    const struct shape *s = &shapes[4];
+    const struct group *g = &groups[_i % N_GROUPS];
+    const enum ts_precision precision = _i / N_GROUPS % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const enum ts_row_kind kind = kinds[_i / N_GROUPS / 2];
+    const uint32_t own = kind == TS_ROW_LEAST_SQUARES ? 0 : (1u << s->order) - 1;
+    struct test_coo x = test_coo_random(5, s->order, s->dim, s->nnz, s->value_range, s->skew);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
+    struct ts_backend_conf conf = { .tensor = &f->tensor,
+                                    .precision = precision,
+                                    .threads = 1 + (uint32_t)_i % 3,
+                                    .only_mode = -1 };
+    const uint64_t room = 116 * 1100 + 900 * 100 * 100;
+    double *got = malloc(room * sizeof *got), *want = malloc(room * sizeof *want);
+    void *all, *be[MOST];
+    uint64_t factor_bytes, other_bytes;
+    conf.n_models = g->n;
+    conf.ranks = g->rank;
+    conf.own_rows = own;
+    ts_backend_cpu.need(&conf, &factor_bytes, &other_bytes);
+    ck_assert_int_eq(ts_backend_cpu.open(&conf, &all, NULL), 0);
+    for (uint32_t k = 0; k < g->n; k++) {
+        be[k] = ts_backend_cpu.model(all, k);
+        put_start(be[k], f, k, g->rank[k]);
+        ck_assert_int_eq(ts_backend_cpu.own_rows(be[k], own, NULL), 0);
+        if (k % 2 == 1)
+            ts_backend_cpu.sum_in(be[k], TS_FLOAT64);
+    }
+    for (uint32_t m = s->order - 1; m < s->order; m--) {
+        struct ts_backend_times times;
+        f->given = f->given_back = 0;
+        ck_assert_int_eq(ts_backend_cpu.mttkrp_of(be, g->n, m, f, &times, NULL), 0);
+        for (uint32_t k = 0; k < g->n; k++) {
+            struct ts_backend_conf one = conf;
+            void *other;
+            uint64_t n = work(be[k], f, k, g->rank[k], m, kind, got);
+            one.n_models = 0;
+            one.rank = g->rank[k];
+            ck_assert_int_eq(ts_backend_cpu.open(&one, &other, NULL), 0);
+            put_start(other, f, k, g->rank[k]);
+            ck_assert_int_eq(ts_backend_cpu.own_rows(other, own, NULL), 0);
+            if (k % 2 == 1)
+                ts_backend_cpu.sum_in(other, TS_FLOAT64);
+            f->given = f->given_back = 0;
+            ck_assert_int_eq(ts_backend_cpu.mttkrp(other, m, f, &times, NULL), 0);
+            ck_assert_uint_eq(work(other, f, k, g->rank[k], m, kind, want), n);
+            ck_assert_msg(memcmp(got, want, n * sizeof *got) == 0,
+                          "mode %u, model %u of rank %u: not the bits that it has alone", m, k,
+                          g->rank[k]);
+            ts_backend_cpu.close(other);
+            put_start(be[k], f, k, g->rank[k]); /* the next mode from the same operands */
+        }
+    }
+    ts_backend_cpu.close(all);
+    free(got);
+    free(want);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cpu_models");
+    TCase *t = tcase_create("cpu_models");
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, products_are_those_of_each_alone, 0, N_SHAPES * N_GROUPS);
+    tcase_add_loop_test(t, rows_are_those_of_each_alone, 0, 8 * N_GROUPS);
+    suite_add_tcase(suite, t);
+    return test_run_suite(suite, CK_NOFORK);
+}
