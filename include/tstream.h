@@ -534,6 +534,11 @@ typedef struct {
      * none. Both are given or, for no bounds at all, NULL. */
     const double *lower;
     const double *upper;
+    /* Not 0, with start NULL: initial factors are leading left singular
+     * vectors of the tensor's unfoldings, found with seed in about the
+     * time of two sweeps; of modes that must not be negative their
+     * positive part. */
+    int nvecs;
 } ts_cp_conf;
 
 typedef struct {

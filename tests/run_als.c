@@ -56,6 +56,21 @@ static void note_mode(void *ctx, const struct ts_als_mode *m)
         stop = 1;
 }
 
+static struct ts_als_conf *running;
+
+static int note_start(void *ctx, struct ts_err *err)
+{
+    struct test_als *a = ctx;
+    const struct ts_init_conf *c = &running->init;
+    int rc = 0;
+    for (uint32_t m = 0; m < a->order && rc == 0 && c->nvecs; m++) {
+        const uint64_t n = c->tensor->mode[m].disk.n_rows;
+        a->start[m] = malloc(n * c->rank * sizeof(double) + 1);
+        rc = ts_backend_cpu.get_rows(c->be, m, 0, n, a->start[m], err);
+    }
+    return rc;
+}
+
 static void note_warning(void *ctx, const struct ts_err *err)
 {
     struct test_als *a = ctx;
@@ -168,6 +183,8 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     struct ts_als_conf ac = { .iters = c->iters,
                               .tol = c->tol,
                               .accelerate = c->accelerate,
+                              .whole_start = c->nvecs,
+                              .started = note_start,
                               .mode = note_mode,
                               .sweep = note_sweep,
                               .ctx = a };
@@ -208,6 +225,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                      .threads = c->threads,
                                      .seed = c->seed,
                                      .model = p->model,
+                                     .nvecs = c->nvecs,
                                      .constraint = c->constraint,
                                      .stop = &stop };
     own = ts_constraint_own(c->constraint, p->tensor->order);
@@ -224,6 +242,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     if (p->from != NULL && c->stop_inside)
         modes_until_stop -=
             (ts_state_get(p->from)->sweep - 1) * p->tensor->order + ts_state_get(p->from)->mode;
+    running = &ac;
     rc = ts_als_run(&ac, &result, err);
     a->n_products = n_products;
     if (p->checkpoint != NULL &&
@@ -262,8 +281,10 @@ struct test_als test_als_run(const char *path, const struct test_als_conf *conf)
 
 void test_als_free(struct test_als *a)
 {
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         free(a->factor[m]);
+        free(a->start[m]);
+    }
     free(a->weight);
     memset(a, 0, sizeof *a);
 }

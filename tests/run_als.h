@@ -13,6 +13,7 @@ struct test_als_conf {
     uint64_t host_bytes; /* 0: 1 GiB */
     unsigned avoid;      /* of the feed */
     const char *init;    /* NULL: random; else a model */
+    int nvecs;           /* singular vectors instead, of all modes */
     const char *out;     /* NULL, or where factors are written */
     unsigned formats;
     int used_rows;
@@ -42,6 +43,7 @@ struct test_als {
     struct ts_als_sweep last; /* sweep */
     uint64_t n_rows[TS_MAX_ORDER];
     double *factor[TS_MAX_ORDER]; /* n_rows x rank, as the backend holds them */
+    double *start[TS_MAX_ORDER];  /* with nvecs: what the backend held then */
     double *weight;
     double *norm;                     /* order x rank: of columns as they were held */
     uint32_t n_products;              /* MTTKRPs */

@@ -44,6 +44,7 @@ struct cp_report {
     struct tstream_record *record;  /* told of sweeps; or NULL */
     uint64_t bytes_read;            /* in all sweeps */
     int stopped;                    /* it was told that the run was stopped */
+    struct ts_model_out *out;       /* of cp_run: where the start is saved, too; or NULL */
 
     /* the report's own */
     int noted;                     /* what the kernel refused was said */

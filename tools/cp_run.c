@@ -93,7 +93,12 @@ static int find_start(const struct cp_args *args, char **ret, struct ts_err *err
         return 0;
     }
     free(saved);
-    if (strcmp(args->init, "random") != 0 && (*ret = strdup(args->init)) == NULL)
+    if (tstream_cp_init_is_nvecs(args))
+        return ts_fail(err, TS_EARG,
+                       "%s: the run did not save its start, which --save-init cannot write once "
+                       "there are sweeps; leave --save-init out",
+                       args->from.dir);
+    if (tstream_cp_init_is_file(args) && (*ret = strdup(args->init)) == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->init);
     return 0;
 }
@@ -119,6 +124,26 @@ static int save_start(const struct cp_report *r, struct ts_model_out *out, struc
     ts_model_close(conf.model);
     free(path);
     return rc;
+}
+
+/* The run has computed its start; progress is that of the sweep that begins now. */
+static int take_vectors(void *ctx, struct ts_err *err)
+{
+    struct cp_report *r = ctx;
+    const struct cp_args *args = r->args;
+    const struct ts_init_conf conf = { .tensor = r->engine->tensor,
+                                       .backend = r->engine->backend,
+                                       .be = r->engine->be,
+                                       .rank = args->rank,
+                                       .nvecs = 1,
+                                       .stop = &tool_stop };
+    atomic_store(&r->done_nnz, 0);
+    return !args->save_init || r->out == NULL ? 0 : ts_init_save(&conf, r->out, err);
+}
+
+static int starts_with_vectors(const struct cp_args *args)
+{
+    return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
 }
 
 static int write_factors(struct cp_report *r, const struct ts_als_result *result,
@@ -279,6 +304,7 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
                   .threads = e->threads,
                   .seed = args->seed,
                   .model = model,
+                  .nvecs = starts_with_vectors(args),
                   .constraint = args->constraint,
                   .stop = &tool_stop },
         .feed = e->feed,
@@ -286,6 +312,8 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         .iters = args->iters,
         .tol = args->tol,
         .accelerate = args->accelerate,
+        .whole_start = args->save_init,
+        .started = starts_with_vectors(args) ? take_vectors : NULL,
         .mode = cp_report_mode,
         .sweep = cp_report_sweep,
         .ctx = r,
@@ -294,7 +322,9 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         .from = args->from.file,
     };
     struct ts_als_result result;
-    int rc = ts_als_run(&conf, &result, err);
+    int rc;
+    r->out = out;
+    rc = ts_als_run(&conf, &result, err);
     cp_report_end(r);
     if (rc < 0)
         return end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
@@ -422,7 +452,7 @@ int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model
     if (rc == 0 && out != NULL) /* the status lies beside all models */
         partial = r->model == NULL ? strdup(ts_model_partial(out))
                                    : strndup(mc->dir, strlen(mc->dir) - strlen(r->model->name) - 1);
-    if (rc == 0 && out != NULL && args->save_init)
+    if (rc == 0 && out != NULL && args->save_init && !starts_with_vectors(args))
         rc = save_start(r, out, err);
     if (rc == 0 && out != NULL)
         rc = open_checkpoint(r, out, mc->dir, path, &checkpoint, err);

@@ -37,8 +37,10 @@ const struct ts_opt tstream_cp_opts[] = {
     { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
       "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
-    { "init", 0, TS_OPT_STRING, AT(init), "random", "random|FILE",
-      "initial factors: random numbers in [0, 1), or a ktensor file or directory of factors" },
+    { "init", 0, TS_OPT_STRING, AT(init), "random", "random|nvecs|FILE",
+      "initial factors: random numbers in [0, 1); nvecs, leading left singular vectors of each unfolding, found with --seed "
+      "in about the time of two sweeps (of modes that must not be negative the positive part); or a ktensor file or "
+      "directory of factors (./nvecs where it has such a name)" },
     { "save-init", 0, TS_OPT_FLAG, AT(save_init), NULL, NULL,
       "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file "
       "computes the same bits again, and other programs can start from it" },
@@ -134,7 +136,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         rc = tool_outside(args->out, path, err);
     if (rc == 0 && !args->no_output)
         rc = ts_model_place(&mc, err);
-    if (rc == 0 && args->from.file == NULL && strcmp(args->init, "random") != 0)
+    if (rc == 0 && args->from.file == NULL && tstream_cp_init_is_file(args))
         rc = ts_model_open(args->init, &model, err);
     if (rc == 0)
         rc = tstream_trace_open(args->trace, args->force, path, &r.trace, err);
@@ -173,6 +175,16 @@ int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
                                            : args->rows == TSTREAM_ROWS_USED;
 }
 
+int tstream_cp_init_is_file(const struct cp_args *args)
+{
+    return strcmp(args->init, "random") != 0 && !tstream_cp_init_is_nvecs(args);
+}
+
+int tstream_cp_init_is_nvecs(const struct cp_args *args)
+{
+    return strcmp(args->init, "nvecs") == 0;
+}
+
 /* The rank of a model to start from, where no other is asked for. */
 static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      struct ts_err *err)
@@ -182,7 +194,7 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     int rc;
     while (strcmp(cmd->opts[at].name, "rank") != 0)
         at++;
-    if (args->from.file != NULL || strcmp(args->init, "random") == 0 || (given >> at & 1) != 0)
+    if (args->from.file != NULL || !tstream_cp_init_is_file(args) || (given >> at & 1) != 0)
         return 0;
     rc = ts_model_open(args->init, &model, err);
     if (rc < 0)
@@ -267,7 +279,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_fail(cmd, &err);
     if (status < 0 && cp_constraint_parse(&args, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
-    if (status < 0 && args.fix != NULL && strcmp(args.init, "random") == 0)
+    if (status < 0 && args.fix != NULL && !tstream_cp_init_is_file(&args))
         status = tool_usage(cmd, "--fix keeps factors of --init FILE, and no file is given");
     if (status < 0 && args.accelerate &&
         ts_accelerate_check(args.constraint, TS_MAX_ORDER, &err) < 0)

@@ -35,6 +35,10 @@ static inline uint32_t tstream_cp_models(const struct cp_args *args)
 
 /* Whether rows of used slices alone are written. */
 struct ts_tensor;
+/* What --init says. */
+int tstream_cp_init_is_file(const struct cp_args *args);
+int tstream_cp_init_is_nvecs(const struct cp_args *args);
+
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 
 extern const struct ts_opt tstream_cp_opts[];

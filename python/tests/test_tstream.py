@@ -239,6 +239,19 @@ def test_shares_and_bounds_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, **wrong)
 
 
+def test_singular_vectors_are_those_of_the_program(tensor, tmp_path):
+    m = ts.cp(tensor, 4, sweeps=3, tol=0, seed=3, init="nvecs", **CPU)
+    assert (m.factors[0] != ts.cp(tensor, 4, sweeps=3, tol=0, seed=3, **CPU).factors[0]).any()
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i3", "--tol", "0", "-s3", "--init", "nvecs",
+                               "-q", "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
+        assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all() for k in range(3))
+    for wrong in ({"init": "hosvd"}, {"init": "nvecs", "fix": 0}, {"init": "nvecs", "restarts": 2}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, **wrong)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

@@ -174,7 +174,8 @@ class ts_cp_conf(_Sized):
                 ("replace", c.c_int), ("resume", c.c_int), ("checkpoint_seconds", c.c_double),
                 ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32),
                 ("accelerate", c.c_int),
-                ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p)]
+                ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p),
+                ("nvecs", c.c_int)]
 
 
 class ts_cp_result(_Sized):

@@ -512,7 +512,7 @@ def _bounds(bounds: Any, order: int, fixed: int) -> Optional[Array]:
 
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
-       init: Optional[Model] = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
+       init: "Union[None, Model, str]" = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        bounds: Any = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
@@ -542,8 +542,9 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Done when the fit changes by less; 0 does all sweeps.
     seed : int
         Of the random initial factors.
-    init : Model, optional
-        Initial factors instead, of this rank. Their weights count with constraints alone.
+    init : Model or 'nvecs', optional
+        Initial factors instead, of this rank. Their weights count with constraints alone. 'nvecs': leading left singular
+        vectors of each unfolding, found with `seed` in about the time of two sweeps.
     nonneg : bool or int or sequence of int or of bool, optional
         Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode. This and `l1` are
         computed on CPU cores.
@@ -612,6 +613,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         raise ArgumentError("out, resume, trace, max_time and init go with one model; tstream cp --restarts writes several")
     if sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
+    if isinstance(init, str) and init != "nvecs":
+        raise ArgumentError(f"init is a Model or 'nvecs', not {init!r}; tstream.load reads a model")
     if resume not in (False, True, "auto"):
         raise ArgumentError("resume is True, False or 'auto'")
     if out is None and resume:
@@ -662,7 +665,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         return 0
 
     conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn(take), mode=mode_fn(),
-                      start=None if init is None else init._handle, max_seconds=max_time or 0,
+                      start=init._handle if isinstance(init, Model) else None,
+                      nvecs=init == "nvecs" if isinstance(init, str) else False, max_seconds=max_time or 0,
                       out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],

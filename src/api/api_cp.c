@@ -253,8 +253,11 @@ static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t 
     if (to != NULL) {
         fprintf(to, "tensor=%s%crank=%u%cseed=%llu%c", real != NULL ? real : path, 0, sc->rank, 0,
                 (unsigned long long)c->conf.seed, 0);
-        fprintf(to, "init=%s%cprecision=%s%c", c->conf.start == NULL ? "random" : "given", 0,
-                sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64", 0);
+        fprintf(to, "init=%s%cprecision=%s%c",
+                c->conf.start != NULL ? "given"
+                : c->conf.nvecs       ? "nvecs"
+                                      : "random",
+                0, sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64", 0);
         fprintf(to, "iters=%u%ctol=%.17g%cformat=", c->conf.sweeps, 0, c->conf.tol, 0);
         for (unsigned f = 0; f < 3; f++)
             if ((c->conf.formats >> f & 1) != 0) {
@@ -321,6 +324,7 @@ static struct ts_als_conf als_conf(struct cp *c)
                                            .rank = sc->rank,
                                            .threads = e->threads,
                                            .seed = c->conf.seed,
+                                           .nvecs = c->conf.nvecs != 0,
                                            .constraint = c->constraint,
                                            .stop = c->session->stop },
                                  .feed = e->feed,
@@ -475,6 +479,12 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     const struct ts_tensor *t = e->tensor;
     const ts_cp_conf *conf = &c->conf;
     int rc;
+    if (conf->nvecs && conf->start != NULL)
+        return ts_fail(err, TS_EARG,
+                       "a run starts from factors that are given or from nvecs, not from both");
+    if (conf->nvecs && conf->fix != 0)
+        return ts_fail(err, TS_EARG,
+                       "fix keeps factors of a start that is given, and with nvecs there is none");
     if ((conf->lower == NULL) != (conf->upper == NULL))
         return ts_fail(err, TS_EARG, "lower and upper bounds are given together, or neither");
     for (uint32_t m = 0; m < t->order; m++) {

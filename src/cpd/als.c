@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
+#include "cpd/nvecs.h"
 #include "cpd/symm.h"
 
 #define CALM   2.0 /* so much better than needed must float32 be to be gone back to */
@@ -484,16 +485,24 @@ static int start_weights(struct ts_als *a, struct ts_err *err)
 /* The start. WANTED where a mode is solved before the first sweep. */
 static int init_factors(struct ts_als *a, struct ts_err *err)
 {
+    const struct ts_init_conf *c = &a->conf->init;
     const uint32_t sign = sign_mode(a);
-    int rc;
-    for (uint32_t m = 0; m < a->order; m++) {
-        const int unused = m == 0 && sign == a->order &&
-                           kind_of(a, 0) != TS_ROW_KEEP; /* solved before it is an operand */
-        rc = ts_init_mode(&a->conf->init, m, unused ? NULL : a->gram + m * a->square, err);
-        if (rc < 0)
-            return rc;
-    }
-    rc = start_weights(a, err);
+    /* the first mode is solved before it is an operand */
+    const int unused = sign == a->order && kind_of(a, 0) != TS_ROW_KEEP;
+    const struct ts_nvecs_conf nvecs = {
+        .init = c,
+        .feed = a->conf->feed,
+        .first = !unused || ts_row_reads_old(kind_of(a, 0)) || a->conf->whole_start,
+        .gram = a->gram,
+        .scratch = a->v, /* and w */
+    };
+    int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
+    for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
+        rc = ts_init_mode(c, m, m == 0 && unused ? NULL : a->gram + m * a->square, err);
+    if (rc == 0 && a->conf->started != NULL)
+        rc = a->conf->started(a->conf->ctx, err);
+    if (rc == 0)
+        rc = start_weights(a, err);
     a->at = TS_ALS_SIGN;
     return rc == 0 && sign < a->order ? begin_product(a, sign, kind_of(a, sign), err) : rc;
 }

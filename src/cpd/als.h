@@ -72,8 +72,10 @@ struct ts_als_conf {
     struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
-    double tol;     /* done when the fit changes by less */
-    int accelerate; /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
+    double tol;      /* done when the fit changes by less */
+    int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
+    int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
+    int (*started)(void *ctx, struct ts_err *err); /* the backend holds the start; NULL: none */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;
@@ -98,7 +100,7 @@ struct ts_als_result {
 };
 
 /* Most memory that a run takes beside backend and feed: Gram matrices, their products and inverses, and
- * what a start takes. */
+ * what a start takes (one of singular vectors no more than a random one). */
 static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
 {
     return 8 * ((t->order + 2) * (uint64_t)rank * rank + 2 * (uint64_t)rank) + ts_symm_bytes(rank) +

@@ -131,7 +131,7 @@ static void add_part(struct row_sum *s)
 
 static void add_row(struct row_sum *s, const double *row)
 {
-    while (s->row == piece_first(s->n, s->n_pieces, s->piece + 1))
+    while (s->row >= piece_first(s->n, s->n_pieces, s->piece + 1))
         add_part(s);
     add_outer(s->rank, row, s->part);
     s->row++;
@@ -201,6 +201,35 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
     return rc == 0 && fixed && gram != NULL ? c->backend->gram(c->be, mode, gram, err) : rc;
 }
 
+int ts_init_gram(const struct ts_init_conf *c, uint32_t mode, double *chunk, uint64_t most,
+                 double *gram, struct ts_err *err)
+{
+    const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
+    uint64_t *index = NULL;
+    struct row_sum sum;
+    int rc = ts_tensor_rows(c->tensor, mode, &index, err);
+    if (rc < 0)
+        return rc;
+    if (ts_init_rows(c->tensor, mode) != disk->dim) {
+        free(index);
+        index = NULL;
+    }
+    rc = row_sum_new(&sum, c->rank, ts_init_rows(c->tensor, mode), gram, err);
+    for (uint64_t row = 0; row < disk->n_rows && rc == 0; row += most) {
+        const uint64_t n = disk->n_rows - row < most ? disk->n_rows - row : most;
+        rc = c->backend->get_rows(c->be, mode, row, n, chunk, err);
+        for (uint64_t i = 0; i < n && rc == 0; i++) {
+            sum.row = index == NULL ? row + i : index[row + i];
+            add_row(&sum, chunk + i * c->rank);
+        }
+        if (rc == 0)
+            rc = ts_stop_check(c->stop, err);
+    }
+    row_sum_free(&sum);
+    free(index);
+    return rc;
+}
+
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank)
 {
     const uint64_t square = (uint64_t)rank * rank + rank;
@@ -256,14 +285,43 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
 
 struct start {
     const struct ts_init_conf *conf;
-    uint64_t *index[TS_MAX_ORDER]; /* random: of each row; NULL: row i is index i */
+    /* Of each row, unless row i is index i: of a random one, or, where the backend holds the start, of its rows. */
+    uint64_t *index[TS_MAX_ORDER];
+    uint64_t next; /* row of the backend */
 };
+
+/* Rows that the backend holds, with zeros between. */
+static int held_rows(struct start *s, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+                     struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->conf;
+    const uint64_t n_rows = c->tensor->mode[mode].disk.n_rows, *index = s->index[mode];
+    uint64_t k = 0;
+    int rc;
+    if (index == NULL)
+        return c->backend->get_rows(c->be, mode, row, n, rows, err);
+    s->next = row == 0 ? 0 : s->next;
+    while (s->next + k < n_rows && index[s->next + k] < row + n)
+        k++;
+    rc = k > 0 ? c->backend->get_rows(c->be, mode, s->next, k, rows, err) : 0;
+    for (uint64_t i = n, held = k; i-- > 0 && rc == 0;) {
+        double *to = rows + i * c->rank;
+        if (held > 0 && index[s->next + held - 1] == row + i)
+            memmove(to, rows + --held * c->rank, c->rank * sizeof *to);
+        else
+            memset(to, 0, c->rank * sizeof *to);
+    }
+    s->next += k;
+    return rc;
+}
 
 static int start_rows(void *from, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                       struct ts_err *err)
 {
-    const struct start *s = from;
+    struct start *s = from;
     const struct ts_init_conf *c = s->conf;
+    if (c->nvecs)
+        return held_rows(s, mode, row, n, rows, err);
     if (c->model != NULL)
         return ts_model_rows(c->model, mode, n, rows, err);
     for (uint64_t i = 0; i < n; i++)
@@ -287,7 +345,7 @@ int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct 
     int rc = ts_init_check(c, err);
     for (uint32_t m = 0; m < f.order && rc == 0; m++) {
         f.n_rows[m] = c->model != NULL ? c->model->n_rows[m] : ts_init_rows(c->tensor, m);
-        if (c->model == NULL && f.n_rows[m] < c->tensor->mode[m].disk.dim)
+        if (c->model == NULL && (f.n_rows[m] < c->tensor->mode[m].disk.dim) != c->nvecs)
             rc = ts_tensor_rows(c->tensor, m, &s.index[m], err);
     }
     if (rc == 0)

@@ -34,6 +34,7 @@ struct ts_init_conf {
     uint32_t rank, threads; /* threads 0: all */
     uint64_t seed;
     struct ts_model *model; /* NULL: random; else freshly opened and of this shape and rank */
+    int nvecs;              /* leading left singular vectors (nvecs.h), with model NULL: 0 or 1 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
@@ -49,11 +50,16 @@ uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
 uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
 
 /* Writes the start, as float64, beside the factors that are going to be written: init.ktensor, whose rows are those of
- * ts_init_rows, or of the model. The run that starts from that file has the bits of this one. The
- * conf's backend is not used. */
+ * ts_init_rows, or of the model. The run that starts from that file has the bits of this one. With nvecs rows are
+ * those that the backend holds; else the conf's backend is not used. */
 int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
 
-/* Fills factor[mode] of the backend. *gram (NULL: not wanted) := its Gram matrix. With a model,
+/* *gram := that of the rows that the backend holds, in the bits of a start that is read from a file which has them.
+ * chunk: memory for `most` rows. */
+int ts_init_gram(const struct ts_init_conf *conf, uint32_t mode, double *chunk, uint64_t most,
+                 double *gram, struct ts_err *err);
+
+/* Without nvecs. Fills factor[mode] of the backend. *gram (NULL: not wanted) := its Gram matrix. With a model,
  * modes are asked for in ascending order. */
 int ts_init_mode(const struct ts_init_conf *conf, uint32_t mode, double *gram, struct ts_err *err);
 
