@@ -64,6 +64,18 @@ typedef struct {
  */
 TS_API const char *ts_library_version(void);
 
+/* How sentences of errors and notes name what the caller may set: by the fields of this header (such as
+ * host_memory), or by the keywords of the Python package, which asks for it. What only the programs
+ * can do is named with them. */
+enum { TS_WORDS_C = 0, TS_WORDS_PYTHON = 1 };
+
+/* Chooses between them, for the whole process; TS_WORDS_C is what holds before. Other numbers change nothing.
+ *
+ *   threads  any; sentences that are being written may be in either
+ *   errors   none
+ */
+TS_API void ts_words(int words);
+
 /* What is worth knowing and no failure: one sentence, which is the library's and valid during the call. */
 typedef void ts_note_fn(void *ctx, const char *sentence);
 

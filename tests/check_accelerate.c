@@ -484,7 +484,7 @@ START_TEST(what_cannot_be_is_refused)
     write_slow();
     a = test_als_run(dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_msg(strstr(a.err.text, "mode 2 (nonnegative, l2 0.5): --accelerate goes with no") !=
+    ck_assert_msg(strstr(a.err.text, "mode 2 (nonnegative, l2 0.5): accelerate goes with no") !=
                       NULL,
                   "%s", a.err.text);
     test_als_free(&a);

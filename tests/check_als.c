@@ -332,13 +332,13 @@ static const struct extreme {
     const char *says, *never;
 } extremes[] = {
     { 1e100, TS_FLOAT32, 0, "not finite", NULL },
-    { 1e100, TS_FLOAT32, 0, "take --precision float64", NULL },
+    { 1e100, TS_FLOAT32, 0, "take precision float64", NULL },
     { 1e100, TS_FLOAT64, 1, NULL, NULL },
     { 3.5e152, TS_FLOAT64, 0, "not finite", "float64" }, /* the norm's square is just finite */
     { -3.5e152, TS_FLOAT64, 0, "up to 3.5e+152", "float64" },
     { 1e-30, TS_FLOAT32, 1, NULL, NULL },
     { 1e-42, TS_FLOAT32, 0, "scale them up", NULL },
-    { -1e-42, TS_FLOAT32, 0, "or take --precision float64", NULL },
+    { -1e-42, TS_FLOAT32, 0, "or take precision float64", NULL },
     { 1e-42, TS_FLOAT64, 1, NULL, NULL },
     { 1e-150, TS_FLOAT64, 1, NULL, NULL },
     { 1e-158, TS_FLOAT64, 0, "scale them up", "float64" }, /* squares of few digits */

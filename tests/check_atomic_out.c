@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/atomic_out.h"
+#include "base/setting.h"
 #include "tests/run_suite.h"
 
 static int lock_errno;            /* of flock; 0: it works */
@@ -127,7 +128,7 @@ static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
 static struct ts_atomic_conf conf_of(const char *path)
 {
     const struct ts_atomic_conf conf = {
-        .path = path, .suffix = ".partial", .what = "thing", .place = "--out", .kind = kind_of
+        .path = path, .suffix = ".partial", .what = "thing", .place = TS_SET_OUT, .kind = kind_of
     };
     return conf;
 }
@@ -197,13 +198,13 @@ START_TEST(what_exists_is_replaced_only_by_force)
     no_exchange = _i;
     make("ours 1", 0);
     ck_assert_int_eq(refused_dir(&conf,
-                                 "x exists; use --force to replace it, or --out to name another "
+                                 "x exists; use replace to replace it, or out to name another "
                                  "directory"),
                      TS_EBUSY);
     conf.resumable = 1;
-    refused_dir(&conf, "--force");
-    refused_dir(&conf, "--resume ");
-    refused_dir(&conf, "--out");
+    refused_dir(&conf, "replace to");
+    refused_dir(&conf, "resume with ");
+    refused_dir(&conf, "or out to name");
     ck_assert_int_eq(count(top), 1);
     conf.force = 1;
     d = open_dir(&conf);
@@ -319,10 +320,10 @@ START_TEST(a_state_is_dropped_only_by_force)
     write_in(d, "data", "ours");
     ts_atomic_dir_close(d); /* a run that ended early: the state stays, and nothing else */
     ck_assert_int_eq(count(at("x.partial")), 1);
-    ck_assert_int_eq(refused_dir(&conf, "--resume "), TS_EBUSY);
+    ck_assert_int_eq(refused_dir(&conf, "resume with "), TS_EBUSY);
     refused_dir(&conf, "x.partial holds the state of a run that did not end");
-    refused_dir(&conf, "--force");
-    refused_dir(&conf, "--out");
+    refused_dir(&conf, "replace to");
+    refused_dir(&conf, "or out to name");
     ck_assert_int_eq(count(at("x.partial")), 1);
     conf.resume = 1;
     d = open_dir(&conf);
@@ -557,7 +558,7 @@ START_TEST(a_file_appears_whole_or_not_at_all)
     ck_assert_int_eq(make_file(at("t"), "one", 0), 0);
     ck_assert_int_eq(make_file(at("t"), "two", 0), TS_EBUSY);
     ck_assert_ptr_nonnull(strstr(err.text,
-                                 "t exists; use --force to replace it, or --out to name another "
+                                 "t exists; use replace to replace it, or out to name another "
                                  "file"));
     assert_holds(at("t"), "one");
     put(at("t.partial"), "what a dead process left, and longer");

@@ -269,7 +269,7 @@ START_TEST(what_cannot_be_built_is_refused)
     o.min_order = 3;
     o.map[2] = text;
     ck_assert_int_eq(build(&o), TS_EARG);
-    ck_assert_ptr_nonnull(strstr(err.text, "--map names mode 3, but "));
+    ck_assert_ptr_nonnull(strstr(err.text, "label names mode 3, but "));
     ck_assert(!exists(other, "") && !exists(other, ".building"));
     o = options(other);
     o.tmp = text; /* no directory; nothing so small needs one */

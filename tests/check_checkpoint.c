@@ -587,9 +587,9 @@ static const struct stranger {
     const char *says;
 } strangers[] = {
     { 35, 6, SWEEPS, TS_FLOAT32, "is not the tensor of the run in " },
-    { 34, 7, SWEEPS, TS_FLOAT32, "the run has rank 6, but --rank is 7" },
-    { 34, 6, SWEEPS, TS_FLOAT64, "the run has precision float32, but --precision is float64" },
-    { 34, 6, 1, TS_FLOAT32, "the run is in sweep 2 already, and --iters is 1" },
+    { 34, 7, SWEEPS, TS_FLOAT32, "the run has rank 6, but rank is 7" },
+    { 34, 6, SWEEPS, TS_FLOAT64, "the run has precision float32, but precision is float64" },
+    { 34, 6, 1, TS_FLOAT32, "the run is in sweep 2 already, and sweeps is 1" },
 };
 #define N_STRANGERS (int)(sizeof strangers / sizeof strangers[0])
 
@@ -634,7 +634,7 @@ START_TEST(a_run_that_was_stopped_between_sweeps_has_no_result)
     conf.iters = 2;
     a = test_als_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_msg(strstr(a.err.text, "in sweep 3 already, and --iters is 2") != NULL, "%s",
+    ck_assert_msg(strstr(a.err.text, "in sweep 3 already, and sweeps is 2") != NULL, "%s",
                   a.err.text);
     test_als_free(&a);
 }

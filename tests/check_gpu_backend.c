@@ -681,7 +681,7 @@ START_TEST(more_than_the_device_has_is_refused)
                                           .device_bytes = UINT64_C(1) << 50 };
     void *gpu = NULL;
     ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
-    ck_assert_ptr_nonnull(strstr(err.text, "--gpu-memory"));
+    ck_assert_ptr_nonnull(strstr(err.text, "gpu_memory"));
     ck_assert_ptr_null(gpu);
     disk_free(&d);
 }

@@ -14,16 +14,16 @@ static const struct {
     int code;
     const char *text[3]; /* all of them are in the sentence */
 } want[] = {
-    { cudaErrorMemoryAllocation, TS_ENOMEM, { "out of memory", "--gpu-memory" } },
-    { cudaErrorInsufficientDriver, TS_ECUDA, { "driver is older than CUDA", "--cpu" } },
-    { cudaErrorNoKernelImageForDevice, TS_ECUDA, { "--with-cuda-arch", "--cpu" } },
-    { cudaErrorUnsupportedPtxVersion, TS_ECUDA, { "--with-cuda-arch", "--cpu" } },
-    { cudaErrorDevicesUnavailable, TS_ECUDA, { "busy or unavailable", "--gpus LIST", "--cpu" } },
-    { cudaErrorECCUncorrectable, TS_ECUDA, { "the GPU failed (", "Xid", "--gpus LIST" } },
-    { cudaErrorNvlinkUncorrectable, TS_ECUDA, { "the GPU failed (", "Xid", "--gpus LIST" } },
-    { cudaErrorLaunchFailure, TS_ECUDA, { "the GPU failed (", "nvidia-smi", "--cpu" } },
-    { cudaErrorIllegalAddress, TS_ECUDA, { "the GPU failed (", "nvidia-smi", "--cpu" } },
-    { cudaErrorUnknown, TS_ECUDA, { "the GPU failed (", "nvidia-smi", "--cpu" } },
+    { cudaErrorMemoryAllocation, TS_ENOMEM, { "out of memory", "gpu_memory" } },
+    { cudaErrorInsufficientDriver, TS_ECUDA, { "driver is older than CUDA", "use cpu" } },
+    { cudaErrorNoKernelImageForDevice, TS_ECUDA, { "--with-cuda-arch", "use cpu" } },
+    { cudaErrorUnsupportedPtxVersion, TS_ECUDA, { "--with-cuda-arch", "use cpu" } },
+    { cudaErrorDevicesUnavailable, TS_ECUDA, { "busy or unavailable", "gpus LIST", "use cpu" } },
+    { cudaErrorECCUncorrectable, TS_ECUDA, { "the GPU failed (", "Xid", "gpus LIST" } },
+    { cudaErrorNvlinkUncorrectable, TS_ECUDA, { "the GPU failed (", "Xid", "gpus LIST" } },
+    { cudaErrorLaunchFailure, TS_ECUDA, { "the GPU failed (", "nvidia-smi", "or cpu" } },
+    { cudaErrorIllegalAddress, TS_ECUDA, { "the GPU failed (", "nvidia-smi", "or cpu" } },
+    { cudaErrorUnknown, TS_ECUDA, { "the GPU failed (", "nvidia-smi", "or cpu" } },
     { cudaErrorInvalidValue, TS_ECUDA, { "invalid argument" } },
 };
 

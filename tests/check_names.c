@@ -249,7 +249,7 @@ START_TEST(too_many_runs_are_refused)
     }
     ck_assert_int_eq(rc, 0);
     ck_assert_int_eq(ts_string_sort_finish(s, &err), TS_ELIMIT);
-    ck_assert_ptr_nonnull(strstr(err.text, "more names than this --memory"));
+    ck_assert_ptr_nonnull(strstr(err.text, "more names than this memory"));
     ts_string_sort_free(s);
 }
 END_TEST

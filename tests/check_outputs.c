@@ -306,7 +306,7 @@ START_TEST(an_unfitting_start_is_refused)
     conf.rank = 5;
     a = test_als_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_ptr_nonnull(strstr(a.err.text, "rank 4, but --rank is 5"));
+    ck_assert_ptr_nonnull(strstr(a.err.text, "rank 4, but rank is 5"));
     test_tsh_remove(dir);
     write_tensor(2);
     conf.rank = 4;
@@ -396,7 +396,7 @@ START_TEST(factors_beyond_the_disk_are_refused_at_once)
     conf.shape = ts_model_shape_of(t);
     ck_assert_int_eq(ts_model_begin(&conf, &o, &err), TS_ELIMIT);
     ck_assert_ptr_nonnull(strstr(err.text, "mode 2 with 1099511627776 rows"));
-    ck_assert_ptr_nonnull(strstr(err.text, "--rows used"));
+    ck_assert_ptr_nonnull(strstr(err.text, "held_rows"));
     ck_assert_int_eq(access(partial, F_OK), -1);
     conf.used_rows = 1;
     ck_assert_int_eq(ts_model_begin(&conf, &o, &err), 0);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/setting.h"
 #include "source/tns_text.h"
 #include "build/value_table.h"
 #include "tests/run_suite.h"
@@ -124,11 +125,11 @@ END_TEST
 START_TEST(sizes_given_bound_the_indices)
 {
     const struct ts_tns_rules r = {
-        .order = 2, .base = 1, .value_bytes = 4, .fixed = 1, .fixed_by = "--dims", .dim = { 5, 6 }
+        .order = 2, .base = 1, .value_bytes = 4, .fixed = 1, .fixed_by = TS_SET_SIZES, .dim = { 5, 6 }
     };
     ck_assert_int_eq(parse(&r, "5 6 1\n"), 0);
     ck_assert_int_lt(parse(&r, "5 6 1\n5 7 1\n"), 0);
-    ck_assert_str_eq(err.text, "index 7 in mode 2 is beyond 6, its size by --dims");
+    ck_assert_str_eq(err.text, "index 7 in mode 2 is beyond 6, its size by dim");
     ck_assert_uint_eq(line, 2);
 }
 END_TEST

@@ -290,6 +290,7 @@ static void on_exit_by_others(void)
 int tool_main(const struct tool_program *program, int argc, char **argv)
 {
     int status;
+    ts_setting_words(TS_WORDS_OPTIONS);
     open_standard();
     atexit(on_exit_by_others);
     status = finish(program->name, dispatch(program, argc, argv));

@@ -193,6 +193,7 @@ _handle, _u32, _u64, _int, _path = c.c_void_p, c.c_uint32, c.c_uint64, c.c_int, 
 _err = c.POINTER(ts_error)
 _functions = {
     "ts_library_version": (_path, []),
+    "ts_words": (None, [_int]),
     "ts_open": (_handle, [_path, _err]),
     "ts_close": (None, [_handle]),
     "ts_order": (_u32, [_handle]),
@@ -254,6 +255,7 @@ class _Library:
             f = getattr(dll, function)
             f.restype, f.argtypes = result, arguments
             setattr(self, function, f)
+        self.ts_words(1)  # sentences name keywords of this package
         if name not in _functions:
             raise AttributeError(name)
         return getattr(self, name)

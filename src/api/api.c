@@ -5,11 +5,15 @@
 
 #include "config.h"
 
+#include "base/setting.h"
+
 _Static_assert(TS_ERR_MEMORY == (int)TS_ENOMEM && TS_ERR_IO == (int)TS_EIO &&
                    TS_ERR_FORMAT == (int)TS_EFORMAT && TS_ERR_DEVICE == (int)TS_ECUDA &&
                    TS_ERR_LIMIT == (int)TS_ELIMIT && TS_ERR_BUSY == (int)TS_EBUSY &&
                    TS_ERR_ARGUMENT == (int)TS_EARG && TS_ERR_STOPPED == (int)TS_ESTOP,
                "codes are those of base/err.h");
+_Static_assert(TS_WORDS_C == (int)TS_WORDS_FIELDS && TS_WORDS_PYTHON == (int)TS_WORDS_KEYWORDS,
+               "words are those of base/setting.h");
 _Static_assert(sizeof(((ts_error *)NULL)->text) == sizeof(((struct ts_err *)NULL)->text),
                "sentences have one length");
 _Static_assert(TS_MODES_MAX == TS_MAX_ORDER, "modes of a tensor");
@@ -17,6 +21,12 @@ _Static_assert(TS_MODES_MAX == TS_MAX_ORDER, "modes of a tensor");
 const char *ts_library_version(void)
 {
     return PACKAGE_VERSION;
+}
+
+void ts_words(int words)
+{
+    if (words == TS_WORDS_C || words == TS_WORDS_PYTHON)
+        ts_setting_words((enum ts_words)words);
 }
 
 int ts_api_end(struct ts_api *a, int rc, ts_error *err)

@@ -16,6 +16,8 @@
 
 /* one sentence and a code: ts_fail, ts_fail_errno, ts_vfail */
 #include "base/err.h"
+/* settings as options: ts_setting_words */
+#include "base/setting.h"
 /* the stop flag: ts_stop_ask, ts_stop_asked, ts_stop_check, ts_stop_number */
 #include "base/stop.h"
 /* what a process that ends early leaves: ts_unfinished_undo */

@@ -13,6 +13,7 @@
 
 #include "base/atomic_impl.h"
 #include "base/atomic_out.h"
+#include "base/setting.h"
 #include "base/unfinished.h"
 
 #define TRIES      100 /* an attempt fails when another process renames or removes the directory */
@@ -357,8 +358,9 @@ static int check_unfinished(const struct ts_atomic_dir *d, struct ts_err *err)
     if (rc < 0 || !s.has_state || d->conf.force || d->conf.resume)
         return rc;
     return ts_fail(err, TS_EBUSY,
-                   "%s holds the state of a run that did not end; use --resume %s to go on "
-                   "from it, --force to drop it, or %s to name another directory",
+                   "%s holds the state of a run that did not end; use " TS_SET_RESUME
+                   " %s to go on "
+                   "from it, " TS_SET_REPLACE " to drop it, or %s to name another directory",
                    d->partial, d->path, d->conf.place);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/atomic_impl.h"
 #include "base/out_name.h"
+#include "base/setting.h"
 #include "base/unfinished.h"
 
 #define TRIES 100 /* an attempt fails when another process renames or removes the file */
@@ -95,10 +96,11 @@ int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const 
 {
     if (!conf->resumable)
         return ts_fail(err, TS_EBUSY,
-                       "%s exists; use --force to replace it, or %s to name another %s", path,
-                       conf->place, noun);
+                       "%s exists; use " TS_SET_REPLACE " to replace it, or %s to name another %s",
+                       path, conf->place, noun);
     return ts_fail(err, TS_EBUSY,
-                   "%s exists; use --force to replace it, --resume %s to go on from it, or "
+                   "%s exists; use " TS_SET_REPLACE " to replace it, " TS_SET_RESUME
+                   " %s to go on from it, or "
                    "%s to name another %s",
                    path, path, conf->place, noun);
 }

@@ -50,7 +50,7 @@ struct ts_atomic_conf {
     const char *path;   /* as the user gave it; copied */
     const char *suffix; /* ".building", ".partial" */
     const char *what; /* "tensor", "decomposition": for sentences. Strings from here on must stay */
-    const char *place; /* the option that names another place: "--out" */
+    const char *place; /* what names another place: TS_SET_OUT */
     int force;         /* an existing result may be replaced, and a state dropped */
     int resume;        /* an existing result may be replaced; its state is kept */
     int resumable;     /* the command has --resume: the sentences name it */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/setting.h"
+
 #define WHOLE_CHARS 12288u /* two paths of PATH_MAX and the words around them */
 #define HEAD_CHARS  300u   /* kept of the start of a sentence that is too long */
 
@@ -55,6 +57,12 @@ static int fail(struct ts_err *err, int code, int sys, const char *fmt, va_list 
     }
     err->code = code;
     err->sys = sys;
+    if (memchr(whole, TS_SET_MARK, len) != NULL) {
+        char said[WHOLE_CHARS];
+        ts_setting_write(whole, said, sizeof said);
+        keep_ends(said, strlen(said), err->text, sizeof err->text);
+        return code;
+    }
     keep_ends(whole, len, err->text, sizeof err->text);
     return code;
 }

@@ -2,7 +2,8 @@
 /* err.h - how a failure travels: a negative code as return value, one sentence in a struct ts_err.
  *
  * The function that first sees a failure writes the sentence, with file, position, found and
- * expected; callers pass code and sentence up unchanged. Only tools print, and only tools exit.
+ * expected, and with marks for what a user may set (setting.h); callers pass code and sentence up
+ * unchanged. Only tools print, and only tools exit.
  *
  *   owner    the caller owns the struct ts_err; a NULL err is allowed and drops the sentence
  *   threads  one ts_err belongs to one thread at a time

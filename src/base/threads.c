@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/setting.h"
 
 size_t ts_threads_stack_bytes(const char *text)
 {
@@ -95,7 +96,7 @@ int ts_threads_check(uint32_t wanted, struct ts_err *err)
         return 0;
     errno = why;
     return ts_fail_errno(err, TS_ENOMEM,
-                         "only %u of %u threads can be started (take fewer --threads, or "
+                         "only %u of %u threads can be started (take fewer " TS_SET_THREADS ", or "
                          "raise ulimit -u or -v)",
                          n, wanted);
 }

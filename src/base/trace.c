@@ -14,6 +14,7 @@
 
 #include "base/atomic_out.h"
 #include "base/clock.h"
+#include "base/setting.h"
 #include "base/thread.h"
 
 #define BUFFER_BYTES (256u << 10) /* about 2000 events */
@@ -50,9 +51,11 @@ struct ts_trace {
 
 static int open_file(struct ts_trace *t, int force, struct ts_err *err)
 {
-    const struct ts_atomic_conf conf = {
-        .path = t->path, .suffix = ".partial", .what = "a trace", .place = "--trace", .force = force
-    };
+    const struct ts_atomic_conf conf = { .path = t->path,
+                                         .suffix = ".partial",
+                                         .what = "a trace",
+                                         .place = TS_SET_TRACE,
+                                         .force = force };
     int fd, rc = ts_atomic_file_open(&conf, &t->out, err);
     if (rc < 0)
         return rc;

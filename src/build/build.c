@@ -11,6 +11,7 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "build/build_impl.h"
 #include "build/build_index.h"
@@ -64,7 +65,7 @@ static int new_areas(struct ts_build *b, struct ts_err *err)
     b->area_words = b->memory.area_words;
     b->scratch_words = b->memory.scratch_words;
     b->area_bytes = (2 * b->area_words + b->scratch_words) * 8;
-    rc = ts_bigmem_new(b->area_bytes, "sorting, most of --memory", &b->area_mem, err);
+    rc = ts_bigmem_new(b->area_bytes, "sorting, most of " TS_SET_MEMORY, &b->area_mem, err);
     if (rc < 0)
         return rc;
     b->area[0] = b->area_mem;
@@ -410,11 +411,11 @@ static int check_order(const struct ts_build *b, const char *name, struct ts_err
 {
     const struct ts_build_options *o = b->o;
     if (b->order < o->min_order)
-        return ts_fail(err, TS_EARG, "--map names mode %u, but %s has %u modes", o->min_order, name,
-                       b->order);
+        return ts_fail(err, TS_EARG, TS_SET_LABELS " names mode %u, but %s has %u modes",
+                       o->min_order, name, b->order);
     if (b->table == NULL && o->n_names > 0 && o->n_names != b->order)
-        return ts_fail(err, TS_EARG, "--modes names %u modes, but %s has %u", o->n_names, name,
-                       b->order);
+        return ts_fail(err, TS_EARG, TS_SET_NAMES " names %u modes, but %s has %u", o->n_names,
+                       name, b->order);
     return 0;
 }
 
@@ -537,11 +538,11 @@ static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_
         b->table = NULL;
     }
     if (rc == 0 && kind != NULL && b->table != NULL)
-        rc = ts_fail(
-            err, TS_EFORMAT,
-            "%s: a %s file, which is not a table, as --format, --columns and such options, or "
-            "its name, have it",
-            ts_byte_input_name(first), kind->name);
+        rc = ts_fail(err, TS_EFORMAT,
+                     "%s: a %s file, which is not a table, as " TS_SET_FORMAT ", " TS_SET_COLUMNS
+                     " and such options, or "
+                     "its name, have it",
+                     ts_byte_input_name(first), kind->name);
     if (rc < 0) {
         ts_byte_input_close(first);
         return rc;

@@ -5,6 +5,7 @@
 
 #include "base/machine.h"
 #include "base/num.h"
+#include "base/setting.h"
 #include "base/threads.h"
 #include "build/build_memory.h"
 
@@ -29,15 +30,16 @@ static int choose_memory(uint64_t memory, uint64_t shard_bytes, struct ts_build_
     struct ts_machine machine;
     o->shard_bytes = shard_bytes;
     if (shard_bytes < TS_BUILD_MIN_SHARD || shard_bytes > TS_BUILD_MAX_SHARD)
-        return ts_fail(err, TS_EARG, "--shard must be 64K to 256M");
+        return ts_fail(err, TS_EARG, TS_SET_SHARD " must be 64K to 256M");
     ts_machine_get(&machine);
     o->memory = memory > 0 ? memory : machine.free_bytes / 2;
     if (memory == 0 && o->memory < least)
         o->memory = least;
     if (o->memory < TS_BUILD_MIN_MEMORY)
-        return ts_fail(err, TS_EARG, "--memory must be at least 32M");
+        return ts_fail(err, TS_EARG, TS_SET_MEMORY " must be at least 32M");
     if (o->memory < least)
-        return ts_fail(err, TS_EARG, "--memory must be at least %s, eight times the %s of --shard",
+        return ts_fail(err, TS_EARG,
+                       TS_SET_MEMORY " must be at least %s, eight times the %s of " TS_SET_SHARD,
                        ts_num_bytes(least_text, least), ts_num_bytes(shard, shard_bytes));
     return 0;
 }

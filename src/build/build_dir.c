@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomic_out.h"
+#include "base/setting.h"
 #include "format/layout.h"
 
 struct ts_build_dir {
@@ -77,7 +78,7 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
     const struct ts_atomic_conf conf = { .path = path,
                                          .suffix = TS_BUILDING_SUFFIX,
                                          .what = "tensor",
-                                         .place = "--output",
+                                         .place = TS_SET_OUTPUT,
                                          .force = force,
                                          .kind = kind_of };
     struct ts_build_dir *d = calloc(1, sizeof *d);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/setting.h"
 #include "build/build_impl.h"
 #include "source/binary_source.h"
 #include "source/text_input.h"
@@ -210,12 +211,13 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
         say_cell(&s, cell);
     if (rc == 0 && b->table != NULL)
         ts_fail(err, TS_EFORMAT,
-                "there is more than one nonzero at %s, and --duplicates error forbids it", cell);
+                "there is more than one nonzero at %s, and " TS_SET_NO_DUPLICATES " forbids it",
+                cell);
     if (rc == 0)
         rc = search_files(&s, paths, n_paths, NULL);
     if (rc == 0 && s.n_found == 2)
         ts_fail(err, TS_EFORMAT,
-                "%s:%" PRIu64 ": a second nonzero at %s, which --duplicates error forbids; "
+                "%s:%" PRIu64 ": a second nonzero at %s, which " TS_SET_NO_DUPLICATES " forbids; "
                 "the first is at %s:%" PRIu64,
                 paths[s.place[1].file], s.place[1].line, cell, paths[s.place[0].file],
                 s.place[0].line);
@@ -240,7 +242,8 @@ int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_bin
     if (rc == 0 && n == 2)
         ts_fail(err, TS_EFORMAT,
                 "%s: byte %" PRIu64 ": nonzero %" PRIu64
-                " is a second one at %s, which --duplicates error forbids; the first is nonzero "
+                " is a second one at %s, which " TS_SET_NO_DUPLICATES
+                " forbids; the first is nonzero "
                 "%" PRIu64 ", at byte %" PRIu64 " of %s",
                 plan->paths[found[1].file], found[1].byte, found[1].nonzero, cell, found[0].nonzero,
                 found[0].byte, plan->paths[found[0].file]);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "build/build_impl.h"
 #include "source/text_source.h"
 
@@ -43,12 +44,14 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
         conf.named[m] = field == TS_TABLE_NAME;
         any |= conf.named[m];
         if (field != TS_TABLE_NUMBER && b->o->map[m] != NULL)
-            return ts_fail(err, TS_EARG,
-                           "--map names the indices of mode %u, but its fields are %s (%s)", m + 1,
-                           field == TS_TABLE_NAME ? "names themselves" : "times", b->o->map[m]);
+            return ts_fail(
+                err, TS_EARG,
+                TS_SET_LABELS " names the indices of mode %u, but its fields are %s (%s)", m + 1,
+                field == TS_TABLE_NAME ? "names themselves" : "times", b->o->map[m]);
         if (field != TS_TABLE_NUMBER && b->o->n_dims > 0)
             return ts_fail(err, TS_EARG,
-                           "--dims gives mode %u a size, but its fields are %s, which say how many "
+                           TS_SET_SIZES
+                           " gives mode %u a size, but its fields are %s, which say how many "
                            "there are",
                            m + 1, field == TS_TABLE_NAME ? "names" : "times");
     }

@@ -14,6 +14,7 @@
 #include "format/file_read.h"
 #include "format/layout.h"
 #include "source/string_sort.h"
+#include "base/setting.h"
 #include "base/tempfile.h"
 #include "source/text_input.h"
 
@@ -118,10 +119,10 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
         return 0;
     return ts_fail(err, TS_EFORMAT,
                    "%s: %" PRIu64 " names for the %" PRIu64 " indices of mode %" PRIu32
-                   "%s; --allow-missing takes them as they are",
+                   "%s; " TS_SET_ALLOW_MISSING " takes them as they are",
                    from, n_labels, dim, mode + 1,
                    n_labels == dim + 1 ? " (is the first line a header? Then take it out)"
-                   : n_labels > dim    ? " (--dims says how many indices there are)"
+                   : n_labels > dim    ? " (" TS_SET_SIZES " says how many indices there are)"
                                        : "");
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "base/stop.h"
 #include "build/build.h"
 
@@ -139,7 +140,8 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell, doub
     if (!isfinite(x) ||
         !isfinite(ts_value_of_bits(ts_value_to_bits(x, g->value_bytes), g->value_bytes)))
         return ts_fail(err, TS_EFORMAT,
-                       "the value at (%s), counted from 1, is %g, of which --transform makes what "
+                       "the value at (%s), counted from 1, is %g, of which " TS_SET_TRANSFORM
+                       " makes what "
                        "float%u does not hold",
                        name_cell(g, cell, name, sizeof name), value, 8 * g->value_bytes);
     return make_record(g, cell, x, out, err);
@@ -148,10 +150,11 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell, doub
 static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
 {
     char name[256];
-    return ts_fail(err, TS_EFORMAT,
-                   "there is more than one nonzero at (%s), counted from 1, and "
-                   "--duplicates error forbids it",
-                   name_cell(g, rec, name, sizeof name));
+    return ts_fail(
+        err, TS_EFORMAT,
+        "there is more than one nonzero at (%s), counted from 1, and " TS_SET_NO_DUPLICATES
+        " forbids it",
+        name_cell(g, rec, name, sizeof name));
 }
 
 static void remember_refused(struct ts_merge *g, const uint64_t *rec)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 
 #define FIRST_STEP  5u /* sweeps before the first that does not start from the last one's factors */
 #define LATE        5  /* of the step: how much slower it grows than Nesterov's */
@@ -55,7 +56,8 @@ int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts
         ts_constraint_text(&c[m], text, sizeof text);
         if (!ts_constraint_same(&c[m], &plain))
             return ts_fail(err, TS_EARG,
-                           "mode %u (%s): --accelerate goes with no constraint but --nonneg; leave "
+                           "mode %u (%s): " TS_SET_ACCELERATE
+                           " goes with no constraint but " TS_SET_NONNEG "; leave "
                            "one of them out",
                            m + 1, text);
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
@@ -268,7 +269,8 @@ static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
     return ts_fail(err, TS_ELIMIT,
                    "the values (up to %g) are too small to be computed with: scale them up so that "
                    "the largest is near 1%s",
-                   largest_value(h), squares_vanish ? "" : ", or take --precision float64");
+                   largest_value(h),
+                   squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
 }
 
 void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision)
@@ -365,7 +367,8 @@ static int fit_is_not_finite(const struct ts_als *a, struct ts_err *err)
                      a->now.sweep, largest_value(&c->tensor->header),
                      c->model != NULL ? " or the entries of " : "",
                      c->model != NULL ? c->model->path : "",
-                     a->conf->precision == TS_FLOAT32 ? "take --precision float64, or scale them"
+                     a->conf->precision == TS_FLOAT32 ? "take " TS_SET_PRECISION
+                                                        " float64, or scale them"
                                                       : "scale them so that the largest is near 1");
 }
 

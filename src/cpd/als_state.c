@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
@@ -123,11 +124,11 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
     /* only a run that ended has all factors of its last sweep: others lack that of the mode they are at */
     const uint32_t least = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
     if (s->rank != conf->init.rank)
-        return ts_fail(err, TS_EARG, "%s: the run has rank %u, but --rank is %u", path, s->rank,
-                       conf->init.rank);
+        return ts_fail(err, TS_EARG, "%s: the run has rank %u, but " TS_SET_RANK " is %u", path,
+                       s->rank, conf->init.rank);
     if (s->precision != conf->precision)
-        return ts_fail(err, TS_EARG, "%s: the run has precision %s, but --precision is %s", path,
-                       name[s->precision], name[conf->precision]);
+        return ts_fail(err, TS_EARG, "%s: the run has precision %s, but " TS_SET_PRECISION " is %s",
+                       path, name[s->precision], name[conf->precision]);
     for (uint32_t m = 0; m < s->order && s->order == conf->init.tensor->order; m++) {
         const struct ts_constraint now =
             conf->init.constraint == NULL ? (struct ts_constraint){ 0 } : conf->init.constraint[m];
@@ -144,7 +145,8 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
         return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot go on %s it", path,
                        s->accelerated ? "" : "not ", s->accelerated ? "without" : "with");
     if (conf->iters < least)
-        return ts_fail(err, TS_EARG, "%s: the run is in sweep %u already, and --iters is %u", path,
+        return ts_fail(err, TS_EARG,
+                       "%s: the run is in sweep %u already, and " TS_SET_SWEEPS " is %u", path,
                        least, conf->iters);
     return ts_state_check_tensor(conf->from, conf->init.tensor, err);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "model/model_write.h"
 
@@ -252,7 +253,8 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
                        c->tensor->order);
     if (m->rank != c->rank)
         return ts_fail(err, TS_EARG,
-                       "%s: the model has rank %u, but --rank is %u; --rank %u goes on "
+                       "%s: the model has rank %u, but " TS_SET_RANK " is %u; " TS_SET_RANK
+                       " %u goes on "
                        "from it",
                        m->path, m->rank, c->rank, m->rank);
     for (uint32_t k = 0; k < m->order; k++) {

@@ -7,6 +7,7 @@
 
 #include "base/machine.h"
 #include "base/num.h"
+#include "base/setting.h"
 #include "base/threads.h"
 #include "cpd/accelerate.h"
 #include "cpd/als.h"
@@ -28,11 +29,11 @@ static int take_libraries(struct ts_engine *e, uint64_t before, uint32_t rank, s
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     e->library_bytes = now > counted ? now - counted : 0;
     if (e->library_bytes >= m->feed_bytes)
-        return ts_fail(
-            err, TS_ELIMIT,
-            "--host-memory: %s is too little with GPUs, whose driver and libraries take %s "
-            "of it",
-            ts_num_bytes(a, m->host_bytes), ts_num_bytes(b, e->library_bytes));
+        return ts_fail(err, TS_ELIMIT,
+                       TS_SET_HOST_MEMORY
+                       ": %s is too little with GPUs, whose driver and libraries take %s "
+                       "of it",
+                       ts_num_bytes(a, m->host_bytes), ts_num_bytes(b, e->library_bytes));
     m->feed_bytes -= e->library_bytes;
     return 0;
 }
@@ -104,9 +105,10 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     if (rc == TS_ELIMIT && e->library_bytes > 0) { /* the libraries have left less than the user
                                                     * asked for */
         const size_t at = strlen(err->text);
-        snprintf(err->text + at, sizeof err->text - at,
-                 " (of --host-memory %s, driver and libraries of the GPUs take %s)",
-                 ts_num_bytes(a, e->memory.host_bytes), ts_num_bytes(b, e->library_bytes));
+        ts_setting_print(err->text + at, sizeof err->text - at,
+                         " (of " TS_SET_HOST_MEMORY
+                         " %s, driver and libraries of the GPUs take %s)",
+                         ts_num_bytes(a, e->memory.host_bytes), ts_num_bytes(b, e->library_bytes));
     }
     return rc;
 }

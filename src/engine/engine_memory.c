@@ -8,6 +8,7 @@
 #include "base/bigmem.h"
 #include "base/machine.h"
 #include "base/num.h"
+#include "base/setting.h"
 #include "cpd/als.h"
 #include "stream/residency.h"
 
@@ -37,14 +38,14 @@ static int check_budget(const struct ts_backend *backend, const struct ts_backen
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
     if (m->host_bytes > m->total_bytes)
         return ts_fail(err, TS_ELIMIT,
-                       "--host-memory: %s is more than there is: %s, of which %s are free",
+                       TS_SET_HOST_MEMORY ": %s is more than there is: %s, of which %s are free",
                        ts_num_bytes(a, m->host_bytes), ts_num_bytes(b, m->total_bytes),
                        ts_num_bytes(c, m->free_bytes));
     if (taken > m->free_bytes)
         return ts_fail(
             err, TS_ELIMIT,
-            "--host-memory: with %s for shards the run takes %s, factor matrices included, "
-            "and %s are free; give less",
+            TS_SET_HOST_MEMORY ": with %s for shards the run takes %s, factor matrices included, "
+                               "and %s are free; give less",
             ts_num_bytes(a, m->host_bytes), ts_num_bytes(b, taken), ts_num_bytes(c, m->free_bytes));
     return 0;
 }
@@ -101,7 +102,7 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
     if (out_of_budget >= m.host_bytes)
         return ts_fail(err, TS_ELIMIT,
                        "%s: a budget of %s is too small: sums besides shards take %s at rank "
-                       "%u; give more, or a lower --rank",
+                       "%u; give more, or a lower " TS_SET_RANK,
                        path, ts_num_bytes(a, m.host_bytes), ts_num_bytes(b, out_of_budget),
                        bc->rank);
     rc = host_bytes == 0 ? 0 : check_budget(backend, bc, &m, err);
@@ -109,8 +110,8 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
         return rc;
     m.feed_bytes = m.host_bytes - out_of_budget;
     if (copy)
-        m.copy_bytes = ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, constraint) +
-                       before_bytes;
+        m.copy_bytes =
+            ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, constraint) + before_bytes;
     if (m.copy_bytes > m.host_bytes / 8 || m.copy_bytes > m.feed_bytes / 2)
         m.copy_bytes = 0;
     m.feed_bytes -= m.copy_bytes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Chooses between GPUs and CPU, and says why a GPU is not used. */
+#include "base/setting.h"
 #include "config.h"
 
 #include "engine/processor.h"
@@ -46,14 +47,16 @@ static int parse_list(const char *text, struct wanted *w, struct ts_err *err)
         int number;
         if (!parse_number(&at, ",", &number))
             return ts_fail(err, TS_EARG,
-                           "--gpus %s: numbers of GPUs with commas are wanted, as 0,2 (number 2 "
+                           TS_SET_GPUS
+                           " %s: numbers of GPUs with commas are wanted, as 0,2 (number 2 "
                            "alone: 2,)",
                            text);
         for (uint32_t i = 0; i < w->n; i++)
             if (w->number[i] == number)
-                return ts_fail(err, TS_EARG, "--gpus %s: GPU %d is named twice", text, number);
+                return ts_fail(err, TS_EARG, TS_SET_GPUS " %s: GPU %d is named twice", text,
+                               number);
         if (w->n == TS_MAX_DEVICES)
-            return ts_fail(err, TS_EARG, "--gpus %s: a run uses at most %u GPUs", text,
+            return ts_fail(err, TS_EARG, TS_SET_GPUS " %s: a run uses at most %u GPUs", text,
                            TS_MAX_DEVICES);
         w->number[w->n++] = number;
         at += *at == ',';
@@ -70,11 +73,13 @@ static int parse_gpus(const char *text, struct wanted *w, struct ts_err *err)
         return parse_list(text, w, err);
     if (!parse_number(&at, "", &n))
         return ts_fail(err, TS_EARG,
-                       "--gpus %s: how many GPUs (2), or their numbers with commas (0,2; number 2 "
+                       TS_SET_GPUS
+                       " %s: how many GPUs (2), or their numbers with commas (0,2; number 2 "
                        "alone: 2,)",
                        text);
     if (n > TS_MAX_DEVICES)
-        return ts_fail(err, TS_EARG, "--gpus %s: a run uses at most %u GPUs", text, TS_MAX_DEVICES);
+        return ts_fail(err, TS_EARG, TS_SET_GPUS " %s: a run uses at most %u GPUs", text,
+                       TS_MAX_DEVICES);
     w->n = (uint32_t)n;
     return 0;
 }
@@ -84,14 +89,16 @@ int ts_processor_check(const struct ts_processor *want, struct ts_err *err)
     struct wanted w;
     int rc;
     if (want->cpu && want->device_bytes > 0)
-        return ts_fail(err, TS_EARG, "--cpu and --gpu-memory exclude each other");
+        return ts_fail(err, TS_EARG, TS_SET_CPU " and " TS_SET_GPU_MEMORY " exclude each other");
     if (want->gpus == NULL)
         return 0;
     rc = parse_gpus(want->gpus, &w, err);
     if (rc == 0 && w.n > 0 && want->cpu)
-        rc = ts_fail(err, TS_EARG, "--cpu and --gpus %s exclude each other", want->gpus);
+        rc = ts_fail(err, TS_EARG, TS_SET_CPU " and " TS_SET_GPUS " %s exclude each other",
+                     want->gpus);
     if (rc == 0 && w.n == 0 && want->device_bytes > 0)
-        rc = ts_fail(err, TS_EARG, "--gpus %s and --gpu-memory exclude each other", want->gpus);
+        rc = ts_fail(err, TS_EARG, TS_SET_GPUS " %s and " TS_SET_GPU_MEMORY " exclude each other",
+                     want->gpus);
     return rc;
 }
 
@@ -164,7 +171,8 @@ static int check_updates(const struct ts_processor *want, int optional,
     if ((conf->updates & ~(*ret)->updates) == 0)
         return 0;
     if (!optional)
-        return ts_fail(err, TS_EARG, "%s%s: %s", want->gpus != NULL ? "--gpus " : "--gpu-memory",
+        return ts_fail(err, TS_EARG, "%s%s: %s",
+                       want->gpus != NULL ? TS_SET_GPUS " " : TS_SET_GPU_MEMORY,
                        want->gpus != NULL ? want->gpus : "", say);
     *ret = &ts_backend_cpu;
     conf->n_devices = 0;
@@ -178,11 +186,11 @@ int ts_processor_choose(const struct ts_processor *want, const struct ts_backend
 {
     const int optional = want->gpus == NULL && want->device_bytes == 0;
     struct wanted w = { .n = 1 };
-    char asked[96] = "--gpu-memory";
+    char asked[96] = TS_SET_GPU_MEMORY;
     int there, rc = ts_processor_check(want, err);
     if (rc == 0 && want->gpus != NULL) {
         rc = parse_gpus(want->gpus, &w, err);
-        snprintf(asked, sizeof asked, "--gpus %s", want->gpus);
+        snprintf(asked, sizeof asked, TS_SET_GPUS " %s", want->gpus);
     }
     if (rc < 0)
         return rc;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/setting.h"
 #include "base/stop.h"
 #include "base/trace.h"
 #include "gpu/gpu_devices.h"
@@ -63,7 +64,8 @@ static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, 
         err, TS_ELIMIT,
         "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %" PRIu64
         " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
-        " MiB, and two shards %" PRIu64 " MiB; a lower --rank needs less, --cpu needs none",
+        " MiB, and two shards %" PRIu64 " MiB; a lower " TS_SET_RANK " needs less, " TS_SET_CPU
+        " needs none",
         budget >> 20, g->rank, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
         driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
 }
@@ -84,8 +86,8 @@ static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, str
         return rc;
     if (b->asked > left + assumed(g)) /* the free memory reported here is without the context */
         return ts_fail(err, TS_ELIMIT,
-                       "--gpu-memory asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
-                       " MiB free of %" PRIu64 "; give less",
+                       TS_SET_GPU_MEMORY " asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
+                                         " MiB free of %" PRIu64 "; give less",
                        b->asked >> 20, device, (uint64_t)left >> 20, (uint64_t)total >> 20);
     if (b->asked > 0 && work > b->asked)
         return too_little(g, b->asked, assumed(g), err);
@@ -298,9 +300,10 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
     const cudaError_t e = cudaHostRegister(addr, bytes, cudaHostRegisterPortable);
     (void)ctx;
     if (e == cudaErrorMemoryAllocation)
-        return ts_fail(err, TS_ENOMEM,
-                       "%zu MiB of host memory cannot be page-locked; give less with --host-memory",
-                       bytes >> 20);
+        return ts_fail(
+            err, TS_ENOMEM,
+            "%zu MiB of host memory cannot be page-locked; give less with " TS_SET_HOST_MEMORY,
+            bytes >> 20);
     return check(err, e, "page-locking host memory");
 }
 

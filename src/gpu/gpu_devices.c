@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "gpu/mttkrp_kernel.h"
 
 #define WHY_BYTES 160
@@ -20,11 +21,11 @@ static int explain_driver(char *why)
         snprintf(why, WHY_BYTES, "no NVIDIA driver is installed (libcuda.so.1 is not found)");
         return 0;
     }
-    snprintf(why, WHY_BYTES,
-             "the NVIDIA driver is of CUDA %d.%d, too old for CUDA %d.%d, which this program was "
-             "built with; update it, or use --cpu",
-             version / 1000, version % 1000 / 10, CUDART_VERSION / 1000,
-             CUDART_VERSION % 1000 / 10);
+    ts_setting_print(
+        why, WHY_BYTES,
+        "the NVIDIA driver is of CUDA %d.%d, too old for CUDA %d.%d, which this program was "
+        "built with; update it, or use " TS_SET_CPU,
+        version / 1000, version % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     return 1;
 }
 
@@ -42,12 +43,14 @@ int ts_gpu_count(char *why)
         return 0;
     }
     if (e == cudaErrorSystemNotReady)
-        snprintf(why, WHY_BYTES,
-                 "the GPUs are not set up yet: start nvidia-fabricmanager, or use --cpu");
+        ts_setting_print(
+            why, WHY_BYTES,
+            "the GPUs are not set up yet: start nvidia-fabricmanager, or use " TS_SET_CPU);
     else
-        snprintf(why, WHY_BYTES,
-                 "the NVIDIA driver does not work: %s; nvidia-smi may say more, or use --cpu",
-                 cudaGetErrorString(e));
+        ts_setting_print(
+            why, WHY_BYTES,
+            "the NVIDIA driver does not work: %s; nvidia-smi may say more, or use " TS_SET_CPU,
+            cudaGetErrorString(e));
     return -1;
 }
 

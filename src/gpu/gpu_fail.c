@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Turns a CUDA error into a sentence that names the GPU and what to do. */
 #include "gpu/gpu_fail.h"
+#include "base/setting.h"
 
 /* Whether this process has lost the GPU: its context answers every later call with the same
  * error. */
@@ -33,10 +34,11 @@ static int is_lost(cudaError_t e)
 
 static int fail_memory(struct ts_err *err, int gpu, const char *what)
 {
-    return ts_fail(err, TS_ENOMEM,
-                   "GPU %d: %s: it is out of memory; another program may be using it, or "
-                   "--gpu-memory is more than it has free",
-                   gpu, what);
+    return ts_fail(
+        err, TS_ENOMEM,
+        "GPU %d: %s: it is out of memory; another program may be using it, or " TS_SET_GPU_MEMORY
+        " is more than it has free",
+        gpu, what);
 }
 
 static int fail_unsupported(struct ts_err *err, cudaError_t e, int gpu, const char *what)
@@ -44,11 +46,11 @@ static int fail_unsupported(struct ts_err *err, cudaError_t e, int gpu, const ch
     if (e == cudaErrorInsufficientDriver)
         return ts_fail(err, TS_ECUDA,
                        "GPU %d: %s: the NVIDIA driver is older than CUDA %d.%d, which this program "
-                       "was built with; update it, or use --cpu",
+                       "was built with; update it, or use " TS_SET_CPU,
                        gpu, what, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     return ts_fail(err, TS_ECUDA,
                    "GPU %d: %s: it is not among those that the program was built for "
-                   "(--with-cuda-arch of configure); build for it, or use --cpu",
+                   "(--with-cuda-arch of configure); build for it, or use " TS_SET_CPU,
                    gpu, what);
 }
 
@@ -75,18 +77,19 @@ int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)
              e == cudaErrorUnsupportedPtxVersion)
         rc = fail_unsupported(err, e, gpu, what);
     else if (e == cudaErrorDevicesUnavailable)
-        rc = ts_fail(
-            err, TS_ECUDA,
-            "GPU %d: %s: it is busy or unavailable; another process may have it for itself "
-            "(nvidia-smi shows compute mode and processes). Leave it out with --gpus LIST, or "
-            "use --cpu",
-            gpu, what);
-    else if (is_lost(e))
         rc =
             ts_fail(err, TS_ECUDA,
-                    "GPU %d: %s: the GPU failed (%s); nvidia-smi -q and the kernel's log (Xid) say "
-                    "more. Run again, without it if it fails again: --gpus LIST or --cpu",
-                    gpu, what, text);
+                    "GPU %d: %s: it is busy or unavailable; another process may have it for itself "
+                    "(nvidia-smi shows compute mode and processes). Leave it out with " TS_SET_GPUS
+                    " LIST, or "
+                    "use " TS_SET_CPU,
+                    gpu, what);
+    else if (is_lost(e))
+        rc = ts_fail(
+            err, TS_ECUDA,
+            "GPU %d: %s: the GPU failed (%s); nvidia-smi -q and the kernel's log (Xid) say "
+            "more. Run again, without it if it fails again: " TS_SET_GPUS " LIST or " TS_SET_CPU,
+            gpu, what, text);
     else
         rc = ts_fail(err, TS_ECUDA, "GPU %d: %s: %s", gpu, what, text);
     if (err != NULL)

@@ -12,6 +12,7 @@
 
 #include "base/atomic_out.h"
 #include "base/c_locale.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "model/model_files.h"
 
@@ -106,7 +107,7 @@ int ts_model_room(const struct ts_model_conf *conf, uint64_t free_bytes, struct 
                    conf->dir, largest + 1, rows_of(conf, largest), conf->rank,
                    least_bytes(conf, largest), total, (double)free_bytes,
                    conf->shape.n_rows[largest] < rows_of(conf, largest)
-                       ? "; rows of used slices alone would be fewer (--rows used)"
+                       ? "; rows of used slices alone would be fewer (" TS_SET_ROWS_USED ")"
                        : "");
 }
 
@@ -114,7 +115,7 @@ static struct ts_atomic_conf place_of(const struct ts_model_conf *conf)
 {
     const struct ts_atomic_conf place = { .path = conf->dir,
                                           .suffix = ".partial",
-                                          .place = "--out",
+                                          .place = TS_SET_OUT,
                                           .what = "decomposition",
                                           .force = conf->force,
                                           .resume = conf->resume,

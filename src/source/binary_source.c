@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/setting.h"
 #include "base/stop.h"
 #include "format/file_read.h"
 #include "source/binary_kind.h"
@@ -210,13 +211,14 @@ static int check_dims(const struct ts_binary_source *s, const struct ts_binary_f
                       struct ts_err *err)
 {
     if (s->plan.n_dims > 0 && s->plan.n_dims != form->order)
-        return ts_fail(err, TS_EARG, "--dims has %" PRIu32 " sizes, but %s has %" PRIu32 " modes",
+        return ts_fail(err, TS_EARG,
+                       TS_SET_SIZES " has %" PRIu32 " sizes, but %s has %" PRIu32 " modes",
                        s->plan.n_dims, name_of(s, 0), form->order);
     for (uint32_t m = 0; m < s->plan.n_dims; m++)
         if (s->plan.dim[m] != form->dim[m])
             return ts_fail(err, TS_EFORMAT,
                            "%s: its header makes mode %" PRIu32 " %" PRIu64
-                           " long, but --dims %" PRIu64,
+                           " long, but " TS_SET_SIZES " %" PRIu64,
                            name_of(s, 0), m + 1, form->dim[m], s->plan.dim[m]);
     return 0;
 }
@@ -494,19 +496,19 @@ static int refuse(const struct job *j, uint64_t i, uint32_t m, uint64_t x, struc
         const double value = ts_value_of_bits(x, f->form.value_bytes);
         return ts_fail(err, TS_EFORMAT, "%s: the value of nonzero %" PRIu64 ", %g, is %s", place,
                        j->first + i + 1, value,
-                       isfinite(value) ? "beyond the range of float32 (use --values float64)"
+                       isfinite(value) ? "beyond the range of float32 (use " TS_SET_FLOAT64 ")"
                                        : "not a finite number");
     }
     if (s->plan.base == 1 && x == 0)
         return ts_fail(err, TS_EFORMAT,
                        "%s: index 0 of nonzero %" PRIu64 " in mode %" PRIu32
-                       ", but with --base 1 they start at 1",
+                       ", but with " TS_SET_BASE " 1 they start at 1",
                        place, j->first + i + 1, m + 1);
     return ts_fail(err, TS_EFORMAT,
                    "%s: index %" PRIu64 " of nonzero %" PRIu64 " in mode %" PRIu32
                    " is beyond its size of %" PRIu64 " (indices start at %" PRIu32 "%s)",
                    place, x, j->first + i + 1, m + 1, f->form.dim[m], s->plan.base,
-                   x == f->form.dim[m] ? "; --base 1 if they start at 1" : "");
+                   x == f->form.dim[m] ? "; " TS_SET_BASE " 1 if they start at 1" : "");
 }
 
 /* The batch holds what cannot be: finds the first nonzero that is wrong. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
 
@@ -56,7 +57,7 @@ int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
     p->room = each / sizeof *p->memory < n ? each / sizeof *p->memory : n + 1;
     if (each < LEAST_BUFFER) {
         rc = ts_fail(err, TS_ELIMIT,
-                     "there are more names than this --memory can number: %" PRIu64
+                     "there are more names than this " TS_SET_MEMORY " can number: %" PRIu64
                      "; give a larger one",
                      n);
         goto fail;
@@ -65,7 +66,8 @@ int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
     p->in = malloc(READ_BYTES);
     rc = p->buffer == NULL || p->in == NULL
              ? ts_fail(err, TS_ENOMEM, "out of memory for numbering names")
-             : ts_bigmem_new(memory_bytes(p), "numbering names, a part of --memory", &memory, err);
+             : ts_bigmem_new(memory_bytes(p), "numbering names, a part of " TS_SET_MEMORY, &memory,
+                             err);
     if (rc < 0)
         goto fail;
     p->memory = memory;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
 
@@ -239,7 +240,7 @@ int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, ui
     int rc = 0;
     if (s->mem == NULL) {
         void *mem = NULL;
-        rc = ts_bigmem_new(s->bytes, "sorting names, a part of --memory", &mem, err);
+        rc = ts_bigmem_new(s->bytes, "sorting names, a part of " TS_SET_MEMORY, &mem, err);
         s->mem = mem;
     }
     if (rc == 0 && s->used + TS_STRING_HEAD + n + 8 * (s->n + 1) > s->bytes)
@@ -327,12 +328,12 @@ int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
     least = 2 * (uint64_t)s->longest > LEAST_BUFFER ? 2 * (uint64_t)s->longest : LEAST_BUFFER;
     if (rc == 0 && s->each < least)
         rc = ts_fail(err, TS_ELIMIT,
-                     "there are more names than this --memory can sort: %" PRIu32
+                     "there are more names than this " TS_SET_MEMORY " can sort: %" PRIu32
                      " runs of them need at least %" PRIu64 " MiB of it",
                      s->n_runs, ((uint64_t)s->n_runs * least * 8 >> 20) + 1);
     if (rc == 0)
-        rc = ts_bigmem_new((uint64_t)s->n_runs * s->each, "merging names, a part of --memory", &mem,
-                           err);
+        rc = ts_bigmem_new((uint64_t)s->n_runs * s->each, "merging names, a part of " TS_SET_MEMORY,
+                           &mem, err);
     s->buffers = mem;
     s->heap = calloc(s->n_runs, sizeof *s->heap);
     if (rc == 0 && s->heap == NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table_columns.c - what the columns of a table are: by what the user said, the header line, and a sample of the
  * lines. */
+#include "base/setting.h"
 #include "source/table_impl.h"
 
 #include <stdio.h>
@@ -135,7 +136,7 @@ static uint32_t column_numbered(const struct look *l, const char *text)
 }
 
 /* A column by its name, where there is a header, or its number. */
-static int find_column(const struct ts_table *t, const struct look *l, const char *option,
+static int find_column(const struct ts_table *t, const struct look *l, const char *setting,
                        const char *name, uint32_t *ret, struct ts_err *err)
 {
     char list[512] = "";
@@ -150,7 +151,7 @@ static int find_column(const struct ts_table *t, const struct look *l, const cha
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", c == 0 ? ": " : ", ",
                               ts_csv_quote(&l->first[c], buf));
     }
-    return ts_fail(err, TS_EARG, "--%s names column '%s'; there are %u%s%s", option, name,
+    return ts_fail(err, TS_EARG, "%s names column '%s'; there are %u%s%s", setting, name,
                    l->n_columns, list,
                    t->header == NULL ? ", and no header line that would name them" : "");
 }
@@ -196,7 +197,7 @@ static int find_value(struct ts_table *t, const struct look *l, struct ts_err *e
     t->value_column = NO_COLUMN;
     if (p->value == NULL || strcmp(p->value, "none") == 0)
         return 0;
-    rc = find_column(t, l, "value", p->value, &t->value_column, err);
+    rc = find_column(t, l, TS_SET_VALUE, p->value, &t->value_column, err);
     return rc < 0 ? rc : take_role(t, t->value_column, TS_TABLE_VALUE, err);
 }
 
@@ -208,12 +209,13 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
     const uint32_t last = l->n_columns - 1;
     int rc = 0;
     if (p->n_columns > 0 && p->n_modes > 0 && p->n_columns != p->n_modes)
-        return ts_fail(err, TS_EARG, "--columns has %u columns, but --modes %u names", p->n_columns,
-                       p->n_modes);
+        return ts_fail(err, TS_EARG,
+                       TS_SET_COLUMNS " has %u columns, but " TS_SET_NAMES " %u names",
+                       p->n_columns, p->n_modes);
     if (p->n_columns > 0 || by_name) {
         t->order = p->n_columns > 0 ? p->n_columns : p->n_modes;
         for (uint32_t m = 0; m < t->order && rc == 0; m++) {
-            rc = find_column(t, l, p->n_columns > 0 ? "columns" : "modes",
+            rc = find_column(t, l, p->n_columns > 0 ? TS_SET_COLUMNS : TS_SET_NAMES,
                              p->n_columns > 0 ? p->column[m] : p->mode[m], &t->mode[m].column, err);
             if (rc == 0)
                 rc = take_role(t, t->mode[m].column, (uint8_t)m, err);
@@ -226,8 +228,9 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
         if (l->any[last] && !l->number[last]) {
             char buf[TS_CSV_QUOTE];
             return ts_fail(err, TS_EARG,
-                           "the last column%s%s is not a number in every line; --value NAME says "
-                           "which is the value, --value none that there is none",
+                           "the last column%s%s is not a number in every line; " TS_SET_VALUE
+                           " NAME says "
+                           "which is the value, " TS_SET_VALUE " none that there is none",
                            t->header == NULL ? "" : ", ",
                            t->header == NULL ? "" : ts_csv_quote(&l->first[last], buf));
         }
@@ -236,16 +239,17 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
         if (t->role[c] != TS_TABLE_SKIP)
             continue;
         if (t->order == TS_MAX_ORDER)
-            return ts_fail(
-                err, TS_ELIMIT,
-                "%u columns, so more than %u modes; --modes or --columns name those that "
-                "are modes",
-                l->n_columns, TS_MAX_ORDER);
+            return ts_fail(err, TS_ELIMIT,
+                           "%u columns, so more than %u modes; " TS_SET_NAMES " or " TS_SET_COLUMNS
+                           " name those that "
+                           "are modes",
+                           l->n_columns, TS_MAX_ORDER);
         t->mode[t->order].column = c;
         t->role[c] = (uint8_t)t->order++;
     }
     if (p->n_modes > t->order)
-        return ts_fail(err, TS_EARG, "--modes names %u modes, but there are %u columns for them",
+        return ts_fail(err, TS_EARG,
+                       TS_SET_NAMES " names %u modes, but there are %u columns for them",
                        p->n_modes, t->order);
     return 0;
 }
@@ -268,7 +272,8 @@ static int check_left(struct ts_table *t, const struct look *l, struct ts_err *e
         return 0;
     }
     return ts_fail(err, TS_EARG,
-                   "%u column%s %s no mode%s%s; --value NAME says which is the value, --value none "
+                   "%u column%s %s no mode%s%s; " TS_SET_VALUE
+                   " NAME says which is the value, " TS_SET_VALUE " none "
                    "that each line counts as 1",
                    left, left == 1 ? "" : "s", left == 1 ? "is" : "are",
                    t->header != NULL ? ", such as " : "",
@@ -312,8 +317,8 @@ static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *
         const char *name = i < p->n_text ? p->text[i] : p->binned[i - p->n_text];
         const int m = mode_called(t, name);
         if (m < 0)
-            return ts_fail(err, TS_EARG, "--%s: there is no mode '%s'",
-                           i < p->n_text ? "text" : "bin", name);
+            return ts_fail(err, TS_EARG, "%s: there is no mode '%s'",
+                           i < p->n_text ? TS_SET_TEXT : TS_SET_BIN, name);
         t->mode[m].field = i < p->n_text ? TS_TABLE_NAME : TS_TABLE_TIME;
         if (i >= p->n_text)
             t->mode[m].bin = p->bin[i - p->n_text];
@@ -362,7 +367,7 @@ static int decide(struct ts_table *t, const char *text, const struct look *l, st
         rc = ts_fail(err, TS_ELIMIT,
                      "%u column%s, so a tensor of %u mode%s: a decomposition needs at least 2%s",
                      l->n_columns, l->n_columns == 1 ? "" : "s", t->order, t->order == 1 ? "" : "s",
-                     l->n_columns == 1 ? " (--separator says what divides columns)" : "");
+                     l->n_columns == 1 ? " (" TS_SET_SEPARATOR " says what divides columns)" : "");
     return rc;
 }
 
@@ -413,7 +418,8 @@ int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct t
             h.lines = l->line_of_first;
         } else if (rc == 0 && t->plan.header == 1) {
             rc = ts_fail(err, TS_EFORMAT,
-                         "its header is not that of the first file (--header yes: every file has "
+                         "its header is not that of the first file (" TS_SET_HEADER
+                         " yes: every file has "
                          "the same)");
         }
         h.order = t->order;

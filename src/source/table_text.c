@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/setting.h"
 #include "source/csv_field.h"
 #include "source/table_impl.h"
 #include "source/tns_number.h"
@@ -89,7 +90,8 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
         char buf[TS_CSV_QUOTE], what[200];
         if (!ts_csv_is_index(f) && f->end > f->begin) {
             snprintf(what, sizeof what,
-                     "'%s' is not a whole number, but those before it are; --text %u takes this "
+                     "'%s' is not a whole number, but those before it are; " TS_SET_TEXT
+                     " %u takes this "
                      "mode's fields as names",
                      ts_csv_quote(f, buf), m + 1);
             return mode_fails(p, m, what, err);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/setting.h"
 #include "source/decompress.h"
 
 struct ts_text_input {
@@ -201,7 +202,7 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
             return ts_fail(
                 err, TS_EFORMAT, "the line is longer than %zu bytes%s", in->piece_bytes - 2,
                 memchr(buf, '\r', have) == NULL
-                    ? ", the most that --memory leaves room for"
+                    ? ", the most that " TS_SET_MEMORY " leaves room for"
                     : ": it has carriage returns instead of line feeds (convert it, with tr "
                       "'\\r' '\\n')");
         }

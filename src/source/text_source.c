@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "source/binary_kind.h"
 #include "source/text_input.h"
 #include "source/text_kind.h"
@@ -124,15 +125,15 @@ static const char *one_field_hint(const char *line, const char *end)
     if (next == NULL)
         return "";
     if (memchr(line, ',', (size_t)(next - line)) != NULL)
-        return "; there are commas in it: --format csv reads such a file";
+        return "; there are commas in it: " TS_SET_FORMAT_CSV " reads such a file";
     if (memchr(line, ';', (size_t)(next - line)) != NULL)
-        return "; there are semicolons in it: --format csv --separator ';' reads such a file";
+        return "; there are semicolons in it: " TS_SET_FORMAT_SEMICOLON " reads such a file";
     for (const char *p = line; *p >= '0' && *p <= '9' && order < 100; p++)
         order = 10 * order + (uint32_t)(*p - '0');
     if (order >= TS_MIN_ORDER && order <= TS_MAX_ORDER &&
         ts_tns_fields(next + 1, (size_t)(end - next - 1), NULL) == order)
         return "; if that is a header, of the order and, in the next line, the sizes, take both "
-               "lines out and give --dims";
+               "lines out and give " TS_SET_SIZES;
     return "";
 }
 
@@ -158,8 +159,8 @@ static int check_order(struct ts_text_source *s, const char *first, uint64_t lin
                        "modes; at most %u are possible",
                        name, line, order + 1, order, TS_MAX_ORDER);
     if (s->plan.n_dims > 0 && s->plan.n_dims != order)
-        return ts_fail(err, TS_EARG, "--dims has %u sizes, but %s has %u modes", s->plan.n_dims,
-                       name, order);
+        return ts_fail(err, TS_EARG, TS_SET_SIZES " has %u sizes, but %s has %u modes",
+                       s->plan.n_dims, name, order);
     return 0;
 }
 
@@ -282,7 +283,7 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
         goto fail;
     if (plan->n_dims > 0) {
         s->rules.fixed = 1;
-        s->rules.fixed_by = "--dims";
+        s->rules.fixed_by = TS_SET_SIZES;
         memcpy(s->rules.dim, plan->dim, sizeof s->rules.dim);
     }
     room = s->kind->room(&s->rules, plan->piece_bytes);

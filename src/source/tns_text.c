@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/setting.h"
 #include "source/tns_number.h"
 
 /* Longest quote of the text in a sentence. */
@@ -46,7 +47,8 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
             return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is not a whole number%s",
                            quote(word, end, buf), mode + 1,
                            memchr(word, ',', (size_t)(end - word)) != NULL
-                               ? " (fields are divided by blanks in a .tns; --format csv reads "
+                               ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV
+                                 " reads "
                                  "commas)"
                                : "");
         v = 10 * v + (uint64_t)(*p - '0');
@@ -56,7 +58,8 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
     }
     if (v < r->base)
         return ts_fail(err, TS_EFORMAT,
-                       "index 0 in mode %u, but indices start at 1 (use --base 0 for a file whose "
+                       "index 0 in mode %u, but indices start at 1 (use " TS_SET_BASE
+                       " 0 for a file whose "
                        "indices start at 0)",
                        mode + 1);
     v -= r->base;
@@ -129,8 +132,7 @@ int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value
     if (r->value_bytes == 4) {
         if (!isfinite(narrow))
             return ts_fail(err, TS_EFORMAT,
-                           "value %g is beyond the range of float32 (use --values "
-                           "float64)",
+                           "value %g is beyond the range of float32 (use " TS_SET_FLOAT64 ")",
                            value);
         memcpy(&bits4, &narrow, 4);
         bits8 = bits4;
@@ -163,7 +165,8 @@ static const char *comma_hint(const char *p, const char *stop)
 {
     return memchr(p, ',', (size_t)(stop - p)) == NULL
                ? ""
-               : " between blanks; there are commas in the line, and --format csv reads such a file";
+               : " between blanks; there are commas in the line, and " TS_SET_FORMAT_CSV
+                 " reads such a file";
 }
 
 static int parse_line(const struct ts_tns_rules *r, const char *p, const char **stop,

@@ -29,7 +29,7 @@ struct ts_tns_rules {
     uint32_t base;        /* 0 or 1: the first index */
     uint32_t value_bytes; /* 4 or 8 */
     int fixed;            /* dim[] bounds the indices (--dims or a header), else TS_MAX_DIM does */
-    const char *fixed_by; /* "--dims", "the header": for the sentence */
+    const char *fixed_by; /* TS_SET_SIZES, "the header": for the sentence */
     uint64_t dim[TS_MAX_ORDER];
     int no_value; /* a line has only indices, and its value is 1 */
     int zeros;    /* zeros are added as any other value, and not dropped */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The names of settings, and sentences that say them. */
+#include "base/setting.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SENTENCE_CHARS 2048u
+
+/* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words of
+ * the sentence. What only tshard has is named with it. */
+static const struct setting {
+    const char *mark, *name[3];
+} settings[] = {
+    { TS_SET_RANK, { "rank", "rank", "--rank" } },
+    { TS_SET_PRECISION, { "precision", "precision", "--precision" } },
+    { TS_SET_SWEEPS, { "sweeps", "sweeps", "--iters" } },
+    { TS_SET_ACCELERATE, { "accelerate", "accelerate", "--accelerate" } },
+    { TS_SET_NONNEG, { "nonneg", "nonneg", "--nonneg" } },
+    { TS_SET_HOST_MEMORY, { "host_memory", "host_memory", "--host-memory" } },
+    { TS_SET_GPU_MEMORY, { "gpu_memory", "gpu_memory", "--gpu-memory" } },
+    { TS_SET_GPUS, { "gpus", "gpus", "--gpus" } },
+    { TS_SET_CPU, { "cpu", "cpu", "--cpu" } },
+    { TS_SET_THREADS, { "threads", "threads", "--threads" } },
+    { TS_SET_TRACE, { "trace", "trace", "--trace" } },
+    { TS_SET_OUT, { "out", "out", "--out" } },
+    { TS_SET_OUTPUT, { "out", "out", "--output" } },
+    { TS_SET_REPLACE, { "replace", "replace", "--force" } },
+    { TS_SET_RESUME, { "resume with", "resume with", "--resume" } },
+    { TS_SET_ROWS_USED, { "held_rows", "rows='used'", "--rows used" } },
+    { TS_SET_MEMORY, { "memory", "memory", "--memory" } },
+    { TS_SET_SHARD, { "shard_bytes", "shard", "--shard" } },
+    { TS_SET_SIZES, { "dim", "shape", "--dims" } },
+    { TS_SET_BASE, { "first_index", "base", "--base" } },
+    { TS_SET_FLOAT64, { "float64", "dtype='float64'", "--values float64" } },
+    { TS_SET_LABELS, { "label", "labels", "--map" } },
+    { TS_SET_NAMES, { "name", "names", "--modes" } },
+    { TS_SET_NO_DUPLICATES,
+      { "TS_REFUSE_DUPLICATES", "duplicates='error'", "--duplicates error" } },
+    { TS_SET_TRANSFORM, { "tshard build --transform", "tshard build --transform", "--transform" } },
+    { TS_SET_ALLOW_MISSING,
+      { "tshard build --allow-missing", "tshard build --allow-missing", "--allow-missing" } },
+    { TS_SET_FORMAT, { "tshard build --format", "tshard build --format", "--format" } },
+    { TS_SET_FORMAT_CSV,
+      { "tshard build --format csv", "tshard build --format csv", "--format csv" } },
+    { TS_SET_FORMAT_SEMICOLON,
+      { "tshard build --format csv --separator ';'", "tshard build --format csv --separator ';'",
+        "--format csv --separator ';'" } },
+    { TS_SET_SEPARATOR, { "tshard build --separator", "tshard build --separator", "--separator" } },
+    { TS_SET_COLUMNS, { "tshard build --columns", "tshard build --columns", "--columns" } },
+    { TS_SET_VALUE, { "tshard build --value", "tshard build --value", "--value" } },
+    { TS_SET_HEADER, { "tshard build --header", "tshard build --header", "--header" } },
+    { TS_SET_TEXT, { "tshard build --text", "tshard build --text", "--text" } },
+    { TS_SET_BIN, { "tshard build --bin", "tshard build --bin", "--bin" } },
+};
+
+static atomic_int spoken = TS_WORDS_FIELDS;
+
+void ts_setting_words(enum ts_words words)
+{
+    atomic_store_explicit(&spoken, (int)words, memory_order_relaxed);
+}
+
+static const struct setting *find(const char *mark)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (strncmp(mark, settings[i].mark, strlen(settings[i].mark)) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+void ts_setting_write(const char *text, char *ret, size_t room)
+{
+    const int words = atomic_load_explicit(&spoken, memory_order_relaxed);
+    size_t n = 0;
+    while (*text != '\0' && n + 1 < room) {
+        const struct setting *s = *text == TS_SET_MARK ? find(text) : NULL;
+        const char *from = s != NULL ? s->name[words] : text;
+        const size_t length = s != NULL ? strlen(from) : 1;
+        const size_t put = length < room - 1 - n ? length : room - 1 - n;
+        memcpy(ret + n, from, put);
+        n += put;
+        text += s != NULL ? strlen(s->mark) : 1;
+    }
+    ret[n] = '\0';
+}
+
+void ts_setting_print(char *ret, size_t room, const char *fmt, ...)
+{
+    char text[SENTENCE_CHARS];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ts_setting_write(text, ret, room);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* setting.h - how a sentence names what its reader may set.
+ *
+ * Whoever reads a sentence came by a program, by tstream.h or by the Python package, and knows a setting
+ * as an option, a field or a keyword. So a sentence holds a mark, as in
+ *
+ *     ts_fail(err, TS_EARG, "give less with " TS_SET_HOST_MEMORY);
+ *
+ * and ts_fail writes what the reader calls it. setting.c has the names; tests/check_settings.sh compares
+ * them with the option tables, tstream.h and the package. What only a program has is named with it.
+ *
+ *   threads  any; ts_setting_words at the start of a program
+ *   errors   none
+ */
+#ifndef TS_BASE_SETTING_H
+#define TS_BASE_SETTING_H
+
+#include <stddef.h>
+
+/* A mark that setting.c does not know stays as it is: it is of a path, or of a text that was
+ * read. */
+#define TS_SET_MARK   '\x1f'
+#define TS_SET_(name) "\x1f" name "\x1f"
+
+/* of runs */
+#define TS_SET_RANK        TS_SET_("rank")
+#define TS_SET_PRECISION   TS_SET_("precision")
+#define TS_SET_SWEEPS      TS_SET_("sweeps")
+#define TS_SET_ACCELERATE  TS_SET_("accelerate")
+#define TS_SET_NONNEG      TS_SET_("nonneg")
+#define TS_SET_HOST_MEMORY TS_SET_("host memory")
+#define TS_SET_GPU_MEMORY  TS_SET_("gpu memory")
+#define TS_SET_GPUS        TS_SET_("gpus")
+#define TS_SET_CPU         TS_SET_("cpu")
+#define TS_SET_THREADS     TS_SET_("threads")
+#define TS_SET_TRACE       TS_SET_("trace")
+
+/* of results */
+#define TS_SET_OUT       TS_SET_("out")
+#define TS_SET_OUTPUT    TS_SET_("output") /* of a build */
+#define TS_SET_REPLACE   TS_SET_("replace")
+#define TS_SET_RESUME    TS_SET_("resume") /* a path follows */
+#define TS_SET_ROWS_USED TS_SET_("rows used")
+
+/* of builds */
+#define TS_SET_MEMORY           TS_SET_("memory")
+#define TS_SET_SHARD            TS_SET_("shard")
+#define TS_SET_SIZES            TS_SET_("sizes")
+#define TS_SET_BASE             TS_SET_("base")
+#define TS_SET_FLOAT64          TS_SET_("float64")
+#define TS_SET_LABELS           TS_SET_("labels")
+#define TS_SET_NAMES            TS_SET_("names")
+#define TS_SET_NO_DUPLICATES    TS_SET_("no duplicates")
+#define TS_SET_TRANSFORM        TS_SET_("transform")
+#define TS_SET_ALLOW_MISSING    TS_SET_("allow missing")
+#define TS_SET_FORMAT           TS_SET_("format")
+#define TS_SET_FORMAT_CSV       TS_SET_("format csv")
+#define TS_SET_FORMAT_SEMICOLON TS_SET_("format semicolon")
+#define TS_SET_SEPARATOR        TS_SET_("separator")
+#define TS_SET_COLUMNS          TS_SET_("columns")
+#define TS_SET_VALUE            TS_SET_("value")
+#define TS_SET_HEADER           TS_SET_("header")
+#define TS_SET_TEXT             TS_SET_("text")
+#define TS_SET_BIN              TS_SET_("bin")
+
+enum ts_words {
+    TS_WORDS_FIELDS = 0,   /* of tstream.h: what holds until ts_setting_words says otherwise */
+    TS_WORDS_KEYWORDS = 1, /* of the Python package */
+    TS_WORDS_OPTIONS = 2,  /* of tshard and tstream */
+};
+
+/* What sentences of this process say from now on. */
+void ts_setting_words(enum ts_words words);
+
+/* Copies a sentence with marks to `ret`, as ts_fail does; cut to `room`. */
+void ts_setting_write(const char *text, char *ret, size_t room);
+
+/* snprintf of a sentence that is shown without ts_fail. */
+void ts_setting_print(char *ret, size_t room, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
