@@ -124,7 +124,7 @@ START_TEST(rows_are_those_of_the_slow_way)
         for (uint64_t i = 0; i < n * rank; i++)
             a[i] *= weight[i % rank];
         test_slow_simplex(n, rank, g, m, rounds, a);
-        ts_rowsolve_run(s, &f, &product, &how, &sums);
+        ts_rowsolve_run(s, &f, &product, &how, &sums, NULL, NULL);
         ts_fmat_get(&f, 0, n, got, 1);
         for (uint64_t i = 0; i < n; i++) {
             double sum = 0;
@@ -198,7 +198,7 @@ START_TEST(bits_of_rows_do_not_depend_on_threads)
                          0);
         ck_assert_int_eq(ts_rowsolve_own(s, NULL), 0);
         ts_rowsolve_run(s, &f, &product, &how,
-                        &(struct ts_row_sums){ .gram = gram[t], .inner = &inner[t] });
+                        &(struct ts_row_sums){ .gram = gram[t], .inner = &inner[t] }, NULL, NULL);
         ts_fmat_get(&f, 0, n, a[t], 1);
         ck_assert(inner[t] == inner[0]);
         ck_assert_mem_eq(gram[t], gram[0], square * sizeof(double));

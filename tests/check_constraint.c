@@ -140,7 +140,7 @@ START_TEST(rows_descend_as_the_slow_way_has_them)
         for (uint64_t i = 0; i < n * rank; i++)
             a[i] *= weight[i % rank];
         slow_descend(n, rank, g, m, l1, lower, 3 + (uint32_t)k % 4, a);
-        ts_rowsolve_run(s, &f, &product, &how, &sums);
+        ts_rowsolve_run(s, &f, &product, &how, &sums, NULL, NULL);
         ts_fmat_get(&f, 0, n, got, 1);
         for (uint64_t i = 0; i < n * rank; i++) {
             ck_assert_double_eq_tol(
@@ -207,10 +207,10 @@ START_TEST(bits_of_rows_do_not_depend_on_threads)
                          0);
         ck_assert_int_eq(ts_rowsolve_own(s, NULL), 0);
         ts_rowsolve_run(s, &f, &product, &how,
-                        &(struct ts_row_sums){ gram[t], &inner[t], &size[t] });
+                        &(struct ts_row_sums){ gram[t], &inner[t], &size[t] }, NULL, NULL);
         ts_fmat_get(&f, 0, n, a[t], 1);
         ts_rowsolve_run(s, &f, &product, &keep,
-                        &(struct ts_row_sums){ .gram = unused, .inner = &kept[t] });
+                        &(struct ts_row_sums){ .gram = unused, .inner = &kept[t] }, NULL, NULL);
         ck_assert_mem_eq(unused, gram[t], square * sizeof *unused);
         ck_assert(kept[t] == inner[t]);
         ck_assert(inner[t] == inner[0] && size[t] == size[0]);

@@ -58,7 +58,7 @@ START_TEST(solve_equals_reference)
         double *m = malloc(n * rank * sizeof *m), *a = malloc(n * rank * sizeof *a), inner, sum = 0;
         struct ts_fmat f = make(n, rank, precision, m);
         ts_rowsolve_run(s, &f, NULL, &(struct ts_row_update){ .matrix = w },
-                        &(struct ts_row_sums){ .gram = gram, .inner = &inner });
+                        &(struct ts_row_sums){ .gram = gram, .inner = &inner }, NULL, NULL);
         ts_fmat_get(&f, 0, n, a, 1);
         for (uint64_t i = 0; i < n; i++)
             for (uint32_t r = 0; r < rank; r++) {
@@ -111,8 +111,9 @@ START_TEST(bits_do_not_depend_on_threads)
         a[t] = malloc(n * rank * sizeof(double));
         struct ts_rowsolve *s = solver(n + 1000 * (unsigned)t, rank, isa, threads[t]);
         ts_rowsolve_run(s, &f, NULL, &(struct ts_row_update){ .matrix = w },
-                        &(struct ts_row_sums){ .gram = got[t], .inner = &inner[t] });
-        ts_rowsolve_run(s, &f, NULL, NULL, &(struct ts_row_sums){ .gram = got[t] + square });
+                        &(struct ts_row_sums){ .gram = got[t], .inner = &inner[t] }, NULL, NULL);
+        ts_rowsolve_run(s, &f, NULL, NULL, &(struct ts_row_sums){ .gram = got[t] + square }, NULL,
+                        NULL);
         ts_rowsolve_free(s);
         ts_fmat_get(&f, 0, n, a[t], 1);
         ck_assert(memcmp(got[t], got[t] + square, square * sizeof(double)) == 0);

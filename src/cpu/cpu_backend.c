@@ -12,6 +12,7 @@
 #include "cpu/pass.h"
 #include "cpu/plain.h"
 #include "cpu/rowsolve.h"
+#include "cpu/share.h"
 
 /* What the models of a backend share: their factors lie side by side in the rows of these matrices. */
 struct shared {
@@ -23,6 +24,8 @@ struct shared {
     struct ts_fmat apart; /* for products of any mode of `own`; no data: there are none */
     uint32_t own, n_models;
     struct cpu *model;
+    struct ts_rowsolve_ranks ranks; /* no share: this process alone */
+    uint64_t *dealt;                /* memory of these */
 };
 
 /* A model: what the engine holds. */
@@ -117,6 +120,7 @@ static void cpu_close(void *be)
         ts_fmat_free(&s->factor[m]);
     ts_fmat_free(&s->rest);
     ts_fmat_free(&s->apart);
+    free(s->dealt);
     free(s->model);
     free(s);
 }
@@ -167,12 +171,27 @@ static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct
     return rc;
 }
 
+static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_err *err)
+{
+    if (!ts_comm_many(comm))
+        return 0;
+    s->dealt = calloc(2 * (comm->n + UINT64_C(1)), sizeof *s->dealt);
+    if (s->dealt == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path);
+    s->ranks.share = ts_pass_share(s->pass);
+    s->ranks.group = s->dealt;
+    s->ranks.row = s->dealt + comm->n + 1;
+    return 0;
+}
+
 static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;
     const uint32_t columns = conf_of_all(conf).rank;
     struct shared *s;
     int rc;
+    if (ts_comm_many(conf->comm) && n_models(conf) > 1)
+        return ts_fail(err, TS_EARG, "several ranks compute one model at a time");
     if (columns == 0 || columns > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
     s = calloc(1, sizeof *s);
@@ -185,6 +204,8 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     s->n_models = n_models(conf);
     s->model[0].shared = s;
     rc = open_all(conf, s, err);
+    if (rc == 0)
+        rc = open_ranks(s, conf->comm, err);
     if (rc < 0) {
         cpu_close(&s->model[0]);
         return rc;
@@ -222,6 +243,9 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
         if (conf->own_rows != 0)
             *other_bytes += ts_rowsolve_own_bytes(rank_of(conf, k), threads);
     }
+    if (ts_comm_many(conf->comm))
+        *other_bytes += ts_share_bytes(conf->tensor, conf->comm->n) +
+                        2 * (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t);
     if (ts_backend_keeps_rest(conf))
         *other_bytes += ts_bigmem_cost(
             ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
@@ -236,6 +260,14 @@ static void *cpu_model(void *be, uint32_t k)
 static uint64_t cpu_wish(const struct ts_backend_conf *conf)
 {
     return ts_plain_bytes(conf->tensor, conf->only_mode);
+}
+
+/* Shards of which other ranks compute all partitions are not wanted here. */
+static void cpu_deal(void *be, struct ts_feed_deal *ret)
+{
+    const struct shared *s = ((const struct cpu *)be)->shared;
+    for (uint32_t m = 0; s->ranks.share != NULL && m < s->tensor->order; m++)
+        ret->keep[m] = ts_share_deal(s->ranks.share, m);
 }
 
 static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
@@ -280,10 +312,15 @@ static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_f
                          struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
-    const struct shared *s = ((struct cpu *)be[0])->shared;
+    struct shared *s = ((struct cpu *)be[0])->shared;
+    int rc;
     for (uint32_t k = 0; k < n; k++)
         model[k] = prepare_product(be[k], mode);
-    return ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
+    rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
+    if (rc < 0 || s->ranks.share == NULL)
+        return rc;
+    ts_rowsolve_deal(((struct cpu *)be[0])->rows, model[0].out->n_rows, &s->ranks);
+    return ts_share_move_rows(s->ranks.share, model[0].out, s->ranks.row, err);
 }
 
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
@@ -321,13 +358,13 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
                      const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct cpu *c = be;
-    (void)err;
-    if (ts_row_reads_old(how->kind))
-        ts_rowsolve_run(c->rows, &c->factor[mode], &c->product, how, sums);
-    else
-        ts_rowsolve_run(c->rows, &c->factor[mode], NULL, how, sums);
+    const struct ts_rowsolve_ranks *ranks =
+        c->shared->ranks.share == NULL ? NULL : &c->shared->ranks;
+    const int rc =
+        ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(how->kind) ? &c->product : NULL,
+                        how, sums, ranks, err);
     c->factor[mode].rest = NULL;
-    return 0;
+    return rc;
 }
 
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
@@ -341,9 +378,8 @@ static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *er
 static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
-    (void)err;
-    ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL, &(struct ts_row_sums){ .gram = gram });
-    return 0;
+    return ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL,
+                           &(struct ts_row_sums){ .gram = gram }, NULL, err);
 }
 
 const struct ts_backend ts_backend_cpu = {
@@ -354,6 +390,7 @@ const struct ts_backend ts_backend_cpu = {
     .close = cpu_close,
     .need = cpu_need,
     .wish = cpu_wish,
+    .deal = cpu_deal,
     .put_rows = cpu_put_rows,
     .get_rows = cpu_get_rows,
     .own_rows = cpu_own_rows,

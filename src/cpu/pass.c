@@ -14,11 +14,12 @@
 #include "base/clock.h"
 #include "base/fpmode.h"
 #include "cpu/plain.h"
+#include "cpu/share.h"
 
 /* A shard lent by the feed. */
 struct loan {
     struct ts_shard_view view;
-    uint32_t n_partitions;
+    uint32_t end;     /* of the partitions to be taken, behind the last */
     atomic_uint left; /* partitions not finished; 0: the loan is free */
 };
 
@@ -36,7 +37,8 @@ struct ts_pass {
     ts_unpack_fn *unpack;
     struct ts_plain *plain;        /* blocks that are kept decoded; or NULL */
     uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
-    struct loan *loan; /* threads + 1: each thread works on one, and one is being divided */
+    struct loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
+    struct ts_share *share; /* of several ranks; NULL: this process alone */
 };
 
 /* The models whose products are summed in one precision. */
@@ -54,6 +56,7 @@ struct run {
     int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
     struct part part[2]; /* by the enum ts_precision of products and sums */
+    uint64_t begin, end; /* partitions of this rank */
     omp_lock_t lock;     /* protects all fields below */
     struct loan *newest; /* the loan whose partitions are being taken */
     uint32_t next;       /* its next partition */
@@ -129,6 +132,8 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
         rc = ts_bigmem_new(p->heads_bytes, "partial rows", &p->heads, err);
     if (rc == 0)
         rc = ts_bigmem_new(p->scratch_bytes, "buffers of threads", (void **)&p->scratch, err);
+    if (rc == 0 && ts_comm_many(conf->comm))
+        rc = ts_share_new(conf->tensor, conf->comm, &p->share, err);
     if (rc < 0) {
         ts_pass_free(p);
         return rc;
@@ -137,6 +142,11 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
         (void)ts_plain_new(conf->tensor, conf->spare_bytes, &p->plain, NULL);
     *ret = p;
     return 0;
+}
+
+struct ts_share *ts_pass_share(const struct ts_pass *p)
+{
+    return p->share;
 }
 
 void ts_pass_free(struct ts_pass *p)
@@ -148,6 +158,7 @@ void ts_pass_free(struct ts_pass *p)
     if (p->heads != NULL)
         ts_bigmem_free(p->heads, p->heads_bytes);
     ts_plain_free(p->plain);
+    ts_share_free(p->share);
     free(p->edge);
     free(p->loan);
     free(p);
@@ -157,16 +168,22 @@ void ts_pass_free(struct ts_pass *p)
 static void borrow(struct run *r)
 {
     struct loan *l = r->pass->loan;
+    uint64_t first;
     while (atomic_load(&l->left) > 0) /* one of threads + 1 is free: others hold one each */
         l++;
-    r->rc = ts_feed_next(r->feed, r->mode, 0, &l->view, r->err);
+    r->rc = r->pass->share != NULL && ts_share_poll(r->pass->share)
+                ? ts_fail(r->err, TS_ESTOP, "another rank has stopped")
+                : ts_feed_next(r->feed, r->mode, 0, &l->view, r->err);
     r->newest = NULL;
     if (r->rc <= 0)
         return;
-    l->n_partitions = ts_shard_partitions(l->view.entry);
-    atomic_store(&l->left, l->n_partitions);
+    first = l->view.first_partition;
+    l->end = ts_shard_partitions(l->view.entry);
+    if (r->end - first < l->end)
+        l->end = (uint32_t)(r->end - first);
+    r->next = r->begin > first ? (uint32_t)(r->begin - first) : 0;
+    atomic_store(&l->left, l->end - r->next);
     r->newest = l;
-    r->next = 0;
 }
 
 /* The next partition to work on, or NULL at the end. */
@@ -175,7 +192,7 @@ static struct loan *take(struct run *r, uint32_t *ret)
     const uint64_t begin = ts_clock_ns();
     struct loan *l = NULL;
     omp_set_lock(&r->lock);
-    if (r->rc > 0 && (r->newest == NULL || r->next == r->newest->n_partitions))
+    if (r->rc > 0 && (r->newest == NULL || r->next == r->newest->end))
         borrow(r);
     if (r->rc > 0) {
         l = r->newest;
@@ -231,7 +248,7 @@ static void add_heads(const struct run *r, uint64_t n_partitions, const struct t
     const uint64_t mode = ts_fpmode_flush();
     const int wide = is_wide(p->precision, m->summed);
     const uint64_t at = m->col * (p->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
-    for (uint64_t k = 0; k < n_partitions; k++) {
+    for (uint64_t k = r->begin; k < r->end; k++) {
         const uint32_t row = p->edge[k].first;
         const int goes_on = k > 0 && p->edge[k - 1].last == row;
         const char *head = (const char *)p->heads + k * r->head_bytes + at;
@@ -314,16 +331,25 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
 {
     const uint64_t begin = ts_clock_ns();
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
-    assert(n > 0 && n <= TS_PASS_MAX_MODELS);
+    uint64_t computed, exchanged;
+    assert(n > 0 && n <= TS_PASS_MAX_MODELS && (n == 1 || p->share == NULL));
     fill_parts(&r, factor, n, model);
     r.keep = p->plain != NULL && p->n_runs[mode] > 0;
+    r.end = mode_partitions(p->tensor, mode);
+    if (p->share != NULL)
+        ts_share_range(p->share, mode, &r.begin, &r.end);
     p->n_runs[mode] = 1;
     omp_init_lock(&r.lock);
 #pragma omp parallel num_threads(p->threads)
     work(&r, &p->scratch[omp_get_thread_num()]);
     omp_destroy_lock(&r.lock);
+    computed = ts_clock_ns();
+    if (p->share != NULL)
+        r.rc = ts_share_heads(p->share, mode, r.rc, p->edge, p->heads, r.head_bytes, model[0].out,
+                              &r.begin, &r.end, err);
     if (r.rc < 0)
         return r.rc;
+    exchanged = p->share != NULL ? ts_clock_ns() : computed;
     for (uint32_t i = 0; i < n; i++)
         add_heads(&r, mode_partitions(p->tensor, mode), &model[i], p->scratch[0].sum);
     if (times != NULL) {
@@ -334,7 +360,9 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
             .device[0] = { .number = -1,
                            .nnz = p->tensor->nnz,
                            .wait_ns = wait_ns,
-                           .kernel_ns = all_ns - wait_ns,
+                           .kernel_ns = all_ns - wait_ns - (exchanged - computed),
+                           .exchange_ns = exchanged - computed,
+                           .exposed_ns = exchanged - computed,
                            .share = 1 },
         };
     }

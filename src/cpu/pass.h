@@ -7,6 +7,8 @@
  * partition before, so that row goes to `heads`, which are added afterwards in file order, in
  * float64. So the bits depend neither on threads nor on the order in which shards arrive.
  *
+ * Of several ranks each computes a range of the partitions (share.h), and has the rows that end in it.
+ *
  *   owner    the pass owns heads and scratch, made for the largest mode; the caller the matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
  *   errors   0 or a negative ts_code: what the feed failed with
@@ -23,6 +25,10 @@ struct ts_pass;
 int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t threads,
                 struct ts_pass **ret, struct ts_err *err);
 void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
+
+/* How the ranks divide the work (share.h); NULL: there is one. */
+struct ts_share;
+struct ts_share *ts_pass_share(const struct ts_pass *pass);
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
 /* The columns of one model. Each has the bits that it has in matrices of that model alone. */

@@ -12,6 +12,7 @@
 #include "base/bigmem.h"
 #include "base/fpmode.h"
 #include "cpu/rowblock.h"
+#include "cpu/share.h"
 
 #define MAX_GROUPS   64u
 #define MIN_GROUPS   4u
@@ -65,6 +66,11 @@ struct job {
     int simple, simplex;
     uint32_t rounds;
     double rho;
+
+    uint64_t begin, end; /* groups to be updated here */
+    const struct ts_rowsolve_ranks *ranks;
+    int rc; /* of what travels */
+    struct ts_err *err;
 };
 
 static uint64_t blocks_of(uint64_t n_rows)
@@ -298,21 +304,35 @@ static void pad_row(const struct job *j, const double *w, uint32_t p)
     memcpy(j->s->w + (size_t)p * j->s->padded, w + (size_t)p * j->s->rank, j->s->rank * sizeof *w);
 }
 
-static void run_alone(const struct job *j, const double *w)
+/* All ranks get all rows and sums of groups. One thread calls. */
+static void exchange(struct job *j)
+{
+    const struct ts_rowsolve_ranks *r = j->ranks;
+    if (r == NULL)
+        return;
+    j->rc = ts_share_gather_rows(r->share, j->f, r->row, j->err);
+    if (j->rc == 0)
+        j->rc = ts_share_gather(r->share, j->s->part, j->s->group_size * sizeof *j->s->part,
+                                r->group, j->err);
+}
+
+static void run_alone(struct job *j, const double *w)
 {
     const uint64_t mode = ts_fpmode_flush();
     for (uint32_t p = 0; w != NULL && p < j->s->rank; p++)
         pad_row(j, w, p);
-    for (uint64_t g = 0; g < j->l.groups; g++)
+    for (uint64_t g = j->begin; g < j->end; g++)
         solve_group(j, g);
+    exchange(j);
     for (uint32_t p = 0; p < j->s->padded / TS_ROWBLOCK_PANEL; p++)
         add_panel(j, p);
     ts_fpmode_restore(mode);
 }
 
-static void run_together(const struct job *j, const double *w)
+static void run_together(struct job *j, const double *w)
 {
     const uint32_t panels = j->s->padded / TS_ROWBLOCK_PANEL, parts = panels + 1;
+    const uint64_t first = group_begin(&j->l, j->begin), behind = group_begin(&j->l, j->end);
 #pragma omp parallel num_threads(j->s->threads)
     {
         const uint64_t mode = ts_fpmode_flush();
@@ -323,15 +343,20 @@ static void run_together(const struct job *j, const double *w)
         }
         if (j->l.apart) {
 #pragma omp for schedule(dynamic, 1)
-            for (uint64_t b = 0; b < j->l.n_blocks; b++)
+            for (uint64_t b = first; b < behind; b++)
                 solve_block(j, b);
 #pragma omp for schedule(dynamic, 1)
-            for (uint64_t k = 0; k < j->l.groups * parts; k++)
+            for (uint64_t k = j->begin * parts; k < j->end * parts; k++)
                 sum_group(j, k / parts, (uint32_t)(k % parts));
         } else {
 #pragma omp for schedule(dynamic, 1)
-            for (uint64_t g = 0; g < j->l.groups; g++)
+            for (uint64_t g = j->begin; g < j->end; g++)
                 solve_group(j, g);
+        }
+        if (j->ranks != NULL) { /* behind the barrier of the loop */
+#pragma omp master
+            exchange(j);
+#pragma omp barrier
         }
 #pragma omp for schedule(static, 1)
         for (uint32_t p = 0; p < panels; p++)
@@ -388,8 +413,23 @@ static double add_sums(const struct job *j, uint64_t at)
     return sum;
 }
 
-void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
-                     const struct ts_row_update *how, const struct ts_row_sums *ret)
+void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows, struct ts_rowsolve_ranks *ranks)
+{
+    const struct layout l = lay_out(s, n_rows);
+    const struct ts_comm *comm = ts_share_comm(ranks->share);
+    const uint64_t *has = ts_share_rows(ranks->share);
+    uint64_t g = 0;
+    for (uint32_t r = 0; r <= comm->n; r++) {
+        while (g < l.groups && (r == comm->n || group_begin(&l, g) * TS_ROWBLOCK_ROWS < has[r]))
+            g++;
+        ranks->group[r] = g;
+        ranks->row[r] = g == l.groups ? n_rows : group_begin(&l, g) * TS_ROWBLOCK_ROWS;
+    }
+}
+
+int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
+                    const struct ts_row_update *how, const struct ts_row_sums *ret,
+                    const struct ts_rowsolve_ranks *ranks, struct ts_err *err)
 {
     const double *w = how == NULL ? NULL : how->matrix;
     struct job j = {
@@ -401,8 +441,12 @@ void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_f
         .with_inner = ret->inner != NULL,
         .with_size = ret->size != NULL,
         .product = product,
+        .ranks = ranks,
+        .err = err,
     };
     assert(f->rank == s->rank && f->n_rows <= s->max_rows);
+    j.begin = ranks == NULL ? 0 : ranks->group[ts_share_comm(ranks->share)->rank];
+    j.end = ranks == NULL ? j.l.groups : ranks->group[ts_share_comm(ranks->share)->rank + 1];
     if (product != NULL)
         prepare(&j, how);
     if (j.l.alone)
@@ -413,6 +457,7 @@ void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_f
         *ret->inner = add_sums(&j, s->square);
     if (ret->size != NULL)
         *ret->size = add_sums(&j, s->square + 8);
+    return j.rc;
 }
 
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by)

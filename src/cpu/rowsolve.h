@@ -14,7 +14,7 @@
  *            memory between, which is made once, for the largest factor: what a sweep maps and unmaps
  *            costs page faults, and interrupts on all cores
  *   threads  one thread calls; inside, `threads` OpenMP threads where there is work for them
- *   errors   new: 0 or TS_ENOMEM; the others none
+ *   errors   0 or a negative ts_code: TS_ENOMEM of new and own, those of the ranks (cpu/share.h) of run
  */
 #ifndef TS_CPU_ROWSOLVE_H
 #define TS_CPU_ROWSOLVE_H
@@ -33,10 +33,21 @@ uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);
 int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err);
 uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads);
 
+/* Where ranks divide the work: which rows this rank is to have of a product, for ts_rowsolve_run with `ranks`. Whole
+ * groups, those that begin among the rows that it has. */
+struct ts_rowsolve_ranks {
+    struct ts_share *share;
+    uint64_t *group,
+        *row; /* n + 1: rank r updates groups group[r] .. group[r + 1] - 1, rows row[r] .. row[r + 1] - 1 */
+};
+void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,
+                      struct ts_rowsolve_ranks *ranks);
+
 /* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows; else NULL:
- * M is in f. */
-void ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
-                     const struct ts_row_update *how, const struct ts_row_sums *sums);
+ * M is in f. ranks: M is dealt so, and in the end all ranks have all of f; NULL: M is here. */
+int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
+                    const struct ts_row_update *how, const struct ts_row_sums *sums,
+                    const struct ts_rowsolve_ranks *ranks, struct ts_err *err);
 
 /* Column r times by[r], for all r < rank. */
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by);

@@ -32,7 +32,7 @@ static uint64_t shard_bytes(const struct ts_backend_conf *bc)
 static int check_budget(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                         const struct ts_engine_memory *m, struct ts_err *err)
 {
-    const uint64_t shards = backend->deal == NULL ? shard_bytes(bc) : 0;
+    const uint64_t shards = backend->memory == NULL ? shard_bytes(bc) : 0;
     const uint64_t taken =
         m->factor_bytes + m->other_bytes + (shards < m->host_bytes ? shards : m->host_bytes);
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
@@ -86,7 +86,7 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
     m.total_bytes = machine.total_bytes;
     m.free_bytes = machine.free_bytes;
     backend->need(bc, &m.factor_bytes, &m.other_bytes);
-    if (backend->deal == NULL && ts_backend_keeps_rest(bc))
+    if (backend->memory == NULL && ts_backend_keeps_rest(bc))
         m.rest_bytes =
             bc->tensor->mode[bc->tensor->order - 1].disk.n_rows * bc->rank * sizeof(float);
     m.factor_bytes += own_bytes + before_bytes;

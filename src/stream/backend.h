@@ -32,6 +32,7 @@ enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
 
 #define TS_MAX_DEVICES TS_FEED_MAX_CONSUMERS
 
+struct ts_comm;
 struct ts_trace;
 
 struct ts_backend_conf {
@@ -50,6 +51,7 @@ struct ts_backend_conf {
     uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
     int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
     int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
+    struct ts_comm *comm;  /* of the ranks that compute each a part; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
     struct ts_trace *trace;            /* gets the copies and kernels; or NULL */
     /* Called with the nonzeros of shards that a device has kept, so that they did not come from the

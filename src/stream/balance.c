@@ -11,7 +11,7 @@
 
 #define QUIET 0.01 /* slowest / mean - 1 up to which a difference is noise */
 
-static double shard_cost(const struct ts_disk_shard *s)
+double ts_balance_cost(const struct ts_disk_shard *s)
 {
     return s->nnz + ROW_COST * (double)(s->row_last - s->row_first);
 }
@@ -20,7 +20,7 @@ static double range_cost(const struct ts_disk_shard *shard, uint64_t from, uint6
 {
     double sum = 0;
     for (uint64_t i = from; i < to; i++)
-        sum += shard_cost(&shard[i]);
+        sum += ts_balance_cost(&shard[i]);
     return sum;
 }
 
@@ -40,7 +40,7 @@ static void cut_evenly(const struct ts_disk_shard *shard, uint64_t n_shards, uin
             double more;
             while (at >= first[g + 1])
                 g++;
-            more = shard_cost(&shard[at]) * density[g];
+            more = ts_balance_cost(&shard[at]) * density[g];
             if (sum + more / 2 > want)
                 break;
             sum += more;

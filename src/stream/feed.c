@@ -42,8 +42,14 @@ static int make_mode(struct ts_feed *f, uint32_t mode, struct ts_err *err)
     if (m->known == NULL || m->item == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
     f->n_unread += m->n_shards;
-    for (uint64_t i = 0; keep != NULL && i < m->n_shards; i++)
-        m->item[i].keep = keep[i] != 0;
+    for (uint64_t i = 0; keep != NULL && i < m->n_shards; i++) {
+        m->item[i].keep = keep[i] == TS_DEAL_KEEP;
+        if (keep[i] != TS_DEAL_LEAVE)
+            continue;
+        atomic_store(&m->known[i], TS_SHARD_LOADING | TS_SHARD_GONE);
+        m->n_gone++;
+        f->n_unread--;
+    }
     for (uint32_t c = 0; c < f->n_consumers; c++)
         for (int k = 0; k < TS_N_KINDS; k++)
             m->queue[c][k].head = TS_FEED_NONE;

@@ -40,6 +40,8 @@ struct ts_trace;
 
 #define TS_FEED_MAX_CONSUMERS 16
 
+enum ts_deal { TS_DEAL_LEND, TS_DEAL_KEEP, TS_DEAL_LEAVE };
+
 /* Which consumer gets which shards. Consumers are numbered from 0. Each is a device that computes
  * the rows of a contiguous range of shards. */
 struct ts_feed_deal {
@@ -47,9 +49,9 @@ struct ts_feed_deal {
     /* For each mode n_consumers + 1 numbers: consumer c's range is first[c] .. first[c + 1] - 1.
      * NULL: all shards go to consumer 0. */
     const uint64_t *first[TS_MAX_ORDER];
-    /* For each mode a byte per shard, 1: the consumer keeps it (in device memory). Such a shard is
-     * lent once, to the consumer of its range, never again, and takes no memory here afterwards.
-     * NULL: none. */
+    /* For each mode a byte per shard. TS_DEAL_KEEP: the consumer keeps it (in device memory). Such a shard is
+     * lent once, to the consumer of its range, never again, and takes no memory here afterwards. TS_DEAL_LEAVE: it is
+     * not wanted here at all. NULL: TS_DEAL_LEND, all of them. */
     const unsigned char *keep[TS_MAX_ORDER];
 };
 

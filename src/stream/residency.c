@@ -11,6 +11,7 @@
 #include "base/bigmem.h"
 #include "base/num.h"
 #include "format/shard.h"
+#include "stream/feed.h"
 
 #define AHEAD_BYTES (UINT64_C(64) << 20) /* read ahead: 12 ms of a disk of 5 GB/s */
 #define LENT_SLOTS  4u                   /* slots that a consumer holds meanwhile */
@@ -50,7 +51,12 @@ static int served(int only_mode, uint32_t mode)
 /* Whether a consumer keeps the shard. */
 static int kept(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
 {
-    return keep[mode] != NULL && keep[mode][shard] != 0;
+    return keep[mode] != NULL && keep[mode][shard] == TS_DEAL_KEEP;
+}
+
+static int left(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
+{
+    return keep[mode] != NULL && keep[mode][shard] == TS_DEAL_LEAVE;
 }
 
 /* Sums over the shards that are served. */
@@ -68,6 +74,8 @@ static struct sums add_up(const struct ts_tensor *t, int only_mode,
     for (uint32_t m = 0; m < t->order; m++)
         for (uint64_t i = 0; served(only_mode, m) && i < t->mode[m].disk.n_shards; i++) {
             const uint64_t bytes = ts_residency_bytes(&t->mode[m].shard[i]);
+            if (left(keep, m, i))
+                continue;
             s.total += kept(keep, m, i) ? 0 : bytes;
             s.largest = bytes > s.largest ? bytes : s.largest;
             s.passing |= kept(keep, m, i);
@@ -116,7 +124,7 @@ static void choose(const struct ts_tensor *t, int only_mode, const unsigned char
         for (uint64_t i = 0; served(only_mode, m) && i < t->mode[m].disk.n_shards; i++) {
             const uint64_t bytes = ts_residency_bytes(&t->mode[m].shard[i]);
             r->place[m][i] = TS_NOT_RESIDENT;
-            if (kept(keep, m, i))
+            if (kept(keep, m, i) || left(keep, m, i))
                 continue;
             seen += bytes;
             if (room < total &&

@@ -35,8 +35,8 @@ struct ts_residency {
     uint32_t n_cuts;
 };
 
-/* only_mode: -1, or the only mode that is served. Shards marked in keep[m] (a byte each; keep[m]
- * NULL: none) pass through slots once and do not stay. Each of n_consumers may hold a slot while it
+/* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed.h) for each shard: those that a
+ * consumer keeps pass through slots once and do not stay. Each of n_consumers may hold a slot while it
  * asks for another, so there is one slot more than consumers. most_slots: use fewer slots than the
  * number that helps, if that is still enough; 0: that number. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,

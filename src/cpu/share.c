@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Divides partitions among ranks, and lets travel what others need. */
+#include "cpu/share.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "stream/balance.h"
+#include "stream/feed.h"
+
+#define POLL_NS UINT64_C(50000000) /* other ranks are asked so seldom how they are */
+
+struct ts_share {
+    const struct ts_tensor *tensor;
+    struct ts_comm *comm;
+    uint32_t n;
+    uint64_t *cut[TS_MAX_ORDER];       /* n + 1 partitions */
+    unsigned char *deal[TS_MAX_ORDER]; /* n_shards */
+    uint64_t *first_row, *byte;        /* n + 1 */
+    struct ts_share_row *row;          /* n */
+    struct ts_comm_move *move;         /* 2 n */
+    uint64_t polled_ns;
+    int given_up;
+};
+
+/* ---- how it is found out ---- */
+
+void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut)
+{
+    double total = 0, before = 0;
+    uint64_t partitions = 0, at = 0;
+    for (uint64_t i = 0; i < n_shards; i++)
+        total += ts_balance_cost(&shard[i]);
+    cut[0] = 0;
+    for (uint32_t k = 1; k < n; k++) {
+        const double want = total * k / n;
+        double inside = 0;
+        while (at < n_shards && before + ts_balance_cost(&shard[at]) <= want) {
+            before += ts_balance_cost(&shard[at]);
+            partitions += ts_shard_partitions(&shard[at++]);
+        }
+        if (at < n_shards)
+            inside =
+                (want - before) / ts_balance_cost(&shard[at]) * ts_shard_partitions(&shard[at]);
+        cut[k] = partitions + (uint64_t)(inside + 0.5);
+    }
+    while (at < n_shards)
+        partitions += ts_shard_partitions(&shard[at++]);
+    cut[n] = partitions;
+}
+
+static uint32_t rank_of(const uint64_t *cut, uint32_t n, uint64_t partition)
+{
+    uint32_t r = 0;
+    while (r + 1 < n && cut[r + 1] <= partition)
+        r++;
+    return r;
+}
+
+uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
+                           const uint64_t *cut, uint32_t n, struct ts_share_row *ret)
+{
+    uint32_t found = 0;
+    for (uint32_t r = 1; r < n; r++) {
+        const uint64_t k = cut[r];
+        uint64_t s = k, e = k;
+        uint32_t row;
+        if (k == 0 || k >= n_partitions || edge[k - 1].last != edge[k].first)
+            continue;
+        if (found > 0 && ret[found - 1].last >= k) /* the same row, cut again */
+            continue;
+        row = edge[k].first;
+        do
+            s--;
+        while (s > 0 && edge[s].first == row && edge[s - 1].last == row);
+        while (e + 1 < n_partitions && edge[e].last == row && edge[e + 1].first == row)
+            e++;
+        ret[found] = (struct ts_share_row){ .row = row, .last = e, .to = rank_of(cut, n, e) };
+        ret[found].from = edge[s].first == row ? ret[found].to : rank_of(cut, n, s);
+        ret[found++].first = edge[s].first == row ? s : s + 1;
+    }
+    return found;
+}
+
+void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
+                   uint64_t *begin, uint64_t *end)
+{
+    *begin = cut[r];
+    *end = cut[r + 1];
+    for (uint32_t i = 0; i < n_rows; i++) {
+        if (row[i].to == r && row[i].first < *begin)
+            *begin = row[i].first;
+        else if (row[i].to > r && row[i].first < *end)
+            *end = row[i].first; /* not above begin where all of the range is a part of the row */
+    }
+}
+
+/* Heads of cut rows, to where they are folded. */
+static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows,
+                           uint64_t bytes)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_rows; i++)
+        for (uint32_t r = 0; r < s->n; r++) {
+            const uint64_t begin = cut[r] > s->row[i].first ? cut[r] : s->row[i].first;
+            const uint64_t end = cut[r + 1] <= s->row[i].last ? cut[r + 1] : s->row[i].last + 1;
+            if (r != s->row[i].to && begin < end)
+                s->move[n++] = (struct ts_comm_move){ r, s->row[i].to, begin * bytes, end * bytes };
+        }
+    return n;
+}
+
+/* The first parts of cut rows. */
+static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows, uint64_t bytes)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_rows; i++)
+        if (s->row[i].from != s->row[i].to)
+            s->move[n++] =
+                (struct ts_comm_move){ s->row[i].from, s->row[i].to, s->row[i].row * bytes,
+                                       (UINT64_C(1) + s->row[i].row) * bytes };
+    return n;
+}
+
+static uint32_t row_moves(const struct ts_share *s, const uint64_t *want, uint64_t bytes)
+{
+    const uint64_t *has = s->first_row;
+    uint32_t n = 0;
+    for (uint32_t from = 0; from < s->n; from++)
+        for (uint32_t to = 0; to < s->n; to++) {
+            const uint64_t begin = has[from] > want[to] ? has[from] : want[to];
+            const uint64_t end = has[from + 1] < want[to + 1] ? has[from + 1] : want[to + 1];
+            if (from != to && begin < end)
+                s->move[n++] = (struct ts_comm_move){ from, to, begin * bytes, end * bytes };
+        }
+    return n;
+}
+
+/* ---- tables ---- */
+
+static void *take(char **at, uint64_t bytes)
+{
+    void *ret = *at;
+    *at += (bytes + 7) / 8 * 8;
+    return ret;
+}
+
+/* Places of all tables behind `at`; returns where they end. */
+static char *lay_out(struct ts_share *s, const struct ts_tensor *t, uint32_t n, char *at)
+{
+    const uint64_t numbers = (n + UINT64_C(1)) * sizeof(uint64_t);
+    for (uint32_t m = 0; m < t->order; m++) {
+        s->cut[m] = take(&at, numbers);
+        s->deal[m] = take(&at, t->mode[m].disk.n_shards);
+    }
+    s->first_row = take(&at, numbers);
+    s->byte = take(&at, numbers);
+    s->row = take(&at, n * sizeof *s->row);
+    s->move = take(&at, 2 * UINT64_C(1) * n * sizeof *s->move);
+    return at;
+}
+
+uint64_t ts_share_bytes(const struct ts_tensor *t, uint32_t n_ranks)
+{
+    struct ts_share s = { 0 };
+    char none[1];
+    return sizeof s + (uint64_t)(lay_out(&s, t, n_ranks, none) - none);
+}
+
+static void mark_shards(struct ts_share *s, uint32_t mode)
+{
+    uint64_t begin, end, first = 0;
+    ts_share_range(s, mode, &begin, &end);
+    for (uint64_t i = 0; i < s->tensor->mode[mode].disk.n_shards; i++) {
+        const uint64_t behind = first + ts_shard_partitions(&s->tensor->mode[mode].shard[i]);
+        s->deal[mode][i] =
+            begin < end && first < end && begin < behind ? TS_DEAL_LEND : TS_DEAL_LEAVE;
+        first = behind;
+    }
+}
+
+int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_share **ret,
+                 struct ts_err *err)
+{
+    struct ts_share *s = calloc(1, ts_share_bytes(t, comm->n));
+    if (s == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    s->tensor = t;
+    s->comm = comm;
+    s->n = comm->n;
+    lay_out(s, t, comm->n, (char *)(s + 1));
+    for (uint32_t m = 0; m < t->order; m++) {
+        ts_share_cut(t->mode[m].shard, t->mode[m].disk.n_shards, s->n, s->cut[m]);
+        mark_shards(s, m);
+    }
+    *ret = s;
+    return 0;
+}
+
+void ts_share_free(struct ts_share *s)
+{
+    free(s);
+}
+
+struct ts_comm *ts_share_comm(const struct ts_share *s)
+{
+    return s->comm;
+}
+
+void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end)
+{
+    *begin = s->cut[mode][s->comm->rank];
+    *end = s->cut[mode][s->comm->rank + 1];
+}
+
+const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode)
+{
+    return s->deal[mode];
+}
+
+const uint64_t *ts_share_rows(const struct ts_share *s)
+{
+    return s->first_row;
+}
+
+/* ---- what travels ---- */
+
+int ts_share_poll(struct ts_share *s)
+{
+    const uint64_t now = ts_clock_ns();
+    if (s->given_up || now - s->polled_ns < POLL_NS)
+        return s->given_up;
+    s->polled_ns = now;
+    s->given_up = s->comm->ops->poll(s->comm);
+    return s->given_up;
+}
+
+int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
+                    struct ts_err *err)
+{
+    for (uint32_t r = 0; r <= s->n; r++)
+        s->byte[r] = first[r] * bytes;
+    return s->comm->ops->gather(s->comm, array, s->byte, err);
+}
+
+static uint64_t row_bytes(const struct ts_fmat *f)
+{
+    return f->stride * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
+}
+
+/* The same moves for a matrix and for what it has lost. */
+static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
+{
+    int rc = s->comm->ops->move(s->comm, f->data, s->move, n, err);
+    if (rc == 0 && f->rest != NULL)
+        rc = s->comm->ops->move(s->comm, f->rest, s->move, n, err);
+    return rc;
+}
+
+int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
+                   void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
+                   uint64_t *end, struct ts_err *err)
+{
+    const uint64_t *cut = s->cut[mode], n_partitions = cut[s->n];
+    uint32_t n_rows;
+    s->given_up = 0;
+    rc = s->comm->ops->agree(s->comm, rc, err);
+    if (rc == 0)
+        rc = ts_share_gather(s, edge, sizeof *edge, cut, err);
+    if (rc < 0)
+        return rc;
+    n_rows = ts_share_cut_rows(edge, n_partitions, cut, s->n, s->row);
+    for (uint32_t r = 0; r <= s->n; r++)
+        s->first_row[r] = r == 0 ? 0 : cut[r] < n_partitions ? edge[cut[r]].first : out->n_rows;
+    ts_share_fold(s->row, n_rows, cut, s->comm->rank, begin, end);
+    rc = s->comm->ops->move(s->comm, heads, s->move, head_moves(s, cut, n_rows, head_bytes), err);
+    return rc == 0 ? move_matrix(s, out, part_moves(s, n_rows, row_bytes(out)), err) : rc;
+}
+
+int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,
+                       struct ts_err *err)
+{
+    return move_matrix(s, product, row_moves(s, want, row_bytes(product)), err);
+}
+
+int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+                         struct ts_err *err)
+{
+    return ts_share_gather(s, f->data, row_bytes(f), want, err);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* share.h - which part of a mode's product is computed by which rank, on CPU cores, and what travels between them.
+ *
+ * A rank computes a range of the mode copy's partitions, and has the rows that end in it. A row that is cut is folded
+ * by the last rank that has a part of it, from the others' heads, in the order of the file: the sums are those of one
+ * process. Ranges are of equal predicted cost, of nonzeros and rows (stream/balance.h).
+ *
+ *   owner    the share owns its tables; the caller matrices, heads and edges
+ *   threads  one thread calls, but poll: any, one at a time
+ *   errors   0 or a negative ts_code, the same on all ranks
+ */
+#ifndef TS_CPU_SHARE_H
+#define TS_CPU_SHARE_H
+
+#include "cpu/kernel.h"
+#include "stream/comm.h"
+
+struct ts_share;
+
+int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_share **ret,
+                 struct ts_err *err);
+void ts_share_free(struct ts_share *s); /* NULL is fine */
+uint64_t ts_share_bytes(const struct ts_tensor *t, uint32_t n_ranks);
+
+struct ts_comm *ts_share_comm(const struct ts_share *s);
+
+/* Partitions of this rank; and for each shard an enum ts_deal (stream/feed.h): those of others are left. */
+void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
+const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
+
+/* Whether another rank has given up (struct ts_comm_ops); looks at most every so many milliseconds. */
+int ts_share_poll(struct ts_share *s);
+
+/* After this rank's range was computed, or failed with rc: gives all ranks all edges, brings the heads of rows that are
+ * cut and their first parts to where they are folded, and sets begin and end to the partitions to be folded here. */
+int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
+                   void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
+                   uint64_t *end, struct ts_err *err);
+
+/* Then rank r has rows first[r] .. first[r + 1] - 1 of the product. Brings them to where they are wanted: on rank r
+ * rows want[r] .. want[r + 1] - 1. */
+const uint64_t *ts_share_rows(const struct ts_share *s);
+int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,
+                       struct ts_err *err);
+
+/* All ranks get rows want[r] .. want[r + 1] - 1 of rank r's factor. */
+int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+                         struct ts_err *err);
+
+/* The same of an array of elements of `bytes` each. */
+int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
+                    struct ts_err *err);
+
+/* ---- how it is found out: pure functions ---- */
+
+/* cut[0] .. cut[n]: rank r computes partitions cut[r] .. cut[r + 1] - 1. */
+void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
+
+/* A row that partitions of several ranks have parts of. */
+struct ts_share_row {
+    uint32_t row;
+    uint32_t
+        from; /* the rank with its first part among its rows; the same as `to` where that is a head, too */
+    uint32_t to; /* the rank that folds it: the last one that has a part */
+    uint64_t first,
+        last; /* the heads of these partitions are added, that of the last one included */
+};
+
+/* The rows that are cut, at most n - 1, in order; returns their number. edge: of all n_partitions. */
+uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
+                           const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
+
+/* Partitions begin .. end - 1 whose heads rank r folds; none where begin is not below end. */
+void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
+                   uint64_t *begin, uint64_t *end);
+
+#endif

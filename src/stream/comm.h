@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm.h - ranks: processes that compute one decomposition together, each of them a part of every product.
+ *
+ * All collectives of a run pass through here; src/mpi fills the table with MPI. Every rank holds all factors and runs the
+ * same method, which so takes the same decisions everywhere; what is divided is the work of a backend. Calls are
+ * collective: all ranks make the same calls in the same order, with the same arguments, buffers apart.
+ *
+ *   owner    the caller owns the comm and all buffers
+ *   units    bytes, unless it says otherwise; positions in a buffer are the same on all ranks
+ *   threads  one thread of a rank at a time; collectives always the same
+ *   errors   0 or a negative ts_code; after one that is not agree's answer the comm is of no use
+ *   bits     nothing is added up here: what sums there are, the caller adds in an order of its own
+ */
+#ifndef TS_STREAM_COMM_H
+#define TS_STREAM_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct ts_comm;
+
+/* Bytes begin .. end - 1 of a buffer, from one rank to the same place on another one. */
+struct ts_comm_move {
+    uint32_t from, to;
+    uint64_t begin, end;
+};
+
+struct ts_comm_ops {
+    /* rc is what the caller's own work ended with, and err its sentence. All get the same answer: 0 where it was 0
+     * everywhere, else the code and the sentence of the lowest rank that failed, with its name before it; TS_ESTOP only
+     * where that is all there was. */
+    int (*agree)(struct ts_comm *c, int rc, struct ts_err *err);
+
+    /* Bytes first[r] .. first[r + 1] - 1 of rank r's buffer go to all others; first has n + 1 numbers. */
+    int (*gather)(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err);
+
+    /* All of these at once; no two end in the same bytes. */
+    int (*move)(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
+                struct ts_err *err);
+
+    /* Not collective: not 0 where some rank has failed or wants to stop, so that going on is of no use; whoever
+     * learns it calls agree next. Cheap enough for every partition. */
+    int (*poll)(struct ts_comm *c);
+};
+
+struct ts_comm {
+    const struct ts_comm_ops *ops;
+    uint32_t rank, n;
+};
+
+/* Whether a run has more than one rank. NULL: it has not. */
+static inline int ts_comm_many(const struct ts_comm *c)
+{
+    return c != NULL && c->n > 1;
+}
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A decomposition by several ranks has the bits of one process: weights, factors and fits, for every number of ranks
+ * and threads, whatever rows are cut. Ranks are threads here. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpd/als.h"
+#include "cpu/cpu_backend.h"
+#include "cpu/share.h"
+#include "tests/comm_threads.h"
+#include "tests/fit_cases.h"
+#include "tests/run_suite.h"
+#include "tests/tsh_writer.h"
+
+#define MOST_SWEEPS 8u
+
+static char *tmp, dir[4096];
+
+static void setup(void)
+{
+    tmp = test_tsh_tmp();
+    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
+}
+
+static void teardown(void)
+{
+    test_tsh_remove(dir);
+    test_tsh_remove(tmp);
+    free(tmp);
+}
+
+struct conf {
+    uint32_t rank, iters, threads;
+    enum ts_precision precision;
+    uint64_t host_bytes; /* 0: 1 GiB */
+    const struct ts_constraint *constraint;
+    int accelerate;
+    uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
+    uint32_t stops; /* the rank that is asked to stop after the second sweep, from 1; 0: none */
+};
+
+/* What one rank ends with. */
+struct outcome {
+    const struct conf *conf;
+    struct ts_comm *comm;
+    int rc;
+    struct ts_err err;
+    volatile sig_atomic_t stop;
+    uint32_t order, sweeps;
+    double fit[MOST_SWEEPS];
+    double weight[TS_MAX_RANK];
+    uint64_t n_rows[TS_MAX_ORDER], slots, nnz;
+    double *factor[TS_MAX_ORDER];
+};
+
+static void note_sweep(void *ctx, const struct ts_als_sweep *s)
+{
+    struct outcome *o = ctx;
+    o->fit[s->sweep - 1] = s->fit;
+    if (s->sweep == 2 && o->comm != NULL && o->comm->rank + 1 == o->conf->stops)
+        o->stop = SIGTERM;
+}
+
+static void note_nnz(void *ctx, uint64_t nnz)
+{
+    struct outcome *o = ctx;
+    __atomic_fetch_add(&o->nnz, nnz, __ATOMIC_RELAXED);
+}
+
+static void take_factors(struct outcome *o, const struct ts_tensor *t, void *be)
+{
+    for (uint32_t m = 0; m < t->order; m++) {
+        o->n_rows[m] = t->mode[m].disk.n_rows;
+        o->factor[m] = calloc(o->n_rows[m] * o->conf->rank + 1, sizeof(double));
+        ts_backend_cpu.get_rows(be, m, 0, o->n_rows[m], o->factor[m], &o->err);
+    }
+}
+
+static void *run_rank(void *ctx)
+{
+    struct outcome *o = ctx;
+    const struct conf *c = o->conf;
+    struct ts_tensor *t;
+    struct ts_backend_conf bc = {
+        .rank = c->rank, .precision = c->precision, .threads = c->threads, .only_mode = -1
+    };
+    struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
+                               .only_mode = -1,
+                               .checkers = 1,
+                               .stop = &o->stop,
+                               .done = note_nnz,
+                               .done_ctx = o };
+    struct ts_als_conf ac = { .iters = c->iters, .accelerate = c->accelerate, .ctx = o };
+    struct ts_als_result result;
+    struct ts_feed_stats stats;
+    volatile sig_atomic_t never = 0;
+    void *be;
+    ck_assert_int_eq(ts_tensor_open(dir, &t, &o->err), 0);
+    bc.tensor = fc.tensor = t;
+    bc.comm = o->comm;
+    bc.own_rows = ts_constraint_own(c->constraint, t->order);
+    ck_assert_int_eq(ts_backend_cpu.open(&bc, &be, &o->err), 0);
+    ts_backend_cpu.deal(be, &fc.deal);
+    ck_assert_msg(ts_feed_new(&fc, &ac.feed, &o->err) == 0, "%s", o->err.text);
+    ts_feed_stats(ac.feed, &stats);
+    o->slots = stats.n_slots;
+    o->order = t->order;
+    if (o->comm != NULL && c->fails == o->comm->rank + 1)
+        ts_feed_fail_with(ac.feed, ts_fail(&o->err, TS_EIO, "the disk is gone"), &o->err);
+    ac.precision = c->precision;
+    ac.sweep = note_sweep;
+    ac.init = (struct ts_init_conf){ .tensor = t,
+                                     .backend = &ts_backend_cpu,
+                                     .be = be,
+                                     .rank = c->rank,
+                                     .threads = c->threads,
+                                     .seed = 3,
+                                     .constraint = c->constraint,
+                                     .stop = &never };
+    o->rc = ts_als_run(&ac, &result, &o->err);
+    if (o->rc == 0) {
+        o->sweeps = result.sweeps;
+        memcpy(o->weight, result.weight, c->rank * sizeof(double));
+        free(result.weight);
+        take_factors(o, t, be);
+    }
+    ts_feed_free(ac.feed);
+    ts_backend_cpu.close(be);
+    ts_tensor_close(t);
+    return NULL;
+}
+
+static void free_outcome(struct outcome *o)
+{
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        free(o->factor[m]);
+}
+
+static void run_ranks(const struct conf *c, uint32_t n, struct outcome *ret)
+{
+    struct test_comm comm[TEST_COMM_MOST];
+    pthread_t thread[TEST_COMM_MOST];
+    struct test_comm_group *g = test_comm_new(n, comm);
+    for (uint32_t r = 0; r < n; r++) {
+        memset(&ret[r], 0, sizeof ret[r]);
+        ret[r].conf = c;
+        ret[r].comm = &comm[r].comm;
+        ck_assert_int_eq(pthread_create(&thread[r], NULL, run_rank, &ret[r]), 0);
+    }
+    for (uint32_t r = 0; r < n; r++)
+        pthread_join(thread[r], NULL);
+    test_comm_free(g);
+}
+
+static void ck_same(const struct outcome *a, const struct outcome *b)
+{
+    ck_assert_msg(b->rc == 0, "%s", b->err.text);
+    ck_assert_uint_eq(a->sweeps, b->sweeps);
+    ck_assert_mem_eq(a->fit, b->fit, sizeof a->fit);
+    ck_assert_mem_eq(a->weight, b->weight, sizeof a->weight);
+    for (uint32_t m = 0; m < a->order; m++)
+        ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->conf->rank * sizeof(double));
+}
+
+/* The same by one process and by ranks of several numbers; returns how many of them were streamed. */
+static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
+{
+    static const uint32_t ranks[] = { 1, 2, 3, 4, 7 };
+    static struct outcome alone, o[TEST_COMM_MOST];
+    uint32_t streamed = 0;
+    memset(&alone, 0, sizeof alone);
+    alone.conf = &c;
+    c.threads = 2;
+    run_rank(&alone);
+    ck_assert_msg(alone.rc == 0, "%s", alone.err.text);
+    for (uint32_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
+        c.threads = k % 2 == 0 ? 3 : 1;
+        c.host_bytes = k < 3 ? least_bytes : 0; /* one of more ranks has too little to stream */
+        run_ranks(&c, ranks[k], o);
+        for (uint32_t r = 0; r < ranks[k]; r++) {
+            ck_same(&alone, &o[r]);
+            streamed += o[r].slots > 0;
+            free_outcome(&o[r]);
+        }
+    }
+    free_outcome(&alone);
+    return streamed;
+}
+
+static void write_tensor(uint64_t seed, uint32_t order, const uint64_t *dim, uint64_t nnz, int skew,
+                         uint32_t shard_partitions)
+{
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_F32,
+                                        .shard_partitions = shard_partitions };
+    struct test_coo x = test_coo_random(seed, order, dim, nnz, 0, skew);
+    test_tsh_write(dir, &x, &conf);
+    test_coo_free(&x);
+}
+
+/* Rows that are cut, shards that are cut, more ranks than partitions, ranks without a row. */
+START_TEST(bits_do_not_depend_on_ranks)
+{
+    static const struct {
+        uint32_t order;
+        uint64_t dim[5], nnz;
+        int skew;
+        uint32_t shard_partitions, rank;
+    } c[] = {
+        { 3, { 50, 9000, 3000 }, 150000, 2, 1, 8 },
+        { 3, { 50, 9000, 3000 }, 150000, 2, 3, 13 },
+        { 4, { 2, 700, 300, 12 }, 120000, 2, 0, 17 }, /* rows over many partitions, one shard */
+        { 3, { 1, 40000, 5 }, 100000, 0, 2, 5 },      /* one row is all there is */
+        { 2, { 60000, 3 }, 90000, 0, 1, 3 },
+        { 5, { 7, 30, 11, 5, 20 }, 60000, 1, 1, 4 },
+        { 3, { 4, 5, 6 }, 1, 0, 0, 2 }, /* a nonzero */
+    };
+    const int i = _i % (int)(sizeof c / sizeof *c);
+    const struct conf conf = { .rank = c[i].rank,
+                               .iters = 3,
+                               .precision = _i == i ? TS_FLOAT32 : TS_FLOAT64 };
+    uint32_t streamed;
+    write_tensor(40 + (uint64_t)_i, c[i].order, c[i].dim, c[i].nnz, c[i].skew,
+                 c[i].shard_partitions);
+    streamed = ck_ranks(conf, c[i].shard_partitions == 1 ? 400000 : 0);
+    ck_assert(c[i].shard_partitions != 1 || streamed > 0);
+}
+END_TEST
+
+/* Updates that read the old rows, their objective, and second factors. */
+START_TEST(constraints_go_along)
+{
+    static const uint64_t dim[3] = { 50, 9000, 3000 };
+    struct ts_constraint nonneg[3] = { { .nonneg = 1 },
+                                       { .nonneg = 1 },
+                                       { .nonneg = 1, .l1 = 0.1 } };
+    struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
+    struct conf conf = { .rank = 6, .iters = 4, .precision = _i == 1 ? TS_FLOAT64 : TS_FLOAT32 };
+    conf.constraint = _i == 0 ? nonneg : _i == 1 ? simplex : NULL;
+    conf.accelerate = _i == 2;
+    conf.iters = _i == 2 ? MOST_SWEEPS : 4;
+    write_tensor(7, 3, dim, 120000, 2, 2);
+    ck_ranks(conf, 0);
+}
+END_TEST
+
+/* Near a fit of 1, where float32 rows are summed in float64. */
+START_TEST(products_in_float64_go_along)
+{
+    static const uint64_t dim[3] = { 60, 45, 50 };
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
+    const struct conf conf = { .rank = 4, .iters = 6, .precision = TS_FLOAT32 };
+    struct test_coo x = test_coo_random(9, 3, dim, 60 * 45 * 50, 0, 0);
+    for (uint64_t i = 0; i < x.nnz; i++)
+        x.val[i] = (float)((1.0 + x.idx[0][i]) * (2.0 + x.idx[1][i] % 7) / (3.0 + x.idx[2][i]));
+    test_tsh_write(dir, &x, &tc);
+    test_coo_free(&x);
+    ck_ranks(conf, 0);
+}
+END_TEST
+
+/* A failure of one is told by all, in its words; a stop of one is one of all. */
+START_TEST(ranks_end_together)
+{
+    static const uint64_t dim[3] = { 50, 900, 300 };
+    static struct outcome o[TEST_COMM_MOST];
+    const struct conf conf = { .rank = 4,
+                               .iters = MOST_SWEEPS,
+                               .threads = 2,
+                               .precision = TS_FLOAT32,
+                               .fails = _i == 0 ? 2 : 0,
+                               .stops = _i == 1 ? 3 : 0 };
+    write_tensor(5, 3, dim, 120000, 2, 1);
+    run_ranks(&conf, 3, o);
+    for (uint32_t r = 0; r < 3; r++) {
+        ck_assert_int_eq(o[r].rc, _i == 0 ? TS_EIO : TS_ESTOP);
+        ck_assert(_i == 1 || strcmp(o[r].err.text, "rank 1: the disk is gone") == 0);
+        free_outcome(&o[r]);
+    }
+}
+END_TEST
+
+/* A rank reads what it computes and no more. */
+START_TEST(ranks_read_their_part)
+{
+    static const uint64_t dim[3] = { 50, 900, 300 };
+    static struct outcome o[TEST_COMM_MOST];
+    const struct conf conf = { .rank = 4, .iters = 1, .threads = 1, .precision = TS_FLOAT32 };
+    struct ts_tensor *t;
+    struct ts_err err;
+    uint64_t sum = 0, whole;
+    write_tensor(5, 3, dim, 400000, 0, 1);
+    ck_assert_int_eq(ts_tensor_open(dir, &t, &err), 0);
+    whole = 3 * t->nnz;
+    ts_tensor_close(t);
+    run_ranks(&conf, 4, o);
+    for (uint32_t r = 0; r < 4; r++) {
+        ck_assert_uint_le(o[r].nnz, whole / 3);
+        ck_assert_uint_ge(o[r].nnz, whole / 5);
+        sum += o[r].nnz;
+        free_outcome(&o[r]);
+    }
+    ck_assert_uint_ge(sum, whole);
+    ck_assert_uint_le(sum, whole + 3 * 3 * 16384); /* a shard between two ranks is read by both */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ranks");
+    TCase *tc = tcase_create("ranks");
+    tcase_set_timeout(tc, 600);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
+    tcase_add_loop_test(tc, constraints_go_along, 0, 3);
+    tcase_add_test(tc, products_in_float64_go_along);
+    tcase_add_loop_test(tc, ranks_end_together, 0, 2);
+    tcase_add_test(tc, ranks_read_their_part);
+    suite_add_tcase(suite, tc);
+    return test_run_suite(suite, CK_NOFORK);
+}

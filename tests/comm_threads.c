@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads that meet at a barrier, and copy from one another's buffers between two of them. */
+#include "tests/comm_threads.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct test_comm_group {
+    pthread_barrier_t barrier;
+    struct test_comm *rank;
+    atomic_int given_up;
+};
+
+static int agree(struct ts_comm *c, int rc, struct ts_err *err)
+{
+    struct test_comm *me = (struct test_comm *)c;
+    struct test_comm_group *g = me->group;
+    uint32_t worst = 0;
+    int ret;
+    me->rc = rc;
+    if (rc < 0) {
+        me->err = *err;
+        atomic_store(&g->given_up, 1);
+    }
+    pthread_barrier_wait(&g->barrier);
+    for (uint32_t r = 0; r < c->n; r++)
+        if (g->rank[r].rc < 0 && (g->rank[worst].rc == 0 ||
+                                  (g->rank[worst].rc == TS_ESTOP && g->rank[r].rc != TS_ESTOP)))
+            worst = r;
+    ret = g->rank[worst].rc;
+    if (ret == TS_ESTOP)
+        *err = g->rank[worst].err;
+    else if (ret < 0)
+        ts_fail(err, ret, "rank %u: %.900s", worst, g->rank[worst].err.text);
+    pthread_barrier_wait(&g->barrier);
+    return ret;
+}
+
+static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err)
+{
+    struct test_comm *me = (struct test_comm *)c;
+    struct test_comm_group *g = me->group;
+    (void)err;
+    me->buffer = buffer;
+    pthread_barrier_wait(&g->barrier);
+    for (uint32_t r = 0; r < c->n; r++)
+        if (r != c->rank && first[r] < first[r + 1])
+            memcpy((char *)buffer + first[r], (const char *)g->rank[r].buffer + first[r],
+                   first[r + 1] - first[r]);
+    pthread_barrier_wait(&g->barrier);
+    return 0;
+}
+
+static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *m, uint32_t n,
+                struct ts_err *err)
+{
+    struct test_comm *me = (struct test_comm *)c;
+    struct test_comm_group *g = me->group;
+    (void)err;
+    me->buffer = buffer;
+    pthread_barrier_wait(&g->barrier);
+    for (uint32_t i = 0; i < n; i++) {
+        assert(m[i].from != m[i].to && m[i].from < c->n && m[i].to < c->n);
+        if (m[i].to == c->rank)
+            memcpy((char *)buffer + m[i].begin,
+                   (const char *)g->rank[m[i].from].buffer + m[i].begin, m[i].end - m[i].begin);
+    }
+    pthread_barrier_wait(&g->barrier);
+    return 0;
+}
+
+static int poll(struct ts_comm *c)
+{
+    return atomic_load(&((struct test_comm *)c)->group->given_up);
+}
+
+struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks)
+{
+    static const struct ts_comm_ops ops = {
+        .agree = agree, .gather = gather, .move = move, .poll = poll
+    };
+    struct test_comm_group *g = calloc(1, sizeof *g);
+    assert(g != NULL && n <= TEST_COMM_MOST);
+    pthread_barrier_init(&g->barrier, NULL, n);
+    g->rank = ranks;
+    for (uint32_t r = 0; r < n; r++)
+        ranks[r] = (struct test_comm){ .comm = { .ops = &ops, .rank = r, .n = n }, .group = g };
+    return g;
+}
+
+void test_comm_free(struct test_comm_group *g)
+{
+    pthread_barrier_destroy(&g->barrier);
+    free(g);
+}

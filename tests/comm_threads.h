@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_threads.h - ranks that are threads of one process, for tests: each calls with a comm of its own.
+ *
+ *   owner    the caller owns the group, which outlives the calls of all ranks
+ *   threads  n threads, rank r uses ranks[r] alone
+ */
+#ifndef TS_TESTS_COMM_THREADS_H
+#define TS_TESTS_COMM_THREADS_H
+
+#include "stream/comm.h"
+
+#define TEST_COMM_MOST 16u
+
+struct test_comm_group;
+
+struct test_comm {
+    struct ts_comm comm; /* first: a comm is one of these */
+    struct test_comm_group *group;
+    const void *buffer;
+    int rc;
+    struct ts_err err;
+};
+
+struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks);
+void test_comm_free(struct test_comm_group *g);
+
+#endif
