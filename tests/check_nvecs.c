@@ -2,44 +2,15 @@
 /* Starts of singular vectors are those of a slow, obvious program, span what they should, and have the same bits however
  * they are computed. */
 #include <check.h>
-#include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/rng.h"
 #include "cpd/nvecs.h"
 #include "cpd/symm.h"
-#include "tests/run_als.h"
+#include "tests/als_case.h"
 #include "tests/run_suite.h"
-#include "tests/tsh_writer.h"
-
-static char *tmp, dir[4096], states[4096];
-
-static void setup(void)
-{
-    tmp = test_tsh_tmp();
-    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
-    snprintf(states, sizeof states, "%s/states", tmp);
-    ck_assert_int_eq(mkdir(states, 0777), 0);
-}
-
-static void teardown(void)
-{
-    test_tsh_remove(dir);
-    test_tsh_remove(states);
-    test_tsh_remove(tmp);
-    free(tmp);
-}
-
-static struct test_als run(const struct test_als_conf *conf)
-{
-    struct test_als a = test_als_run(dir, conf);
-    ck_assert_msg(a.rc == 0, "%s", a.err.text);
-    return a;
-}
 
 /* ---- beside a slow program ---- */
 
@@ -157,14 +128,14 @@ START_TEST(starts_are_those_of_the_slow_program)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = s->stretch };
     struct slow b = { .x = &x, .conf = &tc, .seed = 3, .rank = s->rank };
     struct test_als a;
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     slow_start(&b);
-    a = run(&(struct test_als_conf){ .rank = s->rank,
-                                     .iters = 1,
-                                     .seed = 3,
-                                     .threads = 2,
-                                     .precision = TS_FLOAT64,
-                                     .nvecs = 1 });
+    a = test_case_run(&(struct test_als_conf){ .rank = s->rank,
+                                               .iters = 1,
+                                               .seed = 3,
+                                               .threads = 2,
+                                               .precision = TS_FLOAT64,
+                                               .nvecs = 1 });
     for (uint32_t m = 0; m < x.order; m++) {
         ck_assert_uint_eq(b.kept[m], s->rank < x.dim[m] ? s->rank : x.dim[m]);
         for (uint64_t i = 0; i < x.dim[m] * s->rank; i++)
@@ -243,12 +214,12 @@ START_TEST(the_range_is_found)
     double size = 0;
     for (uint64_t k = 0; k < x.nnz; k++)
         size += x.val[k] * x.val[k];
-    test_tsh_write(dir, &x, &tc);
-    a = run(&(struct test_als_conf){ .rank = N_PARTS,
-                                     .iters = 1,
-                                     .seed = 5,
-                                     .precision = (enum ts_precision)(_i % 2),
-                                     .nvecs = 1 });
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_case_run(&(struct test_als_conf){ .rank = N_PARTS,
+                                               .iters = 1,
+                                               .seed = 5,
+                                               .precision = (enum ts_precision)(_i % 2),
+                                               .nvecs = 1 });
     for (uint32_t m = 0; m < 3; m++) {
         const double none = (double)x.nnz * noise * noise / 12 / size; /* the noise's share */
         const double lost = missed(&x, m, N_PARTS, a.start[m]);
@@ -262,81 +233,38 @@ END_TEST
 
 /* ---- the same bits ---- */
 
-static void write_tensor(uint64_t seed, const struct test_tsh_conf *conf)
-{
-    static const uint64_t dim[3] = { 90, 60, 30 };
-    struct test_coo x = test_coo_random(seed, 3, dim, 50000, 0, 0.5);
-    test_tsh_write(dir, &x, conf);
-    test_coo_free(&x);
-}
-
-static void assert_same(const struct test_als *a, const struct test_als *b)
-{
-    ck_assert_uint_eq(a->sweeps, b->sweeps);
-    ck_assert_mem_eq(a->weight, b->weight, a->rank * sizeof(double));
-    for (uint32_t m = 0; m < 3; m++)
-        ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->rank * sizeof(double));
-    for (uint32_t k = 0; k < a->sweeps; k++)
-        ck_assert(b->fit[k] == 0 || a->fit[k] == b->fit[k]);
-}
-
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     const struct ts_constraint c[3] = { { .nonneg = _i / 2 }, { .nonneg = _i / 2 }, { 0 } };
-    struct test_als_conf conf = {
-        .rank = 7, .iters = 3, .seed = 3, .threads = 1, .constraint = c, .nvecs = 1
-    };
-    struct test_als one, many;
-    conf.precision = (enum ts_precision)(_i % 2);
-    write_tensor(41, &tc);
-    one = run(&conf);
-    conf.threads = 3;
-    conf.host_bytes = 200000;
-    many = run(&conf);
-    ck_assert_uint_eq(one.n_slots, 0);
-    ck_assert_uint_gt(many.n_slots, 0);
-    assert_same(&one, &many);
-    for (uint32_t m = 0; m < 3; m++) {
-        ck_assert_mem_eq(one.start[m], many.start[m], one.n_rows[m] * 7 * sizeof(double));
-        for (uint64_t i = 0; i < one.n_rows[m] * 7; i++)
-            ck_assert(!c[m].nonneg || one.start[m][i] >= 0);
-    }
-    test_als_free(&one);
-    test_als_free(&many);
+    struct test_als a;
+    test_case_write(41, &tc);
+    a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
+                                                    .iters = 3,
+                                                    .seed = 3,
+                                                    .threads = 1,
+                                                    .precision = (enum ts_precision)(_i % 2),
+                                                    .constraint = c,
+                                                    .nvecs = 1 });
+    for (uint32_t m = 0; m < 3; m++)
+        for (uint64_t i = 0; i < a.n_rows[m] * 7; i++)
+            ck_assert(!c[m].nonneg || a.start[m][i] >= 0);
+    test_als_free(&a);
 }
 END_TEST
 
-/* Every product is given up once; those of the start leave no state, so that the run starts again. */
+/* The start is three products, of which two are made twice. */
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct test_als_conf conf = {
-        .rank = 3, .iters = 2, .seed = 1, .threads = 1, .states = states, .nvecs = 1
-    };
-    struct test_als whole, a;
-    char from[4200];
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
-    conf.precision = (enum ts_precision)_i;
-    write_tensor(42, &tc);
-    whole = run(&conf);
-    ck_assert_uint_ge(whole.n_products, 11);
-    for (uint32_t k = 1; k <= whole.n_products; k++) {
-        conf.stop_product = k;
-        conf.threads = 1;
-        a = test_als_run(dir, &conf);
-        ck_assert_int_eq(a.rc, TS_ESTOP);
-        ck_assert_int_eq(a.saved_sweep > 0, k > 5);
-        test_als_free(&a);
-        conf.stop_product = 0;
-        conf.threads = 2;
-        conf.from = k > 5 ? from : NULL;
-        a = run(&conf);
-        assert_same(&whole, &a);
-        test_als_free(&a);
-        conf.from = NULL;
-    }
-    test_als_free(&whole);
+    test_case_write(42, &tc);
+    test_case_stopped(&(struct test_als_conf){ .rank = 3,
+                                               .iters = 2,
+                                               .seed = 1,
+                                               .threads = 1,
+                                               .precision = (enum ts_precision)_i,
+                                               .nvecs = 1 },
+                      5);
 }
 END_TEST
 
@@ -344,7 +272,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("nvecs");
     TCase *c = tcase_create("nvecs");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, starts_are_those_of_the_slow_program, 0, N_SHAPES);
     tcase_add_loop_test(c, the_range_is_found, 0, 4);

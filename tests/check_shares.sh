@@ -45,6 +45,26 @@ for k in 1 2 3; do
     cmp whole.cp/mode$k.npy part.cp/mode$k.npy
 done
 
+# Orthonormal columns: as they are written, and after a resume.
+orthonormal() { awk '{ for (p = 1; p <= NF; p++) for (q = 1; q <= p; q++) g[p, q] += $p * $q; n = NF }
+    END { for (p = 1; p <= n; p++) for (q = 1; q <= p; q++) { d = g[p, q] - (p == q); if (d * d > 1e-10) exit 1 } }' "$1"; }
+cp_t --orthogonal 1,3 -i 6 --tol 0 -f npy,splatt -o turned.cp > turned.out
+orthonormal turned.cp/mode1.mat || bad "columns of mode 1 are not orthonormal"
+orthonormal turned.cp/mode3.mat || bad "columns of mode 3 are not orthonormal"
+orthonormal turned.cp/mode2.mat && bad "columns of mode 2 are orthonormal by chance"
+grep -q '"orthogonal":"1,3"' turned.cp/run.json || bad "run.json does not tell of orthogonal modes"
+cp_t --orthogonal 1,3 -i 4 --tol 0 -f npy -o half.cp > half.out
+"$bin/tstream" cp --resume half.cp -i 6 --cpu > resumed.out
+for k in 1 2 3; do
+    cmp turned.cp/mode$k.npy half.cp/mode$k.npy
+done
+refused 1 'it cannot go on with: ' "$bin/tstream" cp --cpu --resume half.cp --orthogonal 1 -i 9 -n
+refused 1 "mode 2: its columns are to be orthonormal, so nothing else" cp_t --orthogonal 2 --nonneg -n
+refused 1 "no mode is left to have it" cp_t --orthogonal all -n
+refused 1 "mode 3 has 40 used indices" cp_t -r 41 --orthogonal 3 -n
+refused 1 "there is no mode 4, only 3" cp_t --orthogonal 4 -n
+refused 2 "goes with no constraint but" cp_t --orthogonal 1 --accelerate -n
+
 refused 1 "mode 1: rows that sum to 1 cannot have an l1" cp_t --simplex 1 --l1 0.1 -n
 refused 1 "mode 2: rows that sum to 1 cannot have bounds" cp_t --simplex 2 --bounds 0:1 -n
 refused 1 "there is no mode 4, only 3" cp_t --simplex 4 -n

@@ -229,6 +229,33 @@ static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
         }
 }
 
+/* a := the orthonormal columns nearest to m's: singular values of a step to 1, and none is above. */
+static void polar(uint64_t n, uint32_t rank, const double *m, double *a)
+{
+    double *g = malloc(rank * rank * sizeof *g), *row = malloc(rank * sizeof *row), size = 0;
+    for (uint64_t i = 0; i < n * rank; i++)
+        size += m[i] * m[i];
+    for (uint64_t i = 0; i < n * rank; i++)
+        a[i] = m[i] / sqrt(size);
+    for (int round = 0; round < 200; round++) {
+        memset(g, 0, rank * rank * sizeof *g);
+        for (uint64_t i = 0; i < n; i++)
+            for (uint32_t p = 0; p < rank; p++)
+                for (uint32_t q = 0; q < rank; q++)
+                    g[p * rank + q] += a[i * rank + p] * a[i * rank + q];
+        for (uint64_t i = 0; i < n; i++) {
+            for (uint32_t p = 0; p < rank; p++) {
+                row[p] = 1.5 * a[i * rank + p];
+                for (uint32_t q = 0; q < rank; q++)
+                    row[p] -= 0.5 * a[i * rank + q] * g[q * rank + p];
+            }
+            memcpy(a + i * rank, row, rank * sizeof *row);
+        }
+    }
+    free(g);
+    free(row);
+}
+
 void test_slow_signs(struct test_slow *s)
 {
     uint32_t first = 0, last = s->x->order;
@@ -260,6 +287,8 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
     if (c->simplex)
         test_slow_simplex(n, rank, v, m, 2 * ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
                           s->a[mode]);
+    else if (c->orthogonal)
+        polar(n, rank, m, s->a[mode]);
     else if (c->bounded || c->nonneg)
         descend(n, rank, v, m, c, ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
                 s->a[mode]);

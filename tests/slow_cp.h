@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* slow_cp.h - CP decompositions in float64 by an obvious program, from whole matrices and every nonzero, for tests of
- * modes that are fixed, or updated by least squares, within bounds or on the simplex.
+ * modes that are fixed, or updated by least squares, within bounds, on the simplex or with orthonormal columns.
  *
  *   owner    the caller owns tensor and constraints
  *   errors   none: it asserts
@@ -41,7 +41,7 @@ void test_slow_signs(struct test_slow *s);
 void test_slow_simplex(uint64_t n, uint32_t rank, const double *g, const double *m, uint32_t rounds,
                        double *a);
 
-double test_slow_distance(const struct test_slow *s);     /* |X - model|^2 */
+double test_slow_distance(const struct test_slow *s); /* |X - model|^2 */
 
 /* Writes the factors as a model of weights 1 and of the shape that the tensor was written with; rows of empty slices are
  * 7.5 where the mode is fixed, which must not matter, and else 0. */

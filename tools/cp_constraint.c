@@ -125,7 +125,7 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
 {
     double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER];
     struct ts_constraint bounds[TS_MAX_ORDER];
-    uint32_t nonneg, fixed, simplex, modes[4];
+    uint32_t nonneg, fixed, simplex, orthogonal, modes[4];
     int rc;
     args->n_named = 0;
     rc = parse_modes(args, "fix", args->fix, &fixed, err);
@@ -133,6 +133,8 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
     if (rc == 0)
         rc = parse_modes(args, "simplex", args->simplex, &simplex, err);
+    if (rc == 0)
+        rc = parse_modes(args, "orthogonal", args->orthogonal, &orthogonal, err);
     if (rc == 0)
         rc = parse_bounds(args, args->bounds, bounds, err);
     if (rc == 0)
@@ -151,6 +153,7 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         const int bounded = bounds[m].bounded && (modes[3] >> m & 1) != 0;
         args->constraint[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
                                                       .simplex = simplex >> m & 1,
+                                                      .orthogonal = orthogonal >> m & 1,
                                                       .bounded = bounded,
                                                       .lower = bounded ? bounds[m].lower : 0,
                                                       .upper = bounded ? bounds[m].upper : 0,

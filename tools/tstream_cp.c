@@ -58,6 +58,9 @@ const struct ts_opt tstream_cp_opts[] = {
     { "bounds", 0, TS_OPT_STRING, AT(bounds), NULL, "LOWER:UPPER|MODE=LOWER:UPPER,...",
       "entries of the factors between these, for all modes or those named: 1=0:1,2=-1:inf. Columns are written as with "
       "--simplex" },
+    { "orthogonal", 0, TS_OPT_STRING, AT(orthogonal), NULL, "MODES",
+      "columns of the factors of these modes are orthonormal. Their indices must be as many as the rank at least, and one "
+      "mode must be left free to have the size of the values" },
     { "fix", 0, TS_OPT_STRING, AT(fix), NULL, "MODES",
       "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them, and compute "
       "the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "

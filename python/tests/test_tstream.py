@@ -252,6 +252,22 @@ def test_singular_vectors_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, **wrong)
 
 
+def test_orthonormal_columns_are_those_of_the_program(tensor, tmp_path):
+    m = ts.cp(tensor, 4, sweeps=6, tol=0, seed=3, orthogonal=[0, -1], **CPU)
+    for k in (0, -1):
+        a = m.factors[k].astype(float)
+        assert np.allclose(a.T @ a, np.eye(4), atol=1e-5)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        last = len(tensor.shape)
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i6", "--tol", "0", "-s3", "--orthogonal",
+                               f"1,{last}", "-q", "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
+        assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all() for k in range(last))
+    for wrong in ({"orthogonal": 7}, {"orthogonal": 0, "nonneg": True}, {"orthogonal": 0, "accelerate": True}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, **wrong)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

@@ -175,7 +175,7 @@ class ts_cp_conf(_Sized):
                 ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32),
                 ("accelerate", c.c_int),
                 ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p),
-                ("nvecs", c.c_int)]
+                ("nvecs", c.c_int), ("orthogonal", c.c_uint32)]
 
 
 class ts_cp_result(_Sized):

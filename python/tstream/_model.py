@@ -514,7 +514,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
        init: "Union[None, Model, str]" = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-       bounds: Any = None,
+       bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
@@ -557,6 +557,9 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     bounds : pair of float or dict, optional
         Entries between a lower and an upper number, one of which may be infinite: ``(0, 1)`` for all modes or
         ``{mode: (lower, upper)}``. Columns of these modes are not normed either.
+    orthogonal : int or sequence of int or of bool, optional
+        Modes whose factors have orthonormal columns. They have as many used indices as the rank at least, nothing else is
+        asked of them, and one mode is left free. On CPU cores.
     fix : int or sequence of int or of bool, optional
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
         slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out. The last mode is
@@ -632,11 +635,12 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     own_rows |= fixed & 1 << (order - 1)
     on_simplex = _mode_bits(simplex, order)
     limits = _bounds(bounds, order, fixed)
+    orthonormal = _mode_bits(orthogonal, order)
     own_rows |= on_simplex
     if limits is not None:
         own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
     if gpus is None and gpu_memory is None:
-        cpu = cpu or own_rows != 0
+        cpu = cpu or own_rows != 0 or orthonormal != 0
 
     def swept(s: Sweep) -> None:
         history.append(s)
@@ -671,7 +675,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
-                      simplex=on_simplex, lower=None if limits is None else limits[0].ctypes.data,
+                      simplex=on_simplex, orthogonal=orthonormal, lower=None if limits is None else limits[0].ctypes.data,
                       upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate))

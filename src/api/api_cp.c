@@ -219,12 +219,14 @@ static int open_state(struct cp *c, struct ts_err *err)
 /* Behind an option, which they end: as they would be given. */
 static void remember_constraints(const struct cp *c, FILE *to)
 {
-    static const char *const name[] = { "nonneg", "fix", "simplex", "l1", "l2", "bounds" };
-    for (int k = 0; k < 6; k++) {
+    static const char *const name[] = { "nonneg", "fix",    "simplex",   "l1",
+                                        "l2",     "bounds", "orthogonal" };
+    for (int k = 0; k < 7; k++) {
         const char *comma = "";
         for (uint32_t m = 0; m < c->session->engine.tensor->order; m++) {
             const struct ts_constraint *of = &c->constraint[m];
-            const double x[] = { of->nonneg, of->fixed, of->simplex, of->l1, of->l2, of->bounded };
+            const double x[] = { of->nonneg, of->fixed,   of->simplex,   of->l1,
+                                 of->l2,     of->bounded, of->orthogonal };
             if (x[k] == 0)
                 continue;
             if (comma[0] == '\0')
@@ -492,6 +494,7 @@ static int take_constraints(struct cp *c, struct ts_err *err)
         to->nonneg = (conf->nonneg >> m & 1) != 0;
         to->fixed = (conf->fix >> m & 1) != 0;
         to->simplex = (conf->simplex >> m & 1) != 0;
+        to->orthogonal = (conf->orthogonal >> m & 1) != 0;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
         to->bounded =
@@ -499,11 +502,12 @@ static int take_constraints(struct cp *c, struct ts_err *err)
         to->lower = to->bounded ? conf->lower[m] : 0;
         to->upper = to->bounded ? conf->upper[m] : 0;
     }
-    if ((conf->nonneg | conf->fix | conf->simplex) >> t->order != 0)
+    if ((conf->nonneg | conf->fix | conf->simplex | conf->orthogonal) >> t->order != 0)
         return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be %s", t->path,
-                       conf->nonneg >> t->order != 0 ? "nonnegative"
-                       : conf->fix >> t->order != 0  ? "fixed"
-                                                     : "on the simplex");
+                       conf->nonneg >> t->order != 0    ? "nonnegative"
+                       : conf->fix >> t->order != 0     ? "fixed"
+                       : conf->simplex >> t->order != 0 ? "on the simplex"
+                                                        : "orthogonal");
     rc = ts_constraint_check(c->constraint, t->order, err);
     if (rc < 0)
         return rc;

@@ -4,6 +4,7 @@
 #include "cpd/als.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
 #include "cpd/nvecs.h"
+#include "cpd/polar.h"
 #include "cpd/symm.h"
 
 #define CALM   2.0 /* so much better than needed must float32 be to be gone back to */
@@ -139,7 +141,7 @@ static int prepare(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     const struct ts_constraint *c = a->constraint != NULL ? &a->constraint[mode] : &none;
     *ret = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
     *singular = 0;
-    if (kind == TS_ROW_KEEP)
+    if (kind == TS_ROW_KEEP || kind == TS_ROW_POLAR)
         return 0;
     ts_als_multiply_grams(a, mode);
     for (uint32_t r = 0; r < a->rank && c->l2 > 0; r++)
@@ -213,6 +215,16 @@ int ts_als_multiply(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
+/* Of the product that was computed. */
+static int solve_rows(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    return a->how.kind == TS_ROW_POLAR
+               ? ts_polar_solve(c, a->conf->precision, a->product, a->v, &a->sums, &a->singular,
+                                err)
+               : c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+}
+
 /* What follows the product. Before the first sweep nobody is told. */
 static int end_product(struct ts_als *a, struct ts_err *err)
 {
@@ -222,7 +234,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     uint64_t then;
     int rc = 0;
     if (c->backend->update == NULL) {
-        rc = c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+        rc = solve_rows(a, err);
         a->times.device[0].solve_ns = trace_step(a, "rows", start, a->product) - start;
         a->times.total_ns += a->times.device[0].solve_ns;
     }
@@ -286,9 +298,9 @@ static int begin_again(struct ts_als *a, struct ts_err *err)
 {
     const enum ts_row_kind kind = kind_of(a, a->order - 1);
     ts_als_sum_in(a, TS_FLOAT64);
-    if (kind == TS_ROW_LEAST_SQUARES)
+    if (!ts_row_reads_old(kind))
         a->now.n_singular -= a->last_singular;
-    a->pending = kind != TS_ROW_LEAST_SQUARES;
+    a->pending = ts_row_reads_old(kind);
     return begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
 }
 
@@ -567,7 +579,7 @@ static void take_weights(const struct ts_als *a, struct ts_als_result *ret)
         ret->weight[r] = a->lambda[r];
         for (uint32_t m = 0; m < a->order; m++) {
             const double norm = sqrt(a->gram[m * a->square + (size_t)r * a->rank + r]);
-            const int stays = a->constraint != NULL && ts_constraint_rigid(&a->constraint[m]);
+            const int stays = a->constraint != NULL && ts_constraint_as_it_is(&a->constraint[m]);
             ret->weight[r] *= stays ? 1 : norm;
             ret->norm[m * (size_t)a->rank + r] = stays ? TS_AS_IT_IS : norm;
         }
@@ -588,6 +600,12 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     }
     if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)
         rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)
+        if (a->constraint[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
+            rc = ts_fail(err, TS_EARG,
+                         "mode %u has %" PRIu64 " used indices, so no more of its columns can be "
+                         "orthogonal, and the rank is %u",
+                         m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
     return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
 }
 

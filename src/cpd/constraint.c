@@ -7,7 +7,8 @@
 
 static int is_none(const struct ts_constraint *c)
 {
-    return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && c->l1 == 0 && c->l2 == 0;
+    return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
+           c->l2 == 0;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -27,6 +28,11 @@ int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n)
 }
 
 int ts_constraint_rigid(const struct ts_constraint *c)
+{
+    return c->simplex || c->bounded || c->orthogonal;
+}
+
+int ts_constraint_as_it_is(const struct ts_constraint *c)
 {
     return c->simplex || c->bounded;
 }
@@ -50,6 +56,8 @@ enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
         return TS_ROW_KEEP;
     if (c->simplex)
         return TS_ROW_SIMPLEX;
+    if (c->orthogonal)
+        return TS_ROW_POLAR;
     return c->nonneg || c->bounded || c->l1 > 0 ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES;
 }
 
@@ -97,7 +105,7 @@ uint32_t ts_constraint_rounds(uint32_t order, uint64_t nnz, uint64_t n_rows, uin
 
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err)
 {
-    uint32_t n_fixed = 0;
+    uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
     for (uint32_t m = 0; m < n; m++) {
         if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2)))
             return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
@@ -106,6 +114,14 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            "mode %u: its factor is fixed, so nothing else can be asked of it",
                            m + 1);
         n_fixed += c[m].fixed != 0;
+        n_orthogonal += c[m].orthogonal != 0;
+        n_free += !c[m].fixed && !ts_constraint_rigid(&c[m]);
+        if (c[m].orthogonal &&
+            (c[m].l1 > 0 || c[m].l2 > 0 || c[m].nonneg || c[m].simplex || c[m].bounded))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: its columns are to be orthonormal, so nothing else can be "
+                           "asked of it",
+                           m + 1);
         if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
             return ts_fail(err, TS_EARG, "mode %u: rows that sum to 1 cannot have %s, too", m + 1,
                            c[m].bounded ? "bounds" : "an l1, which is the same for all of them");
@@ -121,6 +137,10 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
             return ts_fail(err, TS_EARG, "mode %u: no entry is nonnegative and at most %g", m + 1,
                            c[m].upper);
     }
+    if (n_orthogonal > 0 && n_free == 0)
+        return ts_fail(err, TS_EARG,
+                       "orthonormal columns have no size, and no mode is left to have it: ask one "
+                       "mode for nothing, or for no more than l1, l2 or no entries below 0");
     return n_fixed < n
                ? 0
                : ts_fail(
@@ -138,8 +158,9 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
         snprintf(l2, sizeof l2, ", l2 %.9g", c->l2);
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
-    snprintf(ret, room, "%s%s%s%s%s%s", c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
-             c->simplex ? ", simplex" : "", bounds, l1, l2);
+    snprintf(ret, room, "%s%s%s%s%s%s%s", c->nonneg ? ", nonnegative" : "",
+             c->fixed ? ", fixed" : "", c->simplex ? ", simplex" : "",
+             c->orthogonal ? ", orthogonal" : "", bounds, l1, l2);
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
@@ -149,6 +170,7 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
     return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
-           !a->simplex == !b->simplex && !a->bounded == !b->bounded &&
+           !a->simplex == !b->simplex && !a->orthogonal == !b->orthogonal &&
+           !a->bounded == !b->bounded &&
            (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
 }

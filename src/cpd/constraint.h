@@ -3,7 +3,7 @@
  *
  * With constraints ALS minimises
  *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <= upper,
- * or rows of A that are not negative and sum to 1, A being the factor of the mode with its share of the weights. Where
+ * or rows of A that are not negative and sum to 1, or columns that are orthonormal, A being the factor of the mode with its share of the weights. Where
  * there is no penalty and no bound but 0, columns may be scaled
  * between modes without changing anything, and are kept near length 1 as ever (by powers of two).
  * Where there is one, lengths matter: then nothing is scaled
@@ -11,7 +11,7 @@
  * lengths into the others, which pay nothing, so that it fades from sweep to sweep.
  *
  * A factor with bounds or on the simplex is handed out with the lengths that it has, so that it keeps to them; the
- * weights are of the other modes.
+ * weights are of the other modes. Orthonormal columns leave the weights to others while they are computed.
  *
  *   owner    plain values
  *   threads  any
@@ -33,6 +33,7 @@ struct ts_constraint {
     int simplex;   /* rows are not negative and sum to 1, those of empty slices apart */
     int bounded;   /* entries are between these, one of which may be infinite: */
     double lower, upper;
+    int orthogonal; /* columns are orthonormal */
 };
 
 /* Whether there is any among those of n modes; c may be NULL. */
@@ -40,8 +41,12 @@ int ts_constraint_any(const struct ts_constraint *c, uint32_t n);
 
 int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n);
 
-/* Lengths of columns of this mode are not to be changed: it has bounds, or its rows a sum. */
+/* Lengths of columns of this mode are not to be changed while it is computed: it has bounds, its rows a sum, or its
+ * columns lengths of 1. */
 int ts_constraint_rigid(const struct ts_constraint *c);
+
+/* Nor are they or signs in the result. */
+int ts_constraint_as_it_is(const struct ts_constraint *c);
 
 /* Lengths of columns matter: some mode has a penalty or is rigid. */
 int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n);

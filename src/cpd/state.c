@@ -230,7 +230,8 @@ static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, 
 {
     return (struct ts_disk_constraint){
         .demands = (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
-                   (c->bounded ? TS_DEMAND_BOUNDS : 0u),
+                   (c->bounded ? TS_DEMAND_BOUNDS : 0u) |
+                   (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
@@ -467,16 +468,19 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                              section_bytes(s, CONSTRAINTS, 0), disk, err);
     for (uint32_t m = 0; m < s->order && rc == 0; m++) {
         const struct ts_disk_constraint *d = &disk[m];
-        s->constraint[m] = (struct ts_constraint){ .nonneg = (d->demands & TS_DEMAND_NONNEG) != 0,
-                                                   .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
-                                                   .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
-                                                   .fixed = (int)d->fixed,
-                                                   .l1 = d->l1,
-                                                   .l2 = d->l2,
-                                                   .lower = d->lower,
-                                                   .upper = d->upper };
+        s->constraint[m] =
+            (struct ts_constraint){ .nonneg = (d->demands & TS_DEMAND_NONNEG) != 0,
+                                    .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
+                                    .orthogonal = (d->demands & TS_DEMAND_ORTHOGONAL) != 0,
+                                    .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
+                                    .fixed = (int)d->fixed,
+                                    .l1 = d->l1,
+                                    .l2 = d->l2,
+                                    .lower = d->lower,
+                                    .upper = d->upper };
         s->size[m] = d->size;
-        if (d->demands > (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS) ||
+        if (d->demands >
+                (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL) ||
             d->fixed > 1 || !isfinite(d->size))
             rc = bad(f, "a constraint that is not possible", err);
     }

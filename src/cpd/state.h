@@ -62,7 +62,12 @@ struct ts_disk_constraint {
     uint64_t reserved[2];
 };
 
-enum ts_demand { TS_DEMAND_NONNEG = 1, TS_DEMAND_SIMPLEX = 2, TS_DEMAND_BOUNDS = 4 };
+enum ts_demand {
+    TS_DEMAND_NONNEG = 1,
+    TS_DEMAND_SIMPLEX = 2,
+    TS_DEMAND_BOUNDS = 4,
+    TS_DEMAND_ORTHOGONAL = 8
+};
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
  * float64) and the norms of its columns (order x rank) follow. */

@@ -23,6 +23,10 @@
  *                   greater. So no u is kept from sweep to sweep, nor in states. All of
  *                   `rounds` are made; a row that is no better then than P(a) was becomes that: the sum never rises. What is
  *                   left of an entry below TS_ROW_NONE is rounding, and becomes 0: a column of such entries is zero.
+ *   polar           the rows A of which A' A = I that have the largest tr(A' M), M being the product of all rows: its polar
+ *                   factor M (M' M)^-1/2. It is least squares with a W that the method finds once M is there
+ *                   (cpd/polar.h), from the backend's calls, so that a backend has it which has `solve` apart from `mttkrp`.
+ *                   It does not read the old rows.
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -38,6 +42,7 @@ enum ts_row_kind {
     TS_ROW_COORDINATE,
     TS_ROW_KEEP,
     TS_ROW_SIMPLEX,
+    TS_ROW_POLAR,
     TS_N_ROW_KINDS
 };
 
@@ -67,7 +72,7 @@ struct ts_row_sums {
 /* Whether the old row is read: then product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
-    return kind != TS_ROW_LEAST_SQUARES;
+    return kind != TS_ROW_LEAST_SQUARES && kind != TS_ROW_POLAR;
 }
 
 #endif

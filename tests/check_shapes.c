@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Factors with orthonormal columns are those of a slow, obvious program; what is minimised never rises, columns are drawn
+ * where nothing says what they are, and the bits are the same however they are computed. */
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpd/polar.h"
+#include "tests/als_case.h"
+#include "tests/run_suite.h"
+#include "tests/slow_cp.h"
+
+static double most_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* How far columns are from orthonormal. */
+static double defect(const double *a, uint64_t n, uint32_t rank)
+{
+    double most = 0;
+    for (uint32_t p = 0; p < rank; p++)
+        for (uint32_t q = 0; q <= p; q++) {
+            double sum = 0;
+            for (uint64_t i = 0; i < n; i++)
+                sum += a[i * rank + p] * a[i * rank + q];
+            most = most_of(most, fabs(sum - (p == q)));
+        }
+    return most;
+}
+
+/* ---- whole runs beside a slow program ---- */
+
+/* What is asked of mode m. */
+static void demand(int which, uint32_t order, struct ts_constraint *c)
+{
+    memset(c, 0, TS_MAX_ORDER * sizeof *c);
+    for (uint32_t m = 0; m < order; m++)
+        switch (which) {
+        case 0: /* the first */
+            c[m].orthogonal = m == 0;
+            break;
+        case 1: /* the last, parts elsewhere */
+            c[m] = (struct ts_constraint){ .orthogonal = m + 1 == order, .nonneg = m + 1 < order };
+            break;
+        case 2: /* one with a ridge on others */
+            c[m] = (struct ts_constraint){ .orthogonal = m == 1, .l2 = m == 1 ? 0 : 0.02 };
+            break;
+        default: /* all but one */
+            c[m].orthogonal = m != 1;
+        }
+}
+#define N_DEMANDS 4
+
+/* |X - model|^2 and the ridge, halved. */
+static double objective(const struct test_slow *b)
+{
+    double sum = 0.5 * test_slow_distance(b);
+    for (uint32_t m = 0; m < b->x->order; m++)
+        for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
+            sum += 0.5 * b->c[m].l2 * b->a[m][i] * b->a[m][i];
+    return sum;
+}
+
+/* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to nothing. */
+START_TEST(runs_are_those_of_the_slow_program)
+{
+    const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
+    struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = s->rank,
+                                  .iters = 4,
+                                  .seed = 3,
+                                  .threads = 2,
+                                  .precision = TS_FLOAT64,
+                                  .constraint = c };
+    struct test_slow b = { .x = &x, .c = c, .rank = s->rank };
+    struct test_als a;
+    double before = INFINITY;
+    int fits = 1;
+    demand(_i % N_DEMANDS, s->order, c);
+    test_tsh_write(test_case_dir, &x, &tc);
+    for (uint32_t m = 0; m < x.order; m++)
+        fits = fits && (!c[m].orthogonal || x.dim[m] >= s->rank);
+    a = test_als_run(test_case_dir, &conf);
+    if (!fits) {
+        ck_assert_int_eq(a.rc, TS_EARG);
+        ck_assert_ptr_nonnull(strstr(a.err.text, "used indices, so no more of its columns"));
+        test_als_free(&a);
+        test_coo_free(&x);
+        return;
+    }
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    test_slow_new(&b, conf.seed);
+    test_slow_signs(&b);
+    for (uint32_t k = 0; k < 4; k++) {
+        for (uint32_t m = 0; m < x.order; m++) {
+            double now;
+            test_slow_solve(&b, m);
+            now = objective(&b);
+            ck_assert_msg(k == 0 || now <= before * (1 + 1e-9),
+                          "sweep %u, mode %u: %.15g after %.15g", k + 1, m + 1, now, before);
+            before = now;
+        }
+        if (a.last.n_singular > 0) /* rounding chooses among solutions */
+            continue;
+        ck_assert_double_eq_tol(a.fit[k], 1 - sqrt(test_slow_distance(&b) / b.size2), 1e-10);
+        if (_i % N_DEMANDS == 2)
+            ck_assert_double_eq_tol(a.objective[k], before, 1e-10 * b.size2);
+        else
+            ck_assert(isnan(a.objective[k]));
+    }
+    ck_assert(a.last.n_singular == 0 || s->dim[0] < s->rank);
+    for (uint32_t k = 2; k < 4 && _i % N_DEMANDS != 2; k++)
+        ck_assert_double_ge(a.fit[k], a.fit[k - 1] - 1e-10);
+    for (uint32_t m = 0; m < x.order; m++) {
+        if (c[m].orthogonal)
+            ck_assert_double_le(defect(a.factor[m], x.dim[m], s->rank), 1e-12);
+        for (uint32_t r = 0; r < s->rank && a.last.n_singular == 0; r++) {
+            double norm = 0;
+            for (uint64_t i = 0; i < x.dim[m]; i++)
+                norm += b.a[m][i * s->rank + r] * b.a[m][i * s->rank + r];
+            norm = norm > 0 ? sqrt(norm) : 1;
+            for (uint64_t i = 0; i < x.dim[m]; i++)
+                ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
+                                        b.a[m][i * s->rank + r] / norm, 1e-8);
+        }
+    }
+    test_als_free(&a);
+    test_slow_free(&b);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* ---- products that do not say all ---- */
+
+/* Every cell: components of which each is `ratio` of the one before. */
+static struct test_coo make_low_rank(const uint64_t dim[3], uint32_t n_parts, double ratio)
+{
+    struct test_coo x = { .order = 3, .nnz = dim[0] * dim[1] * dim[2] };
+    x.val = malloc(x.nnz * sizeof *x.val);
+    for (uint32_t m = 0; m < 3; m++) {
+        x.dim[m] = dim[m];
+        x.idx[m] = malloc(x.nnz * sizeof *x.idx[m]);
+    }
+    for (uint64_t k = 0; k < x.nnz; k++) {
+        const uint64_t at[3] = { k / dim[2] / dim[1], k / dim[2] % dim[1], k % dim[2] };
+        x.val[k] = 0;
+        for (uint32_t c = 0; c < n_parts; c++) {
+            double p = pow(ratio, c);
+            for (uint32_t m = 0; m < 3; m++)
+                p *= ts_unit(ts_mix(ts_mix(m * 100 + c) + at[m])) - 0.3;
+            x.val[k] += p;
+        }
+        for (uint32_t m = 0; m < 3; m++)
+            x.idx[m][k] = (uint32_t)at[m];
+    }
+    return x;
+}
+
+/* Two components, rank 4: two columns are drawn. Or four of very different sizes: nothing is, and M' M alone is not
+ * enough. The mode that is orthonormal has 25 used indices, or as many as the rank. */
+START_TEST(columns_stay_orthonormal)
+{
+    const uint64_t dim[3] = { _i / 4 % 2 ? 4 : 25, 20, 15 };
+    const int drawn = _i / 2 % 2;
+    const enum ts_precision precision = (enum ts_precision)(_i % 2);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
+    struct test_coo x = make_low_rank(dim, drawn ? 2 : 4, drawn ? 0.5 : 0.01);
+    const struct ts_constraint c[3] = { { .orthogonal = 1 }, { 0 }, { 0 } };
+    struct test_als a;
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_case_run(&(struct test_als_conf){
+        .rank = 4, .iters = 12, .seed = 5, .precision = precision, .constraint = c });
+    ck_assert_double_le(defect(a.factor[0], dim[0], 4), precision == TS_FLOAT64 ? 1e-11 : 1e-5);
+    ck_assert(!drawn || a.last.n_singular > 0);
+    for (uint32_t k = 1; k < a.sweeps; k++)
+        ck_assert_msg(a.fit[k] >= a.fit[k - 1] - (precision == TS_FLOAT64 ? 1e-7 : 1e-5),
+                      "sweep %u: %.12g after %.12g", k + 1, a.fit[k], a.fit[k - 1]);
+    ck_assert_double_ge(a.fit[a.sweeps - 1], 0.5);
+    test_als_free(&a);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* ---- the same bits ---- */
+
+START_TEST(threads_and_memory_do_not_matter)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als a;
+    demand(_i / 2, 3, c);
+    test_case_write(41, &tc);
+    a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
+                                                    .iters = 4,
+                                                    .seed = 3,
+                                                    .threads = 1,
+                                                    .precision = (enum ts_precision)(_i % 2),
+                                                    .constraint = c });
+    for (uint32_t m = 0; m < 3; m++)
+        ck_assert(!c[m].orthogonal || defect(a.factor[m], a.n_rows[m], 7) < 1e-5);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(a_run_that_was_stopped_has_the_same_bits)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    demand(_i / 2, 3, c);
+    test_case_write(42, &tc);
+    test_case_stopped(&(struct test_als_conf){ .rank = 3,
+                                               .iters = 3,
+                                               .seed = 1,
+                                               .threads = 1,
+                                               .precision = (enum ts_precision)(_i % 2),
+                                               .constraint = c },
+                      _i / 2 == 1); /* the mode that takes the signs */
+}
+END_TEST
+
+START_TEST(a_state_with_another_demand_is_refused)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER] = { { 0 }, { .orthogonal = 1 }, { 0 } };
+    struct test_als_conf conf = { .rank = 3,
+                                  .iters = 3,
+                                  .seed = 1,
+                                  .states = test_case_states,
+                                  .stop_sweep = 2,
+                                  .constraint = c };
+    struct test_als a;
+    test_case_write(43, &tc);
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_ESTOP);
+    test_als_free(&a);
+    conf.from = test_case_state;
+    c[1].orthogonal = 0;
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_msg(strstr(a.err.text, "these constraints: orthogonal; it cannot go on with: none") !=
+                      NULL,
+                  "%s", a.err.text);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(what_cannot_be_asked_is_refused)
+{
+    static const struct {
+        struct ts_constraint c, others;
+        const char *says;
+    } cases[] = {
+        { { .orthogonal = 1, .l1 = 0.1 }, { 0 }, "nothing else can be asked of it" },
+        { { .orthogonal = 1, .l2 = 0.1 }, { 0 }, "nothing else can be asked of it" },
+        { { .orthogonal = 1, .nonneg = 1 }, { 0 }, "nothing else can be asked of it" },
+        { { .orthogonal = 1, .simplex = 1 }, { 0 }, "nothing else can be asked of it" },
+        { { .orthogonal = 1, .bounded = 1, .upper = 1 }, { 0 }, "nothing else can be asked of it" },
+        { { .orthogonal = 1, .fixed = 1 }, { 0 }, "nothing else can be asked of it" },
+        { { .orthogonal = 1 }, { .orthogonal = 1 }, "no mode is left to have it" },
+        { { .orthogonal = 1 }, { .fixed = 1 }, "no mode is left to have it" },
+        { { .orthogonal = 1 }, { .simplex = 1 }, "no mode is left to have it" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ts_constraint c[3] = { cases[i].others, cases[i].c, cases[i].others };
+        struct ts_err err;
+        ck_assert_int_eq(ts_constraint_check(c, 3, &err), TS_EARG);
+        ck_assert_msg(strstr(err.text, cases[i].says) != NULL, "%s", err.text);
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("shapes");
+    TCase *c = tcase_create("shapes");
+    tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * N_DEMANDS);
+    tcase_add_loop_test(c, columns_stay_orthonormal, 0, 8);
+    tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);
+    tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * N_DEMANDS);
+    tcase_add_test(c, a_state_with_another_demand_is_refused);
+    tcase_add_test(c, what_cannot_be_asked_is_refused);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    return test_run_suite(suite(), CK_FORK_GETENV);
+}
