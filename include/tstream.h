@@ -575,7 +575,8 @@ typedef struct {
  * With conf->out the result is written there too. Until it is in place, states of the run lie beside it, in
  * OUT.partial, from which it goes on after a failure, a stop or a crash: by conf->resume, or by
  * `tstream cp --resume OUT`; and the library goes on from states of `tstream cp`. The bits are those of a run
- * without a stop.
+ * without a stop. The result holds run.json, the record of the run, and OUT.partial/status.json tells how far
+ * one is, written once a second by a thread of the run: what `tstream info` and `tstream status` show.
  *
  *   returns  the decomposition, NULL on failure
  *   owner    the caller, until ts_cpd_free; it does not need the session

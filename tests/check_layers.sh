@@ -60,7 +60,7 @@ tool_offences()
     sed -n '/^#define TS_API_TOOLS_H/,$p' "$named" | grep -ow 'ts_[a-z0-9_]*' | sort -u > "$tmp/named"
     # without comments, sentences, directives, types; fields and locals are not called ts_
     find "$1/tools" -name '*.[ch]' -exec cat {} + | sed 's/"\([^"\\]\|\\.\)*"/""/g' | awk '
-        /^[ \t]*#/ { next }
+        /^[ \t]*#/ && !/^[ \t]*#[ \t]*define/ { next }
         {
             line = $0
             while (1) {

@@ -115,7 +115,25 @@ is 'tstream cp: models' of
 "$bin/tstream" cp groceries.tsh --cpu --json --rank 2 --restarts 2 --nonneg --l1 0.01 -o penalties.cp > log 2>&1
 "$bin/tstream" cp groceries.tsh --cpu --json --rank 1,2 -o ranks.cp > log 2>&1
 is models.json models.cp/models.json penalties.cp/models.json ranks.cp/models.json
-is run.json all.cp/run.json
+# a run of the library leaves the same: one that ends, and one that its caller stops
+library=$(dirname "$bin")/tests/library_run
+"$library" groceries.tsh lib.cp 3 0 lib.status || bad "the library fails"
+if "$library" groceries.tsh ended.cp 9 2 ended.status 2> err; then bad "a run of the library was not stopped"; fi
+grep -q 'the state before sweep 3, mode 1 is in ended.cp.partial' err || bad "stopped: $(cat err)"
+cat lib.cp/run.json ended.cp.partial/run.json > of
+is run.json of all.cp/run.json
+is run.json lib.cp/run.json
+grep -q '"interface":"library".*"l2":"1=0.01".*"ended":"iterations"' lib.cp/run.json || bad "$(cat lib.cp/run.json)"
+grep -q '"ended":"stopped by the caller"' ended.cp.partial/run.json || bad "$(cat ended.cp.partial/run.json)"
+[ "$(grep -o '{"sweep":' lib.cp/run.json | wc -l)" -eq 3 ] || bad "not 3 sweeps: $(cat lib.cp/run.json)"
+grep -q '^{"state":"running","sentence":null,' lib.status || bad "status: $(cat lib.status)"
+grep -q '"state":"stopped","sentence":"stopped' ended.cp.partial/status.json || bad "$(cat ended.cp.partial/status.json)"
+[ ! -e lib.cp/status.json ] || bad "a status beside a result"
+"$bin/tstream" info lib.cp > of || bad "info: $(cat of)"
+"$bin/tstream" status ended.cp > of || bad "status: $(cat of)"
+grep -q stopped of || bad "status: $(cat of)"
+"$bin/tstream" cp -q --cpu --resume ended.cp > of || bad "a run of the library does not go on"
+grep -q '"interface":"program".*"sweeps_before":2,' ended.cp/run.json || bad "$(cat ended.cp/run.json)"
 # a run that nothing ends: its status while it runs, and what it leaves
 # shellcheck disable=SC2086
 $cp --json --iters 1000000 --tol 0 --quiet -o long.cp > long &
@@ -139,7 +157,7 @@ pid=$!
 while kill -0 $pid && ! grep -q '"sweeps":\[{' several.cp.partial/status.json 2> /dev/null; do sleep 0.1; done
 kill -TERM $pid
 wait $pid || true
-is status.json status1 long.cp.partial/status.json several.cp.partial/status.json
+is status.json lib.status status1 long.cp.partial/status.json several.cp.partial/status.json
 sed 's/,"found":.*/}/' now > of
 is status.json of
 sed -n 's/.*\(,"found":"[a-z]*","alive":[a-z]*,"resumable":[a-z]*}\)$/\1/p' now | grep -q . ||

@@ -14,7 +14,6 @@
 #include "tools/tool_json_read.h"
 #include "tools/tool_term.h"
 #include "tools/tool_version.h"
-#include "tools/tstream_record.h"
 
 int cp_models_new(const struct cp_args *args, struct cp_models *ret, struct ts_err *err)
 {
@@ -76,7 +75,7 @@ int cp_models_read(struct cp_models *m, uint32_t i, const char *dir, struct ts_e
     const struct tool_value *sweeps, *last = NULL;
     char name[TS_MODELS_NAME_CHARS + 16], *path;
     int rc;
-    snprintf(name, sizeof name, "%s/%s", row->name, TSTREAM_RECORD_NAME);
+    snprintf(name, sizeof name, "%s/%s", row->name, TS_RUN_RECORD_NAME);
     path = join(dir, name, err);
     rc = path == NULL ? TS_ENOMEM : tool_json_read(path, &doc, err);
     free(path);

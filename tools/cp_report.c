@@ -181,7 +181,7 @@ void cp_report_mode(void *ctx, const struct ts_als_mode *m)
         name_mode(r, m->mode + 1, name, sizeof name);
         tool_progress_name(&r->progress, name);
         if (r->status != NULL)
-            status_file_mode(r->status, m->mode + 2);
+            ts_run_status_mode(&r->status->run, m->mode + 2);
     }
     if (r->json) {
         open_event(r, &j, "mode");
@@ -199,21 +199,6 @@ void cp_report_mode(void *ctx, const struct ts_als_mode *m)
     }
 }
 
-static void record_sweep(struct tstream_record *record, const struct ts_als_sweep *s)
-{
-    const struct tstream_record_sweep sweep = { .fit = s->fit,
-                                                .seconds = seconds(s->total_ns),
-                                                .objective = s->objective,
-                                                .n_dead = s->n_dead,
-                                                .wait_seconds = seconds(s->wait_ns),
-                                                .copy_seconds = seconds(s->copy_ns),
-                                                .kernel_seconds = seconds(s->kernel_ns),
-                                                .solve_seconds = seconds(s->solve_ns),
-                                                .bytes_read = s->bytes_read,
-                                                .n_singular = s->n_singular };
-    tstream_record_sweep(record, &sweep);
-}
-
 void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
 {
     struct cp_report *r = ctx;
@@ -222,11 +207,11 @@ void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
     r->sweeps_done = s->sweep;
     r->sweep_ns = s->total_ns;
     if (r->status != NULL)
-        status_file_sweep(r->status, s->sweep, s->fit, seconds(s->total_ns));
+        ts_run_status_sweep(&r->status->run, s->sweep, s->fit, seconds(s->total_ns));
     r->bytes_read += s->bytes_read;
     r->n_singular += s->n_singular > 0;
     if (r->record != NULL)
-        record_sweep(r->record, s);
+        ts_run_record_sweep(r->record, s);
     if (!r->noted) {
         ts_feed_stats(r->engine->feed, &stats);
         r->bytes_read += stats.bytes_read;

@@ -16,7 +16,6 @@
 #include "tools/status_file.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
-#include "tools/tstream_record.h"
 
 /* Which of several models a run computes. */
 struct cp_model {
@@ -41,7 +40,7 @@ struct cp_report {
     const struct ts_engine *engine; /* open once cp_report_start is called */
     struct ts_trace *trace;         /* or NULL */
     struct status_file *status;     /* told where the run is; or NULL */
-    struct tstream_record *record;  /* told of sweeps; or NULL */
+    struct ts_run_record *record;   /* told of sweeps; or NULL */
     uint64_t bytes_read;            /* in all sweeps */
     int stopped;                    /* it was told that the run was stopped */
     struct ts_model_out *out;       /* of cp_run: where the start is saved, too; or NULL */

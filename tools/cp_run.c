@@ -14,6 +14,7 @@
 #include "tools/cp_constraint.h"
 #include "tools/engine_note.h"
 #include "tools/tool.h"
+#include "tools/tool_version.h"
 
 #define MANY_SWEEPS 20   /* without an end of which --accelerate is told */
 #define ROUGH_TOL   2e-4 /* of the fit: a larger --tol is noted */
@@ -24,10 +25,10 @@ static int add_record(const struct cp_report *r, struct ts_model_out *out, const
 {
     char *text;
     size_t bytes;
-    int rc = tstream_record_end(r->record, ended, fit, &text, &bytes, err);
+    int rc = ts_run_record_end(r->record, ended, fit, &text, &bytes, err);
     if (rc < 0)
         return rc;
-    rc = ts_model_add(out, TSTREAM_RECORD_NAME, text, bytes, err);
+    rc = ts_model_add(out, TS_RUN_RECORD_NAME, text, bytes, err);
     free(text);
     return rc;
 }
@@ -42,7 +43,7 @@ static void warn_state(void *ctx, const struct ts_err *err)
 static void state_saved(void *ctx)
 {
     const struct cp_report *r = ctx;
-    status_file_saved(r->status);
+    ts_run_status_saved(&r->status->run);
 }
 
 /* Where states of the run go: to the directory that its factors are written in. */
@@ -178,7 +179,7 @@ const char *cp_run_stopped_by(void)
 static void tell_stopped(struct cp_report *r, struct ts_model_out *out, const char *resume,
                          uint32_t sweep, uint32_t mode, uint64_t total_ns)
 {
-    const struct tstream_record *record = r->record;
+    const struct ts_run_record *record = r->record;
     char ended[64];
     struct ts_err err;
     snprintf(ended, sizeof ended, "stopped by %s", cp_run_stopped_by());
@@ -354,34 +355,38 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
     return rc;
 }
 
-/* Sweeps that the run made before it goes on here. */
-static void recall_sweeps(struct tstream_record *record, const struct ts_state *from)
-{
-    for (uint32_t i = 0; i + 1 < from->sweep; i++)
-        tstream_record_past(record, from->past[i].fit, (double)from->past[i].total_ns * 1e-9);
-}
-
 static void start_status(struct cp_report *r, const char *path, const char *out,
                          const char *partial)
 {
     const struct cp_args *args = r->args;
     struct status_file *s = r->status;
-    s->partial = partial;
-    s->cmd = r->cmd;
-    s->args = r->args;
-    s->tensor = path;
-    s->out = out;
-    s->iters = r->iters;
-    s->order = r->engine->tensor->order;
+    s->run.partial = partial;
+    s->run.opts = r->cmd->opts;
+    s->run.args = r->args;
+    s->run.tensor = path;
+    s->run.out = out;
+    s->run.iters = r->iters;
+    s->run.order = r->engine->tensor->order;
     s->progress = &r->progress;
     if (r->model != NULL) {
-        s->out = r->model->out;
-        s->model = r->model->number;
-        s->n_models = r->model->n;
+        s->run.out = r->model->out;
+        s->run.model = r->model->number;
+        s->run.n_models = r->model->n;
     }
     status_file_start(s, r->sweeps_done + 1);
     if (args->from.file != NULL)
-        status_file_mode(s, ts_state_get(args->from.file)->mode + 1);
+        ts_run_status_mode(&s->run, ts_state_get(args->from.file)->mode + 1);
+}
+
+struct ts_run_record cp_run_record(const struct ts_cmd *cmd, const struct cp_args *args,
+                                   const struct ts_engine *e)
+{
+    return (struct ts_run_record){ .interface = "program",
+                                   .version = tool_version(),
+                                   .commit = tool_commit(),
+                                   .opts = cmd->opts,
+                                   .args = args,
+                                   .engine = e };
 }
 
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
@@ -404,7 +409,7 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
 }
 
 struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
-                               const struct ts_engine *e, struct tstream_record *record,
+                               const struct ts_engine *e, struct ts_run_record *record,
                                struct status_file *status)
 {
     return (struct cp_report){ .cmd = cmd,
@@ -457,9 +462,9 @@ int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model
     if (rc == 0 && out != NULL)
         rc = open_checkpoint(r, out, mc->dir, path, &checkpoint, err);
     if (rc == 0)
-        rc = tstream_record_start(r->record, path, err);
+        rc = ts_run_record_start(r->record, path, err);
     if (rc == 0 && args->from.file != NULL)
-        recall_sweeps(r->record, ts_state_get(args->from.file));
+        ts_run_record_recall(r->record, ts_state_get(args->from.file));
     if (rc == 0) {
         cp_report_start(r, path);
         start_status(r, path, mc->dir, partial);

@@ -21,8 +21,10 @@ int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *start
 /* What is opened and reported for it. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);
+struct ts_run_record cp_run_record(const struct ts_cmd *cmd, const struct cp_args *args,
+                                   const struct ts_engine *e);
 struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
-                               const struct ts_engine *e, struct tstream_record *record,
+                               const struct ts_engine *e, struct ts_run_record *record,
                                struct status_file *status);
 void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e);
 

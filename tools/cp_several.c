@@ -32,7 +32,7 @@ struct several {
     struct ts_engine engine;
     int open;
     struct status_file *status;
-    struct tstream_record record;
+    struct ts_run_record record;
     struct cp_report report; /* stays where it is while the engine is open */
     struct cp_model model;
 };
@@ -144,7 +144,7 @@ static int run_model(struct several *s, uint32_t i, int first_of_engine, struct 
     mc.dir = dir;
     s->own.seed = row->seed;
     memset(s->status, 0, sizeof *s->status);
-    s->record = (struct tstream_record){ .cmd = s->cmd, .args = &s->own, .engine = &s->engine };
+    s->record = cp_run_record(s->cmd, &s->own, &s->engine);
     s->report = cp_run_report(s->cmd, &s->own, &s->engine, &s->record, s->status);
     s->report.model = &s->model;
     s->report.noted = !first_of_engine; /* what the engine read when it opened is told of once */
@@ -153,7 +153,7 @@ static int run_model(struct several *s, uint32_t i, int first_of_engine, struct 
     if (rc == 0)
         rc = cp_run(&s->report, &mc, NULL, s->path, err);
     ts_resume_close(&s->own.from);
-    tstream_record_free(&s->record);
+    ts_run_record_free(&s->record);
     free(dir);
     if (rc == 0)
         rc = cp_models_read(&s->models, i, ts_atomic_dir_partial(s->dir), err);
@@ -235,7 +235,7 @@ static int finish(struct several *s, struct ts_err *err)
         rc = cp_models_match(&s->models, dir, threads, err);
     if (rc == 0 && s->args->diagnose)
         rc = cp_models_diagnose(s->cmd, &s->models, dir, s->tensor, threads, err);
-    (void)unlinkat(ts_atomic_dir_fd(s->dir), STATUS_FILE_NAME,
+    (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME,
                    0); /* of a process before this one */
     if (rc == 0)
         rc = cp_models_write(&s->models, s->cmd, s->args, s->path, s->tensor,
@@ -255,20 +255,20 @@ static void tell_status(struct several *s, const char *state, const char *senten
 {
     const struct cp_model *m = &s->model;
     struct status_file *f = s->status;
-    if (f->told || !kept(s))
+    if (f->run.told || !kept(s))
         return;
     s->own = options_of(s, s->models.row[m->number - 1].rank);
     s->own.seed = s->models.row[m->number - 1].seed;
     s->report.progress = (struct tool_progress){ 0 };
-    *f = (struct status_file){ .partial = ts_atomic_dir_partial(s->dir),
-                               .cmd = s->cmd,
-                               .args = &s->own,
-                               .tensor = s->path,
-                               .out = s->named,
-                               .iters = s->own.iters,
-                               .order = s->tensor->order,
-                               .model = m->number,
-                               .n_models = m->n,
+    *f = (struct status_file){ .run = { .partial = ts_atomic_dir_partial(s->dir),
+                                        .opts = s->cmd->opts,
+                                        .args = &s->own,
+                                        .tensor = s->path,
+                                        .out = s->named,
+                                        .iters = s->own.iters,
+                                        .order = s->tensor->order,
+                                        .model = m->number,
+                                        .n_models = m->n },
                                .progress = &s->report.progress };
     status_file_start(f, 1);
     status_file_end(f, state, sentence);

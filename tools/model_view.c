@@ -15,7 +15,6 @@
 #include "api/tools.h"
 #include "tools/tool.h"
 #include "tools/tstream_operand.h"
-#include "tools/tstream_record.h"
 
 static int is_tensor(const char *name)
 {
@@ -111,7 +110,7 @@ static int read_record(struct model_view *v, struct ts_err *err)
     struct ts_err why;
     char *name;
     int rc;
-    if (asprintf(&name, "%s/" TSTREAM_RECORD_NAME, v->model->path) < 0)
+    if (asprintf(&name, "%s/" TS_RUN_RECORD_NAME, v->model->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path);
     rc = tool_json_read(name, &v->record, &why);
     free(name);

@@ -77,8 +77,7 @@ void tool_note(const struct ts_cmd *cmd, const char *fmt, ...)
  * any bytes. The messages above are written so. Returns buf. */
 const char *tool_plain(const char *text, char *buf, size_t size);
 
-/* Bytes of the UTF-8 sequence at s, or 0 when it is none (overlong ones and surrogates are none). */
-size_t tool_utf8_length(const unsigned char *s);
+#define tool_utf8_length ts_json_utf8_length
 
 /* ---- threads ---- */
 
@@ -108,25 +107,19 @@ char *tool_operand(const char *operand, const char *suffix);
  * own directory, which a slip of the hand would destroy. */
 int tool_outside(const char *path, const char *tensor, struct ts_err *err);
 
-/* ---- JSON: one object a line ---- */
+/* ---- JSON: one object a line (base/json.h) ---- */
 
-struct tool_json {
-    FILE *to;
-    uint32_t depth;
-    uint64_t array; /* bit d: level d is an array */
-    int comma;      /* a member came before */
-};
+#define tool_json        ts_json
+#define tool_json_open   ts_json_open
+#define tool_json_str    ts_json_str
+#define tool_json_u64    ts_json_u64
+#define tool_json_i64    ts_json_i64
+#define tool_json_f64    ts_json_f64
+#define tool_json_bool   ts_json_bool
+#define tool_json_array  ts_json_array
+#define tool_json_object ts_json_object
 
-/* An object is opened, filled and closed; the outermost close ends the line and flushes it. In an
- * array the key is NULL. Doubles get all their digits; what is not finite is null. */
-void tool_json_open(struct tool_json *j, FILE *to);
-void tool_json_str(struct tool_json *j, const char *key, const char *value); /* NULL: null */
-void tool_json_u64(struct tool_json *j, const char *key, uint64_t value);
-void tool_json_i64(struct tool_json *j, const char *key, int64_t value);
-void tool_json_f64(struct tool_json *j, const char *key, double value);
-void tool_json_bool(struct tool_json *j, const char *key, int value);
-void tool_json_array(struct tool_json *j, const char *key);  /* until tool_json_close */
-void tool_json_object(struct tool_json *j, const char *key); /* until tool_json_close */
+/* What all of these are closed with: the outermost one flushes the line. */
 void tool_json_close(struct tool_json *j);
 
 /* "options":{"rank":16,...}: the record that a run prints of itself, from the option table. */

@@ -1,165 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON, one object a line. */
-#include <assert.h>
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
-
+/* JSON of the programs: a line on standard output arrives at once. */
 #include "tools/tool.h"
-
-size_t tool_utf8_length(const unsigned char *s)
-{
-    const size_t n = s[0] < 0x80   ? 1
-                     : s[0] < 0xc2 ? 0
-                     : s[0] < 0xe0 ? 2
-                     : s[0] < 0xf0 ? 3
-                     : s[0] < 0xf5 ? 4
-                                   : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
-        return 0;
-    return n;
-}
-
-/* File names and labels are bytes: what is not UTF-8 is read as Latin-1, so a line always parses. */
-static void quote(FILE *to, const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    fputc('"', to);
-    while (*s != '\0') {
-        const size_t n = tool_utf8_length(s);
-        if (*s == '"' || *s == '\\')
-            fprintf(to, "\\%c", *s);
-        else if (*s == '\n')
-            fputs("\\n", to);
-        else if (*s == '\t')
-            fputs("\\t", to);
-        else if (*s < 0x20 || *s == 0x7f || n == 0)
-            fprintf(to, "\\u%04x", *s);
-        else
-            fwrite(s, 1, n, to);
-        s += n > 0 ? n : 1;
-    }
-    fputc('"', to);
-}
-
-static void member(struct tool_json *j, const char *key)
-{
-    if (j->comma)
-        fputc(',', j->to);
-    j->comma = 1;
-    assert((key == NULL) == (int)(j->array >> j->depth & 1));
-    if (key == NULL)
-        return;
-    quote(j->to, key);
-    fputc(':', j->to);
-}
-
-static void deeper(struct tool_json *j, int array)
-{
-    j->depth++;
-    assert(j->depth < 64);
-    j->array = (j->array & ~(UINT64_C(1) << j->depth)) | (uint64_t)array << j->depth;
-    j->comma = 0;
-    fputc(array ? '[' : '{', j->to);
-}
-
-void tool_json_open(struct tool_json *j, FILE *to)
-{
-    memset(j, 0, sizeof *j);
-    j->to = to;
-    deeper(j, 0);
-}
-
-void tool_json_array(struct tool_json *j, const char *key)
-{
-    member(j, key);
-    deeper(j, 1);
-}
-
-void tool_json_object(struct tool_json *j, const char *key)
-{
-    member(j, key);
-    deeper(j, 0);
-}
 
 void tool_json_close(struct tool_json *j)
 {
-    assert(j->depth > 0);
-    fputc(j->array >> j->depth & 1 ? ']' : '}', j->to);
-    j->depth--;
-    j->comma = 1;
+    ts_json_close(j);
     if (j->depth > 0)
         return;
-    fputc('\n', j->to);
     if (j->to == stdout)
         tool_flush();
     else
         fflush(j->to);
 }
 
-void tool_json_str(struct tool_json *j, const char *key, const char *value)
-{
-    member(j, key);
-    if (value == NULL)
-        fputs("null", j->to);
-    else
-        quote(j->to, value);
-}
-
-void tool_json_u64(struct tool_json *j, const char *key, uint64_t value)
-{
-    member(j, key);
-    fprintf(j->to, "%" PRIu64, value);
-}
-
-void tool_json_i64(struct tool_json *j, const char *key, int64_t value)
-{
-    member(j, key);
-    fprintf(j->to, "%" PRId64, value);
-}
-
-void tool_json_f64(struct tool_json *j, const char *key, double value)
-{
-    member(j, key);
-    if (isfinite(value))
-        fprintf(j->to, "%.17g", value);
-    else
-        fputs("null", j->to);
-}
-
-void tool_json_bool(struct tool_json *j, const char *key, int value)
-{
-    member(j, key);
-    fputs(value ? "true" : "false", j->to);
-}
-
-static int is_number(enum ts_opt_type type)
-{
-    return type == TS_OPT_U32 || type == TS_OPT_U64 || type == TS_OPT_SIZE || type == TS_OPT_DOUBLE;
-}
-
 void tool_json_options(struct tool_json *j, const struct ts_cmd *cmd, const void *args)
 {
-    tool_json_object(j, "options");
-    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++) {
-        char text[4096];
-        ts_opt_text(o, args, text, sizeof text);
-        if (o->type == TS_OPT_FLAG) {
-            tool_json_bool(j, o->name, text[0] == '1');
-        } else if (is_number(o->type)) {
-            member(j, o->name);
-            fputs(text, j->to);
-        } else if (o->type == TS_OPT_NUMBERS) {
-            const int several = strchr(text, ',') != NULL;
-            member(j, o->name);
-            fprintf(j->to, "%s%s%s", several ? "[" : "", text, several ? "]" : "");
-        } else {
-            tool_json_str(j, o->name, text[0] != '\0' ? text : NULL);
-        }
-    }
-    tool_json_close(j);
+    ts_json_options(j, cmd->opts, args);
 }

@@ -16,7 +16,6 @@
 #include <zlib.h>
 
 #include "api/tools.h"
-#include "tools/tool_commit.h" /* made by make: see Makefile.inc */
 
 const char *tool_version(void)
 {
@@ -25,7 +24,7 @@ const char *tool_version(void)
 
 const char *tool_commit(void)
 {
-    return TOOL_COMMIT;
+    return ts_version_commit();
 }
 
 static void print_gpus(FILE *to)

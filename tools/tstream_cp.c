@@ -112,7 +112,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
 {
     struct ts_engine e = { 0 };
     struct status_file *status = calloc(1, sizeof *status);
-    struct tstream_record record = { .cmd = cmd, .args = args, .engine = &e };
+    struct ts_run_record record = cp_run_record(cmd, args, &e);
     struct cp_report r = cp_run_report(cmd, args, &e, &record, status);
     struct ts_engine_conf ec = cp_run_engine(args, path, &r);
     struct ts_model_conf mc = {
@@ -152,7 +152,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         ts_engine_close(&e);
     }
     rc = tstream_trace_close(cmd, r.trace, rc, err);
-    tstream_record_free(&record);
+    ts_run_record_free(&record);
     ts_model_close(model);
     free(status);
     free(named);

@@ -15,7 +15,6 @@
 #include "tools/tool_json_read.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
-#include "tools/tstream_record.h"
 
 #define INDENT 9 /* of what stands behind a name */
 #define FIRST  3 /* sweeps shown, where there are many */
@@ -324,7 +323,7 @@ static int open_info(struct info *f, struct ts_err *err)
     struct ts_err none;
     char *name;
     int rc;
-    if (asprintf(&name, "%s/" TSTREAM_RECORD_NAME, f->path) < 0)
+    if (asprintf(&name, "%s/" TS_RUN_RECORD_NAME, f->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path);
     rc = tool_json_read(name, &f->doc, &none);
     free(name);

@@ -86,7 +86,7 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
         end -= n;
     l->out = strndup(operand, end);
     l->partial = l->out == NULL ? NULL : join(l->out, PARTIAL);
-    file = l->partial == NULL ? NULL : join(l->partial, "/" STATUS_FILE_NAME);
+    file = l->partial == NULL ? NULL : join(l->partial, "/" TS_RUN_STATUS_NAME);
     if (file == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
     l->there = stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode);

@@ -481,10 +481,15 @@ def test_a_run_goes_on(tensor, tmp_path):
     with pytest.raises(KeyError):
         ts.cp(tensor, 4, out=out, checkpoint=0, on_sweep=enough, **run)
     assert not out.exists()
+    assert json.loads((tmp_path / (out.name + ".partial") / "run.json").read_text())["ended"] == "stopped by the caller"
     with pytest.raises(ts.ArgumentError, match="seed 3"):
         ts.cp(tensor, 4, out=out, resume="auto", **{**run, "seed": 4})
     m = ts.cp(tensor, 4, out=out, resume=True, formats=["npy"], trace=tmp_path / "trace.json", **run)
     assert m.sweeps_before == 2 and [s.sweep for s in m.history] == [3, 4, 5, 6]
+    record = json.loads((out / "run.json").read_text())
+    assert record["interface"] == "library" and record["sweeps_before"] == 2 and len(record["sweeps"]) == 6
+    assert record["options"]["seed"] == 3 and record["options"]["rank"] == 4 and record["ended"] == "iterations"
+    assert not (out / "status.json").exists()
     for k in range(3):
         assert (m.factors[k] == whole.factors[k]).all()
         assert (np.load(out / f"mode{k + 1}.npy") == whole.factors[k]).all()

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/api_record.h"
 #include "api/api_session.h"
 #include "base/clock.h"
 #include "base/stop.h"
@@ -29,6 +30,8 @@ struct cp {
     struct ts_resume from; /* file NULL: the run starts anew */
     struct ts_model_out *out;
     struct ts_checkpoint *checkpoint;
+    struct ts_api_record *record;
+    int timed_out; /* max_seconds were over */
 
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
 };
@@ -49,6 +52,8 @@ static void take_mode(void *ctx, const struct ts_als_mode *m)
     const int last = m->mode + 1 == c->session->engine.tensor->order;
     int stop;
     set_place(c->session, m->sweep + (uint32_t)last, last ? 0 : m->mode + 1);
+    if (c->record != NULL && !last)
+        ts_api_record_mode(c->record, m->mode);
     if (c->conf.mode == NULL)
         return;
     ts_api_out(c->api);
@@ -75,6 +80,8 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .n_dead = s->n_dead,
                              .objective = s->objective };
     int stop;
+    if (c->record != NULL)
+        ts_api_record_sweep(c->record, s);
     if (c->conf.sweep == NULL)
         return;
     ts_api_out(c->api);
@@ -95,6 +102,13 @@ static void warn_state(void *ctx, const struct ts_err *err)
     struct ts_err warn;
     ts_fail(&warn, err->code, "%s; the state before it stays", err->text);
     note(ctx, &warn);
+}
+
+static void state_saved(void *ctx)
+{
+    const struct cp *c = ctx;
+    if (c->record != NULL)
+        ts_api_record_saved(c->record);
 }
 
 /* ---- the time that a run may take ---- */
@@ -219,25 +233,11 @@ static int open_state(struct cp *c, struct ts_err *err)
 /* Behind an option, which they end: as they would be given. */
 static void remember_constraints(const struct cp *c, FILE *to)
 {
-    static const char *const name[] = { "nonneg", "fix",    "simplex",   "l1",
-                                        "l2",     "bounds", "orthogonal" };
-    for (int k = 0; k < 7; k++) {
-        const char *comma = "";
-        for (uint32_t m = 0; m < c->session->engine.tensor->order; m++) {
-            const struct ts_constraint *of = &c->constraint[m];
-            const double x[] = { of->nonneg, of->fixed,   of->simplex,   of->l1,
-                                 of->l2,     of->bounded, of->orthogonal };
-            if (x[k] == 0)
-                continue;
-            if (comma[0] == '\0')
-                fprintf(to, "%c%s=", 0, name[k]);
-            fprintf(to, "%s%u", comma, m + 1);
-            if (k == 3 || k == 4)
-                fprintf(to, "=%.17g", x[k]);
-            if (k == 5)
-                fprintf(to, "=%.17g:%.17g", of->lower, of->upper);
-            comma = ",";
-        }
+    for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
+        char text[TS_API_CONSTRAINT_CHARS];
+        ts_api_constraint_text(c->constraint, c->session->engine.tensor->order, k, text);
+        if (text[0] != '\0')
+            fprintf(to, "%c%s=%s", 0, ts_api_constraints[k], text);
     }
 }
 
@@ -295,6 +295,7 @@ static int open_checkpoint(struct cp *c, struct ts_err *err)
                                        .accelerate = c->conf.accelerate != 0,
                                        .copy = e->memory.copy_bytes > 0,
                                        .warn = warn_state,
+                                       .saved = state_saved,
                                        .ctx = c };
     char *options = NULL;
     int rc;
@@ -312,7 +313,9 @@ static int open_checkpoint(struct cp *c, struct ts_err *err)
     }
     rc = ts_checkpoint_new(&conf, &c->checkpoint, err);
     free(options);
-    return rc;
+    return rc == 0 ? ts_api_record_new(c->session, &c->conf, c->constraint, conf.every_ns,
+                                       conf.from, &c->record, err)
+                   : rc;
 }
 
 /* What is to be run, once it is known where from. */
@@ -391,10 +394,30 @@ static void tell_state(const struct cp *c, struct ts_err *err)
                  ts_model_partial(c->out));
 }
 
-static void close_out(struct cp *c)
+/* The run was stopped: run.json beside its state tells of the sweeps until then. */
+static void record_stop(const struct cp *c)
+{
+    uint32_t sweep, mode;
+    struct ts_err warn = { 0 };
+    if (c->record == NULL || c->checkpoint == NULL ||
+        !ts_checkpoint_last(c->checkpoint, &sweep, &mode))
+        return;
+    if (ts_api_record_add(c->record, c->out,
+                          c->timed_out ? "stopped by max_seconds" : "stopped by the caller", NULL,
+                          &warn) < 0)
+        note(c, &warn);
+}
+
+/* why: of a run that has no result. */
+static void close_out(struct cp *c, const struct ts_err *why)
 {
     ts_checkpoint_free(c->checkpoint);
+    if (c->record != NULL)
+        ts_api_record_hide(c->record); /* or it would appear again in what is being cleared */
     ts_model_end(c->out);
+    if (c->record != NULL)
+        ts_api_record_end(c->record, why);
+    ts_api_record_free(c->record);
     ts_resume_close(&c->from);
 }
 
@@ -409,9 +432,12 @@ static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *er
     set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
     if (rc == 0)
         rc = timer_start(&timer, c->conf.max_seconds, c->session->stop, err);
+    if (rc == 0 && c->record != NULL)
+        ts_api_record_start(c->record, ts_model_partial(c->out));
     if (rc == 0)
         rc = ts_als_run(&conf, result, err);
-    if (timer_end(&timer) && rc == TS_ESTOP) {
+    c->timed_out = timer_end(&timer);
+    if (c->timed_out && rc == TS_ESTOP) {
         const struct ts_err why = *err;
         ts_fail(err, TS_ESTOP, "the time is over: %s", why.text);
     }
@@ -461,8 +487,15 @@ static int take_result(struct cp *c, const struct ts_als_result *result, struct 
     struct ts_err warn = { 0 };
     int rc = 0;
     if (c->out != NULL) {
-        rc = ts_model_write(c->out, e->backend->get_rows, e->be, result->weight, result->norm,
-                            &warn, err);
+        rc = ts_api_record_add(c->record, c->out,
+                               result->exact       ? "exact"
+                               : result->converged ? "converged"
+                                                   : "iterations",
+                               result, err);
+        ts_api_record_hide(c->record);
+        if (rc == 0)
+            rc = ts_model_write(c->out, e->backend->get_rows, e->be, result->weight, result->norm,
+                                &warn, err);
         note(c, &warn);
         if (rc < 0)
             ts_checkpoint_rescue(c->checkpoint);
@@ -537,6 +570,8 @@ static int run(struct cp *c, struct ts_kruskal **ret, struct ts_als_result *resu
         rc = take_result(c, result, ret, err);
     if (rc < 0) {
         tell_state(c, err);
+        if (rc == TS_ESTOP)
+            record_stop(c);
         c->session->ended = 1;
     }
     free(result->weight);
@@ -592,7 +627,7 @@ ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_erro
                                                       : 0 };
         ts_api_result(ret, &r, sizeof r);
     }
-    close_out(&c);
+    close_out(&c, rc < 0 ? &a.err : NULL);
     ts_api_end(&a, rc, err);
     return k;
 }

@@ -16,6 +16,8 @@
 
 /* one sentence and a code: ts_fail, ts_fail_errno, ts_vfail */
 #include "base/err.h"
+/* which commit this is: ts_version_commit */
+#include "api/version.h"
 /* settings as options: ts_setting_words */
 #include "base/setting.h"
 /* the stop flag: ts_stop_ask, ts_stop_asked, ts_stop_check, ts_stop_number */
@@ -28,6 +30,13 @@
 /* option tables: ts_opt_parse, ts_opt_set, ts_opt_text, ts_opt_nearest, ts_opt_help,
  * ts_opt_man */
 #include "base/opt.h"
+
+/* ---- JSON ---- */
+
+/* one object a line: struct ts_json, ts_json_open, ts_json_str, ts_json_u64, ts_json_i64, ts_json_f64,
+ * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
+ * ts_json_utf8_length */
+#include "base/json.h"
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
 
@@ -115,7 +124,13 @@
 #include "engine/engine.h"
 /* what of it stays: ts_engine_memory_resident */
 #include "engine/engine_memory.h"
-/* which processor: ts_processor_check, ts_processor_choose, ts_processor_name */
+/* run.json: ts_run_record_start, ts_run_record_recall, ts_run_record_sweep, ts_run_record_end,
+ * ts_run_record_free */
+#include "engine/run_record.h"
+/* status.json: ts_run_status_start, ts_run_status_tick, ts_run_status_mode, ts_run_status_sweep,
+ * ts_run_status_saved, ts_run_status_remove, ts_run_status_end */
+#include "engine/run_status.h"
+/* which processor: ts_processor_check, ts_processor_choose */
 #include "engine/processor.h"
 /* what a backend tells of a pass */
 #include "stream/backend.h"

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.json and status.json of a run of the library. */
+#include "api/api_record.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/version.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "engine/run_record.h"
+#include "engine/run_status.h"
+
+#define TICK_NS   UINT64_C(1000000000)
+#define SECOND_NS 1e9
+#define MOST_NS   9e18 /* of what is told */
+
+/* ---- options, by the names of tstream cp ---- */
+
+struct args {
+    uint32_t rank, iters, threads;
+    double tol;
+    uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
+    int accelerate, force, cpu;
+    const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
+    const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
+    char format_text[32], constraint_text[TS_API_CONSTRAINTS][TS_API_CONSTRAINT_CHARS];
+};
+
+#define AT(field) offsetof(struct args, field)
+static const struct ts_opt opts[] = {
+    { .name = "rank", .type = TS_OPT_U32, .at = AT(rank) },
+    { .name = "iters", .type = TS_OPT_U32, .at = AT(iters) },
+    { .name = "tol", .type = TS_OPT_DOUBLE, .at = AT(tol) },
+    { .name = "seed", .type = TS_OPT_U64, .at = AT(seed) },
+    { .name = "init", .type = TS_OPT_STRING, .at = AT(init) },
+    { .name = "nonneg", .type = TS_OPT_STRING, .at = AT(constraint[0]) },
+    { .name = "l1", .type = TS_OPT_STRING, .at = AT(constraint[3]) },
+    { .name = "l2", .type = TS_OPT_STRING, .at = AT(constraint[4]) },
+    { .name = "simplex", .type = TS_OPT_STRING, .at = AT(constraint[2]) },
+    { .name = "bounds", .type = TS_OPT_STRING, .at = AT(constraint[5]) },
+    { .name = "fix", .type = TS_OPT_STRING, .at = AT(constraint[1]) },
+    { .name = "orthogonal", .type = TS_OPT_STRING, .at = AT(constraint[6]) },
+    { .name = "accelerate", .type = TS_OPT_FLAG, .at = AT(accelerate) },
+    { .name = "threads", .type = TS_OPT_U32, .at = AT(threads) },
+    { .name = "host-memory", .type = TS_OPT_SIZE, .at = AT(host_bytes) },
+    { .name = "precision", .type = TS_OPT_STRING, .at = AT(precision) },
+    { .name = "out", .type = TS_OPT_STRING, .at = AT(out) },
+    { .name = "format", .type = TS_OPT_STRING, .at = AT(format) },
+    { .name = "rows", .type = TS_OPT_STRING, .at = AT(rows) },
+    { .name = "checkpoint", .type = TS_OPT_DURATION, .at = AT(every_ns) },
+    { .name = "resume", .type = TS_OPT_STRING, .at = AT(resume) },
+    { .name = "max-time", .type = TS_OPT_DURATION, .at = AT(max_ns) },
+    { .name = "force", .type = TS_OPT_FLAG, .at = AT(force) },
+    { .name = "cpu", .type = TS_OPT_FLAG, .at = AT(cpu) },
+    { .name = "gpus", .type = TS_OPT_STRING, .at = AT(gpus) },
+    { .name = "gpu-memory", .type = TS_OPT_SIZE, .at = AT(device_bytes) },
+    { .name = "trace", .type = TS_OPT_STRING, .at = AT(trace) },
+    { 0 },
+};
+
+const char *const ts_api_constraints[TS_API_CONSTRAINTS] = { "nonneg", "fix",    "simplex",   "l1",
+                                                             "l2",     "bounds", "orthogonal" };
+
+void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t order, int kind,
+                            char ret[TS_API_CONSTRAINT_CHARS])
+{
+    size_t n = 0;
+    ret[0] = '\0';
+    for (uint32_t m = 0; m < order; m++) {
+        const struct ts_constraint *of = &constraint[m];
+        const double x[] = { of->nonneg, of->fixed,   of->simplex,   of->l1,
+                             of->l2,     of->bounded, of->orthogonal };
+        if (x[kind] == 0)
+            continue;
+        n +=
+            (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "%s%u", n > 0 ? "," : "", m + 1);
+        if (kind == 3 || kind == 4)
+            n += (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "=%.17g", x[kind]);
+        if (kind == 5)
+            n += (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "=%.17g:%.17g", of->lower,
+                                  of->upper);
+    }
+}
+
+static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *conf,
+                      const struct ts_constraint *constraint)
+{
+    static const char *const format[] = { "ktensor", "npy", "splatt" };
+    const ts_session_conf *sc = &s->conf;
+    size_t n = 0;
+    a->rank = sc->rank;
+    a->iters = conf->sweeps;
+    a->threads = sc->threads;
+    a->tol = conf->tol;
+    a->seed = conf->seed;
+    a->host_bytes = sc->host_memory;
+    a->device_bytes = sc->gpu_memory;
+    a->max_ns = (uint64_t)fmin(SECOND_NS * conf->max_seconds, MOST_NS);
+    a->accelerate = conf->accelerate != 0;
+    a->force = conf->replace != 0;
+    a->cpu = sc->cpu != 0;
+    a->init = conf->start != NULL ? "given" : conf->nvecs ? "nvecs" : "random";
+    a->precision = sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64";
+    a->out = conf->out;
+    a->rows = conf->held_rows ? "used" : "all";
+    a->trace = sc->trace;
+    a->gpus = sc->gpus;
+    a->format = a->format_text;
+    for (unsigned f = 0; f < 3; f++)
+        if ((conf->formats >> f & 1) != 0)
+            n += (size_t)snprintf(a->format_text + n, sizeof a->format_text - n, "%s%s",
+                                  n > 0 ? "," : "", format[f]);
+    for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
+        ts_api_constraint_text(constraint, s->engine.tensor->order, k, a->constraint_text[k]);
+        a->constraint[k] = a->constraint_text[k][0] != '\0' ? a->constraint_text[k] : NULL;
+    }
+}
+
+/* ---- the object ---- */
+
+struct ts_api_record {
+    const ts_session *session;
+    struct args args;
+    struct ts_run_record record;
+    struct ts_run_status status;
+    char *partial;
+    uint32_t passes[TS_MAX_ORDER + 1]; /* of a sweep before each mode, and in all */
+    uint32_t first_sweep, first_mode;
+    _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
+
+    pthread_t thread; /* that writes the status */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    int running, over;
+};
+
+int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
+                      const struct ts_constraint *constraint, uint64_t every_ns,
+                      const struct ts_state *from, struct ts_api_record **ret, struct ts_err *err)
+{
+    struct ts_api_record *r = calloc(1, sizeof *r);
+    const struct ts_tensor *t = s->engine.tensor;
+    int rc;
+    if (r == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->out);
+    r->session = s;
+    take_args(&r->args, s, conf, constraint);
+    r->args.every_ns = every_ns;
+    r->args.resume = from != NULL ? conf->out : NULL;
+    for (uint32_t m = 0; m < t->order; m++)
+        r->passes[m + 1] = r->passes[m] + !constraint[m].fixed;
+    r->first_sweep = from != NULL ? from->sweep : 1;
+    r->first_mode = from != NULL ? from->mode : 0;
+    r->record = (struct ts_run_record){ .interface = "library",
+                                        .version = ts_library_version(),
+                                        .commit = ts_version_commit(),
+                                        .opts = opts,
+                                        .args = &r->args,
+                                        .engine = &s->engine };
+    rc = ts_run_record_start(&r->record, t->path, err);
+    if (rc == 0 && from != NULL)
+        ts_run_record_recall(&r->record, from);
+    if (rc < 0) {
+        ts_api_record_free(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+void ts_api_record_free(struct ts_api_record *r)
+{
+    if (r == NULL)
+        return;
+    ts_run_record_free(&r->record);
+    free(r->partial);
+    free(r);
+}
+
+/* ---- the status ---- */
+
+static uint64_t whole_ns(double ns)
+{
+    return (uint64_t)fmin(ns, MOST_NS);
+}
+
+static void figures(void *ctx, struct ts_run_figures *ret)
+{
+    struct ts_api_record *r = ctx;
+    const ts_session *s = r->session;
+    const uint32_t order = s->engine.tensor->order;
+    const uint64_t nnz = s->engine.tensor->nnz;
+    const uint_fast32_t mode = atomic_load(&s->mode), sweep = atomic_load(&s->sweep);
+    const uint64_t at = atomic_load(&s->nnz), last_ns = atomic_load(&r->last_sweep_ns);
+    const double ns = (double)(ts_clock_ns() - atomic_load(&r->sweep_start_ns));
+    const double more = sweep < r->args.iters ? (double)(r->args.iters - sweep) : 0;
+    double left;
+    ret->total = r->passes[order] * nnz;
+    ret->done = r->passes[mode < order ? mode : order] * nnz + (at < nnz ? at : nnz);
+    ret->done = ret->done < ret->total ? ret->done : ret->total;
+    ret->per_s = ns > 0 ? SECOND_NS * (double)ret->done / ns : 0;
+    ret->known = ret->done > 0 && ns > 0;
+    if (!ret->known)
+        return;
+    left = ns * (double)(ret->total - ret->done) / (double)ret->done;
+    ret->left_ns = whole_ns(left);
+    ret->run_left_ns = whole_ns(left + more * (last_ns > 0 ? (double)last_ns : ns + left));
+}
+
+static void *write_status(void *arg)
+{
+    struct ts_api_record *r = arg;
+    const locale_t before = ts_c_locale_enter();
+    uint64_t due = ts_clock_ns() + TICK_NS;
+    pthread_mutex_lock(&r->lock);
+    while (!r->over) {
+        const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u),
+                                        .tv_nsec = (long)(due % 1000000000u) };
+        if (pthread_cond_timedwait(&r->wake, &r->lock, &until) == 0)
+            continue;
+        pthread_mutex_unlock(&r->lock);
+        ts_run_status_tick(&r->status);
+        due = ts_clock_ns() + TICK_NS;
+        pthread_mutex_lock(&r->lock);
+    }
+    pthread_mutex_unlock(&r->lock);
+    ts_c_locale_leave(before);
+    return NULL;
+}
+
+void ts_api_record_start(struct ts_api_record *r, const char *partial)
+{
+    pthread_condattr_t attr;
+    r->partial = strdup(partial); /* NULL: no status */
+    r->status.partial = r->partial;
+    r->status.opts = opts;
+    r->status.args = &r->args;
+    r->status.tensor = r->session->engine.tensor->path;
+    r->status.out = r->args.out;
+    r->status.iters = r->args.iters;
+    r->status.order = r->session->engine.tensor->order;
+    r->status.figures = figures;
+    r->status.ctx = r;
+    atomic_store(&r->sweep_start_ns, ts_clock_ns());
+    ts_run_status_start(&r->status, r->first_sweep);
+    ts_run_status_mode(&r->status, r->first_mode + 1);
+    if (r->status.dir < 0)
+        return;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ts_clock_ns */
+    pthread_cond_init(&r->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    r->over = 0;
+    r->running = ts_thread_new(&r->thread, write_status, r) == 0;
+    if (!r->running) {
+        pthread_cond_destroy(&r->wake);
+        pthread_mutex_destroy(&r->lock);
+    }
+}
+
+static void end_thread(struct ts_api_record *r)
+{
+    if (!r->running)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->over = 1;
+    pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->thread, NULL);
+    pthread_cond_destroy(&r->wake);
+    pthread_mutex_destroy(&r->lock);
+    r->running = 0;
+}
+
+void ts_api_record_mode(struct ts_api_record *r, uint32_t mode)
+{
+    ts_run_status_mode(&r->status, mode + 2);
+}
+
+void ts_api_record_sweep(struct ts_api_record *r, const struct ts_als_sweep *s)
+{
+    atomic_store(&r->sweep_start_ns, ts_clock_ns());
+    atomic_store(&r->last_sweep_ns, s->total_ns);
+    ts_run_record_sweep(&r->record, s);
+    ts_run_status_sweep(&r->status, s->sweep, s->fit, (double)s->total_ns / SECOND_NS);
+}
+
+void ts_api_record_saved(struct ts_api_record *r)
+{
+    ts_run_status_saved(&r->status);
+}
+
+void ts_api_record_hide(struct ts_api_record *r)
+{
+    end_thread(r);
+    ts_run_status_remove(&r->status);
+}
+
+void ts_api_record_end(struct ts_api_record *r, const struct ts_err *why)
+{
+    end_thread(r);
+    ts_run_status_end(&r->status,
+                      why == NULL             ? NULL
+                      : why->code == TS_ESTOP ? "stopped"
+                                              : "failed",
+                      why == NULL ? NULL : why->text);
+}
+
+int ts_api_record_add(const struct ts_api_record *r, struct ts_model_out *out, const char *ended,
+                      const struct ts_als_result *result, struct ts_err *err)
+{
+    const struct ts_run_record *of = &r->record;
+    const double fit = result != NULL ? result->fit : of->n > 0 ? of->sweep[of->n - 1].fit : NAN;
+    char *text;
+    size_t bytes;
+    int rc = ts_run_record_end(of, ended, fit, &text, &bytes, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_model_add(out, TS_RUN_RECORD_NAME, text, bytes, err);
+    free(text);
+    return rc;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* json.h - JSON, one object a line.
+ *
+ * An object is opened, filled and closed; the outermost close ends the line. In an array the key is NULL.
+ * Doubles get all their digits; what is not finite is null. A failure to write is seen by ferror.
+ *
+ *   owner    the stream is the caller's
+ *   threads  one at a time
+ */
+#ifndef TS_BASE_JSON_H
+#define TS_BASE_JSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/opt.h"
+
+struct ts_json {
+    FILE *to;
+    uint32_t depth;
+    uint64_t array; /* bit d: level d is an array */
+    int comma;      /* a member came before */
+};
+
+void ts_json_open(struct ts_json *j, FILE *to);
+void ts_json_str(struct ts_json *j, const char *key, const char *value); /* NULL: null */
+void ts_json_u64(struct ts_json *j, const char *key, uint64_t value);
+void ts_json_i64(struct ts_json *j, const char *key, int64_t value);
+void ts_json_f64(struct ts_json *j, const char *key, double value);
+void ts_json_bool(struct ts_json *j, const char *key, int value);
+void ts_json_array(struct ts_json *j, const char *key);  /* until ts_json_close */
+void ts_json_object(struct ts_json *j, const char *key); /* until ts_json_close */
+void ts_json_close(struct ts_json *j);
+
+/* "2026-11-22T03:30:00+01:00", local time; null, or "", where the system cannot say. */
+#define TS_JSON_TIME_CHARS 40
+void ts_json_time(struct ts_json *j, const char *key, time_t t);
+void ts_json_time_text(time_t t, char ret[TS_JSON_TIME_CHARS]);
+
+/* "options":{"rank":16,...}: the record that a run makes of itself, from an option table. */
+void ts_json_options(struct ts_json *j, const struct ts_opt *opts, const void *args);
+
+/* Bytes of the UTF-8 sequence at s, or 0 when it is none (overlong ones and surrogates are none). */
+size_t ts_json_utf8_length(const unsigned char *s);
+
+#endif

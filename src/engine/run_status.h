@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run_status.h - X.cp.partial/status.json: how far a run is, for whoever looks from elsewhere.
+ *
+ * Written when the run starts, whenever its front end says (once a second), and when the run ends in a way
+ * that leaves the directory: replaced as a whole, so that it can be read at any moment. It is worth no
+ * failure: where it cannot be written the run goes on. docs/outputs.md lists the members.
+ *
+ *   owner    the caller owns the struct, all zero before ts_run_status_start; what its first part points to
+ *            must stay
+ *   units    seconds; times of day are local, with the offset from UTC
+ *   threads  one calls; ts_run_status_tick from another, between start and remove or end
+ *   errors   none
+ */
+#ifndef TS_ENGINE_RUN_STATUS_H
+#define TS_ENGINE_RUN_STATUS_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/opt.h"
+
+#define TS_RUN_STATUS_NAME   "status.json"
+#define TS_RUN_STATUS_SWEEPS 1000u /* the last ones that are told of */
+
+/* How far the sweep under way is. */
+struct ts_run_figures {
+    uint64_t done, total; /* nonzeros */
+    double per_s;
+    int known;            /* what follows is */
+    uint64_t left_ns;     /* of the sweep */
+    uint64_t run_left_ns; /* of the run, the sweep included, if it makes all sweeps */
+};
+
+struct ts_run_status {
+    const char *partial;       /* the directory it is written to; NULL: none is written */
+    const struct ts_opt *opts; /* of the run, by the names of tstream cp */
+    const void *args;          /* of opts */
+    const char *tensor, *out;
+    uint32_t iters, order;
+    uint32_t model,
+        n_models; /* of several models the one under way, from 1; 0: it is the only one */
+    void (*figures)(void *ctx, struct ts_run_figures *ret); /* from any thread that calls */
+    void *ctx;
+
+    /* its own */
+    int dir; /* of partial; valid between start and stop */
+    pthread_mutex_t lock;
+    const char *state;    /* "running", ... */
+    int told;             /* the end was written, for whoever looks later */
+    const char *sentence; /* why it failed, or NULL */
+    char *tensor_path;
+    time_t start, saved;  /* saved: when the last state was; 0: none */
+    uint32_t sweep, mode; /* under way, from 1 */
+    uint32_t n_sweeps;    /* of this run that are over; the last TS_RUN_STATUS_SWEEPS are kept, */
+    struct {              /* sweep n at n % TS_RUN_STATUS_SWEEPS */
+        uint32_t sweep;
+        double fit, seconds;
+    } past[TS_RUN_STATUS_SWEEPS];
+};
+
+/* The run starts: sweep `sweep` (from 1) comes first. */
+void ts_run_status_start(struct ts_run_status *s, uint32_t sweep);
+
+/* Writes the file anew. */
+void ts_run_status_tick(struct ts_run_status *s);
+
+/* Mode `mode` (from 1) of the sweep is under way. */
+void ts_run_status_mode(struct ts_run_status *s, uint32_t mode);
+
+/* A sweep is over, and the next one under way. */
+void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double seconds);
+
+/* The state of the run was saved now: it can go on from there. */
+void ts_run_status_saved(struct ts_run_status *s);
+
+/* The file is removed: before the directory gets its name, or is cleared. No tick may come any more. */
+void ts_run_status_remove(struct ts_run_status *s);
+
+/* The run is over: "stopped", "failed" with a sentence; NULL: done. Where the directory is still there,
+ * the file says so. No tick may come any more. */
+void ts_run_status_end(struct ts_run_status *s, const char *state, const char *sentence);
+
+#endif
