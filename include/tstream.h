@@ -551,10 +551,10 @@ typedef struct {
      * time of two sweeps; of modes that must not be negative their
      * positive part. */
     int nvecs;
-    /* Bit m: columns of mode m's factor are orthonormal, on CPU cores.
-     * Nothing else can be asked of it, it has as many used indices as the
-     * rank at least, and one mode has to be free, without fix, simplex,
-     * bounds and orthogonal. */
+    /* Bit m: columns of mode m's factor are orthonormal, on CPU
+     * cores. Nothing else can be asked of it, it has as many used
+     * indices as the rank at least, and one mode has to be free,
+     * without fix, simplex, bounds and orthogonal. */
     uint32_t orthogonal;
 } ts_cp_conf;
 
