@@ -329,6 +329,17 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return cpu_mttkrp_of(&be, 1, mode, feed, times, err);
 }
 
+static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_weighted *what, struct ts_backend_times *times,
+                        struct ts_err *err)
+{
+    struct shared *s = ((struct cpu *)be)->shared;
+    if (s->n_models > 1 || s->ranks.share != NULL)
+        return ts_fail(err, TS_EARG,
+                       "values of a model are computed of one at a time, by one process");
+    return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
+}
+
 static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
     struct cpu *c = be;
@@ -399,6 +410,7 @@ const struct ts_backend ts_backend_cpu = {
     .model = cpu_model,
     .mttkrp_of = cpu_mttkrp_of,
     .solve = cpu_solve,
+    .weighted = cpu_weighted,
     .scale = cpu_scale,
     .gram = cpu_gram,
 };

@@ -22,6 +22,23 @@ ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_p
     return f32 ? ts_kernel_portable_f32 : wide ? ts_kernel_portable_wide : ts_kernel_portable_f64;
 }
 
+ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)
+{
+    const int f32 = precision == TS_FLOAT32;
+    if (!ts_isa_here(isa))
+        return NULL;
+#ifdef __x86_64__
+    if (isa == TS_ISA_AVX512 && f32)
+        return stride < 16 ? ts_cells_avx512_narrow : ts_cells_avx512_f32;
+    if (isa == TS_ISA_AVX512)
+        return ts_cells_avx512_f64;
+    if (isa == TS_ISA_AVX2)
+        return f32 ? ts_cells_avx2_f32 : ts_cells_avx2_f64;
+#endif
+    (void)stride;
+    return f32 ? ts_cells_portable_f32 : ts_cells_portable_f64;
+}
+
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret)
 {

@@ -51,9 +51,9 @@ struct ts_kernel_job {
     uint32_t order, stride;
     uint32_t n_models;                   /* whose columns are computed; others stay as they are */
     const struct ts_kernel_model *model; /* n_models, by column */
-    const void *table[TS_MAX_ORDER];     /* factor of the mode at level l; table[0] is not used */
-    int far[TS_MAX_ORDER];               /* that factor is larger than a core's caches */
-    void *out;                           /* factor of the mode at level 0 */
+    const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0]: for cells alone */
+    int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
+    void *out;                       /* factor of the mode at level 0 */
     float *rest; /* of a wide kernel: what the float in `out` loses; NULL: not needed */
 };
 
@@ -61,9 +61,11 @@ struct ts_kernel_job {
 struct ts_kernel_scratch {
     /* products of fibres, up to 256 bytes of columns at once */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];      /* of the current row, before this block */
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE];      /* where a rest goes that is not needed */
-    struct ts_unpacked block[2];                      /* the current block, and the one after it */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the current row, before this block */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* where a rest goes that is not needed */
+    struct ts_unpacked block[2];                 /* the current block, and the one after it */
+    _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)]; /* sums of columns, of cells */
+    double cell[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
     struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* of the job's columns */
     uint32_t n_runs;
 };
@@ -84,6 +86,16 @@ struct ts_kernel_input {
 typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                           struct ts_kernel_scratch *scratch, void *head,
                           struct ts_kernel_edge *edge);
+
+/* The model's values at the nonzeros of a partition: for each of its blocks, in order, `give` gets it decoded, with
+ * values as float64, and cell[p] = the sum over all columns of the products of all factors' rows at position p.
+ * Returns what it returned, if that was not 0, and then ends. */
+typedef int ts_cells_give(void *ctx, const struct ts_unpacked *b, const double *cell, int last);
+typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                        struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx);
+
+/* The kernel of cells of an instruction set, as ts_kernel_get: products in the precision of the rows. */
+ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 /* How the values of a tensor are to be read. */
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,

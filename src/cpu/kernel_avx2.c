@@ -14,11 +14,13 @@
 #define TS_REAL        float
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx2_f32
+#define TS_CELLS_NAME  ts_cells_avx2_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
 #define TS_LANES       4
 #define TS_KERNEL_NAME ts_kernel_avx2_f64
+#define TS_CELLS_NAME  ts_cells_avx2_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

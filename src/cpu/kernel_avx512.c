@@ -15,11 +15,13 @@
 #define TS_REAL        float
 #define TS_LANES       16
 #define TS_KERNEL_NAME ts_kernel_avx512_f32
+#define TS_CELLS_NAME  ts_cells_avx512_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_f64
+#define TS_CELLS_NAME  ts_cells_avx512_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
@@ -32,6 +34,7 @@
 #define TS_REAL        float
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_narrow
+#define TS_CELLS_NAME  ts_cells_avx512_narrow
 #include "cpu/kernel_body.h"
 #include "cpu/target_pop.h"
 #endif

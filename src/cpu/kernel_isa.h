@@ -10,4 +10,8 @@ ts_kernel_fn ts_kernel_avx2_f32, ts_kernel_avx2_f64, ts_kernel_avx2_wide; /* the
 ts_kernel_fn ts_kernel_avx512_f32, ts_kernel_avx512_f64, ts_kernel_avx512_wide;
 ts_kernel_fn ts_kernel_avx512_narrow; /* rows of 8 floats */
 
+ts_cells_fn ts_cells_portable_f32, ts_cells_portable_f64;
+ts_cells_fn ts_cells_avx2_f32, ts_cells_avx2_f64;
+ts_cells_fn ts_cells_avx512_f32, ts_cells_avx512_f64, ts_cells_avx512_narrow;
+
 #endif

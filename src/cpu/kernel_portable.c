@@ -11,11 +11,13 @@
 #define TS_REAL        float
 #define TS_LANES       4
 #define TS_KERNEL_NAME ts_kernel_portable_f32
+#define TS_CELLS_NAME  ts_cells_portable_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
 #define TS_LANES       2
 #define TS_KERNEL_NAME ts_kernel_portable_f64
+#define TS_CELLS_NAME  ts_cells_portable_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

@@ -26,6 +26,7 @@ struct loan {
 struct ts_pass {
     const struct ts_tensor *tensor;
     ts_kernel_fn *kernel[2]; /* by the enum ts_precision of products and sums */
+    ts_cells_fn *cells;
     enum ts_precision precision;
     uint32_t rank, stride, threads;
     uint64_t max_partitions;
@@ -35,7 +36,8 @@ struct ts_pass {
     struct ts_kernel_scratch *scratch; /* threads */
     uint64_t scratch_bytes;
     ts_unpack_fn *unpack;
-    struct ts_plain *plain;        /* blocks that are kept decoded; or NULL */
+    struct ts_plain *plain; /* blocks that are kept decoded; or NULL */
+    uint32_t *rows;         /* of weighted passes: for each thread rows of a block; or NULL */
     uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
     struct loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
     struct ts_share *share; /* of several ranks; NULL: this process alone */
@@ -53,6 +55,8 @@ struct run {
     struct ts_pass *pass;
     struct ts_feed *feed;
     uint32_t mode;
+    const struct ts_weighted *what; /* of a weighted pass; or NULL */
+    struct ts_kernel_job cells;
     int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
     struct part part[2]; /* by the enum ts_precision of products and sums */
@@ -120,6 +124,7 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
     p->unpack = ts_kernel_unpack(isa);
     for (enum ts_precision summed = p->precision; summed <= TS_FLOAT64; summed++)
         p->kernel[summed] = ts_kernel_get(isa, p->precision, summed, p->stride);
+    p->cells = ts_cells_get(isa, p->precision, p->stride);
     p->threads = threads;
     p->max_partitions = max_partitions(conf->tensor);
     p->heads_bytes = heads_bytes(conf);
@@ -159,6 +164,7 @@ void ts_pass_free(struct ts_pass *p)
         ts_bigmem_free(p->heads, p->heads_bytes);
     ts_plain_free(p->plain);
     ts_share_free(p->share);
+    free(p->rows);
     free(p->edge);
     free(p->loan);
     free(p);
@@ -217,6 +223,78 @@ static const void *plain_of(const struct run *r, const struct ts_shard_view *vie
                         &scratch->block[0]);
 }
 
+/* ---- weighted passes ---- */
+
+/* A partition on its way to whoever takes its cells. */
+struct taking {
+    struct run *run;
+    struct ts_cells cells;
+    uint32_t thread;
+    uint32_t *rows; /* TS_MAX_ORDER x TS_BLOCK_NNZ */
+    struct ts_err err;
+};
+
+/* Rows of the mode at level l, of each position. */
+static void spread_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to)
+{
+    if (l == 0) {
+        uint32_t p = 0;
+        for (uint32_t s = 0; s <= b->n_starts; s++)
+            for (const uint32_t end = s < b->n_starts ? b->start[s] : b->n; p < end; p++)
+                to[p] = b->row + s;
+    } else if (b->shared && l < leaf) {
+        for (uint32_t p = 0; p < b->n; p++)
+            to[p] = b->idx[l][b->idx[0][p]];
+    } else {
+        memcpy(to, b->idx[l], b->n * sizeof *to);
+    }
+}
+
+static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell, int last)
+{
+    struct taking *t = ctx;
+    const struct run *r = t->run;
+    const struct ts_tensor *tensor = r->pass->tensor;
+    int rc;
+    for (uint32_t l = 0; l < tensor->order; l++) {
+        const uint32_t m = tensor->mode[r->mode].disk.level[l];
+        uint32_t *to = t->rows + m * TS_BLOCK_NNZ;
+        if ((r->what->rows >> m & 1) == 0)
+            continue;
+        spread_rows(b, l, tensor->order - 1, to);
+        t->cells.row[m] = to;
+    }
+    t->cells.n = b->n;
+    t->cells.value = b->value.d;
+    t->cells.model = cell;
+    t->cells.last = last;
+    rc = r->what->take(r->what->ctx, t->thread, &t->cells, &t->err);
+    t->cells.first += b->n;
+    return rc;
+}
+
+/* A failure ends the pass: no thread takes another partition then. */
+static void work_cells(struct run *r, const struct ts_kernel_input *in, uint64_t partition,
+                       struct ts_kernel_scratch *scratch)
+{
+    const uint32_t thread = (uint32_t)omp_get_thread_num();
+    struct taking t = { .run = r,
+                        .cells = { .partition = partition },
+                        .thread = thread,
+                        .rows = r->pass->rows + (size_t)thread * TS_MAX_ORDER * TS_BLOCK_NNZ };
+    const int rc = r->pass->cells(&r->cells, in, scratch, give_cells, &t);
+    if (rc == 0)
+        return;
+    omp_set_lock(&r->lock);
+    if (r->rc >= 0 && r->err != NULL)
+        *r->err = t.err;
+    if (r->rc >= 0)
+        r->rc = rc;
+    omp_unset_lock(&r->lock);
+}
+
+/* ---- both ---- */
+
 static void work(struct run *r, struct ts_kernel_scratch *scratch)
 {
     struct ts_pass *p = r->pass;
@@ -227,6 +305,8 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
         const struct ts_kernel_input in = { l->view.entry, l->view.raw, k,
                                             plain_of(r, &l->view, k, scratch) };
         const uint64_t mode = ts_fpmode_flush();
+        if (r->what != NULL)
+            work_cells(r, &in, at, scratch);
         for (int i = 0; i < 2; i++)
             if (r->part[i].job.n_models > 0)
                 r->part[i].kernel(&r->part[i].job, &in, scratch,
@@ -325,6 +405,37 @@ static void fill_parts(struct run *r, const struct ts_fmat *factor, uint32_t n,
                     ts_fmat_bytes(1, p->rank, p->precision);
 }
 
+static void run_threads(struct run *r)
+{
+    struct ts_pass *p = r->pass;
+    r->keep = p->plain != NULL && p->n_runs[r->mode] > 0;
+    p->n_runs[r->mode] = 1;
+    omp_init_lock(&r->lock);
+#pragma omp parallel num_threads(p->threads)
+    work(r, &p->scratch[omp_get_thread_num()]);
+    omp_destroy_lock(&r->lock);
+    for (uint32_t i = 0; i <= p->threads; i++) /* of a pass that ended early */
+        if (atomic_exchange(&p->loan[i].left, 0) > 0)
+            ts_feed_done(r->feed, &p->loan[i].view);
+}
+
+static void tell_times(const struct run *r, uint64_t all_ns, uint64_t exchange_ns,
+                       struct ts_backend_times *times)
+{
+    const uint64_t wait_ns = r->wait_ns / r->pass->threads;
+    *times = (struct ts_backend_times){
+        .total_ns = all_ns,
+        .n_devices = 1,
+        .device[0] = { .number = -1,
+                       .nnz = r->pass->tensor->nnz,
+                       .wait_ns = wait_ns,
+                       .kernel_ns = all_ns - wait_ns - exchange_ns,
+                       .exchange_ns = exchange_ns,
+                       .exposed_ns = exchange_ns,
+                       .share = 1 },
+    };
+}
+
 int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, uint32_t n,
                 const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err)
@@ -334,15 +445,10 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
     uint64_t computed, exchanged;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS && (n == 1 || p->share == NULL));
     fill_parts(&r, factor, n, model);
-    r.keep = p->plain != NULL && p->n_runs[mode] > 0;
     r.end = mode_partitions(p->tensor, mode);
     if (p->share != NULL)
         ts_share_range(p->share, mode, &r.begin, &r.end);
-    p->n_runs[mode] = 1;
-    omp_init_lock(&r.lock);
-#pragma omp parallel num_threads(p->threads)
-    work(&r, &p->scratch[omp_get_thread_num()]);
-    omp_destroy_lock(&r.lock);
+    run_threads(&r);
     computed = ts_clock_ns();
     if (p->share != NULL)
         r.rc = ts_share_heads(p->share, mode, r.rc, p->edge, p->heads, r.head_bytes, model[0].out,
@@ -352,19 +458,32 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
     exchanged = p->share != NULL ? ts_clock_ns() : computed;
     for (uint32_t i = 0; i < n; i++)
         add_heads(&r, mode_partitions(p->tensor, mode), &model[i], p->scratch[0].sum);
-    if (times != NULL) {
-        const uint64_t all_ns = ts_clock_ns() - begin, wait_ns = r.wait_ns / p->threads;
-        *times = (struct ts_backend_times){
-            .total_ns = all_ns,
-            .n_devices = 1,
-            .device[0] = { .number = -1,
-                           .nnz = p->tensor->nnz,
-                           .wait_ns = wait_ns,
-                           .kernel_ns = all_ns - wait_ns - (exchanged - computed),
-                           .exchange_ns = exchanged - computed,
-                           .exposed_ns = exchanged - computed,
-                           .share = 1 },
-        };
+    if (times != NULL)
+        tell_times(&r, ts_clock_ns() - begin, exchanged - computed, times);
+    return 0;
+}
+
+int ts_pass_cells(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor,
+                  const struct ts_weighted *what, struct ts_feed *feed,
+                  struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t begin = ts_clock_ns();
+    struct run r = { .pass = p, .feed = feed, .mode = mode, .what = what, .rc = 1, .err = err };
+    struct ts_fmat own = factor[mode];
+    const struct ts_pass_model all = { .out = &own };
+    assert(p->share == NULL);
+    if (p->rows == NULL) {
+        p->rows = malloc(p->threads * (size_t)TS_MAX_ORDER * TS_BLOCK_NNZ * sizeof *p->rows);
+        if (p->rows == NULL)
+            return ts_fail(err, TS_ENOMEM, "%s: out of memory", p->tensor->path);
     }
+    fill_job(p, mode, TS_FLOAT64, factor, &all, &r.cells); /* values are float64 */
+    r.cells.table[0] = own.data;
+    r.end = mode_partitions(p->tensor, mode);
+    run_threads(&r);
+    if (r.rc < 0)
+        return r.rc;
+    if (times != NULL)
+        tell_times(&r, ts_clock_ns() - begin, 0, times);
     return 0;
 }

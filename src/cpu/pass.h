@@ -46,6 +46,11 @@ int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *facto
                 const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
+/* The weighted pass over `mode` (stream/weighted.h), with the factors as they are. */
+int ts_pass_cells(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *factor,
+                  const struct ts_weighted *what, struct ts_feed *feed,
+                  struct ts_backend_times *times, struct ts_err *err);
+
 /* Most models whose products one pass computes. */
 #define TS_PASS_MAX_MODELS (TS_FMAT_MAX_STRIDE / 8u)
 

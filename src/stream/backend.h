@@ -27,6 +27,7 @@
 #include "format/tensor.h"
 #include "stream/feed.h"
 #include "stream/row_update.h"
+#include "stream/weighted.h"
 
 enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
 
@@ -170,6 +171,11 @@ struct ts_backend {
     int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
                   const struct ts_row_sums *sums, struct ts_backend_times *times,
                   struct ts_err *err);
+
+    /* The model's value at each nonzero, taking every shard of `mode` from feed; the factors stay as they are.
+     * NULL: it has no such pass. */
+    int (*weighted)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_weighted *what,
+                    struct ts_backend_times *times, struct ts_err *err);
 
     /* factor[mode](:, r) *= s[r] */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cells_body.h - the model's values at the nonzeros of a partition, once for each instruction set and
+ * precision: the part of kernel_body.h that knows the row of the mode itself. Included by it.
+ *
+ * A value is the sum over columns of the products of all rows. Columns of a position are added up to FOLD
+ * sums, in vectors, and the sums of a whole block to values in a loop over positions: so no position waits
+ * for the sum across its own vector.
+ */
+#if TS_LANES >= 4
+#define FOLD 4
+#else
+#define FOLD TS_LANES
+#endif
+#define FOLDED NAME(folded)
+
+typedef TS_REAL FOLDED __attribute__((vector_size(FOLD * sizeof(TS_REAL))));
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TS_HAS_SHUFFLE
+#endif
+#endif
+
+/* The lanes of a vector, added to FOLD of them: halves to halves. */
+INLINE FOLDED NAME(fold)(VEC x)
+{
+#if TS_LANES <= 4
+    return x;
+#elif defined(TS_HAS_SHUFFLE) && TS_LANES == 8
+    return __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+#elif defined(TS_HAS_SHUFFLE) && TS_LANES == 16
+    typedef TS_REAL half __attribute__((vector_size(8 * sizeof(TS_REAL))));
+    const half y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                   __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    return __builtin_shufflevector(y, y, 0, 1, 2, 3) + __builtin_shufflevector(y, y, 4, 5, 6, 7);
+#else
+    FOLDED sum[TS_LANES / FOLD];
+    memcpy(sum, &x, sizeof sum);
+    for (uint32_t n = TS_LANES / FOLD / 2; n > 0; n /= 2)
+        for (uint32_t i = 0; i < n; i++)
+            sum[i] += sum[i + n];
+    return sum[0];
+#endif
+}
+
+/* The FOLD sums of each position, over n_vec vectors of columns; own: those columns of the row that the
+ * block begins in. more: they are added to what is there. */
+INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
+                       const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
+{
+    VEC a[4], term[4];
+    size_t p = 0;
+    for (uint32_t s = 0;; s++, own += own_stride) {
+        const size_t end = s < b->n_starts ? b->start[s] : b->n;
+        TS_UNROLL
+        for (uint32_t v = 0; v < n_vec; v++)
+            a[v] = ((const VEC *)own)[v];
+        for (; p < end; p++) {
+            VEC dot;
+            NAME(fetch)(x, n_vec, p);
+            NAME(multiply)(x, n_vec, p, term);
+            dot = term[0] * a[0];
+            TS_UNROLL
+            for (uint32_t v = 1; v < n_vec; v++)
+                dot += term[v] * a[v];
+            sum[p] = more ? sum[p] + NAME(fold)(dot) : NAME(fold)(dot);
+        }
+        if (s == b->n_starts)
+            break;
+    }
+}
+
+INLINE void NAME(dots_of_n)(const struct ts_unpacked *b, struct NAME(operands) x, uint32_t n_vec,
+                            const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
+{
+    switch (x.n) {
+    case 1:
+        x.n = 1;
+        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
+        break;
+    case 2:
+        x.n = 2;
+        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
+        break;
+    case 3:
+        x.n = 3;
+        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
+        break;
+    default:
+        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
+    }
+}
+
+/* One block, n_vec vectors of columns from col on. */
+INLINE void NAME(dot_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                              uint32_t n_vec, uint64_t stride, uint32_t col,
+                              struct ts_kernel_scratch *scratch)
+{
+    const uint32_t leaf = job->order - 1;
+    const uint64_t row_bytes = stride * sizeof(TS_REAL);
+    const char *own = (const char *)((const TS_REAL *)job->table[0] + b->row * stride + col);
+    FOLDED *sum = (FOLDED *)scratch->fold;
+    struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
+    struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
+    for (uint32_t l = 1; l <= leaf; l++) {
+        of[l - 1] = (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
+                                            b->idx[l], job->far[l] };
+        x.far |= job->far[l];
+    }
+    if (b->shared) {
+        TS_REAL *product = (TS_REAL *)scratch->product;
+        x.n = leaf - 1;
+        NAME(products_of_n)(b->n_fibres, x, n_vec, product);
+        of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
+        of[1] = of[leaf - 1];
+        x.n = 2;
+        x.first_stride = n_vec * sizeof(VEC);
+        x.far = job->far[leaf];
+    }
+    if (x.far) {
+        x.far = 1;
+        NAME(dots_of_n)(b, x, n_vec, own, row_bytes, col > 0, sum);
+    } else {
+        x.far = 0;
+        NAME(dots_of_n)(b, x, n_vec, own, row_bytes, col > 0, sum);
+    }
+}
+
+#define COLUMNS(name, n_vec, stride)                                                            \
+    static __attribute__((noinline)) void NAME(name)(const struct ts_kernel_job *job,           \
+                                                     const struct ts_unpacked *b, uint32_t col, \
+                                                     struct ts_kernel_scratch *scratch)         \
+    {                                                                                           \
+        NAME(dot_columns)(job, b, n_vec, stride, col, scratch);                                 \
+    }
+COLUMNS(dots_1, 1, TS_LANES)
+COLUMNS(dots_2, 2, 2 * TS_LANES)
+COLUMNS(dots_3, 3, 3 * TS_LANES)
+COLUMNS(dots_4, 4, 4 * TS_LANES)
+COLUMNS(dots_4_of, 4, job->stride)
+COLUMNS(dots_1_of, 1, job->stride)
+#undef COLUMNS
+
+static void NAME(dot_block)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                            struct ts_kernel_scratch *scratch)
+{
+    const TS_REAL *sum = (const TS_REAL *)scratch->fold;
+    uint32_t col = 0;
+    switch (job->stride / TS_LANES) {
+    case 1:
+        NAME(dots_1)(job, b, 0, scratch);
+        break;
+    case 2:
+        NAME(dots_2)(job, b, 0, scratch);
+        break;
+    case 3:
+        NAME(dots_3)(job, b, 0, scratch);
+        break;
+    case 4:
+        NAME(dots_4)(job, b, 0, scratch);
+        break;
+    default:
+        for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
+            NAME(dots_4_of)(job, b, col, scratch);
+        for (; col < job->stride; col += TS_LANES)
+            NAME(dots_1_of)(job, b, col, scratch);
+    }
+    for (size_t p = 0; p < b->n; p++)
+#if FOLD == 4
+        scratch->cell[p] =
+            (double)((sum[4 * p] + sum[4 * p + 1]) + (sum[4 * p + 2] + sum[4 * p + 3]));
+#else
+        scratch->cell[p] = (double)(sum[2 * p] + sum[2 * p + 1]);
+#endif
+}
+
+int TS_CELLS_NAME(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                  struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx)
+{
+    const uint32_t first = in->partition * TS_PARTITION_BLOCKS;
+    const uint32_t n_blocks = in->entry->n_blocks;
+    const uint32_t end =
+        first + TS_PARTITION_BLOCKS < n_blocks ? first + TS_PARTITION_BLOCKS : n_blocks;
+    struct ts_unpacked *b = &scratch->block[0], *next = &scratch->block[1], *t;
+    const void *plain = in->plain;
+    int rc = 0;
+    NAME(load)(job, in, first, &plain, b);
+    for (uint32_t k = first; k < end && rc == 0; k++, t = b, b = next, next = t) {
+        if (k + 1 < end)
+            NAME(load)(job, in, k + 1, &plain, next);
+        NAME(append)(job, k + 1 < end ? next : b, b);
+        NAME(dot_block)(job, b, scratch);
+        rc = give(ctx, b, scratch->cell, k + 1 == end);
+    }
+    return rc;
+}
+
+#undef FOLD
+#undef FOLDED
+#undef TS_HAS_SHUFFLE

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weighted.h - a pass that knows the model's value at each nonzero.
+ *
+ * For a nonzero x of an output row i, p is the elementwise product of the other factors' rows, as in an
+ * MTTKRP, and m = <p, a_i> with the row a_i of the mode itself: the model's value there, with weights inside
+ * the factors. A backend (struct ts_backend, `weighted`) computes the m of a block and lends them with what
+ * belongs to them; what becomes of them is the taker's: sums of a loss, residuals, the largest ones.
+ *
+ *   owner    arrays belong to the backend, and are valid during the call
+ *   units    rows are compact ones, modes from 0
+ *   threads  take is called from any number of threads at once, below the number that the backend was
+ *            opened with, each with its own number. A partition is one thread's, its blocks in the order of the file;
+ *            partitions come in any order
+ *   errors   a negative code ends the pass, and is what it returns
+ *   bits     m depends on the bytes of the block, the factors and the precision alone
+ */
+#ifndef TS_STREAM_WEIGHTED_H
+#define TS_STREAM_WEIGHTED_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/layout.h"
+
+/* Nonzeros of a block, in the order of the file. */
+struct ts_cells {
+    uint64_t partition; /* of the mode copy */
+    uint32_t first;     /* nonzeros of the partition before these */
+    uint32_t n;         /* at most TS_BLOCK_NNZ */
+    int last;           /* the partition ends with them */
+    const double *value, *model;
+    const uint32_t *row[TS_MAX_ORDER]; /* by mode; NULL where they are not wanted */
+};
+
+struct ts_weighted {
+    int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
+    void *ctx;
+    uint32_t rows; /* bit m: rows of mode m are wanted */
+};
+
+#endif
