@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # No include points up the layers:
-#   base <- format <- { source, stream } <- { build, cpu, gpu, model } <- cpd <- engine <- api <- tools.
+#   base <- format <- { source, stream } <- { build, cpu, gpu, mpi, model } <- cpd <- engine <- api <- tools.
 # A file includes only its own folder and those to its left, by full path; folders in one pair of braces
 # do not include each other; HAVE_CUDA appears only in engine and tools. Of the library the programs include
 # tstream.h and api/tools.h alone, and use what these name. No sentence in src/ names an option. The check is first shown to work, on a small tree
@@ -9,7 +9,7 @@
 set -eu
 
 # From the lowest: a folder includes those of a lower number. docs/architecture.py draws the same.
-levels='base 1 format 2 source 3 stream 3 build 4 cpu 4 gpu 4 model 4 cpd 5 engine 6 api 7 tools 8'
+levels='base 1 format 2 source 3 stream 3 build 4 cpu 4 gpu 4 mpi 4 model 4 cpd 5 engine 6 api 7 tools 8'
 
 # Prints the offences in the tree $1, one a line.
 offences()

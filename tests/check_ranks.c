@@ -38,7 +38,7 @@ struct conf {
     enum ts_precision precision;
     uint64_t host_bytes; /* 0: 1 GiB */
     const struct ts_constraint *constraint;
-    int accelerate;
+    int accelerate, nvecs;
     uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
     uint32_t stops; /* the rank that is asked to stop after the second sweep, from 1; 0: none */
 };
@@ -120,6 +120,7 @@ static void *run_rank(void *ctx)
                                      .threads = c->threads,
                                      .seed = 3,
                                      .constraint = c->constraint,
+                                     .nvecs = c->nvecs,
                                      .stop = &never };
     o->rc = ts_als_run(&ac, &result, &o->err);
     if (o->rc == 0) {
@@ -238,8 +239,10 @@ START_TEST(constraints_go_along)
                                        { .nonneg = 1 },
                                        { .nonneg = 1, .l1 = 0.1 } };
     struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
+    struct ts_constraint polar[3] = { { 0 }, { .orthogonal = 1 }, { 0 } };
     struct conf conf = { .rank = 6, .iters = 4, .precision = _i == 1 ? TS_FLOAT64 : TS_FLOAT32 };
-    conf.constraint = _i == 0 ? nonneg : _i == 1 ? simplex : NULL;
+    conf.constraint = _i == 0 ? nonneg : _i == 1 ? simplex : _i == 3 ? polar : NULL;
+    conf.nvecs = _i == 4;
     conf.accelerate = _i == 2;
     conf.iters = _i == 2 ? MOST_SWEEPS : 4;
     write_tensor(7, 3, dim, 120000, 2, 2);
@@ -315,7 +318,7 @@ int main(void)
     tcase_set_timeout(tc, 600);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
-    tcase_add_loop_test(tc, constraints_go_along, 0, 3);
+    tcase_add_loop_test(tc, constraints_go_along, 0, 5);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, ranks_end_together, 0, 2);
     tcase_add_test(tc, ranks_read_their_part);

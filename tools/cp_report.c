@@ -10,6 +10,7 @@
 #include "api/tools.h"
 #include "tools/engine_note.h"
 #include "tools/tool_line.h"
+#include "tools/tool_ranks.h"
 #include "tools/tstream_cp.h"
 #include "tools/tstream_times.h"
 
@@ -42,7 +43,7 @@ static void start_sweep(struct cp_report *r)
         return;
     r->done_nnz = 0;
     name_mode(r, 0, name, sizeof name);
-    tool_progress_start(&r->progress, name, "nonzeros", n_passes(r) * t->nnz);
+    tool_progress_start(&r->progress, name, "nonzeros", n_passes(r) * t->nnz / tool_ranks_count());
     tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1,
                        r->model != NULL ? "model at most" : "run at most");
 }

@@ -14,6 +14,7 @@
 #include "tools/cp_constraint.h"
 #include "tools/engine_note.h"
 #include "tools/tool.h"
+#include "tools/tool_ranks.h"
 #include "tools/tool_version.h"
 
 #define MANY_SWEEPS 20   /* without an end of which --accelerate is told */
@@ -307,7 +308,7 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
                   .model = model,
                   .nvecs = starts_with_vectors(args),
                   .constraint = args->constraint,
-                  .stop = &tool_stop },
+                  .stop = tool_ranks_stop() },
         .feed = e->feed,
         .precision = args->precision,
         .iters = args->iters,
@@ -326,6 +327,8 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
     int rc;
     r->out = out;
     rc = ts_als_run(&conf, &result, err);
+    if (rc == TS_ESTOP)
+        tool_ranks_stopped();
     cp_report_end(r);
     if (rc < 0)
         return end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
@@ -394,6 +397,7 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
 {
     return (struct ts_engine_conf){ .path = path,
                                     .stop = &tool_stop,
+                                    .comm = tool_ranks(),
                                     .rank = args->rank,
                                     .threads = args->threads,
                                     .precision = args->precision,

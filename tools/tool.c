@@ -287,6 +287,13 @@ static void on_exit_by_others(void)
     say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
 }
 
+static void (*before_end)(void);
+
+void tool_before_end(void (*call)(void))
+{
+    before_end = call;
+}
+
 int tool_main(const struct tool_program *program, int argc, char **argv)
 {
     int status;
@@ -295,6 +302,8 @@ int tool_main(const struct tool_program *program, int argc, char **argv)
     atexit(on_exit_by_others);
     status = finish(program->name, dispatch(program, argc, argv));
     running = NULL;
+    if (before_end != NULL)
+        before_end();
     tool_signal_end(status);
     return status;
 }

@@ -53,6 +53,9 @@ struct tool_program {
 
 int tool_main(const struct tool_program *program, int argc, char **argv);
 
+/* Called once before tool_main ends, by a signal too. */
+void tool_before_end(void (*call)(void));
+
 /* The commands of the program beside this one, which ends with NULL: a user who asks for one of them here is told. */
 void tool_sibling(const char *program, const char *const commands[]);
 

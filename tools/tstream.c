@@ -77,7 +77,7 @@ static void set_environment(void)
     (void)setenv("NCCL_NVLS_ENABLE", "0", 1); /* src/gpu/exchange_nccl.c says why */
 }
 
-int main(int argc, char **argv)
+int tstream_run(int argc, char **argv)
 {
     static const struct ts_cmd *const cmds[] = { &tstream_cp,      &tstream_plan,
                                                  &tstream_status,  &tstream_fit,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
+#include "tools/tool_ranks.h"
+#include "tools/tool_version.h"
 #include "tools/tstream.h"
 #include "tools/tstream_cp.h"
 #include "tools/tstream_operand.h"
@@ -106,6 +109,37 @@ const struct ts_opt tstream_cp_opts[] = {
     { 0 },
 };
 
+/* The ranks have the same program, tensor and model to compute, or none of them begins. */
+static int check_ranks(const struct ts_cmd *cmd, const struct cp_args *args,
+                       const struct ts_engine *e, int rc, struct ts_err *err)
+{
+    char text[512], constraint[160];
+    rc = tool_ranks_agree(rc, err);
+    if (rc < 0)
+        return rc;
+    snprintf(text, sizeof text, "%s %s", tool_version(), tool_commit());
+    rc = tool_ranks_same("version of tstream", text, err);
+    snprintf(text, sizeof text, "%d",
+             (int)ts_isa_best()); /* its own sums of a rank must be those of others */
+    if (rc == 0)
+        rc = tool_ranks_same("vector code, that of its processor,", text, err);
+    snprintf(text, sizeof text, "%016" PRIx64, e->tensor->hash);
+    if (rc == 0)
+        rc = tool_ranks_same("tensor", text, err);
+    snprintf(text, sizeof text, "%u %u %a %" PRIu64 " %d %d %.200s", args->rank, args->iters,
+             args->tol, args->seed, (int)args->precision, args->accelerate, args->init);
+    if (rc == 0)
+        rc = tool_ranks_same("options", text, err);
+    for (uint32_t m = 0; m < e->tensor->order && rc == 0; m++) {
+        ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);
+        rc = tool_ranks_same("constraints", constraint, err);
+    }
+    if (rc == 0)
+        tool_note(cmd, "%u processes compute together, this one with %u thread%s",
+                  tool_ranks_count(), e->threads, tool_plural(e->threads));
+    return rc;
+}
+
 /* Everything that can be refused is, before the work. */
 static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
@@ -146,11 +180,15 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     ec.trace = r.trace;
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
+    if (tool_ranks() != NULL)
+        rc = check_ranks(cmd, args, &e, rc, err);
     if (rc == 0) {
         cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
-        ts_engine_close(&e);
+        if (tool_ranks() != NULL && !r.stopped)
+            rc = tool_ranks_agree(rc, err);
     }
+    ts_engine_close(&e);
     rc = tstream_trace_close(cmd, r.trace, rc, err);
     ts_run_record_free(&record);
     ts_model_close(model);
@@ -159,10 +197,33 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     return rc;
 }
 
+/* Of several ranks: the first one writes, all compute. */
+static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
+                    struct ts_err *err)
+{
+    struct cp_args own = *args;
+    if (tstream_cp_models(args) > 1)
+        return ts_fail(err, TS_EARG,
+                       "several processes compute one model at a time: give one --rank and no "
+                       "--restarts, or start one process");
+    if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
+        return ts_fail(err, TS_EARG,
+                       "several processes compute on CPU cores: --gpus and --gpu-memory go with "
+                       "one, which takes all GPUs of its host");
+    own.processor.cpu = 1;
+    if (!tool_ranks_speaks()) {
+        own.no_output = 1;
+        own.trace = NULL;
+    }
+    return run_one(cmd, &own, path, err);
+}
+
 static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *path,
                    struct ts_err *err)
 {
     const struct cp_args *args = parsed;
+    if (tool_ranks() != NULL)
+        return run_rank(cmd, args, path, err);
     return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)
                                        : run_one(cmd, args, path, err);
 }
@@ -353,6 +414,8 @@ const struct ts_cmd tstream_cp = {
         "objective), and models.tsv and models.json, the table: fits, and how alike the starts of a rank are. "
         "score is the factor match score with the best one, 1 for the same components. DIR appears when all are done; --resume "
         "keeps the models that are, and goes on in the one under way.\n\n"
+        "Started by mpirun or srun as several processes, where it was built with MPI, it computes one model on the CPU cores of all of "
+        "them, on one machine or many, with the same bits. Each reads and computes a part of every mode; the first one speaks and writes.\n\n"
         "SIGINT, SIGTERM, SIGHUP or --max-time stop it within a mode: it saves its state in DIR.partial, says "
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
         "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "

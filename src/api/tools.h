@@ -52,7 +52,8 @@
 
 /* ---- the machine: its limits, threads, clocks, large memory, a record of what ran when ---- */
 
-/* what the machine and this process may take: ts_machine_get, ts_machine_peak_bytes */
+/* what the machine and this process may take: ts_machine_get, ts_machine_peak_bytes,
+ * ts_machine_share */
 #include "base/machine.h"
 /* how many: ts_threads_get */
 #include "base/threads.h"
@@ -118,6 +119,13 @@
 /* what this build reads: ts_decompress_names */
 #include "source/decompress.h"
 
+/* ---- ranks: processes that compute one decomposition together ---- */
+
+/* what travels between them */
+#include "stream/comm.h"
+/* by MPI, in tstream-mpi alone: ts_comm_mpi_open, ts_comm_mpi_beside, ts_comm_mpi_close */
+#include "mpi/comm_mpi.h"
+
 /* ---- a run: tensor, processor, memory and feed; and plans of one ---- */
 
 /* all that a run needs: ts_engine_open, ts_engine_close */
@@ -159,7 +167,7 @@
 #include "cpd/als.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped */
+/* what is asked of factors: ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
 #include "cpd/constraint.h"
 /* where it starts: ts_init_mode, ts_init_rows, ts_init_save */
 #include "cpd/init.h"

@@ -288,9 +288,20 @@ void ts_machine_get_at(const char *root, struct ts_machine *ret)
     *ret = m;
 }
 
+static uint32_t sharing = 1;
+
+void ts_machine_share(uint32_t processes)
+{
+    sharing = processes > 0 ? processes : 1;
+}
+
 void ts_machine_get(struct ts_machine *ret)
 {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
     ts_machine_get_at("", ret);
+    ret->free_bytes /= sharing;
+    if (sharing > 1 && online > 0 && ret->cpus >= (unsigned long)online)
+        ret->cpus = ret->cpus > sharing ? ret->cpus / sharing : 1;
 }
 
 uint64_t ts_machine_peak_bytes(void)

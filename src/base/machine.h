@@ -23,6 +23,10 @@ struct ts_machine {
 
 void ts_machine_get(struct ts_machine *ret);
 
+/* So many processes like this one share the machine: from now on each is told a part of its memory, and of its CPUs
+ * where it is not bound to some. To be called before there are threads. */
+void ts_machine_share(uint32_t processes);
+
 /* Peak of the memory that this process had resident; 0 when the system does not say. */
 uint64_t ts_machine_peak_bytes(void);
 

@@ -25,7 +25,8 @@ struct shared {
     uint32_t own, n_models;
     struct cpu *model;
     struct ts_rowsolve_ranks ranks; /* no share: this process alone */
-    uint64_t *dealt;                /* memory of these */
+    uint32_t scattered; /* the mode, from 1, whose product lies on several ranks; 0: none */
+    uint64_t *dealt;    /* memory of these */
 };
 
 /* A model: what the engine holds. */
@@ -319,6 +320,7 @@ static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_f
     rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
     if (rc < 0 || s->ranks.share == NULL)
         return rc;
+    s->scattered = mode + 1;
     ts_rowsolve_deal(((struct cpu *)be[0])->rows, model[0].out->n_rows, &s->ranks);
     return ts_share_move_rows(s->ranks.share, model[0].out, s->ranks.row, err);
 }
@@ -375,6 +377,7 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
         ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(how->kind) ? &c->product : NULL,
                         how, sums, ranks, err);
     c->factor[mode].rest = NULL;
+    c->shared->scattered = 0;
     return rc;
 }
 
@@ -390,7 +393,8 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
     return ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL,
-                           &(struct ts_row_sums){ .gram = gram }, NULL, err);
+                           &(struct ts_row_sums){ .gram = gram },
+                           c->shared->scattered == mode + 1 ? &c->shared->ranks : NULL, err);
 }
 
 const struct ts_backend ts_backend_cpu = {

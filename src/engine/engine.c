@@ -135,6 +135,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                                   .trace = conf->trace,
                                   .done = conf->done,
                                   .done_ctx = conf->done_ctx,
+                                  .comm = conf->comm,
                                   .stop = conf->stop };
     uint64_t before, before_bytes = 0;
     int rc;

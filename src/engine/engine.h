@@ -27,8 +27,10 @@ struct ts_engine_conf {
     uint64_t host_bytes; /* --host-memory; 0: what is free, less a reserve */
     struct ts_processor processor;
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
-    int accelerate;     /* runs are accelerated (cpd/accelerate.h), which takes second factors */
-    uint32_t n_named;   /* the highest mode that is asked for by its number, from 1; 0: none */
+    int accelerate;   /* runs are accelerated (cpd/accelerate.h), which takes second factors */
+    uint32_t n_named; /* the highest mode that is asked for by its number, from 1; 0: none */
+    struct ts_comm
+        *comm; /* of the ranks that compute each a part, on CPU cores; NULL: this process alone */
     uint64_t own_bytes; /* factors of the command itself; they count like the backend's */
     int copy;           /* 1: a copy of the state is wanted, where there is memory for it */
     int only_mode;      /* -1, or the only mode that the feed serves */

@@ -8,6 +8,7 @@
 #include "base/bigmem.h"
 #include "base/machine.h"
 #include "base/num.h"
+#include "stream/comm.h"
 #include "base/setting.h"
 #include "cpd/als.h"
 #include "stream/residency.h"
@@ -24,7 +25,7 @@ static uint64_t shard_bytes(const struct ts_backend_conf *bc)
         for (uint64_t i = 0; i < bc->tensor->mode[m].disk.n_shards; i++)
             if (bc->only_mode < 0 || (uint32_t)bc->only_mode == m)
                 sum += ts_residency_bytes(&bc->tensor->mode[m].shard[i]);
-    return sum;
+    return ts_comm_many(bc->comm) ? sum / bc->comm->n : sum;
 }
 
 /* A budget that was given must be there: what the shards take of it, and where they may lie in

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives by MPI. Buffers may be larger than the counts of MPI, which are ints: they travel in pieces. */
+#include "mpi/comm_mpi.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
+#define TAG_MOVE 1
+#define TAG_LEAVE \
+    2 /* a rank that fails or stops tells the others, which may be far from their next collective */
+
+struct mpi_ranks {
+    struct ts_comm comm; /* first: a comm is one of these */
+    MPI_Comm all, leave;
+    uint32_t beside;
+    int *count, *place; /* n */
+    int *rc;            /* n */
+    MPI_Request *request;
+    uint32_t n_requests, most_requests;
+    struct ts_err err; /* what agree has answered once it was no 0 */
+};
+
+static struct mpi_ranks *of(struct ts_comm *c)
+{
+    return (struct mpi_ranks *)c;
+}
+
+/* ---- agree ---- */
+
+/* Failures come before stops, low ranks before high ones. */
+static uint32_t worst_of(const int *rc, uint32_t n)
+{
+    uint32_t worst = 0;
+    for (uint32_t r = 0; r < n; r++)
+        if (rc[r] < 0 && (rc[worst] == 0 || (rc[worst] == TS_ESTOP && rc[r] != TS_ESTOP)))
+            worst = r;
+    return worst;
+}
+
+/* So that a rank in the middle of a long pass learns of it (poll). */
+static void tell_others(struct mpi_ranks *m, int rc, MPI_Request *request)
+{
+    for (uint32_t r = 0; r < m->comm.n; r++)
+        if (r != m->comm.rank)
+            MPI_Isend(&rc, 1, MPI_INT, (int)r, TAG_LEAVE, m->leave, request++);
+}
+
+/* Each rank that has failed told all others. */
+static void hear_others(struct mpi_ranks *m)
+{
+    for (uint32_t r = 0; r < m->comm.n; r++) {
+        int rc;
+        if (m->rc[r] < 0 && r != m->comm.rank)
+            MPI_Recv(&rc, 1, MPI_INT, (int)r, TAG_LEAVE, m->leave, MPI_STATUS_IGNORE);
+    }
+}
+
+static int agree(struct ts_comm *c, int rc, struct ts_err *err)
+{
+    struct mpi_ranks *m = of(c);
+    char host[64] = "?";
+    uint32_t worst;
+    if (m->err.code < 0) { /* the others are not listening any more */
+        *err = m->err;
+        return m->err.code;
+    }
+    if (rc < 0)
+        tell_others(m, rc, m->request);
+    MPI_Allgather(&rc, 1, MPI_INT, m->rc, 1, MPI_INT, m->all);
+    worst = worst_of(m->rc, c->n);
+    if (m->rc[worst] == 0)
+        return 0;
+    hear_others(m);
+    if (rc < 0)
+        MPI_Waitall((int)c->n - 1, m->request, MPI_STATUSES_IGNORE);
+    if (worst == c->rank) {
+        gethostname(host, sizeof host - 1);
+        m->err = *err;
+        if (m->rc[worst] != TS_ESTOP)
+            ts_fail(&m->err, m->rc[worst], "rank %u of %u, on %s: %.900s", worst, c->n, host,
+                    err->text);
+    }
+    MPI_Bcast(&m->err, sizeof m->err, MPI_BYTE, (int)worst, m->all);
+    *err = m->err;
+    return m->err.code;
+}
+
+static int poll(struct ts_comm *c)
+{
+    int there;
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_LEAVE, of(c)->leave, &there, MPI_STATUS_IGNORE);
+    return there;
+}
+
+/* ---- bytes ---- */
+
+static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err)
+{
+    struct mpi_ranks *m = of(c);
+    (void)err;
+    if (first[c->n] <= PIECE) {
+        for (uint32_t r = 0; r < c->n; r++) {
+            m->count[r] = (int)(first[r + 1] - first[r]);
+            m->place[r] = (int)first[r];
+        }
+        MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer, m->count, m->place, MPI_BYTE,
+                       m->all);
+        return 0;
+    }
+    for (uint32_t r = 0; r < c->n; r++)
+        for (uint64_t at = first[r]; at < first[r + 1]; at += PIECE) {
+            const uint64_t left = first[r + 1] - at;
+            MPI_Bcast((char *)buffer + at, (int)(left < PIECE ? left : PIECE), MPI_BYTE, (int)r,
+                      m->all);
+        }
+    return 0;
+}
+
+static int add_request(struct mpi_ranks *m, MPI_Request **ret, struct ts_err *err)
+{
+    if (m->n_requests == m->most_requests) {
+        const uint32_t most = 2 * m->most_requests;
+        MPI_Request *more = realloc(m->request, most * sizeof *more);
+        if (more == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for messages");
+        m->request = more;
+        m->most_requests = most;
+    }
+    *ret = &m->request[m->n_requests++];
+    return 0;
+}
+
+static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
+                struct ts_err *err)
+{
+    struct mpi_ranks *m = of(c);
+    int rc = 0;
+    m->n_requests = 0;
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        for (uint64_t at = move[i].begin; at < move[i].end && rc == 0; at += PIECE) {
+            const uint64_t left = move[i].end - at;
+            const int bytes = (int)(left < PIECE ? left : PIECE);
+            MPI_Request *request = NULL;
+            if (move[i].from != c->rank && move[i].to != c->rank)
+                continue;
+            rc = add_request(m, &request, err);
+            if (rc == 0 && move[i].from == c->rank)
+                MPI_Isend((char *)buffer + at, bytes, MPI_BYTE, (int)move[i].to, TAG_MOVE, m->all,
+                          request);
+            else if (rc == 0)
+                MPI_Irecv((char *)buffer + at, bytes, MPI_BYTE, (int)move[i].from, TAG_MOVE, m->all,
+                          request);
+        }
+    MPI_Waitall((int)m->n_requests, m->request, MPI_STATUSES_IGNORE);
+    return rc;
+}
+
+/* ---- from first to last ---- */
+
+void ts_comm_mpi_close(struct ts_comm *c)
+{
+    struct mpi_ranks *m = of(c);
+    if (m == NULL)
+        return;
+    MPI_Comm_free(&m->all);
+    MPI_Comm_free(&m->leave);
+    free(m->count);
+    free(m->request);
+    free(m);
+    MPI_Finalize();
+}
+
+static uint32_t ranks_beside(void)
+{
+    MPI_Comm host;
+    int n;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &n);
+    MPI_Comm_free(&host);
+    return (uint32_t)n;
+}
+
+int ts_comm_mpi_open(int *argc, char ***argv, struct ts_comm **ret, struct ts_err *err)
+{
+    static const struct ts_comm_ops ops = {
+        .agree = agree, .gather = gather, .move = move, .poll = poll
+    };
+    struct mpi_ranks *m = calloc(1, sizeof *m);
+    int rank, n, level;
+    MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    if (m != NULL) {
+        m->most_requests = 4 * (uint32_t)n;
+        m->count = malloc(3 * (size_t)n * sizeof *m->count);
+        m->request = malloc(m->most_requests * sizeof *m->request);
+    }
+    if (m == NULL || m->count == NULL || m->request == NULL || level < MPI_THREAD_SERIALIZED) {
+        ts_fail(err, level < MPI_THREAD_SERIALIZED ? TS_EARG : TS_ENOMEM, "rank %d: %s", rank,
+                level < MPI_THREAD_SERIALIZED ? "this MPI lets one thread call it and no other"
+                                              : "out of memory");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+        return err->code;
+    }
+    m->place = m->count + n;
+    m->rc = m->place + n;
+    MPI_Comm_dup(MPI_COMM_WORLD, &m->all);
+    MPI_Comm_dup(MPI_COMM_WORLD, &m->leave);
+    m->beside = ranks_beside();
+    m->comm = (struct ts_comm){ .ops = &ops, .rank = (uint32_t)rank, .n = (uint32_t)n };
+    *ret = &m->comm;
+    return 0;
+}
+
+uint32_t ts_comm_mpi_beside(const struct ts_comm *c)
+{
+    return ((const struct mpi_ranks *)c)->beside;
+}

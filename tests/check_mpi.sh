@@ -1,0 +1,117 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# mpirun -n 4 tstream cp: the bytes of one process for every number of ranks, stopped and gone on with by other
+# numbers; what ends one rank ends all; ranks that are not the same are refused. Skipped where there is no MPI.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # mpirun of Open MPI asks for both
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0
+[ -x "$bin/tstream-mpi" ] || { echo "tstream-mpi is not built"; exit 77; }
+timeout 60 mpirun -n 2 true > log 2>&1 || { echo "mpirun does not run here: $(tail -n 3 log)"; exit 77; }
+
+# mpi RANKS ARGS...: tstream cp on so many
+mpi()
+{
+    n=$1
+    shift
+    timeout 300 mpirun -n "$n" "$bin/tstream" cp "$@" < /dev/null
+}
+
+"$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 --law power:1.1 -s 3 -o x.tsh > log 2>&1
+"$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 -s 4 -o other.tsh > log 2>&1
+"$bin/tshard" gen --dims 3000x2000x70 --nnz 20000 -s 5 -o small.tsh > log 2>&1
+
+# ---- the bytes of one process ----
+run=0
+while read -r options; do
+    run=$((run + 1))
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh --cpu --tol 0 --rows all $options -o one.$run > log 2>&1 || bad "$options: $(cat log)"
+    for n in 1 2 3 4 7; do
+        [ $n -le 3 ] || [ $run -eq 1 ] || continue
+        # shellcheck disable=SC2086
+        mpi $n x.tsh --tol 0 --rows all $options -t $((n % 2 + 1)) -o m$n.$run > log 2> err || bad "$n ranks, $options: $(cat err)"
+        cmp -s one.$run/model.ktensor m$n.$run/model.ktensor || bad "$n ranks, $options: not the bytes of one process"
+        [ $n -eq 1 ] || grep -q "$n processes compute together" err || bad "$n ranks: are not told of"
+    done
+done << 'END'
+-r 9 -i 4
+-r 4 -i 3 --precision float64 -m 4M
+-r 5 -i 4 --nonneg --l1 3=0.1
+-r 3 -i 9 --accelerate
+-r 4 -i 3 --simplex 1 --l2 0.1
+-r 4 -i 3 --orthogonal 2 --init nvecs
+END
+[ $run -eq 6 ] || bad "$run of 6 runs"
+[ ! -e m3.1.partial ] || bad "m3.1.partial is left"
+
+# ---- stopped by its time, gone on with by other numbers of ranks ----
+"$bin/tstream" cp x.tsh --cpu -r 9 -i 40 --tol 0 -o whole.cp > log 2>&1
+n=3 ms=200
+mpi $n x.tsh -r 9 -i 40 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || bad "--max-time: $(cat err)"
+turns=0
+while [ ! -e part.cp ] && [ $turns -lt 40 ]; do
+    turns=$((turns + 1)) n=$((n % 4 + 1)) ms=$((ms + 50 * turns * turns))
+    if [ -e part.cp.partial ]; then
+        mpi $n --resume part.cp --max-time ${ms}ms > log 2> err || bad "--resume: $(cat err)"
+    else
+        mpi $n x.tsh -r 9 -i 40 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || true
+    fi
+done
+cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "after stops: not the bytes of one process"
+
+# ---- a rank that is killed ends all; the state stays ----
+mpi 3 x.tsh -r 9 -i 100000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+pid=$!
+for i in $(seq 600); do
+    [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
+    sleep 0.1
+done
+[ "$i" -lt 600 ] || bad "no state in a minute"
+rank=
+for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
+    case $(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) in
+    *mpirun*) ;;
+    *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
+    esac
+done
+[ -n "$rank" ] || bad "no rank is found"
+[ -z "$rank" ] || kill -KILL "$rank"
+wait $pid && bad "a rank is killed, and the exit status is 0"
+grep -q 'signal 9\|KILLED' err log || bad "does not say that a rank was killed: $(cat err)"
+for i in $(seq 300); do # their last one goes with the launcher's second signal
+    "$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err && break
+    sleep 0.2
+done
+grep -q 'goes on from sweep' err || bad "--resume after a kill: $(cat err)"
+
+# ---- what is not the same is refused, by its name ----
+# ranks_refused TEXT ARGS...: of mpirun
+ranks_refused()
+{
+    text=$1
+    shift
+    if timeout 300 mpirun "$@" < /dev/null > log 2> err; then bad "$*: is not refused"; fi
+    grep -qF -- "$text" err || bad "$*: no \"$text\" in: $(cat err)"
+    [ ! -e no.cp ] && [ ! -e no.cp.partial ] || bad "$*: something is left"
+}
+t=$bin/tstream
+ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 5 -o no.cp
+ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp other.tsh -r 4 -o no.cp
+ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp none.tsh -r 4 -o no.cp
+ranks_refused 'one model at a time' -n 2 "$t" cp x.tsh -r 4,5 -o no.cp
+ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
+ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
+
+# ---- a damaged shard, seen by the rank that reads it, is told by all in one sentence ----
+size=$(wc -c < small.tsh/mode2.shards)
+printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log
+ranks_refused 'mode2.shards' -n 3 "$t" cp small.tsh -r 4 -o no.cp
+[ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "a damaged shard: not one sentence: $(cat err)"
+
+exit $failed

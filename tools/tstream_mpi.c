@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_mpi.c - tstream-mpi: tstream as one of several ranks, started by mpirun or srun. */
+#include <stdio.h>
+
+#include "tools/tool.h"
+#include "tools/tool_ranks.h"
+#include "tools/tstream.h"
+
+static struct ts_comm *comm;
+
+static void leave(void)
+{
+    ts_comm_mpi_close(comm);
+    comm = NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct ts_err err;
+    if (ts_comm_mpi_open(&argc, &argv, &comm, &err) < 0) {
+        fprintf(stderr, "tstream-mpi: %s\n", err.text);
+        return 1;
+    }
+    tool_ranks_set(comm, ts_comm_mpi_beside(comm));
+    tool_before_end(leave);
+    return tstream_run(argc, argv);
+}
