@@ -185,6 +185,10 @@ is 'tstream top' of
 "$bin/tstream" predict --json all.cp groceries.tns -o cells.tns > of
 echo '1 1 1' | "$bin/tstream" predict --json all.cp - >> of
 is 'tstream predict' of
+"$bin/tstream" score --json all.cp groceries.tsh -o scores.tns > of
+"$bin/tstream" cp groceries.tsh --cpu --rank 1 --nonneg -q -o above.cp > log
+"$bin/tstream" score --json above.cp groceries.tsh >> of
+is 'tstream score' of
 "$bin/tstream" mttkrp --cpu --json --check --rank 2 groceries.tsh > of
 is 'tstream mttkrp' of
 "$bin/tstream" devices --json > of

@@ -38,7 +38,7 @@ static int put_names(const struct cell_lines *l, const char *const mode_name[],
         char made[24];
         int rc;
         if (name == NULL) {
-            snprintf(made, sizeof made, "mode%" PRIu32, m + 1);
+            snprintf(made, sizeof made, "mode%" PRIu32, l->first_mode + m + 1);
             name = made;
         }
         rc = room_for(to, 2 * strlen(name) + 3, err);
@@ -119,6 +119,7 @@ static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode,
     const char *label = NULL;
     size_t n = 0;
     int rc = 0;
+    mode += l->first_mode;
     if (l->names != NULL && l->format != CELL_TNS && index < l->names->mode[mode].n_labels)
         rc = ts_row_label(l->names, thread, mode, index, &label, &n, err);
     if (rc == 0)

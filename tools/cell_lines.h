@@ -18,10 +18,10 @@
 enum cell_format { CELL_TNS, CELL_CSV, CELL_TSV, CELL_NPY };
 #define CELL_FORMATS "tns|csv|tsv|npy" /* of an option, in that order */
 
-#define CELL_NUMBERS 3u /* at most */
+#define CELL_NUMBERS 5u /* at most */
 
 struct cell_lines {
-    uint32_t order;
+    uint32_t order, first_mode; /* so many modes, from this one on */
     enum cell_format format;
     uint32_t base;              /* of indices that are shown */
     struct ts_row_names *names; /* with labels, or NULL; csv and tsv show them */

@@ -71,9 +71,9 @@ int main(int argc, char **argv)
                                                  &tshard_export_cmd,
                                                  &tshard_gen_cmd,
                                                  NULL };
-    static const char *const other[] = { "cp",      "fit",     "status",  "top",
-                                         "report",  "compare", "predict", "mttkrp",
-                                         "devices", "bench",   NULL };
+    static const char *const other[] = { "cp",     "fit",     "status",  "top",
+                                         "report", "compare", "predict", "score",
+                                         "mttkrp", "devices", "bench",   NULL };
     static const struct tool_program program = {
         .name = "tshard",
         .summary = "packs sparse tensors into shards",

@@ -15,18 +15,18 @@ static const char description[] =
 
 static const struct tool_entry files[] = {
     { "NAME.tsh", "A tensor that tshard build or tshard gen made: a directory. It is read only.",
-      "cp plan fit info top report export predict mttkrp" },
+      "cp plan fit info top report export predict score mttkrp" },
     { "X.cp",
       "The result of tstream cp: factors and weights, run.json (how it was computed), and state, "
       "from which --resume goes on. Of several ranks or starts a directory for each model, and their table.",
-      "cp plan status fit info top compare report export predict" },
+      "cp plan status fit info top compare report export predict score" },
     { "X.cp.partial",
       "The same while the run is under way, or after it was stopped or killed: states, run.json "
       "and status.json. tstream status X.cp reads it.",
       "cp plan status info" },
     { "FILE.partial",
       "What is written to FILE, as --trace or --output name it, until it is complete.",
-      "cp mttkrp report export predict" },
+      "cp mttkrp report export predict score" },
     { 0 },
 };
 
@@ -38,10 +38,13 @@ static const struct tool_entry environment[] = {
       COMPUTING },
     { "NCCL_*", "Read by NCCL, where several GPUs exchange by it. NCCL_NVLS_ENABLE is set to 0.",
       "cp plan mttkrp bench" },
-    { "TMPDIR", "Directory for temporary files, where tables of names do not fit into memory.", "predict" },
-    { "OMP_STACKSIZE", "Stack of a thread, which counts as memory.", "cp plan fit compare predict mttkrp" },
+    { "TMPDIR",
+      "Directory for temporary files: tables of names that do not fit into memory, lines that wait for their turn.",
+      "predict score" },
+    { "OMP_STACKSIZE", "Stack of a thread, which counts as memory.",
+      "cp plan fit compare predict score mttkrp" },
     { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
-      "cp fit report export predict mttkrp" },
+      "cp fit report export predict score mttkrp" },
     { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",
       "cp plan status fit info top compare devices" },
     { "NO_COLOR", "Where it is set and not empty, nothing is coloured.",
@@ -60,7 +63,8 @@ static const struct tool_entry related[] = {
     { "info", "tstream-cp tstream-status tshard-info", NULL },
     { "top", "tstream-report tstream-export", NULL },
     { "compare", "tstream-fit tstream-cp tshard-gen", NULL },
-    { "predict", "tstream-cp tstream-fit tstream-export", NULL },
+    { "predict", "tstream-score tstream-cp tstream-export", NULL },
+    { "score", "tstream-predict tstream-fit tstream-cp", NULL },
     { "report", "tstream-top tstream-info tstream-export", NULL },
     { "export", "tstream-top tshard-export", NULL },
     { "mttkrp", "tstream-cp tstream-bench", NULL },
@@ -79,13 +83,11 @@ static void set_environment(void)
 
 int tstream_run(int argc, char **argv)
 {
-    static const struct ts_cmd *const cmds[] = { &tstream_cp,      &tstream_plan,
-                                                 &tstream_status,  &tstream_fit,
-                                                 &tstream_info,    &tstream_top,
-                                                 &tstream_compare, &tstream_report,
-                                                 &tstream_export,  &tstream_predict,
-                                                 &tstream_mttkrp,  &tstream_devices,
-                                                 &tstream_bench,   NULL };
+    static const struct ts_cmd *const cmds[] = { &tstream_cp,      &tstream_plan,   &tstream_status,
+                                                 &tstream_fit,     &tstream_info,   &tstream_top,
+                                                 &tstream_compare, &tstream_report, &tstream_export,
+                                                 &tstream_predict, &tstream_score,  &tstream_mttkrp,
+                                                 &tstream_devices, &tstream_bench,  NULL };
     static const struct tool_program program = {
         .name = "tstream",
         .summary = "decomposes sparse tensors that do not fit into memory",

@@ -6,8 +6,8 @@
 #include "api/tools.h"
 
 extern const struct ts_cmd tstream_cp, tstream_plan, tstream_status, tstream_fit, tstream_info,
-    tstream_top, tstream_compare, tstream_report, tstream_export, tstream_predict, tstream_mttkrp,
-    tstream_devices, tstream_bench;
+    tstream_top, tstream_compare, tstream_report, tstream_export, tstream_predict, tstream_score,
+    tstream_mttkrp, tstream_devices, tstream_bench;
 
 /* The program, from main to its exit status. */
 int tstream_run(int argc, char **argv);

@@ -74,6 +74,8 @@
  * ts_atomic_dir_partial, ts_atomic_dir_held, ts_atomic_dir_commit, ts_atomic_dir_close,
  * ts_atomic_put, ts_atomic_head */
 #include "base/atomic_out.h"
+/* files without a name: ts_tempfile_new, ts_tempfile_read, ts_tempfile_write */
+#include "base/tempfile.h"
 
 /* ---- a tensor on disk, beyond its shape and names: what is verified, told, exported ---- */
 
@@ -84,7 +86,7 @@
  * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value,
  * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
 #include "format/tensor.h"
-/* the blocks of a shard: ts_shard_decode, ts_shard_block */
+/* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */
 #include "format/shard.h"
 /* the codes of a block: ts_value_codes, ts_block_check_padding */
 #include "format/block_codec.h"
@@ -180,6 +182,8 @@
 #include "cpd/state.h"
 /* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
 #include "cpd/exact_fit.h"
+/* at the nonzeros: ts_score_run, ts_score_free, ts_score_bytes */
+#include "cpd/score.h"
 /* of several ranks: ts_core_run, ts_core_check */
 #include "cpd/core_consistency.h"
 

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sums over the nonzeros and their values by the model: of blocks, of partitions, of all. */
+#include "cpd/score.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stop.h"
+#include "format/shard.h"
+
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows on their way to the backend */
+#define LANES       4u                  /* sums of every fourth nonzero of a block */
+#define LINE        64u                 /* threads write to lines of their own */
+
+/* A cell among the largest of a thread. */
+struct large {
+    double magnitude;
+    uint64_t place; /* in the copy */
+    double value, model;
+    uint32_t slot; /* where its rows are */
+};
+
+/* What a thread keeps while it works through a partition. */
+struct worker {
+    _Alignas(LINE) struct ts_score_sums sums; /* of the partition */
+    double logs;
+    uint64_t row; /* of the slice under way, and its sums */
+    struct ts_score_sums slice;
+    int in_first; /* that slice is the partition's first, which may have begun in the one before */
+    uint32_t n_large;
+    struct large *large; /* a heap: the root is the least */
+    uint32_t *rows;      /* top x order */
+};
+
+/* Of a partition: its sums, and those of its first and last slice. */
+struct part {
+    struct ts_score_sums sums, first, last;
+    double logs;
+    uint64_t first_row, last_row; /* the same: there is one, in `first` */
+};
+
+struct score {
+    const struct ts_score_conf *conf;
+    struct ts_score *ret;
+    uint64_t n_parts;
+    struct part *part;
+    struct worker *worker; /* threads */
+    int counts;            /* logs are summed: as far as is known all values are counts; atomic */
+};
+
+/* ---- the model's rows into the backend ---- */
+
+static uint64_t chunk_rows(uint32_t rank)
+{
+    return CHUNK_BYTES / (rank * sizeof(double)) + 1;
+}
+
+static uint64_t held_index(const struct ts_kruskal *k, uint32_t mode, uint64_t row)
+{
+    return k->index[mode] == NULL ? row : k->index[mode][row];
+}
+
+/* Rows of the tensor's used slices from `row` on: n of them. *at: the row of the model to go on from. */
+static void gather_rows(const struct ts_kruskal *k, uint32_t mode, const uint64_t *index,
+                        uint64_t row, uint64_t n, const double *weight, uint64_t *at, double *to)
+{
+    for (uint64_t i = 0; i < n; i++, to += k->rank) {
+        const uint64_t wanted = index == NULL ? row + i : index[row + i];
+        while (*at < k->n_rows[mode] && held_index(k, mode, *at) < wanted)
+            ++*at;
+        if (*at == k->n_rows[mode] || held_index(k, mode, *at) != wanted) {
+            memset(to, 0, k->rank * sizeof *to);
+            continue;
+        }
+        (void)ts_kruskal_held((void *)(uintptr_t)k, mode, *at, 1, to, NULL);
+        for (uint32_t r = 0; weight != NULL && r < k->rank; r++)
+            to[r] *= weight[r];
+    }
+}
+
+static int load_mode(const struct ts_score_conf *c, uint32_t mode, double *rows, struct ts_err *err)
+{
+    const struct ts_kruskal *k = c->model;
+    const uint64_t n_rows = c->tensor->mode[mode].disk.n_rows, step = chunk_rows(k->rank);
+    const double *weight = mode == c->mode ? k->weight : NULL;
+    uint64_t *index = NULL, at = 0;
+    int rc = ts_tensor_rows(c->tensor, mode, &index, err);
+    for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
+        const uint64_t n = n_rows - row < step ? n_rows - row : step;
+        gather_rows(k, mode, index, row, n, weight, &at, rows);
+        rc = c->backend->put_rows(c->be, mode, row, n, rows, err);
+        if (rc == 0)
+            rc = ts_stop_check(c->stop, err);
+    }
+    free(index);
+    return rc;
+}
+
+static int load_rows(const struct ts_score_conf *c, struct ts_err *err)
+{
+    double *rows = malloc(chunk_rows(c->model->rank) * c->model->rank * sizeof *rows);
+    int rc = rows == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows") : 0;
+    for (uint32_t m = 0; m < c->tensor->order && rc == 0; m++)
+        rc = load_mode(c, m, rows, err);
+    free(rows);
+    return rc;
+}
+
+/* The sum of the model over all cells. */
+static double model_total(const struct ts_kruskal *k)
+{
+    double total = 0;
+    for (uint32_t r = 0; r < k->rank; r++) {
+        double term = k->weight[r];
+        for (uint32_t m = 0; m < k->order; m++) {
+            double sum = 0;
+            for (uint64_t i = 0; i < k->n_rows[m]; i++)
+                sum += k->precision == TS_FLOAT32
+                           ? (double)((const float *)k->factor[m])[i * k->rank + r]
+                           : ((const double *)k->factor[m])[i * k->rank + r];
+            term *= sum;
+        }
+        total += term;
+    }
+    return total;
+}
+
+/* ---- the largest residuals ---- */
+
+/* Whether a comes behind b. */
+static int is_less(const struct large *a, const struct large *b)
+{
+    return a->magnitude < b->magnitude || (a->magnitude == b->magnitude && a->place > b->place);
+}
+
+static void sift_down(struct large *heap, uint32_t n)
+{
+    const struct large x = heap[0];
+    uint32_t i = 0;
+    while (2 * i + 1 < n) {
+        uint32_t child = 2 * i + 1;
+        child += child + 1 < n && is_less(&heap[child + 1], &heap[child]);
+        if (!is_less(&heap[child], &x))
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = x;
+}
+
+static void sift_up(struct large *heap, uint32_t i)
+{
+    const struct large x = heap[i];
+    while (i > 0 && is_less(&x, &heap[(i - 1) / 2])) {
+        heap[i] = heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap[i] = x;
+}
+
+static void keep_large(const struct score *s, struct worker *w, const struct ts_cells *c)
+{
+    const uint32_t order = s->conf->tensor->order, top = s->conf->top;
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct large x = { .magnitude = fabs(c->value[i] - c->model[i]),
+                           .place = c->partition * TS_PARTITION_NNZ + c->first + i,
+                           .value = c->value[i],
+                           .model = c->model[i] };
+        if (w->n_large == top && !is_less(&w->large[0], &x))
+            continue;
+        x.slot = w->n_large < top ? w->n_large : w->large[0].slot;
+        for (uint32_t m = 0; m < order; m++)
+            w->rows[(size_t)x.slot * order + m] = c->row[m][i];
+        if (w->n_large < top) {
+            w->large[w->n_large] = x;
+            sift_up(w->large, w->n_large++);
+        } else {
+            w->large[0] = x;
+            sift_down(w->large, top);
+        }
+    }
+}
+
+/* A cell and the thread that has its rows. */
+struct found {
+    struct large cell;
+    const uint32_t *rows;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    return is_less(&y->cell, &x->cell) ? -1 : is_less(&x->cell, &y->cell);
+}
+
+static int collect_large(const struct score *s, struct ts_err *err)
+{
+    const uint32_t order = s->conf->tensor->order;
+    struct found *all;
+    size_t n = 0;
+    for (uint32_t t = 0; t < s->conf->threads; t++)
+        n += s->worker[t].n_large;
+    all = malloc((n + 1) * sizeof *all);
+    s->ret->n_top = n < s->conf->top ? (uint32_t)n : s->conf->top;
+    s->ret->top = calloc(s->ret->n_top + (size_t)1, sizeof *s->ret->top);
+    if (all == NULL || s->ret->top == NULL) {
+        free(all);
+        return ts_fail(err, TS_ENOMEM, "out of memory for %u residuals", s->conf->top);
+    }
+    n = 0;
+    for (uint32_t t = 0; t < s->conf->threads; t++)
+        for (uint32_t i = 0; i < s->worker[t].n_large; i++) {
+            const struct large *x = &s->worker[t].large[i];
+            all[n++] = (struct found){ *x, s->worker[t].rows + (size_t)x->slot * order };
+        }
+    qsort(all, n, sizeof *all, by_size);
+    for (uint32_t i = 0; i < s->ret->n_top; i++) {
+        s->ret->top[i].value = all[i].cell.value;
+        s->ret->top[i].model = all[i].cell.model;
+        memcpy(s->ret->top[i].row, all[i].rows, order * sizeof *all[i].rows);
+    }
+    free(all);
+    return 0;
+}
+
+/* ---- sums ---- */
+
+static void add(struct ts_score_sums *to, const struct ts_score_sums *x)
+{
+    to->n += x->n;
+    to->value += x->value;
+    to->model += x->model;
+    to->squares += x->squares;
+    to->magnitudes += x->magnitudes;
+}
+
+/* Of a block: LANES sums of each kind, which do not wait for each other. */
+static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
+{
+    struct ts_score_sums lane[LANES] = { { 0 } };
+    uint32_t i = 0;
+    for (; i + LANES <= c->n; i += LANES)
+        for (uint32_t l = 0; l < LANES; l++) {
+            const double r = c->value[i + l] - c->model[i + l];
+            lane[l].value += c->value[i + l];
+            lane[l].model += c->model[i + l];
+            lane[l].squares += r * r;
+            lane[l].magnitudes += fabs(r);
+        }
+    for (uint32_t l = 0; i < c->n; i++, l++) {
+        const double r = c->value[i] - c->model[i];
+        lane[l].value += c->value[i];
+        lane[l].model += c->model[i];
+        lane[l].squares += r * r;
+        lane[l].magnitudes += fabs(r);
+    }
+    add(&lane[0], &lane[1]);
+    add(&lane[2], &lane[3]);
+    add(&lane[0], &lane[2]);
+    lane[0].n = c->n;
+    add(to, &lane[0]);
+}
+
+/* x log m of counts. */
+static void add_logs(struct score *s, struct worker *w, const struct ts_cells *c)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const double x = c->value[i], m = c->model[i];
+        if (!(x >= 0) || x != floor(x) || !(m > 0)) {
+            __atomic_store_n(&s->counts, 0, __ATOMIC_RELAXED);
+            return;
+        }
+        sum += x * log(m);
+    }
+    w->logs += sum;
+}
+
+static void end_slice(const struct score *s, struct worker *w, struct part *p)
+{
+    if (w->slice.n == 0)
+        return;
+    if (w->in_first) {
+        p->first = w->slice;
+        w->in_first = 0;
+    } else { /* another thread may have the rest of the partition's last slice: that is set right at its end */
+        s->ret->slice[w->row] = w->slice;
+    }
+    memset(&w->slice, 0, sizeof w->slice);
+}
+
+static void add_slices(const struct score *s, struct worker *w, const struct ts_cells *c)
+{
+    const uint32_t *row = c->row[s->conf->mode];
+    struct part *p = &s->part[c->partition];
+    for (uint32_t i = 0; i < c->n; i++) {
+        const double r = c->value[i] - c->model[i];
+        if (row[i] != w->row) {
+            end_slice(s, w, p);
+            w->row = row[i];
+        }
+        w->slice.n++;
+        w->slice.value += c->value[i];
+        w->slice.model += c->model[i];
+        w->slice.squares += r * r;
+        w->slice.magnitudes += fabs(r);
+    }
+    if (!c->last)
+        return;
+    p->last_row = w->row;
+    if (w->in_first)
+        p->first = w->slice;
+    else
+        p->last = w->slice;
+}
+
+static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
+{
+    struct score *s = ctx;
+    struct worker *w = &s->worker[thread];
+    int rc = ts_stop_check(s->conf->stop, err);
+    if (rc < 0)
+        return rc;
+    if (c->first == 0) {
+        memset(&w->sums, 0, sizeof w->sums);
+        memset(&w->slice, 0, sizeof w->slice);
+        w->logs = 0;
+        w->in_first = 1;
+        if (s->conf->slices)
+            w->row = s->part[c->partition].first_row = c->row[s->conf->mode][0];
+    }
+    add_block(&w->sums, c);
+    if (__atomic_load_n(&s->counts, __ATOMIC_RELAXED))
+        add_logs(s, w, c);
+    if (s->conf->slices)
+        add_slices(s, w, c);
+    if (s->conf->top > 0)
+        keep_large(s, w, c);
+    if (c->last) {
+        s->part[c->partition].sums = w->sums;
+        s->part[c->partition].logs = w->logs;
+    }
+    return s->conf->take == NULL ? 0 : s->conf->take(s->conf->ctx, thread, c, err);
+}
+
+/* ---- before and after the pass ---- */
+
+static uint64_t count_parts(const struct ts_tensor *t, uint32_t mode)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < t->mode[mode].disk.n_shards; i++)
+        n += ts_shard_partitions(&t->mode[mode].shard[i]);
+    return n;
+}
+
+uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
+                        uint32_t top, int slices)
+{
+    const uint64_t cell = sizeof(struct large) + t->order * sizeof(uint32_t);
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        if (t->mode[m].disk.rows_bytes > 0 && t->mode[m].disk.n_rows > most)
+            most = t->mode[m].disk.n_rows;
+    return count_parts(t, mode) * sizeof(struct part) + threads * sizeof(struct worker) +
+           top * (uint64_t)threads * (cell + sizeof(struct found)) +
+           top * (uint64_t)sizeof(struct ts_score_cell) +
+           (slices ? t->mode[mode].disk.n_rows * sizeof(struct ts_score_sums) : 0) +
+           most * sizeof(uint64_t) + chunk_rows(rank) * rank * sizeof(double);
+}
+
+static int new_sums(struct score *s, struct ts_err *err)
+{
+    const struct ts_score_conf *c = s->conf;
+    const uint64_t n_rows = c->tensor->mode[c->mode].disk.n_rows;
+    int there;
+    s->n_parts = count_parts(c->tensor, c->mode);
+    s->part = calloc(s->n_parts + 1, sizeof *s->part);
+    s->worker = aligned_alloc(LINE, c->threads * sizeof *s->worker);
+    if (s->worker != NULL)
+        memset(s->worker, 0, c->threads * sizeof *s->worker);
+    there = s->part != NULL && s->worker != NULL;
+    for (uint32_t t = 0; t < c->threads && there && c->top > 0; t++) {
+        s->worker[t].large = malloc(c->top * sizeof *s->worker[t].large);
+        s->worker[t].rows = malloc((size_t)c->top * c->tensor->order * sizeof(uint32_t));
+        there = s->worker[t].large != NULL && s->worker[t].rows != NULL;
+    }
+    if (there && c->slices) {
+        s->ret->n_slices = n_rows;
+        s->ret->slice = calloc(n_rows + 1, sizeof *s->ret->slice);
+        there = s->ret->slice != NULL;
+    }
+    return there ? 0 : ts_fail(err, TS_ENOMEM, "out of memory for sums of residuals");
+}
+
+static void free_sums(struct score *s)
+{
+    for (uint32_t t = 0; t < s->conf->threads && s->worker != NULL; t++) {
+        free(s->worker[t].large);
+        free(s->worker[t].rows);
+    }
+    free(s->worker);
+    free(s->part);
+}
+
+static int conclude(struct score *s, struct ts_err *err)
+{
+    struct ts_score *ret = s->ret;
+    double logs = 0, mean;
+    for (uint64_t k = 0; k < s->n_parts; k++) {
+        const struct part *p = &s->part[k];
+        add(&ret->all, &p->sums);
+        logs += p->logs;
+        if (!s->conf->slices)
+            continue;
+        add(&ret->slice[p->first_row], &p->first);
+        if (p->last_row != p->first_row)
+            add(&ret->slice[p->last_row], &p->last);
+    }
+    if (!isfinite(ret->all.squares))
+        return ts_fail(
+            err, TS_ELIMIT,
+            "values of the model leave the range of numbers: compute in float64, or scale "
+            "its weights");
+    mean = ret->all.n > 0 ? ret->all.squares / (double)ret->all.n : 0;
+    ret->gaussian = mean > 0 ? -0.5 * (double)ret->all.n * (1 + log(2 * M_PI * mean)) : NAN;
+    ret->poisson = s->counts ? logs - model_total(s->conf->model) : NAN;
+    return s->conf->top > 0 ? collect_large(s, err) : 0;
+}
+
+static int check(const struct ts_score_conf *c, struct ts_err *err)
+{
+    if (c->model->order != c->tensor->order)
+        return ts_fail(err, TS_EARG, "the model has %u modes, the tensor %u", c->model->order,
+                       c->tensor->order);
+    for (uint32_t m = 0; m < c->model->order; m++)
+        if (c->model->dim[m] != c->tensor->mode[m].disk.dim)
+            return ts_fail(err, TS_EARG,
+                           "mode %u of the model has %" PRIu64 " indices, of the tensor %" PRIu64,
+                           m + 1, c->model->dim[m], c->tensor->mode[m].disk.dim);
+    if (c->backend->weighted == NULL)
+        return ts_fail(err, TS_EARG, "%s computes no values of a model", c->backend->name);
+    return 0;
+}
+
+int ts_score_run(const struct ts_score_conf *conf, struct ts_score *ret, struct ts_err *err)
+{
+    struct ts_score result = { 0 };
+    struct score s = { .conf = conf, .ret = &result, .counts = 1 };
+    struct ts_weighted what = { .take = take, .ctx = &s, .rows = conf->rows };
+    int rc = check(conf, err);
+    what.rows |= conf->slices ? 1u << conf->mode : 0;
+    what.rows |= conf->top > 0 ? (1u << conf->tensor->order) - 1 : 0;
+    if (rc == 0)
+        rc = new_sums(&s, err);
+    if (rc == 0)
+        rc = load_rows(conf, err);
+    if (rc == 0) {
+        ts_feed_rewind(conf->feed);
+        rc = conf->backend->weighted(conf->be, conf->mode, conf->feed, &what, &result.times, err);
+    }
+    if (rc == 0)
+        rc = conclude(&s, err);
+    free_sums(&s);
+    if (rc == 0)
+        *ret = result;
+    else
+        ts_score_free(&result);
+    return rc;
+}
+
+void ts_score_free(struct ts_score *s)
+{
+    free(s->slice);
+    free(s->top);
+    memset(s, 0, sizeof *s);
+}
