@@ -433,6 +433,9 @@ typedef struct {
     uint32_t own_rows;
     int accelerate; /* ts_cp will be asked for accelerate, which takes memory for second
                         * factors, in host memory also for GPUs */
+    /* Bit m: ts_cp will be asked for smooth of mode m, which takes
+     * memory for its factor in float64 and a little more. */
+    uint32_t smooth;
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -556,6 +559,12 @@ typedef struct {
      * indices as the rank at least, and one mode has to be free,
      * without fix, simplex, bounds and orthogonal. */
     uint32_t orthogonal;
+    /* Order of them; NULL: none. smooth / 2 times the sum of squares of
+     * second differences of the rows of neighbouring indices is
+     * minimised too, empty slices lying on the curve between: for modes
+     * of up to 2^22 indices, without nonneg, l1, simplex, bounds, fix
+     * and orthogonal. Takes a session that was opened for it. */
+    const double *smooth;
 } ts_cp_conf;
 
 typedef struct {

@@ -46,8 +46,9 @@ done << 'END'
 -r 3 -i 9 --accelerate
 -r 4 -i 3 --simplex 1 --l2 0.1
 -r 4 -i 3 --orthogonal 2 --init nvecs
+-r 4 -i 3 --smooth 1=2,3 --l2 2=0.1
 END
-[ $run -eq 6 ] || bad "$run of 6 runs"
+[ $run -eq 7 ] || bad "$run of 7 runs"
 [ ! -e m3.1.partial ] || bad "m3.1.partial is left"
 
 # ---- stopped by its time, gone on with by other numbers of ranks ----

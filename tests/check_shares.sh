@@ -45,6 +45,34 @@ for k in 1 2 3; do
     cmp whole.cp/mode$k.npy part.cp/mode$k.npy
 done
 
+# Neighbours alike: recorded, resumed, the objective told and never rising.
+bends() { awk '{ if (NR > 2) { d = $1 - 2 * b + a; s += d * d } a = b; b = $1 } END { print s }' "$1"; }
+cp_t --smooth 1=50,3 --l2 2=0.1 -i 6 --tol 0 -f npy,splatt -o even.cp --json > even.json
+cp_t --l2 0.1 -i 6 --tol 0 -f splatt -o uneven.cp > uneven.out
+awk -v a="$(bends even.cp/mode1.mat)" -v b="$(bends uneven.cp/mode1.mat)" 'BEGIN { exit !(a < b / 2) }' ||
+    bad "mode 1 is not smooth: $(bends even.cp/mode1.mat), without $(bends uneven.cp/mode1.mat)"
+sed -n 's/.*"event":"sweep".*"objective":\([0-9.e+-]*\).*/\1/p' even.json > objectives
+[ "$(wc -l < objectives)" -eq 6 ] || bad "there are no objectives: $(head -3 even.json)"
+awk 'NR > 1 && $1 > before * (1 + 1e-6) { exit 1 } { before = $1 }' objectives || bad "the objective rises: $(cat objectives)"
+grep -q '"smooth":"1=50,3"' even.cp/run.json || bad "run.json does not tell of smooth modes"
+cp_t --smooth 1=50,3 --l2 2=0.1 -i 4 --tol 0 -f npy -o half.cp > half.out
+"$bin/tstream" cp --resume half.cp -i 6 --cpu > resumed.out
+cp_t --smooth 1=50,3=1 --l2 2=0.1 -i 6 --tol 0 -f npy -o alone.cp -t 1 --host-memory 700K > alone.out
+for k in 1 2 3; do
+    cmp even.cp/mode$k.npy half.cp/mode$k.npy
+    cmp even.cp/mode$k.npy alone.cp/mode$k.npy
+done
+rm -r half.cp
+refused 1 "alike cannot have no entries below 0" cp_t --smooth 1 --nonneg -n
+refused 1 "there is no mode 4, only 3" cp_t --smooth 4 -n
+refused 2 "goes with no constraint but" cp_t --smooth 1 --accelerate -n
+refused 2 "mode 1 is named twice" cp_t --smooth 1,1=2 -n
+refused 2 "expected MODE or MODE=X" cp_t --smooth 1=-1 -n
+refused 2 "expected MODE or MODE=X" cp_t --smooth 1=2x -n
+refused 2 "modes are numbers from 1 to 16, not 'x'" cp_t --smooth x -n
+"$bin/tshard" gen -o long.tsh --dims 5000000x50x40 -n 2000 -s 3 -q > long.out
+refused 1 "build the tensor with coarser bins of time" "$bin/tstream" cp long.tsh --cpu -r 2 --smooth 1 --l2 2=1,3=1 -n
+
 # Orthonormal columns: as they are written, and after a resume.
 orthonormal() { awk '{ for (p = 1; p <= NF; p++) for (q = 1; q <= p; q++) g[p, q] += $p * $q; n = NF }
     END { for (p = 1; p <= n; p++) for (q = 1; q <= p; q++) { d = g[p, q] - (p == q); if (d * d > 1e-10) exit 1 } }' "$1"; }

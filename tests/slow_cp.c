@@ -256,6 +256,55 @@ static void polar(uint64_t n, uint32_t rank, const double *m, double *a)
     free(row);
 }
 
+/* All rows together, those of empty slices between, as one system of equations, by elimination. */
+static void smooth(struct test_slow *s, uint32_t mode, const double *m, const double *v)
+{
+    const uint64_t n = s->x->dim[mode];
+    const uint64_t first = s->conf == NULL ? 0 : test_tsh_index(s->conf, mode, 0);
+    const uint64_t last = s->conf == NULL ? n - 1 : test_tsh_index(s->conf, mode, n - 1);
+    const uint64_t span = last - first + 1, size = span * s->rank;
+    const double mu = s->c[mode].smooth;
+    double *t = calloc(size * size, sizeof *t), *x = calloc(size, sizeof *x);
+    for (uint64_t row = 0; row < n; row++) {
+        const uint64_t at = (s->conf == NULL ? row : test_tsh_index(s->conf, mode, row)) - first;
+        for (uint32_t p = 0; p < s->rank; p++) {
+            x[at * s->rank + p] = m[row * s->rank + p];
+            for (uint32_t q = 0; q < s->rank; q++)
+                t[(at * s->rank + p) * size + at * s->rank + q] = v[p * s->rank + q];
+        }
+    }
+    for (uint64_t i = 0; i + 2 < span; i++)
+        for (uint32_t r = 0; r < s->rank; r++) {
+            static const double of[3] = { 1, -2, 1 };
+            for (uint64_t p = 0; p < 3; p++)
+                for (uint64_t q = 0; q < 3; q++)
+                    t[((i + p) * s->rank + r) * size + (i + q) * s->rank + r] += mu * of[p] * of[q];
+        }
+    for (uint64_t i = 0; i < size; i++) /* positive definite: no pivots */
+        for (uint64_t k = i + 1; k < size; k++) {
+            const double by = t[k * size + i] / t[i * size + i];
+            for (uint64_t j = i; j < size && by != 0; j++)
+                t[k * size + j] -= by * t[i * size + j];
+            x[k] -= by * x[i];
+        }
+    for (uint64_t i = size; i-- > 0;) {
+        for (uint64_t j = i + 1; j < size; j++)
+            x[i] -= t[i * size + j] * x[j];
+        x[i] /= t[i * size + i];
+    }
+    s->rough[mode] = 0;
+    for (uint64_t i = 2 * s->rank; i < size; i++) {
+        const double bend = x[i] - 2 * x[i - s->rank] + x[i - 2 * s->rank];
+        s->rough[mode] += bend * bend;
+    }
+    for (uint64_t row = 0; row < n; row++) {
+        const uint64_t at = (s->conf == NULL ? row : test_tsh_index(s->conf, mode, row)) - first;
+        memcpy(s->a[mode] + row * s->rank, x + at * s->rank, s->rank * sizeof *x);
+    }
+    free(t);
+    free(x);
+}
+
 void test_slow_signs(struct test_slow *s)
 {
     uint32_t first = 0, last = s->x->order;
@@ -289,6 +338,8 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
                           s->a[mode]);
     else if (c->orthogonal)
         polar(n, rank, m, s->a[mode]);
+    else if (c->smooth > 0)
+        smooth(s, mode, m, v);
     else if (c->bounded || c->nonneg)
         descend(n, rank, v, m, c, ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
                 s->a[mode]);

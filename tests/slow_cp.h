@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* slow_cp.h - CP decompositions in float64 by an obvious program, from whole matrices and every nonzero, for tests of
- * modes that are fixed, or updated by least squares, within bounds, on the simplex or with orthonormal columns.
+ * modes that are fixed, or updated by least squares, within bounds, on the simplex, with orthonormal columns or
+ * neighbours alike.
  *
  *   owner    the caller owns tensor and constraints
  *   errors   none: it asserts
@@ -22,6 +23,9 @@ struct test_slow {
     double *a[TS_MAX_ORDER];       /* dim x rank, of used slices alone */
     double weight[TEST_SLOW_RANK]; /* of the columns */
     double size2;                  /* sum of squares of the tensor */
+    const struct test_tsh_conf
+        *conf; /* that it was written with; NULL: row i is index i. Matters to smooth alone */
+    double rough[TS_MAX_ORDER]; /* sum of squares of second differences, where smooth is not 0 */
 };
 
 /* Starts from the random factors of a seed. */

@@ -76,6 +76,40 @@ static int parse_penalty(struct cp_args *args, const char *option, const char *t
     return 0;
 }
 
+/* "3" or "3=0.1", divided by commas. */
+static int parse_smooth(struct cp_args *args, const char *text, double ret[TS_MAX_ORDER],
+                        struct ts_err *err)
+{
+    uint32_t named = 0;
+    memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
+    while (text != NULL) {
+        uint32_t mode = 0;
+        const char *from;
+        double x = 1;
+        int rc = take_mode("smooth", &text, &mode, err);
+        if (rc < 0)
+            return rc;
+        if ((named >> (mode - 1) & 1) != 0)
+            return ts_fail(err, TS_EARG, "option '--smooth': mode %u is named twice", mode);
+        named |= UINT32_C(1) << (mode - 1);
+        from = text;
+        if (*text == '=') {
+            char *end;
+            x = strtod(text + 1, &end);
+            from = end == text + 1 ? text : end;
+        }
+        if ((*from != '\0' && *from != ',') || !isfinite(x) || x < 0)
+            return ts_fail(err, TS_EARG,
+                           "option '--smooth': expected MODE or MODE=X, X being 0 or more, for "
+                           "mode %u",
+                           mode);
+        ret[mode - 1] = x;
+        args->n_named = mode > args->n_named ? mode : args->n_named;
+        text = *from == ',' ? from + 1 : NULL;
+    }
+    return 0;
+}
+
 /* "0:1" for all modes, or "1=0:1,3=-1:inf". */
 static int parse_bounds(struct cp_args *args, const char *text,
                         struct ts_constraint ret[TS_MAX_ORDER], struct ts_err *err)
@@ -123,7 +157,7 @@ static uint32_t modes_of(const char *text, int names, uint32_t fixed)
 
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
 {
-    double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER];
+    double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER], smooth[TS_MAX_ORDER];
     struct ts_constraint bounds[TS_MAX_ORDER];
     uint32_t nonneg, fixed, simplex, orthogonal, modes[4];
     int rc;
@@ -141,6 +175,8 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         rc = parse_penalty(args, "l1", args->l1, l1, err);
     if (rc == 0)
         rc = parse_penalty(args, "l2", args->l2, l2, err);
+    if (rc == 0)
+        rc = parse_smooth(args, args->smooth, smooth, err);
     if (rc < 0)
         return rc;
     modes[0] =
@@ -154,6 +190,7 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         args->constraint[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
                                                       .simplex = simplex >> m & 1,
                                                       .orthogonal = orthogonal >> m & 1,
+                                                      .smooth = smooth[m],
                                                       .bounded = bounded,
                                                       .lower = bounded ? bounds[m].lower : 0,
                                                       .upper = bounded ? bounds[m].upper : 0,
@@ -174,7 +211,7 @@ void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, s
     for (uint32_t m = 0; m < order; m++) {
         const struct ts_constraint *c = &args->constraint[m];
         const size_t at = strlen(free_modes);
-        if (c->l1 == 0 && c->l2 == 0 && !c->fixed && !ts_constraint_rigid(c))
+        if (c->l1 == 0 && c->l2 == 0 && c->smooth == 0 && !c->fixed && !ts_constraint_rigid(c))
             snprintf(free_modes + at, sizeof free_modes - at, "%s%u", n++ > 0 ? ", " : "", m + 1);
     }
     if (n > 0)

@@ -16,7 +16,7 @@ struct cp_args {
     uint64_t seed, host_bytes;
     int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate;
     struct ts_processor processor;
-    const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *fix;
+    const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *smooth, *fix;
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
     uint32_t n_named;                              /* the highest mode that an option names */
     const char *init, *out, *format, *trace, *resume;

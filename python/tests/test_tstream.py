@@ -268,6 +268,21 @@ def test_orthonormal_columns_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, **wrong)
 
 
+def test_smooth_columns_are_those_of_the_program(tensor, tmp_path):
+    m = ts.cp(tensor, 4, sweeps=6, tol=0, seed=3, smooth={0: 2.5}, l2={1: 0.1}, **CPU)
+    objective = [s.objective for s in m.history]
+    assert all(np.diff(objective) <= 1e-6 * objective[0])
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i6", "--tol", "0", "-s3", "--smooth", "1=2.5",
+                               "--l2", "2=0.1", "-q", "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
+        assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
+                   for k in range(len(tensor.shape)))
+    for wrong in ({"smooth": 1.0}, {"smooth": {9: 1.0}}, {"smooth": {0: -1.0}}, {"smooth": {0: 1.0}, "nonneg": True}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, **wrong)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

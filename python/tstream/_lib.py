@@ -141,7 +141,7 @@ class ts_session_conf(_Sized):
                 ("gpus", c.c_char_p), ("gpu_memory", c.c_uint64), ("stop", _stop),
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
                 ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
-                ("own_rows", c.c_uint32), ("accelerate", c.c_int)]
+                ("own_rows", c.c_uint32), ("accelerate", c.c_int), ("smooth", c.c_uint32)]
 
 
 class ts_session_info(_Sized):
@@ -175,7 +175,7 @@ class ts_cp_conf(_Sized):
                 ("nonneg", c.c_uint32), ("l1", c.c_void_p), ("l2", c.c_void_p), ("fix", c.c_uint32),
                 ("accelerate", c.c_int),
                 ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p),
-                ("nvecs", c.c_int), ("orthogonal", c.c_uint32)]
+                ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p)]
 
 
 class ts_cp_result(_Sized):

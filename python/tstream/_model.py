@@ -6,7 +6,7 @@ import operator
 import os
 import weakref
 from collections.abc import Iterable
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
@@ -515,6 +515,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        init: "Union[None, Model, str]" = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
+       smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
@@ -560,6 +561,9 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     orthogonal : int or sequence of int or of bool, optional
         Modes whose factors have orthonormal columns. They have as many used indices as the rank at least, nothing else is
         asked of them, and one mode is left free. On CPU cores.
+    smooth : dict or sequence of float, optional
+        Minimise this number / 2 times the sum of squares of second differences of neighbouring rows too, in the modes of
+        ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time. On CPU cores.
     fix : int or sequence of int or of bool, optional
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
         slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out. The last mode is
@@ -636,11 +640,15 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     on_simplex = _mode_bits(simplex, order)
     limits = _bounds(bounds, order, fixed)
     orthonormal = _mode_bits(orthogonal, order)
+    if isinstance(smooth, (int, float)):
+        raise ArgumentError("smooth names its modes: {mode: number}, or a number for each")
+    bends = _penalties(smooth, order, fixed)
+    bent = 0 if bends is None else sum(1 << m for m in range(order) if bends[m] > 0)
     own_rows |= on_simplex
     if limits is not None:
         own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
     if gpus is None and gpu_memory is None:
-        cpu = cpu or own_rows != 0 or orthonormal != 0
+        cpu = cpu or own_rows != 0 or orthonormal != 0 or bent != 0
 
     def swept(s: Sweep) -> None:
         history.append(s)
@@ -675,7 +683,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
-                      simplex=on_simplex, orthogonal=orthonormal, lower=None if limits is None else limits[0].ctypes.data,
+                      simplex=on_simplex, orthogonal=orthonormal,
+                      smooth=None if bends is None else bends.ctypes.data, lower=None if limits is None else limits[0].ctypes.data,
                       upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate))
@@ -707,7 +716,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         session_conf = _session_conf(call, rank=each, precision=precision, threads=threads,
                                      host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                      checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
-                                     own_rows=own_rows, accelerate=bool(accelerate),
+                                     own_rows=own_rows, smooth=bent, accelerate=bool(accelerate),
                                      trace=None if trace is None else os.fsencode(trace))
         session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
         try:

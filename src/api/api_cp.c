@@ -530,6 +530,7 @@ static int take_constraints(struct cp *c, struct ts_err *err)
         to->orthogonal = (conf->orthogonal >> m & 1) != 0;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
+        to->smooth = conf->smooth == NULL ? 0 : conf->smooth[m];
         to->bounded =
             conf->lower != NULL && !(conf->lower[m] == -INFINITY && conf->upper[m] == INFINITY);
         to->lower = to->bounded ? conf->lower[m] : 0;
@@ -551,6 +552,11 @@ static int take_constraints(struct cp *c, struct ts_err *err)
             err, TS_EARG,
             "a run with nonneg, l1, simplex, bounds or fix of the last mode takes a session that "
             "was opened with the bits of these modes in own_rows");
+    for (uint32_t m = 0; m < t->order; m++)
+        if (c->constraint[m].smooth > 0 && (c->session->conf.smooth >> m & 1) == 0)
+            return ts_fail(err, TS_EARG,
+                           "a run with smooth takes a session that was opened with the bits of "
+                           "these modes in smooth");
     if (conf->accelerate && !c->session->conf.accelerate)
         return ts_fail(err, TS_EARG,
                        "a run with accelerate takes a session that was opened with accelerate");

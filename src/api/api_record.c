@@ -43,6 +43,7 @@ static const struct ts_opt opts[] = {
     { .name = "bounds", .type = TS_OPT_STRING, .at = AT(constraint[5]) },
     { .name = "fix", .type = TS_OPT_STRING, .at = AT(constraint[1]) },
     { .name = "orthogonal", .type = TS_OPT_STRING, .at = AT(constraint[6]) },
+    { .name = "smooth", .type = TS_OPT_STRING, .at = AT(constraint[7]) },
     { .name = "accelerate", .type = TS_OPT_FLAG, .at = AT(accelerate) },
     { .name = "threads", .type = TS_OPT_U32, .at = AT(threads) },
     { .name = "host-memory", .type = TS_OPT_SIZE, .at = AT(host_bytes) },
@@ -61,8 +62,9 @@ static const struct ts_opt opts[] = {
     { 0 },
 };
 
-const char *const ts_api_constraints[TS_API_CONSTRAINTS] = { "nonneg", "fix",    "simplex",   "l1",
-                                                             "l2",     "bounds", "orthogonal" };
+const char *const ts_api_constraints[TS_API_CONSTRAINTS] = { "nonneg",     "fix",   "simplex",
+                                                             "l1",         "l2",    "bounds",
+                                                             "orthogonal", "smooth" };
 
 void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t order, int kind,
                             char ret[TS_API_CONSTRAINT_CHARS])
@@ -71,13 +73,13 @@ void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t ord
     ret[0] = '\0';
     for (uint32_t m = 0; m < order; m++) {
         const struct ts_constraint *of = &constraint[m];
-        const double x[] = { of->nonneg, of->fixed,   of->simplex,   of->l1,
-                             of->l2,     of->bounded, of->orthogonal };
+        const double x[] = { of->nonneg, of->fixed,   of->simplex,    of->l1,
+                             of->l2,     of->bounded, of->orthogonal, of->smooth };
         if (x[kind] == 0)
             continue;
         n +=
             (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "%s%u", n > 0 ? "," : "", m + 1);
-        if (kind == 3 || kind == 4)
+        if (kind == 3 || kind == 4 || kind == 7)
             n += (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "=%.17g", x[kind]);
         if (kind == 5)
             n += (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "=%.17g:%.17g", of->lower,

@@ -44,7 +44,7 @@ void ts_api_record_hide(struct ts_api_record *r);
 void ts_api_record_end(struct ts_api_record *r, const struct ts_err *why);
 
 /* What is asked of the modes in one way, as an option says it; kind: an index of ts_api_constraints. */
-#define TS_API_CONSTRAINTS      7
+#define TS_API_CONSTRAINTS      8
 #define TS_API_CONSTRAINT_CHARS (TS_MAX_ORDER * 64)
 extern const char *const ts_api_constraints[TS_API_CONSTRAINTS];
 void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t order, int kind,

@@ -94,14 +94,16 @@ static void close_trace(ts_session *s)
 }
 
 /* The engine reserves what such constraints take. */
-static int take_own_rows(const ts_tensor *t, uint32_t modes, struct ts_constraint *ret,
+static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_constraint *ret,
                          struct ts_err *err)
 {
-    if (modes >> t->order != 0)
-        return ts_fail(err, TS_EARG, "%s: own_rows has a mode beyond the last one, %u", t->path,
-                       t->order);
-    for (uint32_t m = 0; m < t->order; m++)
-        ret[m].nonneg = (modes >> m & 1) != 0;
+    if ((conf->own_rows | conf->smooth) >> t->order != 0)
+        return ts_fail(err, TS_EARG, "%s: %s has a mode beyond the last one, %u", t->path,
+                       conf->own_rows >> t->order != 0 ? "own_rows" : "smooth", t->order);
+    for (uint32_t m = 0; m < t->order; m++) {
+        ret[m].nonneg = (conf->own_rows >> m & 1) != 0;
+        ret[m].smooth = conf->smooth >> m & 1;
+    }
     return 0;
 }
 
@@ -115,7 +117,7 @@ ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_
     rc = s == NULL ? ts_fail(&a.err, TS_ENOMEM, "out of memory for a session")
                    : take_conf(conf, &s->conf, &a.err);
     if (rc == 0)
-        rc = take_own_rows(t, s->conf.own_rows, constraint, &a.err);
+        rc = take_own_rows(t, &s->conf, constraint, &a.err);
     if (rc == 0) {
         struct ts_engine_conf ec;
         if (s->conf.stop == NULL)

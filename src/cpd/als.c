@@ -16,6 +16,7 @@
 #include "cpd/als_impl.h"
 #include "cpd/nvecs.h"
 #include "cpd/polar.h"
+#include "cpd/smooth.h"
 #include "cpd/symm.h"
 
 #define CALM   2.0 /* so much better than needed must float32 be to be gone back to */
@@ -151,6 +152,8 @@ static int prepare(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
         return invert(a, singular, err);
     }
     ret->matrix = a->v;
+    if (kind == TS_ROW_SMOOTH)
+        return 0;
     ret->l1 = a->now.sweep > 0 ? c->l1 : 0; /* before the first sweep it might leave nothing */
     ret->lower = c->nonneg ? 0 : -INFINITY;
     ret->upper = INFINITY;
@@ -219,10 +222,16 @@ int ts_als_multiply(struct ts_als *a, struct ts_err *err)
 static int solve_rows(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    return a->how.kind == TS_ROW_POLAR
-               ? ts_polar_solve(c, a->conf->precision, a->product, a->v, &a->sums, &a->singular,
-                                err)
-               : c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+    const enum ts_precision precision = a->conf->precision;
+    switch (a->how.kind) {
+    case TS_ROW_POLAR:
+        return ts_polar_solve(c, precision, a->product, a->v, &a->sums, &a->singular, err);
+    case TS_ROW_SMOOTH:
+        return ts_smooth_solve(c, precision, a->product, a->v, a->w, &a->sums, &a->size[a->product],
+                               &a->singular, err);
+    default:
+        return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+    }
 }
 
 /* What follows the product. Before the first sweep nobody is told. */
@@ -600,6 +609,8 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     }
     if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)
         rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    if (rc == 0)
+        rc = ts_smooth_check(c->tensor, a->constraint, err);
     for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)
         if (a->constraint[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
             rc = ts_fail(err, TS_EARG,

@@ -74,7 +74,8 @@ double ts_als_fit_objective(const struct ts_als *a)
         return NAN;
     for (uint32_t m = 0; m < a->order; m++) {
         const struct ts_constraint *c = &a->constraint[m];
-        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * trace_of(a, m);
+        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * trace_of(a, m) +
+               (c->smooth > 0 ? 0.5 * c->smooth * a->size[m] : 0);
     }
     return sum;
 }

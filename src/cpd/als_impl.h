@@ -36,8 +36,10 @@ struct ts_als {
     int wide;           /* the last mode is summed in float64, its factors being float32 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     int penalty;                            /* some mode has one */
-    int balanced;                     /* columns keep their lengths between modes: they matter */
-    double size[TS_MAX_ORDER];        /* sum of the magnitudes of a factor whose l1 is not 0 */
+    int balanced; /* columns keep their lengths between modes: they matter */
+    double size
+        [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
+                                * differences where smooth is not */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */

@@ -8,7 +8,7 @@
 static int is_none(const struct ts_constraint *c)
 {
     return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
-           c->l2 == 0;
+           c->l2 == 0 && c->smooth == 0;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -22,7 +22,7 @@ int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
 int ts_constraint_penalty(const struct ts_constraint *c, uint32_t n)
 {
     for (uint32_t m = 0; c != NULL && m < n; m++)
-        if (c[m].l1 > 0 || c[m].l2 > 0)
+        if (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0)
             return 1;
     return 0;
 }
@@ -58,7 +58,9 @@ enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
         return TS_ROW_SIMPLEX;
     if (c->orthogonal)
         return TS_ROW_POLAR;
-    return c->nonneg || c->bounded || c->l1 > 0 ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES;
+    if (c->nonneg || c->bounded || c->l1 > 0)
+        return TS_ROW_COORDINATE;
+    return c->smooth > 0 ? TS_ROW_SMOOTH : TS_ROW_LEAST_SQUARES;
 }
 
 /* In the last mode the old rows are read for the fit too, after they were updated (als.c). */
@@ -107,21 +109,31 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 {
     uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
     for (uint32_t m = 0; m < n; m++) {
-        if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2)))
+        if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2) &&
+              c[m].smooth >= 0 && isfinite(c[m].smooth)))
             return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
-        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].nonneg || ts_constraint_rigid(&c[m])))
+        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
+                           ts_constraint_rigid(&c[m])))
             return ts_fail(err, TS_EARG,
                            "mode %u: its factor is fixed, so nothing else can be asked of it",
                            m + 1);
         n_fixed += c[m].fixed != 0;
         n_orthogonal += c[m].orthogonal != 0;
         n_free += !c[m].fixed && !ts_constraint_rigid(&c[m]);
-        if (c[m].orthogonal &&
-            (c[m].l1 > 0 || c[m].l2 > 0 || c[m].nonneg || c[m].simplex || c[m].bounded))
+        if (c[m].orthogonal && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
+                                c[m].simplex || c[m].bounded))
             return ts_fail(err, TS_EARG,
                            "mode %u: its columns are to be orthonormal, so nothing else can be "
                            "asked of it",
                            m + 1);
+        if (c[m].smooth > 0 && (c[m].l1 > 0 || c[m].nonneg || c[m].simplex || c[m].bounded))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: neighbouring rows that are to be alike cannot have %s, too",
+                           m + 1,
+                           c[m].l1 > 0    ? "an l1"
+                           : c[m].nonneg  ? "no entries below 0"
+                           : c[m].simplex ? "a sum of 1"
+                                          : "bounds");
         if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
             return ts_fail(err, TS_EARG, "mode %u: rows that sum to 1 cannot have %s, too", m + 1,
                            c[m].bounded ? "bounds" : "an l1, which is the same for all of them");
@@ -151,16 +163,18 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 
 void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 {
-    char l1[40] = "", l2[40] = "", bounds[64] = "";
+    char l1[40] = "", l2[40] = "", smooth[40] = "", bounds[64] = "";
     if (c->l1 > 0)
         snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
     if (c->l2 > 0)
         snprintf(l2, sizeof l2, ", l2 %.9g", c->l2);
+    if (c->smooth > 0)
+        snprintf(smooth, sizeof smooth, ", smooth %.9g", c->smooth);
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
-    snprintf(ret, room, "%s%s%s%s%s%s%s", c->nonneg ? ", nonnegative" : "",
+    snprintf(ret, room, "%s%s%s%s%s%s%s%s", c->nonneg ? ", nonnegative" : "",
              c->fixed ? ", fixed" : "", c->simplex ? ", simplex" : "",
-             c->orthogonal ? ", orthogonal" : "", bounds, l1, l2);
+             c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1, l2);
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
@@ -170,7 +184,7 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
     return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
-           !a->simplex == !b->simplex && !a->orthogonal == !b->orthogonal &&
-           !a->bounded == !b->bounded &&
+           a->smooth == b->smooth && !a->simplex == !b->simplex &&
+           !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
            (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
 }

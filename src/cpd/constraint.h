@@ -3,6 +3,7 @@
  *
  * With constraints ALS minimises
  *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <= upper,
+ * and sum of smooth/2 times the squares of second differences of neighbouring rows (smooth.h),
  * or rows of A that are not negative and sum to 1, or columns that are orthonormal, A being the factor of the mode with its share of the weights. Where
  * there is no penalty and no bound but 0, columns may be scaled
  * between modes without changing anything, and are kept near length 1 as ever (by powers of two).
@@ -34,6 +35,7 @@ struct ts_constraint {
     int bounded;   /* entries are between these, one of which may be infinite: */
     double lower, upper;
     int orthogonal; /* columns are orthonormal */
+    double smooth;  /* not negative */
 };
 
 /* Whether there is any among those of n modes; c may be NULL. */

@@ -231,11 +231,13 @@ static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, 
     return (struct ts_disk_constraint){
         .demands = (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
                    (c->bounded ? TS_DEMAND_BOUNDS : 0u) |
-                   (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u),
+                   (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
+                   (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
         .size = size,
+        .smooth = c->smooth,
         .lower = c->bounded ? c->lower : 0,
         .upper = c->bounded ? c->upper : 0,
     };
@@ -473,14 +475,15 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                                     .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
                                     .orthogonal = (d->demands & TS_DEMAND_ORTHOGONAL) != 0,
                                     .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
+                                    .smooth = (d->demands & TS_DEMAND_SMOOTH) != 0 ? d->smooth : 0,
                                     .fixed = (int)d->fixed,
                                     .l1 = d->l1,
                                     .l2 = d->l2,
                                     .lower = d->lower,
                                     .upper = d->upper };
         s->size[m] = d->size;
-        if (d->demands >
-                (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL) ||
+        if (d->demands > (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS |
+                          TS_DEMAND_ORTHOGONAL | TS_DEMAND_SMOOTH) ||
             d->fixed > 1 || !isfinite(d->size))
             rc = bad(f, "a constraint that is not possible", err);
     }

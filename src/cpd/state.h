@@ -57,16 +57,20 @@ struct ts_disk_constraint {
     uint32_t demands; /* TS_DEMAND_*; programs that know the first alone refuse the others */
     uint32_t fixed;   /* 0 or 1 */
     double l1, l2;
-    double size;         /* sum of the magnitudes of the mode's factor, where l1 is not 0 */
+    double
+        size; /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
+                          * differences of rows, where smooth is not */
     double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
-    uint64_t reserved[2];
+    double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
+    uint64_t reserved;
 };
 
 enum ts_demand {
     TS_DEMAND_NONNEG = 1,
     TS_DEMAND_SIMPLEX = 2,
     TS_DEMAND_BOUNDS = 4,
-    TS_DEMAND_ORTHOGONAL = 8
+    TS_DEMAND_ORTHOGONAL = 8,
+    TS_DEMAND_SMOOTH = 16
 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank

@@ -400,7 +400,7 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
-               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR,
+               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,

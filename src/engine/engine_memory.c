@@ -11,6 +11,7 @@
 #include "stream/comm.h"
 #include "base/setting.h"
 #include "cpd/als.h"
+#include "cpd/smooth.h"
 #include "stream/residency.h"
 
 /* Memory of a run beside budget and factors that is not counted: it is enough for the partial rows
@@ -91,7 +92,8 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
         m.rest_bytes =
             bc->tensor->mode[bc->tensor->order - 1].disk.n_rows * bc->rank * sizeof(float);
     m.factor_bytes += own_bytes + before_bytes;
-    m.other_bytes += ts_als_bytes(bc->tensor, bc->rank);
+    m.other_bytes +=
+        ts_als_bytes(bc->tensor, bc->rank) + ts_smooth_bytes(bc->tensor, bc->rank, constraint);
     if (m.factor_bytes + m.other_bytes > m.free_bytes)
         return ts_fail(err, TS_ELIMIT,
                        "%s: factor matrices of rank %u take %s of memory, and %s are free", path,

@@ -27,6 +27,9 @@
  *                   factor M (M' M)^-1/2. It is least squares with a W that the method finds once M is there
  *                   (cpd/polar.h), from the backend's calls, so that a backend has it which has `solve` apart from `mttkrp`.
  *                   It does not read the old rows.
+ *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum of squares of second
+ *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
+ *                   put_rows (cpd/smooth.h), once M is there, with such a backend. It does not read the old rows.
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -43,6 +46,7 @@ enum ts_row_kind {
     TS_ROW_KEEP,
     TS_ROW_SIMPLEX,
     TS_ROW_POLAR,
+    TS_ROW_SMOOTH,
     TS_N_ROW_KINDS
 };
 
@@ -72,7 +76,7 @@ struct ts_row_sums {
 /* Whether the old row is read: then product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
-    return kind != TS_ROW_LEAST_SQUARES && kind != TS_ROW_POLAR;
+    return kind != TS_ROW_LEAST_SQUARES && kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH;
 }
 
 #endif

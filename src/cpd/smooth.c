@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Solves for all rows of a mode at once, a column after another of the basis in which they are apart. */
+#include "cpd/smooth.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bigmem.h"
+#include "cpd/symm.h"
+
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
+#define MOST_LANES  4u                  /* columns that are solved at a time */
+
+struct smooth {
+    const struct ts_init_conf *init;
+    enum ts_precision precision;
+    uint32_t mode, rank, lanes;
+    uint64_t n, first, span; /* rows; the first one's index; indices from it to the last one's */
+    uint64_t *index;         /* NULL: row i is index i */
+    double mu;
+    double *z;           /* rank x rank: rows are eigenvectors */
+    double *d;           /* rank: eigenvalues, 0 where a direction is left out */
+    double *rough;       /* rank */
+    double *b;           /* rank x n: columns of M Q, and then of B */
+    double *band;        /* lanes x 4 x span */
+    double *chunk, *dot; /* of rows; of a chunk: elements of the inner product */
+};
+
+static uint64_t chunk_rows(uint32_t rank)
+{
+    return CHUNK_BYTES / (rank * sizeof(double));
+}
+
+static uint32_t lanes_of(uint32_t rank)
+{
+    return rank < MOST_LANES ? rank : MOST_LANES;
+}
+
+static uint64_t numbers(uint64_t n_rows, uint64_t span, uint32_t rank)
+{
+    return n_rows * rank + lanes_of(rank) * 4 * span + 2 * rank + chunk_rows(rank) * (rank + 1);
+}
+
+int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, struct ts_err *err)
+{
+    for (uint32_t m = 0; c != NULL && m < t->order; m++)
+        if (c[m].smooth > 0 && t->mode[m].disk.dim > TS_SMOOTH_MOST)
+            return ts_fail(err, TS_EARG,
+                           "mode %u has %" PRIu64 " indices, and neighbours are compared in modes "
+                           "of up to %" PRIu64 ": build the tensor with coarser bins of time",
+                           m + 1, t->mode[m].disk.dim, TS_SMOOTH_MOST);
+    return 0;
+}
+
+uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_constraint *c)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; c != NULL && m < t->order; m++) {
+        const struct ts_disk_mode *disk = &t->mode[m].disk;
+        const uint64_t bytes = ts_bigmem_cost(8 * numbers(disk->n_rows, disk->dim, rank)) +
+                               (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0);
+        if (c[m].smooth > 0 && bytes > most)
+            most = bytes;
+    }
+    return most;
+}
+
+/* Eigenvalues of g that are more than rounding: against what g has on its diagonal there, as the product's errors are in
+ * proportion to the lengths of columns. */
+static int take_directions(struct smooth *s, const double *g, int *singular, struct ts_err *err)
+{
+    const double cut = s->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
+    const int rc = ts_symm_eigen(s->rank, g, s->d, s->z, err);
+    *singular = 0;
+    for (uint32_t k = 0; k < s->rank && rc == 0; k++) {
+        const double *z = s->z + (size_t)k * s->rank;
+        double size = 0;
+        for (uint32_t r = 0; r < s->rank; r++)
+            size += z[r] * z[r] * g[(size_t)r * s->rank + r];
+        if (s->d[k] > cut * size && isfinite(1 / s->d[k]))
+            continue;
+        s->d[k] = 0;
+        *singular = 1;
+    }
+    return rc;
+}
+
+/* The product by the identity, which leaves it to the backend to have all rows where get_rows finds them, as factors
+ * are. */
+static int settle(struct smooth *s, double *gram, struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->init;
+    const struct ts_row_update how = { .kind = TS_ROW_LEAST_SQUARES, .matrix = s->z };
+    for (uint32_t i = 0; i < s->rank; i++)
+        for (uint32_t j = 0; j < s->rank; j++)
+            s->z[(size_t)i * s->rank + j] = i == j;
+    return c->backend->solve(c->be, s->mode, &how, &(struct ts_row_sums){ .gram = gram }, err);
+}
+
+/* b := M Q */
+static int turn(struct smooth *s, struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->init;
+    const uint64_t most = chunk_rows(s->rank);
+    const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
+    int rc = 0;
+    for (uint64_t row = 0; row < s->n && rc == 0; row += most) {
+        const uint64_t n = s->n - row < most ? s->n - row : most;
+        rc = c->backend->get_rows(c->be, s->mode, row, n, s->chunk, err);
+        if (rc < 0)
+            break;
+#pragma omp parallel for num_threads(threads)
+        for (uint64_t i = 0; i < n; i++)
+            for (uint32_t k = 0; k < s->rank; k++) {
+                const double *m = s->chunk + i * s->rank, *z = s->z + (size_t)k * s->rank;
+                double sum = 0;
+                for (uint32_t r = 0; r < s->rank; r++)
+                    sum += m[r] * z[r];
+                s->b[k * s->n + row + i] = sum;
+            }
+    }
+    return rc;
+}
+
+static uint64_t place(const struct smooth *s, uint64_t row)
+{
+    return s->index == NULL ? row : s->index[row] - s->first;
+}
+
+/* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D, where they are in the matrix. */
+static void differences(uint64_t n, uint64_t i, double ret[3])
+{
+    ret[0] = (i + 2 < n) + 4.0 * (i > 0 && i + 1 < n) + (i > 1);
+    ret[1] = -2.0 * (i > 0 && i + 1 < n) - 2.0 * (i > 1);
+    ret[2] = i > 1;
+}
+
+/* Column k of b. band: the diagonal, two more of L, and the unknowns. */
+static void solve_column(const struct smooth *s, uint32_t k, double *band)
+{
+    const uint64_t n = s->span;
+    double *diagonal = band, *one = diagonal + n, *two = one + n, *x = two + n;
+    double *b = s->b + k * s->n, rough = 0;
+    memset(diagonal, 0, n * sizeof *diagonal);
+    memset(x, 0, n * sizeof *x);
+    for (uint64_t row = 0; row < s->n; row++) {
+        diagonal[place(s, row)] = s->d[k];
+        x[place(s, row)] = b[row];
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        double of[3];
+        differences(n, i, of);
+        diagonal[i] += s->mu * of[0];
+        one[i] = i > 0 ? s->mu * of[1] : 0;
+        two[i] = i > 1 ? s->mu * of[2] : 0;
+        if (i > 1) {
+            two[i] /= diagonal[i - 2];
+            one[i] -= two[i] * diagonal[i - 2] * one[i - 1];
+            diagonal[i] -= two[i] * two[i] * diagonal[i - 2];
+        }
+        if (i > 0) {
+            one[i] /= diagonal[i - 1];
+            diagonal[i] -= one[i] * one[i] * diagonal[i - 1];
+        }
+        if (!(diagonal[i] > DBL_EPSILON * s->mu * DBL_EPSILON)) /* rounding: long gaps */
+            diagonal[i] = DBL_EPSILON * (s->mu + s->d[k]);
+        x[i] -= (i > 0 ? one[i] * x[i - 1] : 0) + (i > 1 ? two[i] * x[i - 2] : 0);
+    }
+    for (uint64_t i = n; i-- > 0;)
+        x[i] = x[i] / diagonal[i] - (i + 1 < n ? one[i + 1] * x[i + 1] : 0) -
+               (i + 2 < n ? two[i + 2] * x[i + 2] : 0);
+    for (uint64_t i = 2; i < n; i++) {
+        const double bend = x[i] - 2 * x[i - 1] + x[i - 2];
+        rough += bend * bend;
+    }
+    for (uint64_t row = 0; row < s->n; row++)
+        b[row] = x[place(s, row)];
+    s->rough[k] = rough;
+}
+
+static void solve_columns(const struct smooth *s)
+{
+    const int threads = s->init->threads > 0 ? (int)s->init->threads : omp_get_max_threads();
+    const int lanes = threads < (int)s->lanes ? threads : (int)s->lanes;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(lanes)
+    for (uint32_t k = 0; k < s->rank; k++) {
+        if (s->d[k] > 0) {
+            solve_column(s, k, s->band + (uint64_t)omp_get_thread_num() * 4 * s->span);
+        } else {
+            memset(s->b + k * s->n, 0, s->n * sizeof *s->b);
+            s->rough[k] = 0;
+        }
+    }
+}
+
+/* m, a row of the product, becomes that of A, as the backend is going to hold it. Returns their inner product. */
+static double turn_back(const struct smooth *s, uint64_t row, double *m)
+{
+    double a[TS_MAX_RANK] = { 0 }, sum = 0;
+    for (uint32_t k = 0; k < s->rank; k++) {
+        const double x = s->b[k * s->n + row], *z = s->z + (size_t)k * s->rank;
+        for (uint32_t r = 0; r < s->rank; r++)
+            a[r] += x * z[r];
+    }
+    for (uint32_t r = 0; r < s->rank; r++) {
+        a[r] = s->precision == TS_FLOAT32 ? (float)a[r] : a[r];
+        sum += m[r] * a[r];
+        m[r] = a[r];
+    }
+    return sum;
+}
+
+/* Rows of A to the backend; *inner (or NULL) := the inner product of M and A. */
+static int finish(const struct smooth *s, double *inner, struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->init;
+    const uint64_t most = chunk_rows(s->rank);
+    const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
+    double sum = 0;
+    int rc = 0;
+    for (uint64_t row = 0; row < s->n && rc == 0; row += most) {
+        const uint64_t n = s->n - row < most ? s->n - row : most;
+        rc = c->backend->get_rows(c->be, s->mode, row, n, s->chunk, err);
+        if (rc < 0)
+            break;
+#pragma omp parallel for num_threads(threads)
+        for (uint64_t i = 0; i < n; i++)
+            s->dot[i] = turn_back(s, row + i, s->chunk + i * s->rank);
+        for (uint64_t i = 0; i < n; i++)
+            sum += s->dot[i];
+        rc = c->backend->put_rows(c->be, s->mode, row, n, s->chunk, err);
+    }
+    if (inner != NULL)
+        *inner = sum;
+    return rc;
+}
+
+static int run(struct smooth *s, const double *g, const struct ts_row_sums *sums, double *rough,
+               int *singular, struct ts_err *err)
+{
+    int rc = settle(s, sums->gram, err);
+    if (rc == 0)
+        rc = take_directions(s, g, singular, err);
+    if (rc == 0)
+        rc = turn(s, err);
+    if (rc < 0)
+        return rc;
+    solve_columns(s);
+    *rough = 0;
+    for (uint32_t k = 0; k < s->rank; k++)
+        *rough += s->rough[k];
+    rc = finish(s, sums->inner, err);
+    return rc == 0 ? s->init->backend->gram(s->init->be, s->mode, sums->gram, err) : rc;
+}
+
+int ts_smooth_solve(const struct ts_init_conf *init, enum ts_precision precision, uint32_t mode,
+                    const double *g, double *scratch, const struct ts_row_sums *sums, double *rough,
+                    int *singular, struct ts_err *err)
+{
+    const struct ts_disk_mode *disk = &init->tensor->mode[mode].disk;
+    struct smooth s = { .init = init,
+                        .precision = precision,
+                        .mode = mode,
+                        .rank = init->rank,
+                        .lanes = lanes_of(init->rank),
+                        .n = disk->n_rows,
+                        .span = disk->n_rows,
+                        .mu = init->constraint[mode].smooth,
+                        .z = scratch };
+    void *memory = NULL;
+    uint64_t bytes = 0;
+    int rc;
+    for (size_t i = 0; i < (size_t)s.rank * s.rank; i++)
+        if (!isfinite(g[i]))
+            return ts_fail(err, TS_ELIMIT,
+                           "factors are not finite: the values leave the range of the precision; "
+                           "scale them so that the largest is near 1");
+    rc = ts_tensor_rows(init->tensor, mode, &s.index, err);
+    if (rc == 0 && s.index != NULL && s.n > 0) {
+        s.first = s.index[0];
+        s.span = s.index[s.n - 1] - s.first + 1;
+    }
+    if (rc == 0) {
+        bytes = 8 * numbers(s.n, s.span, s.rank);
+        rc = ts_bigmem_new(bytes, "rows of a mode that is smooth", &memory, err);
+    }
+    if (rc == 0) {
+        s.b = memory;
+        s.band = s.b + s.n * s.rank;
+        s.d = s.band + s.lanes * 4 * s.span;
+        s.rough = s.d + s.rank;
+        s.chunk = s.rough + s.rank;
+        s.dot = s.chunk + chunk_rows(s.rank) * s.rank;
+        rc = run(&s, g, sums, rough, singular, err);
+    }
+    ts_bigmem_free(memory, bytes);
+    free(s.index);
+    return rc;
+}
