@@ -12,14 +12,14 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0
 export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid it
 [ -x "$bin/tstream-mpi" ] || { echo "tstream-mpi is not built"; exit 77; }
-timeout 120 mpirun -n 2 "$bin/tstream-mpi" --version > log 2>&1 < /dev/null || { echo "mpirun does not run here: $(tail -n 3 log)"; exit 77; }
+timeout 120 "${MPIRUN:-mpirun}" -n 2 "$bin/tstream-mpi" --version > log 2>&1 < /dev/null || { echo "mpirun does not run here: $(tail -n 3 log)"; exit 77; }
 
 # mpi RANKS ARGS...: tstream cp on so many
 mpi()
 {
     n=$1
     shift
-    timeout 300 mpirun -n "$n" "$bin/tstream" cp "$@" < /dev/null
+    timeout 300 "${MPIRUN:-mpirun}" -n "$n" "$bin/tstream" cp "$@" < /dev/null
 }
 
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 --law power:1.1 -s 3 -o x.tsh > log 2>&1
@@ -78,7 +78,7 @@ rank=
 for process in /proc/[0-9]*; do
     [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
     case $(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) in
-    *mpirun*) ;;
+    *mpirun* | *mpiexec* | *hydra*) ;;
     *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
     esac
 done
@@ -98,7 +98,7 @@ ranks_refused()
 {
     text=$1
     shift
-    if timeout 300 mpirun "$@" < /dev/null > log 2> err; then bad "$*: is not refused"; fi
+    if timeout 300 "${MPIRUN:-mpirun}" "$@" < /dev/null > log 2> err; then bad "$*: is not refused"; fi
     grep -qF -- "$text" err || bad "$*: no \"$text\" in: $(cat err)"
     [ ! -e no.cp ] && [ ! -e no.cp.partial ] || bad "$*: something is left"
 }

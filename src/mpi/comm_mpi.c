@@ -29,6 +29,13 @@ static struct mpi_ranks *of(struct ts_comm *c)
     return (struct mpi_ranks *)c;
 }
 
+static void wait_all(struct mpi_ranks *m, uint32_t n)
+{
+    MPI_Status status;
+    for (uint32_t i = 0; i < n; i++)
+        MPI_Wait(&m->request[i], &status);
+}
+
 /* ---- agree ---- */
 
 /* Failures come before stops, low ranks before high ones. */
@@ -76,7 +83,7 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
         return 0;
     hear_others(m);
     if (rc < 0)
-        MPI_Waitall((int)c->n - 1, m->request, MPI_STATUSES_IGNORE);
+        wait_all(m, c->n - 1);
     if (worst == c->rank) {
         gethostname(host, sizeof host - 1);
         m->err = *err;
@@ -155,7 +162,7 @@ static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move
                 MPI_Irecv((char *)buffer + at, bytes, MPI_BYTE, (int)move[i].from, TAG_MOVE, m->all,
                           request);
         }
-    MPI_Waitall((int)m->n_requests, m->request, MPI_STATUSES_IGNORE);
+    wait_all(m, m->n_requests);
     return rc;
 }
 
