@@ -11,27 +11,9 @@
 #include "cpd/accelerate.h"
 #include "cpd/init.h"
 #include "cpd/symm.h"
-#include "tests/run_als.h"
+#include "tests/als_case.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
-
-static char *tmp, dir[4096], states[4096];
-
-static void setup(void)
-{
-    tmp = test_tsh_tmp();
-    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
-    snprintf(states, sizeof states, "%s/states", tmp);
-    ck_assert_int_eq(mkdir(states, 0777), 0);
-}
-
-static void teardown(void)
-{
-    test_tsh_remove(dir);
-    test_tsh_remove(states);
-    test_tsh_remove(tmp);
-    free(tmp);
-}
 
 /* ---- the twin: whole matrices of columns of norm 1, and weights ---- */
 
@@ -201,9 +183,9 @@ START_TEST(sweeps_are_those_of_the_twin)
     struct test_als a;
     for (uint64_t n = 0; n < x.nnz; n++) /* as they are kept */
         x.val[n] = (float)x.val[n];
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     twin_new(&t, conf.seed);
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     for (uint32_t k = 0; k < SWEEPS; k++) {
         double want;
@@ -244,7 +226,7 @@ static void write_slow(void)
         }
         x.val[n] = (float)sum;
     }
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
 }
 
@@ -267,11 +249,11 @@ START_TEST(bits_do_not_depend_on_threads_memory_or_calls)
     c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     c.constraint = _i < 2 ? NULL : nonneg;
     write_slow();
-    one = test_als_run(dir, &c);
+    one = test_als_run(test_case_dir, &c);
     c.threads = 3;
     c.host_bytes = 400 << 10;
     c.one_call = 1;
-    other = test_als_run(dir, &c);
+    other = test_als_run(test_case_dir, &c);
     same_runs(&one, &other);
     test_als_free(&one);
     test_als_free(&other);
@@ -295,9 +277,9 @@ START_TEST(fewer_sweeps_are_needed)
     struct test_als plain, fast;
     double least;
     write_slow();
-    plain = test_als_run(dir, &c);
+    plain = test_als_run(test_case_dir, &c);
     c.accelerate = 1;
-    fast = test_als_run(dir, &c);
+    fast = test_als_run(test_case_dir, &c);
     ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
     ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
     least = plain.fit[99] < fast.fit[99] ? plain.fit[99] : fast.fit[99];
@@ -320,7 +302,7 @@ START_TEST(it_settles_in_two_sweeps)
     struct test_als a;
     uint32_t n;
     write_slow();
-    a = test_als_run(dir, &c);
+    a = test_als_run(test_case_dir, &c);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     n = a.sweeps;
     ck_assert_int_eq(a.converged, 1);
@@ -341,9 +323,9 @@ START_TEST(nonnegative_rows_stay_so)
     struct test_als plain, fast;
     write_slow();
     c.constraint = nonneg;
-    plain = test_als_run(dir, &c);
+    plain = test_als_run(test_case_dir, &c);
     c.accelerate = 1;
-    fast = test_als_run(dir, &c);
+    fast = test_als_run(test_case_dir, &c);
     ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
     ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
     for (uint32_t m = 0; m < 3; m++)
@@ -367,7 +349,8 @@ static const char *newest(char path[8192])
     for (int k = 0; k < 2; k++) {
         char name[4200];
         struct ts_state_file *f;
-        snprintf(name, sizeof name, "%s/%s", states, k == 0 ? TS_STATE_NAME_0 : TS_STATE_NAME_1);
+        snprintf(name, sizeof name, "%s/%s", test_case_states,
+                 k == 0 ? TS_STATE_NAME_0 : TS_STATE_NAME_1);
         if (ts_state_open(name, &f, NULL) < 0)
             continue;
         if (ts_state_get(f)->serial > serial) {
@@ -391,21 +374,21 @@ START_TEST(a_stop_changes_nothing)
     c.constraint = _i / 2 % 2 == 0 ? NULL : nonneg;
     c.stop_inside = _i / 4;
     write_slow();
-    whole = test_als_run(dir, &c);
+    whole = test_als_run(test_case_dir, &c);
     ck_assert_msg(whole.rc == 0, "%s", whole.err.text);
-    c.states = states;
+    c.states = test_case_states;
     for (uint32_t sweep = 1; sweep <= 9; sweep += 2)
         for (uint32_t mode = 0; mode < 3; mode++) {
             struct test_als part;
             c.from = NULL;
             c.stop_sweep = sweep;
             c.stop_mode = mode;
-            part = test_als_run(dir, &c);
+            part = test_als_run(test_case_dir, &c);
             ck_assert_int_eq(part.rc, TS_ESTOP);
             test_als_free(&part);
             c.from = newest(path);
             c.stop_sweep = sweep + 3;
-            part = test_als_run(dir, &c);
+            part = test_als_run(test_case_dir, &c);
             ck_assert_int_eq(part.rc, TS_ESTOP);
             test_als_free(&part);
             c.from = newest(path);
@@ -413,7 +396,7 @@ START_TEST(a_stop_changes_nothing)
             {
                 const int inside = c.stop_inside;
                 c.stop_inside = 0;
-                part = test_als_run(dir, &c);
+                part = test_als_run(test_case_dir, &c);
                 c.stop_inside = inside;
             }
             same_runs(&whole, &part);
@@ -430,12 +413,12 @@ START_TEST(states_beside_the_run_are_whole)
     struct test_als whole, part;
     char path[8192];
     write_slow();
-    whole = test_als_run(dir, &c);
-    c.states = states;
+    whole = test_als_run(test_case_dir, &c);
+    c.states = test_case_states;
     c.every_ns = 1;
     c.patient = 1;
     c.copy = _i;
-    part = test_als_run(dir, &c);
+    part = test_als_run(test_case_dir, &c);
     ck_assert_str_eq(part.warning, "");
     same_runs(&whole, &part);
     test_als_free(&part);
@@ -443,7 +426,7 @@ START_TEST(states_beside_the_run_are_whole)
     c.patient = 0;
     c.from = newest(path);
     ck_assert_str_ne(c.from, "");
-    part = test_als_run(dir, &c);
+    part = test_als_run(test_case_dir, &c);
     same_runs(&whole, &part);
     test_als_free(&part);
     test_als_free(&whole);
@@ -457,18 +440,18 @@ START_TEST(a_run_that_had_ended_goes_on)
     struct test_als whole, part;
     char path[4200];
     write_slow();
-    whole = test_als_run(dir, &c);
-    c.states = states;
+    whole = test_als_run(test_case_dir, &c);
+    c.states = test_case_states;
     c.every_ns = 3600000000000;
     c.iters = 4 + (uint32_t)_i;
-    part = test_als_run(dir, &c);
+    part = test_als_run(test_case_dir, &c);
     ck_assert_msg(part.rc == 0, "%s", part.err.text);
     test_als_free(&part);
-    snprintf(path, sizeof path, "%s/%s", states, TS_STATE_NAME);
+    snprintf(path, sizeof path, "%s/%s", test_case_states, TS_STATE_NAME);
     c.states = NULL;
     c.from = path;
     c.iters = 14;
-    part = test_als_run(dir, &c);
+    part = test_als_run(test_case_dir, &c);
     same_runs(&whole, &part);
     test_als_free(&part);
     test_als_free(&whole);
@@ -482,25 +465,25 @@ START_TEST(what_cannot_be_is_refused)
     struct test_als a;
     char path[4200];
     write_slow();
-    a = test_als_run(dir, &c);
+    a = test_als_run(test_case_dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "mode 2 (nonnegative, l2 0.5): accelerate goes with no") !=
                       NULL,
                   "%s", a.err.text);
     test_als_free(&a);
     c.constraint = NULL;
-    c.states = states;
+    c.states = test_case_states;
     c.every_ns = 3600000000000;
     c.accelerate = _i;
-    a = test_als_run(dir, &c);
+    a = test_als_run(test_case_dir, &c);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     test_als_free(&a);
-    snprintf(path, sizeof path, "%s/%s", states, TS_STATE_NAME);
+    snprintf(path, sizeof path, "%s/%s", test_case_states, TS_STATE_NAME);
     c.states = NULL;
     c.from = path;
     c.accelerate = !_i;
     c.iters = 5;
-    a = test_als_run(dir, &c);
+    a = test_als_run(test_case_dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, _i ? "is accelerated, so it cannot go on without it"
                                         : "is not accelerated, so it cannot go on with it") != NULL,
@@ -515,7 +498,7 @@ START_TEST(memory_is_that_of_two_factors)
     struct ts_constraint c[3] = { { .nonneg = 0 } };
     struct ts_tensor *t;
     write_slow();
-    ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
+    ck_assert_int_eq(ts_tensor_open(test_case_dir, &t, NULL), 0);
     ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, NULL), (25 + 20) * 7 * 4);
     ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT64, NULL), (25 + 20) * 7 * 8);
     c[0].fixed = 1;
@@ -530,7 +513,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("accelerate");
     TCase *c = tcase_create("accelerate");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, sweeps_are_those_of_the_twin, 0, N_SHAPES);
     tcase_add_loop_test(c, bits_do_not_depend_on_threads_memory_or_calls, 0, 4);

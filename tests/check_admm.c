@@ -12,29 +12,10 @@
 #include "base/rng.h"
 #include "cpd/symm.h"
 #include "cpu/rowsolve.h"
-#include "tests/run_als.h"
+#include "tests/als_case.h"
 #include "tests/run_suite.h"
 #include "tests/slow_cp.h"
 #include "tests/tsh_writer.h"
-
-static char *tmp, dir[4096], states[4096], model[4096];
-
-static void setup(void)
-{
-    tmp = test_tsh_tmp();
-    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
-    snprintf(states, sizeof states, "%s/states", tmp);
-    snprintf(model, sizeof model, "%s/start.ktensor", tmp);
-    ck_assert_int_eq(mkdir(states, 0777), 0);
-}
-
-static void teardown(void)
-{
-    test_tsh_remove(dir);
-    test_tsh_remove(states);
-    test_tsh_remove(tmp);
-    free(tmp);
-}
 
 static double draw(uint64_t at)
 {
@@ -220,22 +201,6 @@ END_TEST
 
 /* ---- whole runs beside a slow program ---- */
 
-static const struct shape {
-    uint32_t order, nnz, rank;
-    uint64_t dim[8];
-} shapes[] = {
-    { 2, 300, 4, { 31, 40 } },
-    { 3, 2000, 5, { 40, 30, 20 } },
-    { 3, 500, 16, { 3, 50, 40 } }, /* rank above a mode's size: G is singular */
-    { 3, 800, 6, { 1, 50, 40 } },  /* a mode of one index: columns are parallel */
-    { 4, 3000, 8, { 20, 15, 10, 9 } },
-    { 5, 2500, 3, { 12, 9, 8, 7, 6 } },
-    { 6, 2000, 3, { 6, 5, 7, 4, 8, 3 } },
-    { 7, 1500, 2, { 4, 5, 3, 4, 5, 3, 4 } },
-    { 8, 1500, 2, { 3, 4, 3, 2, 5, 3, 4, 2 } },
-};
-#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
-
 /* What is asked of mode m. */
 static void demand(int which, uint32_t order, struct ts_constraint *c)
 {
@@ -290,7 +255,7 @@ static void check_factor(const struct ts_constraint *c, const double *a, uint64_
 /* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to nothing. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
-    const struct shape *s = &shapes[_i / N_DEMANDS];
+    const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
     struct ts_constraint c[TS_MAX_ORDER];
@@ -309,9 +274,9 @@ START_TEST(runs_are_those_of_the_slow_program)
         test_coo_free(&x); /* G is singular but for rounding, which chooses among solutions */
         return;
     }
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, conf.seed);
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     unique = a.last.n_singular == 0; /* else rounding chooses among solutions */
     ck_assert(unique || _i / N_DEMANDS != 1);
@@ -373,8 +338,8 @@ START_TEST(the_end_is_optimal)
     double m[24 * 4], v[16], worst = 0, scale = 0;
     c[mode].simplex = 1;
     c[(mode + 1) % 3].nonneg = 1;
-    test_tsh_write(dir, &x, &tc);
-    a = test_als_run(dir, &conf);
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     test_slow_new(&b, 1);
     for (uint32_t k = 0; k < 3; k++)
@@ -405,31 +370,6 @@ END_TEST
 
 /* ---- the same bits ---- */
 
-static void write_tensor(uint64_t seed, const struct test_tsh_conf *conf)
-{
-    static const uint64_t dim[3] = { 90, 60, 30 };
-    struct test_coo x = test_coo_random(seed, 3, dim, 50000, 0, 0.5);
-    test_tsh_write(dir, &x, conf);
-    test_coo_free(&x);
-}
-
-static void assert_same(const struct test_als *a, const struct test_als *b)
-{
-    ck_assert_uint_eq(a->sweeps, b->sweeps);
-    ck_assert_mem_eq(a->weight, b->weight, a->rank * sizeof(double));
-    for (uint32_t m = 0; m < 3; m++)
-        ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->rank * sizeof(double));
-    for (uint32_t k = 0; k < a->sweeps; k++)
-        ck_assert(b->fit[k] == 0 || a->fit[k] == b->fit[k]);
-}
-
-static struct test_als run(const struct test_als_conf *conf)
-{
-    struct test_als a = test_als_run(dir, conf);
-    ck_assert_msg(a.rc == 0, "%s", a.err.text);
-    return a;
-}
-
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
@@ -438,17 +378,17 @@ START_TEST(threads_and_memory_do_not_matter)
     struct test_als one, many;
     demand(_i / 2, 3, c);
     conf.precision = (enum ts_precision)(_i % 2);
-    write_tensor(41, &tc);
-    one = run(&conf);
+    test_case_write(41, &tc);
+    one = test_case_run(&conf);
     for (uint32_t m = 0; m < 3; m++)
         if (ts_constraint_rigid(&c[m]))
             check_factor(&c[m], one.factor[m], one.n_rows[m], 7, FLT_EPSILON);
     conf.threads = 3;
     conf.host_bytes = 200000;
-    many = run(&conf);
+    many = test_case_run(&conf);
     ck_assert_uint_eq(one.n_slots, 0);
     ck_assert_uint_gt(many.n_slots, 0);
-    assert_same(&one, &many);
+    test_case_same(&one, &many);
     test_als_free(&one);
     test_als_free(&many);
 }
@@ -460,21 +400,21 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_constraint c[TS_MAX_ORDER];
     struct test_als_conf conf = {
-        .rank = 3, .iters = 3, .seed = 1, .states = states, .constraint = c
+        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .constraint = c
     };
     struct test_als whole, a;
     char from[4200];
     int saved;
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
+    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     demand(_i / 2, 3, c);
     conf.precision = (enum ts_precision)(_i % 2);
     conf.threads = 1;
-    write_tensor(42, &tc);
-    whole = run(&conf);
+    test_case_write(42, &tc);
+    whole = test_case_run(&conf);
     for (uint32_t k = 1; k <= whole.n_products; k++) {
         conf.stop_product = k;
         conf.threads = 1;
-        a = test_als_run(dir, &conf);
+        a = test_als_run(test_case_dir, &conf);
         ck_assert_int_eq(a.rc, TS_ESTOP);
         saved = a.saved_sweep > 0; /* but before the first sweep */
         ck_assert(saved || k == 1);
@@ -483,8 +423,8 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
         conf.threads = 2;
         conf.from = from;
         if (saved) {
-            a = run(&conf);
-            assert_same(&whole, &a);
+            a = test_case_run(&conf);
+            test_case_same(&whole, &a);
             test_als_free(&a);
         }
         conf.from = NULL;
@@ -505,22 +445,22 @@ START_TEST(a_start_keeps_its_weights)
                                   .seed = 1,
                                   .threads = 1,
                                   .precision = TS_FLOAT64,
-                                  .out = model,
+                                  .out = test_case_model,
                                   .formats = 1,
                                   .constraint = c };
     struct test_als first, second;
     demand(_i == 0 ? 1 : 3, 3, c);
-    test_tsh_write(dir, &x, &tc);
-    first = run(&conf);
-    conf.init = model;
+    test_tsh_write(test_case_dir, &x, &tc);
+    first = test_case_run(&conf);
+    conf.init = test_case_model;
     conf.out = NULL;
     conf.iters = 1;
-    second = run(&conf);
+    second = test_case_run(&conf);
     ck_assert_double_ge(second.fit[0], first.fit[19] - 1e-9);
     test_als_free(&first);
     test_als_free(&second);
     test_coo_free(&x);
-    test_tsh_remove(model);
+    test_tsh_remove(test_case_model);
 }
 END_TEST
 
@@ -533,21 +473,24 @@ START_TEST(a_state_with_other_bounds_is_refused)
     static const char *const says[] = { "bounds 0:2", "bounds -1:1", "simplex", "none" };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_constraint c[TS_MAX_ORDER] = { { 0 }, { .bounded = 1, .upper = 1 }, { 0 } };
-    struct test_als_conf conf = {
-        .rank = 3, .iters = 3, .seed = 1, .states = states, .stop_sweep = 2, .constraint = c
-    };
+    struct test_als_conf conf = { .rank = 3,
+                                  .iters = 3,
+                                  .seed = 1,
+                                  .states = test_case_states,
+                                  .stop_sweep = 2,
+                                  .constraint = c };
     struct test_als a;
     char from[4200], text[200];
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
+    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     snprintf(text, sizeof text, "these constraints: bounds 0:1; it cannot go on with: %s",
              says[_i]);
-    write_tensor(43, &tc);
-    a = test_als_run(dir, &conf);
+    test_case_write(43, &tc);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
     test_als_free(&a);
     conf.from = from;
     c[1] = others[_i];
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, text) != NULL, "%s", a.err.text);
     test_als_free(&a);
@@ -583,11 +526,11 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("admm");
     TCase *c = tcase_create("admm");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, rows_are_those_of_the_slow_way, 0, 2 * N_RANKS * TS_N_ISA);
     tcase_add_loop_test(c, bits_of_rows_do_not_depend_on_threads, 0, 6 * TS_N_ISA);
-    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, N_SHAPES * N_DEMANDS);
+    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * N_DEMANDS);
     tcase_add_loop_test(c, the_end_is_optimal, 0, 3);
     tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);
     tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * N_DEMANDS);

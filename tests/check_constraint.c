@@ -12,29 +12,11 @@
 #include "base/rng.h"
 #include "cpd/symm.h"
 #include "cpu/rowsolve.h"
-#include "tests/run_als.h"
+#include "tests/als_case.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 #define UNIT 32u /* rows that end together, as in stream/row_update.h */
-
-static char *tmp, dir[4096], states[4096];
-
-static void setup(void)
-{
-    tmp = test_tsh_tmp();
-    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
-    snprintf(states, sizeof states, "%s/states", tmp);
-    ck_assert_int_eq(mkdir(states, 0777), 0);
-}
-
-static void teardown(void)
-{
-    test_tsh_remove(dir);
-    test_tsh_remove(states);
-    test_tsh_remove(tmp);
-    free(tmp);
-}
 
 static double draw(uint64_t at)
 {
@@ -437,9 +419,9 @@ START_TEST(runs_are_those_of_the_slow_program)
         test_coo_free(&x); /* G is singular but for rounding, which chooses among solutions */
         return;
     }
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     book_new(&b, conf.seed);
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     if (_i % N_DEMANDS ==
         1) /* the first mode has no signs: the last one that has is solved first */
@@ -490,7 +472,7 @@ static void write_tensor(uint64_t seed)
     struct test_coo x = test_coo_random(seed, 3, dim, 50000, 0, 0.5);
     for (uint64_t n = 0; n < x.nnz; n++)
         x.val[n] = (float)(x.val[n] - 0.1);
-    test_tsh_write(dir, &x, &conf);
+    test_tsh_write(test_case_dir, &x, &conf);
     test_coo_free(&x);
 }
 
@@ -508,8 +490,8 @@ START_TEST(the_end_is_optimal)
     struct test_als a;
     for (uint32_t m = 0; m < 3; m++)
         c[m].l1 = _i == 0 ? 0 : 0.2;
-    test_tsh_write(dir, &x, &tc);
-    a = test_als_run(dir, &conf);
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     ck_assert_int_eq(a.converged, 1);
     book_new(&b, 1);
@@ -542,27 +524,6 @@ END_TEST
 
 /* ---- the same bits ---- */
 
-static void assert_same(const struct test_als *a, const struct test_als *b)
-{
-    ck_assert_uint_eq(a->sweeps, b->sweeps);
-    ck_assert_mem_eq(a->weight, b->weight, a->rank * sizeof(double));
-    for (uint32_t m = 0; m < 3; m++)
-        ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->rank * sizeof(double));
-    for (uint32_t k = 0; k < a->sweeps; k++)
-        ck_assert_msg(b->fit[k] == 0 ||
-                          (a->fit[k] == b->fit[k] &&
-                           (a->objective[k] == b->objective[k] || isnan(a->objective[k]))),
-                      "sweep %u: fit %.17g and %.17g, objective %.17g and %.17g", k + 1, a->fit[k],
-                      b->fit[k], a->objective[k], b->objective[k]);
-}
-
-static struct test_als run(const struct test_als_conf *conf)
-{
-    struct test_als a = test_als_run(dir, conf);
-    ck_assert_msg(a.rc == 0, "%s", a.err.text);
-    return a;
-}
-
 START_TEST(threads_and_memory_do_not_matter)
 {
     struct ts_constraint c[TS_MAX_ORDER];
@@ -571,13 +532,13 @@ START_TEST(threads_and_memory_do_not_matter)
     demand(_i / 2, 3, c);
     conf.precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     write_tensor(41);
-    one = run(&conf);
+    one = test_case_run(&conf);
     conf.threads = 3;
     conf.host_bytes = 500000;
-    many = run(&conf);
+    many = test_case_run(&conf);
     ck_assert_uint_eq(one.n_slots, 0);
     ck_assert_uint_gt(many.n_slots, 0);
-    assert_same(&one, &many);
+    test_case_same(&one, &many);
     test_als_free(&one);
     test_als_free(&many);
 }
@@ -590,13 +551,13 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_constraint c[TS_MAX_ORDER];
     struct test_als_conf conf = {
-        .rank = 2, .iters = 6, .seed = 1, .threads = 1, .states = states, .constraint = c
+        .rank = 2, .iters = 6, .seed = 1, .threads = 1, .states = test_case_states, .constraint = c
     };
     struct test_coo x = { .order = 3, .nnz = 12 * 11 * 10, .dim = { 12, 11, 10 } };
     struct test_als whole, a;
     char from[4200];
     int saved;
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
+    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     demand(_i / 2, 3, c);
     conf.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     for (uint32_t m = 0; m < 3; m++)
@@ -609,15 +570,15 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
         x.val[n] = (float)((double)(n / 110 + 1) * (double)(n % 10 + 1) +
                            0.01 * (double)(n / 10 % 11) * (double)(n % 7));
     }
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
-    whole = run(&conf);
+    whole = test_case_run(&conf);
     if (conf.precision == TS_FLOAT32)
         ck_assert_uint_gt(whole.n_products, 3 * whole.sweeps);
     for (uint32_t k = 1; k <= whole.n_products; k++) {
         conf.stop_product = k;
         conf.threads = 1;
-        a = test_als_run(dir, &conf);
+        a = test_als_run(test_case_dir, &conf);
         ck_assert_int_eq(a.rc, TS_ESTOP);
         saved = a.saved_sweep > 0;
         ck_assert_int_eq(saved, k > 1 || _i / 2 != 1); /* but before the first sweep */
@@ -627,8 +588,8 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
             continue;
         conf.threads = 2;
         conf.from = from;
-        a = run(&conf);
-        assert_same(&whole, &a);
+        a = test_case_run(&conf);
+        test_case_same(&whole, &a);
         conf.from = NULL;
         test_als_free(&a);
     }
@@ -639,19 +600,22 @@ END_TEST
 START_TEST(a_state_with_other_constraints_is_refused)
 {
     struct ts_constraint c[TS_MAX_ORDER] = { { 0 }, { .nonneg = 1, .l1 = 0.5 }, { 0 } };
-    struct test_als_conf conf = {
-        .rank = 3, .iters = 3, .seed = 1, .states = states, .stop_sweep = 2, .constraint = c
-    };
+    struct test_als_conf conf = { .rank = 3,
+                                  .iters = 3,
+                                  .seed = 1,
+                                  .states = test_case_states,
+                                  .stop_sweep = 2,
+                                  .constraint = c };
     struct test_als a;
     char from[4200];
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
+    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     write_tensor(43);
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
     test_als_free(&a);
     conf.from = from;
     conf.constraint = NULL;
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text,
                          "mode 2 of the run has these constraints: nonnegative, l1 0.5; "
@@ -672,7 +636,7 @@ START_TEST(a_penalty_that_leaves_nothing_ends_well)
     c[0].l1 = 1e9;
     conf.precision = (enum ts_precision)_i;
     write_tensor(44);
-    a = run(&conf);
+    a = test_case_run(&conf);
     ck_assert_uint_eq(a.last.n_dead, 3);
     ck_assert_double_eq(a.fit[a.sweeps - 1], 0);
     ck_assert_uint_lt(a.sweeps, 9);
@@ -709,11 +673,11 @@ START_TEST(a_free_mode_takes_the_signs)
         for (uint32_t m = 0; m < 3; m++)
             x.idx[m][n] = (uint32_t)at[m];
     }
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
     conf.constraint = some[_i / 2];
     for (conf.seed = 1; conf.seed <= 5; conf.seed++) {
-        struct test_als a = run(&conf);
+        struct test_als a = test_case_run(&conf);
         ck_assert_uint_eq(a.last.n_dead, 0);
         ck_assert_msg(a.fit[a.sweeps - 1] > 0.999, "seed %d: %.9g", (int)conf.seed,
                       a.fit[a.sweeps - 1]);
@@ -745,7 +709,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("constraint");
     TCase *c = tcase_create("constraint");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, rows_descend_as_the_slow_way_has_them, 0, 2 * N_RANKS * TS_N_ISA);
     tcase_add_loop_test(c, bits_of_rows_do_not_depend_on_threads, 0, 2 * N_FEW * TS_N_ISA);

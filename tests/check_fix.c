@@ -8,45 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tests/run_als.h"
+#include "tests/als_case.h"
 #include "tests/run_suite.h"
 #include "tests/slow_cp.h"
 #include "tests/tsh_writer.h"
-
-static char *tmp, dir[4096], states[4096], model[4096];
-
-static void setup(void)
-{
-    tmp = test_tsh_tmp();
-    snprintf(dir, sizeof dir, "%s/x.tsh", tmp);
-    snprintf(states, sizeof states, "%s/states", tmp);
-    snprintf(model, sizeof model, "%s/start.ktensor", tmp);
-    ck_assert_int_eq(mkdir(states, 0777), 0);
-}
-
-static void teardown(void)
-{
-    test_tsh_remove(dir);
-    test_tsh_remove(states);
-    test_tsh_remove(tmp);
-    free(tmp);
-}
-
-static const struct shape {
-    uint32_t order, nnz, rank;
-    uint64_t dim[8];
-} shapes[] = {
-    { 2, 300, 4, { 31, 40 } },
-    { 3, 2000, 5, { 40, 30, 20 } },
-    { 3, 500, 16, { 3, 50, 40 } }, /* rank above a mode's size */
-    { 3, 800, 6, { 1, 50, 40 } },  /* a mode of one index */
-    { 4, 3000, 8, { 20, 15, 10, 9 } },
-    { 5, 2500, 3, { 12, 9, 8, 7, 6 } },
-    { 6, 2000, 3, { 6, 5, 7, 4, 8, 3 } },
-    { 7, 1500, 2, { 4, 5, 3, 4, 5, 3, 4 } },
-    { 8, 1500, 2, { 3, 4, 3, 2, 5, 3, 4, 2 } },
-};
-#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 
 /* Which modes are fixed. */
 static void demand(int which, uint32_t order, struct ts_constraint *c)
@@ -73,7 +38,7 @@ static void demand(int which, uint32_t order, struct ts_constraint *c)
  * are empty: what the start has for them is not in the model. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
-    const struct shape *s = &shapes[_i / N_DEMANDS];
+    const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1, .stretch = 2 };
     struct ts_constraint c[TS_MAX_ORDER];
@@ -81,16 +46,16 @@ START_TEST(runs_are_those_of_the_slow_program)
                                   .iters = 4,
                                   .threads = 2,
                                   .precision = TS_FLOAT64,
-                                  .init = model,
+                                  .init = test_case_model,
                                   .constraint = c };
     struct test_slow b = { .x = &x, .c = c, .rank = s->rank };
     struct test_als a;
     double before = INFINITY;
     demand(_i % N_DEMANDS, s->order, c);
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 3);
-    test_slow_write(&b, &tc, model);
-    a = test_als_run(dir, &conf);
+    test_slow_write(&b, &tc, test_case_model);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     for (uint32_t k = 0; k < 4; k++) {
         for (uint32_t m = 0; m < x.order; m++)
@@ -136,31 +101,14 @@ static void write_tensor(void)
         x.val[n] = (float)((double)(n / 110 + 1) * (double)(n % 10 + 1) +
                            0.01 * (double)(n / 10 % 11) * (double)(n % 7));
     }
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 5);
     for (uint32_t k = 0; k < 9; k++) /* so that what is fixed fits well */
         for (uint32_t m = 0; m < 3; m++)
             test_slow_solve(&b, m);
-    test_slow_write(&b, &tc, model);
+    test_slow_write(&b, &tc, test_case_model);
     test_slow_free(&b);
     test_coo_free(&x);
-}
-
-static void assert_same(const struct test_als *a, const struct test_als *b)
-{
-    ck_assert_uint_eq(a->sweeps, b->sweeps);
-    ck_assert_mem_eq(a->weight, b->weight, a->rank * sizeof(double));
-    for (uint32_t m = 0; m < 3; m++)
-        ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->rank * sizeof(double));
-    for (uint32_t k = 0; k < a->sweeps; k++)
-        ck_assert(b->fit[k] == 0 || a->fit[k] == b->fit[k]);
-}
-
-static struct test_als run(const struct test_als_conf *conf)
-{
-    struct test_als a = test_als_run(dir, conf);
-    ck_assert_msg(a.rc == 0, "%s", a.err.text);
-    return a;
 }
 
 /* Every product is given up once; the run goes on without the file that it started from. */
@@ -170,26 +118,26 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     struct test_als_conf conf = { .rank = 2,
                                   .iters = 5,
                                   .precision = (enum ts_precision)(_i % 2),
-                                  .init = model,
-                                  .states = states,
+                                  .init = test_case_model,
+                                  .states = test_case_states,
                                   .constraint = c };
     struct test_als whole, a;
     char from[4200];
     uint32_t n_passes;
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
+    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     demand(_i / 2, 3, c);
     n_passes = 3 - (uint32_t)__builtin_popcount(ts_constraint_skipped(c, 3));
     write_tensor();
     conf.threads = 1;
-    whole = run(&conf);
+    whole = test_case_run(&conf);
     if (conf.precision == TS_FLOAT64)
         ck_assert_uint_eq(whole.n_products, n_passes * whole.sweeps);
     else if (_i / 2 < 3) /* a penalty leaves more than float32's rounding */
         ck_assert_uint_gt(whole.n_products, n_passes * whole.sweeps);
     for (uint32_t k = 1; k <= whole.n_products; k++) {
         conf.stop_product = k;
-        conf.init = model;
-        a = test_als_run(dir, &conf);
+        conf.init = test_case_model;
+        a = test_als_run(test_case_dir, &conf);
         ck_assert_int_eq(a.rc, TS_ESTOP);
         ck_assert_uint_gt(a.saved_sweep, 0);
         test_als_free(&a);
@@ -197,8 +145,8 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
         conf.threads = 2;
         conf.from = from;
         conf.init = NULL;
-        a = run(&conf);
-        assert_same(&whole, &a);
+        a = test_case_run(&conf);
+        test_case_same(&whole, &a);
         conf.from = NULL;
         conf.threads = 1;
         test_als_free(&a);
@@ -217,21 +165,21 @@ START_TEST(threads_and_memory_do_not_matter)
                                   .iters = 4,
                                   .threads = 1,
                                   .precision = (enum ts_precision)(_i % 2),
-                                  .init = model,
+                                  .init = test_case_model,
                                   .constraint = c };
     struct test_slow b = { .x = &x, .c = c, .rank = 7 };
     struct test_als one, many;
     demand(_i / 2, 3, c);
-    test_tsh_write(dir, &x, &tc);
+    test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 2);
-    test_slow_write(&b, &tc, model);
-    one = run(&conf);
+    test_slow_write(&b, &tc, test_case_model);
+    one = test_case_run(&conf);
     conf.threads = 3;
     conf.host_bytes = 200000;
-    many = run(&conf);
+    many = test_case_run(&conf);
     ck_assert_uint_eq(one.n_slots, 0);
     ck_assert_uint_gt(many.n_slots, 0);
-    assert_same(&one, &many);
+    test_case_same(&one, &many);
     ck_assert_uint_eq(one.n_products,
                       4 * (3 - (uint32_t)__builtin_popcount(ts_constraint_skipped(c, 3))));
     test_als_free(&one);
@@ -244,20 +192,23 @@ END_TEST
 START_TEST(a_state_with_another_mode_fixed_is_refused)
 {
     struct ts_constraint c[TS_MAX_ORDER] = { { .fixed = 1 } };
-    struct test_als_conf conf = {
-        .rank = 2, .iters = 3, .init = model, .states = states, .stop_sweep = 2, .constraint = c
-    };
+    struct test_als_conf conf = { .rank = 2,
+                                  .iters = 3,
+                                  .init = test_case_model,
+                                  .states = test_case_states,
+                                  .stop_sweep = 2,
+                                  .constraint = c };
     struct test_als a;
     char from[4200];
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, states);
+    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     write_tensor();
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
     test_als_free(&a);
     conf.from = from;
     conf.init = NULL;
     c[1].fixed = 1;
-    a = test_als_run(dir, &conf);
+    a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "mode 2 of the run has these constraints: none; "
                                      "it cannot go on with: fixed") != NULL,
@@ -270,9 +221,9 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("fix");
     TCase *c = tcase_create("fix");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, N_SHAPES * N_DEMANDS);
+    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * N_DEMANDS);
     tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * N_DEMANDS);
     tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);
     tcase_add_test(c, a_state_with_another_mode_fixed_is_refused);
