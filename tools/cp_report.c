@@ -14,11 +14,13 @@
 #include "tools/tstream_cp.h"
 #include "tools/tstream_times.h"
 
-/* "sweep 3/50, mode 2/3", after "model 2/15, " where there are several */
+/* "sweep 3/50, mode 2/3", after "model 2/15, " where there are several, or "8 of 15 models, " */
 static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_t size)
 {
     char model[40] = "";
-    if (r->model != NULL)
+    if (r->model != NULL && r->model->at_once > 1)
+        snprintf(model, sizeof model, "%u of %u models, ", r->model->at_once, r->model->n);
+    else if (r->model != NULL)
         snprintf(model, sizeof model, "model %u/%u, ", r->model->number, r->model->n);
     snprintf(buf, size, "%ssweep %u/%u, mode %u/%u", model, r->sweeps_done + 1, r->iters, mode + 1,
              r->engine->tensor->order);
@@ -39,13 +41,23 @@ static void start_sweep(struct cp_report *r)
 {
     const struct ts_tensor *t = r->engine->tensor;
     char name[TOOL_PROGRESS_CHARS];
-    if (r->sweeps_done >= r->iters)
+    if (r->sweeps_done >= r->iters || r->beside)
         return;
     r->done_nnz = 0;
     name_mode(r, 0, name, sizeof name);
     tool_progress_start(&r->progress, name, "nonzeros", n_passes(r) * t->nnz / tool_ranks_count());
     tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1,
-                       r->model != NULL ? "model at most" : "run at most");
+                       r->model == NULL        ? "run at most"
+                       : r->model->at_once > 1 ? "models at most"
+                                               : "model at most");
+}
+
+void cp_report_lead(struct cp_report *r)
+{
+    if (!r->beside)
+        return;
+    r->beside = 0;
+    start_sweep(r);
 }
 
 void cp_report_count(void *ctx, uint64_t nnz)
@@ -99,6 +111,7 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
 }
 
 enum {
+    MODEL,
     SWEEP,
     FIT,
     CHANGE,
@@ -119,6 +132,7 @@ enum {
 static void choose_columns(struct cp_report *r)
 {
     struct tool_column c[N_COLUMNS] = {
+        [MODEL] = { .name = "model", .width = 9 },
         [SWEEP] = { .name = "sweep", .width = 5 },
         [FIT] = { .name = "fit", .width = 11 },
         [CHANGE] = { .name = "change", .width = 9 },
@@ -132,26 +146,33 @@ static void choose_columns(struct cp_report *r)
         [SOLVE] = { .name = "solve", .width = 7, .drop = r->engine->n_devices > 0 ? 3 : 2 },
         [SINGULAR] = { .name = "singular", .width = 8, .drop = 4 },
     };
+    const uint32_t first = r->headed_by != NULL ? MODEL : SWEEP;
     _Static_assert(sizeof c == sizeof r->column, "room for all columns");
     memcpy(r->column, c, sizeof c);
-    r->shown = tool_table_fit(r->column, N_COLUMNS, tool_columns());
+    r->shown = tool_table_fit(r->column + first, N_COLUMNS - first, tool_columns()) << first;
 }
 
 static void print_head(struct cp_report *r)
 {
+    int *headed = r->headed_by != NULL ? r->headed_by : &r->headed;
     if (r->headed)
+        return;
+    choose_columns(r);
+    r->headed = 1;
+    if (r->headed_by != NULL && *r->headed_by)
         return;
     if (r->details)
         tstream_times_head();
-    choose_columns(r);
     tool_table_head(r->column, N_COLUMNS, r->shown);
-    r->headed = 1;
+    *headed = 1;
 }
 
 static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
 {
     char text[N_COLUMNS][TS_NUM_CHARS] = { 0 };
     const char *cell[N_COLUMNS];
+    if (r->model != NULL)
+        snprintf(text[MODEL], TS_NUM_CHARS, "%s", r->model->name);
     snprintf(text[SWEEP], TS_NUM_CHARS, "%u", s->sweep);
     snprintf(text[FIT], TS_NUM_CHARS, "%.9f", s->fit);
     snprintf(text[CHANGE], TS_NUM_CHARS, "%.2e", s->change);
@@ -178,7 +199,7 @@ void cp_report_mode(void *ctx, const struct ts_als_mode *m)
     struct cp_report *r = ctx;
     char name[TOOL_PROGRESS_CHARS];
     struct tool_json j;
-    if (m->mode + 1 < r->engine->tensor->order) {
+    if (m->mode + 1 < r->engine->tensor->order && !r->beside) {
         name_mode(r, m->mode + 1, name, sizeof name);
         tool_progress_name(&r->progress, name);
         if (r->status != NULL)

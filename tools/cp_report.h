@@ -22,6 +22,7 @@ struct cp_model {
     const char *out;    /* X.cp, of all of them */
     const char *name;   /* "r8.s3" */
     uint32_t number, n; /* from 1; how many there are */
+    uint32_t at_once;   /* so many are computed side by side; 0: this one alone */
     uint32_t rank;
     uint64_t seed;
     int kept;   /* there is something that --resume goes on with */
@@ -38,17 +39,20 @@ struct cp_report {
     uint32_t iters;                 /* sweeps at most */
     uint32_t sweeps_done;           /* before this run's first, and then with those of this run */
     const struct ts_engine *engine; /* open once cp_report_start is called */
-    struct ts_trace *trace;         /* or NULL */
-    struct status_file *status;     /* told where the run is; or NULL */
-    struct ts_run_record *record;   /* told of sweeps; or NULL */
-    uint64_t bytes_read;            /* in all sweeps */
-    int stopped;                    /* it was told that the run was stopped */
-    struct ts_model_out *out;       /* of cp_run: where the start is saved, too; or NULL */
+    void *be;                       /* the model of its backend */
+    int beside;                   /* progress and status tell of another model, computed at once */
+    struct ts_trace *trace;       /* or NULL */
+    struct status_file *status;   /* told where the run is; or NULL */
+    struct ts_run_record *record; /* told of sweeps; or NULL */
+    uint64_t bytes_read;          /* in all sweeps */
+    int stopped;                  /* it was told that the run was stopped */
+    struct ts_model_out *out;     /* of cp_run: where the start is saved, too; or NULL */
 
     /* the report's own */
     int noted;                     /* what the kernel refused was said */
     int headed;                    /* the columns have their names */
-    struct tool_column column[12]; /* of the table */
+    int *headed_by;                /* of all models computed at once; NULL: headed is meant */
+    struct tool_column column[13]; /* of the table */
     uint32_t shown;                /* of them, a bit each */
     uint32_t n_singular;           /* sweeps with a singular mode */
     struct tool_progress progress; /* of the sweep under way */
@@ -58,6 +62,9 @@ struct cp_report {
 
 /* Before the first sweep: the event "start" about the tensor at `path`, and progress begins. */
 void cp_report_start(struct cp_report *r, const char *path);
+
+/* Progress tells of this model from now on: of those computed at once the one before is done. */
+void cp_report_lead(struct cp_report *r);
 
 /* For struct ts_als_conf, with the report as context. */
 void cp_report_mode(void *ctx, const struct ts_als_mode *m);

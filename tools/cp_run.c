@@ -55,7 +55,7 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
     const struct ts_engine *e = r->engine;
     struct ts_checkpoint_conf c = { .tensor = e->tensor,
                                     .backend = e->backend,
-                                    .be = e->be,
+                                    .be = r->be,
                                     .rank = args->rank,
                                     .precision = args->precision,
                                     .constraint = args->constraint,
@@ -154,8 +154,8 @@ static int write_factors(struct cp_report *r, const struct ts_als_result *result
     struct ts_err warn = { 0 };
     int rc;
     status_file_remove(r->status);
-    rc = ts_model_write(out, r->engine->backend->get_rows, r->engine->be, result->weight,
-                        result->norm, &warn, err);
+    rc = ts_model_write(out, r->engine->backend->get_rows, r->be, result->weight, result->norm,
+                        &warn, err);
     tool_warn(r->cmd, &warn);
     if (rc == 0 && r->model == NULL)
         tool_in_place(out_dir);
@@ -292,16 +292,15 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
             penalty ? " or smaller penalties" : "");
 }
 
-static int decompose(struct cp_report *r, struct ts_model *model, struct ts_model_out *out,
-                     const char *out_dir, struct ts_checkpoint *checkpoint, struct ts_err *err)
+static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
 {
+    struct cp_report *r = run->report;
     const struct cp_args *args = r->args;
     const struct ts_engine *e = r->engine;
-    const uint64_t start = ts_clock_ns();
-    const struct ts_als_conf conf = {
+    return (struct ts_als_conf){
         .init = { .tensor = e->tensor,
                   .backend = e->backend,
-                  .be = e->be,
+                  .be = r->be,
                   .rank = args->rank,
                   .threads = e->threads,
                   .seed = args->seed,
@@ -320,31 +319,41 @@ static int decompose(struct cp_report *r, struct ts_model *model, struct ts_mode
         .sweep = cp_report_sweep,
         .ctx = r,
         .trace = r->trace,
-        .checkpoint = checkpoint,
+        .checkpoint = run->checkpoint,
         .from = args->from.file,
     };
-    struct ts_als_result result;
-    int rc;
-    r->out = out;
-    rc = ts_als_run(&conf, &result, err);
+}
+
+/* What the run came to: its factors, or how to go on. */
+static int take_result(struct cp_run *run, int rc, struct ts_err *err)
+{
+    struct cp_report *r = run->report;
+    const char *out_dir = run->out == NULL ? NULL : run->mc->dir;
+    struct ts_als_result result = { 0 };
     if (rc == TS_ESTOP)
         tool_ranks_stopped();
+    if (rc == 0)
+        rc = ts_als_result(run->als, &result, err);
+    ts_als_free(run->als);
+    run->als = NULL;
     cp_report_end(r);
     if (rc < 0)
-        return end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
-    if (out != NULL)
-        rc = add_record(r, out,
+        return end_early(r, run->checkpoint, run->out, out_dir, ts_clock_ns() - run->start_ns, rc,
+                         err);
+    if (run->out != NULL)
+        rc = add_record(r, run->out,
                         result.exact       ? "exact"
                         : result.converged ? "converged"
                                            : "iterations",
                         result.fit, err);
-    if (out != NULL && rc == 0)
-        rc = write_factors(r, &result, out, out_dir, err);
-    if (rc < 0 && checkpoint != NULL) {
-        ts_checkpoint_rescue(checkpoint);
-        rc = end_early(r, checkpoint, out, out_dir, ts_clock_ns() - start, rc, err);
+    if (run->out != NULL && rc == 0)
+        rc = write_factors(r, &result, run->out, out_dir, err);
+    if (rc < 0 && run->checkpoint != NULL) {
+        ts_checkpoint_rescue(run->checkpoint);
+        rc = end_early(r, run->checkpoint, run->out, out_dir, ts_clock_ns() - run->start_ns, rc,
+                       err);
     } else if (rc == 0) {
-        cp_report_done(r, &result, out_dir, ts_clock_ns() - start);
+        cp_report_done(r, &result, out_dir, ts_clock_ns() - run->start_ns);
         if (r->model != NULL) { /* the table of all models tells */
             free(result.weight);
             return 0;
@@ -375,6 +384,7 @@ static void start_status(struct cp_report *r, const char *path, const char *out,
         s->run.out = r->model->out;
         s->run.model = r->model->number;
         s->run.n_models = r->model->n;
+        s->run.at_once = r->model->at_once;
     }
     status_file_start(s, r->sweeps_done + 1);
     if (args->from.file != NULL)
@@ -436,51 +446,101 @@ void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const str
         tool_note(cmd, "%s", note);
 }
 
-int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model, const char *path,
-           struct ts_err *err)
+/* Frees what the run held. */
+static int close_run(struct cp_run *run, int rc, const struct ts_err *err)
 {
-    const struct ts_engine *e = r->engine;
-    const struct cp_args *args = r->args;
-    struct ts_model_out *out = NULL;
-    char *partial = NULL;
-    struct ts_checkpoint *checkpoint = NULL;
-    uint64_t start_rows[TS_MAX_ORDER];
-    int rc = 0;
-    mc->shape = ts_model_shape_of(e->tensor);
-    mc->used_rows = tstream_cp_used_rows(args, e->tensor);
-    mc->threads = e->threads;
-    for (uint32_t m = 0; m < e->tensor->order; m++)
-        start_rows[m] = model != NULL ? model->n_rows[m] : ts_init_rows(e->tensor, m);
-    mc->start_rows = args->save_init ? start_rows : NULL;
-    if (!args->no_output)
-        rc = ts_model_begin(mc, &out, err);
-    if (out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO &&
-        (r->model == NULL || r->model->first))
-        tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
-                          "files that name their indices (--rows all writes all)");
-    if (rc == 0 && out != NULL) /* the status lies beside all models */
-        partial = r->model == NULL ? strdup(ts_model_partial(out))
-                                   : strndup(mc->dir, strlen(mc->dir) - strlen(r->model->name) - 1);
-    if (rc == 0 && out != NULL && args->save_init && !starts_with_vectors(args))
-        rc = save_start(r, out, err);
-    if (rc == 0 && out != NULL)
-        rc = open_checkpoint(r, out, mc->dir, path, &checkpoint, err);
-    if (rc == 0)
-        rc = ts_run_record_start(r->record, path, err);
-    if (rc == 0 && args->from.file != NULL)
-        ts_run_record_recall(r->record, ts_state_get(args->from.file));
-    if (rc == 0) {
-        cp_report_start(r, path);
-        start_status(r, path, mc->dir, partial);
-        rc = decompose(r, model, out, out == NULL ? NULL : mc->dir, checkpoint, err);
-    }
-    ts_checkpoint_free(checkpoint);
+    struct cp_report *r = run->report;
+    ts_als_free(run->als);
+    ts_checkpoint_free(run->checkpoint);
     status_file_remove(r->status); /* or it would appear again in what is being cleared */
-    ts_model_end(out);
+    ts_model_end(run->out);
     if (r->stopped)
         status_file_end(r->status, "stopped", err->text);
     else
         status_file_end(r->status, rc == 0 ? NULL : "failed", rc == 0 ? NULL : err->text);
-    free(partial);
+    free(run->partial);
+    memset(run, 0, sizeof *run);
     return rc;
+}
+
+void cp_run_lead(struct cp_run *run, const char *path)
+{
+    struct cp_report *r = run->report;
+    if (!r->beside)
+        return;
+    start_status(r, path, run->mc->dir, run->partial);
+    cp_report_lead(r);
+}
+
+int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *mc,
+                 struct ts_model *model, const char *path, struct ts_err *err)
+{
+    const struct ts_engine *e = r->engine;
+    const struct cp_args *args = r->args;
+    int rc = 0;
+    *run = (struct cp_run){ .report = r, .mc = mc };
+    if (r->be == NULL)
+        r->be = e->be;
+    mc->shape = ts_model_shape_of(e->tensor);
+    mc->used_rows = tstream_cp_used_rows(args, e->tensor);
+    mc->threads = e->threads;
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        run->start_rows[m] = model != NULL ? model->n_rows[m] : ts_init_rows(e->tensor, m);
+    mc->start_rows = args->save_init ? run->start_rows : NULL;
+    if (!args->no_output)
+        rc = ts_model_begin(mc, &run->out, err);
+    if (run->out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO &&
+        (r->model == NULL || r->model->first))
+        tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
+                          "files that name their indices (--rows all writes all)");
+    if (rc == 0 && run->out != NULL) /* the status lies beside all models */
+        run->partial = r->model == NULL
+                           ? strdup(ts_model_partial(run->out))
+                           : strndup(mc->dir, strlen(mc->dir) - strlen(r->model->name) - 1);
+    if (rc == 0 && run->out != NULL && args->save_init && !starts_with_vectors(args))
+        rc = save_start(r, run->out, err);
+    if (rc == 0 && run->out != NULL)
+        rc = open_checkpoint(r, run->out, mc->dir, path, &run->checkpoint, err);
+    if (rc == 0)
+        rc = ts_run_record_start(r->record, path, err);
+    if (rc == 0 && args->from.file != NULL)
+        ts_run_record_recall(r->record, ts_state_get(args->from.file));
+    if (rc < 0)
+        return close_run(run, rc, err);
+    r->out = run->out;
+    cp_report_start(r, path);
+    if (!r->beside)
+        start_status(r, path, mc->dir, run->partial);
+    run->start_ns = ts_clock_ns();
+    run->conf = als_conf(run, model);
+    rc = ts_als_new(&run->conf, &run->als, err);
+    return rc < 0 ? cp_run_end(run, rc, err) : 0;
+}
+
+int cp_run_alone(struct cp_run *run, struct ts_err *err)
+{
+    int rc;
+    while ((rc = ts_als_next(run->als, err)) > 0) {
+        rc = ts_als_multiply(run->als, err);
+        if (rc < 0) {
+            ts_als_fail(run->als, rc);
+            break;
+        }
+    }
+    return rc;
+}
+
+int cp_run_end(struct cp_run *run, int rc, struct ts_err *err)
+{
+    return close_run(run, take_result(run, rc, err), err);
+}
+
+int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model, const char *path,
+           struct ts_err *err)
+{
+    struct cp_run run;
+    int rc = cp_run_begin(&run, r, mc, model, path, err);
+    if (rc < 0 || run.report == NULL) /* it was ended there */
+        return rc;
+    return cp_run_end(&run, cp_run_alone(&run, err), err);
 }

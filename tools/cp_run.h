@@ -18,6 +18,27 @@
 int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *start, const char *path,
            struct ts_err *err);
 
+/* The same in two parts, for models that are computed at once: begin, then the run to its end, then cp_run_end with
+ * what became of it. After a failure of begin nothing is held. */
+struct cp_run {
+    struct cp_report *report;
+    struct ts_model_conf *mc;
+    struct ts_model_out *out;
+    char *partial;
+    struct ts_checkpoint *checkpoint;
+    struct ts_als_conf conf;
+    struct ts_als *als;
+    uint64_t start_ns, start_rows[TS_MAX_ORDER];
+};
+int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *mc,
+                 struct ts_model *start, const char *path, struct ts_err *err);
+int cp_run_alone(struct cp_run *run, struct ts_err *err); /* the run, by itself */
+int cp_run_alone(struct cp_run *run, struct ts_err *err); /* the run, by itself */
+int cp_run_end(struct cp_run *run, int rc, struct ts_err *err);
+
+/* Of models computed at once progress and status tell of this one from now on. */
+void cp_run_lead(struct cp_run *run, const char *path);
+
 /* What is opened and reported for it. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes several models of a tensor, one after another, and puts them in place together. */
+/* Computes several models of a tensor, side by side or one after another, and puts them in place together. */
 #include "tools/cp_several.h"
 
 #include <fcntl.h>
@@ -15,6 +15,19 @@
 #include "tools/tool_term.h"
 #include "tools/tstream_operand.h"
 
+/* A model under way. */
+struct one {
+    uint32_t row; /* of the table */
+    struct cp_args own;
+    char *dir;
+    struct ts_model_conf mc;
+    struct status_file status;
+    struct ts_run_record record;
+    struct cp_report report; /* stays where it is while the engine is open */
+    struct cp_model model;
+    struct cp_run run; /* its report is NULL where it is over, or was not begun */
+};
+
 struct several {
     const struct ts_cmd *cmd;
     const struct cp_args *args;
@@ -23,18 +36,20 @@ struct several {
     char *named; /* X.cp */
     struct ts_atomic_dir *dir;
     struct cp_models models;
-    uint32_t n_done, n_printed;
-    int started; /* a model was begun in this process */
+    uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
+    int started;                          /* a model was begun in this process */
     uint64_t start_ns;
 
-    /* of the rank under way */
-    struct cp_args own;
     struct ts_engine engine;
     int open;
-    struct status_file *status;
-    struct ts_run_record record;
-    struct cp_report report; /* stays where it is while the engine is open */
-    struct cp_model model;
+    uint32_t ranks[TSTREAM_MOST_AT_ONCE]; /* that it was opened for */
+
+    /* what is computed at once */
+    struct one *one; /* TSTREAM_MOST_AT_ONCE */
+    uint32_t n_ones;
+    struct one
+        *lead; /* the one that progress and status tell of; at the end, that a sentence tells of */
+    int headed;
 };
 
 /* ---- the directory ---- */
@@ -56,10 +71,12 @@ static int open_dir(struct several *s, struct ts_err *err)
     return rc;
 }
 
-static void print_row(struct several *s, uint32_t i)
+/* The rows of models that are done, up to the first that is not. */
+static void print_rows(struct several *s)
 {
-    if (!s->args->json)
-        cp_models_print_row(&s->models, i, s->n_printed++ == 0 || s->args->details);
+    for (; s->next_row < s->models.n && s->models.row[s->next_row].done; s->next_row++)
+        if (!s->args->json)
+            cp_models_print_row(&s->models, s->next_row, s->n_printed++ == 0 || s->args->details);
 }
 
 /* Models that an earlier process finished. */
@@ -79,28 +96,98 @@ static int find_done(struct several *s, struct ts_err *err)
 /* ---- one model ---- */
 
 /* Options as of a run of one model. */
-static struct cp_args options_of(const struct several *s, uint32_t rank)
+static struct cp_args options_of(const struct several *s, const struct cp_models_row *row)
 {
     struct cp_args own = *s->args;
-    own.rank = rank;
-    own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { rank } };
+    own.rank = row->rank;
+    own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { row->rank } };
     own.restarts = 1;
     own.diagnose = 0;
+    own.seed = row->seed;
     return own;
 }
 
-static int open_engine(struct several *s, uint32_t rank, struct ts_err *err)
+/* Whether there is something to go on with, if the model under way has saved nothing. */
+static int kept(const struct several *s)
 {
-    struct ts_engine_conf ec;
+    return s->n_done > 0 || s->args->models_from.dir != NULL;
+}
+
+/* A state that is there and cannot be read is no reason to give up all models. */
+static int find_state(struct several *s, struct one *o, struct ts_err *err)
+{
+    const int rc = ts_resume_open(o->dir, &o->own.from, err);
+    if (rc == TS_ENOMEM)
+        return rc;
+    if (rc == TS_EARG) /* there is none */
+        return 0;
+    if (rc < 0) {
+        tool_note(s->cmd, "%s; the model is computed from its start", err->text);
+        o->mc.force = 1;
+        return 0;
+    }
+    if (o->own.from.damaged.code != 0)
+        tool_note(s->cmd, "%s; going on from the state before it", o->own.from.damaged.text);
+    o->report.sweeps_done = ts_state_get(o->own.from.file)->sweep - 1;
+    o->mc.resume = 1;
+    return 0;
+}
+
+/* Which model it is; what it needs comes when it begins. */
+static void name_one(struct several *s, struct one *o, uint32_t row)
+{
+    const struct cp_models_row *r = &s->models.row[row];
+    *o = (struct one){ .row = row, .own = options_of(s, r) };
+    o->model = (struct cp_model){ .out = s->named,
+                                  .name = r->name,
+                                  .number = row + 1,
+                                  .n = s->models.n,
+                                  .rank = r->rank,
+                                  .seed = r->seed,
+                                  .kept = kept(s),
+                                  .first = !s->started };
+    s->started = 1;
+}
+
+/* noted: what the engine read when it opened was told of. */
+static int begin_one(struct several *s, struct one *o, int noted, struct ts_err *err)
+{
     int rc;
-    s->own = options_of(s, rank);
-    ec = cp_run_engine(&s->own, s->path, &s->report);
-    ec.tensor = s->tensor;
-    rc = ts_engine_open(&ec, &s->engine, err);
-    s->open = rc == 0;
-    if (rc == 0 && !s->started)
-        cp_run_note(s->cmd, &s->own, &s->engine);
-    return rc;
+    o->mc = (struct ts_model_conf){ .rank = o->own.rank,
+                                    .precision = s->args->precision,
+                                    .stop = &tool_stop };
+    rc = ts_model_formats(s->args->format, &o->mc.formats, err);
+    if (asprintf(&o->dir, "%s/%s", ts_atomic_dir_partial(s->dir), o->model.name) < 0) {
+        o->dir = NULL;
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    }
+    o->mc.dir = o->dir;
+    o->record = cp_run_record(s->cmd, &o->own, &s->engine);
+    o->report = cp_run_report(s->cmd, &o->own, &s->engine, &o->record, &o->status);
+    o->report.be = ts_engine_model(&s->engine, (uint32_t)(o - s->one));
+    o->report.model = &o->model;
+    o->report.noted = noted;
+    o->report.beside = o != s->lead;
+    o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
+    if (rc == 0 && s->args->models_from.dir != NULL)
+        rc = find_state(s, o, err);
+    return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, NULL, s->path, err) : rc;
+}
+
+static void close_one(struct one *o)
+{
+    ts_resume_close(&o->own.from);
+    ts_run_record_free(&o->record);
+    free(o->dir);
+    o->dir = NULL;
+}
+
+/* ---- those at once ---- */
+
+static void count(void *ctx, uint64_t nnz)
+{
+    struct several *s = ctx;
+    cp_report_count(&s->lead->report, nnz);
 }
 
 static void close_engine(struct several *s)
@@ -110,94 +197,140 @@ static void close_engine(struct several *s)
     s->open = 0;
 }
 
-/* A state that is there and cannot be read is no reason to give up all models. */
-static int find_state(struct several *s, const char *dir, struct ts_model_conf *mc,
-                      struct ts_err *err)
+/* An engine for as many of these models as may be at once; the one that is open, where it will do. */
+static int open_engine(struct several *s, const uint32_t *ranks, uint32_t n, int *opened,
+                       struct ts_err *err)
 {
-    const int rc = ts_resume_open(dir, &s->own.from, err);
-    if (rc == TS_ENOMEM)
-        return rc;
-    if (rc == TS_EARG) /* there is none */
+    struct ts_engine_conf ec;
+    int rc, same = s->open;
+    for (uint32_t k = 0; same && k < n && k < s->engine.n_models; k++)
+        same = ranks[k] == s->ranks[k];
+    if (same)
         return 0;
-    if (rc < 0) {
-        tool_note(s->cmd, "%s; the model is computed from its start", err->text);
-        mc->force = 1;
-        return 0;
-    }
-    if (s->own.from.damaged.code != 0)
-        tool_note(s->cmd, "%s; going on from the state before it", s->own.from.damaged.text);
-    s->report.sweeps_done = ts_state_get(s->own.from.file)->sweep - 1;
-    mc->resume = 1;
-    return 0;
-}
-
-static int run_model(struct several *s, uint32_t i, int first_of_engine, struct ts_err *err)
-{
-    const struct cp_models_row *row = &s->models.row[i];
-    struct ts_model_conf mc = { .rank = row->rank,
-                                .precision = s->args->precision,
-                                .stop = &tool_stop };
-    char *dir;
-    int rc = ts_model_formats(s->args->format, &mc.formats, err);
-    if (asprintf(&dir, "%s/%s", ts_atomic_dir_partial(s->dir), row->name) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    mc.dir = dir;
-    s->own.seed = row->seed;
-    memset(s->status, 0, sizeof *s->status);
-    s->record = cp_run_record(s->cmd, &s->own, &s->engine);
-    s->report = cp_run_report(s->cmd, &s->own, &s->engine, &s->record, s->status);
-    s->report.model = &s->model;
-    s->report.noted = !first_of_engine; /* what the engine read when it opened is told of once */
-    if (rc == 0 && s->args->models_from.dir != NULL)
-        rc = find_state(s, dir, &mc, err);
-    if (rc == 0)
-        rc = cp_run(&s->report, &mc, NULL, s->path, err);
-    ts_resume_close(&s->own.from);
-    ts_run_record_free(&s->record);
-    free(dir);
-    if (rc == 0)
-        rc = cp_models_read(&s->models, i, ts_atomic_dir_partial(s->dir), err);
+    close_engine(s);
+    ec = cp_run_engine(&s->lead->own, s->path, NULL);
+    ec.done = count;
+    ec.done_ctx = s;
+    ec.tensor = s->tensor;
+    ec.n_models = n;
+    ec.ranks = ranks;
+    rc = ts_engine_open(&ec, &s->engine, err);
+    s->open = *opened = rc == 0;
+    memcpy(s->ranks, ranks, n * sizeof *ranks);
+    if (rc == 0 && s->lead->model.first)
+        cp_run_note(s->cmd, &s->lead->own, &s->engine);
     return rc;
 }
 
-/* Whether there is something to go on with, if the model under way has saved nothing. */
-static int kept(const struct several *s)
+/* The first that is not over leads. */
+static void choose_lead(struct several *s)
 {
-    return s->n_done > 0 || s->args->models_from.dir != NULL;
+    uint32_t k = 0, n = 0;
+    for (uint32_t i = s->n_ones; i-- > 0;)
+        if (s->one[i].run.report != NULL) {
+            k = i;
+            n++;
+        }
+    if (n == 0)
+        return;
+    s->lead = &s->one[k];
+    for (uint32_t i = 0; i < s->n_ones; i++)
+        s->one[i].model.at_once = n;
+    cp_run_lead(&s->lead->run, s->path);
+    ts_run_status_at_once(&s->lead->status.run, n);
+}
+
+/* For ts_als_group_run: model k has made its sweeps. */
+static int end_one(void *ctx, uint32_t k, struct ts_err *err)
+{
+    struct several *s = ctx;
+    struct one *o = &s->one[k];
+    int rc = cp_run_end(&o->run, 0, err);
+    if (rc == 0)
+        rc = cp_models_read(&s->models, o->row, ts_atomic_dir_partial(s->dir), err);
+    if (rc < 0)
+        return rc;
+    s->n_done++;
+    print_rows(s);
+    choose_lead(s);
+    return 0;
+}
+
+/* All that are not over end here: `failed` (or, with n_ones, all of them) because of rc. Whatever they have saved is something to
+ * go on with. */
+static void end_all(struct several *s, uint32_t failed, int rc, struct ts_err *err)
+{
+    struct one *told = failed < s->n_ones && rc != TS_ESTOP ? &s->one[failed] : s->lead;
+    const struct ts_err why = *err;
+    int saved = kept(s);
+    uint32_t sweep, mode;
+    for (uint32_t k = 0; k < s->n_ones; k++)
+        if (s->one[k].run.checkpoint != NULL)
+            saved |= ts_checkpoint_last(s->one[k].run.checkpoint, &sweep, &mode);
+    for (uint32_t k = 0; k < s->n_ones; k++) {
+        struct one *o = &s->one[k];
+        struct ts_err own = why;
+        o->model.kept = saved;
+        if (o->run.report != NULL)
+            (void)cp_run_end(&o->run, rc, &own);
+        if (o == told)
+            *err = own;
+    }
+    s->lead = told;
+}
+
+static int run_at_once(struct several *s, int opened, struct ts_err *err)
+{
+    struct ts_als *run[TSTREAM_MOST_AT_ONCE];
+    uint32_t failed = s->n_ones;
+    int rc = 0;
+    for (uint32_t k = 0; k < s->n_ones && rc == 0; k++) {
+        s->one[k].model.at_once = s->n_ones > 1 ? s->n_ones : 0;
+        rc = begin_one(s, &s->one[k], !opened || k > 0, err);
+        run[k] = s->one[k].run.als;
+        failed = rc < 0 ? k : failed;
+    }
+    if (rc == 0 && s->n_ones > 1) {
+        rc = ts_als_group_run(run, s->n_ones, end_one, s, &failed, err);
+    } else if (rc == 0) {
+        rc = cp_run_alone(&s->one[0].run, err);
+        failed = 0;
+        rc = rc == 0 ? end_one(s, 0, err) : rc;
+    }
+    if (rc < 0)
+        end_all(s, failed, rc, err);
+    for (uint32_t k = 0; k < s->n_ones; k++)
+        close_one(&s->one[k]);
+    return rc;
+}
+
+/* The models that come next, as many as may be at once. */
+static int run_next(struct several *s, uint32_t row, struct ts_err *err)
+{
+    uint32_t ranks[TSTREAM_MOST_AT_ONCE], n = 0;
+    int rc, opened = 0;
+    for (; row < s->models.n && n < TSTREAM_MOST_AT_ONCE; row++)
+        if (!s->models.row[row].done) {
+            ranks[n] = s->models.row[row].rank;
+            name_one(s, &s->one[n++], row);
+        }
+    s->lead = &s->one[0];
+    s->headed = 0;
+    rc = ts_stop_check(&tool_stop, err);
+    if (rc == 0)
+        rc = open_engine(s, ranks, n, &opened, err);
+    if (rc < 0)
+        return rc;
+    s->n_ones = n < s->engine.n_models ? n : s->engine.n_models;
+    return run_at_once(s, opened, err);
 }
 
 static int run_all(struct several *s, struct ts_err *err)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < s->models.n && rc == 0; i++) {
-        const struct cp_models_row *row = &s->models.row[i];
-        const int opens = i % s->models.restarts == 0;
-        int first = 0;
-        if (opens)
-            close_engine(s);
-        if (!row->done) {
-            s->model = (struct cp_model){ .out = s->named,
-                                          .name = row->name,
-                                          .number = i + 1,
-                                          .n = s->models.n,
-                                          .rank = row->rank,
-                                          .seed = row->seed,
-                                          .kept = kept(s),
-                                          .first = !s->started };
-            s->report.stopped = 0;
-            rc = ts_stop_check(&tool_stop, err);
-            if (rc == 0 && !s->open) {
-                rc = open_engine(s, row->rank, err);
-                first = 1;
-            }
-            if (rc == 0)
-                rc = run_model(s, i, first, err);
-            s->started = 1;
-            s->n_done += rc == 0;
-        }
-        if (rc == 0)
-            print_row(s, i);
-    }
+    print_rows(s);
+    while (s->next_row < s->models.n && rc == 0)
+        rc = run_next(s, s->next_row, err);
     close_engine(s);
     return rc;
 }
@@ -253,23 +386,21 @@ static int finish(struct several *s, struct ts_err *err)
 /* A stop between two models, or before the first sweep of one, is told of as one within a model is. */
 static void tell_status(struct several *s, const char *state, const char *sentence)
 {
-    const struct cp_model *m = &s->model;
-    struct status_file *f = s->status;
+    struct one *o = s->lead;
+    struct status_file *f = &o->status;
     if (f->run.told || !kept(s))
         return;
-    s->own = options_of(s, s->models.row[m->number - 1].rank);
-    s->own.seed = s->models.row[m->number - 1].seed;
-    s->report.progress = (struct tool_progress){ 0 };
+    o->report.progress = (struct tool_progress){ 0 };
     *f = (struct status_file){ .run = { .partial = ts_atomic_dir_partial(s->dir),
                                         .opts = s->cmd->opts,
-                                        .args = &s->own,
+                                        .args = &o->own,
                                         .tensor = s->path,
                                         .out = s->named,
-                                        .iters = s->own.iters,
+                                        .iters = o->own.iters,
                                         .order = s->tensor->order,
-                                        .model = m->number,
-                                        .n_models = m->n },
-                               .progress = &s->report.progress };
+                                        .model = o->model.number,
+                                        .n_models = o->model.n },
+                               .progress = &o->report.progress };
     status_file_start(f, 1);
     status_file_end(f, state, sentence);
 }
@@ -278,19 +409,17 @@ static void tell_status(struct several *s, const char *state, const char *senten
 static int end_early(struct several *s, int rc, struct ts_err *err)
 {
     const char *resume = kept(s) ? s->named : NULL;
-    struct cp_model *m = &s->model;
-    const int hinted = m->hinted;
-    if (m->number == 0) /* nothing was begun: what is there was done before */
-        *m = (struct cp_model){ .out = s->named, .number = s->models.n, .n = s->models.n };
-    m->kept = kept(s);
-    cp_run_hint(m, 0, 0, 0, err);
+    struct one *o = s->lead;
+    const int hinted = o->model.hinted;
+    o->model.kept |= kept(s);
+    cp_run_hint(&o->model, 0, 0, 0, err);
     tell_status(s, rc == TS_ESTOP ? "stopped" : "failed", err->text);
     if (rc != TS_ESTOP)
         return rc;
-    if (!s->report.stopped) {
-        s->report = cp_run_report(s->cmd, &s->own, &s->engine, NULL, NULL);
-        s->report.model = m;
-        cp_report_stopped(&s->report, cp_run_stopped_by(), resume, 1, 0,
+    if (!o->report.stopped) {
+        o->report = cp_run_report(s->cmd, &o->own, &s->engine, NULL, NULL);
+        o->report.model = &o->model;
+        cp_report_stopped(&o->report, cp_run_stopped_by(), resume, 1, 0,
                           ts_clock_ns() - s->start_ns);
     }
     if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
@@ -325,14 +454,14 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     s->args = args;
     s->path = path;
     s->start_ns = ts_clock_ns();
-    s->status = calloc(1, sizeof *s->status);
+    s->one = calloc(TSTREAM_MOST_AT_ONCE, sizeof *s->one);
     s->named = args->models_from.dir != NULL ? strdup(args->models_from.dir)
                : args->out != NULL           ? strdup(args->out)
                                              : tstream_operand_swap(path, ".cp");
     if (args->max_time_ns > 0)
         tool_stop_after(args->max_time_ns);
-    rc = s->status == NULL || s->named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
-                                               : ts_tensor_open(path, &s->tensor, err);
+    rc = s->one == NULL || s->named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                                            : ts_tensor_open(path, &s->tensor, err);
     if (rc == 0)
         rc = check(s, err);
     if (rc == 0)
@@ -342,6 +471,10 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     if (rc == 0)
         rc = find_done(s, err);
     if (rc == 0) {
+        s->lead = s->one;
+        name_one(s, s->lead,
+                 s->models.n - 1); /* where all are done already: what a stop tells of */
+        s->started = 0;
         rc = run_all(s, err);
         if (rc == 0)
             rc = finish(s, err);
@@ -352,7 +485,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     cp_models_free(&s->models);
     ts_tensor_close(s->tensor);
     free(s->named);
-    free(s->status);
+    free(s->one);
     free(s);
     return rc;
 }

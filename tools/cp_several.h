@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_several.h - tstream cp with several ranks or starts: one model after another, in one directory that appears
+/* cp_several.h - tstream cp with several ranks or starts: models side by side, in one directory that appears
  * when all are done (model/model_files.h).
  *
- * The tensor is opened once. Models of one rank share an engine, so that shards which it holds in memory
- * stay there from one to the next; for another rank they are read again.
+ * The tensor is opened once. On CPU cores as many models as memory allows (engine/engine_memory.h) are computed in
+ * the same passes over it (cpd/als_group.h), in turns where that is not all; on GPUs one after another. Models that
+ * follow others of the same ranks share their engine, so that shards which it holds in memory stay there; for other ranks
+ * they are read again.
  *
  *   threads  one
- *   errors   0 or a negative ts_code; models that are done, and the state of the one under way, stay for
+ *   errors   0 or a negative ts_code; models that are done, and the states of those under way, stay for
  *            --resume
  */
 #ifndef TS_TOOLS_CP_SEVERAL_H

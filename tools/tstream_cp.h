@@ -33,6 +33,16 @@ static inline uint32_t tstream_cp_models(const struct cp_args *args)
     return args->ranks.n * args->restarts;
 }
 
+/* Ranks of the first models, in their order, of which so many may be asked for at once. Returns how many. */
+#define TSTREAM_MOST_AT_ONCE 64u
+static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *ret, uint32_t most)
+{
+    uint32_t n = 0;
+    for (; n < tstream_cp_models(args) && n < most; n++)
+        ret[n] = args->ranks.at[n / args->restarts];
+    return n;
+}
+
 /* Whether rows of used slices alone are written. */
 struct ts_tensor;
 /* What --init says. */

@@ -28,7 +28,7 @@ struct plan {
     const char *path;
     char *out;
     const char *backend;
-    uint32_t threads;
+    uint32_t threads, at_once; /* at_once: models side by side, which memory is that of */
 
     struct ts_engine_memory memory;
     uint64_t program_bytes, library_bytes;
@@ -96,6 +96,7 @@ static void count_all(const struct ts_engine *e, struct plan *p)
         p->n_devices = e->backend->memory(e->be, p->device);
     p->backend = e->backend->name;
     p->threads = e->threads;
+    p->at_once = e->n_models;
     p->memory = e->memory;
     p->library_bytes = e->library_bytes;
     p->resident_bytes = e->residency.resident_bytes;
@@ -288,7 +289,8 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
     if (tstream_cp_models(p->args) == 1)
         return;
     snprintf(what, sizeof what, "%u models", tstream_cp_models(p->args));
-    plan_time_row(what, run_seconds(p), "at most, one after another");
+    plan_time_row(what, run_seconds(p),
+                  p->at_once > 1 ? "at most; side by side less" : "at most, one after another");
 }
 
 static void print_text(const struct plan *p, const struct ts_tensor *t)
@@ -299,7 +301,10 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
     if (p->n_devices > 0)
         printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
     printf("\n");
-    if (p->args->ranks.n > 1)
+    if (p->at_once > 1)
+        printf("  of %u models %u side by side; sweeps are those of one\n",
+               tstream_cp_models(p->args), p->at_once);
+    else if (p->args->ranks.n > 1)
         printf("  of %u ranks the largest: others take less\n", p->args->ranks.n);
     print_host(p);
     for (uint32_t i = 0; i < p->n_devices; i++)
@@ -386,6 +391,7 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
     tool_json_f64(&j, "first_sweep_seconds", p->pace.first_s);
     tool_json_f64(&j, "run_seconds", run_seconds(p));
     tool_json_u64(&j, "models", tstream_cp_models(p->args));
+    tool_json_u64(&j, "side_by_side", p->at_once);
     tool_json_str(&j, "out", p->args->no_output ? NULL : p->out);
     tool_json_f64(&j, "result_bytes", p->result_bytes);
     tool_json_u64(&j, "state_bytes", p->state_bytes);
@@ -405,9 +411,14 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
 
 static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct ts_err *err)
 {
+    uint32_t ranks[TSTREAM_MOST_AT_ONCE];
     struct ts_engine_conf ec = *conf;
     struct ts_engine e;
     int rc;
+    if (tstream_cp_models(p->args) > 1) {
+        ec.n_models = tstream_cp_first(p->args, ranks, TSTREAM_MOST_AT_ONCE);
+        ec.ranks = ranks;
+    }
     ec.without_feed = 1;
     ec.copy = !p->args->no_output && p->args->checkpoint_ns > 0;
     rc = ts_engine_open(&ec, &e, err);
@@ -471,8 +482,8 @@ const struct ts_cmd tstream_plan = {
         "with the sentence of tstream cp.\n\n"
         "Time is measured in a few seconds: sweeps with factor matrices of full size over a sample of the "
         "shards (all of them where they are few), of which the same part stays in memory; products "
-        "grow in proportion to nonzeros. Of several models (--rank 8,16, --restarts) memory and sweeps are told of the largest rank, "
-        "time and disk of all. It holds for a machine that is as busy then as now. The run "
+        "grow in proportion to nonzeros. Of several models (--rank 8,16, --restarts) memory is told of those that are computed "
+        "at once first, sweeps of one of the largest rank, time and disk of all. It holds for a machine that is as busy then as now. The run "
         "ends earlier when the fit hardly changes (--tol).",
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",

@@ -158,6 +158,9 @@ static void print_sweep(const struct tool_value *v, int running)
                tool_json_number(v, "models"),
                tool_json_text(tool_json_get(v, "options"), "rank", "?"),
                tool_json_text(tool_json_get(v, "options"), "seed", "?"));
+    if (tool_json_number(v, "side_by_side") > 1)
+        printf("  beside  %.0f more, computed in the same passes\n",
+               tool_json_number(v, "side_by_side") - 1);
     printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", tool_json_number(v, "sweep"),
            tool_json_number(v, "iters"), tool_json_number(v, "mode"), tool_json_number(v, "order"));
     if (total > 0)

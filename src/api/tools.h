@@ -130,14 +130,14 @@
 
 /* ---- a run: tensor, processor, memory and feed; and plans of one ---- */
 
-/* all that a run needs: ts_engine_open, ts_engine_close */
+/* all that a run needs: ts_engine_open, ts_engine_model, ts_engine_close */
 #include "engine/engine.h"
 /* what of it stays: ts_engine_memory_resident */
 #include "engine/engine_memory.h"
 /* run.json: ts_run_record_start, ts_run_record_recall, ts_run_record_sweep, ts_run_record_end,
  * ts_run_record_free */
 #include "engine/run_record.h"
-/* status.json: ts_run_status_start, ts_run_status_tick, ts_run_status_mode, ts_run_status_sweep,
+/* status.json: ts_run_status_start, ts_run_status_tick, ts_run_status_mode, ts_run_status_at_once, ts_run_status_sweep,
  * ts_run_status_saved, ts_run_status_remove, ts_run_status_end */
 #include "engine/run_status.h"
 /* which processor: ts_processor_check, ts_processor_choose */
@@ -165,8 +165,11 @@
 
 /* ---- methods: alternating least squares, and fits ---- */
 
-/* the method: ts_als_run */
+/* the method: ts_als_run; in steps: ts_als_new, ts_als_next, ts_als_multiply, ts_als_fail, ts_als_result,
+ * ts_als_free */
 #include "cpd/als.h"
+/* for several models at once: ts_als_group_run */
+#include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
 /* what is asked of factors: ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */

@@ -4,6 +4,7 @@
  *   als.c        the order of things: modes, sweeps, when to stop
  *   als_fit.c    the fit and what else a sweep is judged by
  *   als_state.c  states: saved, and gone on from
+ *   als_group.c  several runs that share their passes
  *
  *   owner    the run owns its matrices
  *   threads  one calls

@@ -14,6 +14,9 @@
 #include "cpu/rowsolve.h"
 #include "cpu/share.h"
 
+/* With as many the tensor's part of a pass is a small one. */
+#define MOST_MODELS 32u
+
 /* What the models of a backend share: their factors lie side by side in the rows of these matrices. */
 struct shared {
     const struct ts_tensor *tensor;
@@ -252,6 +255,18 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
             ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
 }
 
+static uint32_t cpu_most(const struct ts_backend_conf *conf)
+{
+    uint32_t n = 0, columns = 0;
+    while (n < conf->n_models && n < MOST_MODELS) {
+        columns += columns_of(conf->ranks[n], conf->precision);
+        if (columns > TS_FMAT_MAX_RANK)
+            break;
+        n++;
+    }
+    return n > 0 ? n : 1;
+}
+
 static void *cpu_model(void *be, uint32_t k)
 {
     struct cpu *c = be;
@@ -412,6 +427,7 @@ const struct ts_backend ts_backend_cpu = {
     .sum_in = cpu_sum_in,
     .mttkrp = cpu_mttkrp,
     .model = cpu_model,
+    .most = cpu_most,
     .mttkrp_of = cpu_mttkrp_of,
     .solve = cpu_solve,
     .weighted = cpu_weighted,

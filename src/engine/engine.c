@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "base/threads.h"
-#include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "model/model_read.h"
 
@@ -127,9 +126,48 @@ static int choose_threads(const struct ts_engine_conf *conf, uint32_t *ret, stru
     return ts_threads_get(conf->threads, checkers + WAITING, ret, err);
 }
 
+/* Whether what several models leave of the budget is enough for shards. */
+static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e,
+                      struct ts_err *err)
+{
+    static const unsigned char *const none[TS_MAX_ORDER];
+    struct ts_residency r = { 0 };
+    const int rc =
+        ts_residency_plan(e->tensor, conf->only_mode, none, 1, 0, e->memory.feed_bytes, &r, err);
+    if (rc == 0)
+        ts_residency_free(&r);
+    return rc;
+}
+
+/* Plans for as many models side by side as there may be. */
+static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
+                       struct ts_engine *e, struct ts_err *err)
+{
+    const struct ts_engine_memory_conf mc = { .host_bytes = conf->host_bytes,
+                                              .own_bytes = conf->own_bytes,
+                                              .accelerate = conf->accelerate,
+                                              .copy = conf->copy,
+                                              .constraint = conf->constraint };
+    int rc = TS_ELIMIT;
+    bc->n_models = conf->n_models;
+    bc->ranks = conf->ranks;
+    e->n_models = e->backend->most == NULL || conf->n_models == 0 ? 1 : e->backend->most(bc);
+    for (; e->n_models > 1; e->n_models--) {
+        bc->n_models = e->n_models;
+        rc = ts_engine_memory_plan(e->backend, bc, &mc, &e->memory, err);
+        if (rc == 0)
+            rc = check_feed(conf, e, err);
+        if (rc != TS_ELIMIT)
+            return rc;
+    }
+    bc->n_models = 0;
+    bc->ranks = NULL;
+    return ts_engine_memory_plan(e->backend, bc, &mc, &e->memory, err);
+}
+
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
-    struct ts_backend_conf bc = { .rank = conf->rank,
+    struct ts_backend_conf bc = { .rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank,
                                   .precision = conf->precision,
                                   .only_mode = conf->only_mode,
                                   .trace = conf->trace,
@@ -137,11 +175,14 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                                   .done_ctx = conf->done_ctx,
                                   .comm = conf->comm,
                                   .stop = conf->stop };
-    uint64_t before, before_bytes = 0;
+    uint64_t before;
     int rc;
-    if (conf->rank == 0 || conf->rank > TS_MAX_RANK)
-        return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", conf->rank,
-                       TS_MAX_RANK);
+    for (uint32_t k = 0; k < conf->n_models || k == 0; k++) {
+        const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
+        if (rank == 0 || rank > TS_MAX_RANK)
+            return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", rank,
+                           TS_MAX_RANK);
+    }
     e->tensor = conf->sample != NULL ? conf->sample : conf->tensor;
     rc = e->tensor != NULL ? 0 : ts_tensor_open(conf->path, &e->own, err);
     if (rc < 0)
@@ -173,10 +214,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
-    if (conf->accelerate)
-        before_bytes = ts_accelerate_bytes(e->tensor, conf->rank, bc.precision, conf->constraint);
-    rc = ts_engine_memory_plan(e->backend, &bc, conf->host_bytes, conf->own_bytes, before_bytes,
-                               conf->copy, conf->constraint, &e->memory, err);
+    rc = plan_memory(conf, &bc, e, err);
     bc.host_bytes = e->memory.feed_bytes;
     bc.spare_bytes = conf->sample != NULL && conf->resident_share < 1 ? 0 : e->memory.spare_bytes;
     if (rc == 0)
@@ -204,4 +242,9 @@ void ts_engine_close(struct ts_engine *e)
     ts_residency_free(&e->residency);
     ts_tensor_close(e->own);
     memset(e, 0, sizeof *e);
+}
+
+void *ts_engine_model(const struct ts_engine *e, uint32_t k)
+{
+    return k == 0 ? e->be : e->backend->model(e->be, k);
 }

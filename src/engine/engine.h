@@ -23,8 +23,10 @@ struct ts_engine_conf {
     const struct ts_tensor
         *tensor; /* the tensor if it is open already, which must stay; NULL: it is opened here */
     uint32_t rank, threads;
-    int precision;       /* enum ts_precision */
-    uint64_t host_bytes; /* --host-memory; 0: what is free, less a reserve */
+    uint32_t n_models;     /* several models are wanted side by side; 0: one */
+    const uint32_t *ranks; /* of them, instead of `rank`; lent for the call */
+    int precision;         /* enum ts_precision */
+    uint64_t host_bytes;   /* --host-memory; 0: what is free, less a reserve */
     struct ts_processor processor;
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     int accelerate;   /* runs are accelerated (cpd/accelerate.h), which takes second factors */
@@ -52,7 +54,8 @@ struct ts_engine {
     const struct ts_backend *backend;
     void *be;
     struct ts_feed *feed;
-    uint32_t threads; /* the number of threads, never 0 */
+    uint32_t n_models; /* side by side: the first so many of those that were wanted; at least 1 */
+    uint32_t threads;  /* the number of threads, never 0 */
     struct ts_engine_memory memory;
     struct ts_residency residency; /* without_feed: what the feed would hold */
     uint64_t library_bytes; /* part of the budget that the libraries of GPUs took; 0 on the CPU */
@@ -64,5 +67,8 @@ struct ts_engine {
 
 int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, struct ts_err *err);
 void ts_engine_close(struct ts_engine *e);
+
+/* What the calls of the backend want as `be` for model k, from 0. */
+void *ts_engine_model(const struct ts_engine *e, uint32_t k);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "stream/comm.h"
 #include "base/setting.h"
+#include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "cpd/smooth.h"
 #include "stream/residency.h"
@@ -35,8 +36,9 @@ static int check_budget(const struct ts_backend *backend, const struct ts_backen
                         const struct ts_engine_memory *m, struct ts_err *err)
 {
     const uint64_t shards = backend->memory == NULL ? shard_bytes(bc) : 0;
-    const uint64_t taken =
-        m->factor_bytes + m->other_bytes + (shards < m->host_bytes ? shards : m->host_bytes);
+    const uint64_t wanted = shards + m->beside_bytes;
+    const uint64_t taken = m->factor_bytes - m->beside_bytes + m->other_bytes +
+                           (wanted < m->host_bytes ? wanted : m->host_bytes);
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS];
     if (m->host_bytes > m->total_bytes)
         return ts_fail(err, TS_ELIMIT,
@@ -54,7 +56,7 @@ static int check_budget(const struct ts_backend *backend, const struct ts_backen
 
 static uint64_t default_budget(const struct ts_engine_memory *m)
 {
-    const uint64_t left = m->free_bytes - m->factor_bytes;
+    const uint64_t left = m->free_bytes - (m->factor_bytes - m->beside_bytes);
     const uint64_t reserve = m->free_bytes / 8 + 4 * BESIDES_BYTES;
     return left > 2 * reserve ? left - reserve : left / 2;
 }
@@ -73,13 +75,71 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
     return there < wish ? there : wish;
 }
 
+static uint32_t n_models(const struct ts_backend_conf *bc)
+{
+    return bc->n_models > 0 ? bc->n_models : 1;
+}
+
+static uint32_t rank_of(const struct ts_backend_conf *bc, uint32_t k)
+{
+    return bc->n_models > 0 ? bc->ranks[k] : bc->rank;
+}
+
+/* What the factors of a model take alone. */
+static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_backend_conf *bc,
+                            const struct ts_engine_memory_conf *conf, uint32_t rank)
+{
+    struct ts_backend_conf one = *bc;
+    uint64_t factor_bytes, other_bytes;
+    one.n_models = 0;
+    one.rank = rank;
+    backend->need(&one, &factor_bytes, &other_bytes);
+    return conf->accelerate ? factor_bytes + ts_accelerate_bytes(bc->tensor, rank, bc->precision,
+                                                                 conf->constraint)
+                            : factor_bytes;
+}
+
+/* What is to be computed with, beside shards. */
+static void add_up(const struct ts_backend *backend, const struct ts_backend_conf *bc,
+                   const struct ts_engine_memory_conf *conf, struct ts_engine_memory *m)
+{
+    const uint64_t last_rows = bc->tensor->mode[bc->tensor->order - 1].disk.n_rows;
+    uint64_t largest = 0;
+    backend->need(bc, &m->factor_bytes, &m->other_bytes);
+    m->factor_bytes += conf->own_bytes;
+    for (uint32_t k = 0; k < n_models(bc); k++) {
+        const uint32_t rank = rank_of(bc, k);
+        const uint64_t alone = alone_bytes(backend, bc, conf, rank);
+        if (backend->memory == NULL && ts_backend_keeps_rest(bc) && ts_rest_fits(bc->tensor, rank))
+            m->rest_bytes += last_rows * rank * sizeof(float);
+        if (conf->accelerate)
+            m->factor_bytes +=
+                ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+        m->other_bytes +=
+            ts_als_bytes(bc->tensor, rank) + ts_smooth_bytes(bc->tensor, rank, conf->constraint);
+        largest = alone > largest ? alone : largest;
+    }
+    m->beside_bytes = n_models(bc) > 1 ? m->factor_bytes - conf->own_bytes - largest : 0;
+}
+
+static uint64_t copy_bytes(const struct ts_backend_conf *bc,
+                           const struct ts_engine_memory_conf *conf)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; conf->copy && k < n_models(bc); k++) {
+        sum += ts_checkpoint_bytes(bc->tensor, rank_of(bc, k), bc->precision, conf->constraint);
+        if (conf->accelerate)
+            sum += ts_accelerate_bytes(bc->tensor, rank_of(bc, k), bc->precision, conf->constraint);
+    }
+    return sum;
+}
+
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
-                          uint64_t host_bytes, uint64_t own_bytes, uint64_t before_bytes, int copy,
-                          const struct ts_constraint *constraint, struct ts_engine_memory *ret,
+                          const struct ts_engine_memory_conf *conf, struct ts_engine_memory *ret,
                           struct ts_err *err)
 {
     const char *path = bc->tensor->path;
-    struct ts_engine_memory m = { .host_bytes = host_bytes };
+    struct ts_engine_memory m = { .host_bytes = conf->host_bytes };
     struct ts_machine machine;
     uint64_t out_of_budget;
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
@@ -87,19 +147,13 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
     ts_machine_get(&machine);
     m.total_bytes = machine.total_bytes;
     m.free_bytes = machine.free_bytes;
-    backend->need(bc, &m.factor_bytes, &m.other_bytes);
-    if (backend->memory == NULL && ts_backend_keeps_rest(bc))
-        m.rest_bytes =
-            bc->tensor->mode[bc->tensor->order - 1].disk.n_rows * bc->rank * sizeof(float);
-    m.factor_bytes += own_bytes + before_bytes;
-    m.other_bytes +=
-        ts_als_bytes(bc->tensor, bc->rank) + ts_smooth_bytes(bc->tensor, bc->rank, constraint);
+    add_up(backend, bc, conf, &m);
     if (m.factor_bytes + m.other_bytes > m.free_bytes)
         return ts_fail(err, TS_ELIMIT,
                        "%s: factor matrices of rank %u take %s of memory, and %s are free", path,
                        bc->rank, ts_num_bytes(a, m.factor_bytes + m.other_bytes),
                        ts_num_bytes(b, m.free_bytes));
-    if (host_bytes == 0)
+    if (conf->host_bytes == 0)
         m.host_bytes = default_budget(&m);
     out_of_budget = m.other_bytes > BESIDES_BYTES ? m.other_bytes - BESIDES_BYTES : 0;
     if (out_of_budget >= m.host_bytes)
@@ -108,13 +162,15 @@ int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_back
                        "%u; give more, or a lower " TS_SET_RANK,
                        path, ts_num_bytes(a, m.host_bytes), ts_num_bytes(b, out_of_budget),
                        bc->rank);
-    rc = host_bytes == 0 ? 0 : check_budget(backend, bc, &m, err);
+    out_of_budget += m.beside_bytes;
+    if (m.beside_bytes > 0 && out_of_budget > m.host_bytes / 2)
+        return ts_fail(err, TS_ELIMIT, "%s: %u models side by side take %s of a budget of %s", path,
+                       bc->n_models, ts_num_bytes(a, out_of_budget), ts_num_bytes(b, m.host_bytes));
+    rc = conf->host_bytes == 0 ? 0 : check_budget(backend, bc, &m, err);
     if (rc < 0)
         return rc;
     m.feed_bytes = m.host_bytes - out_of_budget;
-    if (copy)
-        m.copy_bytes =
-            ts_checkpoint_bytes(bc->tensor, bc->rank, bc->precision, constraint) + before_bytes;
+    m.copy_bytes = copy_bytes(bc, conf);
     if (m.copy_bytes > m.host_bytes / 8 || m.copy_bytes > m.feed_bytes / 2)
         m.copy_bytes = 0;
     m.feed_bytes -= m.copy_bytes;

@@ -68,6 +68,7 @@ static void put_all(struct ts_json *j, const struct ts_run_status *s)
     ts_json_str(j, "out", s->out);
     put_count(j, "model", s->model);
     put_count(j, "models", s->n_models);
+    put_count(j, "side_by_side", s->at_once);
     ts_json_u64(j, "sweep", s->sweep);
     ts_json_u64(j, "iters", s->iters);
     ts_json_u64(j, "mode", s->mode);
@@ -152,6 +153,15 @@ void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, do
         s->sweep = sweep + 1;
         s->mode = 1;
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void ts_run_status_at_once(struct ts_run_status *s, uint32_t n)
+{
+    if (s->state == NULL)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->at_once = n;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -40,6 +40,8 @@ struct ts_run_status {
     uint32_t iters, order;
     uint32_t model,
         n_models; /* of several models the one under way, from 1; 0: it is the only one */
+    uint32_t
+        at_once; /* so many are under way side by side, of which it is the first; 0: it alone */
     void (*figures)(void *ctx, struct ts_run_figures *ret); /* from any thread that calls */
     void *ctx;
 
@@ -70,6 +72,9 @@ void ts_run_status_mode(struct ts_run_status *s, uint32_t mode);
 
 /* A sweep is over, and the next one under way. */
 void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double seconds);
+
+/* So many models are under way now. */
+void ts_run_status_at_once(struct ts_run_status *s, uint32_t n);
 
 /* The state of the run was saved now: it can go on from there. */
 void ts_run_status_saved(struct ts_run_status *s);

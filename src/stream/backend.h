@@ -188,6 +188,9 @@ struct ts_backend {
      * need and wish apart. All models have the same own_rows. Each has the bits that it has alone. */
     void *(*model)(void *be, uint32_t k);
 
+    /* How many of conf's models, from the first on, there may be at once, whatever memory they take. */
+    uint32_t (*most)(const struct ts_backend_conf *conf);
+
     /* mttkrp for n of the models, in their order. */
     int (*mttkrp_of)(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err);
