@@ -62,8 +62,8 @@ START_TEST(what_is_no_mark_stays)
 {
     static const char *const texts[] = { "plain",
                                          "\x1f",
-                                         "a\x1f"
-                                         "rank",
+                                         ("a\x1f"
+                                          "rank"),
                                          "\x1frank \x1f",
                                          "\x1f\x1f\x1f",
                                          "/a/\x1fnothing\x1f/b" };
