@@ -74,8 +74,8 @@ done
 
 # ---- side by side: different ranks, threads, constraints, fewer sweeps; in turns where memory is small ----
 "$bin/tshard" gen --planted 3 --dims 40x30x20 --nnz 2000 -s 6 -o mixed.tsh > log 2>&1
-at_once() { "$bin/tstream" plan --cpu --json "$@" | sed 's/.*"side_by_side":\([0-9]*\),.*/\1/'; }
-for more in '' '--accelerate -t 3' '--nonneg -t 3' '--simplex 2 -i 5' '--orthogonal 1' '--smooth 1=0.5' '--bounds 2=0:1 --l2 0.1' '--precision float64' '-m 300K' '-m 200K --l1 1=0.1'; do
+at_once() { "$bin/tstream" plan --cpu -t 2 --json "$@" | sed 's/.*"side_by_side":\([0-9]*\),.*/\1/'; }
+for more in '' '--accelerate -t 3' '--nonneg -t 3' '--simplex 2 -i 5' '--orthogonal 1' '--smooth 1=0.5' '--bounds 2=0:1 --l2 0.1' '--precision float64' '-m 300K -t 2' '-m 200K --l1 1=0.1 -t 2'; do
     rm -rf mixed.cp
     # shellcheck disable=SC2086
     cp_cpu mixed.tsh --rank 3,1,17,8 -i 12 $more -o mixed.cp > log 2>&1 || bad "mixed ranks $more: $(cat log)"
@@ -94,9 +94,9 @@ few=$(at_once mixed.tsh --rank 3,1,17,8 --restarts 40 -m 300K)
 "$bin/tshard" gen --dims 300x300x300 --nnz 800000 -s 7 -o large.tsh > log 2>&1
 [ "$(at_once large.tsh --rank 4 --restarts 4 -m 3M)" -eq 4 ] || bad "3M is too little for 4 models at once"
 read_bytes() { sed -n 's/^{"event":"sweep".*"bytes_read":\([0-9]*\),.*/\1/p' "$1" | awk '{ sum += $1 } END { printf "%d\n", sum }'; }
-cp_cpu large.tsh --rank 4 -i 6 --tol 0 -m 3M --json -n > told
+cp_cpu large.tsh -t 2 --rank 4 -i 6 --tol 0 -m 3M --json -n > told
 one=$(read_bytes told)
-cp_cpu large.tsh --rank 4 --restarts 4 -i 6 --tol 0 -m 3M --json -o large.cp > told
+cp_cpu large.tsh -t 2 --rank 4 --restarts 4 -i 6 --tol 0 -m 3M --json -o large.cp > told
 four=$(read_bytes told)
 [ "$one" -gt 5000000 ] || bad "$one bytes are read: nothing is streamed"
 [ "$four" -lt $((one * 3 / 2)) ] || bad "$four bytes are read for four models, $one for one"
