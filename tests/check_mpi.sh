@@ -106,6 +106,8 @@ t=$bin/tstream
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 5 -o no.cp
 ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp other.tsh -r 4 -o no.cp
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp none.tsh -r 4 -o no.cp
+ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp --resume none.cp
+ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh --rank 0
 ranks_refused 'one model at a time' -n 2 "$t" cp x.tsh -r 4,5 -o no.cp
 ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp

@@ -58,8 +58,16 @@ static int is_closed_pipe(const struct ts_err *err)
     return err->code == TS_EIO && err->sys == EPIPE;
 }
 
+static struct ts_err failure; /* the last one that was told of */
+
+const struct ts_err *tool_failure(void)
+{
+    return &failure;
+}
+
 int tool_fail(const struct ts_cmd *cmd, const struct ts_err *err)
 {
+    failure = *err;
     if (!is_closed_pipe(err))
         say(cmd, err->text);
     return 1;
@@ -78,6 +86,7 @@ int tool_usage(const struct ts_cmd *cmd, const char *fmt, ...)
     va_start(ap, fmt);
     ts_vfail(&err, TS_EARG, fmt, ap);
     va_end(ap);
+    failure = err;
     say(cmd, err.text);
     hint(cmd);
     return 2;
@@ -287,9 +296,9 @@ static void on_exit_by_others(void)
     say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
 }
 
-static void (*before_end)(void);
+static void (*before_end)(int status);
 
-void tool_before_end(void (*call)(void))
+void tool_before_end(void (*call)(int status))
 {
     before_end = call;
 }
@@ -303,7 +312,7 @@ int tool_main(const struct tool_program *program, int argc, char **argv)
     status = finish(program->name, dispatch(program, argc, argv));
     running = NULL;
     if (before_end != NULL)
-        before_end();
+        before_end(status);
     tool_signal_end(status);
     return status;
 }

@@ -53,8 +53,11 @@ struct tool_program {
 
 int tool_main(const struct tool_program *program, int argc, char **argv);
 
-/* Called once before tool_main ends, by a signal too. */
-void tool_before_end(void (*call)(void));
+/* Called once before tool_main ends, by a signal too, with its exit status. */
+void tool_before_end(void (*call)(int status));
+
+/* What tool_fail or tool_usage told of last; code 0: nothing. */
+const struct ts_err *tool_failure(void);
 
 /* The commands of the program beside this one, which ends with NULL: a user who asks for one of them here is told. */
 void tool_sibling(const char *program, const char *const commands[]);

@@ -8,8 +8,13 @@
 
 static struct ts_comm *comm;
 
-static void leave(void)
+/* A rank that fails before it computes is missed by the others in their first call: this is its answer. */
+static void leave(int status)
 {
+    struct ts_err err = *tool_failure();
+    if (status != 0 && err.code == 0)
+        ts_fail(&err, TS_EARG, "it ended with exit status %d", status);
+    (void)tool_ranks_agree(status == 0 ? 0 : err.code, &err);
     ts_comm_mpi_close(comm);
     comm = NULL;
 }
