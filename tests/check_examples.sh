@@ -17,6 +17,8 @@ mkdir -p store/scratch
 cd store
 tshard gen --dims 40x30x20 -n 3K -o amazon.tns.gz > ../made
 cp amazon.tns.gz part1.gz
+cp amazon.tns.gz test.tns.gz
+printf '%s\n' "1 2 3" "40 30 20" > cells.tns
 cp "$top"/examples/groceries.tns ratings.tns
 printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 ann,rug,2026-01-20,5 > ratings.csv
 cp ratings.csv r.csv
