@@ -244,7 +244,9 @@ START_TEST(columns_become_smooth)
             const double bend = a.factor[0][i] - 2 * a.factor[0][i - 1] + a.factor[0][i - 2];
             rough += bend * bend;
         }
-        ck_assert_msg(rough < before * (k > 0 ? 0.9 : 1), "%g after %g", rough, before);
+        /* what rounding to float32 leaves of a straight line */
+        ck_assert_msg(rough < before * (k > 0 ? 0.9 : 1) || rough < 1e-12, "%g after %g", rough,
+                      before);
         before = rough;
         test_als_free(&a);
     }
