@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* true_fit - whether the fit that `tstream cp` prints is that of the factors that it writes.
  *
- *     true_fit [-n TENSORS] [-f FIRST] [-s SEED] [-c OPTION]... [-a] [-k] [-v] FOLDER_OF_PROGRAMS
+ *     true_fit [-n TENSORS] [-f FIRST] [-s SEED] [-c OPTION]... [-l GPUS] [-a] [-k] [-v] FOLDER_OF_PROGRAMS
  *
  * Makes random tensors (fit_cases.h), decomposes each in float64 and float32, reads the factors back
  * and computes their fit cell by cell in long double. Allowed is a difference of 1e-6, or 0.1 % of
  * 1 - fit where that is more. Where the rank is more than that of the tensor, which makes Gram matrices
  * singular, a float32 run must end no more than 1e-3 below the float64 run. -c hands an option to
- * `tstream cp`, -a tries four ranks on each tensor instead of one, -v prints every run, -f begins with a
+ * `tstream cp`; -l has the library make the runs in this process, on GPUS GPUs, where each program
+ * would take a second to start the driver, 0 on CPU cores. -a tries four ranks on each tensor instead of one, -v prints every run, -f begins with a
  * later tensor. Works in a folder in $TMPDIR or /tmp, which -k keeps: the last tensor as x.tns, x.tsh. The
  * exit status is 1 when something was off. */
 #include <errno.h>
@@ -20,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tstream.h>
+
 #include "model/model_read.h"
 #include "tests/fit_cases.h"
 
@@ -28,6 +31,7 @@
 struct campaign {
     const char *bin;
     const char *cp_option[16];
+    const char *library_gpus; /* NULL: by the program */
     uint32_t n_cp_options, n_runs, n_off, n_worse, n_clipped;
     uint64_t seed;
     int all_ranks, verbose;
@@ -124,6 +128,40 @@ static double fit_of_files(const struct test_fit_case *c, const char *path)
     return fit;
 }
 
+/* What decompose() does, without a program. */
+static struct run decompose_here(const struct campaign *a, const struct test_fit_case *c,
+                                 uint32_t rank, uint32_t number, int precision)
+{
+    static const unsigned format[3] = { TS_FILE_KTENSOR, TS_FILE_NPY, TS_FILE_SPLATT };
+    ts_session_conf where = { .size = sizeof where, .rank = rank, .threads = 1 };
+    ts_cp_conf how = { .size = sizeof how, .tol = 1e-5, .seed = number + 1 };
+    ts_cp_result ret = { .size = sizeof ret };
+    ts_error err;
+    ts_tensor *t = ts_open("x.tsh", &err);
+    ts_session *s = NULL;
+    ts_cpd *made = NULL;
+    struct run r;
+    where.precision = precision == 32 ? TS_REAL_FLOAT32 : TS_REAL_FLOAT64;
+    where.cpu = strcmp(a->library_gpus, "0") == 0;
+    where.gpus = where.cpu ? NULL : a->library_gpus;
+    where.host_memory = (uint64_t)1 << 30;
+    how.out = "x.cp";
+    how.replace = 1;
+    how.formats = format[number % 3];
+    how.held_rows = number % 2 == 1;
+    if (t == NULL || (s = ts_session_open(t, &where, &err)) == NULL ||
+        (made = ts_cp(s, &how, &ret, &err)) == NULL)
+        die(err.text);
+    r.printed = ret.fit;
+    r.sweeps = ret.sweeps;
+    r.converged = ret.converged;
+    ts_cpd_free(made);
+    ts_session_close(s);
+    ts_close(t);
+    r.exact = fit_of_files(c, "x.cp");
+    return r;
+}
+
 static struct run decompose(const struct campaign *a, const struct test_fit_case *c, uint32_t rank,
                             uint32_t number, int precision)
 {
@@ -150,6 +188,8 @@ static struct run decompose(const struct campaign *a, const struct test_fit_case
     char *clear[] = { "/bin/rm", "-rf", "x.cp", NULL };
     struct run r;
     int n = 17;
+    if (a->library_gpus != NULL)
+        return decompose_here(a, c, rank, number, precision);
     for (uint32_t i = 0; i < a->n_cp_options; i++)
         argv[n++] = (char *)a->cp_option[i];
     snprintf(tool, sizeof tool, "%s/tstream", a->bin);
@@ -238,7 +278,7 @@ int main(int argc, char **argv)
     int keep = 0;
     char *bin = NULL, *clear[] = { "/bin/rm", "-rf", a.tmp, NULL };
     int letter;
-    while ((letter = getopt(argc, argv, "n:f:s:c:akv")) != -1)
+    while ((letter = getopt(argc, argv, "n:f:s:c:l:akv")) != -1)
         switch (letter) {
         case 'n':
             n = (uint32_t)strtoul(optarg, NULL, 10);
@@ -256,6 +296,9 @@ int main(int argc, char **argv)
             if (a.n_cp_options == 16)
                 die("too many options for tstream cp");
             a.cp_option[a.n_cp_options++] = optarg;
+            break;
+        case 'l':
+            a.library_gpus = optarg;
             break;
         case 'a':
             a.all_ranks = 1;
