@@ -91,7 +91,9 @@ cp "$top"/examples/groceries.* .
 is 'tshard plan' plan1
 "$bin/tshard" build --json groceries.tns > build
 "$bin/tshard" gen --json --dims 9x9x9 -n 20 -o x.tsh > gen
-is 'tshard build, tshard gen' build gen
+"$bin/tshard" split --json x.tsh --hold-out 40% > split
+"$bin/tshard" select --json x.tsh --sum 3 -o y.tsh > select
+is 'tshard build, gen, split, select' build gen split select
 "$bin/tshard" info --json groceries.tsh > info
 is 'tshard info' info
 "$bin/tshard" verify --json groceries.tsh > verify

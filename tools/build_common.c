@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options, progress and the report of tshard build and tshard gen. */
+/* Options, progress and the report of tshard build, gen, split and select. */
 #include "tools/build_common.h"
 
 #include <inttypes.h>
@@ -44,6 +44,26 @@ int build_common_apply(const struct build_common *c, struct ts_build_options *o,
     tool_catch_signals();
     o->stop = &tool_stop;
     return 0;
+}
+
+void build_common_like(const struct ts_tensor *t, struct ts_build_options *o)
+{
+    o->value_bytes = t->header.value_bytes;
+    o->duplicates =
+        (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
+}
+
+char *build_common_name(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), first = n;
+    char *ret = NULL;
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    for (first = n; first > 0 && path[first - 1] != '/'; first--)
+        ;
+    if (n - first > 4 && strncmp(path + n - 4, ".tsh", 4) == 0)
+        n -= 4;
+    return asprintf(&ret, "%.*s%s", (int)(n - first), path + first, suffix) < 0 ? NULL : ret;
 }
 
 static void report_json(const struct ts_cmd *cmd, const struct ts_build_options *o,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_common.h - what tshard build and tshard gen share: options, progress, the report.
+/* build_common.h - what tshard build, gen, split and select share: options, progress, the report.
  *
  *   threads  the main thread
  *   errors   0 or a negative ts_code
@@ -12,7 +12,7 @@
 #include "api/tools.h"
 #include "tools/tool.h"
 
-/* The options that say how to build, part of both commands' arguments. */
+/* The options that say how to build, part of the commands' arguments. */
 struct build_common {
     uint64_t memory, shard;
     uint32_t threads;
@@ -22,15 +22,14 @@ struct build_common {
 
 /* Their rows of an option table; `base` is the offset of the struct. */
 /* clang-format off */
-#define BUILD_COMMON_OPTS(base)                                                                    \
+#define BUILD_FORCE_OPT(base)                                                                      \
     { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_common, force), NULL, NULL,        \
       "replace what has that name, once the new one is whole. Files that tshard did not write are never "   \
-      "touched: a directory that holds one is refused" },                      \
-    { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_common, values), "float32",       \
-      "float32|float64", "precision of the values" },                                              \
+      "touched: a directory that holds one is refused" }
+#define BUILD_PLACE_OPTS(base)                                                                     \
     { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_common, memory), NULL, "SIZE",    \
       "memory to use, beside the program's own 24M; what does not fit goes through temporary "       \
-      "files (default: half of what is free)" },                                                                                   \
+      "files (default: half of what is free)" },                                                   \
     { "tmp", 0, TS_OPT_STRING, (base) + offsetof(struct build_common, tmp), NULL, "DIR",           \
       "directory for temporary files (default: $TMPDIR, else that of the result)" },               \
     { "threads", 't', TS_OPT_U32, (base) + offsetof(struct build_common, threads), NULL, "N",      \
@@ -40,11 +39,22 @@ struct build_common {
     { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL,            \
       "print the report as one JSON object" },                                                     \
     TOOL_QUIET_OPT((base) + offsetof(struct build_common, quiet))
+#define BUILD_COMMON_OPTS(base)                                                                    \
+    BUILD_FORCE_OPT(base),                                                                         \
+    { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_common, values), "float32",       \
+      "float32|float64", "precision of the values" },                                              \
+    BUILD_PLACE_OPTS(base)
 /* clang-format on */
 
 /* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */
 int build_common_apply(const struct build_common *c, struct ts_build_options *o,
                        struct tool_progress *progress, struct ts_err *err);
+
+/* The precision of values, and what becomes of several nonzeros of a cell, are those of a tensor that is read. */
+void build_common_like(const struct ts_tensor *t, struct ts_build_options *o);
+
+/* "dir/amazon.tsh" and ".train.tsh" -> "amazon.train.tsh"; malloc'ed, NULL: no memory. */
+char *build_common_name(const char *path, const char *suffix);
 
 /* Prints the report of what was built. */
 int build_common_report(const struct ts_cmd *cmd, const struct ts_build_options *o,

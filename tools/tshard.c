@@ -32,14 +32,14 @@ static const struct tool_entry files[] = {
 };
 
 static const struct tool_entry environment[] = {
-    { "TMPDIR", "Directory for temporary files, where --tmp does not name one.", "build gen plan" },
+    { "TMPDIR", "Directory for temporary files, where --tmp does not name one.", "build gen split select plan" },
     { "OMP_STACKSIZE", "Stack of a thread, which counts as memory.",
-      "build plan verify export gen" },
+      "build plan verify export gen split select" },
     { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
-      "build verify export gen" },
+      "build verify export gen split select" },
     { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",
-      "build gen info" },
-    { "NO_COLOR", "Where it is set and not empty, nothing is coloured.", "build gen info" },
+      "build gen split select info" },
+    { "NO_COLOR", "Where it is set and not empty, nothing is coloured.", "build gen split select info" },
     { 0 },
 };
 
@@ -49,6 +49,8 @@ static const struct tool_entry related[] = {
     { "info", "tshard-verify tshard-export tstream-info", NULL },
     { "verify", "tshard-build tshard-info", NULL },
     { "export", "tshard-info tshard-build tstream-export", NULL },
+    { "split", "tshard-select tstream-cp tstream-score", NULL },
+    { "select", "tshard-split tshard-info tstream-cp", NULL },
     { "gen", "tshard-build tstream-cp tstream-compare", NULL },
     { 0 },
 };
@@ -69,6 +71,8 @@ int main(int argc, char **argv)
                                                  &tshard_info_cmd,
                                                  &tshard_verify_cmd,
                                                  &tshard_export_cmd,
+                                                 &tshard_split_cmd,
+                                                 &tshard_select_cmd,
                                                  &tshard_gen_cmd,
                                                  NULL };
     static const char *const other[] = { "cp",     "fit",     "status",  "top",

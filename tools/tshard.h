@@ -11,6 +11,8 @@ extern const struct ts_cmd tshard_plan_cmd;
 extern const struct ts_cmd tshard_info_cmd;
 extern const struct ts_cmd tshard_verify_cmd;
 extern const struct ts_cmd tshard_export_cmd;
+extern const struct ts_cmd tshard_split_cmd;
+extern const struct ts_cmd tshard_select_cmd;
 extern const struct ts_cmd tshard_gen_cmd;
 
 /* The tensor that an operand names, also without its .tsh. */

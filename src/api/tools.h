@@ -96,7 +96,7 @@
 /* how long a name may be */
 #include "format/mode_names.h"
 
-/* the two builds that programs run: ts_build_paths, ts_build_synth */
+/* the builds that programs run: ts_build_paths, ts_build_synth, ts_build_tensor */
 #include "build/build.h"
 /* memory, before a build: ts_build_budget */
 #include "build/build_budget.h"
@@ -107,6 +107,8 @@
 /* nonzeros sorted otherwise: ts_reorder, ts_reorder_block, ts_reorder_sorted,
  * ts_reorder_least, ts_reorder_most */
 #include "build/reorder.h"
+/* a part of a tensor: ts_pick_ranges, ts_pick_at_least, ts_pick_free */
+#include "source/tensor_source.h"
 /* nonzeros in memory: ts_batch_new, ts_batch_clear, ts_batch_free, ts_value_of_bits */
 #include "source/batch.h"
 /* text in pieces of whole lines: ts_text_input_open, ts_text_input_next, ts_text_input_total,

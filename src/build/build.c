@@ -24,6 +24,7 @@
 #include "source/byte_input.h"
 #include "source/push_source.h"
 #include "source/synth_source.h"
+#include "source/tensor_source.h"
 #include "base/tempfile.h"
 #include "source/text_input.h"
 #include "source/text_source.h"
@@ -185,9 +186,16 @@ static int write_labels(struct ts_build *b, struct ts_err *err)
             rc = ts_build_table_labels(b, m, err);
             continue;
         }
-        if (b->o->map[m] == NULL)
+        if (b->from != NULL ? b->from->mode[b->from_mode[m]].disk.labels_bytes == 0
+                            : b->o->map[m] == NULL)
             continue;
         path = ts_build_dir_file(b->dir, "mode%u.labels", m + 1);
+        if (path != NULL && b->from != NULL) {
+            rc = ts_label_copy(b->from, b->from_mode[m], path, m, b->o->stop, &disk->n_labels,
+                               &disk->labels_bytes, &disk->labels_hash, err);
+            free(path);
+            continue;
+        }
         rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
                           : ts_label_write(b->o->map[m], path, m, b->o->stop, &disk->n_labels,
                                            &disk->labels_bytes, &disk->labels_hash, err);
@@ -245,6 +253,10 @@ static int write_index(struct ts_build *b, struct ts_err *err)
     memcpy(name, b->o->mode_name, b->o->n_names * sizeof *name);
     if (b->table != NULL)
         ts_build_table_mode_names(b, name);
+    for (uint32_t m = 0; b->from != NULL && m < b->order; m++)
+        name[m] = ts_tensor_mode_name(b->from, b->from_mode[m]);
+    if (b->from != NULL)
+        name[b->order] = ts_tensor_value_name(b->from);
     if (rc == 0)
         rc = ts_mode_names_write(b->dir, b->order, b->base, name, hash, err);
     return rc;
@@ -622,5 +634,67 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
         b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
     if (rc == 0)
         rc = finish(&b, start, err);
+    return fini(&b, rc, err);
+}
+
+/* Modes that stay, in their order. */
+static int take_modes(struct ts_build *b, const struct ts_tensor *t, const struct ts_pick *pick,
+                      struct ts_err *err)
+{
+    b->from = t;
+    b->base = ts_tensor_base(t);
+    for (uint32_t m = 0; m < t->order; m++) {
+        if ((pick->left_out >> m & 1) != 0)
+            continue;
+        b->from_mode[b->order] = m;
+        b->dim[b->order++] = t->mode[m].disk.dim;
+    }
+    return b->order >= TS_MIN_ORDER
+               ? 0
+               : ts_fail(err, TS_EARG,
+                         "%s: %u modes would be left of %u, and a tensor has at least %u",
+                         b->o->out, b->order, t->order, TS_MIN_ORDER);
+}
+
+/* Reading takes an eighth of the memory besides; with fewer threads where that does not suffice. */
+static int open_tensor(struct ts_build *b, const struct ts_pick *pick,
+                       struct ts_tensor_source **ret, struct ts_err *err)
+{
+    struct ts_tensor_source_conf conf = { .tensor = b->from,
+                                          .pick = pick,
+                                          .threads = b->memory.threads,
+                                          .tmp = b->tmp,
+                                          .stop = b->o->stop };
+    const uint64_t part = b->o->memory / 8;
+    while (conf.threads > 1 && ts_tensor_source_least(&conf) > part)
+        conf.threads--;
+    if (ts_tensor_source_least(&conf) > b->o->memory / 4)
+        return ts_fail(err, TS_EARG, TS_SET_MEMORY " must be at least %" PRIu64 "M to read %s",
+                       (4 * ts_tensor_source_least(&conf) >> 20) + 1, b->from->path);
+    conf.bytes = ts_tensor_source_most(&conf) < part ? ts_tensor_source_most(&conf) : part;
+    b->beside_bytes =
+        ts_tensor_source_least(&conf) > conf.bytes ? ts_tensor_source_least(&conf) : conf.bytes;
+    return ts_tensor_source_new(&conf, ret, err);
+}
+
+int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
+                    const struct ts_pick *pick, struct ts_build_report *ret, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_tensor_source *s = NULL;
+    struct ts_build b;
+    int rc = init(&b, o, ret, err);
+    if (rc == 0)
+        rc = take_modes(&b, t, pick, err);
+    if (rc == 0)
+        rc = open_tensor(&b, pick, &s, err);
+    if (rc == 0) {
+        const struct ts_source source = ts_tensor_source_as_source(s);
+        rc = read_source(&b, &source, err);
+    }
+    ts_tensor_source_free(s);
+    if (rc == 0)
+        rc = finish(&b, start, err);
+    ret->base = b.base;
     return fini(&b, rc, err);
 }

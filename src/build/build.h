@@ -111,4 +111,12 @@ struct ts_push_source;
 int ts_build_push(const struct ts_build_options *o, struct ts_push_source *source,
                   struct ts_build_report *ret, struct ts_err *err);
 
+/* Builds from a tensor: those of its nonzeros that are picked (source/tensor_source.h). Sizes, names, labels and
+ * the first index are its own, and what is said of files in o is not looked at; value_bytes should be those
+ * of its values. Where it keeps several nonzeros of a cell, so should o. */
+struct ts_tensor;
+struct ts_pick;
+int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
+                    const struct ts_pick *pick, struct ts_build_report *ret, struct ts_err *err);
+
 #endif

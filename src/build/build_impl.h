@@ -72,6 +72,8 @@ struct ts_build {
     struct ts_table *table; /* NULL: the input is not a table */
     struct ts_names *names; /* NULL: no mode has names */
     struct ts_label_writer *label[TS_MAX_ORDER];
+    const struct ts_tensor *from; /* NULL: the input is not a tensor */
+    uint32_t from_mode[TS_MAX_ORDER]; /* its mode that each mode was */
     struct ts_value_code *code;
     double sum_of_squares;
     struct ts_disk_mode mode[TS_MAX_ORDER];

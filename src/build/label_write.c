@@ -13,8 +13,10 @@
 
 #include "format/file_read.h"
 #include "format/layout.h"
+#include "format/tensor.h"
 #include "source/string_sort.h"
 #include "base/setting.h"
+#include "base/stop.h"
 #include "base/tempfile.h"
 #include "source/text_input.h"
 
@@ -334,6 +336,56 @@ int ts_label_write(const char *from, const char *to, uint32_t mode,
     if (rc == 0)
         rc = hash_file(&c, *bytes, hash, err);
     ts_text_input_close(c.in);
+    free(c.buf);
+    if (c.fd >= 0)
+        close(c.fd);
+    return rc;
+}
+
+static int copy_text(struct copy *c, int fd, const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    const uint64_t begin = sizeof c->head;
+    int rc = 0;
+    for (uint64_t at = 0; at < c->head.text_bytes && rc == 0; at += PIECE_BYTES) {
+        const uint64_t left = c->head.text_bytes - at;
+        const size_t n = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+        rc = ts_stop_check(stop, err);
+        if (rc == 0)
+            rc = ts_tempfile_read(fd, c->from, c->buf, n, begin + at, err);
+        if (rc == 0)
+            rc = write_at(c, c->buf, n, begin + at, err);
+    }
+    return rc;
+}
+
+int ts_label_copy(const struct ts_tensor *t, uint32_t from, const char *to, uint32_t mode,
+                  const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
+                  uint64_t *hash, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[from];
+    struct copy c = { .fd = -1, .from = m->labels_path, .to = to };
+    int rc = ts_tensor_labels_check(t, from, err);
+    if (rc < 0)
+        return rc;
+    memcpy(c.head.magic, TS_LABELS_MAGIC, sizeof c.head.magic);
+    c.head.version = TS_FORMAT_VERSION;
+    c.head.mode = mode;
+    c.head.n_labels = m->disk.n_labels;
+    c.head.text_bytes = m->disk.labels_bytes - sizeof c.head;
+    c.buf = malloc(PIECE_BYTES);
+    c.fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (c.buf == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", to);
+    else if (c.fd < 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", to);
+    else
+        rc = copy_text(&c, m->labels_fd, stop, err);
+    if (rc == 0)
+        rc = write_at(&c, &c.head, sizeof c.head, 0, err);
+    *n_labels = c.head.n_labels;
+    *bytes = m->disk.labels_bytes;
+    if (rc == 0)
+        rc = hash_file(&c, *bytes, hash, err);
     free(c.buf);
     if (c.fd >= 0)
         close(c.fd);

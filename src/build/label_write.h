@@ -18,6 +18,12 @@ int ts_label_write(const char *from, const char *to, uint32_t mode,
                    const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
                    uint64_t *hash, struct ts_err *err);
 
+/* The labels of mode `from` of a tensor, which must have some, as those of `mode`. */
+struct ts_tensor;
+int ts_label_copy(const struct ts_tensor *t, uint32_t from, const char *to, uint32_t mode,
+                  const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
+                  uint64_t *hash, struct ts_err *err);
+
 /* Whether the names in a file fit a mode of `dim` indices: as many lines, each name once (empty
  * lines do not count). `allow_missing`: any number of lines. A pipe is not read, because that is
  * possible only once. Memory: 4 MiB; the rest goes to a file in tmp. */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hold_out.h - which nonzeros are held out: a share of them, chosen by a hash of their rows and a seed.
+ *
+ * Nothing is stored: whether a nonzero is held out is a function of the tensor, of its cell and of the seed, so
+ * that passes over any mode, in any order and by any thread, and `tshard split`, agree on it.
+ *
+ *   units    rows are compact ones, in the order of the modes
+ *   threads  pure
+ *   errors   none
+ */
+#ifndef TS_FORMAT_HOLD_OUT_H
+#define TS_FORMAT_HOLD_OUT_H
+
+#include <stdint.h>
+
+#include "base/rng.h"
+
+struct ts_hold_out {
+    double share; /* in [0, 1); 0: none */
+    uint64_t seed;
+};
+
+/* Begins the hash of a cell; `add` takes its rows, mode after mode; `held` tells. */
+static inline uint64_t ts_hold_out_begin(const struct ts_hold_out *h)
+{
+    return ts_mix(h->seed);
+}
+
+static inline uint64_t ts_hold_out_add(uint64_t hash, uint64_t row)
+{
+    return ts_mix(hash ^ row);
+}
+
+static inline int ts_hold_out_held(const struct ts_hold_out *h, uint64_t hash)
+{
+    return ts_unit(hash) < h->share;
+}
+
+#endif

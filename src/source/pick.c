@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sets of rows of a tensor: by ranges of indices, by how many nonzeros they have. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stop.h"
+#include "format/block_codec.h"
+#include "source/tensor_source.h"
+
+void ts_pick_free(struct ts_pick *p)
+{
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        free(p->rows[m]);
+    memset(p, 0, sizeof *p);
+}
+
+static uint64_t set_bytes(const struct ts_tensor *t, uint32_t mode)
+{
+    return t->mode[mode].disk.n_rows / 8 + 1;
+}
+
+uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t)
+{
+    uint64_t sum = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        sum += p->rows[m] == NULL ? 0 : set_bytes(t, m);
+    return sum;
+}
+
+/* The set of the mode, with all rows where there was none. */
+static int need_set(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
+{
+    if (p->rows[mode] != NULL)
+        return 0;
+    p->rows[mode] = malloc(set_bytes(t, mode));
+    if (p->rows[mode] == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: no memory for a set of rows", t->path);
+    memset(p->rows[mode], 0xff, set_bytes(t, mode));
+    return 0;
+}
+
+static void drop(struct ts_pick *p, uint32_t mode, uint64_t row)
+{
+    p->rows[mode][row / 8] &= (unsigned char)~(1u << row % 8);
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct ts_pick_range *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* The ranges that end before an index do not matter to those after it: indices ascend. */
+static int in_ranges(const struct ts_pick_range *range, uint64_t n, uint64_t *at, uint64_t index)
+{
+    while (*at < n && range[*at].last < index)
+        ++*at;
+    return *at < n && range[*at].first <= index;
+}
+
+int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
+                   struct ts_pick_range *range, uint64_t n, struct ts_err *err)
+{
+    struct ts_rows_reader *r = NULL;
+    uint64_t index[TS_ROWS_CHUNK], row = 0, at = 0;
+    uint32_t got = 1;
+    int rc = need_set(p, t, mode, err);
+    qsort(range, n, sizeof *range, compare_ranges);
+    if (rc == 0)
+        rc = ts_rows_reader_open(t, mode, &r, err);
+    for (; r == NULL && rc == 0 && row < t->mode[mode].disk.n_rows; row++)
+        if (!in_ranges(range, n, &at, row))
+            drop(p, mode, row);
+    while (r != NULL && rc == 0 && got > 0) {
+        rc = ts_rows_reader_next(r, index, &got, err);
+        for (uint32_t i = 0; i < got && rc == 0; i++, row++)
+            if (!in_ranges(range, n, &at, index[i]))
+                drop(p, mode, row);
+    }
+    ts_rows_reader_close(r);
+    return rc;
+}
+
+/* Rows of a mode's own copy ascend: a row is counted when the next one comes. */
+struct counting {
+    struct ts_pick *pick;
+    uint32_t mode;
+    uint64_t least, row, n;
+};
+
+static void end_row(const struct counting *c)
+{
+    if (c->n > 0 && c->n < c->least)
+        drop(c->pick, c->mode, c->row);
+}
+
+static void count(struct counting *c, const uint32_t *row, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (row[i] != c->row) {
+            end_row(c);
+            c->row = row[i];
+            c->n = 0;
+        }
+        c->n++;
+    }
+}
+
+int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
+                     const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct counting c = { .pick = p, .mode = mode, .least = least };
+    void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(t));
+    struct ts_block *block = malloc(sizeof *block);
+    int rc = raw == NULL || block == NULL
+                 ? ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", t->path)
+                 : need_set(p, t, mode, err);
+    for (uint64_t s = 0; s < t->mode[mode].disk.n_shards && rc == 0; s++) {
+        rc = ts_tensor_read_shard(t, mode, s, raw, err);
+        if (rc == 0)
+            rc = ts_stop_check(stop, err);
+        for (uint32_t b = 0; b < t->mode[mode].shard[s].n_blocks && rc == 0; b++) {
+            rc = ts_tensor_block(t, mode, s, raw, b, block, err);
+            if (rc == 0)
+                count(&c, block->level[0], block->n);
+        }
+    }
+    if (rc == 0)
+        end_row(&c);
+    free(block);
+    free(raw);
+    return rc;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tshard split: a tensor becomes two, of which one is to judge what the other one taught. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/tools.h"
+#include "tools/build_common.h"
+#include "tools/hold_out_share.h"
+#include "tools/tool.h"
+#include "tools/tshard.h"
+
+struct split_args {
+    const char *share, *train, *test;
+    uint64_t seed;
+    struct build_common common;
+};
+
+#define AT(field) offsetof(struct split_args, field)
+static const struct ts_opt split_opts[] = {
+    { "hold-out", 0, TS_OPT_STRING, AT(share), "20%", "SHARE",
+      "of the nonzeros, what goes to the second tensor" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "another number, another choice" },
+    { "train", 0, TS_OPT_STRING, AT(train), NULL, "NAME.tsh",
+      "the first tensor, with the rest (default: the tensor's name, with .train.tsh)" },
+    { "test", 0, TS_OPT_STRING, AT(test), NULL, "NAME.tsh",
+      "the second tensor, with what is held out (default: the tensor's name, with .test.tsh)" },
+    BUILD_FORCE_OPT(AT(common)),
+    BUILD_PLACE_OPTS(AT(common)),
+    { 0 },
+};
+
+static int split(const struct ts_cmd *cmd, const struct split_args *args, const struct ts_tensor *t,
+                 const char *const out[2], struct ts_err *err)
+{
+    struct ts_build_options o = { 0 };
+    struct tool_progress progress;
+    struct ts_build_report report;
+    struct ts_pick pick = { .hold_out = { .seed = args->seed } };
+    int rc = hold_out_share(args->share, &pick.hold_out.share, err);
+    if (rc == 0)
+        rc = build_common_apply(&args->common, &o, &progress, err);
+    build_common_like(t, &o);
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        rc = tool_outside(out[i], t->path, err);
+        if (rc == 0 && !args->common.force && access(out[i], F_OK) == 0)
+            rc = ts_fail(err, TS_EBUSY, "%s exists; --force replaces it", out[i]);
+    }
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        o.out = out[i];
+        pick.side = i == 0 ? TS_PICK_KEPT : TS_PICK_HELD;
+        rc = ts_build_tensor(&o, t, &pick, &report, err);
+        tool_progress_end(&progress);
+        if (rc == 0)
+            rc = build_common_report(cmd, &o, &report, args->common.json, err);
+    }
+    return rc;
+}
+
+static int run(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct split_args args = { 0 };
+    struct ts_tensor *t;
+    struct ts_err err = { 0 };
+    char *operand[argc], *name[2] = { NULL };
+    uint32_t n;
+    int rc = tool_parse(cmd, argc, argv, &args, &n, operand, NULL);
+    if (rc >= 0)
+        return rc;
+    if (tshard_open(operand[0], &t, &err) < 0)
+        return tool_fail(cmd, &err);
+    name[0] = args.train != NULL ? strdup(args.train) : build_common_name(t->path, ".train.tsh");
+    name[1] = args.test != NULL ? strdup(args.test) : build_common_name(t->path, ".test.tsh");
+    if (name[0] == NULL || name[1] == NULL)
+        rc = ts_fail(&err, TS_ENOMEM, "out of memory");
+    else if (strcmp(name[0], name[1]) == 0)
+        rc = ts_fail(&err, TS_EARG, "--train and --test are two tensors, and have two names");
+    else
+        rc = split(cmd, &args, t, (const char *const *)name, &err);
+    ts_tensor_close(t);
+    free(name[0]);
+    free(name[1]);
+    return rc == TS_EARG ? tool_usage(cmd, "%s", err.text) : rc < 0 ? tool_fail(cmd, &err) : 0;
+}
+
+const struct ts_cmd tshard_split_cmd = {
+    .program = "tshard",
+    .name = "split",
+    .operands = "TENSOR.tsh",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "divide the nonzeros of a tensor between two tensors",
+    .text =
+        "Every nonzero goes to one of two tensors, chosen by a hash of its cell and the seed: a share of about SHARE to the second. "
+        "Both have the sizes, names and labels of the first, so that a model of one can be compared with the other. Nothing is held in memory: the two are built "
+        "within --memory.",
+    .examples = "tshard split ratings.tsh --hold-out 20%\n"
+                "  ratings.train.tsh, and ratings.test.tsh with a fifth of the nonzeros\n",
+    .opts = split_opts,
+    .run = run,
+};
