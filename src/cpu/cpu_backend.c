@@ -275,7 +275,17 @@ static void *cpu_model(void *be, uint32_t k)
 
 static uint64_t cpu_wish(const struct ts_backend_conf *conf)
 {
-    return ts_plain_bytes(conf->tensor, conf->only_mode);
+    uint64_t sum = 0;
+    for (uint32_t m = 0; m < conf->tensor->order; m++) {
+        const struct ts_mode *mode = &conf->tensor->mode[m];
+        uint64_t begin = 0, end = UINT64_MAX;
+        if (ts_comm_many(conf->comm))
+            ts_share_range_of(mode->shard, mode->disk.n_shards, conf->comm->n, conf->comm->rank,
+                              &begin, &end);
+        if (conf->only_mode < 0 || m == (uint32_t)conf->only_mode)
+            sum += ts_plain_bytes_of(conf->tensor, m, begin, end);
+    }
+    return sum;
 }
 
 /* Shards of which other ranks compute all partitions are not wanted here. */

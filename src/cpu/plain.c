@@ -103,18 +103,33 @@ uint64_t ts_plain_own_bytes(const struct ts_tensor *t)
     return sizeof(struct ts_plain) + n * sizeof(place) + ts_bigmem_cost(SLACK);
 }
 
+uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t begin, uint64_t end)
+{
+    const uint64_t most_nnz = TS_PARTITION_BLOCKS * (uint64_t)TS_BLOCK_NNZ;
+    struct ts_plain_conf c;
+    uint64_t first = 0, sum = 0;
+    ts_plain_conf(t, mode, 0, &c);
+    for (uint64_t i = 0; i < t->mode[mode].disk.n_shards; i++) {
+        const struct ts_disk_shard *s = &t->mode[mode].shard[i];
+        const uint64_t behind = first + ts_shard_partitions(s);
+        const uint64_t from = begin > first ? begin : first, to = end < behind ? end : behind;
+        const uint64_t n =
+            from < to ? to - from : 0; /* of its partitions, only the last is short */
+        sum += (n * most_nnz < s->nnz ? n * most_nnz : s->nnz) * most_bytes(&c) * (n > 0) +
+               (n * TS_PARTITION_BLOCKS < s->n_blocks ? n * TS_PARTITION_BLOCKS : s->n_blocks) *
+                   sizeof(struct ts_plain_head) * (n > 0) +
+               n * GAP;
+        first = behind;
+    }
+    return sum;
+}
+
 uint64_t ts_plain_bytes(const struct ts_tensor *t, int only_mode)
 {
     uint64_t sum = 0;
-    for (uint32_t m = 0; m < t->order; m++) {
-        struct ts_plain_conf c;
-        ts_plain_conf(t, m, 0, &c);
-        for (uint64_t i = 0; i < t->mode[m].disk.n_shards; i++)
-            if (only_mode < 0 || m == (uint32_t)only_mode)
-                sum += t->mode[m].shard[i].nnz * most_bytes(&c) +
-                       t->mode[m].shard[i].n_blocks * sizeof(struct ts_plain_head) +
-                       ts_shard_partitions(&t->mode[m].shard[i]) * (uint64_t)GAP;
-    }
+    for (uint32_t m = 0; m < t->order; m++)
+        if (only_mode < 0 || m == (uint32_t)only_mode)
+            sum += ts_plain_bytes_of(t, m, 0, UINT64_MAX);
     return sum;
 }
 

@@ -53,8 +53,10 @@ struct ts_plain_head {
 
 struct ts_plain;
 
-/* Most bytes that the plain blocks of a tensor take, of one mode or (-1) of all. */
+/* Most bytes that the plain blocks of a tensor take, of one mode or (-1) of all; and those of partitions
+ * begin .. end - 1 of a mode. */
 uint64_t ts_plain_bytes(const struct ts_tensor *t, int only_mode);
+uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t begin, uint64_t end);
 
 /* A store of at most `bytes`. */
 int ts_plain_new(const struct ts_tensor *t, uint64_t bytes, struct ts_plain **ret,

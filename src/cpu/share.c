@@ -2,11 +2,13 @@
 /* Divides partitions among ranks, and lets travel what others need. */
 #include "cpu/share.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "stream/balance.h"
 #include "stream/feed.h"
+#include "stream/residency.h"
 
 #define POLL_NS UINT64_C(50000000) /* other ranks are asked so seldom how they are */
 
@@ -25,28 +27,81 @@ struct ts_share {
 
 /* ---- how it is found out ---- */
 
-void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut)
+/* A walk over the shards, from cut to cut. */
+struct walk {
+    const struct ts_disk_shard *shard;
+    uint64_t n_shards, at, partitions; /* before shard `at` */
+    double before;                     /* the cost of these */
+};
+
+/* The partition at which the cost `want` is reached. */
+static uint64_t walk_to(struct walk *w, double want)
 {
-    double total = 0, before = 0;
-    uint64_t partitions = 0, at = 0;
+    double inside = 0;
+    while (w->at < w->n_shards && w->before + ts_balance_cost(&w->shard[w->at]) <= want) {
+        w->before += ts_balance_cost(&w->shard[w->at]);
+        w->partitions += ts_shard_partitions(&w->shard[w->at++]);
+    }
+    if (w->at < w->n_shards)
+        inside = (want - w->before) / ts_balance_cost(&w->shard[w->at]) *
+                 ts_shard_partitions(&w->shard[w->at]);
+    return w->partitions + (uint64_t)(inside + 0.5);
+}
+
+static double cost_of(const struct ts_disk_shard *shard, uint64_t n_shards)
+{
+    double total = 0;
     for (uint64_t i = 0; i < n_shards; i++)
         total += ts_balance_cost(&shard[i]);
-    cut[0] = 0;
-    for (uint32_t k = 1; k < n; k++) {
-        const double want = total * k / n;
-        double inside = 0;
-        while (at < n_shards && before + ts_balance_cost(&shard[at]) <= want) {
-            before += ts_balance_cost(&shard[at]);
-            partitions += ts_shard_partitions(&shard[at++]);
+    return total;
+}
+
+/* Cut k of n; total: the cost of all. */
+static uint64_t next_cut(struct walk *w, double total, uint32_t k, uint32_t n)
+{
+    return k == 0 ? 0 : walk_to(w, k < n ? total * k / n : INFINITY);
+}
+
+void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut)
+{
+    const double total = cost_of(shard, n_shards);
+    struct walk w = { .shard = shard, .n_shards = n_shards };
+    for (uint32_t k = 0; k <= n; k++)
+        cut[k] = next_cut(&w, total, k, n);
+}
+
+/* Whether a shard of partitions first .. behind - 1 has some of begin .. end - 1. */
+static int is_of(uint64_t begin, uint64_t end, uint64_t first, uint64_t behind)
+{
+    return begin < end && first < end && begin < behind;
+}
+
+void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
+                       uint32_t rank, uint64_t *begin, uint64_t *end)
+{
+    const double total = cost_of(shard, n_shards);
+    struct walk w = { .shard = shard, .n_shards = n_shards };
+    *begin = next_cut(&w, total, rank, n);
+    *end = next_cut(&w, total, rank + 1, n);
+}
+
+uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank)
+{
+    uint64_t sum = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        const struct ts_mode *mode = &t->mode[m];
+        uint64_t begin, end, first = 0;
+        if (only_mode >= 0 && (uint32_t)only_mode != m)
+            continue;
+        ts_share_range_of(mode->shard, mode->disk.n_shards, n, rank, &begin, &end);
+        for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
+            const uint64_t behind = first + ts_shard_partitions(&mode->shard[i]);
+            if (is_of(begin, end, first, behind))
+                sum += ts_residency_bytes(&mode->shard[i]);
+            first = behind;
         }
-        if (at < n_shards)
-            inside =
-                (want - before) / ts_balance_cost(&shard[at]) * ts_shard_partitions(&shard[at]);
-        cut[k] = partitions + (uint64_t)(inside + 0.5);
     }
-    while (at < n_shards)
-        partitions += ts_shard_partitions(&shard[at++]);
-    cut[n] = partitions;
+    return sum;
 }
 
 static uint32_t rank_of(const uint64_t *cut, uint32_t n, uint64_t partition)
@@ -173,8 +228,7 @@ static void mark_shards(struct ts_share *s, uint32_t mode)
     ts_share_range(s, mode, &begin, &end);
     for (uint64_t i = 0; i < s->tensor->mode[mode].disk.n_shards; i++) {
         const uint64_t behind = first + ts_shard_partitions(&s->tensor->mode[mode].shard[i]);
-        s->deal[mode][i] =
-            begin < end && first < end && begin < behind ? TS_DEAL_LEND : TS_DEAL_LEAVE;
+        s->deal[mode][i] = is_of(begin, end, first, behind) ? TS_DEAL_LEND : TS_DEAL_LEAVE;
         first = behind;
     }
 }

@@ -56,6 +56,11 @@ int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint6
 /* cut[0] .. cut[n]: rank r computes partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
 
+/* Partitions of one rank of them; and the memory of the shards that it reads, of one mode or (-1) of all. */
+void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
+                       uint32_t rank, uint64_t *begin, uint64_t *end);
+uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
+
 /* A row that partitions of several ranks have parts of. */
 struct ts_share_row {
     uint32_t row;

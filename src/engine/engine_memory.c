@@ -13,7 +13,7 @@
 #include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "cpd/smooth.h"
-#include "stream/residency.h"
+#include "cpu/share.h"
 
 /* Memory of a run beside budget and factors that is not counted: it is enough for the partial rows
  * and Gram matrices of all but the largest tensors and ranks, so that a small budget is a budget
@@ -22,12 +22,9 @@
 
 static uint64_t shard_bytes(const struct ts_backend_conf *bc)
 {
-    uint64_t sum = 0;
-    for (uint32_t m = 0; m < bc->tensor->order; m++)
-        for (uint64_t i = 0; i < bc->tensor->mode[m].disk.n_shards; i++)
-            if (bc->only_mode < 0 || (uint32_t)bc->only_mode == m)
-                sum += ts_residency_bytes(&bc->tensor->mode[m].shard[i]);
-    return ts_comm_many(bc->comm) ? sum / bc->comm->n : sum;
+    const int many = ts_comm_many(bc->comm);
+    return ts_share_shard_bytes(bc->tensor, bc->only_mode, many ? bc->comm->n : 1,
+                                many ? bc->comm->rank : 0);
 }
 
 /* A budget that was given must be there: what the shards take of it, and where they may lie in
