@@ -35,7 +35,7 @@ while read -r options; do
     for n in 1 2 3 4 7; do
         [ $n -le 3 ] || [ $run -eq 1 ] || continue
         # shellcheck disable=SC2086
-        mpi $n x.tsh --tol 0 --rows all $options -t $((n % 2 + 1)) -o m$n.$run > log 2> err || bad "$n ranks, $options: $(cat err)"
+        mpi $n x.tsh --ranks $n --tol 0 --rows all $options -t $((n % 2 + 1)) -o m$n.$run > log 2> err || bad "$n ranks, $options: $(cat err)"
         cmp -s one.$run/model.ktensor m$n.$run/model.ktensor || bad "$n ranks, $options: not the bytes of one process"
         [ $n -eq 1 ] || grep -q "$n processes compute together" err || bad "$n ranks: are not told of"
     done
@@ -108,6 +108,7 @@ ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp none.tsh -r 4 -o no.cp
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp --resume none.cp
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh --rank 0
+ranks_refused '--ranks 3: started as 2 processes' -n 2 "$t" cp x.tsh -r 4 --ranks 3 -o no.cp
 ranks_refused 'one model at a time' -n 2 "$t" cp x.tsh -r 4,5 -o no.cp
 ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp

@@ -77,6 +77,28 @@ grep -q '^  states to go on from .* if it is stopped$' table || bad "plan: no st
 if grep -q 'copy of the state' table; then bad "plan: a copy for no states"; fi
 rm -r states
 
+# ---- one of several processes: its own shards, and all factors; alone it is as without ----
+"$bin/tstream" plan x.tsh --cpu -t 1 -r 8 -m 64M --json > one.json
+whole=$(sed 's/.*"resident_shard_bytes":\([0-9]*\),.*/\1/' one.json)
+for n in 1 2 5 64; do
+    "$bin/tstream" plan x.tsh --cpu -t 1 -r 8 -m 64M --ranks $n --json > plan.json || bad "plan --ranks $n"
+    [ "$(member processes)" -eq $n ] || bad "plan --ranks $n: $(cat plan.json)"
+    [ "$(member factor_bytes)" -eq $((8 * 4 * 12000)) ] || bad "plan --ranks $n: factors $(member factor_bytes)"
+    own=$(member resident_shard_bytes) most=$((whole / n + 2 * 3 * 262144)) # a shard at both ends of each mode
+    [ "$(member disk_bytes)" -eq 0 ] || bad "plan --ranks $n: streams, with memory left"
+    if [ "$own" -gt $most ] || [ "$own" -lt $((whole / n)) ]; then bad "plan --ranks $n: shards of $own bytes"; fi
+    exchange=0
+    [ $n -eq 1 ] || exchange=$((8 * 4 * 12000 + 3 * 64 * 8 * 8 * 8))
+    [ "$(member exchange_bytes)" -eq $exchange ] || bad "plan --ranks $n: $(member exchange_bytes) bytes travel"
+done
+"$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 4 > table
+awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan --ranks: lines of more than 80 columns"
+grep -q 'one of 4 processes' table || bad "plan --ranks: $(cat table)"
+grep -q '^  rows from other processes .* at 10 GB/s, assumed$' table || bad "plan --ranks: $(cat table)"
+refused 1 "--ranks must be at most" "$bin/tstream" plan x.tsh --ranks 100000
+refused 1 "compute on CPU cores" "$bin/tstream" plan x.tsh --ranks 2 --gpus 1
+refused 1 "--ranks 2: started as 1 process; mpirun -n 2" "$bin/tstream" cp x.tsh --ranks 2 -o no.cp
+
 # ---- refused alike ----
 alike() # TEXT OPTION...: by plan and by cp, before any sweep
 {

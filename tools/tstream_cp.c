@@ -79,6 +79,9 @@ const struct ts_opt tstream_cp_opts[] = {
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. Factor matrices come on top. "
       "Default: what the machine has free, less an eighth and 64M" },
+    { "ranks", 0, TS_OPT_U32, AT(processes), "0", "N",
+      "processes of MPI (ranks) that compute together: cp refuses to begin where a launcher has not started so many, plan "
+      "tells what one of them takes. 0: as many as there are; plan: one" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "of factor matrices and products; Gram matrices and solves are float64 always, and, where the "
       "fit nears 1, the products that it is computed from" },
@@ -200,11 +203,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     return rc;
 }
 
-/* Of several ranks: the first one writes, all compute. */
-static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
-                    struct ts_err *err)
+int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
-    struct cp_args own = *args;
     if (tstream_cp_models(args) > 1)
         return ts_fail(err, TS_EARG,
                        "several processes compute one model at a time: give one --rank and no "
@@ -213,6 +213,17 @@ static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const 
         return ts_fail(err, TS_EARG,
                        "several processes compute on CPU cores: --gpus and --gpu-memory go with "
                        "one, which takes all GPUs of its host");
+    return 0;
+}
+
+/* Of several ranks: the first one writes, all compute. */
+static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
+                    struct ts_err *err)
+{
+    struct cp_args own = *args;
+    const int rc = tstream_cp_check_ranks(args, err);
+    if (rc < 0)
+        return rc;
     own.processor.cpu = 1;
     if (!tool_ranks_speaks()) {
         own.no_output = 1;
@@ -225,6 +236,12 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
                    struct ts_err *err)
 {
     const struct cp_args *args = parsed;
+    if (args->processes > 0 && args->processes != tool_ranks_count())
+        return ts_fail(err, TS_EARG,
+                       "--ranks %u: started as %u process%s; mpirun -n %u or srun -n %u starts so "
+                       "many, where tstream was built with their MPI",
+                       args->processes, tool_ranks_count(), tool_ranks_count() == 1 ? "" : "es",
+                       args->processes, args->processes);
     if (tool_ranks() != NULL)
         return run_rank(cmd, args, path, err);
     return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)

@@ -12,6 +12,7 @@ struct cp_args {
         rank; /* of the model; where there are several, the largest. Set by tstream_cp_command */
     struct ts_opt_numbers ranks;
     uint32_t restarts, iters, threads;
+    uint32_t processes; /* --ranks; 0: not said */
     double tol;
     uint64_t seed, host_bytes;
     int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate;
@@ -50,6 +51,9 @@ int tstream_cp_init_is_file(const struct cp_args *args);
 int tstream_cp_init_is_nvecs(const struct cp_args *args);
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
+
+/* What several processes do not compute. */
+int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err);
 
 extern const struct ts_opt tstream_cp_opts[];
 

@@ -8,6 +8,7 @@
 
 #include "api/tools.h"
 #include "tools/engine_note.h"
+#include "tools/plan_ranks.h"
 #include "tools/plan_rows.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
@@ -21,6 +22,7 @@
 #define LEAST_BYTES  (UINT64_C(64) << 20)
 #define MOST_BYTES   (UINT64_C(4) << 30)
 #define SECONDS      1.5
+#define MOST_RANKS   4096u
 
 struct plan {
     const struct ts_cmd *cmd;
@@ -39,7 +41,7 @@ struct plan {
     uint32_t n_devices;
     struct ts_device_memory device[TS_MAX_DEVICES];
 
-    uint64_t packed_bytes;                /* all shards on disk */
+    uint64_t whole_bytes, packed_bytes;   /* all shards on disk; those that this process reads */
     uint64_t disk_bytes;                  /* read in a later sweep */
     uint64_t link_bytes[TS_MAX_DEVICES];  /* sent to a device in a later sweep */
     double result_bytes, free_disk_bytes; /* -1: not known */
@@ -48,6 +50,11 @@ struct plan {
 
     double disk_per_s, measured_s, sample_share;
     struct tstream_pace pace;
+
+    struct plan_ranks ranks; /* of several processes; n is 0: there is one */
+    struct ts_comm comm;     /* of the one that is told of */
+    uint64_t exchange_bytes; /* that reach it in a sweep */
+    double exchange_s;
 };
 
 /* ---- what goes where ---- */
@@ -71,6 +78,9 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
     for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
         const struct ts_disk_shard *s = &mode->shard[i];
         const uint64_t place = ts_residency_bytes(s);
+        p->whole_bytes += skipped ? 0 : ts_residency_stored(s);
+        if (deal->keep[m] != NULL && deal->keep[m][i] == TS_DEAL_LEAVE) /* of another process */
+            continue;
         while (deal->first[m] != NULL && device + 1 < p->n_devices &&
                i >= deal->first[m][device + 1])
             device++;
@@ -185,7 +195,7 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
     for (uint32_t m = 0; m < t->order; m++)
         for (uint64_t i = 0; i < s.tensor.mode[m].disk.n_shards; i++)
             bytes += ts_residency_stored(&s.tensor.mode[m].shard[i]);
-    p->sample_share = p->packed_bytes > 0 ? (double)bytes / (double)p->packed_bytes : 1;
+    p->sample_share = p->whole_bytes > 0 ? (double)bytes / (double)p->whole_bytes : 1;
     ec.processor.device_bytes = sample_device_bytes(p, &s);
     if (t->nnz > 0)
         rc = tstream_sample_disk(&s, &p->disk_per_s, err);
@@ -195,6 +205,35 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
     tstream_sample_free(&s);
     p->measured_s = (double)(ts_clock_ns() - start) * 1e-9;
     return rc;
+}
+
+static double sum(const double *x, uint32_t n)
+{
+    double s = 0;
+    for (uint32_t i = 0; i < n; i++)
+        s += x[i];
+    return s;
+}
+
+static int is_skipped(const struct plan *p, const struct ts_tensor *t, uint32_t m)
+{
+    return (ts_constraint_skipped(p->args->constraint, t->order) >> m & 1) != 0;
+}
+
+/* What was measured by one process becomes the time of one of several, all of which have to wait for the exchange. */
+static void divide(struct plan *p, const struct ts_tensor *t)
+{
+    struct tstream_pace *pace = &p->pace;
+    const double more_s = (pace->first_s - pace->sweep_s) / p->ranks.n;
+    for (uint32_t m = 0; m < t->order; m++) {
+        pace->product_s[m] *= p->ranks.product_share[m];
+        pace->rows_s[m] *= p->ranks.row_share[m];
+        if (!is_skipped(p, t, m))
+            p->exchange_bytes += p->ranks.exchange_bytes[m];
+    }
+    p->exchange_s = (double)p->exchange_bytes / PLAN_NETWORK_BYTES_PER_S;
+    pace->sweep_s = sum(pace->product_s, t->order) + sum(pace->rows_s, t->order) + p->exchange_s;
+    pace->first_s = pace->sweep_s + more_s;
 }
 
 /* Of one model. */
@@ -207,14 +246,6 @@ static double model_seconds(const struct plan *p)
 static double run_seconds(const struct plan *p)
 {
     return tstream_cp_models(p->args) * model_seconds(p);
-}
-
-static double sum(const double *x, uint32_t n)
-{
-    double s = 0;
-    for (uint32_t i = 0; i < n; i++)
-        s += x[i];
-    return s;
 }
 
 /* ---- the table ---- */
@@ -280,6 +311,11 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
              ts_num_short(a, products > 0 ? (double)t->nnz * n_passes / products : 0));
     plan_time_row("products", products, note);
     plan_time_row("rows of the factor matrices", rows, "");
+    if (p->ranks.n > 0) {
+        snprintf(note, sizeof note, "%s at %.0f GB/s, assumed", ts_num_bytes(a, p->exchange_bytes),
+                 PLAN_NETWORK_BYTES_PER_S / 1e9);
+        plan_time_row("rows from other processes", p->exchange_s, note);
+    }
     plan_time_row("in all", p->pace.sweep_s, "");
     printf("the run\n");
     snprintf(note, sizeof note, "reads %s and checks them", ts_num_bytes(a, p->packed_bytes));
@@ -301,6 +337,10 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
     if (p->n_devices > 0)
         printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
     printf("\n");
+    if (p->ranks.n > 0)
+        printf("  one of %u processes, each on a machine like this one: number %u, which has "
+               "most\n",
+               p->ranks.n, p->ranks.largest);
     if (p->at_once > 1)
         printf("  of %u models %u side by side; sweeps are those of one\n",
                tstream_cp_models(p->args), p->at_once);
@@ -388,6 +428,10 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
         tool_json_close(&j);
     }
     tool_json_close(&j);
+    tool_json_u64(&j, "processes", p->ranks.n > 0 ? p->ranks.n : 1);
+    tool_json_u64(&j, "process", p->ranks.largest);
+    tool_json_u64(&j, "exchange_bytes", p->exchange_bytes);
+    tool_json_f64(&j, "exchange_seconds", p->exchange_s);
     tool_json_f64(&j, "first_sweep_seconds", p->pace.first_s);
     tool_json_f64(&j, "run_seconds", run_seconds(p));
     tool_json_u64(&j, "models", tstream_cp_models(p->args));
@@ -419,6 +463,8 @@ static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct t
         ec.n_models = tstream_cp_first(p->args, ranks, TSTREAM_MOST_AT_ONCE);
         ec.ranks = ranks;
     }
+    if (p->ranks.n > 0)
+        ec.comm = &p->comm;
     ec.without_feed = 1;
     ec.copy = !p->args->no_output && p->args->checkpoint_ns > 0;
     rc = ts_engine_open(&ec, &e, err);
@@ -431,21 +477,39 @@ static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct t
     return rc;
 }
 
+/* Of several processes, on CPU cores, the one with most shards is told of. */
+static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, struct plan *p,
+                          struct ts_err *err)
+{
+    const struct cp_args *args = p->args;
+    int rc;
+    if (args->processes <= 1)
+        return 0;
+    if (args->processes > MOST_RANKS)
+        return ts_fail(err, TS_EARG, "--ranks must be at most %u", MOST_RANKS);
+    rc = tstream_cp_check_ranks(args, err);
+    if (rc == 0)
+        rc = plan_ranks_new(t, args->processes, args->rank, args->precision, &p->ranks, err);
+    p->comm = (struct ts_comm){ .rank = p->ranks.largest, .n = p->ranks.n };
+    ec->processor.cpu = 1;
+    return rc;
+}
+
 static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *path,
                     struct ts_err *err)
 {
     const struct cp_args *args = parsed;
-    const struct ts_engine_conf ec = { .path = path,
-                                       .stop = &tool_stop,
-                                       .rank = args->rank,
-                                       .threads = args->threads,
-                                       .precision = args->precision,
-                                       .host_bytes = args->host_bytes,
-                                       .constraint = args->constraint,
-                                       .accelerate = args->accelerate,
-                                       .n_named = args->n_named,
-                                       .processor = args->processor,
-                                       .only_mode = -1 };
+    struct ts_engine_conf ec = { .path = path,
+                                 .stop = &tool_stop,
+                                 .rank = args->rank,
+                                 .threads = args->threads,
+                                 .precision = args->precision,
+                                 .host_bytes = args->host_bytes,
+                                 .constraint = args->constraint,
+                                 .accelerate = args->accelerate,
+                                 .n_named = args->n_named,
+                                 .processor = args->processor,
+                                 .only_mode = -1 };
     struct plan p = { .cmd = cmd, .args = args, .path = path };
     struct ts_tensor *t = NULL;
     int rc;
@@ -454,9 +518,13 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                        : ts_tensor_open(path, &t, err);
     p.program_bytes = ts_engine_memory_resident();
     if (rc == 0)
+        rc = plan_processes(&ec, t, &p, err);
+    if (rc == 0)
         rc = make_plan(&ec, &p, err);
     if (rc == 0)
         rc = measure(&ec, t, &p, err);
+    if (rc == 0 && p.ranks.n > 0)
+        divide(&p, t);
     if (rc == 0)
         (args->json ? print_json : print_text)(&p, t);
     ts_tensor_close(t);
@@ -484,7 +552,10 @@ const struct ts_cmd tstream_plan = {
         "shards (all of them where they are few), of which the same part stays in memory; products "
         "grow in proportion to nonzeros. Of several models (--rank 8,16, --restarts) memory is told of those that are computed "
         "at once first, sweeps of one of the largest rank, time and disk of all. It holds for a machine that is as busy then as now. The run "
-        "ends earlier when the fit hardly changes (--tol).",
+        "ends earlier when the fit hardly changes (--tol).\n\n"
+        "With --ranks N it is told of one of N processes that mpirun or srun starts, the one whose shards take most memory: --threads and "
+        "--host-memory are its own, and without them it has a machine like this one for itself. Times are those measured here by one process, times "
+        "the largest part that one of N has, and 10 GB/s are taken for what the network brings to each.",
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",
     .opts = tstream_cp_opts,

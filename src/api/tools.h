@@ -154,6 +154,8 @@
 #include "stream/reader.h"
 /* what kernels this processor runs: ts_isa_best */
 #include "cpu/isa.h"
+/* which process computes what, in a plan: ts_share_cut, ts_share_shard_bytes */
+#include "cpu/share.h"
 
 /* ---- GPUs: which there are, and how fast they exchange. Only where CUDA is built in ---- */
 
