@@ -429,7 +429,7 @@ typedef struct {
     int replace;       /* a trace that is there is replaced */
     /* Bit m: ts_cp will be asked for nonneg, l1, simplex or bounds of
      * mode m, or for fix of mode m which is the last: that takes memory
-     * for a second factor as large, on CPU cores. */
+     * for a second factor as large, that of GPUs where they compute. */
     uint32_t own_rows;
     int accelerate; /* ts_cp will be asked for accelerate, which takes memory for second
                         * factors, in host memory also for GPUs */

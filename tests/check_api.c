@@ -665,7 +665,7 @@ START_TEST(a_session_knows_of_constraints)
 }
 END_TEST
 
-/* As that of a GPU does. */
+/* Then what takes it is refused, and other runs are not. */
 START_TEST(a_backend_may_lack_updates)
 {
     ts_cp_conf conf = kept_run();

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "cpu/cpu_backend.h"
 #include "gpu/exchange.h"
 #include "gpu/gpu_backend.h"
 #include "tests/run_suite.h"
@@ -92,6 +93,8 @@ struct setup {
     enum ts_exchange_kind exchange;
     uint64_t device_bytes, host_bytes;
     double *factor[TS_MAX_ORDER], *w;
+    const struct ts_row_update
+        *how; /* of every mode, reading the old rows; NULL: least squares with w */
 };
 
 static struct setup setup_new(const struct disk *d, uint32_t rank, enum ts_precision precision)
@@ -112,6 +115,12 @@ static void setup_free(struct setup *s)
     free(s->w);
 }
 
+/* Bits of all modes, where rows come from the old ones. */
+static uint32_t own_of(const struct setup *s)
+{
+    return s->how == NULL ? 0 : (1u << s->disk->x.order) - 1;
+}
+
 static struct ts_backend_conf conf_of(const struct setup *s)
 {
     struct ts_backend_conf conf = {
@@ -122,6 +131,7 @@ static struct ts_backend_conf conf_of(const struct setup *s)
         .device_bytes = s->device_bytes,
         .only_mode = -1,
         .exchange = s->exchange,
+        .own_rows = own_of(s),
     };
     for (uint32_t i = 0; i < s->n_members && s->spread; i++)
         conf.device[i] = (int)i % n_devices;
@@ -135,6 +145,7 @@ static void *open_backend(const struct setup *s)
     OK(be->open(&conf, &gpu, &err));
     for (uint32_t m = 0; m < s->disk->x.order; m++)
         OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
+    OK(be->own_rows(gpu, own_of(s), &err));
     if (s->wide)
         be->sum_in(gpu, TS_FLOAT64);
     return gpu;
@@ -230,6 +241,7 @@ END_TEST
 /* What a mode's update gives, or its product alone. */
 struct result {
     double *rows[TS_MAX_ORDER], *gram[TS_MAX_ORDER], inner[TS_MAX_ORDER];
+    double size[TS_MAX_ORDER]; /* where rows come from the old ones */
 };
 
 static struct result result_new(const struct setup *s)
@@ -264,18 +276,21 @@ static void check_same(const struct setup *s, uint32_t m, const struct result *g
     ck_assert(memcmp(got->gram[m], want->gram[m], (size_t)s->rank * s->rank * sizeof(double)) == 0);
     ck_assert_msg(memcmp(&got->inner[m], &want->inner[m], sizeof(double)) == 0, "%.17g, %.17g",
                   got->inner[m], want->inner[m]);
+    ck_assert(memcmp(&got->size[m], &want->size[m], sizeof(double)) == 0);
 }
 
 /* One mode of one sweep. */
 static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uint32_t m, int update,
                      struct result *r, struct ts_backend_times *times)
 {
+    const struct ts_row_update squares = { .matrix = s->w };
+    const struct ts_row_sums sums = { .gram = r->gram[m],
+                                      .inner = &r->inner[m],
+                                      .size = s->how != NULL ? &r->size[m] : NULL };
     uint64_t nnz = 0;
     ts_feed_rewind(feed);
     if (update)
-        OK(be->update(gpu, m, feed, &(struct ts_row_update){ .matrix = s->w },
-                      &(struct ts_row_sums){ .gram = r->gram[m], .inner = &r->inner[m] }, times,
-                      &err));
+        OK(be->update(gpu, m, feed, s->how != NULL ? s->how : &squares, &sums, times, &err));
     else
         OK(be->mttkrp(gpu, m, feed, times, &err));
     ck_assert_uint_eq(times->n_devices, s->n_members);
@@ -455,9 +470,9 @@ START_TEST(same_bits_in_chunks_by_nccl) /* which needs devices of their own */
 END_TEST
 #endif
 
-/* The last mode's product of float32 rows is that of float64: before it is solved for, to 48 bits, or,
- * where that takes too much memory, to the 24 of float32, whose errors average out over many entries.
- * It is told by its sum with what it was solved to. */
+/* The last mode's product of float32 rows is that of float64: before it is solved for, to 48 bits,
+ * or, where that takes too much memory, to the 24 of float32, whose errors average out over many
+ * entries. It is told by its sum with what it was solved to. */
 static void check_wide_sums(const struct setup *s, const struct result *update, double most)
 {
     const struct test_coo *x = &s->disk->x;
@@ -505,6 +520,223 @@ START_TEST(wide_sums_have_the_same_bits)
         }
     }
     result_free(&s, &update);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
+/* ---- updates that read the old rows */
+
+/* The Gram matrix of a few rows, with something on its diagonal. */
+static double *positive_matrix(uint32_t rank)
+{
+    double *rows = random_rows(77, 12, rank), *g = calloc((size_t)rank * rank, sizeof *g);
+    for (uint32_t r = 0; r < rank; r++)
+        for (uint32_t c = 0; c < rank; c++) {
+            g[r * rank + c] = r == c ? 5 : 0;
+            for (uint32_t k = 0; k < 12; k++)
+                g[r * rank + c] += rows[k * rank + r] * rows[k * rank + c];
+        }
+    free(rows);
+    return g;
+}
+
+/* What CPU cores compute: its units of rows are the same, and so are, but for rounding, all
+ * results. */
+static void check_against_cpu(const struct setup *s, const struct result *got, double most)
+{
+    const struct ts_backend *const cpu = &ts_backend_cpu;
+    const struct ts_backend_conf conf = { .tensor = s->disk->tensor,
+                                          .rank = s->rank,
+                                          .precision = s->precision,
+                                          .threads = 2,
+                                          .only_mode = -1,
+                                          .own_rows = own_of(s) };
+    const struct ts_feed_conf fc = { .tensor = s->disk->tensor,
+                                     .host_bytes = 64 << 20,
+                                     .only_mode = -1 };
+    struct result want = result_new(s);
+    struct ts_backend_times times;
+    struct ts_feed *feed;
+    void *at;
+    OK(ts_feed_new(&fc, &feed, &err));
+    OK(cpu->open(&conf, &at, &err));
+    OK(cpu->own_rows(at, own_of(s), &err));
+    if (s->wide)
+        cpu->sum_in(at, TS_FLOAT64);
+    for (uint32_t m = 0; m < s->disk->x.order; m++)
+        OK(cpu->put_rows(at, m, 0, s->disk->x.dim[m], s->factor[m], &err));
+    for (uint32_t m = 0; m < s->disk->x.order; m++) {
+        const struct ts_row_sums sums = { want.gram[m], &want.inner[m], &want.size[m] };
+        const uint64_t n = s->disk->x.dim[m];
+        double largest = 0;
+        ts_feed_rewind(feed);
+        OK(cpu->mttkrp(at, m, feed, &times, &err));
+        OK(cpu->solve(at, m, s->how, &sums, &err));
+        OK(cpu->get_rows(at, m, 0, n, want.rows[m], &err));
+        for (uint64_t i = 0; i < n * s->rank; i++)
+            largest = fmax(largest, fabs(want.rows[m][i]));
+        check_near(got->rows[m], want.rows[m], n * s->rank, most * largest);
+        check_near(got->gram[m], want.gram[m], (uint64_t)s->rank * s->rank,
+                   most * largest * largest * (double)n);
+        check_near(&got->inner[m], &want.inner[m], 1, most * fabs(want.inner[m]) + 1e-9);
+        check_near(&got->size[m], &want.size[m], 1, most * want.size[m]);
+        OK(cpu->put_rows(at, m, 0, n, s->factor[m], &err));
+    }
+    cpu->close(at);
+    ts_feed_free(feed);
+    result_free(s, &want);
+}
+
+/* The product alone, and then its rows: what an update computes where sums are those of the
+ * factors' precision. */
+static void check_two_steps(const struct setup *s, const struct result *update)
+{
+    void *gpu = open_backend(s);
+    struct ts_feed *feed = open_feed(s, gpu);
+    struct result got = result_new(s);
+    struct ts_backend_times times;
+    for (uint32_t m = 0; m < s->disk->x.order; m++) {
+        const struct ts_row_sums sums = { got.gram[m], &got.inner[m], &got.size[m] };
+        ts_feed_rewind(feed);
+        OK(be->mttkrp(gpu, m, feed, &times, &err));
+        OK(be->get_rows(gpu, m, 0, s->disk->x.dim[m], got.rows[m], &err));
+        ck_assert(memcmp(got.rows[m], s->factor[m], s->disk->x.dim[m] * s->rank * sizeof(double)) ==
+                  0); /* as they were */
+        OK(be->solve(gpu, m, s->how, &sums, &err));
+        OK(be->get_rows(gpu, m, 0, s->disk->x.dim[m], got.rows[m], &err));
+        check_same(s, m, &got, update, 1);
+        OK(be->put_rows(gpu, m, 0, s->disk->x.dim[m], s->factor[m], &err));
+    }
+    ts_feed_free(feed);
+    be->close(gpu);
+    result_free(s, &got);
+}
+
+static const struct {
+    uint32_t rank;
+    enum ts_precision precision;
+    int wide;
+    struct ts_row_update how;
+} own_cases[] = {
+    { 17, TS_FLOAT64, 0, { .kind = TS_ROW_COORDINATE, .upper = INFINITY, .rounds = 4 } },
+    { 17, TS_FLOAT32, 0, { .kind = TS_ROW_COORDINATE, .upper = INFINITY, .rounds = 4 } },
+    { 32, TS_FLOAT32, 1, { .kind = TS_ROW_COORDINATE, .l1 = 2, .upper = INFINITY, .rounds = 3 } },
+    { 70, TS_FLOAT32, 1, { .kind = TS_ROW_COORDINATE, .upper = INFINITY, .rounds = 3 } },
+    { 70, TS_FLOAT64, 0, { .kind = TS_ROW_COORDINATE, .lower = -1, .upper = 0.5, .rounds = 3 } },
+    { 17, TS_FLOAT32, 1, { .kind = TS_ROW_KEEP } },
+    { 70, TS_FLOAT64, 0, { .kind = TS_ROW_KEEP } },
+};
+#define N_OWN_CASES (int)(sizeof own_cases / sizeof own_cases[0])
+
+/* Like CPU cores, and with the same bits for teams, resident and from host memory and disk. */
+START_TEST(rows_from_old_ones)
+{
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, own_cases[_i].rank, own_cases[_i].precision);
+    struct ts_row_update how = own_cases[_i].how;
+    struct result update = result_new(&s);
+    double *weight = random_rows(9, 1, s.rank), *g = positive_matrix(s.rank);
+    uint64_t least = 0;
+    for (uint32_t r = 0; r < s.rank; r++)
+        weight[r] = r % 4 == 3 ? 1 : 0.5 + fabs(weight[r]);
+    how.weight = weight;
+    how.matrix = how.kind == TS_ROW_KEEP ? NULL : g;
+    s.how = &how;
+    s.wide = own_cases[_i].wide;
+    run_sweeps(&s, 1, 1, NULL, &update);
+    check_against_cpu(&s, &update, s.precision == TS_FLOAT64 ? 1e-9 : 1e-4);
+    for (s.n_members = 1; s.n_members <= 3; s.n_members++) {
+        s.spread = n_devices > 1 && s.n_members > 1;
+        s.device_bytes = 0;
+        s.host_bytes = 64 << 20;
+        if (!s.wide)
+            check_two_steps(&s, &update);
+        run_sweeps(&s, 3, 1, &update, NULL);
+        least = least_budget(&s, least);
+        for (int k = 0; k < 2; k++) {
+            s.device_bytes = least + (128 << 10) + (uint64_t)k * 250000;
+            s.host_bytes = k == 0 ? 64 << 20 : (uint64_t)768 << 10;
+            run_sweeps(&s, 2, 1, &update, NULL);
+        }
+    }
+    free(weight);
+    free(g);
+    result_free(&s, &update);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
+/* Chunks of several MiB, whose products are sent. In one round no rounding decides on another. */
+START_TEST(rows_from_old_ones_in_chunks)
+{
+    static const uint64_t dim[] = { 40, 30, 400000 };
+    struct disk d = disk_new(3, dim, 25 * TS_PARTITION_NNZ, 1);
+    struct setup s = setup_new(&d, 16, TS_FLOAT32);
+    struct result update = result_new(&s);
+    double *g = positive_matrix(s.rank);
+    const struct ts_row_update how = {
+        .kind = TS_ROW_COORDINATE, .matrix = g, .upper = INFINITY, .rounds = 1
+    };
+    uint64_t least;
+    s.how = &how;
+    s.wide = _i;
+    run_sweeps(&s, 1, 1, NULL, &update);
+    check_against_cpu(&s, &update, 1e-4);
+    for (s.n_members = 2; s.n_members <= 4; s.n_members += 2) {
+        s.spread = n_devices > 1;
+        s.device_bytes = 0;
+        run_sweeps(&s, 3, 1, &update, NULL);
+        least = least_budget(&s, 0);
+        s.device_bytes = least + (128 << 10);
+        run_sweeps(&s, 2, 1, &update, NULL);
+    }
+    free(g);
+    result_free(&s, &update);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
+/* Memory is that of modes that open was told of, and an update must be of the kind that it was
+ * told. */
+START_TEST(rows_must_be_kept_to_be_read)
+{
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, 4, TS_FLOAT32);
+    struct result r = result_new(&s);
+    double *g = positive_matrix(4);
+    const struct ts_row_update how = {
+        .kind = TS_ROW_COORDINATE, .matrix = g, .upper = INFINITY, .rounds = 3
+    };
+    const struct ts_row_update squares = { .matrix = s.w };
+    const struct ts_row_sums sums = { .gram = r.gram[0] };
+    struct ts_backend_times times;
+    struct ts_backend_conf conf = conf_of(&s);
+    struct ts_device_memory without[TS_MAX_DEVICES], with[TS_MAX_DEVICES];
+    struct ts_feed *feed;
+    void *gpu;
+    conf.own_rows = 1; /* mode 1 has 700 rows, mode 3 has 9000 */
+    OK(be->open(&conf, &gpu, &err));
+    be->memory(gpu, with);
+    feed = open_feed(&s, gpu);
+    ck_assert_int_eq(be->own_rows(gpu, 4, &err), TS_EARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "mode 3"));
+    OK(be->own_rows(gpu, 3, &err));
+    ck_assert_int_eq(be->update(gpu, 0, feed, &squares, &sums, &times, &err), TS_EARG);
+    ck_assert_int_eq(be->solve(gpu, 2, &how, &sums, &err), TS_EARG);
+    OK(be->own_rows(gpu, 0, &err));
+    ck_assert_int_eq(be->update(gpu, 0, feed, &how, &sums, &times, &err), TS_EARG);
+    ts_feed_free(feed);
+    be->close(gpu);
+    conf.own_rows = 0;
+    OK(be->open(&conf, &gpu, &err));
+    be->memory(gpu, without);
+    be->close(gpu);
+    ck_assert_uint_eq(with[0].factor_bytes - without[0].factor_bytes, 700 * 4 * sizeof(float));
+    free(g);
+    result_free(&s, &r);
     setup_free(&s);
     disk_free(&d);
 }
@@ -567,8 +799,8 @@ START_TEST(only_one_mode_is_kept)
 }
 END_TEST
 
-/* Shards that wait in host memory come while the mode before ends, in sweeps; after a mode out of turn
- * those that came are not wanted, and another mode's are not taken for them. */
+/* Shards that wait in host memory come while the mode before ends, in sweeps; after a mode out of
+ * turn those that came are not wanted, and another mode's are not taken for them. */
 START_TEST(shards_come_before_their_mode)
 {
     static const uint32_t turn[] = { 0, 1, 2, 0, 1, 2, 1, 1, 0, 1, 2 };
@@ -626,7 +858,13 @@ START_TEST(a_stop_ends_all_members)
     struct ts_backend_times times;
     struct ts_feed *feed;
     void *gpu;
+    struct result r = result_new(&s);
+    const struct ts_row_update how = {
+        .kind = TS_ROW_COORDINATE, .matrix = s.w, .upper = INFINITY, .rounds = 2
+    };
+    const struct ts_row_sums sums = { .gram = r.gram[2] };
     s.n_members = 3;
+    s.how = _i == 0 ? NULL : &how;
     stop = 0;
     gpu = open_backend(&s);
     be->deal(gpu, &conf.deal);
@@ -634,9 +872,16 @@ START_TEST(a_stop_ends_all_members)
     OK(ts_feed_new(&conf, &feed, &err));
     OK(be->mttkrp(gpu, 0, feed, &times, &err));
     stop = 1;
-    ck_assert_int_eq(be->mttkrp(gpu, 1, feed, &times, &err), TS_ESTOP);
+    if (_i == 0)
+        ck_assert_int_eq(be->mttkrp(gpu, 1, feed, &times, &err), TS_ESTOP);
+    else { /* and old rows are there, to be saved */
+        ck_assert_int_eq(be->update(gpu, 2, feed, &how, &sums, &times, &err), TS_ESTOP);
+        OK(be->get_rows(gpu, 2, 0, d.x.dim[2], r.rows[2], &err));
+        ck_assert(memcmp(r.rows[2], s.factor[2], d.x.dim[2] * s.rank * sizeof(double)) == 0);
+    }
     ts_feed_free(feed);
     be->close(gpu);
+    result_free(&s, &r);
     setup_free(&s);
     disk_free(&d);
 }
@@ -731,6 +976,9 @@ int main(void)
         add(suite, "chunks by NCCL", same_bits_in_chunks_by_nccl, 1);
 #endif
     add(suite, "wide", wide_sums_have_the_same_bits, 2);
+    add(suite, "old rows", rows_from_old_ones, N_OWN_CASES);
+    add(suite, "old rows in chunks", rows_from_old_ones_in_chunks, 2);
+    add(suite, "old rows refused", rows_must_be_kept_to_be_read, 1);
     add_some(suite, "order 2", same_bits_for_odd_shapes, 0, 1);
     add_some(suite, "one shard", same_bits_for_odd_shapes, 1, 2);
     add_some(suite, "one row", same_bits_for_odd_shapes, 2, 3);
@@ -739,7 +987,7 @@ int main(void)
     add_some(suite, "eight nonzeros", same_bits_for_odd_shapes, 5, 6);
     add(suite, "one mode", only_one_mode_is_kept, 1);
     add(suite, "early", shards_come_before_their_mode, 1);
-    add(suite, "stop", a_stop_ends_all_members, 1);
+    add(suite, "stop", a_stop_ends_all_members, 2);
     add(suite, "stop in open", a_stop_ends_opening, 10);
     add(suite, "too much", more_than_the_device_has_is_refused, 1);
     add(suite, "too little", too_small_a_budget_is_refused_with_the_arithmetic, 1);

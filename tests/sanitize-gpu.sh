@@ -28,6 +28,11 @@ mttkrp:large
 mttkrp:ranks
 mttkrp:values
 mttkrp:rank_1024
+descend:rows
+descend:launches
+descend:keep
+backend:old rows
+backend:old rows in chunks
 dense:solve
 dense:pieces
 dense:gram

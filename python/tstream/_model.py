@@ -547,14 +547,13 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Initial factors instead, of this rank. Their weights count with constraints alone. 'nvecs': leading left singular
         vectors of each unfolding, found with `seed` in about the time of two sweeps.
     nonneg : bool or int or sequence of int or of bool, optional
-        Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode. This and `l1` are
-        computed on CPU cores.
+        Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode.
     l1, l2 : float or dict or sequence of float, optional
         Minimise l1 times the sum of magnitudes, or l2 / 2 times the sum of squares, of each factor too: one
         number for all modes, one for each, or ``{mode: number}``.
     simplex : int or sequence of int or of bool, optional
         Modes whose factors have rows that are not negative and sum to 1. Their columns are not normed, so that
-        weights are of the other modes. This and `bounds` are computed on CPU cores.
+        weights are of the other modes. It is computed on CPU cores.
     bounds : pair of float or dict, optional
         Entries between a lower and an upper number, one of which may be infinite: ``(0, 1)`` for all modes or
         ``{mode: (lower, upper)}``. Columns of these modes are not normed either.
@@ -566,8 +565,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time. On CPU cores.
     fix : int or sequence of int or of bool, optional
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
-        slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out. The last mode is
-        fixed on CPU cores only.
+        slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
     accelerate : bool
         Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall is
         given up. It takes memory for second factors, and no `l1` or `l2`.
@@ -648,7 +646,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     if limits is not None:
         own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
     if gpus is None and gpu_memory is None:
-        cpu = cpu or own_rows != 0 or orthonormal != 0 or bent != 0
+        cpu = cpu or on_simplex != 0 or orthonormal != 0 or bent != 0
 
     def swept(s: Sweep) -> None:
         history.append(s)

@@ -6,6 +6,8 @@
 
 #include <cuda_runtime.h>
 
+#include "gpu/tensor_core.cuh"
+
 /* CHUNKS, GRAM_PARTS: thread blocks of a sum: what 132 multiprocessors hold at a time. They are
  * constants because the order of a sum follows from them. */
 enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
@@ -47,17 +49,6 @@ static __device__ double block_sum(double x, double *shared)
             shared[threadIdx.x] += shared[threadIdx.x + d];
     }
     return shared[0];
-}
-
-/* ------------------------------------------------------------------ float64 tensor cores */
-
-/* d += a b, float64: a is 8 x 4, b 4 x 8, d 8 x 8. Lane L holds a(L / 4, L % 4), b(L % 4, L / 4)
- * and d(L / 4, 2 (L % 4) + 0..1). */
-static __device__ inline void multiply_add(double (&d)[2], double a, double b)
-{
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-        : "+d"(d[0]), "+d"(d[1])
-        : "d"(a), "d"(b));
 }
 
 /* ------------------------------------------------------------------ a(row, :) := m(row, :) w

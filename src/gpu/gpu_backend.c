@@ -263,9 +263,9 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
 
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
-    const uint64_t ld = ts_gpu_plan_stride(conf->rank, 8);
+    const uint32_t ld = ts_gpu_plan_stride(conf->rank, 8);
     *factors = 0; /* the factors are on the devices */
-    *other = (8 * ld * ld + 8) * conf->n_devices;
+    *other = ts_gpu_host_bytes(ld) * conf->n_devices;
 }
 
 static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
@@ -329,6 +329,21 @@ static int gpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
     return ts_gpu_dense_get(be, mode, row, n, rows, err);
 }
 
+/* The place is that of the modes that open was told of: budgets hold with it. */
+static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
+{
+    struct ts_gpu *g = be;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        if ((modes >> m & 1) != 0 && g->mode[m].n_rows > g->apart_rows)
+            return ts_fail(
+                err, TS_EARG,
+                "mode %u is to be updated from its old rows, for which no GPU memory was "
+                "set aside",
+                m + 1);
+    g->own = modes;
+    return 0;
+}
+
 static void gpu_sum_in(void *be, enum ts_precision summed)
 {
     struct ts_gpu *g = be;
@@ -342,10 +357,22 @@ static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return ts_gpu_pass_run(be, &ask, times, err);
 }
 
+/* The product must lie where the update looks for it. */
+static int check_kind(const struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
+                      struct ts_err *err)
+{
+    if (ts_row_reads_old(how->kind) == ts_gpu_owns(g, mode))
+        return 0;
+    return ts_fail(err, TS_EARG, "mode %u: %s", mode + 1,
+                   ts_gpu_owns(g, mode) ? "its old rows are to be kept, but they are not read"
+                                        : "its old rows are to be read, but they are not kept");
+}
+
 static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
                      const struct ts_row_sums *sums, struct ts_err *err)
 {
-    return ts_gpu_dense_solve(be, mode, how->matrix, sums->gram, sums->inner, err);
+    const int rc = check_kind(be, mode, how, err);
+    return rc == 0 ? ts_gpu_dense_solve(be, mode, how, sums, err) : rc;
 }
 
 static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed,
@@ -355,11 +382,11 @@ static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed,
     const struct ts_gpu_request ask = {
         .mode = mode,
         .feed = feed,
-        .w = how->matrix,
-        .gram = sums->gram,
-        .inner = sums->inner,
+        .how = how,
+        .sums = sums,
     };
-    return ts_gpu_pass_run(be, &ask, times, err);
+    const int rc = check_kind(be, mode, how, err);
+    return rc == 0 ? ts_gpu_pass_run(be, &ask, times, err) : rc;
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
@@ -374,7 +401,7 @@ static int gpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 
 const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
-    .updates = 1u << TS_ROW_LEAST_SQUARES,
+    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP,
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,
@@ -384,6 +411,7 @@ const struct ts_backend ts_backend_gpu = {
     .unpin = gpu_unpin,
     .put_rows = gpu_put_rows,
     .get_rows = gpu_get_rows,
+    .own_rows = gpu_own_rows,
     .sum_in = gpu_sum_in,
     .mttkrp = gpu_mttkrp,
     .solve = gpu_solve,

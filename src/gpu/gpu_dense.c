@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The row work outside of a pass: rows in and out, solves, scaling and Gram matrices of whole
  * factors, on every replica. */
+#include <math.h>
 #include <string.h>
 
 #include "base/trace.h"
@@ -11,8 +12,9 @@
 struct job {
     uint32_t mode;
     uint64_t row, n;
-    const double *from; /* what the job reads: rows, w or s */
-    int inner;
+    const double *from; /* what the job reads: rows or s */
+    const struct ts_row_update *how;
+    const struct ts_row_sums *sums;
 };
 
 static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
@@ -63,72 +65,126 @@ int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, 
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "reading factor rows");
 }
 
-cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
-                                int inner)
+/* Where the sums of units are. */
+static double *unit_sizes(const struct ts_gpu *g, const struct ts_gpu_member *me, uint32_t mode)
 {
-    const uint64_t n = g->mode[mode].n_rows;
+    return me->row_inner + ts_descend_units(g->mode[mode].n_rows);
+}
+
+cudaError_t ts_gpu_dense_own(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
+                             const struct ts_row_update *how, const struct ts_row_sums *sums,
+                             int wide, uint64_t first_unit, uint64_t n_units)
+{
+    const int in_float64 = wide && me->product != NULL;
+    const struct ts_descend d = {
+        .precision = g->precision,
+        .wide = in_float64,
+        .m = in_float64 ? (void *)me->product : me->apart,
+        .a = me->factor[mode],
+        .n_rows = g->mode[mode].n_rows,
+        .ld = g->ld,
+        .first_unit = first_unit,
+        .n_units = n_units,
+        .g = me->w,
+        .table = me->w + (size_t)g->ld * g->ld,
+        .simple = how->l1 == 0 && how->upper == INFINITY,
+        .rounds = how->rounds,
+        .inner = sums->inner != NULL ? me->row_inner : NULL,
+        .size = sums->size != NULL ? unit_sizes(g, me, mode) : NULL,
+        .scratch = me->parts,
+    };
+    return (cudaError_t)(how->kind == TS_ROW_KEEP ? ts_descend_keep(&d, me->dense)
+                                                  : ts_descend_rows(&d, me->dense));
+}
+
+cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
+                                const struct ts_row_update *how, const struct ts_row_sums *sums)
+{
+    const int own = how != NULL && ts_row_reads_old(how->kind);
+    const uint64_t n = g->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
     cudaError_t e =
         ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
     if (e == cudaSuccess)
         e = (cudaError_t)ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense);
-    if (e == cudaSuccess && inner)
-        e = (cudaError_t)ts_dense_sum(me->row_inner, n, me->sums, me->inner, me->dense);
+    if (e == cudaSuccess && sums->inner != NULL)
+        e = (cudaError_t)ts_dense_sum(me->row_inner, n_sums, me->sums, me->inner, me->dense);
+    if (e == cudaSuccess && sums->size != NULL)
+        e = (cudaError_t)ts_dense_sum(unit_sizes(g, me, mode), n_sums, me->sums, me->inner + 1,
+                                      me->dense);
     if (e == cudaSuccess)
         e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
     if (e == cudaSuccess)
-        e = cudaMemcpyAsync(me->host, me->gram, 8 * ((size_t)g->ld * g->ld + 1),
+        e = cudaMemcpyAsync(me->host, me->gram, 8 * ((size_t)g->ld * g->ld + 2),
                             cudaMemcpyDeviceToHost, me->dense);
     return e;
 }
 
-void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner)
+/* The Gram matrix of rows that stay is that of weighted ones. */
+void ts_gpu_dense_copy_out(const struct ts_gpu *g, const struct ts_row_update *how,
+                           const struct ts_row_sums *sums)
 {
     const double *from = g->member[0].host;
-    for (uint32_t i = 0; i < g->rank; i++)
-        memcpy(gram + (size_t)i * g->rank, from + (size_t)i * g->ld, 8 * (size_t)g->rank);
-    if (inner != NULL)
-        *inner = from[(size_t)g->ld * g->ld];
+    const double *weight = how != NULL && how->kind == TS_ROW_KEEP ? how->weight : NULL;
+    for (uint32_t i = 0; i < g->rank; i++) {
+        double *row = sums->gram + (size_t)i * g->rank;
+        memcpy(row, from + (size_t)i * g->ld, 8 * (size_t)g->rank);
+        for (uint32_t j = 0; weight != NULL && j < g->rank; j++)
+            row[j] *= weight[i] * weight[j];
+    }
+    if (sums->inner != NULL)
+        *sums->inner = from[(size_t)g->ld * g->ld];
+    if (sums->size != NULL)
+        *sums->size = from[(size_t)g->ld * g->ld + 1];
+}
+
+static cudaError_t solve(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
+{
+    const uint64_t n = g->mode[j->mode].n_rows;
+    if (ts_row_reads_old(j->how->kind))
+        return ts_gpu_dense_own(g, me, j->mode, j->how, j->sums, 0, 0, ts_descend_units(n));
+    return n == 0 ? cudaSuccess
+                  : (cudaError_t)ts_dense_solve_rows(
+                        g->precision, me->factor[j->mode], NULL, n, g->ld, me->w,
+                        j->sums->inner != NULL ? me->row_inner : NULL, me->dense);
 }
 
 /* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. The
- * sums are those of member 0. w is NULL: the Gram matrix alone. */
+ * sums are those of member 0. how is NULL: the Gram matrix alone. */
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
     const uint64_t n = g->mode[j->mode].n_rows;
-    void *a = me->factor[j->mode];
     cudaError_t e = cudaSuccess;
-    if (j->from == NULL && me->number > 0)
+    if (j->how == NULL && me->number > 0)
         return 0;
     e = ts_gpu_log_begin(&me->log, me->dense);
-    if (e == cudaSuccess && j->from != NULL)
-        e = ts_gpu_device_send_w(g, me, j->from, g->rank);
-    if (e == cudaSuccess && j->from != NULL && n > 0)
-        e = (cudaError_t)ts_dense_solve_rows(g->precision, a, NULL, n, g->ld, me->w,
-                                             j->inner ? me->row_inner : NULL, me->dense);
+    if (e == cudaSuccess && j->how != NULL)
+        e = ts_gpu_device_send_update(g, me, j->how);
+    if (e == cudaSuccess && j->how != NULL)
+        e = solve(g, me, j);
     if (e == cudaSuccess && me->number == 0)
-        e = (cudaError_t)ts_dense_gram_part(g->precision, a, n, g->ld, 0,
+        e = (cudaError_t)ts_dense_gram_part(g->precision, me->factor[j->mode], n, g->ld, 0,
                                             ts_dense_gram_parts(g->ld, n), me->parts, me->dense);
     if (e == cudaSuccess && me->number == 0)
-        e = ts_gpu_dense_sum_up(g, me, j->mode, j->inner);
+        e = ts_gpu_dense_sum_up(g, me, j->mode, j->how, j->sums);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(me->dense);
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "row solves");
 }
 
-int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram,
-                       double *inner, struct ts_err *err)
+int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
+                       const struct ts_row_sums *sums, struct ts_err *err)
 {
-    struct job j = { .mode = mode, .from = w, .inner = inner != NULL };
+    struct job j = { .mode = mode, .how = how, .sums = sums };
     const int rc = ts_gpu_team_run(g, solve_job, &j, NULL, err);
     if (rc == 0)
-        ts_gpu_dense_copy_out(g, gram, inner);
+        ts_gpu_dense_copy_out(g, how, sums);
     return rc;
 }
 
 int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err)
 {
-    return ts_gpu_dense_solve(g, mode, NULL, gram, NULL, err);
+    return ts_gpu_dense_solve(g, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
 static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)

@@ -2,6 +2,7 @@
 /* A member's memory and streams: how the allocation is divided, what is sent once, and a first run
  * of every kernel. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
         rows = more(rows, mode->n_rows);
     }
     me->product = g->keeps_rest ? take(base, &used, last->n_rows * wide) : NULL;
+    me->apart = g->apart_rows > 0 ? take(base, &used, g->apart_rows * row) : NULL;
     me->edge = take(base, &used, 2 * more(partitions * row, last->n_partitions * wide));
     me->edge_row = take(base, &used, 8 * partitions);
     me->shard_edge =
@@ -55,8 +57,8 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
     me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
     me->parts = take(base, &used, 8 * ts_dense_scratch(g->ld));
     me->sums = take(base, &used, 8 * TS_DENSE_SUM_SCRATCH);
-    me->gram = take(base, &used, 8 * square + 8);
-    me->w = take(base, &used, 8 * square);
+    me->gram = take(base, &used, 8 * (square + 2));
+    me->w = take(base, &used, ts_gpu_host_bytes(g->ld));
     me->stage = take(base, &used, 8 * g->stage_rows * g->rank);
     me->inner = base == NULL ? NULL : me->gram + square;
     return used;
@@ -146,7 +148,7 @@ static cudaError_t make_events(struct ts_gpu_member *me)
 int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
 {
     const uint64_t bytes = ts_gpu_device_work_bytes(g);
-    const uint64_t host = 8 * (uint64_t)g->ld * g->ld + 8;
+    const uint64_t host = ts_gpu_host_bytes(g->ld);
     cudaError_t e = cudaSetDevice(me->device);
     if (e == cudaSuccess)
         e = cudaMalloc((void **)&me->work, bytes);
@@ -266,6 +268,38 @@ static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
     return (cudaError_t)e;
 }
 
+/* Descends on a row of zeros, which stays. */
+static cudaError_t warm_own(const struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    struct ts_descend d = {
+        .precision = g->precision,
+        .m = me->apart,
+        .a = me->factor[0],
+        .n_rows = 1,
+        .ld = g->ld,
+        .n_units = 1,
+        .g = me->w,
+        .table = me->w + (size_t)g->ld * g->ld,
+        .rounds = 1,
+        .inner = me->row_inner,
+        .scratch = me->parts,
+    };
+    cudaError_t e = cudaMemsetAsync(me->w, 0, ts_gpu_host_bytes(g->ld), me->dense);
+    if (e == cudaSuccess)
+        e = cudaMemsetAsync(me->apart, 0, ts_gpu_row_bytes(g), me->dense);
+    for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
+        e = (cudaError_t)ts_descend_rows(&d, me->dense);
+    if (e == cudaSuccess)
+        e = (cudaError_t)ts_descend_keep(&d, me->dense);
+    if (e != cudaSuccess || me->product == NULL)
+        return e;
+    d.wide = 1;
+    d.m = me->product;
+    for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
+        e = (cudaError_t)ts_descend_rows(&d, me->dense);
+    return e == cudaSuccess ? (cudaError_t)ts_descend_keep(&d, me->dense) : e;
+}
+
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct ts_disk_shard entry;
@@ -283,6 +317,8 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
     e = warm_product(g, me, &shard);
     if (e == cudaSuccess)
         e = warm_dense(g, me);
+    if (e == cudaSuccess && me->apart != NULL)
+        e = warm_own(g, me);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(me->dense);
     return check(err, e, "the first kernels");
@@ -356,4 +392,35 @@ cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *m
         memcpy((double *)me->host + (size_t)i * g->ld, from + (size_t)i * g->rank,
                8 * (size_t)g->rank);
     return (cudaError_t)ts_dense_fetch(me->w, me->host, bytes, me->dense);
+}
+
+/* Steps and weights of the columns, zeros from the rank on. */
+static void fill_table(const struct ts_gpu *g, const struct ts_row_update *how, double *table)
+{
+    const uint32_t ld = g->ld;
+    memset(table, 0, 8 * (size_t)TS_DESCEND_TABLE * ld);
+    for (uint32_t r = 0; r < g->rank; r++) {
+        const double square = how->matrix == NULL ? 0 : how->matrix[(size_t)r * g->rank + r];
+        const int counts = square > 0 && isfinite(1 / square);
+        table[TS_DESCEND_INVERSE * ld + r] = counts ? 1 / square : 0;
+        table[TS_DESCEND_THRESHOLD * ld + r] = how->l1 == 0 ? 0
+                                               : counts     ? how->l1 / square
+                                                            : INFINITY;
+        table[TS_DESCEND_LOWER * ld + r] = how->lower;
+        table[TS_DESCEND_UPPER * ld + r] = how->upper;
+        table[TS_DESCEND_WEIGHT * ld + r] = how->weight == NULL ? 1 : how->weight[r];
+    }
+}
+
+cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_member *me,
+                                      const struct ts_row_update *how)
+{
+    double *host = me->host;
+    if (!ts_row_reads_old(how->kind))
+        return ts_gpu_device_send_w(g, me, how->matrix, g->rank);
+    memset(host, 0, ts_gpu_host_bytes(g->ld));
+    for (uint32_t i = 0; i < g->rank && how->matrix != NULL; i++)
+        memcpy(host + (size_t)i * g->ld, how->matrix + (size_t)i * g->rank, 8 * (size_t)g->rank);
+    fill_table(g, how, host + (size_t)g->ld * g->ld);
+    return (cudaError_t)ts_dense_fetch(me->w, host, ts_gpu_host_bytes(g->ld), me->dense);
 }

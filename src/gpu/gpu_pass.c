@@ -19,7 +19,11 @@
  * host waits for shards, for copies out of memory lent by the feed, and for the other members'
  * hosts.
  *
- * One member has nothing to send: it has one chunk, and all its rows are solved at the end. */
+ * One member has nothing to send: it has one chunk, and all its rows are solved at the end.
+ *
+ * Where the update reads the old rows, [dense] solves nothing before [send] has brought the
+ * products of all rows: a run that is stopped meanwhile finds the old rows as they were, and units
+ * of rows need not be those of shards. */
 #include "gpu/gpu_state.h"
 
 #include <inttypes.h>
@@ -58,8 +62,20 @@ static void fill_args(struct ts_gpu_pass *p)
     p->args.dict = me->dict;
     for (uint32_t l = 1; l < g->tensor->order; l++)
         p->args.factor[l - 1] = me->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
-    p->wide = p->ask->inner != NULL && g->precision == TS_FLOAT32 && g->summed == TS_FLOAT64;
-    p->args.out = p->wide && me->product != NULL ? (void *)me->product : me->factor[p->ask->mode];
+    p->wide = p->ask->how != NULL && p->ask->sums->inner != NULL && g->precision == TS_FLOAT32 &&
+              g->summed == TS_FLOAT64;
+    p->apart = ts_gpu_owns(g, p->ask->mode);
+    p->out = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
+    p->out_bytes = ts_gpu_row_bytes(g);
+    p->args.out = me->factor[p->ask->mode];
+    if (p->wide && me->product != NULL) {
+        p->out = offsetof(struct ts_gpu_member, product);
+        p->out_bytes = ts_gpu_edge_bytes(g, 1);
+        p->args.out = me->product;
+    } else if (p->apart) {
+        p->out = offsetof(struct ts_gpu_member, apart);
+        p->args.out = me->apart;
+    }
     p->args.out_float = p->wide && me->product == NULL;
     p->args.edge = me->edge;
     p->args.edge_row = me->edge_row;
@@ -434,8 +450,8 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
     struct ts_gpu_member *me = p->me;
     cudaError_t e = ts_gpu_log_begin(&me->log, me->dense);
     int rc;
-    if (e == cudaSuccess && p->ask->w != NULL)
-        e = ts_gpu_device_send_w(p->g, me, p->ask->w, p->g->rank);
+    if (e == cudaSuccess && p->ask->how != NULL)
+        e = ts_gpu_device_send_update(p->g, me, p->ask->how);
     if (e != cudaSuccess)
         return fail(err, e);
     rc = take_early(&w, err);

@@ -31,7 +31,7 @@ uint64_t ts_gpu_plan_factors(const struct ts_gpu *g)
     uint64_t sum = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++)
         sum += g->mode[m].n_rows * ts_gpu_row_bytes(g);
-    return sum;
+    return sum + g->apart_rows * ts_gpu_row_bytes(g);
 }
 
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g)
@@ -118,6 +118,8 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
         if (rc < 0)
             return rc;
         most_rows = more(most_rows, g->mode[m].n_rows);
+        if ((conf->own_rows >> m & 1) != 0)
+            g->apart_rows = more(g->apart_rows, g->mode[m].n_rows);
     }
     g->stage_rows = STAGE_BYTES / (8 * (uint64_t)conf->rank);
     if (g->stage_rows > most_rows)

@@ -9,6 +9,11 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 
+/* From so many columns on, members divide the rows of an update that reads the old rows. Its time
+ * for a row grows with their square, the time to send the row with their number; at 32 columns
+ * these are about equal over NVLink. */
+#define SHARE_COLUMNS 64
+
 static int fail(struct ts_err *err, cudaError_t e)
 {
     return ts_gpu_fail(err, (int)e, "row solves");
@@ -58,6 +63,12 @@ static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last
     return 1;
 }
 
+/* Each row has its own inner product; those of updates that read the old rows are of units. */
+static int with_inner(const struct ts_gpu_pass *p)
+{
+    return p->ask->how != NULL && p->ask->sums->inner != NULL && !p->apart;
+}
+
 static void open_part(struct ts_gpu_pass *p, struct ts_exchange_part *part)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -74,6 +85,13 @@ static void add_span(struct ts_gpu_pass *p, struct ts_exchange_part *part, uint6
     part->n++;
 }
 
+/* Bytes of a row that members send each other: the new ones, or where these come from the old ones,
+ * products. */
+static uint64_t sent_bytes(const struct ts_gpu_pass *p)
+{
+    return p->apart ? p->out_bytes : ts_gpu_row_bytes(p->g);
+}
+
 /* Makes the spans of row_inner that belong to the spans of rows. */
 static void derive_inner(struct ts_gpu_pass *p, uint32_t k)
 {
@@ -82,7 +100,7 @@ static void derive_inner(struct ts_gpu_pass *p, uint32_t k)
     struct ts_exchange_part *inner = &b->inner[k][p->me->number];
     const uint64_t row = ts_gpu_row_bytes(p->g);
     open_part(p, inner);
-    for (uint32_t i = 0; p->ask->inner != NULL && i < rows->n; i++)
+    for (uint32_t i = 0; with_inner(p) && i < rows->n; i++)
         add_span(p, inner, rows->span[i].offset / row * 8, rows->span[i].bytes / row * 8);
 }
 
@@ -93,9 +111,9 @@ static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_
     const struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     char *rows = me->factor[p->ask->mode] + row * ts_gpu_row_bytes(g);
-    double *inner = p->ask->inner != NULL ? me->row_inner + row : NULL;
+    double *inner = with_inner(p) ? me->row_inner + row : NULL;
     cudaError_t e;
-    if (p->ask->w == NULL || n == 0)
+    if (p->ask->how == NULL || p->apart || n == 0)
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     if (e == cudaSuccess && p->wide && me->product != NULL)
@@ -123,7 +141,7 @@ static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
     for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
         if (!inner_rows(p->mode, first, last, &row, &n))
             continue;
-        add_span(p, part, row * ts_gpu_row_bytes(p->g), n * ts_gpu_row_bytes(p->g));
+        add_span(p, part, row * sent_bytes(p), n * sent_bytes(p));
         e = solve_rows(p, row, NULL, n);
     }
     derive_inner(p, k);
@@ -183,7 +201,7 @@ static int gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
 {
     const struct ts_gpu_board *b = &p->g->board;
     const size_t factor = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
-    const int rc = gather(p, factor, b->rows[k], err);
+    const int rc = gather(p, p->apart ? p->out : factor, b->rows[k], err);
     return rc == 0 ? gather(p, offsetof(struct ts_gpu_member, row_inner), b->inner[k], err) : rc;
 }
 
@@ -232,7 +250,7 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
     struct ts_gpu_board *b = &p->g->board;
     const struct ts_gpu_mode *m = p->mode;
     const uint32_t number = p->me->number, k = b->n_chunks;
-    const uint64_t bytes = ts_gpu_row_bytes(p->g), edge_bytes = ts_gpu_edge_bytes(p->g, p->wide);
+    const uint64_t bytes = sent_bytes(p), edge_bytes = ts_gpu_edge_bytes(p->g, p->wide);
     struct ts_exchange_part *rows = &b->rows[k][number], *edges = &b->edges[number];
     cudaError_t e = cudaSuccess;
     uint64_t row, n, last;
@@ -296,6 +314,64 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? receive(p, err) : rc;
 }
 
+/* Makes `send` wait for what `dense` was given so far. */
+static cudaError_t send_after_dense(struct ts_gpu_member *me)
+{
+    const cudaError_t e = cudaEventRecord(me->ready, me->dense);
+    return e == cudaSuccess ? cudaStreamWaitEvent(me->send, me->ready, 0) : e;
+}
+
+/* Gathers the rows and sums of the units first[i] .. first[i + 1] - 1 that member i computed. */
+static int gather_units(struct ts_gpu_pass *p, const uint64_t *first, struct ts_err *err)
+{
+    const uint64_t row = ts_gpu_row_bytes(p->g), n_rows = p->mode->n_rows,
+                   n_units = ts_descend_units(n_rows);
+    struct ts_exchange_span rows[TS_MAX_DEVICES], sums[TS_MAX_DEVICES][2];
+    struct ts_exchange_part rows_of[TS_MAX_DEVICES], sums_of[TS_MAX_DEVICES];
+    const size_t factor = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
+    int rc;
+    for (uint32_t i = 0; i < p->g->n_members; i++) {
+        const uint64_t top = first[i] * TS_DESCEND_UNIT, bottom = first[i + 1] * TS_DESCEND_UNIT,
+                       bytes = 8 * (first[i + 1] - first[i]);
+        const uint64_t n = (bottom < n_rows ? bottom : n_rows) - top;
+        rows[i] = (struct ts_exchange_span){ top * row, n * row };
+        sums[i][0] = (struct ts_exchange_span){ 8 * first[i], bytes };
+        sums[i][1] = (struct ts_exchange_span){ 8 * (n_units + first[i]), bytes };
+        rows_of[i] = (struct ts_exchange_part){ &rows[i], bytes > 0 };
+        sums_of[i] = (struct ts_exchange_part){ sums[i], bytes > 0 ? 2 : 0 };
+    }
+    rc = gather(p, factor, rows_of, err);
+    if (rc == 0)
+        rc = gather(p, offsetof(struct ts_gpu_member, row_inner), sums_of, err);
+    return rc == 0 ? receive(p, err) : rc;
+}
+
+/* An update that reads the old rows, all products being there: of each member's share of the units,
+ * or where they take no longer than they would to be sent, of all. */
+static int update_own(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    const uint64_t n_units = ts_descend_units(p->mode->n_rows);
+    const int shared = g->n_members > 1 && g->ld >= SHARE_COLUMNS;
+    uint64_t first[TS_MAX_DEVICES + 1];
+    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    for (uint32_t i = 0; i <= g->n_members; i++)
+        first[i] = n_units * i / g->n_members;
+    if (e == cudaSuccess && shared)
+        e = ts_gpu_dense_own(g, me, p->ask->mode, p->ask->how, p->ask->sums, p->wide,
+                             first[me->number], first[me->number + 1] - first[me->number]);
+    else if (e == cudaSuccess)
+        e = ts_gpu_dense_own(g, me, p->ask->mode, p->ask->how, p->ask->sums, p->wide, 0, n_units);
+    if (e == cudaSuccess)
+        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
+    if (e == cudaSuccess && shared)
+        e = send_after_dense(me);
+    if (e != cudaSuccess)
+        return fail(err, e);
+    return shared ? gather_units(p, first, err) : 0;
+}
+
 /* Each member computes its share of the parts of the Gram matrix and sends it to all. */
 static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
 {
@@ -322,9 +398,7 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
     if (e == cudaSuccess)
         e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
     if (e == cudaSuccess && g->n_members > 1)
-        e = cudaEventRecord(me->ready, me->dense);
-    if (e == cudaSuccess && g->n_members > 1)
-        e = cudaStreamWaitEvent(me->send, me->ready, 0);
+        e = send_after_dense(me);
     if (e != cudaSuccess)
         return fail(err, e);
     if (g->n_members == 1)
@@ -367,12 +441,14 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     e = finish_rows(p);
     if (e != cudaSuccess)
         return fail(err, e);
-    if (p->ask->w != NULL)
+    if (p->ask->how != NULL && p->apart)
+        rc = update_own(p, err);
+    if (rc == 0 && p->ask->how != NULL)
         rc = gram_parts(p, err);
     if (rc < 0)
         return rc;
-    if (p->ask->w != NULL && me->number == 0)
-        e = ts_gpu_dense_sum_up(g, me, p->ask->mode, p->ask->inner != NULL);
+    if (p->ask->how != NULL && me->number == 0)
+        e = ts_gpu_dense_sum_up(g, me, p->ask->mode, p->ask->how, p->ask->sums);
     if (e == cudaSuccess)
         e = cudaEventRecord(me->over, me->dense);
     if (e != cudaSuccess)
@@ -385,7 +461,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
         return fail(err, e);
     if (g->exchange != NULL)
         rc = ts_exchange_check(g->exchange, me->number, err);
-    if (rc == 0 && p->ask->w != NULL && me->number == 0)
-        ts_gpu_dense_copy_out(g, p->ask->gram, p->ask->inner);
+    if (rc == 0 && p->ask->how != NULL && me->number == 0)
+        ts_gpu_dense_copy_out(g, p->ask->how, p->ask->sums);
     return rc;
 }

@@ -29,6 +29,7 @@
 #include <stdatomic.h>
 
 #include "format/shard.h"
+#include "gpu/descend_kernel.h"
 #include "gpu/exchange.h"
 #include "gpu/gpu_log.h"
 #include "gpu/mttkrp_kernel.h"
@@ -100,19 +101,21 @@ struct ts_gpu_member {
     char *work, *store;
     char *factor[TS_MAX_ORDER]; /* n_rows x ld */
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
-    void *edge;                 /* 2 rows for each partition of the largest mode */
+    char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
+    void *edge;  /* 2 rows for each partition of the largest mode */
     uint32_t *edge_row;
     void *shard_edge;                  /* ts_edge_count(shards of the largest mode) rows */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
-    double *row_inner;                 /* one for each row of the largest mode */
+    /* one for each row of the largest mode; or inner, then size, of units of rows */
+    double *row_inner;
     double *dict;
     double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
     double *sums;         /* TS_DENSE_SUM_SCRATCH */
-    double *gram, *inner; /* ld x ld, then one element for `inner` */
-    double *w;            /* ld x ld */
+    double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
+    double *w;            /* ld x ld, then the table of columns (descend_kernel.h) */
     double *stage;        /* stage_rows x rank */
-    void *host;           /* page-locked: w, or gram and inner */
+    void *host;           /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
     struct ts_gpu_table table[TS_MAX_ORDER];
 
     char *kept;           /* in `store`: shards that stay */
@@ -172,6 +175,8 @@ struct ts_gpu {
     enum ts_precision precision, summed; /* of the factors; of the products in the last mode */
     int keeps_rest;                      /* products summed in float64 are kept in float64 */
     uint32_t rank, ld, element;          /* element: bytes */
+    uint64_t apart_rows; /* of the largest mode whose update may read the old rows; or 0 */
+    uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
     struct ts_trace *trace;
     void (*done)(void *ctx, uint64_t nnz);
@@ -210,6 +215,18 @@ static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu *g, int wide)
     return (uint64_t)g->ld * (wide ? 8 : g->element);
 }
 
+/* Of a member's page-locked memory: a matrix and the table of columns, or a matrix and two sums. */
+static inline uint64_t ts_gpu_host_bytes(uint32_t ld)
+{
+    return 8 * ((uint64_t)ld + TS_DESCEND_TABLE) * ld;
+}
+
+/* Whether the product of a mode lies beside its factor. */
+static inline int ts_gpu_owns(const struct ts_gpu *g, uint32_t mode)
+{
+    return (g->own >> mode & 1) != 0;
+}
+
 static inline int ts_gpu_served(const struct ts_gpu *g, uint32_t mode)
 {
     return g->only_mode < 0 || (uint32_t)g->only_mode == mode;
@@ -245,6 +262,10 @@ void ts_gpu_device_close(struct ts_gpu_member *me);
  * host memory: a copy would wait for the copies of shards. */
 cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
                                  const double *from, uint32_t rows);
+/* Sends what an update of rows needs to me->w: its matrix, and where it reads the old rows the
+ * table of columns behind that. */
+cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_member *me,
+                                      const struct ts_row_update *how);
 
 /* ---- gpu_team.c */
 int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
@@ -266,8 +287,8 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err); /* 0, or the first
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    const double *w;      /* NULL: only the product */
-    double *gram, *inner; /* inner may be NULL */
+    const struct ts_row_update *how; /* NULL: only the product */
+    const struct ts_row_sums *sums;  /* NULL where `how` is */
 };
 
 /* A whole pass; to be called from the thread that calls the backend. */
@@ -281,9 +302,12 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
     struct ts_gpu_mttkrp args;
-    int wide;                     /* factors in float32, products and sums in float64 */
-    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
-    uint32_t published;           /* bit c: chunk c is published */
+    int wide;           /* factors in float32, products and sums in float64 */
+    int apart;          /* products are kept apart: ts_gpu_owns */
+    size_t out;         /* offset in struct ts_gpu_member of the pointer to the products */
+    uint64_t out_bytes; /* of a row of them */
+    uint32_t unjoined;  /* bit i: `dense` does not wait for compute[i] yet */
+    uint32_t published; /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
@@ -323,16 +347,22 @@ int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, 
                      struct ts_err *err);
 int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err);
-int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const double *w, double *gram,
-                       double *inner, struct ts_err *err);
+int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
+                       const struct ts_row_sums *sums, struct ts_err *err);
 int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err);
 int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err);
-/* On member 0, once all parts are there. sum_up enqueues the Gram matrix and (inner != 0) the sum
- * of row_inner, and their copy to me->host; the other function reads them there, once `dense` has
- * ended. */
+/* Enqueues an update that reads the old rows, on units of the member's replica. wide: the products
+ * are those in float64. */
+cudaError_t ts_gpu_dense_own(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
+                             const struct ts_row_update *how, const struct ts_row_sums *sums,
+                             int wide, uint64_t first_unit, uint64_t n_units);
+/* On member 0, once all parts are there. sum_up enqueues the Gram matrix and the sums that are
+ * asked for, and their copy to me->host; the other function reads them there, once `dense` has
+ * ended. how: NULL, or the update that was done. */
 cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
-                                int inner);
-void ts_gpu_dense_copy_out(const struct ts_gpu *g, double *gram, double *inner);
+                                const struct ts_row_update *how, const struct ts_row_sums *sums);
+void ts_gpu_dense_copy_out(const struct ts_gpu *g, const struct ts_row_update *how,
+                           const struct ts_row_sums *sums);
 
 /* ---- gpu_keep.c */
 /* To be called after a pass over `mode` in which member i worked for busy_ns[i]. Moves ranges

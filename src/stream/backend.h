@@ -147,7 +147,8 @@ struct ts_backend {
                     struct ts_err *err);
 
     /* Makes place for products of these modes (bit m: mode m) beside their factors, for updates that
-     * read the old rows. NULL where there is no such update. */
+     * read the old rows. NULL where there is no such update; TS_EARG where memory had to be set aside by
+     * open, and own_rows of its conf had no mode as large. */
     int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
 
     /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in the

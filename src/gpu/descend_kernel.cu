@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Coordinate descent on units of 32 rows, on tensor cores.
+ *
+ * A unit's rows x are updated column after column. Eight columns at a time: t := m - x G for them,
+ * by tensor cores; then one of them after the other, whose change, times its row of G, is
+ * subtracted from the t of the others.
+ *
+ * Lane L of a warp is at (i, j) = (L / 4, L % 4). A tile of 8 rows and 8 columns lies in a warp as
+ * tensor cores leave a product: the lane has row i, columns 2 j and 2 j + 1. We may choose the
+ * order in which k runs in x G, so that the same registers are operands too: of the 8 columns that
+ * a tile of x has, product u takes columns 2 j + u. Its right operand is G(2 j + u, column i),
+ * which is at G(column i, 2 j + u): a lane's operands for both products are neighbours in a row of
+ * G. Such a pair for each lane is a fragment. */
+#define _Static_assert static_assert /* layout.h is C */
+#include "gpu/descend_kernel.h"
+
+#include <cuda_runtime.h>
+
+#include "gpu/dense_kernel.h"
+#include "gpu/tensor_core.cuh"
+
+enum {
+    TILES = TS_DESCEND_UNIT / 8, /* of a unit's rows */
+    TILE_LANES = TILES * 32,     /* pairs in 8 columns of a unit */
+    NARROW_WARPS = 4,
+    SOME = 2,             /* tiles at a time: as many as registers allow */
+    NARROW_BLOCKS = 2112, /* thread blocks at most: 16 for each of 132 multiprocessors */
+    KEEP_WARPS = 8
+};
+
+/* ------------------------------------------------------------------ pairs of columns, sums */
+
+static __device__ inline double2 widen(float2 x)
+{
+    return make_double2(x.x, x.y);
+}
+static __device__ inline double2 load2(const float *p)
+{
+    return widen(*(const float2 *)p);
+}
+static __device__ inline double2 load2(const double *p)
+{
+    return *(const double2 *)p;
+}
+
+/* Stores x rounded, and makes x what was stored. */
+static __device__ inline void store2(float *p, double2 &x)
+{
+    const float2 rounded = make_float2((float)x.x, (float)x.y);
+    *(float2 *)p = rounded;
+    x = widen(rounded);
+}
+static __device__ inline void store2(double *p, double2 &x)
+{
+    *(double2 *)p = x;
+}
+
+/* a(row, column) and its neighbour, for an even column; zeros outside. The address is clamped
+ * instead of a load being conditional, so that many are under way at a time. */
+template <class T>
+static __device__ inline double2 load_pair(const T *a, uint32_t row, uint32_t n_rows,
+                                           uint32_t column, uint32_t ld)
+{
+    const double2 x = load2(a + min(row, n_rows - 1) * ld + min(column, ld - 2));
+    const bool inside = row < n_rows && column < ld;
+    return make_double2(inside ? x.x : 0, inside ? x.y : 0);
+}
+
+/* Sum over the warp, in one order; each lane gets it. */
+static __device__ inline double warp_sum(double x)
+{
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2)
+        x += __shfl_xor_sync(0xffffffff, x, d);
+    return x;
+}
+
+/* ------------------------------------------------------------------ a step, eight columns */
+
+/* The new entry: the formula of stream/row_update.h, t being what is left of m. */
+template <bool SIMPLE>
+static __device__ inline double step(double old, double t, double inverse, double threshold,
+                                     double lower, double upper)
+{
+    double x = old + t * inverse;
+    if (!SIMPLE) {
+        const double less = x - threshold, more = x + threshold;
+        x = (less > 0 ? less : 0) + (more < 0 ? more : 0);
+    }
+    x = x > lower ? x : lower;
+    return SIMPLE || x < upper ? x : upper;
+}
+
+/* What steps on the two columns of a lane need. */
+struct columns {
+    double2 inverse, threshold, lower, upper;
+};
+
+/* `table`: its first row at the lane's two columns; `ld` elements from row to row. */
+template <bool SIMPLE>
+static __device__ inline columns load_columns(const double *table, uint32_t ld)
+{
+    columns c = {};
+    c.inverse = load2(table + TS_DESCEND_INVERSE * ld);
+    c.lower = load2(table + TS_DESCEND_LOWER * ld);
+    if (!SIMPLE) {
+        c.threshold = load2(table + TS_DESCEND_THRESHOLD * ld);
+        c.upper = load2(table + TS_DESCEND_UPPER * ld);
+    }
+    return c;
+}
+
+/* Steps on the 8 columns of N tiles, one after another. g(c): the lane's pair of row c of these
+ * columns of G. moved, size += squares of what changes, and of what is. */
+template <bool SIMPLE, int N, class G>
+static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2], const G &g,
+                                            const columns &k, double &moved, double &size)
+{
+    const uint32_t lane = threadIdx.x % 32, j = lane % 4;
+    double old[N][2];
+#pragma unroll
+    for (int q = 0; q < N; q++) {
+        old[q][0] = x[q][0];
+        old[q][1] = x[q][1];
+    }
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+        const double2 row = g(c);
+#pragma unroll
+        for (int q = 0; q < N; q++) {
+            const double was = x[q][c % 2];
+            const double now =
+                c % 2 == 0
+                    ? step<SIMPLE>(was, t[q][0], k.inverse.x, k.threshold.x, k.lower.x, k.upper.x)
+                    : step<SIMPLE>(was, t[q][1], k.inverse.y, k.threshold.y, k.lower.y, k.upper.y);
+            const double change = __shfl_sync(0xffffffff, now - was, lane / 4 * 4 + c / 2);
+            x[q][c % 2] = j == c / 2 ? now : was;
+            t[q][0] -= change * row.x;
+            t[q][1] -= change * row.y;
+        }
+    }
+#pragma unroll
+    for (int q = 0; q < N; q++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const double change = x[q][u] - old[q][u];
+            moved += change * change;
+            size += x[q][u] * x[q][u];
+        }
+}
+
+/* ------------------------------------------------------------------ units of few columns
+ *
+ * Rows of up to 8 B columns. A warp has a unit, whose x stays in its registers for all rounds; G
+ * lies in shared memory as fragments. m is read again in every round, from the caches.
+ *
+ *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` on, ... */
+template <class T, class A, int B, bool SIMPLE>
+static __global__ void __launch_bounds__(32 * NARROW_WARPS, B == 4 ? 3 : 4)
+    descend_narrow(const struct ts_descend d)
+{
+    __shared__ double2 g[B * B * 32];
+    __shared__ double2 table[TS_DESCEND_TABLE * B * 4];
+    const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4, ld = d.ld;
+    const uint64_t stride = gridDim.x * (uint64_t)NARROW_WARPS;
+
+    for (uint32_t k = threadIdx.x; k < B * B * 32; k += blockDim.x) {
+        const uint32_t row = k / 32 / B * 8 + k % 32 / 4, column = k / 32 % B * 8 + 2 * (k % 4);
+        g[k] = load_pair(d.g, row, ld, column, ld);
+    }
+    for (uint32_t k = threadIdx.x; k < TS_DESCEND_TABLE * B * 4; k += blockDim.x)
+        table[k] = load_pair(d.table, k / (B * 4), TS_DESCEND_TABLE, 2 * (k % (B * 4)), ld);
+    __syncthreads();
+
+    for (uint64_t unit = blockIdx.x * (uint64_t)NARROW_WARPS + threadIdx.x / 32; unit < d.n_units;
+         unit += stride) {
+        const uint64_t top = (d.first_unit + unit) * TS_DESCEND_UNIT;
+        const uint32_t n_rows = (uint32_t)min((uint64_t)TS_DESCEND_UNIT, d.n_rows - top);
+        const T *const m = (const T *)d.m + top * ld;
+        A *const a = (A *)d.a + top * ld;
+        double x[B][TILES][2], inner = 0, sum = 0;
+#pragma unroll
+        for (int b = 0; b < B; b++) {
+            const double2 weight = table[TS_DESCEND_WEIGHT * B * 4 + b * 4 + j];
+#pragma unroll
+            for (int q = 0; q < TILES; q++) {
+                const double2 old = load_pair(a, 8 * q + i, n_rows, 8 * b + 2 * j, ld);
+                x[b][q][0] = old.x * weight.x;
+                x[b][q][1] = old.y * weight.y;
+            }
+        }
+        for (uint32_t round = 0; round < d.rounds; round++) {
+            double moved = 0, size = 0;
+#pragma unroll
+            for (int at = 0; at < B * TILES; at += SOME) {
+                const int b = at / TILES, first = at % TILES;
+                double t[SOME][2] = {}, now[SOME][2];
+                double2 want[SOME];
+                uint32_t here = ld;
+                /* or loads and addresses of all tiles would be made at once, which registers do not
+                 * hold */
+                asm volatile("" : "+r"(here)::"memory");
+                __syncwarp();
+#pragma unroll
+                for (int q = 0; q < SOME; q++)
+                    want[q] = load_pair(m, 8 * (first + q) + i, n_rows, 8 * b + 2 * j, here);
+#pragma unroll
+                for (int c = 0; c < B; c++) {
+                    const double2 right = g[(b * B + c) * 32 + lane];
+#pragma unroll
+                    for (int q = 0; q < SOME; q++)
+                        multiply_add(t[q], x[c][first + q][0], right.x);
+#pragma unroll
+                    for (int q = 0; q < SOME; q++)
+                        multiply_add(t[q], x[c][first + q][1], right.y);
+                }
+#pragma unroll
+                for (int q = 0; q < SOME; q++) {
+                    t[q][0] = want[q].x - t[q][0];
+                    t[q][1] = want[q].y - t[q][1];
+                    now[q][0] = x[b][first + q][0];
+                    now[q][1] = x[b][first + q][1];
+                }
+                const columns k = load_columns<SIMPLE>((const double *)(table + b * 4 + j), 8 * B);
+                const double2 *const own = g + (b * B + b) * 32 + j;
+                descend_tiles<SIMPLE, SOME>(
+                    now, t, [&](int c) { return own[4 * c]; }, k, moved, size);
+#pragma unroll
+                for (int q = 0; q < SOME; q++) {
+                    x[b][first + q][0] = now[q][0];
+                    x[b][first + q][1] = now[q][1];
+                }
+            }
+            moved = warp_sum(moved);
+            size = warp_sum(size);
+            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+                break;
+        }
+#pragma unroll
+        for (int b = 0; b < B; b++)
+#pragma unroll
+            for (int q = 0; q < TILES; q++) {
+                const uint32_t row = 8 * q + i;
+                const uint32_t column = 8 * b + 2 * j;
+                double2 now = make_double2(x[b][q][0], x[b][q][1]);
+                if (row >= n_rows || column >= ld)
+                    continue;
+                store2(a + row * ld + column, now);
+                sum += fabs(now.x) + fabs(now.y);
+                if (d.inner != NULL) {
+                    const double2 want = load2(m + row * ld + column);
+                    inner += want.x * now.x + want.y * now.y;
+                }
+            }
+        if (d.inner != NULL)
+            inner = warp_sum(inner);
+        if (d.size != NULL)
+            sum = warp_sum(sum);
+        if (lane == 0 && d.inner != NULL)
+            d.inner[d.first_unit + unit] = inner;
+        if (lane == 0 && d.size != NULL)
+            d.size[d.first_unit + unit] = sum;
+    }
+}
+
+/* ------------------------------------------------------------------ units of any length
+ *
+ * A thread block has a unit. Its x lies in shared memory, or where that is too small in `scratch`,
+ * as tiles: pair [(b * TILES + q) * 32 + lane] is tile q of columns 8 b .. 8 b + 7. For eight
+ * columns each warp computes its share of x G, that of every WARPS-th eight of k, which it takes
+ * from the caches once for all 32 rows; then warp q has tile q: it adds the shares and does the
+ * steps.
+ *
+ *   launch  any number of thread blocks; where x is in `scratch`, as many as there is room for
+ *   shared  WARPS x TILE_LANES pairs, then x unless it is in `scratch` */
+template <class T, class A, int WARPS, bool SIMPLE>
+static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
+    descend_wide(const struct ts_descend d, bool in_scratch)
+{
+    extern __shared__ double2 memory[];
+    __shared__ double sums[2][WARPS];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = lane / 4, j = lane % 4;
+    const uint32_t ld = d.ld, eights = (ld + 7) / 8;
+    double2 *const share = memory;
+    double2 *const x = in_scratch
+                           ? (double2 *)d.scratch + blockIdx.x * (uint64_t)eights * TILE_LANES
+                           : memory + WARPS * TILE_LANES;
+    static_assert(WARPS >= TILES, "a warp for each tile");
+
+    for (uint64_t unit = blockIdx.x; unit < d.n_units; unit += gridDim.x) {
+        const uint64_t top = (d.first_unit + unit) * TS_DESCEND_UNIT;
+        const uint32_t n_rows = (uint32_t)min((uint64_t)TS_DESCEND_UNIT, d.n_rows - top);
+        const T *const m = (const T *)d.m + top * ld;
+        A *const a = (A *)d.a + top * ld;
+        double inner = 0, sum = 0;
+        for (uint32_t k = threadIdx.x; k < eights * TILE_LANES; k += 32 * WARPS) {
+            const uint32_t column = k / TILE_LANES * 8 + 2 * (k % 4);
+            const double2 old = load_pair(a, k % TILE_LANES / 4, n_rows, column, ld);
+            const double2 weight = load2(d.table + TS_DESCEND_WEIGHT * ld + min(column, ld - 2));
+            x[k] = make_double2(old.x * weight.x, old.y * weight.y);
+        }
+        __syncthreads();
+        for (uint32_t round = 0; round < d.rounds; round++) {
+            double moved = 0, size = 0;
+            for (uint32_t b = 0; b < eights; b++) {
+                double t[TILES][2] = {};
+                /* Columns past the end get what is in the last ones; they are 0 and stay so. */
+                const double *const right = d.g + (uint64_t)min(8 * b + i, ld - 1) * ld;
+#pragma unroll 4
+                for (uint32_t c = warp; c < eights; c += WARPS) {
+                    const double2 g = load2(right + min(8 * c + 2 * j, ld - 2));
+#pragma unroll
+                    for (int q = 0; q < TILES; q++) {
+                        const double2 left = x[c * TILE_LANES + q * 32 + lane];
+                        multiply_add(t[q], left.x, g.x);
+                        multiply_add(t[q], left.y, g.y);
+                    }
+                }
+#pragma unroll
+                for (int q = 0; q < TILES; q++)
+                    share[warp * TILE_LANES + q * 32 + lane] = make_double2(t[q][0], t[q][1]);
+                __syncthreads();
+                if (warp < TILES) {
+                    const uint32_t column = min(8 * b + 2 * j, ld - 2);
+                    double2 *const mine = x + b * TILE_LANES + warp * 32 + lane;
+                    double2 g[8];
+                    double tile[1][2] = { { mine->x, mine->y } }, left[1][2];
+                    const double2 want = load_pair(m, 8 * warp + i, n_rows, 8 * b + 2 * j, ld);
+                    columns k = load_columns<SIMPLE>(d.table + column, ld);
+                    double2 all = make_double2(0, 0);
+                    if (8 * b + 2 * j >= ld)
+                        k = {};
+#pragma unroll
+                    for (int c = 0; c < 8; c++)
+                        g[c] = load2(d.g + (uint64_t)min(8 * b + c, ld - 1) * ld + column);
+#pragma unroll
+                    for (int w = 0; w < WARPS; w++) {
+                        const double2 s = share[w * TILE_LANES + warp * 32 + lane];
+                        all.x += s.x;
+                        all.y += s.y;
+                    }
+                    left[0][0] = want.x - all.x;
+                    left[0][1] = want.y - all.y;
+                    descend_tiles<SIMPLE, 1>(
+                        tile, left, [&](int c) { return g[c]; }, k, moved, size);
+                    *mine = make_double2(tile[0][0], tile[0][1]);
+                }
+                __syncthreads();
+            }
+            moved = warp_sum(moved);
+            size = warp_sum(size);
+            if (lane == 0) {
+                sums[0][warp] = moved;
+                sums[1][warp] = size;
+            }
+            __syncthreads();
+            moved = size = 0;
+#pragma unroll
+            for (int w = 0; w < TILES; w++) {
+                moved += sums[0][w];
+                size += sums[1][w];
+            }
+            __syncthreads(); /* sums are written again */
+            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+                break;
+        }
+        for (uint32_t k = threadIdx.x; k < eights * TILE_LANES; k += 32 * WARPS) {
+            const uint32_t row = k % TILE_LANES / 4;
+            const uint32_t column = k / TILE_LANES * 8 + 2 * (k % 4);
+            double2 now = x[k];
+            if (row >= n_rows || column >= ld)
+                continue;
+            store2(a + row * ld + column, now);
+            sum += fabs(now.x) + fabs(now.y);
+            if (d.inner != NULL) {
+                const double2 want = load2(m + row * ld + column);
+                inner += want.x * now.x + want.y * now.y;
+            }
+        }
+        inner = warp_sum(inner);
+        sum = warp_sum(sum);
+        if (lane == 0) {
+            sums[0][warp] = inner;
+            sums[1][warp] = sum;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            inner = sum = 0;
+            for (int w = 0; w < WARPS; w++) {
+                inner += sums[0][w];
+                sum += sums[1][w];
+            }
+            if (d.inner != NULL)
+                d.inner[d.first_unit + unit] = inner;
+            if (d.size != NULL)
+                d.size[d.first_unit + unit] = sum;
+        }
+        __syncthreads(); /* x and sums are written again */
+    }
+}
+
+/* ------------------------------------------------------------------ rows that stay */
+
+/* A warp takes a unit, whose elements follow each other. */
+template <class T, class A>
+static __global__ void __launch_bounds__(32 * KEEP_WARPS) keep_rows(const struct ts_descend d)
+{
+    const uint32_t lane = threadIdx.x % 32;
+    const uint64_t step = gridDim.x * (uint64_t)KEEP_WARPS;
+    for (uint64_t unit = d.first_unit + blockIdx.x * (uint64_t)KEEP_WARPS + threadIdx.x / 32;
+         unit < d.first_unit + d.n_units; unit += step) {
+        const uint64_t first = unit * TS_DESCEND_UNIT;
+        const uint32_t n = (uint32_t)min((uint64_t)TS_DESCEND_UNIT, d.n_rows - first) * d.ld;
+        const T *const m = (const T *)d.m + first * d.ld;
+        const A *const a = (const A *)d.a + first * d.ld;
+        double inner = 0, sum = 0;
+#pragma unroll 4
+        for (uint32_t k = lane; k < n; k += 32) {
+            const double x = (double)a[k] * d.table[TS_DESCEND_WEIGHT * d.ld + k % d.ld];
+            inner += (double)m[k] * x;
+            sum += fabs(x);
+        }
+        inner = warp_sum(inner);
+        sum = warp_sum(sum);
+        if (lane == 0 && d.inner != NULL)
+            d.inner[unit] = inner;
+        if (lane == 0 && d.size != NULL)
+            d.size[unit] = sum;
+    }
+}
+
+/* ------------------------------------------------------------------ launches */
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+template <class T, class A, int B, bool SIMPLE>
+static int launch_narrow(const struct ts_descend *d, cudaStream_t s)
+{
+    const uint64_t blocks = (d->n_units + NARROW_WARPS - 1) / NARROW_WARPS;
+    descend_narrow<T, A, B, SIMPLE><<<least(blocks, NARROW_BLOCKS), 32 * NARROW_WARPS, 0, s>>>(*d);
+    return cudaGetLastError();
+}
+
+template <class T, class A, int WARPS, bool SIMPLE>
+static int launch_wide(const struct ts_descend *d, cudaStream_t s)
+{
+    const uint64_t of_x = (d->ld + 7) / 8 * (uint64_t)TILE_LANES * sizeof(double2);
+    const uint64_t room = ts_dense_scratch(d->ld) * sizeof(double) / of_x;
+    uint64_t bytes = WARPS * TILE_LANES * sizeof(double2);
+    int device, most = 0;
+    cudaError_t rc = cudaGetDevice(&device);
+    if (rc == cudaSuccess)
+        rc = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    const bool in_scratch = bytes + of_x + 1024 > (uint64_t)most;
+    bytes += in_scratch ? 0 : of_x;
+    if (rc == cudaSuccess)
+        rc = cudaFuncSetAttribute(descend_wide<T, A, WARPS, SIMPLE>,
+                                  cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (rc != cudaSuccess)
+        return rc;
+    descend_wide<T, A, WARPS, SIMPLE>
+        <<<least(d->n_units, in_scratch ? room : INT32_MAX), 32 * WARPS, bytes, s>>>(*d,
+                                                                                     in_scratch);
+    return cudaGetLastError();
+}
+
+template <class T, class A, bool SIMPLE>
+static int launch(const struct ts_descend *d, cudaStream_t s)
+{
+    if (d->ld <= 8)
+        return launch_narrow<T, A, 1, SIMPLE>(d, s);
+    if (d->ld <= 16)
+        return launch_narrow<T, A, 2, SIMPLE>(d, s);
+    if (d->ld <= 32)
+        return launch_narrow<T, A, 4, SIMPLE>(d, s);
+    if (d->ld <= 128) /* with few columns more thread blocks hide the barriers */
+        return launch_wide<T, A, 4, SIMPLE>(d, s);
+    return launch_wide<T, A, 8, SIMPLE>(d, s);
+}
+
+template <class T, class A> static int launch_keep(const struct ts_descend *d, cudaStream_t s)
+{
+    const uint64_t blocks = (d->n_units + KEEP_WARPS - 1) / KEEP_WARPS;
+    keep_rows<T, A><<<least(blocks, NARROW_BLOCKS), 32 * KEEP_WARPS, 0, s>>>(*d);
+    return cudaGetLastError();
+}
+
+int ts_descend_rows(const struct ts_descend *d, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    if (d->n_units == 0)
+        return cudaSuccess;
+    if (d->precision == TS_FLOAT64)
+        return d->simple ? launch<double, double, true>(d, s) : launch<double, double, false>(d, s);
+    if (d->wide)
+        return d->simple ? launch<double, float, true>(d, s) : launch<double, float, false>(d, s);
+    return d->simple ? launch<float, float, true>(d, s) : launch<float, float, false>(d, s);
+}
+
+int ts_descend_keep(const struct ts_descend *d, void *stream)
+{
+    cudaStream_t s = (cudaStream_t)stream;
+    if (d->n_units == 0)
+        return cudaSuccess;
+    if (d->precision == TS_FLOAT64)
+        return launch_keep<double, double>(d, s);
+    return d->wide ? launch_keep<double, float>(d, s) : launch_keep<float, float>(d, s);
+}
