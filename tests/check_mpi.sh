@@ -66,6 +66,35 @@ while [ ! -e part.cp ] && [ $turns -lt 40 ]; do
 done
 cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "after stops: not the bytes of one process"
 
+# ---- several models at once, or in turns; all as of their own runs; stopped, too ----
+several='-r 3,9,17 --restarts 2 -i 4 --tol 0 --rows all'
+"$bin/tstream" cp x.tsh --cpu $several -o models > log 2>&1 || bad "several models: $(cat log)"
+# same_models DIR WHAT
+same_models()
+{
+    for model in models/r*; do
+        cmp -s "$model/model.ktensor" "$1/${model#models/}/model.ktensor" || bad "$2: $model: not the bytes of one process"
+    done
+    [ "$(readlink "$1/best.r9")" = "$(readlink models/best.r9)" ] || bad "$2: another one is the best"
+}
+mpi 3 x.tsh $several -t 2 -o models3 > log 2> err || bad "several models on 3 ranks: $(cat err)"
+same_models models3 "3 ranks"
+grep -q '^6 models, ' log || bad "several models on 3 ranks: no table: $(cat log)"
+[ "$(grep -c '3 processes compute together' err)" -eq 1 ] || bad "several models on 3 ranks: are not told of once: $(cat err)"
+mpi 2 x.tsh $several -m 1100K -o models2 > log 2> err || bad "several models in turns: $(cat err)"
+same_models models2 "2 ranks, in turns"
+n=2 turns=0
+mpi 3 x.tsh $several --max-time 100ms -o models4 > log 2> err || true # before anything was saved
+while [ ! -e models4 ] && [ $turns -lt 40 ]; do
+    turns=$((turns + 1)) n=$((n % 3 + 1))
+    if [ -e models4.partial/models.run ]; then
+        mpi $n --resume models4 --max-time $((100 + 50 * turns * turns))ms > log 2> err || true # nothing was saved
+    else
+        mpi $n x.tsh $several --max-time $((100 + 50 * turns * turns))ms -o models4 > log 2> err || true
+    fi
+done
+same_models models4 "after stops"
+
 # ---- a rank that is killed ends all; the state stays ----
 mpi 3 x.tsh -r 9 -i 100000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
 pid=$!
@@ -109,7 +138,9 @@ ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp none
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp --resume none.cp
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh --rank 0
 ranks_refused '--ranks 3: started as 2 processes' -n 2 "$t" cp x.tsh -r 4 --ranks 3 -o no.cp
-ranks_refused 'one model at a time' -n 2 "$t" cp x.tsh -r 4,5 -o no.cp
+ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 --restarts 2 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --restarts 3 -o no.cp
+ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4,5 -o no.cp : -n 1 "$t" cp x.tsh -r 4,6 -o no.cp
+ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4,5 -o whole.cp
 ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
 

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "cpd/als.h"
+#include "cpd/als_group.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/share.h"
 #include "tests/comm_threads.h"
@@ -250,6 +251,135 @@ START_TEST(constraints_go_along)
 }
 END_TEST
 
+/* ---- several models at once ---- */
+
+#define MODELS 4u
+static const uint32_t model_rank[MODELS] = { 5, 13, 150, 5 };
+
+/* The models of one rank, each as an outcome of its own. */
+struct group {
+    struct conf conf[MODELS];
+    struct ts_comm *comm;
+    struct outcome *o; /* MODELS */
+    struct ts_tensor *t;
+    struct ts_als *run[MODELS];
+    void *be;
+    struct ts_err err;
+    int rc;
+};
+
+static int end_model(void *ctx, uint32_t k, struct ts_err *err)
+{
+    struct group *g = ctx;
+    struct outcome *o = &g->o[k];
+    struct ts_als_result result;
+    const int rc = ts_als_result(g->run[k], &result, err);
+    if (rc < 0)
+        return rc;
+    o->sweeps = result.sweeps;
+    memcpy(o->weight, result.weight, o->conf->rank * sizeof(double));
+    free(result.weight);
+    take_factors(o, g->t, ts_backend_cpu.model(g->be, k));
+    return 0;
+}
+
+static void *run_group(void *ctx)
+{
+    struct group *g = ctx;
+    const struct conf *c = g->conf;
+    struct ts_backend_conf bc = { .n_models = MODELS,
+                                  .ranks = model_rank,
+                                  .precision = c->precision,
+                                  .threads = c->threads,
+                                  .comm = g->comm,
+                                  .only_mode = -1 };
+    struct ts_feed_conf fc = { .host_bytes = 1 << 30, .only_mode = -1, .checkers = 1 };
+    struct ts_als_conf ac[MODELS];
+    struct ts_feed *feed;
+    uint32_t failed;
+    ck_assert_int_eq(ts_tensor_open(dir, &g->t, &g->err), 0);
+    bc.tensor = fc.tensor = g->t;
+    bc.own_rows = ts_constraint_own(c->constraint, g->t->order);
+    ck_assert_int_eq(ts_backend_cpu.open(&bc, &g->be, &g->err), 0);
+    ts_backend_cpu.deal(g->be, &fc.deal);
+    ck_assert_int_eq(ts_feed_new(&fc, &feed, &g->err), 0);
+    for (uint32_t k = 0; k < MODELS; k++) {
+        struct outcome *o = &g->o[k];
+        o->conf = &g->conf[k];
+        o->comm = g->comm;
+        o->order = g->t->order;
+        ac[k] = (struct ts_als_conf){ .feed = feed,
+                                      .iters = g->conf[k].iters,
+                                      .precision = c->precision,
+                                      .sweep = note_sweep,
+                                      .ctx = o,
+                                      .init = { .tensor = g->t,
+                                                .backend = &ts_backend_cpu,
+                                                .be = ts_backend_cpu.model(g->be, k),
+                                                .rank = model_rank[k],
+                                                .threads = c->threads,
+                                                .seed = 3,
+                                                .constraint = c->constraint } };
+        ck_assert_int_eq(ts_als_new(&ac[k], &g->run[k], &g->err), 0);
+    }
+    g->rc = ts_als_group_run(g->run, MODELS, end_model, g, &failed, &g->err);
+    for (uint32_t k = 0; k < MODELS; k++)
+        ts_als_free(g->run[k]);
+    ts_feed_free(feed);
+    ts_backend_cpu.close(g->be);
+    ts_tensor_close(g->t);
+    return NULL;
+}
+
+/* Models of several ranks and lengths, computed side by side by several processes. */
+START_TEST(models_go_along)
+{
+    static const uint64_t dim[2][3] = { { 50, 9000, 3000 },
+                                        { 30000, 3, 300 } }; /* columns travel in pieces */
+    static struct outcome alone[MODELS], o[TEST_COMM_MOST][MODELS];
+    struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { 0 }, { .simplex = 1 } };
+    struct test_comm comm[TEST_COMM_MOST];
+    pthread_t thread[TEST_COMM_MOST];
+    struct group g[TEST_COMM_MOST];
+    struct conf conf = { .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64, .threads = 2 };
+    struct conf one[MODELS];
+    const uint32_t n = _i < 2 ? 3 : 5;
+    struct test_comm_group *ranks;
+    conf.constraint = _i == 1 ? nonneg : NULL;
+    write_tensor(11, 3, dim[_i / 2], 120000, 2, 2);
+    memset(alone, 0, sizeof alone);
+    memset(o, 0, sizeof o);
+    for (uint32_t k = 0; k < MODELS; k++) {
+        one[k] = conf;
+        one[k].rank = model_rank[k];
+        one[k].iters = 2 + k % 3; /* some are over before others */
+        alone[k].conf = &one[k];
+        run_rank(&alone[k]);
+    }
+    ranks = test_comm_new(n, comm);
+    for (uint32_t r = 0; r < n; r++) {
+        memset(&g[r], 0, sizeof g[r]);
+        memcpy(g[r].conf, one, sizeof one);
+        g[r].conf[0].threads = 1 + r % 3;
+        g[r].comm = &comm[r].comm;
+        g[r].o = o[r];
+        ck_assert_int_eq(pthread_create(&thread[r], NULL, run_group, &g[r]), 0);
+    }
+    for (uint32_t r = 0; r < n; r++)
+        pthread_join(thread[r], NULL);
+    for (uint32_t r = 0; r < n; r++) {
+        ck_assert_msg(g[r].rc == 0, "%s", g[r].err.text);
+        for (uint32_t k = 0; k < MODELS; k++) {
+            ck_same(&alone[k], &o[r][k]);
+            free_outcome(&o[r][k]);
+        }
+    }
+    for (uint32_t k = 0; k < MODELS; k++)
+        free_outcome(&alone[k]);
+    test_comm_free(ranks);
+}
+END_TEST
+
 /* Near a fit of 1, where float32 rows are summed in float64. */
 START_TEST(products_in_float64_go_along)
 {
@@ -319,6 +449,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
     tcase_add_loop_test(tc, constraints_go_along, 0, 5);
+    tcase_add_loop_test(tc, models_go_along, 0, 4);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, ranks_end_together, 0, 2);
     tcase_add_test(tc, ranks_read_their_part);

@@ -12,6 +12,7 @@
 #include "api/tools.h"
 #include "tools/cp_models.h"
 #include "tools/cp_run.h"
+#include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
 #include "tools/tstream_operand.h"
 
@@ -34,7 +35,8 @@ struct several {
     const char *path; /* of the tensor */
     struct ts_tensor *tensor;
     char *named; /* X.cp */
-    struct ts_atomic_dir *dir;
+    char *partial;
+    struct ts_atomic_dir *dir; /* NULL: this rank writes nothing */
     struct cp_models models;
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
     int started;                          /* a model was begun in this process */
@@ -64,7 +66,14 @@ static int open_dir(struct several *s, struct ts_err *err)
                                          .resume = s->args->models_from.dir != NULL,
                                          .resumable = 1,
                                          .kind = ts_model_kind_of };
-    int rc = ts_atomic_dir_open(&conf, &s->dir, err);
+    int rc = 0;
+    if (asprintf(&s->partial, "%s%s", s->named, conf.suffix) < 0) {
+        s->partial = NULL;
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    }
+    if (!tool_ranks_speaks())
+        return 0;
+    rc = ts_atomic_dir_open(&conf, &s->dir, err);
     if (rc == 0)
         rc = cp_models_run_write(s->cmd, s->args, s->path, s->tensor->hash,
                                  ts_atomic_dir_fd(s->dir), ts_atomic_dir_partial(s->dir), err);
@@ -79,17 +88,27 @@ static void print_rows(struct several *s)
             cp_models_print_row(&s->models, s->next_row, s->n_printed++ == 0 || s->args->details);
 }
 
-/* Models that an earlier process finished. */
-static int find_done(struct several *s, struct ts_err *err)
+/* What is to be told of a model that is done, by whom tells it. */
+static int take_done(struct several *s, uint32_t row, struct ts_err *err)
 {
-    const char *dir = ts_atomic_dir_partial(s->dir);
-    int rc = 0;
-    for (uint32_t i = 0; i < s->models.n && rc == 0; i++) {
-        if (faccessat(ts_atomic_dir_fd(s->dir), s->models.row[i].name, F_OK, 0) != 0)
-            continue;
-        rc = cp_models_read(&s->models, i, dir, err);
-        s->n_done++;
-    }
+    s->n_done++;
+    s->models.row[row].done = 1;
+    return s->dir == NULL ? 0 : cp_models_read(&s->models, row, s->partial, err);
+}
+
+/* Models that an earlier process finished: of several ranks the one that writes knows. rc: what came before. */
+static int find_done(struct several *s, int rc, struct ts_err *err)
+{
+    unsigned char *done = calloc(s->models.n + UINT64_C(1), 1);
+    if (rc == 0 && done == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    for (uint32_t i = 0; i < s->models.n && rc == 0 && s->dir != NULL; i++)
+        done[i] = faccessat(ts_atomic_dir_fd(s->dir), s->models.row[i].name, F_OK, 0) == 0;
+    rc = tool_ranks_tell(rc, done, s->models.n, err);
+    for (uint32_t i = 0; i < s->models.n && rc == 0; i++)
+        if (done[i])
+            rc = take_done(s, i, err);
+    free(done);
     return rc;
 }
 
@@ -133,6 +152,18 @@ static int find_state(struct several *s, struct one *o, struct ts_err *err)
     return 0;
 }
 
+/* Ranks read their states before the one that writes begins to, and all have the same. */
+static int check_state(const struct one *o, int rc, struct ts_err *err)
+{
+    const struct ts_state *state =
+        rc == 0 && o->own.from.file != NULL ? ts_state_get(o->own.from.file) : NULL;
+    char text[64] = "none";
+    rc = tool_ranks_agree(rc, err);
+    if (rc == 0 && state != NULL)
+        snprintf(text, sizeof text, "%u %u", state->sweep, state->mode);
+    return rc == 0 ? tool_ranks_same("state to go on from", text, err) : rc;
+}
+
 /* Which model it is; what it needs comes when it begins. */
 static void name_one(struct several *s, struct one *o, uint32_t row)
 {
@@ -157,7 +188,7 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
                                     .precision = s->args->precision,
                                     .stop = &tool_stop };
     rc = ts_model_formats(s->args->format, &o->mc.formats, err);
-    if (asprintf(&o->dir, "%s/%s", ts_atomic_dir_partial(s->dir), o->model.name) < 0) {
+    if (asprintf(&o->dir, "%s/%s", s->partial, o->model.name) < 0) {
         o->dir = NULL;
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
     }
@@ -171,6 +202,7 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
     if (rc == 0 && s->args->models_from.dir != NULL)
         rc = find_state(s, o, err);
+    rc = check_state(o, rc, err);
     return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, NULL, s->path, err) : rc;
 }
 
@@ -197,6 +229,27 @@ static void close_engine(struct several *s)
     s->open = 0;
 }
 
+/* As many models at once as all ranks have memory for. */
+static int open_alike(struct several *s, struct ts_engine_conf *ec, struct ts_err *err)
+{
+    int rc;
+    for (;;) {
+        uint32_t most, fewest = 0;
+        rc = ts_engine_open(ec, &s->engine, err);
+        s->open = rc == 0;
+        most = rc == 0 ? s->engine.n_models : 0;
+        fewest = most;
+        rc = tool_ranks_least(rc, &fewest, err);
+        most = UINT32_MAX - most; /* the least of these is of the one with most */
+        if (rc == 0)
+            rc = tool_ranks_least(0, &most, err);
+        if (rc < 0 || UINT32_MAX - most == fewest)
+            return rc;
+        ec->n_models = fewest;
+        close_engine(s);
+    }
+}
+
 /* An engine for as many of these models as may be at once; the one that is open, where it will do. */
 static int open_engine(struct several *s, const uint32_t *ranks, uint32_t n, int *opened,
                        struct ts_err *err)
@@ -214,11 +267,13 @@ static int open_engine(struct several *s, const uint32_t *ranks, uint32_t n, int
     ec.tensor = s->tensor;
     ec.n_models = n;
     ec.ranks = ranks;
-    rc = ts_engine_open(&ec, &s->engine, err);
-    s->open = *opened = rc == 0;
+    rc = open_alike(s, &ec, err);
+    *opened = rc == 0;
     memcpy(s->ranks, ranks, n * sizeof *ranks);
-    if (rc == 0 && s->lead->model.first)
+    if (rc == 0 && s->lead->model.first) {
+        tstream_cp_note_ranks(s->cmd, &s->engine);
         cp_run_note(s->cmd, &s->lead->own, &s->engine);
+    }
     return rc;
 }
 
@@ -240,17 +295,28 @@ static void choose_lead(struct several *s)
     ts_run_status_at_once(&s->lead->status.run, n);
 }
 
-/* For ts_als_group_run: model k has made its sweeps. */
+/* The same for all ranks; a rank's own sentence stays, which may say how to go on. */
+static int end_alike(int rc, struct ts_err *err)
+{
+    const struct ts_err own = *err;
+    const int all = tool_ranks_agree(rc, err);
+    if (rc < 0 && all == rc)
+        *err = own;
+    return all;
+}
+
+/* For ts_als_group_run: model k has made its sweeps. Ranks exchange rows of other models next, with no word on failures: so
+ * this one's is told here. */
 static int end_one(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct several *s = ctx;
     struct one *o = &s->one[k];
     int rc = cp_run_end(&o->run, 0, err);
     if (rc == 0)
-        rc = cp_models_read(&s->models, o->row, ts_atomic_dir_partial(s->dir), err);
+        rc = take_done(s, o->row, err);
+    rc = end_alike(rc, err);
     if (rc < 0)
         return rc;
-    s->n_done++;
     print_rows(s);
     choose_lead(s);
     return 0;
@@ -360,7 +426,7 @@ static void print_end(const struct several *s)
 /* With all models done. */
 static int finish(struct several *s, struct ts_err *err)
 {
-    const char *dir = ts_atomic_dir_partial(s->dir);
+    const char *dir = s->partial;
     struct ts_err warn = { 0 };
     uint32_t threads;
     int rc = ts_threads_get(s->args->threads, 0, &threads, err);
@@ -388,10 +454,10 @@ static void tell_status(struct several *s, const char *state, const char *senten
 {
     struct one *o = s->lead;
     struct status_file *f = &o->status;
-    if (f->run.told || !kept(s))
+    if (f->run.told || !kept(s) || s->dir == NULL)
         return;
     o->report.progress = (struct tool_progress){ 0 };
-    *f = (struct status_file){ .run = { .partial = ts_atomic_dir_partial(s->dir),
+    *f = (struct status_file){ .run = { .partial = s->partial,
                                         .opts = s->cmd->opts,
                                         .args = &o->own,
                                         .tensor = s->path,
@@ -422,6 +488,8 @@ static int end_early(struct several *s, int rc, struct ts_err *err)
         cp_report_stopped(&o->report, cp_run_stopped_by(), resume, 1, 0,
                           ts_clock_ns() - s->start_ns);
     }
+    if (s->dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
+        return 0; /* the rank that writes says what became of it */
     if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
         strstr(err->text, "nothing was saved") != NULL)
         return rc;
@@ -464,20 +532,22 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
                                             : ts_tensor_open(path, &s->tensor, err);
     if (rc == 0)
         rc = check(s, err);
+    rc = tstream_cp_same_ranks(args, s->tensor, rc, err);
     if (rc == 0)
         rc = cp_models_new(args, &s->models, err);
     if (rc == 0)
         rc = open_dir(s, err);
-    if (rc == 0)
-        rc = find_done(s, err);
+    rc = find_done(s, rc, err);
     if (rc == 0) {
         s->lead = s->one;
         name_one(s, s->lead,
                  s->models.n - 1); /* where all are done already: what a stop tells of */
         s->started = 0;
-        rc = run_all(s, err);
+        rc = end_alike(run_all(s, err), err);
         if (rc == 0)
-            rc = finish(s, err);
+            rc = end_alike(s->dir == NULL && tool_ranks() != NULL ? 0 : finish(s, err), err);
+        if (rc == TS_ESTOP && tool_ranks() != NULL)
+            tool_ranks_stopped();
         if (rc < 0)
             rc = end_early(s, rc, err);
     }
@@ -485,6 +555,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     cp_models_free(&s->models);
     ts_tensor_close(s->tensor);
     free(s->named);
+    free(s->partial);
     free(s->one);
     free(s);
     return rc;

@@ -7,6 +7,9 @@
  * follow others of the same ranks share their engine, so that shards which it holds in memory stay there; for other ranks
  * they are read again.
  *
+ * Of several processes (tools/tool_ranks.h) all run this: the one that speaks has the directory, and tells the others which models are
+ * done; all take as many at once as the one with least memory can.
+ *
  *   threads  one
  *   errors   0 or a negative ts_code; models that are done, and the states of those under way, stay for
  *            --resume

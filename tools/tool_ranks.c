@@ -67,6 +67,52 @@ void tool_ranks_stopped(void)
         ts_stop_ask(&tool_stop, SIGTERM);
 }
 
+/* first[r] .. first[r + 1] - 1 of n ranks: rank 0 has so many bytes, the others none; or all have as many. */
+static uint64_t *places(uint64_t of_first, uint64_t of_each)
+{
+    uint64_t *first = calloc(ranks->n + UINT64_C(1), sizeof *first);
+    for (uint32_t r = 1; first != NULL && r <= ranks->n; r++)
+        first[r] = of_first + r * of_each;
+    return first;
+}
+
+int tool_ranks_tell(int rc, void *bytes, uint64_t n, struct ts_err *err)
+{
+    uint64_t *first;
+    if (ranks == NULL)
+        return rc;
+    first = places(n, 0);
+    if (rc == 0 && first == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory");
+    rc = tool_ranks_agree(rc, err);
+    if (rc == 0)
+        rc = ranks->ops->gather(ranks, bytes, first, err);
+    free(first);
+    return rc;
+}
+
+int tool_ranks_least(int rc, uint32_t *number, struct ts_err *err)
+{
+    uint64_t *first;
+    uint32_t *all;
+    if (ranks == NULL)
+        return rc;
+    first = places(0, sizeof *all);
+    all = calloc(ranks->n, sizeof *all);
+    if (rc == 0 && (first == NULL || all == NULL))
+        rc = ts_fail(err, TS_ENOMEM, "out of memory");
+    rc = tool_ranks_agree(rc, err);
+    if (rc == 0) {
+        all[ranks->rank] = *number;
+        rc = ranks->ops->gather(ranks, all, first, err);
+    }
+    for (uint32_t r = 0; rc == 0 && r < ranks->n; r++)
+        *number = all[r] < *number ? all[r] : *number;
+    free(first);
+    free(all);
+    return rc;
+}
+
 int tool_ranks_same(const char *what, const char *text, struct ts_err *err)
 {
     uint64_t *hash, *first;

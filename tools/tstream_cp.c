@@ -115,11 +115,25 @@ const struct ts_opt tstream_cp_opts[] = {
     { 0 },
 };
 
-/* The ranks have the same program, tensor and model to compute, or none of them begins. */
-static int check_ranks(const struct ts_cmd *cmd, const struct cp_args *args,
-                       const struct ts_engine *e, int rc, struct ts_err *err)
+/* Of all models. */
+static int same_models(const struct cp_args *args, struct ts_err *err)
+{
+    uint64_t ranks = args->restarts;
+    char text[512];
+    for (uint32_t i = 0; i < args->ranks.n; i++)
+        ranks = ts_mix(ranks ^ args->ranks.at[i]);
+    snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %.200s", ranks, args->iters,
+             args->tol, args->seed, (int)args->precision, args->accelerate, args->init);
+    return tool_ranks_same("options", text, err);
+}
+
+/* Or none of them begins. */
+int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
+                          struct ts_err *err)
 {
     char text[512], constraint[160];
+    if (tool_ranks() == NULL)
+        return rc;
     rc = tool_ranks_agree(rc, err);
     if (rc < 0)
         return rc;
@@ -129,21 +143,23 @@ static int check_ranks(const struct ts_cmd *cmd, const struct cp_args *args,
              (int)ts_isa_best()); /* its own sums of a rank must be those of others */
     if (rc == 0)
         rc = tool_ranks_same("vector code, that of its processor,", text, err);
-    snprintf(text, sizeof text, "%016" PRIx64, e->tensor->hash);
+    snprintf(text, sizeof text, "%016" PRIx64, t->hash);
     if (rc == 0)
         rc = tool_ranks_same("tensor", text, err);
-    snprintf(text, sizeof text, "%u %u %a %" PRIu64 " %d %d %.200s", args->rank, args->iters,
-             args->tol, args->seed, (int)args->precision, args->accelerate, args->init);
     if (rc == 0)
-        rc = tool_ranks_same("options", text, err);
-    for (uint32_t m = 0; m < e->tensor->order && rc == 0; m++) {
+        rc = same_models(args, err);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
         ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);
         rc = tool_ranks_same("constraints", constraint, err);
     }
-    if (rc == 0)
+    return rc;
+}
+
+void tstream_cp_note_ranks(const struct ts_cmd *cmd, const struct ts_engine *e)
+{
+    if (tool_ranks() != NULL)
         tool_note(cmd, "%u processes compute together, this one with %u thread%s",
                   tool_ranks_count(), e->threads, tool_plural(e->threads));
-    return rc;
 }
 
 /* Everything that can be refused is, before the work. */
@@ -186,9 +202,9 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     ec.trace = r.trace;
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
-    if (tool_ranks() != NULL)
-        rc = check_ranks(cmd, args, &e, rc, err);
+    rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
     if (rc == 0) {
+        tstream_cp_note_ranks(cmd, &e);
         cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
         if (tool_ranks() != NULL && !r.stopped)
@@ -203,12 +219,15 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     return rc;
 }
 
+static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
+                      struct ts_err *err)
+{
+    return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)
+                                       : run_one(cmd, args, path, err);
+}
+
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
-    if (tstream_cp_models(args) > 1)
-        return ts_fail(err, TS_EARG,
-                       "several processes compute one model at a time: give one --rank and no "
-                       "--restarts, or start one process");
     if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
         return ts_fail(err, TS_EARG,
                        "several processes compute on CPU cores: --gpus and --gpu-memory go with "
@@ -229,7 +248,7 @@ static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const 
         own.no_output = 1;
         own.trace = NULL;
     }
-    return run_one(cmd, &own, path, err);
+    return run_models(cmd, &own, path, err);
 }
 
 static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *path,
@@ -244,8 +263,7 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
                        args->processes, args->processes);
     if (tool_ranks() != NULL)
         return run_rank(cmd, args, path, err);
-    return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)
-                                       : run_one(cmd, args, path, err);
+    return run_models(cmd, args, path, err);
 }
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
@@ -435,7 +453,7 @@ const struct ts_cmd tstream_cp = {
         "objective), and models.tsv and models.json, the table: fits, and how alike the starts of a rank are. "
         "score is the factor match score with the best one, 1 for the same components. DIR appears when all are done; --resume "
         "keeps the models that are, and goes on in those under way.\n\n"
-        "Started by mpirun or srun as several processes, where it was built with MPI, it computes one model on the CPU cores of all of "
+        "Started by mpirun or srun as several processes, where it was built with MPI, it computes on the CPU cores of all of "
         "them, on one machine or many, with the same bits. Each reads and computes a part of every mode; the first one speaks and writes.\n\n"
         "SIGINT, SIGTERM, SIGHUP or --max-time stop it within a mode: it saves its state in DIR.partial, says "
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "

@@ -3,6 +3,7 @@
  * rowsolve.c. */
 #include "cpu/cpu_backend.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +28,8 @@ struct shared {
     struct ts_fmat apart; /* for products of any mode of `own`; no data: there are none */
     uint32_t own, n_models;
     struct cpu *model;
-    struct ts_rowsolve_ranks ranks; /* no share: this process alone */
-    uint32_t scattered; /* the mode, from 1, whose product lies on several ranks; 0: none */
-    uint64_t *dealt;    /* memory of these */
+    struct ts_share *share; /* of several ranks; NULL: this process alone */
+    uint64_t *dealt;        /* memory of what they deal */
 };
 
 /* A model: what the engine holds. */
@@ -41,6 +41,8 @@ struct cpu {
     int frees_rows;
     struct ts_fmat factor[TS_MAX_ORDER]; /* views */
     struct ts_fmat product; /* of the mode that was passed over last: its factor, or in `apart` */
+    struct ts_rowsolve_ranks ranks;
+    uint32_t scattered; /* the mode, from 1, whose product lies on several ranks; 0: none */
     enum ts_precision summed;
 };
 
@@ -177,15 +179,18 @@ static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct
 
 static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_err *err)
 {
+    const uint64_t n = comm == NULL ? 0 : comm->n + UINT64_C(1);
     if (!ts_comm_many(comm))
         return 0;
-    s->dealt = calloc(2 * (comm->n + UINT64_C(1)), sizeof *s->dealt);
+    s->dealt = calloc(s->n_models * 2 * n, sizeof *s->dealt);
     if (s->dealt == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path);
-    s->ranks.share = ts_pass_share(s->pass);
-    s->ranks.group = s->dealt;
-    s->ranks.row = s->dealt + comm->n + 1;
-    return 0;
+    s->share = ts_pass_share(s->pass);
+    for (uint32_t k = 0; k < s->n_models; k++)
+        s->model[k].ranks = (struct ts_rowsolve_ranks){ .share = s->share,
+                                                        .group = s->dealt + 2 * k * n,
+                                                        .row = s->dealt + (2 * k + 1) * n };
+    return s->n_models > 1 ? ts_share_stage(s->share, err) : 0;
 }
 
 static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
@@ -194,8 +199,6 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     const uint32_t columns = conf_of_all(conf).rank;
     struct shared *s;
     int rc;
-    if (ts_comm_many(conf->comm) && n_models(conf) > 1)
-        return ts_fail(err, TS_EARG, "several ranks compute one model at a time");
     if (columns == 0 || columns > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
     s = calloc(1, sizeof *s);
@@ -249,7 +252,8 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
     }
     if (ts_comm_many(conf->comm))
         *other_bytes += ts_share_bytes(conf->tensor, conf->comm->n) +
-                        2 * (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t);
+                        n_models(conf) * 2 * (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t) +
+                        (n_models(conf) > 1 ? ts_share_stage_bytes(conf->comm->n) : 0);
     if (ts_backend_keeps_rest(conf))
         *other_bytes += ts_bigmem_cost(
             ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
@@ -292,8 +296,8 @@ static uint64_t cpu_wish(const struct ts_backend_conf *conf)
 static void cpu_deal(void *be, struct ts_feed_deal *ret)
 {
     const struct shared *s = ((const struct cpu *)be)->shared;
-    for (uint32_t m = 0; s->ranks.share != NULL && m < s->tensor->order; m++)
-        ret->keep[m] = ts_share_deal(s->ranks.share, m);
+    for (uint32_t m = 0; s->share != NULL && m < s->tensor->order; m++)
+        ret->keep[m] = ts_share_deal(s->share, m);
 }
 
 static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
@@ -340,14 +344,18 @@ static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_f
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
     struct shared *s = ((struct cpu *)be[0])->shared;
     int rc;
-    for (uint32_t k = 0; k < n; k++)
+    assert(n > 0 && n <= TS_PASS_MAX_MODELS);
+    model[0] = prepare_product(be[0], mode);
+    for (uint32_t k = 1; k < n; k++)
         model[k] = prepare_product(be[k], mode);
     rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
-    if (rc < 0 || s->ranks.share == NULL)
-        return rc;
-    s->scattered = mode + 1;
-    ts_rowsolve_deal(((struct cpu *)be[0])->rows, model[0].out->n_rows, &s->ranks);
-    return ts_share_move_rows(s->ranks.share, model[0].out, s->ranks.row, err);
+    for (uint32_t k = 0; k < n && rc == 0 && s->share != NULL; k++) {
+        struct cpu *c = be[k];
+        c->scattered = mode + 1;
+        ts_rowsolve_deal(c->rows, c->product.n_rows, &c->ranks);
+        rc = ts_share_move_rows(s->share, &c->product, c->ranks.row, err);
+    }
+    return rc;
 }
 
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
@@ -361,7 +369,7 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
                         struct ts_err *err)
 {
     struct shared *s = ((struct cpu *)be)->shared;
-    if (s->n_models > 1 || s->ranks.share != NULL)
+    if (s->n_models > 1 || s->share != NULL)
         return ts_fail(err, TS_EARG,
                        "values of a model are computed of one at a time, by one process");
     return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
@@ -396,13 +404,12 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
                      const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct cpu *c = be;
-    const struct ts_rowsolve_ranks *ranks =
-        c->shared->ranks.share == NULL ? NULL : &c->shared->ranks;
+    const struct ts_rowsolve_ranks *ranks = c->shared->share == NULL ? NULL : &c->ranks;
     const int rc =
         ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(how->kind) ? &c->product : NULL,
                         how, sums, ranks, err);
     c->factor[mode].rest = NULL;
-    c->shared->scattered = 0;
+    c->scattered = 0;
     return rc;
 }
 
@@ -419,7 +426,7 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
     struct cpu *c = be;
     return ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL,
                            &(struct ts_row_sums){ .gram = gram },
-                           c->shared->scattered == mode + 1 ? &c->shared->ranks : NULL, err);
+                           c->scattered == mode + 1 ? &c->ranks : NULL, err);
 }
 
 const struct ts_backend ts_backend_cpu = {

@@ -405,6 +405,21 @@ static void fill_parts(struct run *r, const struct ts_fmat *factor, uint32_t n,
                     ts_fmat_bytes(1, p->rank, p->precision);
 }
 
+/* Products as rows of all columns. Models that are not passed over have there what all ranks have alike. */
+static struct ts_fmat rows_of_all(const struct ts_pass *p, uint32_t n,
+                                  const struct ts_pass_model *model)
+{
+    const size_t size = p->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+    struct ts_fmat whole = *model[0].out;
+    whole.data = row_of_all(whole.data, model[0].col, size);
+    whole.rest = NULL;
+    whole.width = whole.stride;
+    for (uint32_t i = 0; i < n; i++)
+        if (model[i].out->rest != NULL)
+            whole.rest = row_of_all(model[i].out->rest, model[i].col, sizeof(float));
+    return whole;
+}
+
 static void run_threads(struct run *r)
 {
     struct ts_pass *p = r->pass;
@@ -443,16 +458,19 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
     const uint64_t begin = ts_clock_ns();
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
     uint64_t computed, exchanged;
-    assert(n > 0 && n <= TS_PASS_MAX_MODELS && (n == 1 || p->share == NULL));
+    struct ts_fmat whole;
+    assert(n > 0 && n <= TS_PASS_MAX_MODELS);
     fill_parts(&r, factor, n, model);
     r.end = mode_partitions(p->tensor, mode);
     if (p->share != NULL)
         ts_share_range(p->share, mode, &r.begin, &r.end);
     run_threads(&r);
     computed = ts_clock_ns();
-    if (p->share != NULL)
-        r.rc = ts_share_heads(p->share, mode, r.rc, p->edge, p->heads, r.head_bytes, model[0].out,
+    if (p->share != NULL) {
+        whole = rows_of_all(p, n, model);
+        r.rc = ts_share_heads(p->share, mode, r.rc, p->edge, p->heads, r.head_bytes, &whole,
                               &r.begin, &r.end, err);
+    }
     if (r.rc < 0)
         return r.rc;
     exchanged = p->share != NULL ? ts_clock_ns() : computed;

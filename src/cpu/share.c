@@ -4,13 +4,17 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "stream/balance.h"
 #include "stream/feed.h"
 #include "stream/residency.h"
 
-#define POLL_NS UINT64_C(50000000) /* other ranks are asked so seldom how they are */
+#define STAGE_BYTES    (UINT64_C(256) << 10) /* of a rank, in columns that travel at a time, */
+#define STAGES_BYTES   (UINT64_C(64) << 20)  /* and of all */
+#define MOST_ROW_BYTES (TS_FMAT_MAX_STRIDE * sizeof(double))
+#define POLL_NS        UINT64_C(50000000) /* other ranks are asked so seldom how they are */
 
 struct ts_share {
     const struct ts_tensor *tensor;
@@ -20,12 +24,18 @@ struct ts_share {
     unsigned char *deal[TS_MAX_ORDER]; /* n_shards */
     uint64_t *first_row, *byte;        /* n + 1 */
     struct ts_share_row *row;          /* n */
-    struct ts_comm_move *move;         /* 2 n */
+    struct ts_comm_move *move;         /* 4 n */
+    char *stage;                       /* or NULL */
     uint64_t polled_ns;
     int given_up;
 };
 
 /* ---- how it is found out ---- */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* A walk over the shards, from cut to cut. */
 struct walk {
@@ -165,19 +175,18 @@ static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32
     return n;
 }
 
-/* The first parts of cut rows. */
-static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows, uint64_t bytes)
+/* Rows: the first parts of those that are cut. */
+static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_rows; i++)
         if (s->row[i].from != s->row[i].to)
-            s->move[n++] =
-                (struct ts_comm_move){ s->row[i].from, s->row[i].to, s->row[i].row * bytes,
-                                       (UINT64_C(1) + s->row[i].row) * bytes };
+            s->move[n++] = (struct ts_comm_move){ s->row[i].from, s->row[i].to, s->row[i].row,
+                                                  UINT64_C(1) + s->row[i].row };
     return n;
 }
 
-static uint32_t row_moves(const struct ts_share *s, const uint64_t *want, uint64_t bytes)
+static uint32_t row_moves(const struct ts_share *s, const uint64_t *want)
 {
     const uint64_t *has = s->first_row;
     uint32_t n = 0;
@@ -186,7 +195,7 @@ static uint32_t row_moves(const struct ts_share *s, const uint64_t *want, uint64
             const uint64_t begin = has[from] > want[to] ? has[from] : want[to];
             const uint64_t end = has[from + 1] < want[to + 1] ? has[from + 1] : want[to + 1];
             if (from != to && begin < end)
-                s->move[n++] = (struct ts_comm_move){ from, to, begin * bytes, end * bytes };
+                s->move[n++] = (struct ts_comm_move){ from, to, begin, end };
         }
     return n;
 }
@@ -211,7 +220,7 @@ static char *lay_out(struct ts_share *s, const struct ts_tensor *t, uint32_t n, 
     s->first_row = take(&at, numbers);
     s->byte = take(&at, numbers);
     s->row = take(&at, n * sizeof *s->row);
-    s->move = take(&at, 2 * UINT64_C(1) * n * sizeof *s->move);
+    s->move = take(&at, 4 * UINT64_C(1) * n * sizeof *s->move);
     return at;
 }
 
@@ -253,7 +262,23 @@ int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_shar
 
 void ts_share_free(struct ts_share *s)
 {
+    if (s == NULL)
+        return;
+    free(s->stage);
     free(s);
+}
+
+uint64_t ts_share_stage_bytes(uint32_t n_ranks)
+{
+    const uint64_t rows = 2 * n_ranks * (uint64_t)MOST_ROW_BYTES; /* one of each move */
+    const uint64_t wanted = least(n_ranks * STAGE_BYTES, STAGES_BYTES);
+    return rows > wanted ? rows : wanted;
+}
+
+int ts_share_stage(struct ts_share *s, struct ts_err *err)
+{
+    s->stage = malloc(ts_share_stage_bytes(s->n));
+    return s->stage == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path) : 0;
 }
 
 struct ts_comm *ts_share_comm(const struct ts_share *s)
@@ -297,17 +322,88 @@ int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint6
     return s->comm->ops->gather(s->comm, array, s->byte, err);
 }
 
-static uint64_t row_bytes(const struct ts_fmat *f)
+/* Columns of rows: all of them, or those of one matrix of several side by side. */
+struct columns {
+    char *first; /* of row 0 */
+    uint64_t stride, width;
+};
+
+static struct columns columns_of(const struct ts_fmat *f)
 {
-    return f->stride * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
+    const uint64_t size = f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+    return (struct columns){ f->data, f->stride * size, f->width * size };
+}
+
+static struct columns columns_of_rest(const struct ts_fmat *f)
+{
+    return (struct columns){ (char *)f->rest, f->stride * sizeof(float), f->width * sizeof(float) };
+}
+
+static void pack(const struct columns *c, uint64_t row, uint64_t n, char *to)
+{
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(to + i * c->width, c->first + (row + i) * c->stride, c->width);
+}
+
+static void unpack(const struct columns *c, uint64_t row, uint64_t n, const char *from)
+{
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(c->first + (row + i) * c->stride, from + i * c->width, c->width);
+}
+
+/* Rows of the first n moves, through the stage: each move has a part of it. */
+static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
+{
+    struct ts_comm_move *piece = s->move + n;
+    const uint64_t most = ts_share_stage_bytes(s->n) / (n * c->width + 1);
+    uint64_t at = 0;
+    uint32_t left;
+    do {
+        int rc;
+        left = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ts_comm_move *m = &s->move[i];
+            const uint64_t row = least(m->begin + at, m->end), rows = least(m->end - row, most);
+            piece[i] = (struct ts_comm_move){ m->from, m->to, i * most * c->width,
+                                              (i * most + rows) * c->width };
+            left += row + rows < m->end;
+            if (m->from == s->comm->rank)
+                pack(c, row, rows, s->stage + piece[i].begin);
+        }
+        rc = s->comm->ops->move(s->comm, s->stage, piece, n, err);
+        if (rc < 0)
+            return rc;
+        for (uint32_t i = 0; i < n; i++)
+            if (s->move[i].to == s->comm->rank)
+                unpack(c, least(s->move[i].begin + at, s->move[i].end),
+                       (piece[i].end - piece[i].begin) / c->width, s->stage + piece[i].begin);
+        at += most;
+    } while (left > 0);
+    return 0;
+}
+
+/* The first n moves, which are of rows. */
+static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
+{
+    struct ts_comm_move *bytes = s->move + n;
+    if (c->width < c->stride)
+        return move_packed(s, c, n, err);
+    for (uint32_t i = 0; i < n; i++)
+        bytes[i] =
+            (struct ts_comm_move){ s->move[i].from, s->move[i].to, s->move[i].begin * c->stride,
+                                   s->move[i].end * c->stride };
+    return s->comm->ops->move(s->comm, c->first, bytes, n, err);
 }
 
 /* The same moves for a matrix and for what it has lost. */
 static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
 {
-    int rc = s->comm->ops->move(s->comm, f->data, s->move, n, err);
-    if (rc == 0 && f->rest != NULL)
-        rc = s->comm->ops->move(s->comm, f->rest, s->move, n, err);
+    struct columns c = columns_of(f);
+    int rc = move_columns(s, &c, n, err);
+    if (rc == 0 && f->rest != NULL) {
+        c = columns_of_rest(f);
+        rc = move_columns(s, &c, n, err);
+    }
     return rc;
 }
 
@@ -328,17 +424,51 @@ int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_e
         s->first_row[r] = r == 0 ? 0 : cut[r] < n_partitions ? edge[cut[r]].first : out->n_rows;
     ts_share_fold(s->row, n_rows, cut, s->comm->rank, begin, end);
     rc = s->comm->ops->move(s->comm, heads, s->move, head_moves(s, cut, n_rows, head_bytes), err);
-    return rc == 0 ? move_matrix(s, out, part_moves(s, n_rows, row_bytes(out)), err) : rc;
+    return rc == 0 ? move_matrix(s, out, part_moves(s, n_rows), err) : rc;
 }
 
 int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,
                        struct ts_err *err)
 {
-    return move_matrix(s, product, row_moves(s, want, row_bytes(product)), err);
+    return move_matrix(s, product, row_moves(s, want), err);
+}
+
+/* In pieces: of each rank as many rows at a time. */
+static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *want,
+                         struct ts_err *err)
+{
+    const uint64_t most = ts_share_stage_bytes(s->n) / (s->n * c->width);
+    const uint32_t me = s->comm->rank;
+    uint64_t at = 0;
+    uint32_t left;
+    do {
+        int rc;
+        left = 0;
+        s->byte[0] = 0;
+        for (uint32_t r = 0; r < s->n; r++) {
+            const uint64_t row = least(want[r] + at, want[r + 1]);
+            const uint64_t rows = least(want[r + 1] - row, most);
+            s->byte[r + 1] = s->byte[r] + rows * c->width;
+            left += row + rows < want[r + 1];
+            if (r == me)
+                pack(c, row, rows, s->stage + s->byte[r]);
+        }
+        rc = s->comm->ops->gather(s->comm, s->stage, s->byte, err);
+        if (rc < 0)
+            return rc;
+        for (uint32_t r = 0; r < s->n; r++)
+            if (r != me)
+                unpack(c, least(want[r] + at, want[r + 1]),
+                       (s->byte[r + 1] - s->byte[r]) / c->width, s->stage + s->byte[r]);
+        at += most;
+    } while (left > 0);
+    return 0;
 }
 
 int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
                          struct ts_err *err)
 {
-    return ts_share_gather(s, f->data, row_bytes(f), want, err);
+    const struct columns c = columns_of(f);
+    return c.width < c.stride ? gather_packed(s, &c, want, err)
+                              : ts_share_gather(s, f->data, c.stride, want, err);
 }

@@ -17,6 +17,11 @@
 
 struct ts_share;
 
+/* Of matrices side by side in the rows of one (cpu/fmat.h) only the columns that are meant travel, packed: after
+ * ts_share_stage, which makes room for it. */
+int ts_share_stage(struct ts_share *s, struct ts_err *err);
+uint64_t ts_share_stage_bytes(uint32_t n_ranks);
+
 int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_share **ret,
                  struct ts_err *err);
 void ts_share_free(struct ts_share *s); /* NULL is fine */
@@ -32,7 +37,8 @@ const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 int ts_share_poll(struct ts_share *s);
 
 /* After this rank's range was computed, or failed with rc: gives all ranks all edges, brings the heads of rows that are
- * cut and their first parts to where they are folded, and sets begin and end to the partitions to be folded here. */
+ * cut and their first parts to where they are folded, and sets begin and end to the partitions to be folded here. out: whole
+ * rows, of all models. */
 int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                    void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
                    uint64_t *end, struct ts_err *err);
