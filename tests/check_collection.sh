@@ -90,6 +90,11 @@ few=$(at_once mixed.tsh --rank 3,1,17,8 --restarts 40 -m 300K)
 [ "$few" -ge 1 ] && [ "$few" -lt 64 ] || bad "300K is enough for $few models at once"
 [ "$(at_once mixed.tsh --rank 3)" -eq 1 ] || bad "one model, side by side"
 
+# ---- factors that no cache of a core holds: two at once where all shards stay, as many as may be where they are read ----
+"$bin/tshard" gen --dims 600000x30x20 --nnz 400000 -s 8 -o long.tsh > log 2>&1
+[ "$(at_once long.tsh --rank 16 --restarts 8)" -eq 2 ] || bad "factors of 56 MB for three: more than two at once"
+[ "$(at_once x.tsh --rank 4 --restarts 8)" -eq 8 ] || bad "factors of 20 KB, not all at once"
+
 # ---- what is read for one is read for all ----
 "$bin/tshard" gen --dims 300x300x300 --nnz 800000 -s 7 -o large.tsh > log 2>&1
 [ "$(at_once large.tsh --rank 4 --restarts 4 -m 3M)" -eq 4 ] || bad "3M is too little for 4 models at once"

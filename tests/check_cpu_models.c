@@ -286,6 +286,36 @@ START_TEST(rows_are_those_of_each_alone)
 }
 END_TEST
 
+/* Of five models of rank 16: 64 bytes of a row each, in float64 128. */
+START_TEST(models_that_go_well_together)
+{
+    static const uint32_t ranks[] = { 16, 16, 16, 16, 16 };
+    const uint64_t dim[] = { 1000, 10, 10 };
+    struct test_coo x = test_coo_random(5, 3, dim, 5000, 9, 0);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
+    struct ts_backend_conf conf = { .tensor = &f->tensor,
+                                    .n_models = 5,
+                                    .ranks = ranks,
+                                    .precision = TS_FLOAT32,
+                                    .threads = 1,
+                                    .only_mode = -1 };
+    const uint64_t row = 64 * f->tensor.mode[0].disk.n_rows;
+    ck_assert_uint_gt(row, 64 * 900);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 5 * row), 5);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 5 * row - 1), 4);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 3 * row), 3);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1), 2);
+    conf.precision = TS_FLOAT64;
+    ck_assert_uint_eq(ts_cpu_together(&conf, 7 * row), 3);
+    conf.n_models = 2;
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1), 2);
+    conf.n_models = 1;
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1), 1);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpu_models");
@@ -293,6 +323,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, products_are_those_of_each_alone, 0, N_SHAPES * N_GROUPS);
     tcase_add_loop_test(t, rows_are_those_of_each_alone, 0, 8 * N_GROUPS);
+    tcase_add_test(t, models_that_go_well_together);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -304,6 +304,15 @@ void ts_machine_get(struct ts_machine *ret)
         ret->cpus = ret->cpus > sharing ? ret->cpus / sharing : 1;
 }
 
+uint64_t ts_machine_cache_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20;
+}
+
 uint64_t ts_machine_peak_bytes(void)
 {
     struct rusage usage;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* machine.h - what this process may use of the machine: memory and CPUs.
+/* machine.h - what this process may use of the machine: memory, CPUs and caches.
  *
  * Memory is the smallest of three: what the kernel says is available; what each cgroup (v1 or v2)
  * from this process's own up to the root leaves; what RLIMIT_AS and RLIMIT_DATA leave. Page cache
@@ -26,6 +26,9 @@ void ts_machine_get(struct ts_machine *ret);
 /* So many processes like this one share the machine: from now on each is told a part of its memory, and of its CPUs
  * where it is not bound to some. To be called before there are threads. */
 void ts_machine_share(uint32_t processes);
+
+/* Bytes of the cache that a core has for itself, that of the second level; 1 MiB where the system does not say. */
+uint64_t ts_machine_cache_bytes(void);
 
 /* Peak of the memory that this process had resident; 0 when the system does not say. */
 uint64_t ts_machine_peak_bytes(void);

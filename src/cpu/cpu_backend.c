@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/bigmem.h"
+#include "base/machine.h"
 #include "cpu/fmat.h"
 #include "cpu/pass.h"
 #include "cpu/plain.h"
@@ -271,6 +272,22 @@ static uint32_t cpu_most(const struct ts_backend_conf *conf)
     return n > 0 ? n : 1;
 }
 
+uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t cache_bytes)
+{
+    const uint32_t most = cpu_most(conf);
+    struct ts_backend_conf few = *conf;
+    for (few.n_models = most; few.n_models > 2; few.n_models--)
+        if (ts_fmat_bytes(max_rows(conf->tensor), conf_of_all(&few).rank, conf->precision) <=
+            cache_bytes)
+            break;
+    return few.n_models < most ? few.n_models : most;
+}
+
+static uint32_t cpu_together(const struct ts_backend_conf *conf)
+{
+    return ts_cpu_together(conf, ts_machine_cache_bytes());
+}
+
 static void *cpu_model(void *be, uint32_t k)
 {
     struct cpu *c = be;
@@ -445,6 +462,7 @@ const struct ts_backend ts_backend_cpu = {
     .mttkrp = cpu_mttkrp,
     .model = cpu_model,
     .most = cpu_most,
+    .together = cpu_together,
     .mttkrp_of = cpu_mttkrp_of,
     .solve = cpu_solve,
     .weighted = cpu_weighted,

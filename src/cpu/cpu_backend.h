@@ -5,6 +5,11 @@
 
 #include "stream/backend.h"
 
+/* How many of conf's models, from the first on, go well together where no shard is read while they are computed: two, or as
+ * many more as leave the largest factor of all together within cache_bytes. Beyond that a row of all models
+ * comes from farther away than those of two, for each nonzero. */
+uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t cache_bytes);
+
 extern const struct ts_backend ts_backend_cpu;
 
 #endif

@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "base/machine.h"
 #include "cpu/plain.h"
 #include "cpu/share.h"
 
@@ -351,11 +351,7 @@ static void add_heads(const struct run *r, uint64_t n_partitions, const struct t
 /* From this size on, a matrix counts as larger than the second-level cache. */
 static uint64_t far_bytes(void)
 {
-    long bytes = 0;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    return 3 * (bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20) / 2;
+    return 3 * ts_machine_cache_bytes() / 2;
 }
 
 /* What a model alone has in row 0 of a matrix of all columns. */

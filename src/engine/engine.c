@@ -126,20 +126,34 @@ static int choose_threads(const struct ts_engine_conf *conf, uint32_t *ret, stru
     return ts_threads_get(conf->threads, checkers + WAITING, ret, err);
 }
 
-/* Whether what several models leave of the budget is enough for shards. */
-static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e,
+/* Whether what several models leave of the budget is enough for shards, and for all of them at once. */
+static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e, int *all_stay,
                       struct ts_err *err)
 {
     static const unsigned char *const none[TS_MAX_ORDER];
     struct ts_residency r = { 0 };
     const int rc =
         ts_residency_plan(e->tensor, conf->only_mode, none, 1, 0, e->memory.feed_bytes, &r, err);
+    *all_stay = rc == 0 && r.n_slots == 0;
     if (rc == 0)
         ts_residency_free(&r);
     return rc;
 }
 
-/* Plans for as many models side by side as there may be. */
+/* Plans for the first n models side by side. TS_ELIMIT: they are too many. */
+static int plan_several(const struct ts_engine_conf *conf, const struct ts_engine_memory_conf *mc,
+                        uint32_t n, struct ts_backend_conf *bc, struct ts_engine *e, int *all_stay,
+                        struct ts_err *err)
+{
+    int rc;
+    e->n_models = n;
+    bc->n_models = n;
+    rc = ts_engine_memory_plan(e->backend, bc, mc, &e->memory, err);
+    return rc == 0 ? check_feed(conf, e, all_stay, err) : rc;
+}
+
+/* Plans for as many models side by side as there may be; or for those that go well together, where nothing
+ * needs to be read for them more than once. */
 static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                        struct ts_engine *e, struct ts_err *err)
 {
@@ -148,18 +162,24 @@ static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf
                                               .accelerate = conf->accelerate,
                                               .copy = conf->copy,
                                               .constraint = conf->constraint };
-    int rc = TS_ELIMIT;
+    uint32_t most = 1, few;
+    int rc, all_stay = 0;
     bc->n_models = conf->n_models;
     bc->ranks = conf->ranks;
-    e->n_models = e->backend->most == NULL || conf->n_models == 0 ? 1 : e->backend->most(bc);
-    for (; e->n_models > 1; e->n_models--) {
-        bc->n_models = e->n_models;
-        rc = ts_engine_memory_plan(e->backend, bc, &mc, &e->memory, err);
-        if (rc == 0)
-            rc = check_feed(conf, e, err);
+    if (e->backend->most != NULL && conf->n_models > 0)
+        most = e->backend->most(bc);
+    few = most > 1 ? e->backend->together(bc) : 1;
+    if (few > 1 && few < most) {
+        rc = plan_several(conf, &mc, few, bc, e, &all_stay, err);
+        if (all_stay || (rc < 0 && rc != TS_ELIMIT))
+            return rc;
+    }
+    for (; most > 1; most--) {
+        rc = plan_several(conf, &mc, most, bc, e, &all_stay, err);
         if (rc != TS_ELIMIT)
             return rc;
     }
+    e->n_models = 1;
     bc->n_models = 0;
     bc->ranks = NULL;
     return ts_engine_memory_plan(e->backend, bc, &mc, &e->memory, err);

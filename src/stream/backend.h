@@ -192,6 +192,9 @@ struct ts_backend {
     /* How many of conf's models, from the first on, there may be at once, whatever memory they take. */
     uint32_t (*most)(const struct ts_backend_conf *conf);
 
+    /* How many of them take the least time for each, where all shards stay in memory: at least one, at most `most`. */
+    uint32_t (*together)(const struct ts_backend_conf *conf);
+
     /* mttkrp for n of the models, in their order. */
     int (*mttkrp_of)(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err);
