@@ -30,15 +30,15 @@ static const struct {
 START_TEST(a_failure_says_what_to_do)
 {
     struct ts_err err = { 0 };
-    ck_assert_int_eq(ts_gpu_fail(&err, (int)want[_i].error, "row solves"), want[_i].code);
+    ck_assert_int_eq(ts_gpu_fail(&err, want[_i].error, "row solves"), want[_i].code);
     ck_assert_int_eq(err.code, want[_i].code);
-    ck_assert_int_eq(err.sys, (int)want[_i].error);
+    ck_assert_int_eq(err.sys, want[_i].error);
     ck_assert_msg(strncmp(err.text, "GPU 0: row solves: ", 19) == 0, "%s", err.text);
     for (int i = 0; i < 3 && want[_i].text[i] != NULL; i++)
         ck_assert_msg(strstr(err.text, want[_i].text[i]) != NULL, "no \"%s\" in: %s",
                       want[_i].text[i], err.text);
     ck_assert_ptr_null(strchr(err.text, '\n'));
-    ck_assert_int_eq(ts_gpu_fail(NULL, (int)want[_i].error, "row solves"), want[_i].code);
+    ck_assert_int_eq(ts_gpu_fail(NULL, want[_i].error, "row solves"), want[_i].code);
 }
 END_TEST
 

@@ -25,8 +25,8 @@ static __global__ void coo_mttkrp(const __grid_constant__ ts_gpu_coo p)
     }
 }
 
-int ts_coo_mttkrp(const struct ts_gpu_coo *args, void *stream)
+cudaError_t ts_coo_mttkrp(const struct ts_gpu_coo *args, cudaStream_t stream)
 {
-    coo_mttkrp<<<args->n_rows, 64, 0, (cudaStream_t)stream>>>(*args);
+    coo_mttkrp<<<args->n_rows, 64, 0, stream>>>(*args);
     return cudaGetLastError();
 }

@@ -4,11 +4,12 @@
  *
  *   owner    the caller owns all memory; pointers are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   0 or a cudaError_t
+ *   errors   a cudaError_t
  */
 #ifndef TS_GPU_COO_KERNEL_H
 #define TS_GPU_COO_KERNEL_H
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "format/layout.h"
@@ -28,7 +29,7 @@ struct ts_gpu_coo {
 };
 
 /* out(i, r) = sum over the nonzeros n of row i of val[n] * prod_l factor[l](idx[l][n], r) */
-int ts_coo_mttkrp(const struct ts_gpu_coo *args, void *stream);
+cudaError_t ts_coo_mttkrp(const struct ts_gpu_coo *args, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -276,8 +276,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 }
 
 template <class T, class A, int GROUPS>
-static int launch_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
-                         const double *w, double *row_inner, cudaStream_t s)
+static cudaError_t launch_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                                 const double *w, double *row_inner, cudaStream_t s)
 {
     const uint64_t blocks = (n + THREADS / 4 - 1) / (THREADS / 4);
     const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2; /* those that run at a time */
@@ -290,9 +290,9 @@ static int launch_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uin
 }
 
 template <class T, class A, int M, bool INNER>
-static int launch_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
-                       const double *w, uint32_t tile_rows, uint32_t stride, double *row_inner,
-                       cudaStream_t s)
+static cudaError_t launch_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                               const double *w, uint32_t tile_rows, uint32_t stride,
+                               double *row_inner, cudaStream_t s)
 {
     const uint64_t sums = INNER ? (uint64_t)tile_rows * ((ld + 31) / 32) * sizeof(double) : 0;
     const uint64_t bytes = (uint64_t)tile_rows * stride * sizeof(T) + sums;
@@ -316,8 +316,8 @@ template <class T> static uint32_t tile_stride(uint32_t ld)
 }
 
 template <class T, class A>
-static int solve_list(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
-                      const double *w, double *row_inner, cudaStream_t s)
+static cudaError_t solve_list(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                              const double *w, double *row_inner, cudaStream_t s)
 {
     const uint32_t stride = tile_stride<T>(ld);
     uint32_t tile_rows = 128;
@@ -342,19 +342,21 @@ static int solve_list(const T *m, A *a, const uint32_t *list, uint64_t n, uint32
                : launch_wide<T, A, 1, false>(m, a, list, n, ld, w, tile_rows, stride, NULL, s);
 }
 
-int ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list, uint64_t n,
-                        uint32_t ld, const double *w, double *row_inner, void *stream)
+cudaError_t ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list,
+                                uint64_t n, uint32_t ld, const double *w, double *row_inner,
+                                cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     return precision == TS_FLOAT32
                ? solve_list((const float *)a, (float *)a, list, n, ld, w, row_inner, s)
                : solve_list((const double *)a, (double *)a, list, n, ld, w, row_inner, s);
 }
 
-int ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
-                            uint32_t ld, const double *w, double *row_inner, void *stream)
+cudaError_t ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
+                                    uint32_t ld, const double *w, double *row_inner,
+                                    cudaStream_t stream)
 {
-    return solve_list(m, a, list, n, ld, w, row_inner, (cudaStream_t)stream);
+    return solve_list(m, a, list, n, ld, w, row_inner, stream);
 }
 
 /* ------------------------------------------------------------------ sum */
@@ -386,9 +388,10 @@ static __global__ void add_parts(const double *part, uint32_t n_parts, double *s
         *sum = x;
 }
 
-int ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum, void *stream)
+cudaError_t ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum,
+                         cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     const uint64_t blocks = (n + THREADS - 1) / THREADS;
     const uint32_t parts = blocks < CHUNKS ? (uint32_t)blocks : (uint32_t)CHUNKS;
     static_assert(CHUNKS <= TS_DENSE_SUM_SCRATCH, "a part for each thread block");
@@ -534,8 +537,8 @@ static __global__ void gram_finish(const double *part, uint32_t n_parts, uint32_
 }
 
 template <class T>
-static int gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part,
-                     uint32_t n_parts, double *scratch, cudaStream_t s)
+static cudaError_t gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part,
+                             uint32_t n_parts, double *scratch, cudaStream_t s)
 {
     const uint32_t pairs = tile_pairs(ld), tiles = tiles_of(ld),
                    all = ts_dense_gram_parts(ld, n_rows);
@@ -549,29 +552,31 @@ static int gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_pa
     return cudaGetLastError();
 }
 
-int ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
-                       uint32_t first_part, uint32_t n_parts, double *scratch, void *stream)
+cudaError_t ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows,
+                               uint32_t ld, uint32_t first_part, uint32_t n_parts, double *scratch,
+                               cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     return precision == TS_FLOAT32
                ? gram_part((const float *)a, n_rows, ld, first_part, n_parts, scratch, s)
                : gram_part((const double *)a, n_rows, ld, first_part, n_parts, scratch, s);
 }
 
-int ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram, void *stream)
+cudaError_t ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
+                                 cudaStream_t stream)
 {
     const uint32_t pairs = tile_pairs(ld);
-    gram_finish<<<pairs * TILE * TILE / 8, 256, 0, (cudaStream_t)stream>>>(
+    gram_finish<<<pairs * TILE * TILE / 8, 256, 0, stream>>>(
         scratch, ts_dense_gram_parts(ld, n_rows), pairs, ld, gram);
     return cudaGetLastError();
 }
 
-int ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
-                  double *scratch, double *gram, void *stream)
+cudaError_t ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
+                          double *scratch, double *gram, cudaStream_t stream)
 {
     const uint32_t parts = ts_dense_gram_parts(ld, n_rows);
-    const int rc = ts_dense_gram_part(precision, a, n_rows, ld, 0, parts, scratch, stream);
-    return rc != 0 ? rc : ts_dense_gram_finish(n_rows, ld, scratch, gram, stream);
+    const cudaError_t rc = ts_dense_gram_part(precision, a, n_rows, ld, 0, parts, scratch, stream);
+    return rc != cudaSuccess ? rc : ts_dense_gram_finish(n_rows, ld, scratch, gram, stream);
 }
 
 /* ------------------------------------------------------------------ element by element */
@@ -590,10 +595,10 @@ static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const double
     }
 }
 
-int ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                   const double *s, void *stream)
+cudaError_t ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
+                           const double *s, cudaStream_t stream)
 {
-    cudaStream_t st = (cudaStream_t)stream;
+    const cudaStream_t st = stream;
     const uint64_t n = n_rows * ld, blocks = (n / 4 + THREADS - 1) / THREADS;
     const unsigned grid = (unsigned)(blocks < 8 * CHUNKS ? blocks : 8 * CHUNKS);
     if (precision == TS_FLOAT32)
@@ -619,10 +624,10 @@ static __global__ void get_rows(const T *a, uint64_t n, uint32_t ld, uint32_t ra
         rows[i] = a[i / rank * ld + i % rank];
 }
 
-int ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld, uint32_t rank,
-                 const double *rows, void *stream)
+cudaError_t ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld,
+                         uint32_t rank, const double *rows, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (precision == TS_FLOAT32)
         put_rows<<<CHUNKS, THREADS, 0, s>>>((float *)a, n, ld, rank, rows);
     else
@@ -630,10 +635,10 @@ int ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld, 
     return cudaGetLastError();
 }
 
-int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld, uint32_t rank,
-                 double *rows, void *stream)
+cudaError_t ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
+                         uint32_t rank, double *rows, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (precision == TS_FLOAT32)
         get_rows<<<CHUNKS, THREADS, 0, s>>>((const float *)a, n, ld, rank, rows);
     else
@@ -648,11 +653,11 @@ static __global__ void fetch(uint4 *to, const uint4 *from, uint64_t n)
         to[i] = from[i];
 }
 
-int ts_dense_fetch(void *to, const void *from, uint64_t bytes, void *stream)
+cudaError_t ts_dense_fetch(void *to, const void *from, uint64_t bytes, cudaStream_t stream)
 {
     const uint64_t n = bytes / 16, blocks = (n + THREADS - 1) / THREADS, most = CHUNKS;
     if (n > 0)
-        fetch<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, (cudaStream_t)stream>>>(
+        fetch<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, stream>>>(
             (uint4 *)to, (const uint4 *)from, n);
     return cudaGetLastError();
 }

@@ -8,11 +8,12 @@
  *
  *   owner    the caller owns all memory; pointers are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   0 or a cudaError_t
+ *   errors   a cudaError_t
  */
 #ifndef TS_GPU_DENSE_KERNEL_H
 #define TS_GPU_DENSE_KERNEL_H
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "stream/backend.h"
@@ -27,44 +28,49 @@ uint64_t ts_dense_scratch(uint32_t ld);
 /* Multiplies n rows of a by w (ld x ld), in place: rows 0 .. n - 1, or the n different rows named
  * in `list` unless that is NULL. row_inner[row] := dot product of the row before and after, unless
  * row_inner is NULL. The bits of a row do not depend on the other rows of the call. */
-int ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list, uint64_t n,
-                        uint32_t ld, const double *w, double *row_inner, void *stream);
+cudaError_t ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list,
+                                uint64_t n, uint32_t ld, const double *w, double *row_inner,
+                                cudaStream_t stream);
 
 /* The same, but the rows before are those of m, in float64. */
-int ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
-                            uint32_t ld, const double *w, double *row_inner, void *stream);
+cudaError_t ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
+                                    uint32_t ld, const double *w, double *row_inner,
+                                    cudaStream_t stream);
 
 /* *sum := the sum of x[0 .. n - 1]. `scratch` has TS_DENSE_SUM_SCRATCH elements. It must not be the
  * scratch of a Gram matrix that is being computed. */
 #define TS_DENSE_SUM_SCRATCH 528
-int ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum, void *stream);
+cudaError_t ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum,
+                         cudaStream_t stream);
 
 /* gram (ld x ld float64) := a' a, computed in ts_dense_gram_parts parts. Each part is the sum over
  * the rows that belong to it, and takes ts_dense_part_elements elements of `scratch`, part after
  * part. ts_dense_gram_part computes n_parts of them; ts_dense_gram_finish adds all parts. */
 uint32_t ts_dense_gram_parts(uint32_t ld, uint64_t n_rows);
 uint64_t ts_dense_part_elements(uint32_t ld);
-int ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
-                       uint32_t first_part, uint32_t n_parts, double *scratch, void *stream);
-int ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram, void *stream);
+cudaError_t ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows,
+                               uint32_t ld, uint32_t first_part, uint32_t n_parts, double *scratch,
+                               cudaStream_t stream);
+cudaError_t ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
+                                 cudaStream_t stream);
 
 /* gram := a' a, all parts at once */
-int ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
-                  double *scratch, double *gram, void *stream);
+cudaError_t ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
+                          double *scratch, double *gram, cudaStream_t stream);
 
 /* a(:, r) *= s[r]; s has ld values */
-int ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                   const double *s, void *stream);
+cudaError_t ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
+                           const double *s, cudaStream_t stream);
 
 /* Copies n x rank values of float64 to rows of a (put), or from them (get). */
-int ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld, uint32_t rank,
-                 const double *rows, void *stream);
-int ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld, uint32_t rank,
-                 double *rows, void *stream);
+cudaError_t ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld,
+                         uint32_t rank, const double *rows, cudaStream_t stream);
+cudaError_t ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
+                         uint32_t rank, double *rows, cudaStream_t stream);
 
 /* Copies `bytes` of page-locked host memory to the device by a kernel. bytes and both addresses are
  * multiples of 16. */
-int ts_dense_fetch(void *to, const void *from, uint64_t bytes, void *stream);
+cudaError_t ts_dense_fetch(void *to, const void *from, uint64_t bytes, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

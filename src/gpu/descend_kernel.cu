@@ -437,7 +437,7 @@ static uint32_t least(uint64_t a, uint64_t b)
 }
 
 template <class T, class A, int B, bool SIMPLE>
-static int launch_narrow(const struct ts_descend *d, cudaStream_t s)
+static cudaError_t launch_narrow(const struct ts_descend *d, cudaStream_t s)
 {
     const uint64_t blocks = (d->n_units + NARROW_WARPS - 1) / NARROW_WARPS;
     descend_narrow<T, A, B, SIMPLE><<<least(blocks, NARROW_BLOCKS), 32 * NARROW_WARPS, 0, s>>>(*d);
@@ -445,7 +445,7 @@ static int launch_narrow(const struct ts_descend *d, cudaStream_t s)
 }
 
 template <class T, class A, int WARPS, bool SIMPLE>
-static int launch_wide(const struct ts_descend *d, cudaStream_t s)
+static cudaError_t launch_wide(const struct ts_descend *d, cudaStream_t s)
 {
     const uint64_t of_x = (d->ld + 7) / 8 * (uint64_t)TILE_LANES * sizeof(double2);
     const uint64_t room = ts_dense_scratch(d->ld) * sizeof(double) / of_x;
@@ -468,7 +468,7 @@ static int launch_wide(const struct ts_descend *d, cudaStream_t s)
 }
 
 template <class T, class A, bool SIMPLE>
-static int launch(const struct ts_descend *d, cudaStream_t s)
+static cudaError_t launch(const struct ts_descend *d, cudaStream_t s)
 {
     if (d->ld <= 8)
         return launch_narrow<T, A, 1, SIMPLE>(d, s);
@@ -481,16 +481,17 @@ static int launch(const struct ts_descend *d, cudaStream_t s)
     return launch_wide<T, A, 8, SIMPLE>(d, s);
 }
 
-template <class T, class A> static int launch_keep(const struct ts_descend *d, cudaStream_t s)
+template <class T, class A>
+static cudaError_t launch_keep(const struct ts_descend *d, cudaStream_t s)
 {
     const uint64_t blocks = (d->n_units + KEEP_WARPS - 1) / KEEP_WARPS;
     keep_rows<T, A><<<least(blocks, NARROW_BLOCKS), 32 * KEEP_WARPS, 0, s>>>(*d);
     return cudaGetLastError();
 }
 
-int ts_descend_rows(const struct ts_descend *d, void *stream)
+cudaError_t ts_descend_rows(const struct ts_descend *d, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (d->n_units == 0)
         return cudaSuccess;
     if (d->precision == TS_FLOAT64)
@@ -500,9 +501,9 @@ int ts_descend_rows(const struct ts_descend *d, void *stream)
     return d->simple ? launch<float, float, true>(d, s) : launch<float, float, false>(d, s);
 }
 
-int ts_descend_keep(const struct ts_descend *d, void *stream)
+cudaError_t ts_descend_keep(const struct ts_descend *d, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (d->n_units == 0)
         return cudaSuccess;
     if (d->precision == TS_FLOAT64)

@@ -11,11 +11,12 @@
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   0 or a cudaError_t
+ *   errors   a cudaError_t
  */
 #ifndef TS_GPU_DESCEND_KERNEL_H
 #define TS_GPU_DESCEND_KERNEL_H
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "stream/backend.h"
@@ -59,10 +60,10 @@ static inline uint64_t ts_descend_units(uint64_t n_rows)
 }
 
 /* Coordinate descent on the rows of the units. */
-int ts_descend_rows(const struct ts_descend *d, void *stream);
+cudaError_t ts_descend_rows(const struct ts_descend *d, cudaStream_t stream);
 
 /* The sums of the weighted rows, which stay as they are; g and scratch are not read. */
-int ts_descend_keep(const struct ts_descend *d, void *stream);
+cudaError_t ts_descend_keep(const struct ts_descend *d, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -114,7 +114,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 }
 
 template <class T, class Out>
-static int fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, cudaStream_t s)
+static cudaError_t fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, cudaStream_t s)
 {
     const uint32_t shards = args->n_many > 0 ? args->n_many : args->n_partitions > 0;
     if (shards == 0)
@@ -123,10 +123,10 @@ static int fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, cudaStre
     return cudaGetLastError();
 }
 
-int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                        void *shard_edge, void *stream)
+cudaError_t ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                void *shard_edge, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (precision == TS_FLOAT32)
         return fold_shards<float, float>(args, (float *)shard_edge, s);
     return args->out_float ? fold_shards<double, float>(args, (double *)shard_edge, s)
@@ -189,7 +189,8 @@ uint64_t ts_edge_count(uint64_t n_shards)
 }
 
 template <class T, class Out>
-static int fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, Out *out, cudaStream_t s)
+static cudaError_t fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, Out *out,
+                        cudaStream_t s)
 {
     for (uint64_t n = 2 * n_shards;; n = next_edges(n)) {
         const uint64_t warps = (n + FOLD - 1) / FOLD;
@@ -202,16 +203,16 @@ static int fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, Out *out
     }
 }
 
-int ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge, uint32_t *edge_row,
-                 uint32_t ld, void *out, void *stream)
+cudaError_t ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
+                         uint32_t *edge_row, uint32_t ld, void *out, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     return precision == TS_FLOAT32 ? fold(n_shards, (float *)edge, edge_row, ld, (float *)out, s)
                                    : fold(n_shards, (double *)edge, edge_row, ld, (double *)out, s);
 }
 
-int ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
-                          float *out, void *stream)
+cudaError_t ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
+                                  float *out, cudaStream_t stream)
 {
-    return fold(n_shards, edge, edge_row, ld, out, (cudaStream_t)stream);
+    return fold(n_shards, edge, edge_row, ld, out, stream);
 }

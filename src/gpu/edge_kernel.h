@@ -11,11 +11,12 @@
  *   owner    the caller owns all memory; pointers are device pointers
  *   units    rows of edges and of `out` are `ld` elements apart
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   0 or a cudaError_t
+ *   errors   a cudaError_t
  */
 #ifndef TS_GPU_EDGE_KERNEL_H
 #define TS_GPU_EDGE_KERNEL_H
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "gpu/mttkrp_kernel.h"
@@ -29,8 +30,8 @@ extern "C" {
  * `edge` and shard_edge have elements of `precision`, float64 for a wide launch). Rows inside a
  * shard go to args->out. The sum of shard s's first row goes to row 2 s of shard_edge, that of its
  * last row to row 2 s + 1 (zeros when both are the same row). */
-int ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                        void *shard_edge, void *stream);
+cudaError_t ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                void *shard_edge, cudaStream_t stream);
 
 /* Rows that `edge` and `edge_row` must have in ts_edge_fold: two for each shard, then those that
  * the fold uses itself. */
@@ -38,12 +39,12 @@ uint64_t ts_edge_count(uint64_t n_shards);
 
 /* Adds the edges of a mode's shards to rows of `out`. Rows 2 s and 2 s + 1 of `edge` are the sums
  * of shard s's first and last row, which are rows edge_row[2 s] and edge_row[2 s + 1] of `out`. */
-int ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge, uint32_t *edge_row,
-                 uint32_t ld, void *out, void *stream);
+cudaError_t ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
+                         uint32_t *edge_row, uint32_t ld, void *out, cudaStream_t stream);
 
 /* The same, from edges in float64 to rows in float32. */
-int ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
-                          float *out, void *stream);
+cudaError_t ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
+                                  float *out, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

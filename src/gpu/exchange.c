@@ -20,7 +20,7 @@
 
 static int check_cuda(struct ts_err *err, cudaError_t e, const char *what)
 {
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
 void ts_exchange_pause(uint64_t since_ns)
@@ -77,8 +77,7 @@ static int make_events(struct ts_exchange *x, struct ts_err *err)
     cudaError_t e = cudaSuccess;
     for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++) {
         e = cudaSetDevice(x->device[i]);
-        if (e == cudaSuccess)
-            e = cudaEventCreateWithFlags(&x->done[i], cudaEventDisableTiming);
+        TRY(e, cudaEventCreateWithFlags(&x->done[i], cudaEventDisableTiming));
     }
     return check_cuda(err, e, "preparing the exchange between GPUs");
 }

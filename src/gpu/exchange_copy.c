@@ -22,7 +22,7 @@ static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                                     (const char *)base[rank] + s->offset, x->device[rank], s->bytes,
                                     stream);
             if (e != cudaSuccess)
-                return ts_gpu_fail(err, (int)e, "copying from GPU to GPU");
+                return ts_gpu_fail(err, e, "copying from GPU to GPU");
         }
     }
     return 0;

@@ -179,7 +179,7 @@ static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
         const cudaError_t e = cudaSetDevice(x->device[i]);
         if (e != cudaSuccess) {
             nccl.GroupEnd();
-            return ts_gpu_fail(err, (int)e, what);
+            return ts_gpu_fail(err, e, what);
         }
         r = nccl.CommInitRankConfig(&w->comm[i], (int)x->n, id, (int)i, &config);
     }
@@ -202,13 +202,11 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
     int rc;
     for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++) {
         e = cudaSetDevice(x->device[i]);
-        if (e == cudaSuccess)
-            e = cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking);
-        if (e == cudaSuccess)
-            e = cudaMalloc((void **)&buffer[i], 32);
+        TRY(e, cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking));
+        TRY(e, cudaMalloc((void **)&buffer[i], 32));
     }
     if (e != cudaSuccess)
-        return ts_gpu_fail(err, (int)e, what);
+        return ts_gpu_fail(err, e, what);
     nccl.GroupStart();
     for (uint32_t i = 0; i < x->n && r == ncclSuccess; i++) {
         r = nccl.Send(buffer[i], 16, ncclUint8, (int)((i + 1) % x->n), w->comm[i], stream[i]);
@@ -231,7 +229,7 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
             rc =
                 ts_fail(err, TS_ECUDA, "%s: nothing arrives within %d seconds", what, OPEN_SECONDS);
         else if (e != cudaSuccess)
-            rc = ts_gpu_fail(err, (int)e, what);
+            rc = ts_gpu_fail(err, e, what);
     }
     return rc;
 }

@@ -51,7 +51,7 @@ struct ts_exchange_speed {
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
 /* ---- what one rank does: on its own thread, all in step ---- */
@@ -85,8 +85,7 @@ static int fill(struct rank *r)
         e = cudaMemcpyAsync(r->replica + at, r->s->pattern + at % PERIOD, n, cudaMemcpyHostToDevice,
                             r->stream);
     }
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(r->stream);
+    TRY(e, cudaStreamSynchronize(r->stream));
     return check(&r->err, e, "filling GPU memory");
 }
 
@@ -99,8 +98,7 @@ static int compare(struct rank *r)
         cudaError_t e;
         n = chunk_bytes(at, s->bytes);
         e = cudaMemcpyAsync(r->chunk, r->replica + at, n, cudaMemcpyDeviceToHost, r->stream);
-        if (e == cudaSuccess)
-            e = cudaStreamSynchronize(r->stream);
+        TRY(e, cudaStreamSynchronize(r->stream));
         if (e != cudaSuccess)
             return check(&r->err, e, "reading GPU memory");
         if (memcmp(r->chunk, want, n) == 0)
@@ -251,10 +249,8 @@ static int make_ranks(struct ts_exchange_speed *s, uint64_t most_bytes, struct t
         if (r->chunk == NULL)
             return ts_fail(err, TS_ENOMEM, "out of memory");
         e = cudaSetDevice(s->device[i]);
-        if (e == cudaSuccess)
-            e = cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking);
-        if (e == cudaSuccess)
-            e = cudaMalloc((void **)&r->replica, most_bytes);
+        TRY(e, cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking));
+        TRY(e, cudaMalloc((void **)&r->replica, most_bytes));
         s->base[i] = r->replica;
     }
     return check(err, e, "memory for the exchange on the GPU");

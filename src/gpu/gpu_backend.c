@@ -29,7 +29,7 @@
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
 /* ---- the budget */

@@ -25,9 +25,7 @@ static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const s
         char *to = me->factor[j->mode] + (j->row + done) * ts_gpu_row_bytes(g);
         e = cudaMemcpyAsync(me->stage, j->from + done * g->rank, 8 * k * g->rank,
                             cudaMemcpyHostToDevice, me->dense);
-        if (e == cudaSuccess)
-            e = (cudaError_t)ts_dense_put(g->precision, to, k, g->ld, g->rank, me->stage,
-                                          me->dense);
+        TRY(e, ts_dense_put(g->precision, to, k, g->ld, g->rank, me->stage, me->dense));
         done += k;
     }
     return e == cudaSuccess ? cudaStreamSynchronize(me->dense) : e;
@@ -36,7 +34,7 @@ static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const s
 static int put_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const cudaError_t e = put(g, me, arg);
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "writing factor rows");
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "writing factor rows");
 }
 
 int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
@@ -54,15 +52,13 @@ int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, 
     for (uint64_t done = 0; done < n && e == cudaSuccess;) {
         const uint64_t k = n - done < g->stage_rows ? n - done : g->stage_rows;
         const char *from = me->factor[mode] + (row + done) * ts_gpu_row_bytes(g);
-        e = (cudaError_t)ts_dense_get(g->precision, from, k, g->ld, g->rank, me->stage, me->dense);
-        if (e == cudaSuccess)
-            e = cudaMemcpyAsync(rows + done * g->rank, me->stage, 8 * k * g->rank,
-                                cudaMemcpyDeviceToHost, me->dense);
-        if (e == cudaSuccess)
-            e = cudaStreamSynchronize(me->dense);
+        e = ts_dense_get(g->precision, from, k, g->ld, g->rank, me->stage, me->dense);
+        TRY(e, cudaMemcpyAsync(rows + done * g->rank, me->stage, 8 * k * g->rank,
+                               cudaMemcpyDeviceToHost, me->dense));
+        TRY(e, cudaStreamSynchronize(me->dense));
         done += k;
     }
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "reading factor rows");
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "reading factor rows");
 }
 
 /* Where the sums of units are. */
@@ -93,8 +89,8 @@ cudaError_t ts_gpu_dense_own(const struct ts_gpu *g, struct ts_gpu_member *me, u
         .size = sums->size != NULL ? unit_sizes(g, me, mode) : NULL,
         .scratch = me->parts,
     };
-    return (cudaError_t)(how->kind == TS_ROW_KEEP ? ts_descend_keep(&d, me->dense)
-                                                  : ts_descend_rows(&d, me->dense));
+    return how->kind == TS_ROW_KEEP ? ts_descend_keep(&d, me->dense)
+                                    : ts_descend_rows(&d, me->dense);
 }
 
 cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
@@ -104,18 +100,14 @@ cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me
     const uint64_t n = g->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
     cudaError_t e =
         ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense);
-    if (e == cudaSuccess && sums->inner != NULL)
-        e = (cudaError_t)ts_dense_sum(me->row_inner, n_sums, me->sums, me->inner, me->dense);
-    if (e == cudaSuccess && sums->size != NULL)
-        e = (cudaError_t)ts_dense_sum(unit_sizes(g, me, mode), n_sums, me->sums, me->inner + 1,
-                                      me->dense);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
-    if (e == cudaSuccess)
-        e = cudaMemcpyAsync(me->host, me->gram, 8 * ((size_t)g->ld * g->ld + 2),
-                            cudaMemcpyDeviceToHost, me->dense);
+    TRY(e, ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense));
+    if (sums->inner != NULL)
+        TRY(e, ts_dense_sum(me->row_inner, n_sums, me->sums, me->inner, me->dense));
+    if (sums->size != NULL)
+        TRY(e, ts_dense_sum(unit_sizes(g, me, mode), n_sums, me->sums, me->inner + 1, me->dense));
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    TRY(e, cudaMemcpyAsync(me->host, me->gram, 8 * ((size_t)g->ld * g->ld + 2),
+                           cudaMemcpyDeviceToHost, me->dense));
     return e;
 }
 
@@ -143,9 +135,8 @@ static cudaError_t solve(const struct ts_gpu *g, struct ts_gpu_member *me, const
     if (ts_row_reads_old(j->how->kind))
         return ts_gpu_dense_own(g, me, j->mode, j->how, j->sums, 0, 0, ts_descend_units(n));
     return n == 0 ? cudaSuccess
-                  : (cudaError_t)ts_dense_solve_rows(
-                        g->precision, me->factor[j->mode], NULL, n, g->ld, me->w,
-                        j->sums->inner != NULL ? me->row_inner : NULL, me->dense);
+                  : ts_dense_solve_rows(g->precision, me->factor[j->mode], NULL, n, g->ld, me->w,
+                                        j->sums->inner != NULL ? me->row_inner : NULL, me->dense);
 }
 
 /* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. The
@@ -158,18 +149,17 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     if (j->how == NULL && me->number > 0)
         return 0;
     e = ts_gpu_log_begin(&me->log, me->dense);
-    if (e == cudaSuccess && j->how != NULL)
-        e = ts_gpu_device_send_update(g, me, j->how);
-    if (e == cudaSuccess && j->how != NULL)
-        e = solve(g, me, j);
-    if (e == cudaSuccess && me->number == 0)
-        e = (cudaError_t)ts_dense_gram_part(g->precision, me->factor[j->mode], n, g->ld, 0,
-                                            ts_dense_gram_parts(g->ld, n), me->parts, me->dense);
-    if (e == cudaSuccess && me->number == 0)
-        e = ts_gpu_dense_sum_up(g, me, j->mode, j->how, j->sums);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(me->dense);
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "row solves");
+    if (j->how != NULL)
+        TRY(e, ts_gpu_device_send_update(g, me, j->how));
+    if (j->how != NULL)
+        TRY(e, solve(g, me, j));
+    if (me->number == 0)
+        TRY(e, ts_dense_gram_part(g->precision, me->factor[j->mode], n, g->ld, 0,
+                                  ts_dense_gram_parts(g->ld, n), me->parts, me->dense));
+    if (me->number == 0)
+        TRY(e, ts_gpu_dense_sum_up(g, me, j->mode, j->how, j->sums));
+    TRY(e, cudaStreamSynchronize(me->dense));
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "row solves");
 }
 
 int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
@@ -191,12 +181,11 @@ static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
 {
     const struct job *j = arg;
     cudaError_t e = ts_gpu_device_send_w(g, me, j->from, 1);
-    if (e == cudaSuccess && g->mode[j->mode].n_rows > 0)
-        e = (cudaError_t)ts_dense_scale(g->precision, me->factor[j->mode], g->mode[j->mode].n_rows,
-                                        g->ld, me->w, me->dense);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(me->dense);
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, "scaling columns");
+    if (g->mode[j->mode].n_rows > 0)
+        TRY(e, ts_dense_scale(g->precision, me->factor[j->mode], g->mode[j->mode].n_rows, g->ld,
+                              me->w, me->dense));
+    TRY(e, cudaStreamSynchronize(me->dense));
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "scaling columns");
 }
 
 int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err)

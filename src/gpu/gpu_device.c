@@ -13,7 +13,7 @@
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, (int)e, what);
+    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
 static uint64_t more(uint64_t a, uint64_t b)
@@ -85,13 +85,12 @@ static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *
             row[2 * i + 1] = mode->shard[i].row_last;
         }
         e = cudaMemcpy(me->shard_row[m], row, 8 * mode->n_shards, cudaMemcpyHostToDevice);
-        if (e == cudaSuccess)
-            e = cudaMemcpy(me->boundary[m], mode->boundary, 4 * mode->n_boundary,
-                           cudaMemcpyHostToDevice);
+        TRY(e, cudaMemcpy(me->boundary[m], mode->boundary, 4 * mode->n_boundary,
+                          cudaMemcpyHostToDevice));
         free(row);
     }
-    if (e == cudaSuccess && t->header.n_dict > 0)
-        e = cudaMemcpy(me->dict, t->dict, 8 * (size_t)t->header.n_dict, cudaMemcpyHostToDevice);
+    if (t->header.n_dict > 0)
+        TRY(e, cudaMemcpy(me->dict, t->dict, 8 * (size_t)t->header.n_dict, cudaMemcpyHostToDevice));
     return e;
 }
 
@@ -104,12 +103,9 @@ static cudaError_t make_streams(struct ts_gpu_member *me)
     int least, greatest, middle;
     cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &greatest);
     middle = least > greatest ? least - 1 : least;
-    if (e == cudaSuccess)
-        e = cudaStreamCreateWithPriority(&me->copy, cudaStreamNonBlocking, greatest);
-    if (e == cudaSuccess)
-        e = cudaStreamCreateWithPriority(&me->dense, cudaStreamNonBlocking, greatest);
-    if (e == cudaSuccess)
-        e = cudaStreamCreateWithPriority(&me->send, cudaStreamNonBlocking, greatest);
+    TRY(e, cudaStreamCreateWithPriority(&me->copy, cudaStreamNonBlocking, greatest));
+    TRY(e, cudaStreamCreateWithPriority(&me->dense, cudaStreamNonBlocking, greatest));
+    TRY(e, cudaStreamCreateWithPriority(&me->send, cudaStreamNonBlocking, greatest));
     for (int i = 0; i < TS_GPU_STREAMS && e == cudaSuccess; i++)
         e = cudaStreamCreateWithPriority(&me->compute[i], cudaStreamNonBlocking, middle);
     for (int i = 0; i < TS_GPU_KEPT_STREAMS && e == cudaSuccess; i++)
@@ -132,10 +128,8 @@ static cudaError_t make_events(struct ts_gpu_member *me)
     for (int i = 0; i < TS_GPU_SLOTS; i++) {
         struct ts_gpu_early *early = &me->slot[i].early;
         e = make_event(&me->slot[i].used, e);
-        if (e == cudaSuccess)
-            e = cudaEventCreate(&early->began);
-        if (e == cudaSuccess)
-            e = cudaEventCreate(&early->arrived);
+        TRY(e, cudaEventCreate(&early->began));
+        TRY(e, cudaEventCreate(&early->arrived));
     }
     for (int i = 0; i < TS_GPU_LENT; i++)
         e = make_event(&me->copied[i], e);
@@ -150,24 +144,19 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
     const uint64_t bytes = ts_gpu_device_work_bytes(g);
     const uint64_t host = ts_gpu_host_bytes(g->ld);
     cudaError_t e = cudaSetDevice(me->device);
-    if (e == cudaSuccess)
-        e = cudaMalloc((void **)&me->work, bytes);
+    TRY(e, cudaMalloc((void **)&me->work, bytes));
     if (e != cudaSuccess)
         return check(err, e, "memory for the factor matrices");
     lay_out(g, me, me->work);
     e = cudaMemset(me->work, 0, bytes);
-    if (e == cudaSuccess)
-        e = cudaHostAlloc(&me->host, host, cudaHostAllocDefault);
+    TRY(e, cudaHostAlloc(&me->host, host, cudaHostAllocDefault));
     if (e == cudaSuccess) {
         memset(me->host, 0, host);
         e = send_constants(g, me);
     }
-    if (e == cudaSuccess)
-        e = cudaDeviceSynchronize(); /* streams made below do not wait for the default one */
-    if (e == cudaSuccess)
-        e = make_streams(me);
-    if (e == cudaSuccess)
-        e = make_events(me);
+    TRY(e, cudaDeviceSynchronize()); /* streams made below do not wait for the default one */
+    TRY(e, make_streams(me));
+    TRY(e, make_events(me));
     return check(err, e, "setting the GPU up");
 }
 
@@ -185,8 +174,7 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
         level[l] = &zero;
     ts_shard_pack(g->tensor->order, n_codes, 1, level, code, raw, entry);
     e = cudaMemcpy(me->parts, raw, entry->raw_bytes, cudaMemcpyHostToDevice);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(NULL);
+    TRY(e, cudaStreamSynchronize(NULL));
     free(raw);
     return check(err, e, "copying to the GPU");
 }
@@ -199,18 +187,17 @@ static cudaError_t warm_wide(const struct ts_gpu *g, struct ts_gpu_member *me,
     cudaError_t e;
     args->out_float = me->product == NULL;
     args->out = me->product != NULL ? (void *)me->product : me->factor[0];
-    e = (cudaError_t)ts_mttkrp_launch_wide(args, me->dense);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_edge_fold_shards(TS_FLOAT64, args, me->shard_edge, me->dense);
-    if (e == cudaSuccess)
-        e = (cudaError_t)(me->product == NULL
-                              ? ts_edge_fold_to_float(1, me->shard_edge, me->shard_row[0], g->ld,
-                                                      args->out, me->dense)
-                              : ts_edge_fold(TS_FLOAT64, 1, me->shard_edge, me->shard_row[last],
-                                             g->ld, args->out, me->dense));
-    if (e == cudaSuccess && me->product != NULL)
-        e = (cudaError_t)ts_dense_solve_products(me->product, (float *)me->factor[last], NULL, 1,
-                                                 g->ld, me->w, me->row_inner, me->dense);
+    e = ts_mttkrp_launch_wide(args, me->dense);
+    TRY(e, ts_edge_fold_shards(TS_FLOAT64, args, me->shard_edge, me->dense));
+    if (me->product == NULL)
+        TRY(e, ts_edge_fold_to_float(1, me->shard_edge, me->shard_row[0], g->ld, args->out,
+                                     me->dense));
+    else
+        TRY(e, ts_edge_fold(TS_FLOAT64, 1, me->shard_edge, me->shard_row[last], g->ld, args->out,
+                            me->dense));
+    if (me->product != NULL)
+        TRY(e, ts_dense_solve_products(me->product, (float *)me->factor[last], NULL, 1, g->ld,
+                                       me->w, me->row_inner, me->dense));
     return e;
 }
 
@@ -234,12 +221,10 @@ static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me
     cudaError_t e;
     for (uint32_t l = 1; l < g->tensor->order; l++)
         args.factor[l - 1] = me->factor[l];
-    e = (cudaError_t)ts_mttkrp_launch(g->precision, &args, me->dense);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_edge_fold_shards(g->precision, &args, me->shard_edge, me->dense);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_edge_fold(g->precision, 1, me->shard_edge, me->shard_row[0], g->ld,
-                                      me->factor[0], me->dense);
+    e = ts_mttkrp_launch(g->precision, &args, me->dense);
+    TRY(e, ts_edge_fold_shards(g->precision, &args, me->shard_edge, me->dense));
+    TRY(e, ts_edge_fold(g->precision, 1, me->shard_edge, me->shard_row[0], g->ld, me->factor[0],
+                        me->dense));
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(g, me, &args) : e;
 }
 
@@ -248,24 +233,16 @@ static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
     const enum ts_precision p = g->precision;
     const cudaStream_t s = me->dense;
     void *a = me->factor[0];
-    int e = ts_dense_fetch(me->w, me->host, 8 * (uint64_t)g->ld, s);
-    if (e == 0)
-        e = ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s);
-    if (e == 0)
-        e = ts_dense_solve_rows(p, a, me->boundary[0], 1, g->ld, me->w, me->row_inner, s);
-    if (e == 0)
-        e = ts_dense_sum(me->row_inner, 1, me->sums, me->inner, s);
-    if (e == 0)
-        e = ts_dense_gram_part(p, a, 1, g->ld, 0, 1, me->parts, s);
-    if (e == 0)
-        e = ts_dense_gram_finish(1, g->ld, me->parts, me->gram, s);
-    if (e == 0)
-        e = ts_dense_scale(p, a, 1, g->ld, me->w, s);
-    if (e == 0)
-        e = ts_dense_get(p, a, 1, g->ld, g->rank, me->stage, s);
-    if (e == 0)
-        e = ts_dense_put(p, a, 1, g->ld, g->rank, me->stage, s);
-    return (cudaError_t)e;
+    cudaError_t e = ts_dense_fetch(me->w, me->host, 8 * (uint64_t)g->ld, s);
+    TRY(e, ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s));
+    TRY(e, ts_dense_solve_rows(p, a, me->boundary[0], 1, g->ld, me->w, me->row_inner, s));
+    TRY(e, ts_dense_sum(me->row_inner, 1, me->sums, me->inner, s));
+    TRY(e, ts_dense_gram_part(p, a, 1, g->ld, 0, 1, me->parts, s));
+    TRY(e, ts_dense_gram_finish(1, g->ld, me->parts, me->gram, s));
+    TRY(e, ts_dense_scale(p, a, 1, g->ld, me->w, s));
+    TRY(e, ts_dense_get(p, a, 1, g->ld, g->rank, me->stage, s));
+    TRY(e, ts_dense_put(p, a, 1, g->ld, g->rank, me->stage, s));
+    return e;
 }
 
 /* Descends on a row of zeros, which stays. */
@@ -285,19 +262,17 @@ static cudaError_t warm_own(const struct ts_gpu *g, struct ts_gpu_member *me)
         .scratch = me->parts,
     };
     cudaError_t e = cudaMemsetAsync(me->w, 0, ts_gpu_host_bytes(g->ld), me->dense);
-    if (e == cudaSuccess)
-        e = cudaMemsetAsync(me->apart, 0, ts_gpu_row_bytes(g), me->dense);
+    TRY(e, cudaMemsetAsync(me->apart, 0, ts_gpu_row_bytes(g), me->dense));
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
-        e = (cudaError_t)ts_descend_rows(&d, me->dense);
-    if (e == cudaSuccess)
-        e = (cudaError_t)ts_descend_keep(&d, me->dense);
+        e = ts_descend_rows(&d, me->dense);
+    TRY(e, ts_descend_keep(&d, me->dense));
     if (e != cudaSuccess || me->product == NULL)
         return e;
     d.wide = 1;
     d.m = me->product;
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
-        e = (cudaError_t)ts_descend_rows(&d, me->dense);
-    return e == cudaSuccess ? (cudaError_t)ts_descend_keep(&d, me->dense) : e;
+        e = ts_descend_rows(&d, me->dense);
+    return e == cudaSuccess ? ts_descend_keep(&d, me->dense) : e;
 }
 
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
@@ -315,20 +290,18 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
     shard.n_blocks = entry.n_blocks;
     shard.nnz = entry.nnz;
     e = warm_product(g, me, &shard);
-    if (e == cudaSuccess)
-        e = warm_dense(g, me);
-    if (e == cudaSuccess && me->apart != NULL)
-        e = warm_own(g, me);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(me->dense);
+    TRY(e, warm_dense(g, me));
+    if (me->apart != NULL)
+        TRY(e, warm_own(g, me));
+    TRY(e, cudaStreamSynchronize(me->dense));
     return check(err, e, "the first kernels");
 }
 
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
 {
     cudaError_t e = cudaSetDevice(me->device);
-    if (e == cudaSuccess && g->store_bytes > 0)
-        e = cudaMalloc((void **)&me->store, g->store_bytes);
+    if (g->store_bytes > 0)
+        TRY(e, cudaMalloc((void **)&me->store, g->store_bytes));
     if (e != cudaSuccess)
         return check(err, e, "memory for shards");
     for (uint32_t i = 0; i < g->n_slots; i++)
@@ -391,7 +364,7 @@ cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *m
     for (uint32_t i = 0; i < rows; i++)
         memcpy((double *)me->host + (size_t)i * g->ld, from + (size_t)i * g->rank,
                8 * (size_t)g->rank);
-    return (cudaError_t)ts_dense_fetch(me->w, me->host, bytes, me->dense);
+    return ts_dense_fetch(me->w, me->host, bytes, me->dense);
 }
 
 /* Steps and weights of the columns, zeros from the rank on. */
@@ -422,5 +395,5 @@ cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_memb
     for (uint32_t i = 0; i < g->rank && how->matrix != NULL; i++)
         memcpy(host + (size_t)i * g->ld, how->matrix + (size_t)i * g->rank, 8 * (size_t)g->rank);
     fill_table(g, how, host + (size_t)g->ld * g->ld);
-    return (cudaError_t)ts_dense_fetch(me->w, host, ts_gpu_host_bytes(g->ld), me->dense);
+    return ts_dense_fetch(me->w, host, ts_gpu_host_bytes(g->ld), me->dense);
 }

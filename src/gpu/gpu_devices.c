@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/setting.h"
+#include "gpu/gpu_fail.h"
 #include "gpu/mttkrp_kernel.h"
 
 #define WHY_BYTES 160
@@ -58,10 +59,8 @@ static int check_capability(int number, int *major, int *minor, char *why)
 {
     int mode = cudaComputeModeDefault;
     cudaError_t e = cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, number);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, number);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, number);
+    TRY(e, cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, number));
+    TRY(e, cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, number));
     if (e != cudaSuccess)
         snprintf(why, WHY_BYTES, "%s", cudaGetErrorString(e));
     else if (mode == cudaComputeModeProhibited)
@@ -100,8 +99,7 @@ int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
         if (!d->usable)
             continue;
         e = cudaSetDevice(i);
-        if (e == cudaSuccess)
-            e = cudaMemGetInfo(&free_bytes, &total_bytes);
+        TRY(e, cudaMemGetInfo(&free_bytes, &total_bytes));
         if (e != cudaSuccess) {
             d->usable = 0;
             snprintf(d->why, sizeof d->why, "%s", cudaGetErrorString(e));

@@ -32,10 +32,8 @@ static cudaError_t send(struct ts_gpu_member *me, struct ts_gpu_slot *slot,
     x->bytes = (uint64_t)view->entry->raw_bytes + TS_SHARD_SLACK;
     x->given_ns = ts_clock_ns();
     e = cudaStreamWaitEvent(me->copy, slot->used, 0);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(x->began, me->copy);
-    if (e == cudaSuccess)
-        e = cudaMemcpyAsync(slot->addr, view->raw, x->bytes, cudaMemcpyHostToDevice, me->copy);
+    TRY(e, cudaEventRecord(x->began, me->copy));
+    TRY(e, cudaMemcpyAsync(slot->addr, view->raw, x->bytes, cudaMemcpyHostToDevice, me->copy));
     return e == cudaSuccess ? cudaEventRecord(x->arrived, me->copy) : e;
 }
 

@@ -65,9 +65,8 @@ int ts_gpu_ended(cudaEvent_t event, cudaError_t *e)
     return *e == cudaSuccess ? 1 : -1;
 }
 
-int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)
+int ts_gpu_fail(struct ts_err *err, cudaError_t e, const char *what)
 {
-    const cudaError_t e = (cudaError_t)cuda_error;
     const char *text = cudaGetErrorString(e);
     int gpu = 0, rc;
     (void)cudaGetDevice(&gpu); /* the calling thread's device; works on a lost device too */
@@ -93,6 +92,6 @@ int ts_gpu_fail(struct ts_err *err, int cuda_error, const char *what)
     else
         rc = ts_fail(err, TS_ECUDA, "GPU %d: %s: %s", gpu, what, text);
     if (err != NULL)
-        err->sys = cuda_error;
+        err->sys = (int)e;
     return rc;
 }

@@ -19,9 +19,8 @@ static cudaError_t move_shard(struct ts_gpu *g, uint32_t mode, uint64_t shard, u
     const char *old = a->kept + m->place[shard];
     cudaError_t e = cudaSetDevice(b->device);
     m->place[shard] = b->free_place[--b->n_free];
-    if (e == cudaSuccess)
-        e = cudaMemcpyPeerAsync(b->kept + m->place[shard], b->device, old, a->device, bytes,
-                                b->send);
+    TRY(e,
+        cudaMemcpyPeerAsync(b->kept + m->place[shard], b->device, old, a->device, bytes, b->send));
     return e;
 }
 
@@ -65,10 +64,8 @@ static cudaError_t finish(struct move *v)
     cudaError_t e = v->e;
     for (uint32_t i = 0; i < g->n_members; i++) {
         struct ts_gpu_member *me = &g->member[i];
-        if (e == cudaSuccess)
-            e = cudaSetDevice(me->device);
-        if (e == cudaSuccess)
-            e = cudaStreamSynchronize(me->send);
+        TRY(e, cudaSetDevice(me->device));
+        TRY(e, cudaStreamSynchronize(me->send));
         for (; v->freed[i] > 0; v->freed[i]--)
             me->free_place[me->n_free++] = me->free_place[g->n_places - v->freed[i]];
     }
@@ -92,7 +89,7 @@ int ts_gpu_keep_balance(struct ts_gpu *g, uint32_t mode, const uint64_t *busy_ns
                           before[i + 1]);
         e = finish(&v);
         if (e != cudaSuccess)
-            return ts_gpu_fail(err, (int)e, "moving shards between GPUs");
+            return ts_gpu_fail(err, e, "moving shards between GPUs");
         if (memcmp(before, m->first, sizeof before) != 0) {
             m->version++;
             ts_feed_deal(feed, mode, m->first);

@@ -18,14 +18,11 @@
 cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
 {
     cudaError_t e = cudaEventCreate(&log->base);
-    if (e == cudaSuccess)
-        e = cudaEventCreate(&log->copied);
+    TRY(e, cudaEventCreate(&log->copied));
     for (int i = 0; i < TS_GPU_MARKS && e == cudaSuccess; i++) {
         e = cudaEventCreate(&log->mark[i].start);
-        if (e == cudaSuccess)
-            e = cudaEventCreate(&log->mark[i].end);
-        if (e == cudaSuccess)
-            e = cudaEventCreate(&log->mark[i].began);
+        TRY(e, cudaEventCreate(&log->mark[i].end));
+        TRY(e, cudaEventCreate(&log->mark[i].began));
     }
     return e;
 }
@@ -170,10 +167,8 @@ static cudaError_t since_base(const struct ts_gpu_log *log, cudaEvent_t event, u
 {
     float ms = 0;
     cudaError_t e = cudaEventSynchronize(log->base);
-    if (e == cudaSuccess)
-        e = cudaEventSynchronize(event);
-    if (e == cudaSuccess)
-        e = cudaEventElapsedTime(&ms, log->base, event);
+    TRY(e, cudaEventSynchronize(event));
+    TRY(e, cudaEventElapsedTime(&ms, log->base, event));
     *ns = (uint64_t)(int64_t)((double)ms * 1e6);
     return e;
 }
@@ -189,8 +184,7 @@ cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEven
         .bytes = bytes,
     };
     cudaError_t e = since_base(log, began, &span.free_ns);
-    if (e == cudaSuccess)
-        e = since_base(log, arrived, &span.end_ns);
+    TRY(e, since_base(log, arrived, &span.end_ns));
     if (e == cudaSuccess)
         add_span(&log->spans[TS_GPU_COPY], &span);
     return e;
@@ -285,8 +279,8 @@ cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
     for (uint32_t i = 0; i < log->n_marks && e == cudaSuccess; i++)
         (void)settle(log, &log->mark[i], &e);
     log->n_marks = 0;
-    if (e == cudaSuccess && log->has_copied)
-        e = end_copies(log);
+    if (log->has_copied)
+        TRY(e, end_copies(log));
     shift(log);
     for (int i = 0; i < TS_GPU_WORKS; i++)
         ts_gpu_spans_sort(&log->spans[i]);

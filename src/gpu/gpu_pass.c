@@ -47,7 +47,7 @@ struct walk {
 
 static int fail(struct ts_err *err, cudaError_t e)
 {
-    return ts_gpu_fail(err, (int)e, "MTTKRP");
+    return ts_gpu_fail(err, e, "MTTKRP");
 }
 
 static void fill_args(struct ts_gpu_pass *p)
@@ -132,8 +132,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     }
     if (n > 0) /* cudaMemcpy may return too early for other streams */
         e = cudaMemcpyAsync(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice, me->dense);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(me->dense);
+    TRY(e, cudaStreamSynchronize(me->dense));
     free(entry);
     if (e != cudaSuccess)
         return fail(err, e);
@@ -160,15 +159,15 @@ static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 static cudaError_t launch_product(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
                                   cudaStream_t stream)
 {
-    return (cudaError_t)(p->wide ? ts_mttkrp_launch_wide(args, stream)
-                                 : ts_mttkrp_launch(p->g->precision, args, stream));
+    return p->wide ? ts_mttkrp_launch_wide(args, stream)
+                   : ts_mttkrp_launch(p->g->precision, args, stream);
 }
 
 static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
                                cudaStream_t stream)
 {
-    return (cudaError_t)ts_edge_fold_shards(p->wide ? TS_FLOAT64 : p->g->precision, args,
-                                            p->me->shard_edge, stream);
+    return ts_edge_fold_shards(p->wide ? TS_FLOAT64 : p->g->precision, args, p->me->shard_edge,
+                               stream);
 }
 
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,
@@ -185,14 +184,10 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     args.n_partitions = t->n_partitions[c];
     e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
                          TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]);
-    if (e == cudaSuccess)
-        e = launch_product(p, &args, me->keeping[k]);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(ended, me->keeping[k]);
-    if (e == cudaSuccess)
-        e = cudaStreamWaitEvent(me->dense, ended, 0);
+    TRY(e, launch_product(p, &args, me->keeping[k]));
+    TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
+    TRY(e, cudaEventRecord(ended, me->keeping[k]));
+    TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
     if (e == cudaSuccess) /* `keeping` would do it after the next chunk */
         e = fold_shards(p, &args, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
@@ -288,12 +283,9 @@ static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, 
     const uint32_t last = (w->first + w->n) % TS_GPU_LENT;
     int waits;
     cudaError_t e = wait_for_slot(me, slot, &waits);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_copy(&me->log, me->copy, waits, view->shard, bytes);
-    if (e == cudaSuccess)
-        e = cudaMemcpyAsync(to, view->raw, bytes, cudaMemcpyHostToDevice, me->copy);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(me->copied[last], me->copy);
+    TRY(e, ts_gpu_log_copy(&me->log, me->copy, waits, view->shard, bytes));
+    TRY(e, cudaMemcpyAsync(to, view->raw, bytes, cudaMemcpyHostToDevice, me->copy));
+    TRY(e, cudaEventRecord(me->copied[last], me->copy));
     if (e != cudaSuccess) {
         (void)cudaStreamSynchronize(me->copy);
         ts_feed_done(p->ask->feed, view);
@@ -318,17 +310,13 @@ static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const voi
     cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
     args.one = describe(p->mode, shard, addr);
     args.n_partitions = ts_shard_partitions(&p->mode->shard[shard]);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
-                             stream);
-    if (e == cudaSuccess)
-        e = launch_product(p, &args, stream);
-    if (e == cudaSuccess)
-        e = fold_shards(p, &args, stream);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, stream, shard, 0);
-    if (e == cudaSuccess && slot != NULL)
-        e = cudaEventRecord(slot->used, stream);
+    TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
+                            stream));
+    TRY(e, launch_product(p, &args, stream));
+    TRY(e, fold_shards(p, &args, stream));
+    TRY(e, ts_gpu_log_stop(&me->log, stream, shard, 0));
+    if (slot != NULL)
+        TRY(e, cudaEventRecord(slot->used, stream));
     p->unjoined |= 1u << me->next_stream;
     p->nnz += p->mode->shard[shard].nnz;
     me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
@@ -355,8 +343,7 @@ static int take_shard(struct walk *w, const struct ts_shard_view *view, struct t
     char *to = keep ? p->me->kept + m->place[view->shard] : slot->addr;
     cudaEvent_t there;
     cudaError_t e = copy_shard(w, view, to, slot, &there);
-    if (e == cudaSuccess)
-        e = launch_shard(p, view->shard, to, there, slot);
+    TRY(e, launch_shard(p, view->shard, to, there, slot));
     if (e != cudaSuccess)
         return fail(err, e);
     if (keep) {
@@ -415,8 +402,7 @@ static int take_early(struct walk *w, struct ts_err *err)
 static int finish_copies(struct ts_gpu_pass *p, struct ts_err *err)
 {
     cudaError_t e = ts_gpu_log_copied(&p->me->log, p->me->copy);
-    if (e == cudaSuccess)
-        e = ts_gpu_early_send(p);
+    TRY(e, ts_gpu_early_send(p));
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -450,8 +436,8 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
     struct ts_gpu_member *me = p->me;
     cudaError_t e = ts_gpu_log_begin(&me->log, me->dense);
     int rc;
-    if (e == cudaSuccess && p->ask->how != NULL)
-        e = ts_gpu_device_send_update(p->g, me, p->ask->how);
+    if (p->ask->how != NULL)
+        TRY(e, ts_gpu_device_send_update(p->g, me, p->ask->how));
     if (e != cudaSuccess)
         return fail(err, e);
     rc = take_early(&w, err);

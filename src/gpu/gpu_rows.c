@@ -16,7 +16,7 @@
 
 static int fail(struct ts_err *err, cudaError_t e)
 {
-    return ts_gpu_fail(err, (int)e, "row solves");
+    return ts_gpu_fail(err, e, "row solves");
 }
 
 /* Makes `dense` wait for all work that the member's other streams have been given so far. */
@@ -28,8 +28,7 @@ static cudaError_t join_compute(struct ts_gpu_pass *p)
         if ((p->unjoined & 1u << i) == 0)
             continue;
         e = cudaEventRecord(me->joined[i], me->compute[i]);
-        if (e == cudaSuccess)
-            e = cudaStreamWaitEvent(me->dense, me->joined[i], 0);
+        TRY(e, cudaStreamWaitEvent(me->dense, me->joined[i], 0));
     }
     p->unjoined = 0;
     return e;
@@ -117,13 +116,11 @@ static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     if (e == cudaSuccess && p->wide && me->product != NULL)
-        e = (cudaError_t)ts_dense_solve_products(me->product + row * g->ld, (float *)rows, list, n,
-                                                 g->ld, me->w, inner, me->dense);
+        e = ts_dense_solve_products(me->product + row * g->ld, (float *)rows, list, n, g->ld, me->w,
+                                    inner, me->dense);
     else if (e == cudaSuccess)
-        e = (cudaError_t)ts_dense_solve_rows(g->precision, rows, list, n, g->ld, me->w, inner,
-                                             me->dense);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
+        e = ts_dense_solve_rows(g->precision, rows, list, n, g->ld, me->w, inner, me->dense);
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     return e;
 }
 
@@ -145,8 +142,7 @@ static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
         e = solve_rows(p, row, NULL, n);
     }
     derive_inner(p, k);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(me->solved[k], me->dense);
+    TRY(e, cudaEventRecord(me->solved[k], me->dense));
     if (e != cudaSuccess)
         return fail(err, e);
     p->published |= 1u << c;
@@ -266,8 +262,7 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
     open_part(p, edges);
     for (uint64_t i = 0; next_run(p, &i, &last, m->n_shards); i = last + 1)
         add_span(p, edges, 2 * i * edge_bytes, 2 * (last + 1 - i) * edge_bytes);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(p->me->ready, p->me->dense);
+    TRY(e, cudaEventRecord(p->me->ready, p->me->dense));
     return e;
 }
 
@@ -283,8 +278,7 @@ static int receive(struct ts_gpu_pass *p, struct ts_err *err)
     if (rc < 0)
         return rc;
     e = cudaEventRecord(me->received, me->send);
-    if (e == cudaSuccess)
-        e = cudaStreamWaitEvent(me->dense, me->received, 0);
+    TRY(e, cudaStreamWaitEvent(me->dense, me->received, 0));
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -363,10 +357,9 @@ static int update_own(struct ts_gpu_pass *p, struct ts_err *err)
                              first[me->number], first[me->number + 1] - first[me->number]);
     else if (e == cudaSuccess)
         e = ts_gpu_dense_own(g, me, p->ask->mode, p->ask->how, p->ask->sums, p->wide, 0, n_units);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
-    if (e == cudaSuccess && shared)
-        e = send_after_dense(me);
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    if (shared)
+        TRY(e, send_after_dense(me));
     if (e != cudaSuccess)
         return fail(err, e);
     return shared ? gather_units(p, first, err) : 0;
@@ -391,14 +384,13 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
         part[i] = (struct ts_exchange_part){ &span[i], first[i + 1] > first[i] };
     }
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
-    if (e == cudaSuccess && part[me->number].n > 0)
-        e = (cudaError_t)ts_dense_gram_part(
-            g->precision, me->factor[p->ask->mode], p->mode->n_rows, g->ld, first[me->number],
-            first[me->number + 1] - first[me->number], me->parts, me->dense);
-    if (e == cudaSuccess)
-        e = ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0);
-    if (e == cudaSuccess && g->n_members > 1)
-        e = send_after_dense(me);
+    if (part[me->number].n > 0)
+        TRY(e, ts_dense_gram_part(g->precision, me->factor[p->ask->mode], p->mode->n_rows, g->ld,
+                                  first[me->number], first[me->number + 1] - first[me->number],
+                                  me->parts, me->dense));
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    if (g->n_members > 1)
+        TRY(e, send_after_dense(me));
     if (e != cudaSuccess)
         return fail(err, e);
     if (g->n_members == 1)
@@ -415,12 +407,11 @@ static cudaError_t finish_rows(struct ts_gpu_pass *p)
     const uint32_t mode = p->ask->mode;
     cudaError_t e = cudaSuccess;
     if (p->mode->n_shards > 0 && p->args.out_float)
-        e = (cudaError_t)ts_edge_fold_to_float(p->mode->n_shards, me->shard_edge,
-                                               me->shard_row[mode], g->ld, p->args.out, me->dense);
+        e = ts_edge_fold_to_float(p->mode->n_shards, me->shard_edge, me->shard_row[mode], g->ld,
+                                  p->args.out, me->dense);
     else if (p->mode->n_shards > 0)
-        e = (cudaError_t)ts_edge_fold(p->wide ? TS_FLOAT64 : g->precision, p->mode->n_shards,
-                                      me->shard_edge, me->shard_row[mode], g->ld, p->args.out,
-                                      me->dense);
+        e = ts_edge_fold(p->wide ? TS_FLOAT64 : g->precision, p->mode->n_shards, me->shard_edge,
+                         me->shard_row[mode], g->ld, p->args.out, me->dense);
     if (e != cudaSuccess)
         return e;
     if (g->n_members == 1)
@@ -449,8 +440,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
         return rc;
     if (p->ask->how != NULL && me->number == 0)
         e = ts_gpu_dense_sum_up(g, me, p->ask->mode, p->ask->how, p->ask->sums);
-    if (e == cudaSuccess)
-        e = cudaEventRecord(me->over, me->dense);
+    TRY(e, cudaEventRecord(me->over, me->dense));
     if (e != cudaSuccess)
         return fail(err, e);
     rc = ts_gpu_team_wait(g, me, me->over, err);

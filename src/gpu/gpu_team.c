@@ -62,7 +62,7 @@ static void do_job(struct ts_gpu *g, struct ts_gpu_member *me)
     struct ts_err err = { 0 };
     const cudaError_t e = cudaSetDevice(me->device);
     const int rc = e == cudaSuccess ? g->team.job(g, me, g->team.arg, &err)
-                                    : ts_gpu_fail(&err, (int)e, "taking up work on the GPU");
+                                    : ts_gpu_fail(&err, e, "taking up work on the GPU");
     if (rc < 0)
         fail_all(g, rc, &err);
 }
@@ -174,7 +174,7 @@ int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t eve
         if (rc > 0)
             return 0;
         if (rc < 0)
-            return ts_gpu_fail(err, (int)e, "computing");
+            return ts_gpu_fail(err, e, "computing");
         ts_gpu_team_pause(&n);
         rc = ts_gpu_team_failed(g, err);
         if (rc == 0 && g->exchange != NULL && n % LOOKS_PER_CHECK == 0)

@@ -508,7 +508,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
 /* ------------------------------------------------------------------ launching */
 
 template <class T, class S, int LPR, int NL, int U>
-static int launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
+static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels);
     const uint32_t columns = LPR * piece<T>::N;
@@ -525,7 +525,7 @@ static int launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 }
 
 template <class T, class S, int NL, int U>
-static int launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
+static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const uint32_t pieces = args->ld / piece<T>::N;
     if (pieces <= 2)
@@ -539,11 +539,12 @@ static int launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
     return launch<T, S, 32, NL, U>(args, stream);
 }
 
-int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream)
+cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                             cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (args->n_partitions == 0)
-        return 0;
+        return cudaSuccess;
     if (precision == TS_FLOAT64)
         return args->n_levels == 2 ? launch_rank<double, double, 2, 4>(args, s)
                                    : launch_rank<double, double, 0, 4>(args, s);
@@ -559,11 +560,11 @@ int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *ar
     }
 }
 
-int ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, void *stream)
+cudaError_t ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
-    cudaStream_t s = (cudaStream_t)stream;
+    const cudaStream_t s = stream;
     if (args->n_partitions == 0)
-        return 0;
+        return cudaSuccess;
     return args->n_levels == 2 ? launch_rank<double, float, 2, 4>(args, s)
                                : launch_rank<double, float, 0, 4>(args, s);
 }

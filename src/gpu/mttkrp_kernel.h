@@ -11,11 +11,12 @@
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
  *            16 bytes; edge rows are `ld` elements too
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   0 or a cudaError_t
+ *   errors   a cudaError_t
  */
 #ifndef TS_GPU_MTTKRP_KERNEL_H
 #define TS_GPU_MTTKRP_KERNEL_H
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "format/layout.h"
@@ -53,10 +54,11 @@ struct ts_gpu_mttkrp {
 };
 
 /* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
-int ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args, void *stream);
+cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                             cudaStream_t stream);
 
 /* The same with factors in float32; products, sums and edges are in float64. */
-int ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, void *stream);
+cudaError_t ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, cudaStream_t stream);
 
 /* The least compute capability that there is code for, times 100: 800. For newer devices there is
  * at least PTX. */
