@@ -28,7 +28,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/trace.h"
@@ -65,15 +64,15 @@ static void fill_args(struct ts_gpu_pass *p)
     p->wide = p->ask->how != NULL && p->ask->sums->inner != NULL && g->precision == TS_FLOAT32 &&
               g->summed == TS_FLOAT64;
     p->apart = ts_gpu_owns(g, p->ask->mode);
-    p->out = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
+    p->out = TS_GPU_FACTOR;
     p->out_bytes = ts_gpu_row_bytes(g);
     p->args.out = me->factor[p->ask->mode];
     if (p->wide && me->product != NULL) {
-        p->out = offsetof(struct ts_gpu_member, product);
+        p->out = TS_GPU_PRODUCT;
         p->out_bytes = ts_gpu_edge_bytes(g, 1);
         p->args.out = me->product;
     } else if (p->apart) {
-        p->out = offsetof(struct ts_gpu_member, apart);
+        p->out = TS_GPU_APART;
         p->args.out = me->apart;
     }
     p->args.out_float = p->wide && me->product == NULL;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a pass does with complete rows: solves them, sends them to the other members, and computes
  * the Gram matrix. */
-#include <string.h>
-
 #include "base/trace.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
@@ -169,10 +167,28 @@ static uint64_t part_bytes(const struct ts_exchange_part *part)
     return sum;
 }
 
-/* Gathers one of the replicated buffers, given by the offset of its pointer in struct
- * ts_gpu_member. */
-static int gather(struct ts_gpu_pass *p, size_t buffer, const struct ts_exchange_part *part,
-                  struct ts_err *err)
+static void *address(const struct ts_gpu_member *m, enum ts_gpu_buffer buffer, uint32_t mode)
+{
+    switch (buffer) {
+    case TS_GPU_FACTOR:
+        return m->factor[mode];
+    case TS_GPU_PRODUCT:
+        return m->product;
+    case TS_GPU_APART:
+        return m->apart;
+    case TS_GPU_ROW_INNER:
+        return m->row_inner;
+    case TS_GPU_SHARD_EDGE:
+        return m->shard_edge;
+    case TS_GPU_PARTS:
+        return m->parts;
+    }
+    return NULL;
+}
+
+/* Gathers a buffer: each member sends its part of it to all others. */
+static int gather(struct ts_gpu_pass *p, enum ts_gpu_buffer buffer,
+                  const struct ts_exchange_part *part, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
@@ -182,7 +198,7 @@ static int gather(struct ts_gpu_pass *p, size_t buffer, const struct ts_exchange
     if (!anything(g, part))
         return 0;
     for (uint32_t i = 0; i < g->n_members; i++)
-        memcpy(&base[i], (const char *)&g->member[i] + buffer, sizeof base[i]);
+        base[i] = address(&g->member[i], buffer, p->ask->mode);
     e = ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send);
     if (e != cudaSuccess)
         return fail(err, e);
@@ -196,9 +212,8 @@ static int gather(struct ts_gpu_pass *p, size_t buffer, const struct ts_exchange
 static int gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
 {
     const struct ts_gpu_board *b = &p->g->board;
-    const size_t factor = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
-    const int rc = gather(p, p->apart ? p->out : factor, b->rows[k], err);
-    return rc == 0 ? gather(p, offsetof(struct ts_gpu_member, row_inner), b->inner[k], err) : rc;
+    const int rc = gather(p, p->apart ? p->out : TS_GPU_FACTOR, b->rows[k], err);
+    return rc == 0 ? gather(p, TS_GPU_ROW_INNER, b->inner[k], err) : rc;
 }
 
 /* Enqueues the gathers whose parts all members have published, in the same order on all members. */
@@ -302,7 +317,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     e = cudaStreamWaitEvent(p->me->send, p->me->ready, 0);
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = gather(p, offsetof(struct ts_gpu_member, shard_edge), g->board.edges, err);
+    rc = gather(p, TS_GPU_SHARD_EDGE, g->board.edges, err);
     if (rc == 0 && atomic_load(&g->board.any_stolen))
         rc = gather_rows(p, g->board.n_chunks, err);
     return rc == 0 ? receive(p, err) : rc;
@@ -322,7 +337,6 @@ static int gather_units(struct ts_gpu_pass *p, const uint64_t *first, struct ts_
                    n_units = ts_descend_units(n_rows);
     struct ts_exchange_span rows[TS_MAX_DEVICES], sums[TS_MAX_DEVICES][2];
     struct ts_exchange_part rows_of[TS_MAX_DEVICES], sums_of[TS_MAX_DEVICES];
-    const size_t factor = offsetof(struct ts_gpu_member, factor) + p->ask->mode * sizeof(char *);
     int rc;
     for (uint32_t i = 0; i < p->g->n_members; i++) {
         const uint64_t top = first[i] * TS_DESCEND_UNIT, bottom = first[i + 1] * TS_DESCEND_UNIT,
@@ -334,9 +348,9 @@ static int gather_units(struct ts_gpu_pass *p, const uint64_t *first, struct ts_
         rows_of[i] = (struct ts_exchange_part){ &rows[i], bytes > 0 };
         sums_of[i] = (struct ts_exchange_part){ sums[i], bytes > 0 ? 2 : 0 };
     }
-    rc = gather(p, factor, rows_of, err);
+    rc = gather(p, TS_GPU_FACTOR, rows_of, err);
     if (rc == 0)
-        rc = gather(p, offsetof(struct ts_gpu_member, row_inner), sums_of, err);
+        rc = gather(p, TS_GPU_ROW_INNER, sums_of, err);
     return rc == 0 ? receive(p, err) : rc;
 }
 
@@ -395,7 +409,7 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
         return fail(err, e);
     if (g->n_members == 1)
         return 0;
-    rc = gather(p, offsetof(struct ts_gpu_member, parts), part, err);
+    rc = gather(p, TS_GPU_PARTS, part, err);
     return rc == 0 ? receive(p, err) : rc;
 }
 

@@ -91,6 +91,16 @@ struct ts_gpu_table {
 
 struct ts_gpu;
 
+/* Device memory of which every member has one, as large as the others', and that members gather. */
+enum ts_gpu_buffer {
+    TS_GPU_FACTOR, /* of the mode of the pass */
+    TS_GPU_PRODUCT,
+    TS_GPU_APART,
+    TS_GPU_ROW_INNER,
+    TS_GPU_SHARD_EDGE,
+    TS_GPU_PARTS
+};
+
 struct ts_gpu_member {
     struct ts_gpu *gpu; /* the team */
     uint32_t number;    /* in the team */
@@ -302,12 +312,12 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
     struct ts_gpu_mttkrp args;
-    int wide;           /* factors in float32, products and sums in float64 */
-    int apart;          /* products are kept apart: ts_gpu_owns */
-    size_t out;         /* offset in struct ts_gpu_member of the pointer to the products */
-    uint64_t out_bytes; /* of a row of them */
-    uint32_t unjoined;  /* bit i: `dense` does not wait for compute[i] yet */
-    uint32_t published; /* bit c: chunk c is published */
+    int wide;                     /* factors in float32, products and sums in float64 */
+    int apart;                    /* products are kept apart: ts_gpu_owns */
+    enum ts_gpu_buffer out;       /* where the products are */
+    uint64_t out_bytes;           /* of a row of them */
+    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
+    uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
