@@ -1,153 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of the GPU backend (stream/backend.h): divides the memory budget, opens and closes the
- * devices, passes calls on. */
+/* The table of the GPU backend (stream/backend.h): opens and closes the devices, passes calls on. */
 #include "gpu/gpu_backend.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/trace.h"
+#include "gpu/gpu_budget.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_memory.h"
 #include "gpu/gpu_state.h"
-
-/* Device memory left to other programs when no budget is given. */
-#define RESERVE_BYTES (UINT64_C(512) << 20)
-
-/* Part of a budget that is not used: CUDA allocates in pieces of 2 MiB. */
-#define ROUNDING_BYTES (UINT64_C(4) << 20)
-
-/* Most host memory for reading ahead, beside the memory of shards that stay. */
-#define AHEAD_BYTES (UINT64_C(256) << 20)
-
-/* A larger measurement is wrong: another process came or went meanwhile. */
-#define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
-}
-
-/* ---- the budget */
-
-struct budget {
-    struct ts_gpu_memory *memory;
-    uint64_t asked;                  /* the budget; 0: none, use what is free */
-    uint64_t tables;                 /* page tables of page-locked host memory, on every device */
-    uint64_t before[TS_MAX_DEVICES]; /* in use before we allocate anything */
-    int measured[TS_MAX_DEVICES];    /* `before` is known, and none of it is of this process */
-    uint64_t driver[TS_MAX_DEVICES]; /* of the context and what belongs to it */
-};
-
-static uint64_t assumed(const struct ts_gpu *g)
-{
-    return TS_GPU_DRIVER_BYTES + (g->n_members > 1 ? TS_GPU_DRIVER_BYTES_NCCL : 0);
-}
-
-/* Number of members on a device; more than one only in tests. */
-static uint32_t sharers(const struct ts_gpu *g, int device)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_members; i++)
-        n += g->member[i].device == device;
-    return n;
-}
-
-static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, struct ts_err *err)
-{
-    const uint64_t factors = ts_gpu_plan_factors(g);
-    return ts_fail(
-        err, TS_ELIMIT,
-        "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %" PRIu64
-        " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
-        " MiB, and two shards %" PRIu64 " MiB; a lower " TS_SET_RANK " needs less, " TS_SET_CPU
-        " needs none",
-        budget >> 20, g->rank, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
-        driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
-}
-
-/* Checks the budget before anything is allocated, while a refusal costs nothing. */
-static int check_first(const struct ts_gpu *g, struct budget *b, uint32_t i, struct ts_err *err)
-{
-    const int device = g->member[i].device;
-    const uint64_t work = ts_gpu_device_work_bytes(g) + 2 * ts_gpu_plan_largest(g);
-    size_t left, total;
-    int rc;
-    b->measured[i] =
-        !ts_gpu_memory_has_context(device) && ts_gpu_memory_used(b->memory, device, &b->before[i]);
-    rc = check(err, cudaSetDevice(device), "the GPU cannot be used");
-    if (rc == 0)
-        rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
-    if (rc < 0)
-        return rc;
-    if (b->asked > left + assumed(g)) /* the free memory reported here is without the context */
-        return ts_fail(err, TS_ELIMIT,
-                       TS_SET_GPU_MEMORY " asks for %" PRIu64 " MiB, but GPU %d has %" PRIu64
-                                         " MiB free of %" PRIu64 "; give less",
-                       b->asked >> 20, device, (uint64_t)left >> 20, (uint64_t)total >> 20);
-    if (b->asked > 0 && work > b->asked)
-        return too_little(g, b->asked, assumed(g), err);
-    if (work > left)
-        return too_little(g, left, assumed(g), err);
-    return 0;
-}
-
-/* Bytes of the page tables through which a device reaches host memory: 8 bytes for each 4 KiB that
- * the feed page-locks. The feed page-locks after the measurement, and never more than all shards
- * and the room for reading ahead. */
-static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
-{
-    uint64_t most = AHEAD_BYTES;
-    for (uint32_t m = 0; m < g->tensor->order; m++)
-        for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
-            most += ts_gpu_place(&g->mode[m].shard[i]) + 4096;
-    return (host_bytes < most ? host_bytes : most) / 4096 * 8;
-}
-
-/* Measures the driver's memory, once everything but the shards is allocated. */
-static void measure(struct ts_gpu *g, struct budget *b, uint32_t i)
-{
-    const int device = g->member[i].device;
-    const uint64_t n = sharers(g, device), work = n * ts_gpu_device_work_bytes(g);
-    uint64_t now;
-    b->driver[i] = assumed(g);
-    if (b->measured[i] && ts_gpu_memory_used(b->memory, device, &now) &&
-        now > b->before[i] + work && now - b->before[i] - work < MOST_DRIVER_BYTES)
-        b->driver[i] = (now - b->before[i] - work) / n;
-    b->driver[i] += b->tables;
-    g->driver_bytes[i] = b->driver[i] + ROUNDING_BYTES;
-}
-
-/* Bytes left for shards on each device: the smallest of all devices. */
-static int left_for_shards(const struct ts_gpu *g, const struct budget *b, uint64_t *ret,
-                           struct ts_err *err)
-{
-    const uint64_t work = ts_gpu_device_work_bytes(g);
-    *ret = UINT64_MAX;
-    for (uint32_t i = 0; i < g->n_members; i++) {
-        const uint64_t taken = work + b->driver[i] + ROUNDING_BYTES;
-        uint64_t left;
-        size_t free_bytes, total;
-        int rc = check(err, cudaSetDevice(g->member[i].device), "the GPU cannot be used");
-        if (rc == 0)
-            rc = check(err, cudaMemGetInfo(&free_bytes, &total), "the GPU cannot be used");
-        if (rc < 0)
-            return rc;
-        free_bytes -= free_bytes > b->tables ? b->tables : free_bytes;
-        left = free_bytes > 2 * RESERVE_BYTES ? free_bytes - RESERVE_BYTES : free_bytes / 2;
-        left /= sharers(g, g->member[i].device);
-        if (b->asked > 0)
-            left = b->asked > taken ? b->asked - taken : 0;
-        if (left < 2 * ts_gpu_plan_largest(g))
-            return too_little(g, b->asked > 0 ? b->asked : left + taken,
-                              b->driver[i] + ROUNDING_BYTES, err);
-        *ret = left < *ret ? left : *ret;
-    }
-    return 0;
 }
 
 /* ---- open and close */
@@ -178,14 +46,14 @@ static void name_lanes(const struct ts_gpu *g)
 
 /* Allocates everything but shards, measures what that took, then allocates the shards' memory.
  * Takes a second or two with several devices. */
-static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf, struct budget *b,
-                        struct ts_err *err)
+static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
+                        struct ts_gpu_budget *b, struct ts_err *err)
 {
     const enum ts_exchange_kind kind = (enum ts_exchange_kind)conf->exchange;
     int rc = ts_stop_check(conf->stop, err);
     uint64_t left;
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
-        rc = check_first(g, b, i, err);
+        rc = ts_gpu_budget_check(g, b, i, err);
         if (rc == 0)
             rc = ts_stop_check(conf->stop, err);
     }
@@ -203,9 +71,9 @@ static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf, st
     if (rc == 0)
         rc = ts_gpu_team_run(g, ts_gpu_device_warm, NULL, NULL, err);
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
-        measure(g, b, i);
+        ts_gpu_budget_measure(g, b, i);
     if (rc == 0)
-        rc = left_for_shards(g, b, &left, err);
+        rc = ts_gpu_budget_left(g, b, &left, err);
     if (rc == 0)
         rc = ts_gpu_plan_shards(g, left, err);
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
@@ -233,7 +101,7 @@ static void gpu_close(void *be)
 static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
 {
     struct ts_gpu *g = calloc(1, sizeof *g);
-    struct budget b = { .asked = conf->device_bytes };
+    struct ts_gpu_budget b;
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
@@ -245,10 +113,9 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     }
     rc = ts_gpu_plan_new(g, conf, err);
     if (rc == 0) {
-        b.tables = table_bytes(g, conf->host_bytes);
-        b.memory = ts_gpu_memory_open();
+        ts_gpu_budget_open(g, conf, &b);
         rc = open_devices(g, conf, &b, err);
-        ts_gpu_memory_close(b.memory);
+        ts_gpu_budget_close(&b);
     }
     if (rc < 0) {
         gpu_close(g);

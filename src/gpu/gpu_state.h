@@ -6,6 +6,7 @@
  * in the thread that calls the backend, every other one in a thread of its own.
  *
  *   gpu_plan.c    sizes, and which shards stay with the memory that is left
+ *   gpu_budget.c  the memory of each device, and what of it is left for shards
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
  *   gpu_pass.c    a member's pass over a mode: shards in, kernels launched
