@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "gpu/coo_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/mttkrp_kernel.h"
+#include "tests/coo_kernel.h"
 #include "tests/on_gpu.h"
 #include "tests/run_suite.h"
 #include "tests/support.h"

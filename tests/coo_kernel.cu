@@ -2,7 +2,7 @@
 /* The obvious MTTKRP: one thread block for each row, nonzeros as plain indices. Tests compare the
  * fast kernel with it. */
 #define _Static_assert static_assert /* layout.h is C */
-#include "gpu/coo_kernel.h"
+#include "coo_kernel.h"
 
 #include <cuda_runtime.h>
 

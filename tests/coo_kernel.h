@@ -6,8 +6,8 @@
  *   threads  launches are asynchronous, in the order of the stream
  *   errors   a cudaError_t
  */
-#ifndef TS_GPU_COO_KERNEL_H
-#define TS_GPU_COO_KERNEL_H
+#ifndef TS_TESTS_COO_KERNEL_H
+#define TS_TESTS_COO_KERNEL_H
 
 #include <cuda_runtime.h>
 #include <stdint.h>
