@@ -139,6 +139,15 @@ refused 2 '--trace goes with one' cp_cpu x.tsh --restarts 2 --trace t.json
 refused 2 'tstream fit --diagnose' cp_cpu x.tsh --diagnose
 refused 1 'x.cp exists' cp_cpu x.tsh --rank 4,6
 refused 1 'all its models are done' cp_cpu --resume x.cp
+# what a kill at the last moment leaves: X.cp.partial is what X.cp has replaced
+cp_cpu x.tsh --rank 2,3 -i 2 -o newer.cp > log 2>&1
+cp -r newer.cp before.cp
+cp_cpu x.tsh --rank 3,2 -i 3 -o newer.cp --force > log 2>&1
+mv before.cp newer.cp.partial
+touch -d '1 hour ago' newer.cp.partial/models.run
+refused 1 'can be removed' cp_cpu --resume newer.cp
+touch -d 'now + 1 hour' newer.cp.partial/models.run
+cp_cpu --resume newer.cp > log 2>&1 || bad "a later run beside an old result does not go on: $(cat log)"
 mkdir foreign.cp foreign.cp/r4.s1
 echo mine > foreign.cp/r4.s1/notes
 refused 1 'which is not a file of a decomposition' cp_cpu x.tsh --rank 4,6 -o foreign.cp --force

@@ -11,12 +11,14 @@
 #
 #   KILLS    12 unless told; the programs that ended before their kill are not counted
 #   SEED     1 unless told: of the instants. What a program does at an instant no seed decides
-#   OPTION   for each tstream cp, such as --gpus 1; without one --cpu
+#   OPTION   for each tstream cp, such as --gpus 1; without one --cpu. With --restarts 3, or several ranks in a
+#            second --rank, each of the models must have the bytes of one that nobody killed
 #
 # Prints how many kills hit what. Exit status: 0 when all was right, 1 when not, 2 for wrong usage.
 #
 #   tests/kill_campaign.sh -n 200 -s 7 build/tools
 #   tests/kill_campaign.sh -n 200 build/tools --gpus 1
+#   tests/kill_campaign.sh -n 40 build/tools --cpu --nonneg --restarts 3
 set -eu
 
 kills=12 seed=1 failed=0
@@ -58,6 +60,15 @@ random()
     r=$((state / 8192 % $1))
 }
 
+# any FILE...: whether one of them is there; what a pattern without a file leaves is not
+any()
+{
+    for file; do
+        [ ! -e "$file" ] || return 0
+    done
+    return 1
+}
+
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
 pause() { sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"; }
@@ -74,8 +85,7 @@ killed()
     pid=$!
     pause "$ms"
     if [ "$how" = write ]; then
-        while kill -0 $pid 2> /dev/null && [ ! -e x.cp.partial/state.0.new ] &&
-            [ ! -e x.cp.partial/state.1.new ] && [ ! -e x.cp.partial/state.new ]; do :; done
+        while kill -0 $pid 2> /dev/null && ! any x.cp.partial/state*.new x.cp.partial/r*.partial/state*.new; do :; done
     fi
     kill -9 $pid 2> /dev/null || true
     got=0
@@ -86,6 +96,22 @@ killed()
     0) too_late=$((too_late + 1)) ;;
     *) bad "exit $got: $(cat out)" ;;
     esac
+}
+
+# same_models A B: whether model, or each of several, has the same bytes in both
+same_models()
+{
+    set -- "$1" "$2" "$1"/model.ktensor "$1"/r*/model.ktensor
+    n_models=0
+    for file; do
+        case $file in
+        "$1"/*model.ktensor) [ -e "$file" ] || continue ;;
+        *) continue ;;
+        esac
+        n_models=$((n_models + 1))
+        cmp "$file" "$2${file#"$1"}" > log 2>&1 || return 1
+    done
+    [ $n_models -gt 0 ]
 }
 
 # ---- what nobody killed ----
@@ -101,7 +127,7 @@ iters=20
 began=$(now_ms)
 "$bin/tstream" cp whole.tsh -r 8 -i $iters --tol 0 -o again.cp --checkpoint 1ms "$@" > log
 cp_ms=$(($(now_ms) - began))
-cmp whole.cp/model.ktensor again.cp/model.ktensor || bad "states change the result"
+same_models whole.cp again.cp || bad "states change the result: $(cat log)"
 rm -r again.cp
 
 # ---- build ----
@@ -123,15 +149,24 @@ while [ $of_build -lt $((kills / 4)) ] && [ $failed -eq 0 ]; do
 done
 
 # ---- cp ----
-has_state() { [ -e x.cp.partial/state.0 ] || [ -e x.cp.partial/state.1 ] || [ -e x.cp.partial/state ]; }
+# Of several models those that are done count, too.
+has_state()
+{
+    [ ! -e x.cp/models.json ] || is_old || return 1 # x.cp.partial may be what it replaced
+    any x.cp.partial/state.0 x.cp.partial/state.1 x.cp.partial/state x.cp.partial/r*.partial/state.[01] \
+        x.cp.partial/r*.partial/state x.cp.partial/r*/model.ktensor
+}
 
 # The run has ended, with the right result and nothing beside it.
 check_end()
 {
     ended=$((ended + 1))
-    cmp whole.cp/model.ktensor x.cp/model.ktensor > log 2>&1 || bad "not the bytes of the whole run: $(cat log)"
+    same_models whole.cp x.cp || bad "not the bytes of the whole run: $(cat log)"
+    [ "$got" -ne 137 ] || [ ! -e x.cp/models.json ] || rm -rf x.cp.partial
     [ ! -e x.cp.partial ] || bad "x.cp.partial is left: $(ls x.cp.partial)"
-    [ "$(grep -o '{"sweep":' x.cp/run.json | wc -l)" -eq $iters ] || bad "run.json: not $iters sweeps"
+    for file in x.cp/run.json x.cp/r*/run.json; do
+        [ ! -e "$file" ] || [ "$(grep -o '{"sweep":' "$file" | wc -l)" -eq $iters ] || bad "$file: not $iters sweeps"
+    done
     rm -rf x.cp
 }
 
@@ -142,7 +177,7 @@ begin()
     [ $old -eq 0 ] || cp -r old.cp x.cp
 }
 
-is_old() { cmp -s old.cp/model.ktensor x.cp/model.ktensor; }
+is_old() { same_models old.cp x.cp; }
 
 begin
 while [ $done_kills -lt "$kills" ] && [ $failed -eq 0 ]; do
@@ -157,7 +192,7 @@ while [ $done_kills -lt "$kills" ] && [ $failed -eq 0 ]; do
         killed $how "$r" "$bin/tstream" cp whole.tsh -r 8 -i $iters --tol 0 -o x.cp --checkpoint 1ms --force "$@"
         [ "$got" -ne 137 ] || of_start=$((of_start + 1))
     fi
-    if ls x.cp.partial/state*.new > log 2> /dev/null; then in_write=$((in_write + 1)); fi
+    if any x.cp.partial/state*.new x.cp.partial/r*.partial/state*.new; then in_write=$((in_write + 1)); fi
     if [ -e x.cp.partial ]; then
         "$bin/tstream" status x.cp > log 2>&1 || bad "status after a kill: $(cat log)"
     fi
