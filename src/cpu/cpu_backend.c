@@ -392,6 +392,17 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
     return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
 }
 
+static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_row_update *how, const struct ts_row_sums *sums,
+                        struct ts_backend_times *times, struct ts_err *err)
+{
+    struct shared *s = ((struct cpu *)be)->shared;
+    if (s->n_models > 1 || s->share != NULL)
+        return ts_fail(err, TS_EARG,
+                       "models of observed cells are computed one at a time, by one process");
+    return ts_pass_complete(s->pass, mode, s->factor, how, sums->size, feed, times, err);
+}
+
 static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
     struct cpu *c = be;
@@ -449,7 +460,8 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
-               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH,
+               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
+               1u << TS_ROW_OBSERVED,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,
@@ -465,6 +477,7 @@ const struct ts_backend ts_backend_cpu = {
     .together = cpu_together,
     .mttkrp_of = cpu_mttkrp_of,
     .solve = cpu_solve,
+    .complete = cpu_complete,
     .weighted = cpu_weighted,
     .scale = cpu_scale,
     .gram = cpu_gram,

@@ -2,6 +2,8 @@
 /* Chooses the kernel for an instruction set, a precision and a width of rows. */
 #include "cpu/kernel.h"
 
+#include <string.h>
+
 #include "cpu/kernel_isa.h"
 
 ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
@@ -37,6 +39,38 @@ ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t
 #endif
     (void)stride;
     return f32 ? ts_cells_portable_f32 : ts_cells_portable_f64;
+}
+
+const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)
+{
+    const int f32 = precision == TS_FLOAT32;
+    if (!ts_isa_here(isa))
+        return NULL;
+#ifdef __x86_64__
+    if (isa == TS_ISA_AVX512 && f32)
+        return stride < 16 ? &ts_gram_avx512_narrow : &ts_gram_avx512_f32;
+    if (isa == TS_ISA_AVX512)
+        return &ts_gram_avx512_f64;
+    if (isa == TS_ISA_AVX2)
+        return f32 ? &ts_gram_avx2_f32 : &ts_gram_avx2_f64;
+#endif
+    (void)stride;
+    return f32 ? &ts_gram_portable_f32 : &ts_gram_portable_f64;
+}
+
+void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to)
+{
+    if (l == 0) {
+        uint32_t p = 0;
+        for (uint32_t s = 0; s <= b->n_starts; s++)
+            for (const uint32_t end = s < b->n_starts ? b->start[s] : b->n; p < end; p++)
+                to[p] = b->row + s;
+    } else if (b->shared && l < leaf) {
+        for (uint32_t p = 0; p < b->n; p++)
+            to[p] = b->idx[l][b->idx[0][p]];
+    } else {
+        memcpy(to, b->idx[l], b->n * sizeof *to);
+    }
 }
 
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,

@@ -97,6 +97,39 @@ typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_
 /* The kernel of cells of an instruction set, as ts_kernel_get: products in the precision of the rows. */
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
+/* ---- rows with a Gram matrix of their own ----
+ *
+ * With p the product of the other factors' rows at a nonzero x of a row: S = sum of p p', m = sum of x p. */
+struct ts_gram {
+    uint32_t rank, stride; /* of a row of S, too */
+    double *s;             /* upper triangle; what is left of it is of no use */
+    double *m;
+};
+
+/* Called with each block of a partition, in order, once its products are made. */
+typedef void ts_gram_take(void *ctx, const struct ts_unpacked *b);
+
+struct ts_gram_ops {
+    /* product: TS_BLOCK_NNZ rows of `stride` in the precision of the factors, 64 bytes aligned */
+    void (*pass)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                 struct ts_kernel_scratch *scratch, void *product, ts_gram_take *take, void *ctx);
+
+    /* Adds the nonzeros at n positions of the block. */
+    void (*add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
+                const uint16_t *at, uint32_t n);
+
+    /* a := S^-1 m, S being s, which is overwritten, and has this diagonal. What is left of a diagonal entry after
+     * the columns before it must be more than `cut` of it: else that entry of a is 0. */
+    void (*solve)(const struct ts_gram *g, double *restrict s, const double *restrict diagonal,
+                  double cut, double *restrict a);
+};
+
+const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision,
+                                      uint32_t stride);
+
+/* Rows of the mode at level l, of each position of a block. */
+void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to);
+
 /* How the values of a tensor are to be read. */
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret);

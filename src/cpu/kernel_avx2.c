@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for AVX2 and FMA. */
 #ifdef __x86_64__
+#include <math.h>
 #include <string.h>
 
 #include "cpu/kernel.h"
@@ -15,12 +16,14 @@
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx2_f32
 #define TS_CELLS_NAME  ts_cells_avx2_f32
+#define TS_GRAM_NAME   ts_gram_avx2_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
 #define TS_LANES       4
 #define TS_KERNEL_NAME ts_kernel_avx2_f64
 #define TS_CELLS_NAME  ts_cells_avx2_f64
+#define TS_GRAM_NAME   ts_gram_avx2_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

@@ -2,6 +2,7 @@
 /* The kernels for AVX-512. */
 #ifdef __x86_64__
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "cpu/kernel.h"
@@ -16,12 +17,14 @@
 #define TS_LANES       16
 #define TS_KERNEL_NAME ts_kernel_avx512_f32
 #define TS_CELLS_NAME  ts_cells_avx512_f32
+#define TS_GRAM_NAME   ts_gram_avx512_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_f64
 #define TS_CELLS_NAME  ts_cells_avx512_f64
+#define TS_GRAM_NAME   ts_gram_avx512_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
@@ -35,6 +38,7 @@
 #define TS_LANES       8
 #define TS_KERNEL_NAME ts_kernel_avx512_narrow
 #define TS_CELLS_NAME  ts_cells_avx512_narrow
+#define TS_GRAM_NAME   ts_gram_avx512_narrow
 #include "cpu/kernel_body.h"
 #include "cpu/target_pop.h"
 #endif

@@ -14,4 +14,8 @@ ts_cells_fn ts_cells_portable_f32, ts_cells_portable_f64;
 ts_cells_fn ts_cells_avx2_f32, ts_cells_avx2_f64;
 ts_cells_fn ts_cells_avx512_f32, ts_cells_avx512_f64, ts_cells_avx512_narrow;
 
+extern const struct ts_gram_ops ts_gram_portable_f32, ts_gram_portable_f64;
+extern const struct ts_gram_ops ts_gram_avx2_f32, ts_gram_avx2_f64;
+extern const struct ts_gram_ops ts_gram_avx512_f32, ts_gram_avx512_f64, ts_gram_avx512_narrow;
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for any machine: vectors of 16 bytes, which the compiler splits where there are none. */
+#include <math.h>
 #include <string.h>
 
 #include "cpu/kernel.h"
@@ -12,12 +13,14 @@
 #define TS_LANES       4
 #define TS_KERNEL_NAME ts_kernel_portable_f32
 #define TS_CELLS_NAME  ts_cells_portable_f32
+#define TS_GRAM_NAME   ts_gram_portable_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
 #define TS_LANES       2
 #define TS_KERNEL_NAME ts_kernel_portable_f64
 #define TS_CELLS_NAME  ts_cells_portable_f64
+#define TS_GRAM_NAME   ts_gram_portable_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fpmode.h"
 #include "base/machine.h"
+#include "cpu/gram_rows.h"
 #include "cpu/plain.h"
 #include "cpu/share.h"
 
@@ -28,6 +29,7 @@ struct ts_pass {
     ts_kernel_fn *kernel[2]; /* by the enum ts_precision of products and sums */
     ts_cells_fn *cells;
     enum ts_precision precision;
+    enum ts_isa isa;
     uint32_t rank, stride, threads;
     uint64_t max_partitions;
     void *heads; /* a row for each partition of a mode; with a wide kernel, then its rest */
@@ -36,8 +38,9 @@ struct ts_pass {
     struct ts_kernel_scratch *scratch; /* threads */
     uint64_t scratch_bytes;
     ts_unpack_fn *unpack;
-    struct ts_plain *plain; /* blocks that are kept decoded; or NULL */
-    uint32_t *rows;         /* of weighted passes: for each thread rows of a block; or NULL */
+    struct ts_plain *plain;    /* blocks that are kept decoded; or NULL */
+    struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
+    uint32_t *rows;            /* of weighted passes: for each thread rows of a block; or NULL */
     uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
     struct loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
     struct ts_share *share; /* of several ranks; NULL: this process alone */
@@ -56,6 +59,7 @@ struct run {
     struct ts_feed *feed;
     uint32_t mode;
     const struct ts_weighted *what; /* of a weighted pass; or NULL */
+    struct ts_gram_rows *gram;      /* of a pass that solves rows; or NULL */
     struct ts_kernel_job cells;
     int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
@@ -107,7 +111,10 @@ uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads)
     return sizeof(struct ts_pass) + ts_bigmem_cost(heads_bytes(conf)) +
            n * sizeof(struct ts_kernel_edge) +
            ts_bigmem_cost(threads * sizeof(struct ts_kernel_scratch)) +
-           (threads + 1) * sizeof(struct loan) + ts_plain_own_bytes(conf->tensor);
+           (threads + 1) * sizeof(struct loan) + ts_plain_own_bytes(conf->tensor) +
+           ((conf->updates >> TS_ROW_OBSERVED & 1) != 0
+                ? ts_gram_rows_bytes(n, conf->rank, conf->precision, threads)
+                : 0);
 }
 
 int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t threads,
@@ -117,6 +124,7 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
     int rc = 0;
     if (p == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+    p->isa = isa;
     p->tensor = conf->tensor;
     p->precision = conf->precision;
     p->rank = conf->rank;
@@ -163,6 +171,7 @@ void ts_pass_free(struct ts_pass *p)
     if (p->heads != NULL)
         ts_bigmem_free(p->heads, p->heads_bytes);
     ts_plain_free(p->plain);
+    ts_gram_rows_free(p->gram);
     ts_share_free(p->share);
     free(p->rows);
     free(p->edge);
@@ -234,22 +243,6 @@ struct taking {
     struct ts_err err;
 };
 
-/* Rows of the mode at level l, of each position. */
-static void spread_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to)
-{
-    if (l == 0) {
-        uint32_t p = 0;
-        for (uint32_t s = 0; s <= b->n_starts; s++)
-            for (const uint32_t end = s < b->n_starts ? b->start[s] : b->n; p < end; p++)
-                to[p] = b->row + s;
-    } else if (b->shared && l < leaf) {
-        for (uint32_t p = 0; p < b->n; p++)
-            to[p] = b->idx[l][b->idx[0][p]];
-    } else {
-        memcpy(to, b->idx[l], b->n * sizeof *to);
-    }
-}
-
 static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell, int last)
 {
     struct taking *t = ctx;
@@ -261,7 +254,7 @@ static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell
         uint32_t *to = t->rows + m * TS_BLOCK_NNZ;
         if ((r->what->rows >> m & 1) == 0)
             continue;
-        spread_rows(b, l, tensor->order - 1, to);
+        ts_kernel_rows(b, l, tensor->order - 1, to);
         t->cells.row[m] = to;
     }
     t->cells.n = b->n;
@@ -307,6 +300,8 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
         const uint64_t mode = ts_fpmode_flush();
         if (r->what != NULL)
             work_cells(r, &in, at, scratch);
+        if (r->gram != NULL)
+            ts_gram_rows_take(r->gram, (uint32_t)omp_get_thread_num(), &r->cells, &in, scratch, at);
         for (int i = 0; i < 2; i++)
             if (r->part[i].job.n_models > 0)
                 r->part[i].kernel(&r->part[i].job, &in, scratch,
@@ -497,6 +492,33 @@ int ts_pass_cells(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor
     run_threads(&r);
     if (r.rc < 0)
         return r.rc;
+    if (times != NULL)
+        tell_times(&r, ts_clock_ns() - begin, 0, times);
+    return 0;
+}
+
+int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
+                     const struct ts_row_update *how, double *size, struct ts_feed *feed,
+                     struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t begin = ts_clock_ns();
+    struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
+    const struct ts_pass_model all = { .out = &factor[mode] };
+    assert(p->share == NULL);
+    if (p->gram == NULL) {
+        const int rc = ts_gram_rows_new(p->max_partitions, p->tensor->order, p->rank, p->precision,
+                                        p->isa, p->threads, &p->gram, err);
+        if (rc < 0)
+            return rc;
+    }
+    fill_job(p, mode, p->precision, factor, &all, &r.cells);
+    r.gram = p->gram;
+    r.end = mode_partitions(p->tensor, mode);
+    ts_gram_rows_begin(p->gram, how, p->tensor->mode[mode].disk.level, &factor[mode]);
+    run_threads(&r);
+    if (r.rc < 0)
+        return r.rc;
+    ts_gram_rows_end(p->gram, r.end, size);
     if (times != NULL)
         tell_times(&r, ts_clock_ns() - begin, 0, times);
     return 0;

@@ -51,6 +51,11 @@ int ts_pass_cells(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *fac
                   const struct ts_weighted *what, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 
+/* The rows of factor[mode], each solved for with its own Gram matrix (TS_ROW_OBSERVED). */
+int ts_pass_complete(struct ts_pass *pass, uint32_t mode, struct ts_fmat *factor,
+                     const struct ts_row_update *how, double *size, struct ts_feed *feed,
+                     struct ts_backend_times *times, struct ts_err *err);
+
 /* Most models whose products one pass computes. */
 #define TS_PASS_MAX_MODELS (TS_FMAT_MAX_STRIDE / 8u)
 

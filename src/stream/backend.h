@@ -173,6 +173,12 @@ struct ts_backend {
                   const struct ts_row_sums *sums, struct ts_backend_times *times,
                   struct ts_err *err);
 
+    /* factor[mode] := A, row by row as `how`, of the kind observed, says, taking every shard of `mode` from feed; and of
+     * the sums `size`. NULL: it has no such update. */
+    int (*complete)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
+                    const struct ts_row_sums *sums, struct ts_backend_times *times,
+                    struct ts_err *err);
+
     /* The model's value at each nonzero, taking every shard of `mode` from feed; the factors stay as they are.
      * NULL: it has no such pass. */
     int (*weighted)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_weighted *what,

@@ -30,6 +30,12 @@
  *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum of squares of second
  *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
  *                   put_rows (cpd/smooth.h), once M is there, with such a backend. It does not read the old rows.
+ *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over the nonzeros x of the row that
+ *                   are not held out, p being the product of the other factors' rows there: cells that are not listed are
+ *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
+ *                   takes a Gram matrix for each row, so that product and rows are one call (struct ts_backend,
+ *                   `complete`). With lower or upper, coordinate descent from the clamped solution without them, to the end. It
+ *                   does not read the old row.
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -40,6 +46,8 @@
 
 #include <stdint.h>
 
+#include "format/hold_out.h"
+
 enum ts_row_kind {
     TS_ROW_LEAST_SQUARES,
     TS_ROW_COORDINATE,
@@ -47,6 +55,7 @@ enum ts_row_kind {
     TS_ROW_SIMPLEX,
     TS_ROW_POLAR,
     TS_ROW_SMOOTH,
+    TS_ROW_OBSERVED,
     TS_N_ROW_KINDS
 };
 
@@ -63,6 +72,9 @@ struct ts_row_update {
     uint32_t rounds;       /* of coordinate descent or ADMM, at most */
     const double *inverse; /* simplex: (G + rho I)^-1 */
     double rho;
+    double l2; /* observed: this and what follows */
+    int by_count;
+    struct ts_hold_out hold_out;
 };
 
 /* Of all rows of the mode, once they are new. With `keep`, inner is that of M and the weighted rows, and gram
@@ -70,13 +82,14 @@ struct ts_row_update {
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A */
     double *inner; /* sum of the elementwise product of M and A; NULL: not needed */
-    double *size;  /* sum of |A|; NULL: not needed */
+    double *size;  /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
 };
 
 /* Whether the old row is read: then product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
-    return kind != TS_ROW_LEAST_SQUARES && kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH;
+    return kind != TS_ROW_LEAST_SQUARES && kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH &&
+           kind != TS_ROW_OBSERVED;
 }
 
 #endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gram_body.h - what rows with a Gram matrix of their own take, once for each instruction set and precision:
+ * the products at the positions of a block, their sums, and the solution of a row. Included by kernel_body.h.
+ *
+ * Products are in the precision of the rows. Those of a row in a block are multiplied with each other in tiles of four
+ * columns by two vectors, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved.
+ */
+
+/* The products of n_vec vectors of columns from col on, of all positions of a block. */
+INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                                 uint32_t n_vec, uint32_t col, struct ts_kernel_scratch *scratch,
+                                 TS_REAL *out)
+{
+    const uint32_t leaf = job->order - 1;
+    const uint64_t row_bytes = job->stride * sizeof(TS_REAL);
+    struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
+    struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
+    VEC term[4];
+    for (uint32_t l = 1; l <= leaf; l++) {
+        of[l - 1] = (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
+                                            b->idx[l], job->far[l] };
+        x.far |= job->far[l];
+    }
+    if (b->shared) {
+        TS_REAL *product = (TS_REAL *)scratch->product;
+        x.n = leaf - 1;
+        NAME(products_of_n)(b->n_fibres, x, n_vec, product);
+        of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
+        of[1] = of[leaf - 1];
+        x.n = 2;
+        x.first_stride = n_vec * sizeof(VEC);
+        x.far = job->far[leaf];
+    }
+    for (size_t p = 0; p < b->n; p++) {
+        NAME(fetch)(&x, n_vec, p);
+        NAME(multiply)(&x, n_vec, p, term);
+        TS_UNROLL
+        for (uint32_t v = 0; v < n_vec; v++)
+            ((VEC *)(out + p * job->stride + col))[v] = term[v];
+    }
+}
+
+static void NAME(expand)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
+                         struct ts_kernel_scratch *scratch, TS_REAL *out)
+{
+    uint32_t col = 0;
+    for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
+        NAME(expand_columns)(job, b, 4, col, scratch, out);
+    for (; col < job->stride; col += TS_LANES)
+        NAME(expand_columns)(job, b, 1, col, scratch, out);
+}
+
+/* s(i0 .. i0 + 3, vectors v .. v + n_vec - 1) += products of products */
+INLINE void NAME(tile)(const TS_REAL *product, uint64_t stride, const uint16_t *at, uint32_t n,
+                       uint32_t i0, uint32_t v, uint32_t n_vec, double *s)
+{
+    VEC sum[4][2];
+    TS_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        TS_UNROLL
+    for (uint32_t w = 0; w < n_vec; w++)
+        sum[i][w] = (VEC){ 0 };
+    for (uint32_t k = 0; k < n; k++) {
+        const TS_REAL *row = product + at[k] * stride;
+        VEC x[2];
+        TS_UNROLL
+        for (uint32_t w = 0; w < n_vec; w++)
+            x[w] = ((const VEC *)row)[v + w];
+        TS_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            TS_UNROLL
+        for (uint32_t w = 0; w < n_vec; w++)
+            sum[i][w] += row[i0 + i] * x[w];
+    }
+    TS_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        TS_UNROLL
+    for (uint32_t w = 0; w < n_vec; w++)
+        ((SUMS *)(s + (i0 + i) * stride))[v + w] += __builtin_convertvector(sum[i][w], SUMS);
+}
+
+static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
+                               const TS_REAL *value, const uint16_t *at, uint32_t n)
+{
+    const uint32_t n_vec = g->stride / TS_LANES;
+    for (uint32_t i0 = 0; i0 < g->rank; i0 += 4) {
+        uint32_t v = i0 / TS_LANES;
+        for (; v + 2 <= n_vec; v += 2)
+            NAME(tile)(product, g->stride, at, n, i0, v, 2, g->s);
+        if (v < n_vec)
+            NAME(tile)(product, g->stride, at, n, i0, v, 1, g->s);
+    }
+    for (uint32_t v = 0; v < n_vec; v++) {
+        VEC sum = { 0 };
+        for (uint32_t k = 0; k < n; k++)
+            sum += value[at[k]] * ((const VEC *)(product + at[k] * (uint64_t)g->stride))[v];
+        ((SUMS *)g->m)[v] += __builtin_convertvector(sum, SUMS);
+    }
+}
+
+/* U' U = S in place of S's upper triangle; m := U'^-1 m, then a := U^-1 m. A column that depends on those before it,
+ * by rounding or less, gets 0. */
+static void NAME(solve)(const struct ts_gram *g, double *restrict s,
+                        const double *restrict diagonal, double cut, double *restrict a)
+{
+    const uint32_t n = g->rank, n_vec = g->stride / TS_LANES;
+    for (uint32_t i = 0; i < n; i++)
+        a[i] = g->m[i];
+    for (uint32_t k = 0; k < n; k++) {
+        double *row = s + (size_t)k * g->stride;
+        const double pivot = row[k];
+        const double by = pivot > cut * diagonal[k] ? 1 / sqrt(pivot) : 0;
+        for (uint32_t v = k / TS_LANES; v < n_vec; v++)
+            ((SUMS *)row)[v] *= by;
+        row[k] = by; /* the inverse of the diagonal */
+        a[k] *= by;
+        for (uint32_t i = k + 1; i < n; i++) {
+            SUMS *to = (SUMS *)(s + (size_t)i * g->stride);
+            const double f = row[i];
+            for (uint32_t v = i / TS_LANES; v < n_vec; v++)
+                to[v] -= f * ((const SUMS *)row)[v];
+            a[i] -= f * a[k];
+        }
+    }
+    for (uint32_t k = n; k-- > 0;) {
+        const double *row = s + (size_t)k * g->stride;
+        double sum = a[k];
+        for (uint32_t j = k + 1; j < n; j++)
+            sum -= row[j] * a[j];
+        a[k] = sum * row[k];
+    }
+}
+
+static void NAME(add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
+                      const uint16_t *at, uint32_t n)
+{
+    NAME(add_products)(g, product, (const TS_REAL *)&b->value, at, n);
+}
+
+static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                            struct ts_kernel_scratch *scratch, void *product, ts_gram_take *take,
+                            void *ctx)
+{
+    const uint32_t first = in->partition * TS_PARTITION_BLOCKS;
+    const uint32_t n_blocks = in->entry->n_blocks;
+    const uint32_t end =
+        first + TS_PARTITION_BLOCKS < n_blocks ? first + TS_PARTITION_BLOCKS : n_blocks;
+    struct ts_unpacked *b = &scratch->block[0], *next = &scratch->block[1], *t;
+    const void *plain = in->plain;
+    NAME(load)(job, in, first, &plain, b);
+    for (uint32_t k = first; k < end; k++, t = b, b = next, next = t) {
+        if (k + 1 < end)
+            NAME(load)(job, in, k + 1, &plain, next);
+        NAME(append)(job, k + 1 < end ? next : b, b);
+        NAME(expand)(job, b, scratch, product);
+        take(ctx, b);
+    }
+}
+
+const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass), NAME(add), NAME(solve) };

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sums and solves rows with Gram matrices of their own. */
+#include "cpu/gram_rows.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bigmem.h"
+#include "base/fpmode.h"
+
+#define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
+#define MAX_ROUNDS    500 /* of coordinate descent; a few dozen are usual */
+
+/* What a thread works with. */
+struct thread {
+    struct ts_gram_rows *all;
+    struct ts_gram sum; /* of the current row */
+    double count;       /* nonzeros in it */
+    void *product;
+    double *s, *a, *diagonal; /* of the row that is solved */
+    uint64_t at;              /* the partition, */
+    uint32_t first, row;      /* its first row, and the current one */
+    int begun;
+    double size;                 /* of the rows that it has solved */
+    uint32_t rows[TS_BLOCK_NNZ]; /* of one mode */
+    uint64_t hash[TS_BLOCK_NNZ];
+    uint16_t kept[TS_BLOCK_NNZ]; /* positions that are not held out */
+};
+
+/* Rows at the ends of a partition. */
+struct ends {
+    uint32_t first, last;
+    double size; /* of the rows between */
+};
+
+struct ts_gram_rows {
+    const struct ts_gram_ops *ops;
+    enum ts_precision precision;
+    uint32_t order, rank, stride, threads;
+    uint64_t part; /* float64 of what a partition keeps of a row: S packed, m, the count */
+    struct thread *thread;
+    double *parts; /* of each partition those of its first and its last row */
+    uint64_t parts_bytes;
+    struct ends *ends;
+    double *memory; /* of all threads */
+    uint64_t memory_bytes;
+
+    const struct ts_row_update *how;
+    const uint8_t *level;
+    struct ts_fmat *out;
+};
+
+static uint32_t square_rows(uint32_t rank)
+{
+    return (rank + 3) / 4 * 4; /* whole tiles */
+}
+
+static uint64_t part_of(uint32_t rank)
+{
+    return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
+}
+
+/* float64 of a thread: two squares, three rows and products; a multiple of a cache line. */
+static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
+{
+    const uint64_t stride = ts_fmat_stride(rank, precision);
+    return stride * (2 * square_rows(rank) + 3 + (uint64_t)TS_BLOCK_NNZ);
+}
+
+uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
+                            uint32_t threads)
+{
+    return sizeof(struct ts_gram_rows) + threads * sizeof(struct thread) +
+           partitions * sizeof(struct ends) +
+           ts_bigmem_cost(partitions * 2 * part_of(rank) * sizeof(double)) +
+           ts_bigmem_cost(threads * thread_size(rank, precision) * sizeof(double));
+}
+
+int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
+                     enum ts_precision precision, enum ts_isa isa, uint32_t threads,
+                     struct ts_gram_rows **ret, struct ts_err *err)
+{
+    struct ts_gram_rows *g = calloc(1, sizeof *g);
+    const uint64_t each = thread_size(rank, precision);
+    int rc = 0;
+    if (g == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for rows' Gram matrices");
+    g->precision = precision;
+    g->order = order;
+    g->rank = rank;
+    g->stride = ts_fmat_stride(rank, precision);
+    g->ops = ts_gram_get(isa, precision, g->stride);
+    g->threads = threads;
+    g->part = part_of(rank);
+    g->thread = calloc(threads, sizeof *g->thread);
+    g->ends = calloc(partitions + 1, sizeof *g->ends);
+    g->parts_bytes = partitions * 2 * g->part * sizeof(double);
+    g->memory_bytes = threads * each * sizeof(double);
+    if (g->thread == NULL || g->ends == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory for rows' Gram matrices");
+    if (rc == 0)
+        rc =
+            ts_bigmem_new(g->parts_bytes, "partial Gram matrices of rows", (void **)&g->parts, err);
+    if (rc == 0)
+        rc = ts_bigmem_new(g->memory_bytes, "Gram matrices of rows", (void **)&g->memory, err);
+    for (uint32_t i = 0; i < threads && rc == 0; i++) {
+        struct thread *t = &g->thread[i];
+        const uint64_t square = (uint64_t)square_rows(rank) * g->stride;
+        double *at = g->memory + i * each;
+        t->all = g;
+        t->sum = (struct ts_gram){ rank, g->stride, at, at + 2 * square };
+        t->s = at + square;
+        t->a = at + 2 * square + g->stride;
+        t->diagonal = t->a + g->stride;
+        t->product = t->diagonal + g->stride;
+    }
+    if (rc == 0)
+        *ret = g;
+    else
+        ts_gram_rows_free(g);
+    return rc;
+}
+
+void ts_gram_rows_free(struct ts_gram_rows *g)
+{
+    if (g == NULL)
+        return;
+    if (g->parts != NULL)
+        ts_bigmem_free(g->parts, g->parts_bytes);
+    if (g->memory != NULL)
+        ts_bigmem_free(g->memory, g->memory_bytes);
+    free(g->thread);
+    free(g->ends);
+    free(g);
+}
+
+void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
+                        const uint8_t *level, struct ts_fmat *out)
+{
+    g->how = how;
+    g->level = level;
+    g->out = out;
+}
+
+/* ---- one row ---- */
+
+static void clear(struct thread *t)
+{
+    memset(t->sum.s, 0, (uint64_t)square_rows(t->sum.rank) * t->sum.stride * sizeof *t->sum.s);
+    memset(t->sum.m, 0, t->sum.stride * sizeof *t->sum.m);
+    t->count = 0;
+}
+
+static double clamp(const struct ts_row_update *how, double x)
+{
+    return x < how->lower ? how->lower : x > how->upper ? how->upper : x;
+}
+
+/* From the clamped solution to the best row within the bounds. sum.s has the upper triangle. */
+static void descend(struct thread *t)
+{
+    const struct ts_row_update *how = t->all->how;
+    const uint32_t n = t->sum.rank, stride = t->sum.stride;
+    const double tol = t->all->precision == TS_FLOAT32 ? 1e-7 : 1e-15;
+    double *s = t->sum.s;
+    for (uint32_t i = 0; i < n; i++) {
+        t->a[i] = clamp(how, t->a[i]);
+        for (uint32_t j = 0; j < i; j++)
+            s[(size_t)i * stride + j] = s[(size_t)j * stride + i];
+    }
+    for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
+        double change = 0, size = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const double *row = s + (size_t)i * stride, old = t->a[i];
+            double left = t->sum.m[i];
+            for (uint32_t j = 0; j < n; j++)
+                left -= row[j] * t->a[j];
+            if (row[i] > 0)
+                t->a[i] = clamp(how, old + left / row[i]);
+            change += (t->a[i] - old) * (t->a[i] - old);
+            size += t->a[i] * t->a[i];
+        }
+        if (change <= tol * tol * size)
+            break;
+    }
+}
+
+/* The row of what was summed. */
+static void solve(struct thread *t, uint32_t row)
+{
+    struct ts_gram_rows *g = t->all;
+    const struct ts_row_update *how = g->how;
+    const double weight = how->by_count ? t->count : 1, l2 = how->l2 * weight;
+    const double cut =
+        CUT_ROUNDINGS * (g->precision == TS_FLOAT32 ? (double)FLT_EPSILON : DBL_EPSILON * g->rank);
+    const uint64_t at = row * (uint64_t)g->out->stride;
+    double square = 0;
+    for (uint32_t i = 0; i < g->rank; i++) {
+        double *entry = &t->sum.s[(size_t)i * g->stride + i];
+        *entry += l2;
+        t->diagonal[i] = *entry;
+    }
+    memcpy(t->s, t->sum.s, (uint64_t)g->rank * g->stride * sizeof *t->s);
+    g->ops->solve(&t->sum, t->s, t->diagonal, cut, t->a);
+    if (how->lower > -INFINITY || how->upper < INFINITY)
+        descend(t);
+    for (uint32_t i = 0; i < g->rank; i++) {
+        const double a = t->count > 0 ? t->a[i] : 0;
+        double kept = a;
+        if (g->precision == TS_FLOAT32)
+            kept = ((float *)g->out->data)[at + i] = (float)a;
+        else
+            ((double *)g->out->data)[at + i] = a;
+        square += kept * kept;
+    }
+    t->size += weight * square;
+}
+
+static void pack(const struct thread *t, double *to)
+{
+    for (uint32_t i = 0; i < t->sum.rank; to += t->sum.rank - i, i++)
+        memcpy(to, t->sum.s + (size_t)i * t->sum.stride + i, (t->sum.rank - i) * sizeof *to);
+    memcpy(to, t->sum.m, t->sum.rank * sizeof *to);
+    to[t->sum.rank] = t->count;
+}
+
+static void add_packed(struct thread *t, const double *from)
+{
+    for (uint32_t i = 0; i < t->sum.rank; i++)
+        for (uint32_t j = i; j < t->sum.rank; j++)
+            t->sum.s[(size_t)i * t->sum.stride + j] += *from++;
+    for (uint32_t i = 0; i < t->sum.rank; i++)
+        t->sum.m[i] += *from++;
+    t->count += *from;
+}
+
+/* ---- one partition ---- */
+
+static double *part_at(const struct ts_gram_rows *g, uint64_t partition, int last)
+{
+    return g->parts + (2 * partition + (uint64_t)last) * g->part;
+}
+
+/* The current row ends here, or with the partition. */
+static void end_row(struct thread *t, int last)
+{
+    if (t->row == t->first)
+        pack(t, part_at(t->all, t->at, 0));
+    else if (last)
+        pack(t, part_at(t->all, t->at, 1));
+    else
+        solve(t, t->row);
+    clear(t);
+}
+
+/* Positions that are not held out, in t->kept; returns how many. */
+static uint32_t choose(struct thread *t, const struct ts_unpacked *b)
+{
+    const struct ts_gram_rows *g = t->all;
+    const struct ts_hold_out *h = &g->how->hold_out;
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < b->n; p++) {
+        t->hash[p] = ts_hold_out_begin(h);
+        t->kept[p] = (uint16_t)p;
+    }
+    if (h->share == 0)
+        return b->n;
+    for (uint32_t m = 0; m < g->order; m++) {
+        uint32_t l = 0;
+        while (g->level[l] != m)
+            l++;
+        ts_kernel_rows(b, l, g->order - 1, t->rows);
+        for (uint32_t p = 0; p < b->n; p++)
+            t->hash[p] = ts_hold_out_add(t->hash[p], t->rows[p]);
+    }
+    for (uint32_t p = 0; p < b->n; p++)
+        if (!ts_hold_out_held(h, t->hash[p]))
+            t->kept[n++] = (uint16_t)p;
+    return n;
+}
+
+static void take_block(void *ctx, const struct ts_unpacked *b)
+{
+    struct thread *t = ctx;
+    const uint32_t n = choose(t, b);
+    uint32_t at = 0;
+    if (!t->begun)
+        t->first = t->row = b->row;
+    t->begun = 1;
+    if (b->row != t->row) { /* a row may start at the first nonzero of a block */
+        end_row(t, 0);
+        t->row = b->row;
+    }
+    for (uint32_t s = 0;; s++) {
+        const uint32_t end = s < b->n_starts ? b->start[s] : b->n, from = at;
+        while (at < n && t->kept[at] < end)
+            at++;
+        if (at > from)
+            t->all->ops->add(&t->sum, t->product, b, t->kept + from, at - from);
+        t->count += at - from;
+        if (s == b->n_starts)
+            break;
+        end_row(t, 0);
+        t->row = b->row + s + 1;
+    }
+}
+
+void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,
+                       const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
+                       uint64_t at)
+{
+    struct thread *t = &g->thread[thread];
+    t->at = at;
+    t->begun = 0;
+    t->size = 0;
+    clear(t);
+    g->ops->pass(job, in, scratch, t->product, take_block, t);
+    g->ends[at] = (struct ends){ t->first, t->row, t->size };
+    end_row(t, 1);
+}
+
+/* ---- all of them ---- */
+
+void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size)
+{
+    struct thread *t = &g->thread[0];
+    const uint64_t mode = ts_fpmode_flush();
+    double sum = 0;
+    clear(t);
+    for (uint64_t k = 0; k < n; k++) {
+        const struct ends *e = &g->ends[k];
+        t->size = 0;
+        add_packed(t, part_at(g, k, 0));
+        if (e->last != e->first) {
+            solve(t, e->first);
+            clear(t);
+            add_packed(t, part_at(g, k, 1));
+        }
+        if (k + 1 == n || g->ends[k + 1].first != e->last) {
+            solve(t, e->last);
+            clear(t);
+        }
+        sum += e->size + t->size;
+    }
+    ts_fpmode_restore(mode);
+    if (size != NULL)
+        *size = sum;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gram_rows.h - rows that are solved for with a Gram matrix of their own (TS_ROW_OBSERVED), partition by partition.
+ *
+ * A thread sums a row's Gram matrix and right-hand side over a partition, and solves it where the row ends: nothing
+ * is kept of it but the row. What a partition has of its first and its last row, which may go on in its neighbours, is kept, and
+ * added in the order of the file once all partitions are done. So the bits do not depend on threads.
+ *
+ *   owner    the object owns its memory, made for the mode with most partitions
+ *   units    partitions are those of the mode copy
+ *   threads  `take` from any, each with its own number; the rest from one
+ *   errors   0 or TS_ENOMEM
+ */
+#ifndef TS_CPU_GRAM_ROWS_H
+#define TS_CPU_GRAM_ROWS_H
+
+#include "cpu/fmat.h"
+#include "cpu/kernel.h"
+
+struct ts_gram_rows;
+
+int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
+                     enum ts_precision precision, enum ts_isa isa, uint32_t threads,
+                     struct ts_gram_rows **ret, struct ts_err *err);
+void ts_gram_rows_free(struct ts_gram_rows *g); /* NULL is fine */
+uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
+                            uint32_t threads);
+
+/* A pass begins: rows go to out. level: the mode at each level of the copy; lent. */
+void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
+                        const uint8_t *level, struct ts_fmat *out);
+
+/* One partition, the number `at` of the copy. */
+void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,
+                       const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
+                       uint64_t at);
+
+/* All n partitions are done: solves the rows at their ends. *size: see struct ts_row_sums. */
+void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
+
+#endif

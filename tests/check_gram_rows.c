@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows solved for with Gram matrices of their own, against dense normal equations in float64: every instruction set
+ * and precision, orders 2 to 8, rows of one nonzero and of nearly all, bounds, held-out nonzeros; and the same bits for any
+ * threads and shards. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpu/pass.h"
+#include "cpu/plain.h"
+#include "tests/memfeed.h"
+#include "tests/run_suite.h"
+
+static const struct shape {
+    uint32_t order, nnz, value_range, rank;
+    double skew;
+    uint64_t dim[TS_MAX_ORDER];
+} shapes[] = {
+    { 2, 3000, 9, 7, 0, { 310, 400 } },
+    { 3, 20000, 5, 16, 0, { 40, 30, 50 } }, /* rows longer than a block */
+    { 3, 40000, 0, 9, 3, { 2, 900, 800 } }, /* rows longer than partitions */
+    { 3, 5000, 7, 33, 0, { 5000, 60, 5000 } },
+    { 3, 3000, 0, 1, 0, { 1, 300, 300 } },
+    { 4, 20000, 1000, 12, 3, { 51, 2, 116, 900 } },
+    { 5, 3000, 4, 5, 1, { 9, 8, 17, 11, 13 } },
+    { 6, 3000, 4, 17, 1, { 9, 8, 7, 11, 3, 4 } },
+    { 7, 3000, 2, 3, 1, { 9, 8, 7, 11, 13, 17, 2 } },
+    { 8, 3000, 2, 20, 1, { 5, 4, 3, 6, 4, 3, 2, 5 } },
+};
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+
+static const struct ts_row_update ways[] = {
+    { .kind = TS_ROW_OBSERVED, .l2 = 0.5, .lower = -INFINITY, .upper = INFINITY },
+    { .kind = TS_ROW_OBSERVED,
+      .l2 = 0.1,
+      .by_count = 1,
+      .lower = -INFINITY,
+      .upper = INFINITY,
+      .hold_out = { 0.3, 5 } },
+    { .kind = TS_ROW_OBSERVED, .l2 = 0.5, .lower = 0, .upper = INFINITY },
+    { .kind = TS_ROW_OBSERVED, .l2 = 0.5, .lower = -0.2, .upper = 0.4, .hold_out = { 0.9, 2 } },
+};
+#define N_WAYS (int)(sizeof ways / sizeof ways[0])
+
+static double entry(uint32_t mode, uint64_t row, uint32_t col, enum ts_precision precision)
+{
+    const double x = ts_init_entry(3, mode, row, col) - 0.3;
+    return precision == TS_FLOAT32 ? (double)(float)x : x;
+}
+
+/* s := sum of p p', m := sum of x p, terms := that of magnitudes, of all nonzeros of the row that are not held out; returns how many there are. */
+static double sum_row(const struct test_coo *x, const struct ts_row_update *how, uint32_t mode,
+                      uint64_t row, uint32_t rank, enum ts_precision precision, double *s,
+                      double *m, double *terms)
+{
+    double p[64], count = 0;
+    *terms = 0;
+    memset(s, 0, (size_t)rank * rank * sizeof *s);
+    memset(m, 0, rank * sizeof *m);
+    for (uint64_t i = 0; i < x->nnz; i++) {
+        uint64_t hash = ts_hold_out_begin(&how->hold_out);
+        if (x->idx[mode][i] != row)
+            continue;
+        for (uint32_t r = 0; r < rank; r++)
+            p[r] = 1;
+        for (uint32_t n = 0; n < x->order; n++) {
+            hash = ts_hold_out_add(hash, x->idx[n][i]);
+            for (uint32_t r = 0; r < rank && n != mode; r++)
+                p[r] *= entry(n, x->idx[n][i], r, precision);
+        }
+        if (ts_hold_out_held(&how->hold_out, hash))
+            continue;
+        count++;
+        for (uint32_t a = 0; a < rank; a++) {
+            m[a] += (double)(float)x->val[i] * p[a];
+            *terms += fabs((double)(float)x->val[i] * p[a]);
+            for (uint32_t c = 0; c < rank; c++)
+                s[a * rank + c] += p[a] * p[c];
+        }
+    }
+    return count;
+}
+
+/* Gaussian elimination; the matrix is positive definite. */
+static void solve_dense(uint32_t n, const double *s, const double *m, double *a)
+{
+    double x[64][65];
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(x[i], s + (size_t)i * n, n * sizeof(double));
+        x[i][n] = m[i];
+    }
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = k + 1; i < n; i++) {
+            const double by = x[i][k] / x[k][k];
+            for (uint32_t j = k; j <= n; j++)
+                x[i][j] -= by * x[k][j];
+        }
+    for (uint32_t k = n; k-- > 0;) {
+        a[k] = x[k][n];
+        for (uint32_t j = k + 1; j < n; j++)
+            a[k] -= x[k][j] * a[j];
+        a[k] /= x[k][k];
+    }
+}
+
+static double *rows_of(const struct ts_fmat *f)
+{
+    double *rows = malloc(f->n_rows * f->rank * sizeof *rows);
+    ts_fmat_get(f, 0, f->n_rows, rows, 1);
+    return rows;
+}
+
+/* The rows by what is to be tested. */
+static double *complete(struct ts_feed *f, uint32_t mode, uint32_t rank, enum ts_isa isa,
+                        enum ts_precision precision, uint32_t threads,
+                        const struct ts_row_update *how, int plain, double *size)
+{
+    struct ts_backend_conf conf = { .tensor = &f->tensor,
+                                    .rank = rank,
+                                    .precision = precision,
+                                    .threads = threads,
+                                    .only_mode = -1,
+                                    .spare_bytes = plain ? ts_plain_bytes(&f->tensor, -1) : 0 };
+    struct ts_fmat factor[TS_MAX_ORDER];
+    struct ts_pass *pass;
+    double *ret;
+    for (uint32_t m = 0; m < f->tensor.order; m++) {
+        const uint64_t n = f->tensor.mode[m].disk.n_rows;
+        double *rows = malloc(n * rank * sizeof *rows);
+        for (uint64_t i = 0; i < n * rank; i++)
+            rows[i] = entry(m, i / rank, (uint32_t)(i % rank), TS_FLOAT64);
+        ck_assert_int_eq(ts_fmat_new(n, rank, precision, "test", &factor[m], NULL), 0);
+        ts_fmat_put(&factor[m], 0, n, rows, 1);
+        free(rows);
+    }
+    ck_assert_int_eq(ts_pass_new(&conf, isa, threads, &pass, NULL), 0);
+    for (int run = 0; run < (plain ? 3 : 1); run++) {
+        f->given = f->given_back = 0;
+        ck_assert_int_eq(ts_pass_complete(pass, mode, factor, how, size, f, NULL, NULL), 0);
+        ck_assert_uint_eq(f->given_back, f->tensor.mode[mode].disk.n_shards);
+    }
+    ret = rows_of(&factor[mode]);
+    ts_pass_free(pass);
+    for (uint32_t m = 0; m < f->tensor.order; m++)
+        ts_fmat_free(&factor[m]);
+    return ret;
+}
+
+/* Without bounds the row is that of the normal equations. Within bounds no entry can be moved to the better: at
+ * each, the slope is 0, or leads out of the bound that it is at. */
+static void check_row(const struct ts_row_update *how, uint32_t rank, double *s, const double *m,
+                      double terms, double count, const double *a, double tol)
+{
+    double want[64], size = 0, off = 0, scale = 0;
+    if (count == 0) {
+        for (uint32_t r = 0; r < rank; r++)
+            ck_assert_double_eq(a[r], 0);
+        return;
+    }
+    for (uint32_t r = 0; r < rank; r++) {
+        s[r * rank + r] += how->l2 * (how->by_count ? count : 1);
+        scale += s[r * rank + r];
+    }
+    if (isinf(how->lower) && isinf(how->upper)) {
+        solve_dense(rank, s, m, want);
+        for (uint32_t r = 0; r < rank; r++) {
+            size += want[r] * want[r];
+            off += (want[r] - a[r]) * (want[r] - a[r]);
+        }
+        ck_assert_msg(sqrt(off) <= tol * (sqrt(size) + terms / scale), "off by %g of %g", sqrt(off),
+                      sqrt(size));
+        return;
+    }
+    for (uint32_t r = 0; r < rank; r++)
+        size += fabs(m[r]);
+    for (uint32_t r = 0; r < rank; r++) {
+        double slope = -m[r];
+        for (uint32_t c = 0; c < rank; c++)
+            slope += s[r * rank + c] * a[c];
+        ck_assert_double_ge(a[r], how->lower - 1e-7 * fabs(how->lower));
+        ck_assert_double_le(a[r], how->upper * (1 + 1e-7));
+        if (a[r] > how->lower + 1e-7 && slope > 0)
+            ck_assert_msg(slope <= 100 * tol * (size + scale), "slope %g of %g", slope, size);
+        if (a[r] < how->upper - 1e-7 && slope < 0)
+            ck_assert_msg(-slope <= 100 * tol * (size + scale), "slope %g of %g", slope, size);
+    }
+}
+
+START_TEST(rows_are_those_of_normal_equations)
+{
+    const struct shape *sh = &shapes[_i / N_WAYS];
+    const struct ts_row_update *how = &ways[_i % N_WAYS];
+    struct test_coo x = test_coo_random(5, sh->order, sh->dim, sh->nnz, sh->value_range, sh->skew);
+    struct ts_feed *f =
+        memfeed_new(&x, sh->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32, 1 + (uint32_t)_i % 3, 1);
+    const uint32_t mode = (uint32_t)_i % sh->order, rank = sh->rank;
+    const uint64_t n = f->tensor.mode[mode].disk.n_rows, step = n / 25 + 1;
+    double *s = malloc((size_t)rank * rank * sizeof *s), m[64], terms;
+    for (enum ts_isa isa = 0; isa < TS_N_ISA; isa++)
+        for (enum ts_precision precision = TS_FLOAT32; precision <= TS_FLOAT64; precision++) {
+            double size, size2, sum = 0;
+            double *a, *b;
+            if (!ts_isa_here(isa))
+                continue;
+            a = complete(f, mode, rank, isa, precision, 1, how, 0, &size);
+            for (uint64_t row = 0; row < n; row += step) {
+                const double count = sum_row(&x, how, mode, row, rank, precision, s, m, &terms);
+                check_row(how, rank, s, m, terms, count, a + row * rank,
+                          precision == TS_FLOAT32 ? 1e-5 : 1e-10);
+            }
+            if (!how->by_count) {
+                for (uint64_t i = 0; i < n * rank; i++)
+                    sum += a[i] * a[i];
+                ck_assert_double_le(fabs(size - sum), 1e-10 * sum);
+            }
+            b = complete(f, mode, rank, isa, precision, 4, how, 1, &size2);
+            ck_assert_msg(memcmp(a, b, n * rank * sizeof *a) == 0, "other bits with 4 threads");
+            ck_assert_double_eq(size, size2);
+            free(a);
+            free(b);
+        }
+    free(s);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* Without a penalty a row of fewer nonzeros than columns has many solutions: the one that is taken is finite and meets
+ * all of its cells. */
+START_TEST(short_rows_without_a_penalty_meet_their_cells)
+{
+    static const uint64_t dim[TS_MAX_ORDER] = { 400, 50, 60 };
+    const struct ts_row_update how = { .kind = TS_ROW_OBSERVED,
+                                       .lower = -INFINITY,
+                                       .upper = INFINITY };
+    const uint32_t rank = 12;
+    struct test_coo x = test_coo_random(5, 3, dim, 1500, 9, 0);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
+    double *a = complete(f, 0, rank, ts_isa_best(), TS_FLOAT64, 2, &how, 0, NULL);
+    double s[12 * 12], m[12], terms;
+    for (uint64_t row = 0; row < f->tensor.mode[0].disk.n_rows; row += 7) {
+        double size = 0;
+        (void)sum_row(&x, &how, 0, row, rank, TS_FLOAT64, s, m, &terms);
+        for (uint32_t r = 0; r < rank; r++)
+            size += fabs(m[r]);
+        for (uint32_t r = 0; r < rank; r++) {
+            double left = m[r];
+            for (uint32_t c = 0; c < rank; c++)
+                left -= s[r * rank + c] * a[row * rank + c];
+            ck_assert_double_le(fabs(left), 1e-5 * size);
+        }
+    }
+    free(a);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gram_rows");
+    TCase *t = tcase_create("gram_rows");
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, rows_are_those_of_normal_equations, 0, N_SHAPES * N_WAYS);
+    tcase_add_test(t, short_rows_without_a_penalty_meet_their_cells);
+    suite_add_tcase(suite, t);
+    return test_run_suite(suite, CK_NOFORK);
+}
