@@ -96,6 +96,34 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return ts_fail(err, TS_ESTOP, "stopped");
 }
 
+static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_row_update *how, const struct ts_row_sums *sums,
+                        struct ts_backend_times *times, struct ts_err *err)
+{
+    int rc = ts_backend_cpu.complete(be, mode, feed, how, sums, times, err);
+    double rows[TS_MAX_RANK];
+    n_products++;
+    if (modes_until_stop == 0 || --modes_until_stop > 0 || rc < 0)
+        return rc;
+    for (uint32_t r = 0; r < TS_MAX_RANK; r++)
+        rows[r] = 1e30;
+    ts_backend_cpu.put_rows(be, mode, 0, 1, rows, err);
+    stop = 1;
+    return ts_fail(err, TS_ESTOP, "stopped");
+}
+
+static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_weighted *what, struct ts_backend_times *times,
+                        struct ts_err *err)
+{
+    int rc = ts_backend_cpu.weighted(be, mode, feed, what, times, err);
+    n_products++;
+    if (modes_until_stop == 0 || --modes_until_stop > 0 || rc < 0)
+        return rc;
+    stop = 1;
+    return ts_fail(err, TS_ESTOP, "stopped");
+}
+
 /* As a backend of several devices has it. The second device computes three times as long as the
  * first; each millisecond is one of rows that travel. */
 static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
@@ -217,6 +245,8 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     if (c->one_call)
         backend.update = cpu_update;
     backend.mttkrp = cpu_mttkrp;
+    backend.complete = cpu_complete;
+    backend.weighted = cpu_weighted;
     a->order = p->tensor->order;
     ac.init = (struct ts_init_conf){ .tensor = p->tensor,
                                      .backend = &backend,
@@ -233,6 +263,8 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     ac.from = p->from;
     ac.feed = p->feed;
     ac.precision = c->precision;
+    ac.hold_out = c->hold_out;
+    ac.patience = c->patience;
     ts_feed_stats(p->feed, &stats);
     a->n_slots = stats.n_slots;
     stop = 0;
@@ -253,6 +285,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     a->rank = c->rank;
     a->sweeps = result.sweeps;
     a->converged = result.converged;
+    a->overfits = result.overfits;
     a->weight = result.weight;
     a->norm = result.norm;
     rc = get_factors(a, p, result.norm, c->precision, err);

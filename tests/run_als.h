@@ -18,6 +18,8 @@ struct test_als_conf {
     unsigned formats;
     int used_rows;
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    struct ts_hold_out hold_out;            /* of observed cells */
+    uint32_t patience;
     int accelerate;
     int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
     const char *states; /* NULL, or a directory for states */
@@ -36,7 +38,7 @@ struct test_als {
     int rc;                           /* of the run; the rest is empty when it is not 0 */
     struct ts_err err;
     uint32_t order, rank, sweeps;
-    int converged;
+    int converged, overfits;
     double fit[100]; /* after each sweep */
     double objective[100];
     uint32_t n_modes; /* modes that were told of, in order; those out of order are not counted */

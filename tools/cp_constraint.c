@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OBSERVED_L2 0.1 /* where a row may have fewer nonzeros than columns */
+
 /* The number of a mode at *text, from 1, which is behind it then. */
 static int take_mode(const char *option, const char **text, uint32_t *ret, struct ts_err *err)
 {
@@ -179,6 +181,8 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         rc = parse_smooth(args, args->smooth, smooth, err);
     if (rc < 0)
         return rc;
+    for (uint32_t m = 0; m < TS_MAX_ORDER && args->observed && args->l2 == NULL; m++)
+        l2[m] = (fixed >> m & 1) != 0 ? 0 : OBSERVED_L2;
     modes[0] =
         modes_of(args->nonneg, args->nonneg != NULL && strcmp(args->nonneg, "all") != 0, fixed);
     modes[1] = modes_of(args->l1, args->l1 != NULL && strchr(args->l1, '=') != NULL, fixed);
@@ -191,6 +195,8 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
                                                       .simplex = simplex >> m & 1,
                                                       .orthogonal = orthogonal >> m & 1,
                                                       .smooth = smooth[m],
+                                                      .observed = args->observed,
+                                                      .by_count = args->observed && args->l2_scale,
                                                       .bounded = bounded,
                                                       .lower = bounded ? bounds[m].lower : 0,
                                                       .upper = bounded ? bounds[m].upper : 0,

@@ -26,13 +26,13 @@ static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_
              r->engine->tensor->order);
 }
 
-/* Of a sweep: no mode that is fixed has one, unless the fit needs it. */
+/* Of a sweep: no mode that is fixed has one, unless the fit needs it; errors at observed cells take one more. */
 static uint64_t n_passes(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
     const uint32_t order = r->engine->tensor->order;
     const uint32_t skipped = ts_constraint_skipped(args->constraint, order);
-    return order - (uint32_t)__builtin_popcount(skipped);
+    return order - (uint32_t)__builtin_popcount(skipped) + (uint32_t)(args->observed != 0);
 }
 
 /* The sweep before says how long one takes, and all that may come are counted: at most, since
@@ -96,6 +96,8 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_json_f64(&j, "fit", s->fit);
     tool_json_f64(&j, "change", s->change);
     tool_json_f64(&j, "objective", s->objective);
+    tool_json_f64(&j, "rmse", s->rmse);
+    tool_json_f64(&j, "held_out_rmse", s->held_out);
     tool_json_u64(&j, "dead_components", s->n_dead);
     tool_json_f64(&j, "seconds", seconds(s->total_ns));
     tool_json_f64(&j, "nnz_per_s", nnz_per_s(r, s));
@@ -116,6 +118,8 @@ enum {
     FIT,
     CHANGE,
     OBJECTIVE,
+    RMSE,
+    HELD_OUT,
     SECONDS,
     RATE,
     READ,
@@ -136,7 +140,13 @@ static void choose_columns(struct cp_report *r)
         [SWEEP] = { .name = "sweep", .width = 5 },
         [FIT] = { .name = "fit", .width = 11 },
         [CHANGE] = { .name = "change", .width = 9 },
-        [OBJECTIVE] = { .name = "objective", .width = 13, .drop = r->penalty ? 1 : 5 },
+        [OBJECTIVE] = { .name = "objective",
+                        .width = 13,
+                        .drop = !r->penalty   ? 5
+                                : r->observed ? 2
+                                              : 1 },
+        [RMSE] = { .name = "RMSE", .width = 9, .drop = r->observed ? 1 : 5 },
+        [HELD_OUT] = { .name = "held out", .width = 9, .drop = r->held_out ? 0 : 5 },
         [SECONDS] = { .name = "seconds", .width = 8 },
         [RATE] = { .name = "nonzeros/s", .width = 8 },
         [READ] = { .name = "read", .width = 8 },
@@ -178,6 +188,10 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     snprintf(text[CHANGE], TS_NUM_CHARS, "%.2e", s->change);
     if (r->penalty)
         snprintf(text[OBJECTIVE], TS_NUM_CHARS, "%.7e", s->objective);
+    if (r->observed)
+        snprintf(text[RMSE], TS_NUM_CHARS, "%.6g", s->rmse);
+    if (r->held_out)
+        snprintf(text[HELD_OUT], TS_NUM_CHARS, "%.6g", s->held_out);
     snprintf(text[SECONDS], TS_NUM_CHARS, "%.3f", seconds(s->total_ns));
     ts_num_short(text[RATE], nnz_per_s(r, s));
     ts_num_bytes(text[READ], s->bytes_read);
@@ -293,10 +307,11 @@ void cp_report_end(struct cp_report *r)
 static void print_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
                        uint64_t total_ns)
 {
-    const int good = res->rounded || res->exact || res->converged;
+    const int good = res->rounded || res->exact || res->converged || res->overfits;
     const char *why = res->rounded     ? "1 but for float32's rounding; see tstream fit"
                       : res->exact     ? "exact to rounding"
                       : res->converged ? "converged"
+                      : res->overfits  ? "held-out error no longer falls"
                                        : "not converged";
     char total[TS_NUM_CHARS], singular[64] = "", plain[4096] = "";
     int width;
@@ -329,6 +344,8 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
     open_event(r, &j, "done");
     tool_json_f64(&j, "fit", res->fit);
     tool_json_f64(&j, "objective", res->objective);
+    tool_json_f64(&j, "rmse", res->rmse);
+    tool_json_f64(&j, "held_out_rmse", res->held_out);
     tool_json_u64(&j, "dead_components", res->n_dead);
     tool_json_u64(&j, "sweeps", res->sweeps);
     tool_json_bool(&j, "converged", res->converged);

@@ -313,6 +313,8 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .iters = args->iters,
         .tol = args->tol,
         .accelerate = args->accelerate,
+        .hold_out = { args->held_share, args->seed },
+        .patience = args->patience,
         .whole_start = args->save_init,
         .started = starts_with_vectors(args) ? take_vectors : NULL,
         .mode = cp_report_mode,
@@ -344,6 +346,7 @@ static int take_result(struct cp_run *run, int rc, struct ts_err *err)
         rc = add_record(r, run->out,
                         result.exact       ? "exact"
                         : result.converged ? "converged"
+                        : result.overfits  ? "held-out error no longer falls"
                                            : "iterations",
                         result.fit, err);
     if (run->out != NULL && rc == 0)
@@ -431,6 +434,8 @@ struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *a
                                .record = record,
                                .json = args->json,
                                .details = args->details,
+                               .observed = args->observed,
+                               .held_out = args->hold_out != NULL,
                                .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER),
                                .iters = args->iters,
                                .engine = e,

@@ -9,6 +9,7 @@
 
 #include "api/tools.h"
 #include "tools/engine_note.h"
+#include "tools/hold_out_share.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_ranks.h"
@@ -55,6 +56,16 @@ const struct ts_opt tstream_cp_opts[] = {
       "makes more entries 0" },
     { "l2", 0, TS_OPT_STRING, AT(l2), NULL, "X|MODE=X,...",
       "minimise X / 2 times the sum of squares of the factor too, for all modes or those named" },
+    { "observed", 0, TS_OPT_FLAG, AT(observed), NULL, NULL,
+      "cells that the tensor does not list are unknown, not zeros: completion, as of ratings. Each row is solved for with its own "
+      "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores" },
+    { "l2-scale", 0, TS_OPT_CHOICE, AT(l2_scale), "none", "none|count",
+      "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
+    { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
+      "with --observed: nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE there. Which they are "
+      "is a hash of their cells and --seed: those of tshard split with the same share and seed" },
+    { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
+      "with --hold-out: stop when the RMSE there has not fallen for N sweeps; 0: never" },
     { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
       "rows of the factors of these modes are not negative and sum to 1: a share of each component. Their columns are "
       "written as they are, so that weights are of the other modes" },
@@ -364,6 +375,29 @@ static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
     return -1;
 }
 
+/* Negative, or the exit status. */
+static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
+{
+    struct ts_err err;
+    if (!args->observed && (args->hold_out != NULL || args->l2_scale != 0))
+        return tool_usage(cmd, "--%s goes with --observed",
+                          args->hold_out != NULL ? "hold-out" : "l2-scale");
+    if (args->patience > 0 && args->hold_out == NULL)
+        return tool_usage(cmd, "--patience goes with --hold-out");
+    if (args->hold_out != NULL && hold_out_share(args->hold_out, &args->held_share, &err) < 0)
+        return tool_usage(cmd, "%s", err.text);
+    if (args->observed && tstream_cp_models(args) > 1)
+        return tool_usage(cmd, "--observed computes one model: give one --rank and no --restarts");
+    if (args->observed && tool_ranks() != NULL)
+        return tool_usage(cmd, "--observed is computed by one process");
+    if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&
+        args->orthogonal == NULL)
+        return -1;
+    if (args->observed && ts_constraint_check(args->constraint, TS_MAX_ORDER, &err) < 0)
+        return tool_usage(cmd, "%s", err.text);
+    return -1;
+}
+
 int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
                        int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
                                    struct ts_err *err))
@@ -386,6 +420,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     if (status < 0 && args.accelerate &&
         ts_accelerate_check(args.constraint, TS_MAX_ORDER, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0)
+        status = check_observed(cmd, &args);
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0)
@@ -427,7 +463,7 @@ const struct ts_cmd tstream_cp = {
     .summary = "decompose a tensor into rank-one components (CP-ALS)",
     .text =
         "Fits a sum of rank-one tensors to a sparse tensor by alternating least squares. Cells that the tensor "
-        "does not list are zeros, not unknown. Shards that "
+        "does not list are zeros, unless --observed says that they are unknown. Shards that "
         "do not fit into --host-memory are streamed from disk, read ahead of the computation. Where all "
         "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
@@ -459,13 +495,16 @@ const struct ts_cmd tstream_cp = {
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
         "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "
         "\"state\" when the run ends.",
-    .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
-                "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
-                "  stream it within 4 GiB, NumPy files into result/\n"
-                "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
-                "  five starts of each of three ranks, to choose one\n"
-                "tstream cp --gpus 4 --details --trace cp.json\n"
-                "  on four GPUs, telling what each of them did when\n",
+    .examples =
+        "tstream cp --rank 32\n  decompose the tensor of this directory\n"
+        "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
+        "  stream it within 4 GiB, NumPy files into result/\n"
+        "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
+        "  complete ratings, until the error on a tenth of them no longer falls\n"
+        "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
+        "  five starts of each of three ranks, to choose one\n"
+        "tstream cp --gpus 4 --details --trace cp.json\n"
+        "  on four GPUs, telling what each of them did when\n",
     .opts = tstream_cp_opts,
     .run = run_cp,
 };

@@ -15,9 +15,12 @@ struct cp_args {
     uint32_t processes; /* --ranks; 0: not said */
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate;
+    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
+        observed, l2_scale;
+    uint32_t patience;
+    double held_share; /* of hold_out; by tstream_cp_command */
     struct ts_processor processor;
-    const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *smooth, *fix;
+    const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *smooth, *fix, *hold_out;
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
     uint32_t n_named;                              /* the highest mode that an option names */
     const char *init, *out, *format, *trace, *resume;

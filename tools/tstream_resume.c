@@ -16,13 +16,15 @@ static const struct {
     const char *name;
     enum fixed fixed;
 } kept[] = {
-    { "rank", SAME_TEXT },        { "seed", SAME_TEXT },        { "init", SAME_TEXT },
-    { "precision", SAME_TEXT },   { "nonneg", SAME_VALUE },     { "l1", SAME_VALUE },
-    { "l2", SAME_VALUE },         { "simplex", SAME_VALUE },    { "bounds", SAME_VALUE },
-    { "orthogonal", SAME_VALUE }, { "smooth", SAME_VALUE },     { "fix", SAME_VALUE },
-    { "iters", MAY_CHANGE },      { "tol", MAY_CHANGE },        { "format", MAY_CHANGE },
-    { "rows", MAY_CHANGE },       { "checkpoint", MAY_CHANGE }, { "save-init", MAY_CHANGE },
-    { "restarts", OF_SEVERAL },   { "diagnose", OF_SEVERAL },   { "accelerate", SAME_TEXT },
+    { "rank", SAME_TEXT },       { "seed", SAME_TEXT },        { "init", SAME_TEXT },
+    { "precision", SAME_TEXT },  { "nonneg", SAME_VALUE },     { "l1", SAME_VALUE },
+    { "l2", SAME_VALUE },        { "simplex", SAME_VALUE },    { "bounds", SAME_VALUE },
+    { "observed", SAME_TEXT },   { "l2-scale", SAME_TEXT },    { "hold-out", SAME_TEXT },
+    { "patience", SAME_TEXT },   { "orthogonal", SAME_VALUE }, { "smooth", SAME_VALUE },
+    { "fix", SAME_VALUE },       { "iters", MAY_CHANGE },      { "tol", MAY_CHANGE },
+    { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },       { "checkpoint", MAY_CHANGE },
+    { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },   { "diagnose", OF_SEVERAL },
+    { "accelerate", SAME_TEXT },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 

@@ -176,7 +176,7 @@
 #include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
+/* what is asked of factors: ts_constraint_check, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
 #include "cpd/constraint.h"
 /* where it starts: ts_init_mode, ts_init_rows, ts_init_save */
 #include "cpd/init.h"

@@ -144,6 +144,17 @@ static int prepare(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     *singular = 0;
     if (kind == TS_ROW_KEEP || kind == TS_ROW_POLAR)
         return 0;
+    ret->lower = c->nonneg ? 0 : -INFINITY;
+    ret->upper = INFINITY;
+    if (c->bounded) {
+        ret->lower = fmax(ret->lower, c->lower);
+        ret->upper = c->upper;
+    }
+    ret->l2 = c->l2;
+    ret->by_count = c->by_count;
+    ret->hold_out = a->conf->hold_out;
+    if (kind == TS_ROW_OBSERVED)
+        return 0;
     ts_als_multiply_grams(a, mode);
     for (uint32_t r = 0; r < a->rank && c->l2 > 0; r++)
         a->v[(size_t)r * a->rank + r] += c->l2;
@@ -155,12 +166,6 @@ static int prepare(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     if (kind == TS_ROW_SMOOTH)
         return 0;
     ret->l1 = a->now.sweep > 0 ? c->l1 : 0; /* before the first sweep it might leave nothing */
-    ret->lower = c->nonneg ? 0 : -INFINITY;
-    ret->upper = INFINITY;
-    if (c->bounded) {
-        ret->lower = fmax(ret->lower, c->lower);
-        ret->upper = c->upper;
-    }
     ret->rounds = ts_constraint_rounds(a->order, a->conf->init.tensor->nnz,
                                        a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
     return kind == TS_ROW_SIMPLEX ? prepare_simplex(a, ret, err) : 0;
@@ -188,14 +193,15 @@ static int begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     a->begun_ns = ts_clock_ns();
     a->product = mode;
     a->times = (struct ts_backend_times){ 0 };
-    if (kind == TS_ROW_KEEP && mode + 1 < a->order) /* the fit is computed elsewhere */
+    if (kind == TS_ROW_KEEP && a->at != TS_ALS_AGAIN &&
+        (mode + 1 < a->order || a->observed)) /* the fit is computed elsewhere */
         return 0;
     rc = prepare(a, mode, kind, &a->how, &a->singular, err);
     trace_step(a, "inverse", a->begun_ns, mode);
     a->sums = (struct ts_row_sums){
         .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square, /* w: of no use */
         .inner = mode + 1 == a->order ? &a->inner : NULL,
-        .size = a->how.l1 > 0 ? &a->size[mode] : NULL,
+        .size = a->how.l1 > 0 || kind == TS_ROW_OBSERVED ? &a->size[mode] : NULL,
     };
     return rc < 0 ? rc : WANTED;
 }
@@ -207,6 +213,15 @@ int ts_als_multiply(struct ts_als *a, struct ts_err *err)
     const uint64_t start = ts_clock_ns();
     int rc;
     ts_feed_rewind(a->conf->feed);
+    if (a->observed) {
+        rc = a->at == TS_ALS_AGAIN
+                 ? ts_observed_errors(c->backend, c->be, c->tensor, a->product, a->conf->feed,
+                                      &a->conf->hold_out, &a->kept, &a->held, &a->times, err)
+                 : c->backend->complete(c->be, a->product, a->conf->feed, &a->how, &a->sums,
+                                        &a->times, err);
+        trace_step(a, a->at == TS_ALS_AGAIN ? "errors" : "rows", start, a->product);
+        return rc;
+    }
     if (c->backend->update != NULL) {
         rc =
             c->backend->update(c->be, a->product, a->conf->feed, &a->how, &a->sums, &a->times, err);
@@ -223,6 +238,8 @@ static int solve_rows(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const enum ts_precision precision = a->conf->precision;
+    if (a->observed) /* they are, but for their Gram matrix */
+        return a->at == TS_ALS_AGAIN ? 0 : c->backend->gram(c->be, a->product, a->sums.gram, err);
     switch (a->how.kind) {
     case TS_ROW_POLAR:
         return ts_polar_solve(c, precision, a->product, a->v, &a->sums, &a->singular, err);
@@ -242,7 +259,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     struct ts_als_mode done = { .sweep = a->now.sweep, .mode = a->product, .times = &a->times };
     uint64_t then;
     int rc = 0;
-    if (c->backend->update == NULL) {
+    if (c->backend->update == NULL || a->observed) {
         rc = solve_rows(a, err);
         a->times.device[0].solve_ns = trace_step(a, "rows", start, a->product) - start;
         a->times.total_ns += a->times.device[0].solve_ns;
@@ -323,6 +340,10 @@ static void choose_sums(struct ts_als *a)
 /* The fit of the sweep, whose last mode is solved. WANTED where that takes one more product. */
 static int take_fit(struct ts_als *a, struct ts_err *err)
 {
+    if (a->observed) { /* a pass for the errors */
+        a->pending = 1;
+        return begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+    }
     if (!a->pending)
         a->now.fit = ts_als_fit_now(a);
     if (a->conf->precision != TS_FLOAT32)
@@ -372,7 +393,10 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->objective = a->now.objective;
     ret->exact = done && a->exact;
     ret->rounded = ret->exact && ts_als_fit_is_rounded(a);
-    ret->converged = done && !a->exact;
+    ret->overfits = a->conf->patience > 0 && a->held_since >= a->conf->patience;
+    ret->converged = done && !a->exact && !ret->overfits;
+    ret->rmse = a->now.rmse;
+    ret->held_out = a->now.held_out;
 }
 
 static int fit_is_not_finite(const struct ts_als *a, struct ts_err *err)
@@ -405,12 +429,25 @@ static int begin_sweep(struct ts_als *a, struct ts_err *err)
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
+/* The error on held-out cells, and how long ago it was the least. */
+static void note_held_out(struct ts_als *a)
+{
+    a->now.rmse = a->observed && a->kept.n > 0 ? sqrt(a->kept.left / a->kept.n) : NAN;
+    a->now.held_out = a->observed && a->held.n > 0 ? sqrt(a->held.left / a->held.n) : NAN;
+    a->held_since++;
+    if (a->now.sweep == 1 || a->now.held_out < a->held_best) {
+        a->held_best = a->now.held_out;
+        a->held_since = 0;
+    }
+}
+
 /* Its fit is known. */
 static int end_sweep(struct ts_als *a, struct ts_err *err)
 {
     const uint32_t sweep = a->now.sweep;
     int rc = 0;
     a->exact = ts_als_fit_nothing_left(a);
+    note_held_out(a);
     a->now.objective = ts_als_fit_objective(a);
     a->now.n_dead = ts_als_fit_count_dead(a);
     a->now.change = a->now.fit - a->result.fit;
@@ -546,7 +583,8 @@ static int begin(struct ts_als *a, struct ts_err *err)
 
 static int is_over(const struct ts_als *a)
 {
-    return a->result.sweeps >= a->conf->iters || a->result.converged || a->result.exact;
+    return a->result.sweeps >= a->conf->iters || a->result.converged || a->result.exact ||
+           a->result.overfits;
 }
 
 /* To the next product: WANTED, or 0 at the end of the run. */
@@ -575,7 +613,8 @@ static int take_product(struct ts_als *a, struct ts_err *err)
         return end_mode(a, err);
     a->pending = 0;
     a->now.fit = ts_als_fit_now(a);
-    choose_sums(a);
+    if (!a->observed)
+        choose_sums(a);
     return end_sweep(a, err);
 }
 
@@ -617,6 +656,9 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
                          "mode %u has %" PRIu64 " used indices, so no more of its columns can be "
                          "orthogonal, and the rank is %u",
                          m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
+    a->observed = a->constraint != NULL && a->constraint[0].observed;
+    if (rc == 0 && !a->observed && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
+        rc = ts_fail(err, TS_EARG, "cells are held out where others are observed");
     return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
 }
 

@@ -20,6 +20,10 @@
  * for the fit, in float64, while its factor stays. Where the first mode that is solved must not be negative and
  * others may be, the last of those is solved once, without its l1, before the first sweep: it takes the signs.
  *
+ * Where cells that are not listed are unknown (constraint.h, observed), each row is solved for with a Gram matrix of its own,
+ * in the pass itself, and a pass after the last mode sums the errors: fit = 1 - |x - model| / |x| over the listed cells
+ * that are not held out.
+ *
  * A run may be accelerated (accelerate.h): then sweeps start from other factors than the sweep before ended with. Fits
  * are of the factors that a sweep ends with as ever, but may be less than before.
  *
@@ -48,7 +52,9 @@ struct ts_als_sweep {
     uint32_t sweep;     /* from 1 */
     double fit, change; /* change of the fit; in the first sweep the fit itself */
     double
-        objective;   /* 1/2 |X - model|^2 with penalties (constraint.h); NaN where there are none */
+        objective; /* 1/2 |X - model|^2 with penalties (constraint.h); NaN where there are none */
+    double rmse,
+        held_out;    /* observed: of listed cells, those held out apart; NaN: there are none */
     uint32_t n_dead; /* components that are zero in some mode */
     uint64_t total_ns;
     uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
@@ -72,9 +78,12 @@ struct ts_als_conf {
     struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
-    double tol;      /* done when the fit changes by less */
-    int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
-    int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
+    double tol; /* done when the fit changes by less */
+    struct ts_hold_out
+        hold_out;      /* observed: cells that errors are told of, and nothing is learnt from */
+    uint32_t patience; /* ends when their error was not the least for so many sweeps; 0: never */
+    int accelerate;    /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
+    int whole_start;   /* the start has the factor of the first mode even where no sweep needs it */
     int (*started)(void *ctx, struct ts_err *err); /* the backend holds the start; NULL: none */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
@@ -90,7 +99,9 @@ struct ts_als_result {
         norm; /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
                      * memory of `weight` */
     double fit;
-    double objective; /* of the last sweep, as in struct ts_als_sweep */
+    double objective;      /* of the last sweep, as in struct ts_als_sweep */
+    double rmse, held_out; /* likewise */
+    int overfits; /* it ended because the error on held-out cells did not fall (patience) */
     uint32_t n_dead;
     int constrained; /* some mode has a constraint */
     uint32_t sweeps;

@@ -13,6 +13,12 @@ double ts_als_fit_now(struct ts_als *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
     a->model = 0;
+    if (a->observed) {
+        a->left = a->kept.left;
+        return a->kept.squares > 0 ? 1 - sqrt(a->kept.left / a->kept.squares)
+               : a->kept.left == 0 ? 1
+                                   : -INFINITY;
+    }
     ts_als_multiply_grams(a, a->order);
     for (uint32_t i = 0; i < a->rank; i++)
         for (uint32_t j = 0; j < a->rank; j++)
@@ -39,6 +45,8 @@ int ts_als_fit_is_rounded(const struct ts_als *a)
 int ts_als_fit_nothing_left(const struct ts_als *a)
 {
     double size = a->conf->init.tensor->header.norm;
+    if (a->observed)
+        return a->left == 0;
     for (uint32_t r = 0; r < a->rank; r++)
         size += component_norm(a, r);
     return a->left <= (ts_als_fit_is_rounded(a) ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
@@ -74,7 +82,8 @@ double ts_als_fit_objective(const struct ts_als *a)
         return NAN;
     for (uint32_t m = 0; m < a->order; m++) {
         const struct ts_constraint *c = &a->constraint[m];
-        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * trace_of(a, m) +
+        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) +
+               0.5 * c->l2 * (c->observed && !c->fixed ? a->size[m] : trace_of(a, m)) +
                (c->smooth > 0 ? 0.5 * c->smooth * a->size[m] : 0);
     }
     return sum;

@@ -13,6 +13,7 @@
 #define TS_CPD_ALS_IMPL_H
 
 #include "cpd/als.h"
+#include "cpd/observed.h"
 
 /* What the next product is for. */
 enum ts_als_at {
@@ -37,7 +38,11 @@ struct ts_als {
     int wide;           /* the last mode is summed in float64, its factors being float32 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     int penalty;                            /* some mode has one */
-    int balanced; /* columns keep their lengths between modes: they matter */
+    int balanced;                       /* columns keep their lengths between modes: they matter */
+    int observed;                       /* cells that are not listed are unknown, in every mode */
+    struct ts_observed_sums kept, held; /* after the last mode, then */
+    double held_best;                   /* least error of a sweep on held-out cells, */
+    uint64_t held_since;                /* and sweeps after that one */
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of a run: what is saved of it between two modes, and how it goes on from there. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,10 @@ struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode,
                                    (a->exact ? TS_STATE_EXACT : 0u) |
                                    (a->pending ? TS_STATE_FIT : 0u) };
     memcpy(s.size, a->size, sizeof s.size);
+    if (a->conf->patience > 0) {
+        memcpy(&s.part[TS_PART_HELD_BEST], &a->held_best, sizeof a->held_best);
+        s.part[TS_PART_HELD_SINCE] = a->held_since;
+    }
     if (a->accelerate != NULL)
         ts_accelerate_tell(a->accelerate, &s);
     if (mode == 0) /* nothing was done of it */
@@ -110,6 +115,8 @@ int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
     a->exact = (s->flags & TS_STATE_EXACT) != 0;
     a->pending = (s->flags & TS_STATE_FIT) != 0;
     memcpy(a->size, s->size, sizeof a->size);
+    memcpy(&a->held_best, &s->part[TS_PART_HELD_BEST], sizeof a->held_best);
+    a->held_since = s->part[TS_PART_HELD_SINCE];
     ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
     return rc == 0 && a->accelerate != NULL
                ? ts_accelerate_restore(a->accelerate, a->conf->from, err)
@@ -161,7 +168,8 @@ void ts_als_state_recall(struct ts_als *a, struct ts_als_result *ret)
     if (s->mode == 0) {
         const double distance = (1 - last->fit) * a->conf->init.tensor->header.norm;
         a->left = distance * distance;
-        a->now.objective = ts_als_fit_objective(a);
+        a->now.rmse = a->now.held_out = NAN; /* a state does not have them */
+        a->now.objective = a->observed ? NAN : ts_als_fit_objective(a);
     }
     ts_als_take_result(a, s->sweep - 1, last->fit,
                        s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);

@@ -8,7 +8,7 @@
 static int is_none(const struct ts_constraint *c)
 {
     return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
-           c->l2 == 0 && c->smooth == 0;
+           c->l2 == 0 && c->smooth == 0 && !c->observed;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -40,7 +40,7 @@ int ts_constraint_as_it_is(const struct ts_constraint *c)
 int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n)
 {
     for (uint32_t m = 0; c != NULL && m < n; m++)
-        if (ts_constraint_rigid(&c[m]))
+        if (ts_constraint_rigid(&c[m]) || c[m].observed)
             return 1;
     return ts_constraint_penalty(c, n);
 }
@@ -54,6 +54,8 @@ enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
 {
     if (c->fixed)
         return TS_ROW_KEEP;
+    if (c->observed)
+        return TS_ROW_OBSERVED;
     if (c->simplex)
         return TS_ROW_SIMPLEX;
     if (c->orthogonal)
@@ -69,7 +71,7 @@ uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n)
     uint32_t bits = 0;
     for (uint32_t m = 0; c != NULL && m < n; m++) {
         const enum ts_row_kind kind = ts_constraint_kind(&c[m]);
-        if (kind == TS_ROW_KEEP && m + 1 < n)
+        if (kind == TS_ROW_KEEP && (m + 1 < n || c[m].observed))
             continue;
         bits |= 1u << kind;
         if (m + 1 == n && ts_row_reads_old(kind))
@@ -86,17 +88,23 @@ uint32_t ts_constraint_skipped(const struct ts_constraint *c, uint32_t n)
     return bits;
 }
 
-uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n)
-{
-    return ts_constraint_stays(c, n) & ~ts_constraint_skipped(c, n);
-}
-
-uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
+static uint32_t reads_old(const struct ts_constraint *c, uint32_t n)
 {
     uint32_t bits = 0;
     for (uint32_t m = 0; c != NULL && m < n; m++)
         bits |= (uint32_t)ts_row_reads_old(ts_constraint_kind(&c[m])) << m;
     return bits;
+}
+
+uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n)
+{
+    return reads_old(c, n) & ~ts_constraint_skipped(c, n);
+}
+
+uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
+{
+    const uint32_t for_fit = c != NULL && c[n - 1].observed ? UINT32_C(1) << (n - 1) : 0;
+    return reads_old(c, n) | for_fit;
 }
 
 uint32_t ts_constraint_rounds(uint32_t order, uint64_t nnz, uint64_t n_rows, uint32_t rank)
@@ -117,6 +125,17 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
             return ts_fail(err, TS_EARG,
                            "mode %u: its factor is fixed, so nothing else can be asked of it",
                            m + 1);
+        if (!c[m].observed != !c[0].observed || (c[m].by_count && !c[m].observed))
+            return ts_fail(err, TS_EARG, "cells are observed ones in all modes or in none");
+        if (c[m].observed && (c[m].l1 > 0 || c[m].simplex || c[m].orthogonal || c[m].smooth > 0))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: of observed cells alone no %s is computed; l2, no entries "
+                           "below 0 and bounds are",
+                           m + 1,
+                           c[m].l1 > 0       ? "l1"
+                           : c[m].simplex    ? "simplex"
+                           : c[m].orthogonal ? "orthogonal"
+                                             : "smooth");
         n_fixed += c[m].fixed != 0;
         n_orthogonal += c[m].orthogonal != 0;
         n_free += !c[m].fixed && !ts_constraint_rigid(&c[m]);
@@ -167,14 +186,15 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
     if (c->l1 > 0)
         snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
     if (c->l2 > 0)
-        snprintf(l2, sizeof l2, ", l2 %.9g", c->l2);
+        snprintf(l2, sizeof l2, ", l2 %.9g%s", c->l2, c->by_count ? " by count" : "");
     if (c->smooth > 0)
         snprintf(smooth, sizeof smooth, ", smooth %.9g", c->smooth);
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
-    snprintf(ret, room, "%s%s%s%s%s%s%s%s", c->nonneg ? ", nonnegative" : "",
-             c->fixed ? ", fixed" : "", c->simplex ? ", simplex" : "",
-             c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1, l2);
+    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s", c->observed ? ", observed cells" : "",
+             c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
+             c->simplex ? ", simplex" : "", c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1,
+             l2);
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
@@ -183,7 +203,8 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
-    return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
+    return !a->observed == !b->observed && !a->by_count == !b->by_count &&
+           !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
            a->smooth == b->smooth && !a->simplex == !b->simplex &&
            !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
            (!a->bounded || (a->lower == b->lower && a->upper == b->upper));

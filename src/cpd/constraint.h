@@ -11,6 +11,10 @@
  * between modes, and the run settles where lengths are in balance. A penalty on some modes alone pulls
  * lengths into the others, which pay nothing, so that it fades from sweep to sweep.
  *
+ * Where cells that are not listed are unknown (observed, of all modes), it is
+ *     1/2 sum over listed cells of (x - model)^2 + sum over modes of 1/2 l2 sum A^2
+ * with the squares of a row counted once, or once for each of its nonzeros (by_count).
+ *
  * A factor with bounds or on the simplex is handed out with the lengths that it has, so that it keeps to them; the
  * weights are of the other modes. Orthonormal columns leave the weights to others while they are computed.
  *
@@ -36,6 +40,8 @@ struct ts_constraint {
     double lower, upper;
     int orthogonal; /* columns are orthonormal */
     double smooth;  /* not negative */
+    int observed;   /* of each mode: cells that are not listed are unknown, */
+    int by_count;   /* and l2 counts once for each nonzero of a row */
 };
 
 /* Whether there is any among those of n modes; c may be NULL. */

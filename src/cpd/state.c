@@ -229,10 +229,11 @@ static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_er
 static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, double size)
 {
     return (struct ts_disk_constraint){
-        .demands = (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
-                   (c->bounded ? TS_DEMAND_BOUNDS : 0u) |
-                   (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
-                   (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u),
+        .demands =
+            (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
+            (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
+            (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u) | (c->observed ? TS_DEMAND_OBSERVED : 0u) |
+            (c->by_count ? TS_DEMAND_BY_COUNT : 0u),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
@@ -331,7 +332,7 @@ static int flags_fit(const struct ts_disk_state *h)
 {
     const uint32_t known = TS_STATE_ENDED | TS_STATE_WIDE | TS_STATE_EXACT | TS_STATE_FIT;
     if ((h->flags & TS_STATE_FIT) != 0 &&
-        (h->mode + 1 != h->order || h->precision != TS_FLOAT32 || (h->flags & TS_STATE_ENDED) != 0))
+        (h->mode + 1 != h->order || (h->flags & TS_STATE_ENDED) != 0))
         return 0;
     return (h->flags & ~known) == 0;
 }
@@ -476,14 +477,17 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                                     .orthogonal = (d->demands & TS_DEMAND_ORTHOGONAL) != 0,
                                     .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
                                     .smooth = (d->demands & TS_DEMAND_SMOOTH) != 0 ? d->smooth : 0,
+                                    .observed = (d->demands & TS_DEMAND_OBSERVED) != 0,
+                                    .by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0,
                                     .fixed = (int)d->fixed,
                                     .l1 = d->l1,
                                     .l2 = d->l2,
                                     .lower = d->lower,
                                     .upper = d->upper };
         s->size[m] = d->size;
-        if (d->demands > (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS |
-                          TS_DEMAND_ORTHOGONAL | TS_DEMAND_SMOOTH) ||
+        if (d->demands >
+                (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL |
+                 TS_DEMAND_SMOOTH | TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT) ||
             d->fixed > 1 || !isfinite(d->size))
             rc = bad(f, "a constraint that is not possible", err);
     }
@@ -526,6 +530,9 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
             rc = bad(f, "a section of a size that is not possible", err);
     if (rc == 0 && s->constrained)
         rc = read_constraints(f, err);
+    if (rc == 0 && s->precision != TS_FLOAT32 && (s->flags & TS_STATE_FIT) != 0 &&
+        !s->constraint[0].observed)
+        rc = bad(f, "a header that is not possible", err);
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }
 

@@ -59,7 +59,7 @@ struct ts_disk_constraint {
     double l1, l2;
     double
         size; /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
-                          * differences of rows, where smooth is not */
+                          * differences of rows, where smooth is not; observed: of squares, as they count in l2 */
     double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
     double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
     uint64_t reserved;
@@ -70,7 +70,9 @@ enum ts_demand {
     TS_DEMAND_SIMPLEX = 2,
     TS_DEMAND_BOUNDS = 4,
     TS_DEMAND_ORTHOGONAL = 8,
-    TS_DEMAND_SMOOTH = 16
+    TS_DEMAND_SMOOTH = 16,
+    TS_DEMAND_OBSERVED = 32,
+    TS_DEMAND_BY_COUNT = 64
 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
@@ -97,7 +99,8 @@ enum ts_state_flag {
     TS_STATE_EXACT =
         4, /* after the last whole sweep nothing but rounding was left of the residual */
     TS_STATE_FIT =
-        8, /* the last mode is solved, and its product is to be summed in float64 for the fit */
+        8, /* the last mode is solved, and one more pass over it is to be made for the fit: its product
+            * summed in float64, or the errors at observed cells */
 };
 
 /* Of the sweep under way, over the modes that are done: sums of struct ts_als_sweep. */
@@ -111,7 +114,9 @@ enum ts_state_part {
     TS_PART_SLOWEST_NS,
     TS_PART_BYTES_READ,
     TS_PART_N_SINGULAR,
-    TS_N_PARTS = 16 /* the rest is zero */
+    TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
+    TS_PART_HELD_SINCE, /* and how many of them came after it */
+    TS_N_PARTS = 16     /* the rest is zero */
 };
 
 struct ts_state_past { /* of a sweep that is over */

@@ -55,6 +55,8 @@ void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s)
     const struct ts_run_sweep sweep = { .fit = s->fit,
                                         .seconds = (double)s->total_ns * NS,
                                         .objective = s->objective,
+                                        .rmse = s->rmse,
+                                        .held_out = s->held_out,
                                         .n_dead = s->n_dead,
                                         .wait_seconds = (double)s->wait_ns * NS,
                                         .copy_seconds = (double)s->copy_ns * NS,
@@ -140,6 +142,8 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
         ts_json_f64(j, "seconds", s->seconds);
         if (!s->past) {
             ts_json_f64(j, "objective", s->objective);
+            ts_json_f64(j, "rmse", s->rmse);
+            ts_json_f64(j, "held_out_rmse", s->held_out);
             ts_json_u64(j, "dead_components", s->n_dead);
             ts_json_f64(j, "wait_seconds", s->wait_seconds);
             ts_json_f64(j, "copy_seconds", s->copy_seconds);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion of observed cells is that of a slow, obvious program, never gets worse, leaves held-out cells alone, and has the
+ * same bits however it is run. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "tests/als_case.h"
+#include "tests/run_suite.h"
+
+#define L2 0.2
+
+static void demand(uint32_t order, int which, struct ts_constraint *c)
+{
+    for (uint32_t m = 0; m < order; m++)
+        c[m] = (struct ts_constraint){ .observed = 1,
+                                       .l2 = L2,
+                                       .by_count = which == 1,
+                                       .nonneg = which == 2 || (which == 3 && m == 0) };
+}
+#define N_DEMANDS 4
+
+/* ---- the slow program ---- */
+
+struct slow {
+    const struct test_coo *x;
+    struct ts_hold_out hold_out;
+    uint32_t rank;
+    int by_count;
+    double *a[TS_MAX_ORDER];
+};
+
+static int is_held(const struct slow *b, uint64_t i)
+{
+    uint64_t hash = ts_hold_out_begin(&b->hold_out);
+    for (uint32_t m = 0; m < b->x->order; m++)
+        hash = ts_hold_out_add(hash, b->x->idx[m][i]);
+    return b->hold_out.share > 0 && ts_hold_out_held(&b->hold_out, hash);
+}
+
+/* The products of the rows of all modes but one. */
+static void products(const struct slow *b, uint64_t i, uint32_t but, double *p)
+{
+    for (uint32_t r = 0; r < b->rank; r++) {
+        p[r] = 1;
+        for (uint32_t m = 0; m < b->x->order; m++)
+            p[r] *= m == but ? 1 : b->a[m][(size_t)b->x->idx[m][i] * b->rank + r];
+    }
+}
+
+static double model(const struct slow *b, uint64_t i)
+{
+    double p[64], sum = 0;
+    products(b, i, b->x->order, p);
+    for (uint32_t r = 0; r < b->rank; r++)
+        sum += p[r];
+    return sum;
+}
+
+static void solve_row(const struct slow *b, uint32_t mode, uint64_t row)
+{
+    const uint32_t n = b->rank;
+    double s[64][65] = { { 0 } }, p[64], count = 0, *a = b->a[mode] + row * n;
+    for (uint64_t i = 0; i < b->x->nnz; i++) {
+        if (b->x->idx[mode][i] != row || is_held(b, i))
+            continue;
+        products(b, i, mode, p);
+        count++;
+        for (uint32_t j = 0; j < n; j++) {
+            for (uint32_t k = 0; k < n; k++)
+                s[j][k] += p[j] * p[k];
+            s[j][n] += b->x->val[i] * p[j];
+        }
+    }
+    for (uint32_t k = 0; k < n; k++)
+        s[k][k] += L2 * (b->by_count ? fmax(count, 1) : 1);
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = k + 1; i < n; i++) {
+            const double by = s[i][k] / s[k][k];
+            for (uint32_t j = k; j <= n; j++)
+                s[i][j] -= by * s[k][j];
+        }
+    for (uint32_t k = n; k-- > 0;) {
+        a[k] = s[k][n];
+        for (uint32_t j = k + 1; j < n; j++)
+            a[k] -= s[k][j] * a[j];
+        a[k] /= s[k][k];
+    }
+}
+
+/* Root mean squares over the cells that are held out, or that are not; *size: of the values. */
+static double error(const struct slow *b, int held, double *size)
+{
+    double left = 0, squares = 0, n = 0;
+    for (uint64_t i = 0; i < b->x->nnz; i++) {
+        const double d = b->x->val[i] - model(b, i);
+        if (is_held(b, i) != held)
+            continue;
+        n++;
+        left += d * d;
+        squares += b->x->val[i] * b->x->val[i];
+    }
+    *size = sqrt(squares / n);
+    return sqrt(left / n);
+}
+
+START_TEST(runs_are_those_of_the_slow_program)
+{
+    const struct test_shape *s = &test_shapes[_i];
+    const int which = _i % 2, held = _i / 2 % 2;
+    struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 9, 0.5);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = s->rank,
+                                  .iters = 3,
+                                  .seed = 3,
+                                  .threads = 2,
+                                  .precision = TS_FLOAT64,
+                                  .constraint = c,
+                                  .hold_out = { held ? 0.2 : 0, 7 } };
+    struct slow b = { .x = &x, .hold_out = conf.hold_out, .rank = s->rank, .by_count = which == 1 };
+    struct test_als a;
+    demand(s->order, which, c);
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_case_run(&conf);
+    for (uint32_t m = 0; m < x.order; m++) {
+        b.a[m] = malloc(x.dim[m] * s->rank * sizeof(double));
+        for (uint64_t i = 0; i < x.dim[m] * s->rank; i++)
+            b.a[m][i] = ts_init_entry(conf.seed, m, i / s->rank, (uint32_t)(i % s->rank));
+    }
+    for (uint32_t k = 0; k < conf.iters; k++) {
+        double size, rmse;
+        for (uint32_t m = 0; m < x.order; m++)
+            for (uint64_t row = 0; row < x.dim[m]; row++)
+                solve_row(&b, m, row);
+        rmse = error(&b, 0, &size);
+        ck_assert_double_le(fabs(a.fit[k] - (1 - rmse / size)), 1e-10);
+    }
+    if (held) {
+        double size;
+        ck_assert_double_le(fabs(a.last.held_out - error(&b, 1, &size)), 1e-9 * size);
+    } else {
+        ck_assert(isnan(a.last.held_out));
+    }
+    for (uint32_t m = 0; m < x.order; m++) {
+        double off = 0, all = 0;
+        for (uint64_t i = 0; i < x.dim[m] * s->rank; i++) {
+            const double d = a.factor[m][i] * a.norm[m * s->rank + i % s->rank] - b.a[m][i];
+            off += d * d;
+            all += b.a[m][i] * b.a[m][i];
+        }
+        ck_assert_msg(off <= 1e-18 * all, "mode %u is off by %g", m + 1, sqrt(off / all));
+        free(b.a[m]);
+    }
+    test_als_free(&a);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(what_is_minimised_never_rises)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als a;
+    demand(3, _i, c);
+    test_case_write(40, &tc);
+    a = test_case_run(&(struct test_als_conf){ .rank = 6,
+                                               .iters = 12,
+                                               .seed = 2,
+                                               .threads = 2,
+                                               .precision = TS_FLOAT64,
+                                               .constraint = c });
+    for (uint32_t k = 1; k < a.sweeps; k++)
+        ck_assert_msg(a.objective[k] <= a.objective[k - 1] * (1 + 1e-9),
+                      "sweep %u: %.15g after %.15g", k + 1, a.objective[k], a.objective[k - 1]);
+    for (uint32_t m = 0; m < 3; m++)
+        for (uint64_t i = 0; i < a.n_rows[m] * 6 && c[m].nonneg; i++)
+            ck_assert_double_ge(a.factor[m][i], 0);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(threads_and_memory_do_not_matter)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als a;
+    demand(3, _i, c);
+    test_case_write(41, &tc);
+    a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
+                                                    .iters = 4,
+                                                    .seed = 3,
+                                                    .threads = 1,
+                                                    .precision = (enum ts_precision)(_i % 2),
+                                                    .hold_out = { 0.1, 3 },
+                                                    .constraint = c });
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(a_run_that_was_stopped_has_the_same_bits)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    demand(3, _i, c);
+    test_case_write(42, &tc);
+    test_case_stopped(&(struct test_als_conf){ .rank = 3,
+                                               .iters = 2,
+                                               .seed = 1,
+                                               .threads = 1,
+                                               .precision = (enum ts_precision)(_i % 2),
+                                               .hold_out = { 0.1, 3 },
+                                               .patience = 2,
+                                               .constraint = c },
+                      _i == 3); /* the mode that takes the signs */
+}
+END_TEST
+
+/* Of noise every sweep learns what is of no use elsewhere. */
+START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als a;
+    struct test_als_conf conf = { .rank = 20,
+                                  .iters = 60,
+                                  .seed = 1,
+                                  .threads = 2,
+                                  .hold_out = { 0.2, 3 },
+                                  .patience = 3,
+                                  .constraint = c };
+    demand(3, 0, c);
+    test_case_write(43, &tc);
+    a = test_case_run(&conf);
+    ck_assert(a.overfits && !a.converged);
+    ck_assert_uint_ge(a.sweeps, 4);
+    ck_assert_uint_lt(a.sweeps, 60);
+    test_als_free(&a);
+}
+END_TEST
+
+START_TEST(what_cannot_be_asked_is_refused)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1, .constraint = c };
+    struct test_als a;
+    test_case_write(43, &tc);
+    demand(3, 0, c);
+    c[1].l1 = 1;
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "mode 2: of observed cells alone no l1"));
+    demand(3, 0, c);
+    c[2].observed = 0;
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "in all modes or in none"));
+    conf.constraint = NULL;
+    conf.hold_out.share = 0.1;
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "where others are observed"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("observed");
+    TCase *t = tcase_create("observed");
+    tcase_set_timeout(t, 600);
+    tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
+    tcase_add_loop_test(t, runs_are_those_of_the_slow_program, 0, TEST_SHAPES);
+    tcase_add_loop_test(t, what_is_minimised_never_rises, 0, N_DEMANDS);
+    tcase_add_loop_test(t, threads_and_memory_do_not_matter, 0, N_DEMANDS);
+    tcase_add_loop_test(t, a_run_that_was_stopped_has_the_same_bits, 0, N_DEMANDS);
+    tcase_add_test(t, a_run_ends_when_the_error_on_held_out_cells_does_not_fall);
+    tcase_add_test(t, what_cannot_be_asked_is_refused);
+    suite_add_tcase(suite, t);
+    return test_run_suite(suite, CK_FORK_GETENV);
+}

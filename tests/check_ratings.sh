@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream cp --observed from the outside: ratings of a known model with noise are predicted to the noise where they were held
+# out, held-out cells are those of tshard split, the same bytes for any threads and memory and after a stop, and every wrong wish
+# gets a sentence.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+
+# last NAME: its value in the last event of `json`
+last() { tail -n 1 json | sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p"; }
+# most A B: A is no more than B
+most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a <= b) }'; }
+
+# Rank 2, some 7 % of the cells, noise of standard deviation 0.1: the sum of 12 uniform numbers, less 6
+awk 'function u() { state = (state * 1103515245 + 12345) % 2147483648; return state / 2147483648 }
+    BEGIN { state = 4242
+        for (i = 1; i <= 80; i++) for (r = 1; r <= 2; r++) { a[i, r] = 0.5 + u(); b[i, r] = 0.5 + u(); c[i, r] = u() - 0.5 }
+        for (i = 1; i <= 80; i++) for (j = 1; j <= 60; j++) for (k = 1; k <= 40; k++) {
+            if (u() > 0.07) continue
+            e = -6; for (n = 0; n < 12; n++) e += u()
+            printf "%d %d %d %.6f\n", i, j, k, a[i, 1] * b[j, 1] * c[k, 1] + a[i, 2] * b[j, 2] * c[k, 2] + 0.1 * e
+        } }' > x.tns
+"$bin/tshard" build x.tns --shard 64K > log
+cp="$bin/tstream cp x.tsh --observed --cpu -r 2 -f npy"
+$cp --hold-out 10% -i 40 --tol 1e-7 -o a.cp --json > json 2> log
+most "$(last held_out_rmse)" 0.11 || bad "held-out cells are off by $(last held_out_rmse), and the noise is 0.1"
+most "$(last rmse)" 0.105 || bad "observed cells are off by $(last rmse)"
+most 0.09 "$(last rmse)" || bad "noise is learnt: $(last rmse)"
+
+# the held-out cells are those of tshard split, and the error is that of the model that was written
+held=$(last held_out_rmse) kept=$(last rmse)
+"$bin/tshard" split x.tsh --hold-out 10% > log
+for part in "test $held" "train $kept"; do
+    # shellcheck disable=SC2086
+    set -- $part
+    "$bin/tstream" score a.cp x.$1.tsh --json > json
+    awk -v a="$(last rmse)" -v b="$2" 'BEGIN { d = a / b - 1; exit !(d < 1e-4 && d > -1e-4) }' ||
+        bad "$1: the run says $2, tstream score $(last rmse)"
+done
+
+# ---- any threads and memory, and after a stop ----
+same() { for f in "$1"/*.npy; do cmp -s "$f" "$2/${f##*/}" || bad "$3: $f differs"; done; }
+for how in '--nonneg 1,2 --precision float64' '--l2 0.02 --l2-scale count --hold-out 5% --seed 3'; do
+    # shellcheck disable=SC2086
+    $cp $how -i 6 --tol 0 -t 1 -o one.cp --force > log 2>&1
+    # shellcheck disable=SC2086
+    $cp $how -i 6 --tol 0 -t 4 -m 300K -o four.cp --force > log 2>&1
+    same one.cp four.cp "$how, four threads"
+    # shellcheck disable=SC2086
+    $cp $how -i 2 --tol 0 -t 3 -o part.cp --force > log 2>&1
+    "$bin/tstream" cp --resume part.cp -i 6 > log 2>&1 || bad "resume: $(cat log)"
+    same one.cp part.cp "$how, after a stop"
+done
+refused 1 'it cannot go on with --hold-out 6%' "$bin/tstream" cp --resume part.cp --hold-out 6% -i 9
+
+# ---- a penalty in whose shape it is, patience, plan, what is printed ----
+$cp --hold-out 20% -r 30 --l2 0.001 --patience 2 -i 60 -n > log 2>&1
+grep -q "held-out error no longer falls" log || bad "patience: $(cat log)"
+head -n 1 log | grep -q 'fit .*RMSE  *held out' || bad "columns: $(head -n 1 log)"
+"$bin/tstream" plan x.tsh --cpu --rank 2 > log 2>&1
+"$bin/tstream" plan x.tsh --cpu --rank 2 --observed --json > json 2> log || bad "plan: $(cat log)"
+
+# ---- refusals ----
+refused 2 '--hold-out goes with --observed' "$bin/tstream" cp x.tsh --hold-out 10%
+refused 2 '--l2-scale goes with --observed' "$bin/tstream" cp x.tsh --l2-scale count
+refused 2 '--patience goes with --hold-out' "$bin/tstream" cp x.tsh --observed --patience 2
+refused 2 'expected a share like 20% or 0.2' "$bin/tstream" cp x.tsh --observed --hold-out 120%
+refused 2 'of observed cells alone no l1 is computed' "$bin/tstream" cp x.tsh --observed --l1 1
+refused 2 'of observed cells alone no smooth is computed' "$bin/tstream" cp x.tsh --observed --smooth 3
+refused 2 '--accelerate' "$bin/tstream" cp x.tsh --observed --accelerate
+refused 2 '--observed computes one model' "$bin/tstream" cp x.tsh --observed --rank 2,3
+
+exit $failed
