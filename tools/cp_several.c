@@ -508,6 +508,10 @@ static int check(const struct several *s, struct ts_err *err)
         rc = cp_models_run_check(&args->models_from, s->path, s->tensor->hash, err);
     if (rc == 0 && args->diagnose)
         rc = ts_core_check(s->tensor->order, args->rank, err);
+    if (rc == 0 && args->diagnose && s->tensor->part.n > 0)
+        rc = ts_fail(err, TS_EARG,
+                     "%s: --diagnose reads the whole tensor, and this is part %u of %u", s->path,
+                     s->tensor->part.part, s->tensor->part.n);
     return rc;
 }
 

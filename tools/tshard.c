@@ -50,6 +50,7 @@ static const struct tool_entry related[] = {
     { "verify", "tshard-build tshard-info", NULL },
     { "export", "tshard-info tshard-build tstream-export", NULL },
     { "split", "tshard-select tstream-cp tstream-score", NULL },
+    { "part", "tshard-verify tstream-cp", NULL },
     { "select", "tshard-split tshard-info tstream-cp", NULL },
     { "gen", "tshard-build tstream-cp tstream-compare", NULL },
     { 0 },
@@ -72,6 +73,7 @@ int main(int argc, char **argv)
                                                  &tshard_verify_cmd,
                                                  &tshard_export_cmd,
                                                  &tshard_split_cmd,
+                                                 &tshard_part_cmd,
                                                  &tshard_select_cmd,
                                                  &tshard_gen_cmd,
                                                  NULL };

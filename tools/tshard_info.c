@@ -85,6 +85,8 @@ static void print_json(const struct ts_tensor *t)
         tool_json_u64(&j, NULL, ts_dim(t, m));
     tool_json_close(&j);
     tool_json_u64(&j, "nnz", t->nnz);
+    tool_json_u64(&j, "part", t->part.n > 0 ? t->part.part : 1);
+    tool_json_u64(&j, "parts", t->part.n > 0 ? t->part.n : 1);
     tool_json_f64(&j, "density", density(t));
     tool_json_f64(&j, "norm", t->header.norm);
     tool_json_str(&j, "values", kind_names[t->header.value_kind]);
@@ -144,6 +146,9 @@ static void print_head(const struct ts_tensor *t)
     struct tool_words w = { .indent = 14, .columns = tool_columns() };
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], path[4096];
     printf("%s\n", tool_plain(t->path, path, sizeof path));
+    if (t->part.n > 0)
+        printf("part %" PRIu32 " of %" PRIu32 " of the tensor that is told of here\n", t->part.part,
+               t->part.n);
     tool_words_start(&w, "  shape");
     for (uint32_t m = 0; m < t->order; m++)
         tool_words_putf(&w, "%s%s", ts_num_count(a, ts_dim(t, m)), m + 1 < t->order ? " x" : "");

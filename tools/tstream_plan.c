@@ -516,6 +516,10 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
     p.out = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
     rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_tensor_open(path, &t, err);
+    if (rc == 0 && t->part.n > 0)
+        rc = ts_fail(err, TS_EARG,
+                     "%s: is part %u of %u of a tensor, and a plan is of the whole one", path,
+                     t->part.part, t->part.n);
     p.program_bytes = ts_engine_memory_resident();
     if (rc == 0)
         rc = plan_processes(&ec, t, &p, err);

@@ -86,6 +86,8 @@
  * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value,
  * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
 #include "format/tensor.h"
+/* which shards are here: ts_part_has */
+#include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */
 #include "format/shard.h"
 /* the codes of a block: ts_value_codes, ts_block_check_padding */
@@ -98,6 +100,8 @@
 
 /* the builds that programs run: ts_build_paths, ts_build_synth, ts_build_tensor */
 #include "build/build.h"
+/* some shards of a tensor: ts_part_write, ts_part_shard_bytes */
+#include "build/part_write.h"
 /* memory, before a build: ts_build_budget */
 #include "build/build_budget.h"
 /* memory, in a plan: ts_build_memory_share */
@@ -154,7 +158,7 @@
 #include "stream/reader.h"
 /* what kernels this processor runs: ts_isa_best */
 #include "cpu/isa.h"
-/* which process computes what, in a plan: ts_share_cut, ts_share_shard_bytes */
+/* which process computes what, in a plan: ts_share_cut, ts_share_shard_bytes, ts_share_shards_of */
 #include "cpu/share.h"
 
 /* ---- GPUs: which there are, and how fast they exchange. Only where CUDA is built in ---- */

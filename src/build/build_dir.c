@@ -14,6 +14,7 @@
 #include "base/atomic_out.h"
 #include "base/setting.h"
 #include "format/layout.h"
+#include "format/part.h"
 
 struct ts_build_dir {
     struct ts_atomic_dir *dir;
@@ -58,6 +59,8 @@ static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
         magic = TS_INDEX_MAGIC;
     else if (strcmp(name, TS_MODES_NAME) == 0)
         magic = TS_MODES_MAGIC;
+    else if (strcmp(name, TS_PART_NAME) == 0)
+        magic = TS_PART_MAGIC;
     else if (sscanf(name, "mode%2u.%15[a-z]%n", &mode, kind, &end) != 2 || name[end] != '\0')
         return TS_ATOMIC_FOREIGN;
     else if (strcmp(kind, "rows") == 0)

@@ -95,21 +95,33 @@ void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uin
     *end = next_cut(&w, total, rank + 1, n);
 }
 
+void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
+                        uint32_t rank, uint64_t *first, uint64_t *end)
+{
+    uint64_t from, to, at = 0;
+    ts_share_range_of(shard, n_shards, n, rank, &from, &to);
+    *first = *end = 0;
+    for (uint64_t i = 0; i < n_shards; i++) {
+        const uint64_t behind = at + ts_shard_partitions(&shard[i]);
+        if (is_of(from, to, at, behind)) {
+            *first = *end == 0 ? i : *first;
+            *end = i + 1;
+        }
+        at = behind;
+    }
+}
+
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank)
 {
     uint64_t sum = 0;
     for (uint32_t m = 0; m < t->order; m++) {
         const struct ts_mode *mode = &t->mode[m];
-        uint64_t begin, end, first = 0;
+        uint64_t first, end;
         if (only_mode >= 0 && (uint32_t)only_mode != m)
             continue;
-        ts_share_range_of(mode->shard, mode->disk.n_shards, n, rank, &begin, &end);
-        for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
-            const uint64_t behind = first + ts_shard_partitions(&mode->shard[i]);
-            if (is_of(begin, end, first, behind))
-                sum += ts_residency_bytes(&mode->shard[i]);
-            first = behind;
-        }
+        ts_share_shards_of(mode->shard, mode->disk.n_shards, n, rank, &first, &end);
+        for (uint64_t i = first; i < end; i++)
+            sum += ts_residency_bytes(&mode->shard[i]);
     }
     return sum;
 }

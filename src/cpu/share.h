@@ -67,6 +67,10 @@ void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uin
                        uint32_t rank, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
 
+/* The shards that have partitions of it: first .. end - 1. */
+void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
+                        uint32_t rank, uint64_t *first, uint64_t *end);
+
 /* A row that partitions of several ranks have parts of. */
 struct ts_share_row {
     uint32_t row;

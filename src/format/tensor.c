@@ -13,6 +13,7 @@
 
 #include "format/file_read.h"
 #include "format/mode_names.h"
+#include "format/part.h"
 #include "format/tensor_index.h"
 
 /* "dir/mode3.rows"; NULL when out of memory. */
@@ -172,6 +173,8 @@ int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
         rc = find_files(t, err);
     if (rc == 0)
         rc = ts_mode_names_read(t, err);
+    if (rc == 0)
+        rc = ts_part_read(t, err);
     if (rc < 0)
         goto fail;
     *ret = t;

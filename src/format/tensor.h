@@ -31,6 +31,12 @@ struct ts_mode {
                     * built again meanwhile is still the one that was opened */
 };
 
+/* Which shards of a tensor are here (format/part.h): of each mode first .. end - 1. */
+struct ts_part {
+    uint32_t part, n; /* part 1 .. n of n; n is 0: all are here */
+    uint64_t first[TS_MAX_ORDER], end[TS_MAX_ORDER];
+};
+
 struct ts_tensor {
     char *path; /* the directory, as the user named it */
     struct ts_disk_header header;
@@ -43,6 +49,7 @@ struct ts_tensor {
     uint32_t base;                /* first index of the input, 0 or 1; use ts_tensor_base */
     char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
     struct ts_mode mode[TS_MAX_ORDER];
+    struct ts_part part;
 };
 
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);

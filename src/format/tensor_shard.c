@@ -11,6 +11,7 @@
 
 #include "base/stop.h"
 #include "format/file_read.h"
+#include "format/part.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 
@@ -81,9 +82,11 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
 {
     const struct ts_mode *m = &t->mode[mode];
     const struct ts_disk_shard *s = &m->shard[shard];
-    const int fd = open(m->shards_path, O_RDONLY | O_CLOEXEC);
     void *stored = raw;
-    int rc;
+    int fd, rc = ts_part_check(t, mode, shard, err);
+    if (rc < 0)
+        return rc;
+    fd = open(m->shards_path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s", m->shards_path);
     if ((s->flags & TS_SHARD_LZ4) != 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes and frees a feed: budget, memory, reader, checkers and queues. */
+#include "format/part.h"
 #include "stream/feed_impl.h"
 
 #include <assert.h>
@@ -137,6 +138,19 @@ static int make(struct ts_feed *f, struct ts_err *err)
     return rc == 0 ? ts_feed_check_start(f, err) : rc;
 }
 
+/* Whether all shards that are wanted are here. */
+static int check_part(const struct ts_feed_conf *conf, struct ts_err *err)
+{
+    const struct ts_tensor *t = conf->tensor;
+    int rc = 0;
+    for (uint32_t m = 0; m < t->order && t->part.n > 0; m++)
+        for (uint64_t i = 0; i < t->mode[m].disk.n_shards && rc == 0; i++)
+            if ((conf->only_mode < 0 || m == (uint32_t)conf->only_mode) &&
+                (conf->deal.keep[m] == NULL || conf->deal.keep[m][i] != TS_DEAL_LEAVE))
+                rc = ts_part_check(t, m, i, err);
+    return rc;
+}
+
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err)
 {
     struct ts_feed *f = calloc(1, sizeof *f);
@@ -150,7 +164,7 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
     if (conf->only_mode >= (int)f->tensor->order)
         rc = ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", f->tensor->path,
                      conf->only_mode + 1, f->tensor->order);
-    else {
+    else if ((rc = check_part(conf, err)) == 0) {
         f->first_mode = conf->only_mode < 0 ? 0 : (uint32_t)conf->only_mode;
         f->n_modes = conf->only_mode < 0 ? f->tensor->order : 1;
         ts_feed_take_turns(f, 0);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copies shards to the same places of files that have holes elsewhere, and the other files whole. */
+#include "build/part_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/stop.h"
+#include "build/build_dir.h"
+#include "format/file_read.h"
+
+#define PIECE (1u << 20) /* bytes of a side file at a time */
+
+struct copy {
+    const struct ts_part_conf *conf;
+    struct ts_build_dir *dir;
+    char *stored, *raw; /* a shard */
+    uint64_t bytes;
+};
+
+static uint64_t padded(const struct ts_disk_shard *s)
+{
+    return (s->stored_bytes + (uint64_t)TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+}
+
+uint64_t ts_part_shard_bytes(const struct ts_tensor *t, const struct ts_part *part)
+{
+    uint64_t sum = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        for (uint64_t i = part->first[m]; i < part->end[m]; i++)
+            sum += padded(&t->mode[m].shard[i]);
+    return sum;
+}
+
+static int write_at(int fd, const char *path, uint64_t offset, const char *data, uint64_t n,
+                    struct ts_err *err)
+{
+    while (n > 0) {
+        const ssize_t now = pwrite(fd, data, n, (off_t)offset);
+        if (now < 0 && errno == EINTR)
+            continue;
+        if (now <= 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
+        data += now;
+        n -= (uint64_t)now;
+        offset += (uint64_t)now;
+    }
+    return 0;
+}
+
+/* A new file of the directory. */
+static int create(const struct copy *c, const char *name, char **path, int *fd, struct ts_err *err)
+{
+    *path = ts_build_dir_file(c->dir, name, 0);
+    if (*path == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->conf->out);
+    *fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", *path) : 0;
+}
+
+static int finish(char *path, int fd, int rc, struct ts_err *err)
+{
+    if (fd >= 0 && close(fd) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
+    free(path);
+    return rc;
+}
+
+/* ---- shards ---- */
+
+static int copy_shard(struct copy *c, uint32_t mode, uint64_t i, int from, int to,
+                      const char *to_path, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->conf->tensor;
+    const struct ts_mode *m = &t->mode[mode];
+    const struct ts_disk_shard *s = &m->shard[i];
+    int rc = ts_stop_check(c->conf->stop, err);
+    if (rc == 0)
+        rc = ts_part_check(t, mode, i, err);
+    if (rc == 0)
+        rc = ts_file_read_at(from, m->shards_path, s->offset, padded(s), c->stored, err);
+    if (rc == 0)
+        rc = ts_tensor_unpack_shard(t, mode, i, c->stored, c->raw, err);
+    if (rc == 0)
+        rc = write_at(to, to_path, s->offset, c->stored, padded(s), err);
+    if (rc == 0)
+        c->bytes += padded(s);
+    if (rc == 0 && c->conf->done != NULL)
+        c->conf->done(c->conf->ctx, c->bytes);
+    return rc;
+}
+
+static int copy_mode(struct copy *c, uint32_t mode, struct ts_err *err)
+{
+    const struct ts_mode *m = &c->conf->tensor->mode[mode];
+    char name[32], *path = NULL;
+    int to = -1, rc, from = open(m->shards_path, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", m->shards_path);
+    snprintf(name, sizeof name, "mode%u.shards", mode + 1);
+    rc = create(c, name, &path, &to, err);
+    if (rc == 0 && ftruncate(to, (off_t)m->disk.shards_bytes) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be made %llu bytes long", path,
+                           (unsigned long long)m->disk.shards_bytes);
+    for (uint64_t i = c->conf->part.first[mode]; i < c->conf->part.end[mode] && rc == 0; i++)
+        rc = copy_shard(c, mode, i, from, to, path, err);
+    close(from);
+    return finish(path, to, rc, err);
+}
+
+/* ---- files beside them ---- */
+
+/* One that is not there is not copied. */
+static int copy_file(struct copy *c, const char *name, struct ts_err *err)
+{
+    char *from_path, *path = NULL;
+    uint64_t n = 0;
+    int from, to = -1, rc;
+    if (asprintf(&from_path, "%s/%s", c->conf->tensor->path, name) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->conf->out);
+    from = open(from_path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (from < 0) {
+        rc = errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", from_path);
+        free(from_path);
+        return rc;
+    }
+    rc = ts_file_read_size(from, from_path, &n, err);
+    if (rc == 0)
+        rc = create(c, name, &path, &to, err);
+    for (uint64_t at = 0; at < n && rc == 0; at += PIECE) {
+        const uint64_t now = n - at < PIECE ? n - at : PIECE;
+        rc = ts_stop_check(c->conf->stop, err);
+        if (rc == 0)
+            rc = ts_file_read_at(from, from_path, at, now, c->stored, err);
+        if (rc == 0)
+            rc = write_at(to, path, at, c->stored, now, err);
+    }
+    close(from);
+    free(from_path);
+    return finish(path, to, rc, err);
+}
+
+static int copy_side_files(struct copy *c, struct ts_err *err)
+{
+    static const char *const of_mode[] = { "mode%u.rows", "mode%u.labels" };
+    int rc = copy_file(c, TS_MODES_NAME, err);
+    for (uint32_t m = 0; m < c->conf->tensor->order; m++)
+        for (int i = 0; i < 2 && rc == 0; i++) {
+            char name[32];
+            snprintf(name, sizeof name, of_mode[i], m + 1);
+            rc = copy_file(c, name, err);
+        }
+    return rc;
+}
+
+static int copy_all(struct copy *c, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->conf->tensor;
+    char text[TS_PART_BYTES];
+    int rc = copy_side_files(c, err);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++)
+        rc = copy_mode(c, m, err);
+    if (rc == 0)
+        rc = ts_build_dir_write(c->dir, TS_PART_NAME, text, ts_part_text(t, &c->conf->part, text),
+                                err);
+    return rc == 0 ? copy_file(c, TS_INDEX_NAME, err) : rc; /* last: with it the tensor opens */
+}
+
+int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_err *warn,
+                  struct ts_err *err)
+{
+    struct copy c = { .conf = conf };
+    const size_t room = ts_tensor_raw_bytes(conf->tensor) + PIECE;
+    int rc = 0;
+    c.stored = malloc(room);
+    c.raw = malloc(room);
+    if (c.stored == NULL || c.raw == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", conf->tensor->path);
+    if (rc == 0)
+        rc = ts_build_dir_open(conf->out, conf->force, &c.dir, err);
+    if (rc == 0)
+        rc = copy_all(&c, err);
+    if (rc == 0)
+        rc = ts_build_dir_commit(c.dir, warn, err);
+    ts_build_dir_close(c.dir);
+    free(c.stored);
+    free(c.raw);
+    *bytes = c.bytes;
+    return rc;
+}

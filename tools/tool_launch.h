@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tool_launch.h - which of several processes this one is, by what launchers tell it in its environment: Open MPI's, those that
+ * speak PMI (MPICH, Intel), Slurm's. No MPI is asked. */
+#ifndef TS_TOOLS_TOOL_LAUNCH_H
+#define TS_TOOLS_TOOL_LAUNCH_H
+
+#include <stdint.h>
+
+/* Processes of a launcher that prepares for MPI; 1: none is seen. */
+uint32_t tool_launch_mpi(void);
+
+/* The number of this process and of all, of any launcher: 1, or 0 where none is seen. */
+int tool_launch_place(uint32_t *rank, uint32_t *n);
+
+#endif
