@@ -135,13 +135,12 @@ static void solve_unit(uint32_t rank, const struct ts_rowblock *b)
 static void simplex(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
 {
     double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
-    load_old(f, row, n, b);
+    if (b->wants_m)
+        load_rows(b->product, row, n, n, b->padded, b->m);
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
-        turn(k, b->padded, b->m + (size_t)i * b->padded, b->unit);
-        turn(k, b->padded, b->a + (size_t)i * b->padded, a);
+        turn_unit(f, row + i, k, b);
         solve_unit(f->rank, b);
-        turn_back(k, b->padded, a, b->a + (size_t)i * b->padded);
+        turn_back(f, row + i, k, b->padded, a, b->a + (size_t)i * b->padded);
     }
-    store_rows(f, row, n, b->padded, b->a);
 }

@@ -43,6 +43,7 @@ struct ts_rowblock {
     const struct ts_fmat *product; /* whose rows become m */
     const double *weight;          /* padded: of the columns of the old rows */
     const struct ts_rowstep *step; /* padded, of zeros from rank on; NULL: rows are kept */
+    int wants_m;                   /* m is asked for; else it need not be there */
     int simple;                    /* all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
     double *unit;          /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
@@ -54,7 +55,7 @@ struct ts_rowblock {
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* m := rows of the product, a := rows of f times weights, updated by coordinate descent, rounded, the rows := a.
+/* m := rows of the product where it is wanted, a := rows of f times weights, updated by coordinate descent, rounded, the rows := a.
  * `row` is a multiple of TS_ROWBLOCK_UNIT. */
 typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);

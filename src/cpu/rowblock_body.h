@@ -164,17 +164,42 @@ static inline __attribute__((always_inline)) void transpose(vec *x)
         zip(x);
 }
 
-/* Of n rows, x(r, i) := rows(i, r), zeros where there is no row. */
-static inline __attribute__((always_inline)) void turn_rows(uint32_t n, uint32_t padded,
-                                                            const double *rows, double *x)
+/* What rows of a factor hold: decided once for many of them. */
+enum kept { IN_FLOAT64, IN_FLOAT32, WITH_REST };
+
+static enum kept kept_in(const struct ts_fmat *f)
 {
+    return f->rest != NULL ? WITH_REST : f->precision == TS_FLOAT64 ? IN_FLOAT64 : IN_FLOAT32;
+}
+
+static inline __attribute__((always_inline)) vec load(const struct ts_fmat *f, uint64_t at,
+                                                      enum kept kept)
+{
+    vec x;
+    if (kept == IN_FLOAT64 || (kept == WITH_REST && f->precision == TS_FLOAT64))
+        x = *(const vec *)((const double *)f->data + at);
+    else
+        x = __builtin_convertvector(*(const vec_f32 *)((const float *)f->data + at), vec);
+    if (kept == WITH_REST)
+        x += __builtin_convertvector(*(const vec_f32 *)(f->rest + at), vec);
+    return x;
+}
+
+/* Of n rows of f from `row` on, x(r, i) := weight(r) f(row + i, r), zeros where there is no row. weight: NULL: none. */
+static inline __attribute__((always_inline)) void turn_rows(const struct ts_fmat *f, enum kept kept,
+                                                            uint64_t row, uint32_t n,
+                                                            uint32_t padded, const double *weight,
+                                                            double *x)
+{
+    const vec one = (vec){ 0 } + 1.0;
     for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
         for (uint32_t r = 0; r < padded; r += TS_LANES) {
+            const vec w = weight == NULL ? one : *(const vec *)(weight + r);
             vec block[TS_LANES];
             TS_UNROLL
             for (uint32_t k = 0; k < TS_LANES; k++)
                 block[k] =
-                    i + k < n ? *(const vec *)(rows + (size_t)(i + k) * padded + r) : (vec){ 0 };
+                    i + k < n ? load(f, (row + i + k) * f->stride + r, kept) * w : (vec){ 0 };
             transpose(block);
             TS_UNROLL
             for (uint32_t k = 0; k < TS_LANES; k++)
@@ -182,17 +207,23 @@ static inline __attribute__((always_inline)) void turn_rows(uint32_t n, uint32_t
         }
 }
 
-static void turn(uint32_t n, uint32_t padded, const double *rows, double *x)
+static void turn(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t padded,
+                 const double *weight, double *x)
 {
-    if (n == TS_ROWBLOCK_UNIT) /* the same, without questions */
-        turn_rows(TS_ROWBLOCK_UNIT, padded, rows, x);
+    const enum kept kept = kept_in(f);
+    if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT) /* the same, without questions */
+        turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, weight, x);
+    else if (kept == IN_FLOAT64 && n == TS_ROWBLOCK_UNIT)
+        turn_rows(f, IN_FLOAT64, row, TS_ROWBLOCK_UNIT, padded, weight, x);
     else
-        turn_rows(n, padded, rows, x);
+        turn_rows(f, kept, row, n, padded, weight, x);
 }
 
-/* rows(i, r) := x(r, i) */
-static inline __attribute__((always_inline)) void return_rows(uint32_t n, uint32_t padded,
-                                                              const double *x, double *rows)
+/* Of n rows of f from `row` on, f(row + i, r) := rows(i, r) := x(r, i), rounded as f is. */
+static inline __attribute__((always_inline)) void return_rows(struct ts_fmat *f, int narrow,
+                                                              uint64_t row, uint32_t n,
+                                                              uint32_t padded, const double *x,
+                                                              double *rows)
 {
     for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
         for (uint32_t r = 0; r < padded; r += TS_LANES) {
@@ -202,18 +233,31 @@ static inline __attribute__((always_inline)) void return_rows(uint32_t n, uint32
                 block[k] = *(const vec *)(x + (r + k) * TS_ROWBLOCK_UNIT + i);
             transpose(block);
             TS_UNROLL
-            for (uint32_t k = 0; k < TS_LANES; k++)
-                if (i + k < n)
-                    *(vec *)(rows + (size_t)(i + k) * padded + r) = block[k];
+            for (uint32_t k = 0; k < TS_LANES; k++) {
+                const uint64_t at = (row + i + k) * f->stride + r;
+                vec *to = (vec *)(rows + (size_t)(i + k) * padded + r);
+                if (i + k >= n)
+                    continue;
+                if (narrow) {
+                    const vec_f32 rounded = __builtin_convertvector(block[k], vec_f32);
+                    *(vec_f32 *)((float *)f->data + at) = rounded;
+                    *to = __builtin_convertvector(rounded, vec);
+                } else {
+                    *(vec *)((double *)f->data + at) = *to = block[k];
+                }
+            }
         }
 }
 
-static void turn_back(uint32_t n, uint32_t padded, const double *x, double *rows)
+static void turn_back(struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t padded, const double *x,
+                      double *rows)
 {
-    if (n == TS_ROWBLOCK_UNIT)
-        return_rows(TS_ROWBLOCK_UNIT, padded, x, rows);
+    if (f->precision == TS_FLOAT64)
+        return_rows(f, 0, row, n, padded, x, rows);
+    else if (n == TS_ROWBLOCK_UNIT)
+        return_rows(f, 1, row, TS_ROWBLOCK_UNIT, padded, x, rows);
     else
-        return_rows(n, padded, x, rows);
+        return_rows(f, 1, row, n, padded, x, rows);
 }
 
 static double add_lanes(vec x)
@@ -307,24 +351,33 @@ static void load_old(const struct ts_fmat *f, uint64_t row, uint32_t n, const st
             *(vec *)(b->a + (size_t)i * b->padded + r) *= *(const vec *)(b->weight + r);
 }
 
+/* A unit of k rows from `row` on: m and, behind it, the old rows. */
+static void turn_unit(const struct ts_fmat *f, uint64_t row, uint32_t k,
+                      const struct ts_rowblock *b)
+{
+    turn(b->product, row, k, b->padded, NULL, b->unit);
+    turn(f, row, k, b->padded, b->weight, b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT);
+}
+
 static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
 {
     const uint32_t columns = (f->rank + STEP_COLUMNS - 1) / STEP_COLUMNS * STEP_COLUMNS;
-    double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
-    load_old(f, row, n, b);
-    if (b->step == NULL)
+    if (b->step == NULL) {
+        load_old(f, row, n, b);
         return;
+    }
+    if (b->wants_m)
+        load_rows(b->product, row, n, n, b->padded, b->m);
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
-        turn(k, b->padded, b->m + (size_t)i * b->padded, b->unit);
-        turn(k, b->padded, b->a + (size_t)i * b->padded, a);
+        turn_unit(f, row + i, k, b);
         if (b->simple)
             descend_unit(columns, b, 1);
         else
             descend_unit(columns, b, 0);
-        turn_back(k, b->padded, a, b->a + (size_t)i * b->padded);
+        turn_back(f, row + i, k, b->padded, b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT,
+                  b->a + (size_t)i * b->padded);
     }
-    store_rows(f, row, n, b->padded, b->a);
 }
 
 #include "cpu/rowadmm_body.h"

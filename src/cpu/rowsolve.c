@@ -207,6 +207,7 @@ static struct ts_rowblock block_at(const struct job *j, double *m, uint64_t rows
         b.weight = s->weight;
         b.step = j->step;
         b.simple = j->simple;
+        b.wants_m = j->with_inner;
         b.rounds = j->rounds;
         b.unit = s->units +
                  TS_ROWBLOCK_PLACES * (uint64_t)omp_get_thread_num() * s->padded * TS_ROWBLOCK_UNIT;
