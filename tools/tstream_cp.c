@@ -239,6 +239,8 @@ static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, cons
 
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
+    if (args->observed)
+        return ts_fail(err, TS_EARG, "--observed is computed by one process");
     if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
         return ts_fail(err, TS_EARG,
                        "several processes compute on CPU cores: --gpus and --gpu-memory go with "
@@ -495,16 +497,15 @@ const struct ts_cmd tstream_cp = {
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
         "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "
         "\"state\" when the run ends.",
-    .examples =
-        "tstream cp --rank 32\n  decompose the tensor of this directory\n"
-        "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
-        "  stream it within 4 GiB, NumPy files into result/\n"
-        "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
-        "  complete ratings, until the error on a tenth of them no longer falls\n"
-        "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
-        "  five starts of each of three ranks, to choose one\n"
-        "tstream cp --gpus 4 --details --trace cp.json\n"
-        "  on four GPUs, telling what each of them did when\n",
+    .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
+                "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
+                "  stream it within 4 GiB, NumPy files into result/\n"
+                "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
+                "  complete ratings, until the error on a tenth of them no longer falls\n"
+                "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
+                "  five starts of each of three ranks, to choose one\n"
+                "tstream cp --gpus 4 --details --trace cp.json\n"
+                "  on four GPUs, telling what each of them did when\n",
     .opts = tstream_cp_opts,
     .run = run_cp,
 };
