@@ -436,6 +436,9 @@ typedef struct {
     /* Bit m: ts_cp will be asked for smooth of mode m, which takes
      * memory for its factor in float64 and a little more. */
     uint32_t smooth;
+    /* ts_cp will be asked for observed, which takes memory for Gram
+     * matrices of rows that parts of the tensor share; on CPU cores. */
+    int observed;
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -492,9 +495,11 @@ typedef struct {
     double seconds;     /* of the sweep, and of it, mean over devices: */
     double wait_seconds, copy_seconds, product_seconds, solve_seconds;
     uint64_t bytes_read;
-    uint32_t n_singular; /* modes that needed the pseudo-inverse */
-    uint32_t n_dead;     /* components that are zero in some mode */
-    double objective;    /* 1/2 |X - model|^2 with penalties; NaN where there are none */
+    uint32_t n_singular;  /* modes that needed the pseudo-inverse */
+    uint32_t n_dead;      /* components that are zero in some mode */
+    double objective;     /* 1/2 |X - model|^2 with penalties; NaN where there are none */
+    double rmse;          /* with observed: root mean square error at listed cells, */
+    double held_out_rmse; /* and at those that are held out; NaN where there are none */
 } ts_sweep;
 
 /* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -565,17 +570,29 @@ typedef struct {
      * of up to 2^22 indices, without nonneg, l1, simplex, bounds, fix
      * and orthogonal. Takes a session that was opened for it. */
     const double *smooth;
+    /* Not 0: cells that are not listed are unknown, not zeros, and fits
+     * are those at the listed cells. It goes with l2, which all modes
+     * should have, nonneg, bounds and fix. Takes a session that was
+     * opened for it. */
+    int observed;
+    int l2_by_count; /* l2 counts once for each nonzero of a row, not once for the row */
+    /* Nothing is learnt from this share of the listed cells, chosen by a
+     * hash of each cell and seed, and their error is told. Below 1. */
+    double hold_out;
+    uint32_t patience; /* ends when that error has not fallen for so many sweeps; 0: never */
 } ts_cp_conf;
 
 typedef struct {
     size_t size;
     double fit;
     uint32_t sweeps;
-    int converged;          /* the fit changed by less than tol */
-    int exact;              /* nothing but rounding is left of |X - model| */
-    uint32_t sweeps_before; /* of the sweeps, those of an earlier run that went on here */
-    uint32_t n_dead;        /* components that are zero in some mode */
-    double objective;       /* as in ts_sweep */
+    int converged;              /* the fit changed by less than tol */
+    int exact;                  /* nothing but rounding is left of |X - model| */
+    uint32_t sweeps_before;     /* of the sweeps, those of an earlier run that went on here */
+    uint32_t n_dead;            /* components that are zero in some mode */
+    double objective;           /* as in ts_sweep */
+    double rmse, held_out_rmse; /* likewise */
+    int overfits;               /* it ended because the error of held-out cells did not fall */
 } ts_cp_result;
 
 /* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.

@@ -283,6 +283,30 @@ def test_smooth_columns_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, **wrong)
 
 
+def test_observed_cells_are_those_of_the_program(tensor, tmp_path):
+    m = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, observed=True, l2_scale="count", hold_out=0.1, out=tmp_path / "a",
+              formats="npy", **CPU)
+    objective = [s.objective for s in m.history]
+    assert all(np.diff(objective) <= 1e-6 * objective[0])
+    assert all(s.held_out_rmse > 0 and s.rmse > 0 for s in m.history)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i5", "--tol", "0", "-s3", "--observed",
+                               "--l2-scale", "count", "--hold-out", "10%", "-q", "-f", "npy", "-o", tmp_path / "x"],
+                              stdout=subprocess.DEVNULL)
+        assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
+                   for k in range(len(tensor.shape)))
+        subprocess.check_call([program, "cp", "--resume", tmp_path / "a", "-i7", "-q"], stdout=subprocess.DEVNULL)
+        again = ts.cp(tensor, 4, sweeps=7, tol=0, seed=3, observed=True, l2_scale="count", hold_out=0.1, **CPU)
+        assert all((np.load(tmp_path / "a" / f"mode{k + 1}.npy") == again.factors[k]).all()
+                   for k in range(len(tensor.shape)))
+    for wrong in ({"hold_out": 0.1}, {"observed": True, "hold_out": 1.0}, {"observed": True, "patience": 2},
+                  {"observed": True, "l1": 0.1}, {"observed": True, "l2_scale": "rows"},
+                  {"observed": True, "accelerate": True}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, cpu=True, **wrong)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

@@ -36,11 +36,13 @@ class Sweep:
         Components that are zero in some mode.
     objective : float
         1/2 |X - model|^2 with penalties; NaN where there are none.
+    rmse, held_out_rmse : float
+        With `observed`: root mean square error at the listed cells, and at those that are held out; NaN where there are none.
     """
 
     _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
               "product_seconds", "solve_seconds", "bytes_read", "n_singular", "n_dead",
-              "objective")
+              "objective", "rmse", "held_out_rmse")
     __slots__ = _names
 
     sweep: int
@@ -54,6 +56,8 @@ class Sweep:
     bytes_read: int
     n_singular: int
     n_dead: int
+    rmse: float
+    held_out_rmse: float
     objective: float
 
     def __init__(self, s: Any) -> None:
@@ -517,6 +521,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
+       observed: bool = False, l2_scale: str = "none", hold_out: float = 0, patience: int = 0,
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
@@ -569,6 +574,15 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     accelerate : bool
         Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall is
         given up. It takes memory for second factors, and no `l1` or `l2`.
+    observed : bool
+        Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
+        it is not given), `nonneg`, `bounds` and `fix`; on CPU cores.
+    l2_scale : {'none', 'count'}
+        With `observed`: whether `l2` counts once for a row, or once for each of its nonzeros.
+    hold_out : float
+        With `observed`: nothing is learnt from this share of the listed cells, and each sweep tells the error there.
+    patience : int
+        With `hold_out`: end when that error has not fallen for so many sweeps; 0: never.
     precision : {'float32', 'float64'}
         Of factors and products.
     threads : int
@@ -645,8 +659,14 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     own_rows |= on_simplex
     if limits is not None:
         own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
+    if l2_scale not in ("none", "count"):
+        raise ArgumentError("l2_scale is 'none' or 'count'")
+    if observed and squares is None:
+        squares = np.array([0 if fixed >> m & 1 else 0.1 for m in range(order)])
+    if observed:
+        own_rows = 0
     if gpus is None and gpu_memory is None:
-        cpu = cpu or on_simplex != 0 or orthonormal != 0 or bent != 0
+        cpu = cpu or bool(observed) or on_simplex != 0 or orthonormal != 0 or bent != 0
 
     def swept(s: Sweep) -> None:
         history.append(s)
@@ -685,7 +705,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       smooth=None if bends is None else bends.ctypes.data, lower=None if limits is None else limits[0].ctypes.data,
                       upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
-                      l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate))
+                      l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
+                      observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience)
 
     def run(model_rank: int, model_seed: int) -> Model:
         nonlocal bar, history
@@ -714,7 +735,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         session_conf = _session_conf(call, rank=each, precision=precision, threads=threads,
                                      host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                      checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
-                                     own_rows=own_rows, smooth=bent, accelerate=bool(accelerate),
+                                     own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
                                      trace=None if trace is None else os.fsencode(trace))
         session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
         try:

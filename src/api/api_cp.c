@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "base/c_locale.h"
 #include "cpd/accelerate.h"
 #include "cpd/als.h"
 #include "cpd/resume.h"
@@ -78,7 +79,9 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .bytes_read = s->bytes_read,
                              .n_singular = s->n_singular,
                              .n_dead = s->n_dead,
-                             .objective = s->objective };
+                             .objective = s->objective,
+                             .rmse = s->rmse,
+                             .held_out_rmse = s->held_out };
     int stop;
     if (c->record != NULL)
         ts_api_record_sweep(c->record, s);
@@ -204,6 +207,14 @@ static int open_start(const struct cp *c, struct ts_model **ret, struct ts_err *
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
+/* "10%" or "0.1"; NULL: 0 */
+static double share_of(const char *text)
+{
+    char *end;
+    const double x = text == NULL ? 0 : ts_strtod(text, &end);
+    return text != NULL && *end == '%' ? x / 100 : x;
+}
+
 /* The state of an earlier run to conf.out, where it is wanted and there. */
 static int open_state(struct cp *c, struct ts_err *err)
 {
@@ -225,6 +236,10 @@ static int open_state(struct cp *c, struct ts_err *err)
     if (c->conf.start == NULL && seed != NULL && strtoull(seed, NULL, 10) != c->conf.seed)
         return ts_fail(err, TS_EARG, "%s: the run has seed %s, so it cannot go on with seed %llu",
                        c->from.dir, seed, (unsigned long long)c->conf.seed);
+    if (share_of(ts_state_option(ts_state_get(c->from.file), "hold-out")) != c->conf.hold_out)
+        return ts_fail(err, TS_EARG,
+                       "%s: the run holds out another share than %g, so it cannot go on with that",
+                       c->from.dir, c->conf.hold_out);
     return 0;
 }
 
@@ -269,6 +284,11 @@ static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t 
         remember_constraints(c, to);
         if (c->conf.accelerate)
             fprintf(to, "%caccelerate=1", 0);
+        if (c->conf.observed)
+            fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
+                    c->conf.l2_by_count ? "count" : "none", 0, c->conf.patience);
+        if (c->conf.hold_out > 0)
+            fprintf(to, "%chold-out=%.17g", 0, c->conf.hold_out);
         fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, c->conf.held_rows ? "used" : "all", 0,
                 (unsigned long long)(every_ns / 1000000u), 0);
     }
@@ -337,6 +357,8 @@ static struct ts_als_conf als_conf(struct cp *c)
                                  .iters = c->conf.sweeps,
                                  .tol = c->conf.tol,
                                  .accelerate = c->conf.accelerate != 0,
+                                 .hold_out = { c->conf.hold_out, c->conf.seed },
+                                 .patience = c->conf.patience,
                                  .mode = take_mode,
                                  .sweep = take_sweep,
                                  .ctx = c,
@@ -490,6 +512,7 @@ static int take_result(struct cp *c, const struct ts_als_result *result, struct 
         rc = ts_api_record_add(c->record, c->out,
                                result->exact       ? "exact"
                                : result->converged ? "converged"
+                               : result->overfits  ? "held-out error no longer falls"
                                                    : "iterations",
                                result, err);
         ts_api_record_hide(c->record);
@@ -528,6 +551,8 @@ static int take_constraints(struct cp *c, struct ts_err *err)
         to->fixed = (conf->fix >> m & 1) != 0;
         to->simplex = (conf->simplex >> m & 1) != 0;
         to->orthogonal = (conf->orthogonal >> m & 1) != 0;
+        to->observed = conf->observed != 0;
+        to->by_count = conf->observed && conf->l2_by_count;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
         to->smooth = conf->smooth == NULL ? 0 : conf->smooth[m];
@@ -557,6 +582,9 @@ static int take_constraints(struct cp *c, struct ts_err *err)
             return ts_fail(err, TS_EARG,
                            "a run with smooth takes a session that was opened with the bits of "
                            "these modes in smooth");
+    if (conf->observed && !c->session->conf.observed)
+        return ts_fail(err, TS_EARG,
+                       "a run with observed takes a session that was opened with observed");
     if (conf->accelerate && !c->session->conf.accelerate)
         return ts_fail(err, TS_EARG,
                        "a run with accelerate takes a session that was opened with accelerate");
@@ -593,6 +621,12 @@ static int take_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         return rc;
     if (!(c->tol >= 0))
         return ts_fail(err, TS_EARG, "the tolerance must not be negative");
+    if (!(c->hold_out >= 0 && c->hold_out < 1))
+        return ts_fail(err, TS_EARG, "what is held out is a share from 0 to less than 1");
+    if (!c->observed && (c->hold_out > 0 || c->l2_by_count))
+        return ts_fail(err, TS_EARG, "hold_out and l2_by_count go with observed");
+    if (c->patience > 0 && c->hold_out == 0)
+        return ts_fail(err, TS_EARG, "patience goes with hold_out");
     if (!(c->max_seconds >= 0) || isnan(c->checkpoint_seconds))
         return ts_fail(err, TS_EARG, "the time that a run may take must not be negative");
     if (c->formats > (TS_FILE_KTENSOR | TS_FILE_NPY | TS_FILE_SPLATT))
@@ -628,6 +662,9 @@ ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_erro
                                  .exact = result.exact,
                                  .n_dead = result.n_dead,
                                  .objective = result.objective,
+                                 .rmse = result.rmse,
+                                 .held_out_rmse = result.held_out,
+                                 .overfits = result.overfits,
                                  .sweeps_before = c.from.file != NULL
                                                       ? ts_state_get(c.from.file)->sweep - 1
                                                       : 0 };

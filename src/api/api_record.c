@@ -23,7 +23,10 @@ struct args {
     uint32_t rank, iters, threads;
     double tol;
     uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
-    int accelerate, force, cpu;
+    int accelerate, force, cpu, observed;
+    uint32_t patience;
+    const char *l2_scale, *hold_out;
+    char hold_out_text[32];
     const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
     const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
     char format_text[32], constraint_text[TS_API_CONSTRAINTS][TS_API_CONSTRAINT_CHARS];
@@ -45,6 +48,10 @@ static const struct ts_opt opts[] = {
     { .name = "orthogonal", .type = TS_OPT_STRING, .at = AT(constraint[6]) },
     { .name = "smooth", .type = TS_OPT_STRING, .at = AT(constraint[7]) },
     { .name = "accelerate", .type = TS_OPT_FLAG, .at = AT(accelerate) },
+    { .name = "observed", .type = TS_OPT_FLAG, .at = AT(observed) },
+    { .name = "l2-scale", .type = TS_OPT_STRING, .at = AT(l2_scale) },
+    { .name = "hold-out", .type = TS_OPT_STRING, .at = AT(hold_out) },
+    { .name = "patience", .type = TS_OPT_U32, .at = AT(patience) },
     { .name = "threads", .type = TS_OPT_U32, .at = AT(threads) },
     { .name = "host-memory", .type = TS_OPT_SIZE, .at = AT(host_bytes) },
     { .name = "precision", .type = TS_OPT_STRING, .at = AT(precision) },
@@ -102,6 +109,11 @@ static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *con
     a->device_bytes = sc->gpu_memory;
     a->max_ns = (uint64_t)fmin(SECOND_NS * conf->max_seconds, MOST_NS);
     a->accelerate = conf->accelerate != 0;
+    a->observed = conf->observed != 0;
+    a->l2_scale = conf->l2_by_count ? "count" : "none";
+    snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
+    a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
+    a->patience = conf->patience;
     a->force = conf->replace != 0;
     a->cpu = sc->cpu != 0;
     a->init = conf->start != NULL ? "given" : conf->nvecs ? "nvecs" : "random";

@@ -103,6 +103,7 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
     for (uint32_t m = 0; m < t->order; m++) {
         ret[m].nonneg = (conf->own_rows >> m & 1) != 0;
         ret[m].smooth = conf->smooth >> m & 1;
+        ret[m].observed = conf->observed != 0;
     }
     return 0;
 }
