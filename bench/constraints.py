@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Constrained runs on real tensors: nonnegative fits beside those of TensorLy, and whether what is minimised ever rises.
+
+    bench/constraints.py fits DIR_OF_PROGRAMS SWEEPS TENSOR.tns.gz...
+    bench/constraints.py rises DIR_OF_PROGRAMS TENSOR.tns.gz...
+
+fits: tensorly.decomposition.non_negative_parafac_hals from the same start after the same sweeps, three starts. It takes dense arrays, which
+most of these tensors would not fit into; so it is given coordinates, and a product that takes them: all else is its
+own code. Wants numpy and tensorly. rises: the objective, or where there is no penalty the fit, of each of 30 sweeps in float64
+with each constraint; the largest rise of what is minimised, of its size. Exit status: 1 where a fit is lower by more than 1e-4,
+or a rise larger than 1e-9.
+"""
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SEEDS, ENOUGH, ROUNDING = (1, 2, 3), 1e-4, 1e-9
+RANKS = {"aminoacid": 3}  # of others 8
+METHODS = ("--nonneg", "--nonneg --l1 0.1 --l2 0.1", "--l1 1=0.5", "--l2 0.5", "--simplex 2", "--bounds 1=0:1", "--smooth 1=0.5 --l2 0.1",
+           "--orthogonal 1")
+
+
+def row(*cells):
+    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+
+
+def sweeps_of(bin_dir, tensor, rank, *options):
+    """The event of each sweep."""
+    out = subprocess.run([os.path.join(bin_dir, "tstream"), "cp", tensor, "--cpu", "-t", "1", "-r", str(rank), "--tol", "0", "--json",
+                          "--precision", "float64", *options],
+                         check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return [e for e in map(json.loads, out.splitlines()) if e["event"] == "sweep"]
+
+
+def read_ktensor(path):
+    """Weights and factors of a text file."""
+    import numpy as np
+    with open(path, encoding="ascii") as f:
+        f.readline()
+        order = int(f.readline())
+        f.readline()
+        f.readline()
+        weights, factors = np.array(f.readline().split(), dtype=float), []
+        for _ in range(order):
+            f.readline()
+            f.readline()
+            n, _rank = map(int, f.readline().split())
+            factors.append(np.array([f.readline().split() for _ in range(n)], dtype=float))
+    return weights, factors
+
+
+def their_fit(path, start, rank, sweeps):
+    """TensorLy's, of the coordinates in a .tns.gz file."""
+    import numpy as np
+    from tensorly.cp_tensor import CPTensor
+    from tensorly.decomposition import _nn_cp
+
+    class Coordinates:
+        """As much of an array as non_negative_parafac_hals looks at."""
+
+        def __init__(self, table):
+            self.index = [column.astype(np.int64) - 1 for column in table.T[:-1]]
+            self.value = table[:, -1].copy()
+            self.ndim, self.dtype = len(self.index), self.value.dtype
+
+        def __array__(self, dtype=None, copy=None):
+            return self.value  # for the norm
+
+    def product(x, model, mode):
+        weights, factors = model
+        columns = []
+        for r in range(rank):
+            term = x.value.copy()
+            for m, f in enumerate(factors):
+                if m != mode:
+                    term *= f[x.index[m], r]
+            columns.append(np.bincount(x.index[mode], term, len(factors[mode])))
+        out = np.stack(columns, axis=1)
+        return out if weights is None else out * weights
+
+    _nn_cp.unfolding_dot_khatri_rao = product
+    with gzip.open(path, "rt") as f:
+        x = Coordinates(np.loadtxt(f))
+    _, errors = _nn_cp.non_negative_parafac_hals(x, rank, n_iter_max=sweeps, tol=1e-300, return_errors=True, init=CPTensor(start))
+    return 1 - float(errors[-1])
+
+
+def fits(bin_dir, tensor, path, name, tmp, sweeps):
+    rank = RANKS.get(name, 8)
+    fine, out = True, os.path.join(tmp, name + ".cp")
+    for seed in SEEDS:
+        mine = sweeps_of(bin_dir, tensor, rank, "--nonneg", "-i", str(sweeps), "--seed", str(seed), "--save-init", "-o", out,
+                         "--force")[-1]["fit"]
+        theirs = their_fit(path, read_ktensor(os.path.join(out, "init.ktensor")), rank, sweeps)
+        row(name, rank, seed, f"{mine:.6f}", f"{theirs:.6f}", f"{mine - theirs:+.6f}")
+        fine &= mine >= theirs - ENOUGH
+    return fine
+
+
+def rises(bin_dir, tensor, _path, name, _tmp, _sweeps):
+    cells = []
+    for method in METHODS:
+        events = sweeps_of(bin_dir, tensor, 4, "-i", "30", "-n", *method.split())
+        values = [e["objective"] if e["objective"] is not None else (1 - e["fit"]) ** 2 for e in events]
+        cells.append(max((b - a) / abs(a) for a, b in zip(values, values[1:])))
+    row(name, *("none" if c <= 0 else f"{c:.0e}" for c in cells))
+    return max(cells) <= ROUNDING
+
+
+def main():
+    if len(sys.argv) < 4 or sys.argv[1] not in ("fits", "rises"):
+        sys.exit(__doc__)
+    sweeps = int(sys.argv.pop(3)) if sys.argv[1] == "fits" else 0
+    one, bin_dir, fine = {"fits": fits, "rises": rises}[sys.argv[1]], os.path.abspath(sys.argv[2]), True
+    head = ("tensor", "rank", "seed", "fit", "TensorLy's", "difference") if one is fits else ("tensor", *METHODS)
+    row(*head)
+    row(*["---"] * len(head))
+    with tempfile.TemporaryDirectory() as tmp:
+        for path in sys.argv[3:]:
+            name = os.path.basename(path).split(".")[0]
+            tensor = os.path.join(tmp, name + ".tsh")
+            subprocess.run([os.path.join(bin_dir, "tshard"), "build", path, "-o", tensor, "-q"], check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            fine &= one(bin_dir, tensor, path, name, tmp, sweeps)
+    sys.exit(0 if fine else 1)
+
+
+if __name__ == "__main__":
+    main()
