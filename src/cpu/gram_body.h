@@ -6,6 +6,19 @@
  * columns by two vectors, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved.
  */
 
+INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(operands) * x,
+                              uint32_t n_vec, uint64_t stride, TS_REAL *out)
+{
+    VEC term[4];
+    for (size_t p = 0; p < b->n; p++, out += stride) {
+        NAME(fetch)(x, n_vec, p);
+        NAME(multiply)(x, n_vec, p, term);
+        TS_UNROLL
+        for (uint32_t v = 0; v < n_vec; v++)
+            ((VEC *)out)[v] = term[v];
+    }
+}
+
 /* The products of n_vec vectors of columns from col on, of all positions of a block. */
 INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                                  uint32_t n_vec, uint32_t col, struct ts_kernel_scratch *scratch,
@@ -15,7 +28,6 @@ INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct t
     const uint64_t row_bytes = job->stride * sizeof(TS_REAL);
     struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
     struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
-    VEC term[4];
     for (uint32_t l = 1; l <= leaf; l++) {
         of[l - 1] = (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
                                             b->idx[l], job->far[l] };
@@ -31,12 +43,15 @@ INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct t
         x.first_stride = n_vec * sizeof(VEC);
         x.far = job->far[leaf];
     }
-    for (size_t p = 0; p < b->n; p++) {
-        NAME(fetch)(&x, n_vec, p);
-        NAME(multiply)(&x, n_vec, p, term);
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
-            ((VEC *)(out + p * job->stride + col))[v] = term[v];
+    if (x.n == 2 && !x.far) {
+        x.n = 2;
+        x.far = 0;
+        NAME(expand_rows)(b, &x, n_vec, job->stride, out + col);
+    } else if (x.n == 2) {
+        x.n = 2;
+        NAME(expand_rows)(b, &x, n_vec, job->stride, out + col);
+    } else {
+        NAME(expand_rows)(b, &x, n_vec, job->stride, out + col);
     }
 }
 
@@ -46,6 +61,10 @@ static void NAME(expand)(const struct ts_kernel_job *job, const struct ts_unpack
     uint32_t col = 0;
     for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
         NAME(expand_columns)(job, b, 4, col, scratch, out);
+    if (job->stride - col >= 2 * TS_LANES) {
+        NAME(expand_columns)(job, b, 2, col, scratch, out);
+        col += 2 * TS_LANES;
+    }
     for (; col < job->stride; col += TS_LANES)
         NAME(expand_columns)(job, b, 1, col, scratch, out);
 }
