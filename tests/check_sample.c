@@ -99,7 +99,7 @@ static double pace_of(const struct tstream_sample *s, double share)
         .path = out, .rank = 16, .threads = 1, .only_mode = -1, .processor = { .cpu = 1 }
     };
     struct tstream_pace pace;
-    ck_assert_msg(tstream_sample_pace(&conf, s, tensor, share, 1, 0.05, &pace, &err) == 0, "%s",
+    ck_assert_msg(tstream_sample_pace(&conf, s, tensor, share, 1, 10, 0.05, &pace, &err) == 0, "%s",
                   err.text);
     ck_assert_uint_ge(pace.n_sweeps, 1);
     for (uint32_t m = 0; m < tensor->order; m++)
@@ -144,7 +144,7 @@ START_TEST(who_wants_to_stop_is_heard)
     struct tstream_pace pace;
     ck_assert_int_eq(tstream_sample_new(tensor, UINT64_MAX, &s, &err), 0);
     tool_stop = SIGINT;
-    ck_assert_int_eq(tstream_sample_pace(&conf, &s, tensor, 1, 1, 60, &pace, &err), TS_ESTOP);
+    ck_assert_int_eq(tstream_sample_pace(&conf, &s, tensor, 1, 1, 10, 60, &pace, &err), TS_ESTOP);
     tstream_sample_free(&s);
 }
 END_TEST

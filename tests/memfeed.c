@@ -146,3 +146,8 @@ void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
     f->given_back++;
     pthread_mutex_unlock(&lock);
 }
+
+void ts_feed_rewind(struct ts_feed *f)
+{
+    f->given = f->given_back = 0;
+}

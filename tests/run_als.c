@@ -124,6 +124,21 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
     return ts_fail(err, TS_ESTOP, "stopped");
 }
 
+/* The same of a mode whose rows are multiplied, which lie beside the old ones until all are there. */
+static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                        struct ts_backend_times *times, struct ts_err *err)
+{
+    if (feed != NULL) {
+        n_products++;
+        if (modes_until_stop > 0 && --modes_until_stop == 0) {
+            stop = 1;
+            return ts_fail(err, TS_ESTOP, "stopped");
+        }
+    }
+    return ts_backend_cpu.multiply(be, mode, feed, how, ret, times, err);
+}
+
 /* As a backend of several devices has it. The second device computes three times as long as the
  * first; each millisecond is one of rows that travel. */
 static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
@@ -209,6 +224,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                .only_mode = -1,
                                .avoid = c->avoid };
     struct ts_als_conf ac = { .iters = c->iters,
+                              .inner = c->inner,
                               .tol = c->tol,
                               .accelerate = c->accelerate,
                               .whole_start = c->nvecs,
@@ -246,6 +262,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         backend.update = cpu_update;
     backend.mttkrp = cpu_mttkrp;
     backend.complete = cpu_complete;
+    backend.multiply = cpu_multiply;
     backend.weighted = cpu_weighted;
     a->order = p->tensor->order;
     ac.init = (struct ts_init_conf){ .tensor = p->tensor,

@@ -7,6 +7,7 @@
 
 struct test_als_conf {
     uint32_t rank, iters, threads;
+    uint32_t inner; /* rounds of a Poisson model */
     double tol;
     uint64_t seed;
     enum ts_precision precision;

@@ -201,10 +201,12 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
                                                       .lower = bounded ? bounds[m].lower : 0,
                                                       .upper = bounded ? bounds[m].upper : 0,
                                                       .fixed = fixed >> m & 1,
+                                                      .poisson = args->loss == TSTREAM_POISSON,
                                                       .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
                                                       .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
     }
-    return 0;
+    return args->loss == TSTREAM_POISSON ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err)
+                                         : 0;
 }
 
 void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room)

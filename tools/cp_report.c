@@ -96,6 +96,8 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_json_f64(&j, "fit", s->fit);
     tool_json_f64(&j, "change", s->change);
     tool_json_f64(&j, "objective", s->objective);
+    tool_json_f64(&j, "log_likelihood", s->log_likelihood);
+    tool_json_f64(&j, "violation", s->kkt);
     tool_json_f64(&j, "rmse", s->rmse);
     tool_json_f64(&j, "held_out_rmse", s->held_out);
     tool_json_u64(&j, "dead_components", s->n_dead);
@@ -115,6 +117,8 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
 enum {
     MODEL,
     SWEEP,
+    LIKELIHOOD,
+    VIOLATION,
     FIT,
     CHANGE,
     OBJECTIVE,
@@ -138,8 +142,10 @@ static void choose_columns(struct cp_report *r)
     struct tool_column c[N_COLUMNS] = {
         [MODEL] = { .name = "model", .width = 9 },
         [SWEEP] = { .name = "sweep", .width = 5 },
-        [FIT] = { .name = "fit", .width = 11 },
-        [CHANGE] = { .name = "change", .width = 9 },
+        [LIKELIHOOD] = { .name = "log-likelihood", .width = 16, .drop = r->poisson ? 0 : 6 },
+        [VIOLATION] = { .name = "violation", .width = 9, .drop = r->poisson ? 0 : 6 },
+        [FIT] = { .name = "fit", .width = 11, .drop = r->poisson ? 4 : 0 },
+        [CHANGE] = { .name = "change", .width = 9, .drop = r->poisson ? 6 : 0 },
         [OBJECTIVE] = { .name = "objective",
                         .width = 13,
                         .drop = !r->penalty   ? 5
@@ -160,6 +166,8 @@ static void choose_columns(struct cp_report *r)
     _Static_assert(sizeof c == sizeof r->column, "room for all columns");
     memcpy(r->column, c, sizeof c);
     r->shown = tool_table_fit(r->column + first, N_COLUMNS - first, tool_columns()) << first;
+    r->shown &=
+        r->poisson ? ~(1u << CHANGE | 1u << OBJECTIVE) : ~(1u << LIKELIHOOD | 1u << VIOLATION);
 }
 
 static void print_head(struct cp_report *r)
@@ -184,6 +192,10 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     if (r->model != NULL)
         snprintf(text[MODEL], TS_NUM_CHARS, "%s", r->model->name);
     snprintf(text[SWEEP], TS_NUM_CHARS, "%u", s->sweep);
+    if (r->poisson) {
+        snprintf(text[LIKELIHOOD], TS_NUM_CHARS, "%.9e", s->log_likelihood);
+        snprintf(text[VIOLATION], TS_NUM_CHARS, "%.2e", s->kkt);
+    }
     snprintf(text[FIT], TS_NUM_CHARS, "%.9f", s->fit);
     snprintf(text[CHANGE], TS_NUM_CHARS, "%.2e", s->change);
     if (r->penalty)
@@ -320,7 +332,9 @@ static void print_done(const struct cp_report *r, const struct ts_als_result *re
                  tool_plural(r->n_singular));
     if (out != NULL)
         tool_plain(out, plain, sizeof plain);
-    width = printf("fit %.9f after %u sweep%s (", res->fit, res->sweeps, tool_plural(res->sweeps));
+    width = r->poisson ? printf("log-likelihood %.9e, fit %.9f", res->log_likelihood, res->fit)
+                       : printf("fit %.9f", res->fit);
+    width += printf(" after %u sweep%s (", res->sweeps, tool_plural(res->sweeps));
     printf("%s%s%s", tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), why, tool_paint_end());
     if (r->n_singular > 0)
         printf("%s%s%s", tool_paint(TOOL_BAD), singular, tool_paint_end());
@@ -344,6 +358,8 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
     open_event(r, &j, "done");
     tool_json_f64(&j, "fit", res->fit);
     tool_json_f64(&j, "objective", res->objective);
+    tool_json_f64(&j, "log_likelihood", res->log_likelihood);
+    tool_json_f64(&j, "violation", res->kkt);
     tool_json_f64(&j, "rmse", res->rmse);
     tool_json_f64(&j, "held_out_rmse", res->held_out);
     tool_json_u64(&j, "dead_components", res->n_dead);

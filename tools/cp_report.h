@@ -35,6 +35,7 @@ struct cp_report {
     const void *args;       /* of cmd, for the record */
     struct cp_model *model; /* NULL: it is the only one */
     int json, details;
+    int poisson;                    /* sweeps have a likelihood and a violation */
     int penalty;                    /* sweeps have an objective, */
     int observed, held_out;         /* an error at listed cells, at held-out ones */
     uint32_t iters;                 /* sweeps at most */
@@ -53,7 +54,7 @@ struct cp_report {
     int noted;                     /* what the kernel refused was said */
     int headed;                    /* the columns have their names */
     int *headed_by;                /* of all models computed at once; NULL: headed is meant */
-    struct tool_column column[15]; /* of the table */
+    struct tool_column column[17]; /* of the table */
     uint32_t shown;                /* of them, a bit each */
     uint32_t n_singular;           /* sweeps with a singular mode */
     struct tool_progress progress; /* of the sweep under way */

@@ -244,7 +244,7 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
 {
     const struct cp_args *args = r->args;
     const char *how = out_dir != NULL && args->checkpoint_ns > 0 ? "--resume with" : "a run with";
-    if (result->fit == 0 || result->n_dead == args->rank) /* nothing that may grow */
+    if (r->poisson || result->fit == 0 || result->n_dead == args->rank) /* nothing that may grow */
         return;
     if (!result->converged || result->exact || args->tol < ROUGH_TOL * fabs(result->fit))
         return;
@@ -260,7 +260,8 @@ static void note_slow(const struct cp_report *r, const struct ts_als_result *res
 {
     const struct cp_args *args = r->args;
     struct ts_err err;
-    if (result->converged || result->exact || args->tol == 0 || result->sweeps < MANY_SWEEPS)
+    if (r->poisson || result->converged || result->exact || args->tol == 0 ||
+        result->sweeps < MANY_SWEEPS)
         return;
     if (!args->accelerate && ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
         tool_note(r->cmd,
@@ -311,6 +312,7 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .feed = e->feed,
         .precision = args->precision,
         .iters = args->iters,
+        .inner = args->inner,
         .tol = args->tol,
         .accelerate = args->accelerate,
         .hold_out = { args->held_share, args->seed },
@@ -434,6 +436,7 @@ struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *a
                                .record = record,
                                .json = args->json,
                                .details = args->details,
+                               .poisson = args->loss == TSTREAM_POISSON,
                                .observed = args->observed,
                                .held_out = args->hold_out != NULL,
                                .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER),

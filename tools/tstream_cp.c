@@ -37,9 +37,15 @@ const struct ts_opt tstream_cp_opts[] = {
     { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
       "of several models: the core consistency of the best of each rank, as tstream fit --diagnose "
       "computes it" },
+    { "loss", 0, TS_OPT_CHOICE, AT(loss), "least-squares", "least-squares|poisson",
+      "what a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means are the "
+      "model's (CP-APR, multiplicative updates), on CPU cores. Its factors have no entries below 0" },
+    { "inner", 0, TS_OPT_U32, AT(inner), "10", "N",
+      "with --loss poisson: rounds of each row while its shard is in memory" },
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
     { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
-      "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps" },
+      "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps. With --loss poisson: when the "
+      "violation is less; 1e-4 where it is not given" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
     { "init", 0, TS_OPT_STRING, AT(init), "random", "random|nvecs|FILE",
       "initial factors: random numbers in [0, 1); nvecs, leading left singular vectors of each unfolding, found with --seed "
@@ -319,6 +325,16 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     return 0;
 }
 
+/* The violation of a Poisson model is another figure than the change of a fit. */
+static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
+{
+    uint32_t at = 0;
+    while (strcmp(cmd->opts[at].name, "tol") != 0)
+        at++;
+    if (args->loss == TSTREAM_POISSON && args->resume == NULL && (given >> at & 1) == 0)
+        args->tol = TSTREAM_POISSON_TOL;
+}
+
 /* What --resume names: several models, or one. */
 static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                        struct ts_err *err)
@@ -415,6 +431,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_fail(cmd, &err);
     if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
+    if (status < 0)
+        take_tolerance(cmd, given, &args);
     if (status < 0 && cp_constraint_parse(&args, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && args.fix != NULL && !tstream_cp_init_is_file(&args))
@@ -424,6 +442,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
         status = check_observed(cmd, &args);
+    if (status < 0 && args.inner == 0)
+        status = tool_usage(cmd, "--inner must be at least 1");
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0)
@@ -473,6 +493,8 @@ const struct ts_cmd tstream_cp = {
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "
         "device, computing products, solving for rows; with several GPUs the mean over them; as many of these as "
         "the terminal has columns for, 80 where it is none. "
+        "With --loss poisson a sweep prints the log-likelihood (without the part that does not depend on the model) and the "
+        "violation of the conditions of an optimum, 0 at one. "
         "--details, --json and --trace tell more: an event \"mode\" of --json has an array \"devices\" "
         "with, for each GPU or the CPU (whose \"gpu\" is null), nonzeros, bytes sent to it for the mode, "
         "of these \"early_bytes\" while the mode before ended, seconds of each kind, and \"share\", its "
@@ -500,6 +522,7 @@ const struct ts_cmd tstream_cp = {
     .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
                 "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
                 "  stream it within 4 GiB, NumPy files into result/\n"
+                "tstream cp crimes.tsh --loss poisson --rank 10\n  a model of counts\n"
                 "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
                 "  complete ratings, until the error on a tenth of them no longer falls\n"
                 "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"

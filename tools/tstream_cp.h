@@ -11,12 +11,12 @@ struct cp_args {
     uint32_t
         rank; /* of the model; where there are several, the largest. Set by tstream_cp_command */
     struct ts_opt_numbers ranks;
-    uint32_t restarts, iters, threads;
+    uint32_t restarts, iters, inner, threads;
     uint32_t processes; /* --ranks; 0: not said */
     double tol;
     uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
-        observed, l2_scale;
+    int loss, precision, rows, details, json, no_output, save_init, force, quiet, diagnose,
+        accelerate, observed, l2_scale;
     uint32_t patience;
     double held_share; /* of hold_out; by tstream_cp_command */
     struct ts_processor processor;
@@ -30,6 +30,9 @@ struct cp_args {
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
+
+enum { TSTREAM_LEAST_SQUARES, TSTREAM_POISSON }; /* of --loss */
+#define TSTREAM_POISSON_TOL 1e-4                 /* where --tol is not given */
 
 /* How many models are wanted. */
 static inline uint32_t tstream_cp_models(const struct cp_args *args)

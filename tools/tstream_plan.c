@@ -200,8 +200,8 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
     if (t->nnz > 0)
         rc = tstream_sample_disk(&s, &p->disk_per_s, err);
     if (rc == 0)
-        rc = tstream_sample_pace(&ec, &s, t, p->n_slots == 0 ? 1 : stays, p->args->seed, SECONDS,
-                                 &p->pace, err);
+        rc = tstream_sample_pace(&ec, &s, t, p->n_slots == 0 ? 1 : stays, p->args->seed,
+                                 p->args->inner, SECONDS, &p->pace, err);
     tstream_sample_free(&s);
     p->measured_s = (double)(ts_clock_ns() - start) * 1e-9;
     return rc;

@@ -24,7 +24,7 @@ static const struct {
     { "fix", SAME_VALUE },       { "iters", MAY_CHANGE },      { "tol", MAY_CHANGE },
     { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },       { "checkpoint", MAY_CHANGE },
     { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },   { "diagnose", OF_SEVERAL },
-    { "accelerate", SAME_TEXT },
+    { "accelerate", SAME_TEXT }, { "loss", SAME_VALUE },       { "inner", SAME_TEXT },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 

@@ -157,7 +157,7 @@ static void sum_up(struct pace *p, struct tstream_pace *ret)
 
 int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_sample *s,
                         const struct ts_tensor *whole, double resident_share, uint64_t seed,
-                        double length, struct tstream_pace *ret, struct ts_err *err)
+                        uint32_t inner, double length, struct tstream_pace *ret, struct ts_err *err)
 {
     struct ts_engine_conf ec = *conf;
     struct ts_engine e;
@@ -185,6 +185,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
             .feed = e.feed,
             .precision = conf->precision,
             .iters = MOST_SWEEPS + WARM_UP,
+            .inner = inner,
             .mode = take_mode,
             .sweep = take_sweep,
             .ctx = p,

@@ -42,7 +42,8 @@ struct tstream_pace {
 /* Sweeps over the sample for `seconds`, two at least. `conf` is that of the run. */
 int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_sample *s,
                         const struct ts_tensor *whole, double resident_share, uint64_t seed,
-                        double seconds, struct tstream_pace *ret, struct ts_err *err);
+                        uint32_t inner, double seconds, struct tstream_pace *ret,
+                        struct ts_err *err);
 
 /* Bytes a second of the disk that the tensor lies on: shards read as the feed reads them, nobody looking
  * at the bytes, for half a second at most. */

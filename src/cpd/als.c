@@ -14,6 +14,7 @@
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
+#include "cpd/apr.h"
 #include "cpd/nvecs.h"
 #include "cpd/polar.h"
 #include "cpd/smooth.h"
@@ -142,7 +143,7 @@ static int prepare(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     const struct ts_constraint *c = a->constraint != NULL ? &a->constraint[mode] : &none;
     *ret = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
     *singular = 0;
-    if (kind == TS_ROW_KEEP || kind == TS_ROW_POLAR)
+    if (kind == TS_ROW_KEEP || kind == TS_ROW_POLAR || kind == TS_ROW_MULTIPLY)
         return 0;
     ret->lower = c->nonneg ? 0 : -INFINITY;
     ret->upper = INFINITY;
@@ -213,6 +214,11 @@ int ts_als_multiply(struct ts_als *a, struct ts_err *err)
     const uint64_t start = ts_clock_ns();
     int rc;
     ts_feed_rewind(a->conf->feed);
+    if (a->how.kind == TS_ROW_MULTIPLY) {
+        rc = ts_apr_multiply(a, err);
+        trace_step(a, "product and rows", start, a->product);
+        return rc;
+    }
     if (a->observed) {
         rc = a->at == TS_ALS_AGAIN
                  ? ts_observed_errors(c->backend, c->be, c->tensor, a->product, a->conf->feed,
@@ -246,6 +252,8 @@ static int solve_rows(struct ts_als *a, struct ts_err *err)
     case TS_ROW_SMOOTH:
         return ts_smooth_solve(c, precision, a->product, a->v, a->w, &a->sums, &a->size[a->product],
                                &a->singular, err);
+    case TS_ROW_MULTIPLY:
+        return ts_apr_take(a, err);
     default:
         return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
     }
@@ -267,7 +275,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     if (rc < 0)
         return rc;
     then = ts_clock_ns();
-    if (a->how.kind != TS_ROW_KEEP)
+    if (a->how.kind != TS_ROW_KEEP && a->how.kind != TS_ROW_MULTIPLY)
         rc = norm_mode(a, a->product, err);
     done.total_ns = trace_step(a, "scale", then, a->product) - a->begun_ns;
     a->last_singular = (uint32_t)a->singular;
@@ -346,7 +354,7 @@ static int take_fit(struct ts_als *a, struct ts_err *err)
     }
     if (!a->pending)
         a->now.fit = ts_als_fit_now(a);
-    if (a->conf->precision != TS_FLOAT32)
+    if (a->conf->precision != TS_FLOAT32 || a->poisson)
         return 0;
     if (a->pending || (!a->wide && !ts_als_fit_float32_will_do(a, 1)))
         return begin_again(a, err);
@@ -384,13 +392,16 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
                         struct ts_als_result *ret)
 {
     const int done =
-        sweep > 1 && (a->accelerate != NULL ? ts_accelerate_settled(a->accelerate, a->conf->tol)
-                                            : fabs(change) < a->conf->tol);
+        sweep > 1 && (a->poisson              ? a->kkt < a->conf->tol
+                      : a->accelerate != NULL ? ts_accelerate_settled(a->accelerate, a->conf->tol)
+                                              : fabs(change) < a->conf->tol);
     ret->sweeps = sweep;
     ret->fit = fit;
     ret->n_dead = ts_als_fit_count_dead(a);
     ret->constrained = a->constraint != NULL;
     ret->objective = a->now.objective;
+    ret->log_likelihood = a->poisson ? a->loss : NAN;
+    ret->kkt = a->poisson ? a->kkt : NAN;
     ret->exact = done && a->exact;
     ret->rounded = ret->exact && ts_als_fit_is_rounded(a);
     ret->overfits = a->conf->patience > 0 && a->held_since >= a->conf->patience;
@@ -446,12 +457,14 @@ static int end_sweep(struct ts_als *a, struct ts_err *err)
 {
     const uint32_t sweep = a->now.sweep;
     int rc = 0;
-    a->exact = ts_als_fit_nothing_left(a);
+    a->exact = !a->poisson && ts_als_fit_nothing_left(a);
     note_held_out(a);
     a->now.objective = ts_als_fit_objective(a);
+    a->now.log_likelihood = a->poisson ? a->loss : NAN;
+    a->now.kkt = a->poisson ? a->kkt : NAN;
     a->now.n_dead = ts_als_fit_count_dead(a);
     a->now.change = a->now.fit - a->result.fit;
-    if (!isfinite(a->now.fit))
+    if (!isfinite(a->now.fit) || (a->poisson && !isfinite(a->loss)))
         return fit_is_not_finite(a, err);
     if (a->accelerate != NULL)
         ts_accelerate_fit(a->accelerate, sweep, a->now.fit);
@@ -564,6 +577,8 @@ static int init_factors(struct ts_als *a, struct ts_err *err)
         rc = a->conf->started(a->conf->ctx, err);
     if (rc == 0)
         rc = start_weights(a, err);
+    if (rc == 0 && a->poisson)
+        rc = ts_apr_start(a, err);
     a->at = TS_ALS_SIGN;
     return rc == 0 && sign < a->order ? begin_product(a, sign, kind_of(a, sign), err) : rc;
 }
@@ -643,6 +658,7 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     if (ts_constraint_any(a->conf->init.constraint, a->order)) {
         a->constraint = a->conf->init.constraint;
         a->penalty = ts_constraint_penalty(a->constraint, a->order);
+        a->poisson = a->constraint[0].poisson;
         a->balanced = ts_constraint_lengths(a->constraint, a->order);
         rc = ts_constraint_check(a->constraint, a->order, err);
     }
@@ -671,6 +687,8 @@ static int check(struct ts_als *a, struct ts_err *err)
         rc = check_values(conf, err);
     if (rc == 0)
         rc = take_constraints(a, err);
+    if (rc == 0 && a->poisson)
+        rc = ts_apr_check(conf, err);
     if (rc == 0 && conf->accelerate)
         rc = ts_accelerate_check(a->constraint, a->order, err);
     if (rc == 0 && conf->from != NULL)

@@ -54,7 +54,9 @@ struct ts_als_sweep {
     double
         objective; /* 1/2 |X - model|^2 with penalties (constraint.h); NaN where there are none */
     double rmse,
-        held_out;    /* observed: of listed cells, those held out apart; NaN: there are none */
+        held_out; /* observed: of listed cells, those held out apart; NaN: there are none */
+    double log_likelihood,
+        kkt;         /* of a Poisson model (apr.h), whose objective is -log_likelihood; else NaN */
     uint32_t n_dead; /* components that are zero in some mode */
     uint64_t total_ns;
     uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
@@ -78,7 +80,9 @@ struct ts_als_conf {
     struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
-    double tol; /* done when the fit changes by less */
+    uint32_t inner; /* rounds of a row in a sweep, of a Poisson model (apr.h) */
+    double
+        tol; /* done when the fit changes by less; of a Poisson model, when the violation is less */
     struct ts_hold_out
         hold_out;      /* observed: cells that errors are told of, and nothing is learnt from */
     uint32_t patience; /* ends when their error was not the least for so many sweeps; 0: never */
@@ -99,8 +103,9 @@ struct ts_als_result {
         norm; /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
                      * memory of `weight` */
     double fit;
-    double objective;      /* of the last sweep, as in struct ts_als_sweep */
-    double rmse, held_out; /* likewise */
+    double objective;           /* of the last sweep, as in struct ts_als_sweep */
+    double log_likelihood, kkt; /* likewise */
+    double rmse, held_out;      /* likewise */
     int overfits; /* it ended because the error on held-out cells did not fall (patience) */
     uint32_t n_dead;
     int constrained; /* some mode has a constraint */

@@ -78,6 +78,8 @@ static double trace_of(const struct ts_als *a, uint32_t mode)
 double ts_als_fit_objective(const struct ts_als *a)
 {
     double sum = 0.5 * (a->left < 0 ? 0 : a->left);
+    if (a->poisson)
+        return -a->loss;
     if (!a->penalty)
         return NAN;
     for (uint32_t m = 0; m < a->order; m++) {

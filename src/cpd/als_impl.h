@@ -4,6 +4,7 @@
  *   als.c        the order of things: modes, sweeps, when to stop
  *   als_fit.c    the fit and what else a sweep is judged by
  *   als_state.c  states: saved, and gone on from
+ *   apr.c        modes of a Poisson model
  *   als_group.c  several runs that share their passes
  *
  *   owner    the run owns its matrices
@@ -47,6 +48,9 @@ struct ts_als {
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
+    int poisson;                      /* rows are multiplied (apr.h) */
+    double kkt, loss; /* so far in the sweep, or of the last; after the last mode that was solved */
+    struct ts_multiply_sums multiplied; /* by the product that was computed last */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
     uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */

@@ -30,6 +30,10 @@ struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode,
                                    (a->exact ? TS_STATE_EXACT : 0u) |
                                    (a->pending ? TS_STATE_FIT : 0u) };
     memcpy(s.size, a->size, sizeof s.size);
+    if (a->poisson) {
+        memcpy(&s.part[TS_PART_KKT], &a->kkt, sizeof a->kkt);
+        memcpy(&s.part[TS_PART_LOSS], &a->loss, sizeof a->loss);
+    }
     if (a->conf->patience > 0) {
         memcpy(&s.part[TS_PART_HELD_BEST], &a->held_best, sizeof a->held_best);
         s.part[TS_PART_HELD_SINCE] = a->held_since;
@@ -67,6 +71,8 @@ void ts_als_state_begin_sweep(struct ts_als *a, uint32_t sweep, uint32_t mode)
     a->now.sweep = sweep;
     a->start_ns = ts_clock_ns();
     a->slowest_ns = 0;
+    if (mode == 0)
+        a->kkt = 0;
     if (mode > 0) {
         const uint64_t *part = ts_state_get(a->conf->from)->part;
         a->start_ns -= part[TS_PART_TOTAL_NS];
@@ -115,6 +121,10 @@ int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
     a->exact = (s->flags & TS_STATE_EXACT) != 0;
     a->pending = (s->flags & TS_STATE_FIT) != 0;
     memcpy(a->size, s->size, sizeof a->size);
+    if (a->poisson) {
+        memcpy(&a->kkt, &s->part[TS_PART_KKT], sizeof a->kkt);
+        memcpy(&a->loss, &s->part[TS_PART_LOSS], sizeof a->loss);
+    }
     memcpy(&a->held_best, &s->part[TS_PART_HELD_BEST], sizeof a->held_best);
     a->held_since = s->part[TS_PART_HELD_SINCE];
     ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);

@@ -8,7 +8,7 @@
 static int is_none(const struct ts_constraint *c)
 {
     return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
-           c->l2 == 0 && c->smooth == 0 && !c->observed;
+           c->l2 == 0 && c->smooth == 0 && !c->observed && !c->poisson;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -47,13 +47,15 @@ int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n)
 
 int ts_constraint_positive(const struct ts_constraint *c)
 {
-    return c->nonneg || c->simplex || (c->bounded && c->lower >= 0);
+    return c->nonneg || c->poisson || c->simplex || (c->bounded && c->lower >= 0);
 }
 
 enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
 {
     if (c->fixed)
         return TS_ROW_KEEP;
+    if (c->poisson)
+        return TS_ROW_MULTIPLY;
     if (c->observed)
         return TS_ROW_OBSERVED;
     if (c->simplex)
@@ -117,6 +119,13 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 {
     uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
     for (uint32_t m = 0; m < n; m++) {
+        struct ts_constraint rest = c[m];
+        rest.poisson = rest.nonneg = 0;
+        if (!c[m].poisson != !c[0].poisson || (c[m].poisson && !is_none(&rest)))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: a Poisson model has no entries below 0, and nothing else can "
+                           "be asked of it",
+                           m + 1);
         if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2) &&
               c[m].smooth >= 0 && isfinite(c[m].smooth)))
             return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
@@ -191,10 +200,10 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
         snprintf(smooth, sizeof smooth, ", smooth %.9g", c->smooth);
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
-    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s", c->observed ? ", observed cells" : "",
-             c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
-             c->simplex ? ", simplex" : "", c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1,
-             l2);
+    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s", c->poisson ? ", poisson" : "",
+             c->observed ? ", observed cells" : "", c->nonneg ? ", nonnegative" : "",
+             c->fixed ? ", fixed" : "", c->simplex ? ", simplex" : "",
+             c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1, l2);
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
@@ -203,9 +212,10 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
-    return !a->observed == !b->observed && !a->by_count == !b->by_count &&
-           !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
-           a->smooth == b->smooth && !a->simplex == !b->simplex &&
-           !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
+    return !a->poisson == !b->poisson && !a->observed == !b->observed &&
+           !a->by_count == !b->by_count && !a->nonneg == !b->nonneg && !a->fixed == !b->fixed &&
+           a->l1 == b->l1 && a->l2 == b->l2 && a->smooth == b->smooth &&
+           !a->simplex == !b->simplex && !a->orthogonal == !b->orthogonal &&
+           !a->bounded == !b->bounded &&
            (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
 }

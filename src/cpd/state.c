@@ -233,7 +233,7 @@ static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, 
             (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
             (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
             (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u) | (c->observed ? TS_DEMAND_OBSERVED : 0u) |
-            (c->by_count ? TS_DEMAND_BY_COUNT : 0u),
+            (c->by_count ? TS_DEMAND_BY_COUNT : 0u) | (c->poisson ? TS_DEMAND_POISSON : 0u),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
@@ -476,6 +476,7 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                                     .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
                                     .orthogonal = (d->demands & TS_DEMAND_ORTHOGONAL) != 0,
                                     .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
+                                    .poisson = (d->demands & TS_DEMAND_POISSON) != 0,
                                     .smooth = (d->demands & TS_DEMAND_SMOOTH) != 0 ? d->smooth : 0,
                                     .observed = (d->demands & TS_DEMAND_OBSERVED) != 0,
                                     .by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0,
@@ -487,7 +488,7 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
         s->size[m] = d->size;
         if (d->demands >
                 (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL |
-                 TS_DEMAND_SMOOTH | TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT) ||
+                 TS_DEMAND_SMOOTH | TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON) ||
             d->fixed > 1 || !isfinite(d->size))
             rc = bad(f, "a constraint that is not possible", err);
     }

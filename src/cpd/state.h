@@ -72,7 +72,8 @@ enum ts_demand {
     TS_DEMAND_ORTHOGONAL = 8,
     TS_DEMAND_SMOOTH = 16,
     TS_DEMAND_OBSERVED = 32,
-    TS_DEMAND_BY_COUNT = 64
+    TS_DEMAND_BY_COUNT = 64,
+    TS_DEMAND_POISSON = 128
 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
@@ -116,7 +117,9 @@ enum ts_state_part {
     TS_PART_N_SINGULAR,
     TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
     TS_PART_HELD_SINCE, /* and how many of them came after it */
-    TS_N_PARTS = 16     /* the rest is zero */
+    TS_PART_KKT, /* of a Poisson model: float64, the violation of the modes that are done, or of the last sweep */
+    TS_PART_LOSS,   /* float64: log-likelihood after the last whole sweep */
+    TS_N_PARTS = 16 /* the rest is zero */
 };
 
 struct ts_state_past { /* of a sweep that is over */

@@ -194,7 +194,3 @@ int TS_CELLS_NAME(const struct ts_kernel_job *job, const struct ts_kernel_input 
     }
     return rc;
 }
-
-#undef FOLD
-#undef FOLDED
-#undef TS_HAS_SHUFFLE

@@ -13,6 +13,7 @@
 #include "cpu/fmat.h"
 #include "cpu/pass.h"
 #include "cpu/plain.h"
+#include "cpu/rounds.h"
 #include "cpu/rowsolve.h"
 #include "cpu/share.h"
 
@@ -25,8 +26,9 @@ struct shared {
     uint32_t threads;
     struct ts_pass *pass;
     struct ts_fmat factor[TS_MAX_ORDER];
-    struct ts_fmat rest;  /* of products of the last mode; no data: not kept */
-    struct ts_fmat apart; /* for products of any mode of `own`; no data: there are none */
+    struct ts_fmat rest;      /* of products of the last mode; no data: not kept */
+    struct ts_fmat apart;     /* for products of any mode of `own`; no data: there are none */
+    struct ts_rounds *rounds; /* NULL: no rows were multiplied yet */
     uint32_t own, n_models;
     struct cpu *model;
     struct ts_share *share; /* of several ranks; NULL: this process alone */
@@ -120,6 +122,7 @@ static void cpu_close(void *be)
         return;
     s = c->shared;
     ts_pass_free(s->pass);
+    ts_rounds_free(s->rounds);
     for (uint32_t k = 0; k < s->n_models; k++)
         if (s->model[k].frees_rows)
             ts_rowsolve_free(s->model[k].rows);
@@ -178,6 +181,11 @@ static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct
     return rc;
 }
 
+static int multiplies(const struct ts_backend_conf *conf)
+{
+    return (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;
+}
+
 static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_err *err)
 {
     const uint64_t n = comm == NULL ? 0 : comm->n + UINT64_C(1);
@@ -200,6 +208,11 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     const uint32_t columns = conf_of_all(conf).rank;
     struct shared *s;
     int rc;
+    if (ts_comm_many(conf->comm) && multiplies(conf))
+        return ts_fail(
+            err, TS_EARG,
+            "a Poisson model is computed by one process: start one, which takes all CPUs "
+            "of its machine");
     if (columns == 0 || columns > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
     s = calloc(1, sizeof *s);
@@ -212,6 +225,8 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     s->n_models = n_models(conf);
     s->model[0].shared = s;
     rc = open_all(conf, s, err);
+    if (rc == 0 && multiplies(conf))
+        rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads, &s->rounds, err);
     if (rc == 0)
         rc = open_ranks(s, conf->comm, err);
     if (rc < 0) {
@@ -251,6 +266,8 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
         if (conf->own_rows != 0)
             *other_bytes += ts_rowsolve_own_bytes(rank_of(conf, k), threads);
     }
+    if (multiplies(conf))
+        *other_bytes += ts_rounds_bytes(conf->tensor, all.rank, conf->precision, threads);
     if (ts_comm_many(conf->comm))
         *other_bytes += ts_share_bytes(conf->tensor, conf->comm->n) +
                         n_models(conf) * 2 * (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t) +
@@ -263,6 +280,8 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
 static uint32_t cpu_most(const struct ts_backend_conf *conf)
 {
     uint32_t n = 0, columns = 0;
+    if (multiplies(conf))
+        return 1;
     while (n < conf->n_models && n < MOST_MODELS) {
         columns += columns_of(conf->ranks[n], conf->precision);
         if (columns > TS_FMAT_MAX_RANK)
@@ -306,7 +325,7 @@ static uint64_t cpu_wish(const struct ts_backend_conf *conf)
         if (conf->only_mode < 0 || m == (uint32_t)conf->only_mode)
             sum += ts_plain_bytes_of(conf->tensor, m, begin, end);
     }
-    return sum;
+    return multiplies(conf) ? 0 : sum;
 }
 
 /* Shards of which other ranks compute all partitions are not wanted here. */
@@ -441,6 +460,26 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc;
 }
 
+static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                        struct ts_backend_times *times, struct ts_err *err)
+{
+    struct cpu *c = be;
+    struct shared *s = c->shared;
+    int rc = 0;
+    if (s->n_models > 1 || s->share != NULL)
+        return ts_fail(err, TS_EARG, "rows are multiplied of one model at a time, by one process");
+    if (s->rounds == NULL)
+        rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
+                           &s->rounds, err);
+    if (rc < 0)
+        return rc;
+    c->product = ts_fmat_view(&s->apart, c->col, c->rank);
+    c->product.n_rows = c->factor[mode].n_rows;
+    c->factor[mode].rest = NULL;
+    return ts_rounds_run(s->rounds, mode, s->factor, &c->product, feed, how, ret, times, err);
+}
+
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct cpu *c = be;
@@ -461,7 +500,7 @@ const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_OBSERVED,
+               1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,
@@ -479,6 +518,7 @@ const struct ts_backend ts_backend_cpu = {
     .solve = cpu_solve,
     .complete = cpu_complete,
     .weighted = cpu_weighted,
+    .multiply = cpu_multiply,
     .scale = cpu_scale,
     .gram = cpu_gram,
 };

@@ -69,8 +69,9 @@ static void get_row(const struct ts_fmat *f, uint64_t row, double *to)
         memcpy(to, (const double *)f->data + at, f->rank * sizeof *to);
     else
         for (uint32_t r = 0; r < f->rank; r++)
-            to[r] = ((const float *)f->data)[at + r] +
-                    (f->rest == NULL ? 0.0 : (double)f->rest[at + r]);
+            to[r] =
+                ((const float *)f->data)[at + r] +
+                (f->rest == NULL ? -0.0 : (double)f->rest[at + r]); /* -0 keeps the sign of a 0 */
 }
 
 /* Whether so few rows are put that a parallel region costs more: it makes system calls, and rows

@@ -6,6 +6,7 @@
 
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
+#include "cpu/rounds.h"
 #include "cpu/target_avx2.h"
 
 #include "cpu/plain_expand.h"
@@ -17,6 +18,7 @@
 #define TS_KERNEL_NAME ts_kernel_avx2_f32
 #define TS_CELLS_NAME  ts_cells_avx2_f32
 #define TS_GRAM_NAME   ts_gram_avx2_f32
+#define TS_ROUNDS_NAME ts_rounds_avx2_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
@@ -24,6 +26,7 @@
 #define TS_KERNEL_NAME ts_kernel_avx2_f64
 #define TS_CELLS_NAME  ts_cells_avx2_f64
 #define TS_GRAM_NAME   ts_gram_avx2_f64
+#define TS_ROUNDS_NAME ts_rounds_avx2_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

@@ -7,6 +7,7 @@
 
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
+#include "cpu/rounds.h"
 #include "cpu/target_avx512.h"
 
 #include "cpu/plain_expand.h"
@@ -18,6 +19,7 @@
 #define TS_KERNEL_NAME ts_kernel_avx512_f32
 #define TS_CELLS_NAME  ts_cells_avx512_f32
 #define TS_GRAM_NAME   ts_gram_avx512_f32
+#define TS_ROUNDS_NAME ts_rounds_avx512_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
@@ -25,6 +27,7 @@
 #define TS_KERNEL_NAME ts_kernel_avx512_f64
 #define TS_CELLS_NAME  ts_cells_avx512_f64
 #define TS_GRAM_NAME   ts_gram_avx512_f64
+#define TS_ROUNDS_NAME ts_rounds_avx512_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
@@ -39,6 +42,7 @@
 #define TS_KERNEL_NAME ts_kernel_avx512_narrow
 #define TS_CELLS_NAME  ts_cells_avx512_narrow
 #define TS_GRAM_NAME   ts_gram_avx512_narrow
+#define TS_ROUNDS_NAME ts_rounds_avx512_narrow
 #include "cpu/kernel_body.h"
 #include "cpu/target_pop.h"
 #endif

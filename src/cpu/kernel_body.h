@@ -2,8 +2,8 @@
 /* kernel_body.h - the MTTKRP of a partition, once for each instruction set and precision.
  *
  * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES
- * (a power of two), TS_UNPACK (the decoder), TS_KERNEL_NAME and, for what is in cells_body.h and gram_body.h,
- * TS_CELLS_NAME and TS_GRAM_NAME defined, and TS_STORED where rows are stored in another type: float rows of double
+ * (a power of two), TS_UNPACK (the decoder), TS_KERNEL_NAME and, for what is in cells_body.h, rounds_body.h and gram_body.h,
+ * TS_CELLS_NAME, TS_ROUNDS_NAME and TS_GRAM_NAME defined, and TS_STORED where rows are stored in another type: float rows of double
  * products. Vectors are those of the compiler (GCC
  * and clang), so that the same text serves every machine. The numbers of vectors in a row and of
  * operands, and strides, are constants after inlining, and TS_UNROLL makes the loops over them
@@ -465,6 +465,10 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
 
 #ifdef TS_CELLS_NAME
 #include "cpu/cells_body.h"
+#include "cpu/rounds_body.h"
+#undef FOLD
+#undef FOLDED
+#undef TS_HAS_SHUFFLE
 #endif
 #ifdef TS_GRAM_NAME
 #include "cpu/gram_body.h"
@@ -486,3 +490,4 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
 #undef TS_KERNEL_NAME
 #undef TS_CELLS_NAME
 #undef TS_GRAM_NAME
+#undef TS_ROUNDS_NAME

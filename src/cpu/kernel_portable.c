@@ -5,6 +5,7 @@
 
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
+#include "cpu/rounds.h"
 #include "cpu/plain_expand.h"
 
 #define TS_UNPACK ts_unpack_portable
@@ -14,6 +15,7 @@
 #define TS_KERNEL_NAME ts_kernel_portable_f32
 #define TS_CELLS_NAME  ts_cells_portable_f32
 #define TS_GRAM_NAME   ts_gram_portable_f32
+#define TS_ROUNDS_NAME ts_rounds_portable_f32
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double
@@ -21,6 +23,7 @@
 #define TS_KERNEL_NAME ts_kernel_portable_f64
 #define TS_CELLS_NAME  ts_cells_portable_f64
 #define TS_GRAM_NAME   ts_gram_portable_f64
+#define TS_ROUNDS_NAME ts_rounds_portable_f64
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

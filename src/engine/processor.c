@@ -167,7 +167,9 @@ static int check_updates(const struct ts_processor *want, int optional,
                          const struct ts_backend **ret, struct ts_backend_conf *conf,
                          struct ts_err *no_gpu, struct ts_err *err)
 {
-    static const char *const say = "the constraints asked for are computed on CPU cores only";
+    const char *say = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0
+                          ? "a Poisson model is computed on CPU cores only"
+                          : "the constraints asked for are computed on CPU cores only";
     if ((conf->updates & ~(*ret)->updates) == 0)
         return 0;
     if (!optional)

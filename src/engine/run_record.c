@@ -57,6 +57,8 @@ void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s)
                                         .objective = s->objective,
                                         .rmse = s->rmse,
                                         .held_out = s->held_out,
+                                        .log_likelihood = s->log_likelihood,
+                                        .kkt = s->kkt,
                                         .n_dead = s->n_dead,
                                         .wait_seconds = (double)s->wait_ns * NS,
                                         .copy_seconds = (double)s->copy_ns * NS,
@@ -144,6 +146,8 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
             ts_json_f64(j, "objective", s->objective);
             ts_json_f64(j, "rmse", s->rmse);
             ts_json_f64(j, "held_out_rmse", s->held_out);
+            ts_json_f64(j, "log_likelihood", s->log_likelihood);
+            ts_json_f64(j, "violation", s->kkt);
             ts_json_u64(j, "dead_components", s->n_dead);
             ts_json_f64(j, "wait_seconds", s->wait_seconds);
             ts_json_f64(j, "copy_seconds", s->copy_seconds);

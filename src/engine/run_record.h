@@ -29,10 +29,11 @@ struct ts_run_sweep {
     int past; /* of an earlier part of the run, of which no more is known */
     double wait_seconds, copy_seconds, kernel_seconds, solve_seconds;
     uint64_t bytes_read;
-    double objective;      /* with penalties; NaN where there are none */
-    double rmse, held_out; /* of observed cells; NaN likewise */
-    uint32_t n_dead;       /* components of zeros */
-    uint32_t n_singular;   /* modes whose equations were singular to rounding */
+    double objective;           /* with penalties; NaN where there are none */
+    double log_likelihood, kkt; /* of a Poisson model; else NaN */
+    double rmse, held_out;      /* of observed cells; NaN likewise */
+    uint32_t n_dead;            /* components of zeros */
+    uint32_t n_singular;        /* modes whose equations were singular to rounding */
 };
 
 struct ts_run_record {

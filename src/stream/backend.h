@@ -184,6 +184,13 @@ struct ts_backend {
     int (*weighted)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_weighted *what,
                     struct ts_backend_times *times, struct ts_err *err);
 
+    /* All of a mode whose rows are multiplied (stream/row_update.h), which is one of own_rows. Every shard is taken from
+     * feed once, and a second time where `judge` is set and rows go on from one shard to the next. feed NULL: no round;
+     * columns are multiplied with the weights and divided by their sums. NULL: it has no such update. */
+    int (*multiply)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_multiply *how,
+                    struct ts_multiply_sums *ret, struct ts_backend_times *times,
+                    struct ts_err *err);
+
     /* factor[mode](:, r) *= s[r] */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);
 

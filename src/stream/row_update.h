@@ -36,6 +36,8 @@
  *                   takes a Gram matrix for each row, so that product and rows are one call (struct ts_backend,
  *                   `complete`). With lower or upper, coordinate descent from the clamped solution without them, to the end. It
  *                   does not read the old row.
+ *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
+ *                   that has the pass and the rows in one (`multiply`).
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -56,6 +58,7 @@ enum ts_row_kind {
     TS_ROW_POLAR,
     TS_ROW_SMOOTH,
     TS_ROW_OBSERVED,
+    TS_ROW_MULTIPLY,
     TS_N_ROW_KINDS
 };
 
@@ -82,7 +85,32 @@ struct ts_row_update {
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A */
     double *inner; /* sum of the elementwise product of M and A; NULL: not needed */
-    double *size;  /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
+    double *
+        size; /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
+};
+
+/* Of `multiply`. With B = (A + grow where an entry has the mark) diag(weight), each of `rounds` makes phi of each row b
+ * (loss.h) and b := b .* phi; then columns of B are divided by their sums to give the new A. Entries of it that are below
+ * TS_ROW_ZERO get a mark where phi of the last round was above 1: they would grow, but as good as not by multiplication
+ * (Chi, Kolda 2012: an inadmissible zero). The mark is the last bit of such an entry, and the sign of a 0. */
+#define TS_ROW_ZERO 1e-10
+
+struct ts_loss;
+
+struct ts_multiply {
+    const struct ts_loss *loss;
+    const double *weight; /* rank */
+    double grow;          /* 0: marks do not count */
+    uint32_t rounds;
+    int judge; /* loss and inner are wanted */
+};
+
+struct ts_multiply_sums {
+    double *column; /* rank: sums of the columns of B as it was in the end */
+    double kkt;     /* largest |min(b, 1 - phi)| of the first round */
+    double
+        loss; /* of B as it was in the end, sum over all nonzeros of what the loss is judged by, */
+    double inner; /* and of x m */
 };
 
 /* Whether the old row is read: then product and factor are two matrices. */

@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A team of threads takes one shard after another; rows that are cut are folded between rounds. */
+#include "cpu/rounds.h"
+
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/fpmode.h"
+
+#define HELD_BYTES (UINT64_C(512) << 10) /* of p, of a row that takes several rounds */
+#define GROUP      4096u                 /* rows whose columns are summed together */
+#define FLAT_ROOM  (TS_PARTITION_NNZ + TS_KERNEL_AHEAD)
+
+/* The rows of a partition that may go on in its neighbours. */
+struct ends {
+    uint32_t n, first, last;  /* nonzeros; rows */
+    uint32_t n_first, n_last; /* nonzeros of those rows; n_last 0: they are one */
+    int cut[2];               /* it takes more rounds */
+};
+
+/* Memory of one thread, and places in it. */
+struct worker {
+    struct ts_flat flat;
+    struct ts_rounds_scratch *scratch;
+    struct ts_unpacked *block;
+    double *phi;
+    void *own;
+    double kkt;
+};
+
+struct ts_rounds {
+    const struct ts_tensor *tensor;
+    uint32_t rank, stride, threads;
+    enum ts_precision precision;
+    ts_rounds_fn *kernel;
+    ts_unpack_fn *unpack;
+    struct ts_unpack_conf unpack_conf;
+    void *memory; /* of all that follows */
+    uint64_t memory_bytes;
+    struct worker *worker;
+    struct ends *ends; /* partitions of a shard */
+    double *part;      /* 2 x stride of each of them: of its first row, of its last */
+    double *span;      /* 2 x stride of each shard: of rows that go on in another */
+    double *judged;    /* 2 of each partition of a mode */
+    double *column;    /* rank of each group of rows */
+};
+
+struct run {
+    struct ts_rounds *r;
+    uint32_t mode;
+    struct ts_feed *feed;
+    const struct ts_multiply *how;
+    struct ts_rounds_job job;
+    struct ts_fmat *apart;
+    int rounds; /* this pass has them */
+    int judge;  /* it judges rows */
+    int cut;    /* some row of the shard takes more rounds */
+    int rc;     /* 1: there is a shard; 0: no more; or the failure */
+    struct ts_shard_view view;
+    double kkt;
+    uint64_t wait_ns;
+    struct ts_err *err;
+};
+
+static uint64_t item_bytes(enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+/* ---- memory ---- */
+
+static uint64_t most_shards(const struct ts_tensor *t)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        most = t->mode[m].disk.n_shards > most ? t->mode[m].disk.n_shards : most;
+    return most;
+}
+
+static uint64_t most_rows(const struct ts_tensor *t)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        most = t->mode[m].disk.n_rows > most ? t->mode[m].disk.n_rows : most;
+    return most;
+}
+
+static uint64_t most_partitions(const struct ts_tensor *t, int of_a_shard)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        uint64_t sum = 0;
+        for (uint64_t s = 0; s < t->mode[m].disk.n_shards; s++) {
+            const uint64_t n = ts_shard_partitions(&t->mode[m].shard[s]);
+            sum = of_a_shard ? n : sum + n;
+            most = sum > most ? sum : most;
+        }
+    }
+    return most;
+}
+
+static void *place(char **at, uint64_t bytes)
+{
+    void *ret = *at;
+    *at += (bytes + 63) / 64 * 64;
+    return ret;
+}
+
+static uint32_t held(uint32_t stride, enum ts_precision precision)
+{
+    const uint64_t n = HELD_BYTES / (stride * item_bytes(precision));
+    return n > TS_ROUNDS_CHUNK ? (uint32_t)n : TS_ROUNDS_CHUNK;
+}
+
+/* Places of everything behind `at`; returns where they end. NULL of `r`: only that. */
+static char *lay_out(struct ts_rounds *r, char *at)
+{
+    const struct ts_tensor *t = r->tensor;
+    const uint64_t row = r->stride * sizeof(double);
+    const uint64_t groups = (most_rows(t) + GROUP - 1) / GROUP;
+    struct worker *worker = place(&at, r->threads * sizeof *worker);
+    r->worker = worker;
+    r->ends = place(&at, most_partitions(t, 1) * sizeof *r->ends);
+    r->part = place(&at, most_partitions(t, 1) * 2 * row);
+    r->span = place(&at, most_shards(t) * 2 * row);
+    r->judged = place(&at, most_partitions(t, 0) * 2 * sizeof(double));
+    r->column = place(&at, groups * r->rank * sizeof(double));
+    return at;
+}
+
+static char *lay_out_worker(const struct ts_rounds *r, struct worker *w, char *at)
+{
+    w->scratch = place(&at, sizeof *w->scratch);
+    w->scratch->most = held(r->stride, r->precision);
+    w->scratch->product =
+        place(&at, (uint64_t)w->scratch->most * r->stride * item_bytes(r->precision));
+    w->block = place(&at, sizeof *w->block);
+    w->phi = place(&at, r->stride * sizeof(double));
+    w->own = place(&at, r->stride * sizeof(double));
+    w->flat.start = place(&at, (FLAT_ROOM + 1) * sizeof(uint32_t));
+    w->flat.value = place(&at, FLAT_ROOM * sizeof(double));
+    for (uint32_t l = 1; l < r->tensor->order; l++)
+        w->flat.idx[l] = place(&at, FLAT_ROOM * sizeof(uint32_t));
+    return at;
+}
+
+static uint64_t worker_bytes(const struct ts_tensor *t, uint32_t stride,
+                             enum ts_precision precision)
+{
+    return sizeof(struct ts_rounds_scratch) + sizeof(struct ts_unpacked) +
+           held(stride, precision) * (uint64_t)stride * item_bytes(precision) +
+           2 * stride * sizeof(double) + (FLAT_ROOM + 1) * sizeof(uint32_t) +
+           FLAT_ROOM * sizeof(double) + (t->order - UINT64_C(1)) * FLAT_ROOM * sizeof(uint32_t) +
+           64 * (8 + UINT64_C(1) * t->order);
+}
+
+static uint64_t memory_bytes(const struct ts_rounds *r)
+{
+    struct ts_rounds copy = *r;
+    char none[1];
+    return (uint64_t)((uintptr_t)lay_out(&copy, none) - (uintptr_t)none) +
+           r->threads * worker_bytes(r->tensor, r->stride, r->precision);
+}
+
+static struct ts_rounds shape_of(const struct ts_tensor *t, uint32_t rank,
+                                 enum ts_precision precision, uint32_t threads)
+{
+    return (struct ts_rounds){ .tensor = t,
+                               .rank = rank,
+                               .stride = ts_fmat_stride(rank, precision),
+                               .threads = threads,
+                               .precision = precision };
+}
+
+uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                         uint32_t threads)
+{
+    const struct ts_rounds r = shape_of(t, rank, precision, threads);
+    return sizeof r + ts_bigmem_cost(memory_bytes(&r));
+}
+
+int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                  enum ts_isa isa, uint32_t threads, struct ts_rounds **ret, struct ts_err *err)
+{
+    struct ts_rounds *r = malloc(sizeof *r);
+    char *at;
+    int rc;
+    if (r == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    *r = shape_of(t, rank, precision, threads);
+    r->kernel = ts_rounds_get(isa, precision, r->stride);
+    r->unpack = ts_kernel_unpack(isa);
+    ts_kernel_values(t, TS_FLOAT64, &r->unpack_conf);
+    r->memory_bytes = memory_bytes(r);
+    rc = ts_bigmem_new(r->memory_bytes, "rounds of rows", &r->memory, err);
+    if (rc < 0) {
+        free(r);
+        return rc;
+    }
+    memset(r->memory, 0, r->memory_bytes);
+    at = lay_out(r, r->memory);
+    for (uint32_t i = 0; i < threads; i++)
+        at = lay_out_worker(r, &r->worker[i], at);
+    *ret = r;
+    return 0;
+}
+
+void ts_rounds_free(struct ts_rounds *r)
+{
+    if (r == NULL)
+        return;
+    ts_bigmem_free(r->memory, r->memory_bytes);
+    free(r);
+}
+
+/* ---- rows ---- */
+
+static void *row_at(const struct ts_fmat *f, uint64_t row)
+{
+    return (char *)f->data + row * f->stride * item_bytes(f->precision);
+}
+
+/* A row of B without what its signs say. */
+static void load_row(const struct run *u, uint32_t row, void *to)
+{
+    const struct ts_rounds *r = u->r;
+    const void *from = row_at(u->apart, row);
+    for (uint32_t c = 0; c < r->stride; c++)
+        if (r->precision == TS_FLOAT32)
+            ((float *)to)[c] = fabsf(((const float *)from)[c]);
+        else
+            ((double *)to)[c] = fabs(((const double *)from)[c]);
+}
+
+static double entry(const struct ts_rounds *r, const void *row, uint32_t c)
+{
+    return r->precision == TS_FLOAT32 ? (double)((const float *)row)[c] : ((const double *)row)[c];
+}
+
+static void set_entry(const struct ts_rounds *r, void *row, uint32_t c, double x)
+{
+    if (r->precision == TS_FLOAT32)
+        ((float *)row)[c] = (float)x;
+    else
+        ((double *)row)[c] = x;
+}
+
+/* row := row .* phi. last: entries with a phi above 1 get the sign of that. Returns the violation before. */
+static double multiply_row(const struct ts_rounds *r, const double *phi, int last, void *row)
+{
+    double most = 0;
+    for (uint32_t c = 0; c < r->rank; c++) {
+        const double b = fabs(entry(r, row, c));
+        const double less = b < 1 - phi[c] ? b : 1 - phi[c];
+        most = fabs(less) > most ? fabs(less) : most;
+        set_entry(r, row, c, last && phi[c] > 1 ? -(b * phi[c]) : b * phi[c]);
+    }
+    return most;
+}
+
+/* ---- partitions ---- */
+
+/* Rows at level l, of each nonzero. */
+static void spread(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to)
+{
+    if (b->shared && l < leaf)
+        for (uint32_t p = 0; p < b->n; p++)
+            to[p] = b->idx[l][b->idx[0][p]];
+    else
+        memcpy(to, b->idx[l], b->n * sizeof *to);
+}
+
+/* Blocks begin .. end - 1 of the shard, decoded. */
+static void flatten(const struct run *u, struct worker *w, uint32_t begin, uint32_t end)
+{
+    const struct ts_rounds *r = u->r;
+    const uint32_t leaf = r->tensor->order - 1;
+    struct ts_flat *f = &w->flat;
+    struct ts_unpacked *b = w->block;
+    f->n = f->n_rows = 0;
+    for (uint32_t k = begin; k < end; k++) {
+        const struct ts_block_at at = ts_shard_block(u->view.entry, u->view.raw, k);
+        r->unpack(&r->unpack_conf, &at, b);
+        if (f->n_rows == 0)
+            f->row = b->row;
+        if (f->n_rows == 0 || b->row != f->row + f->n_rows - 1)
+            f->start[f->n_rows++] = f->n;
+        for (uint32_t s = 0; s < b->n_starts; s++)
+            f->start[f->n_rows++] = f->n + b->start[s];
+        for (uint32_t l = 1; l <= leaf; l++)
+            spread(b, l, leaf, f->idx[l] + f->n);
+        memcpy(f->value + f->n, b->value.d, b->n * sizeof(double));
+        f->n += b->n;
+    }
+    f->start[f->n_rows] = f->n;
+    for (uint32_t l = 1; l <= leaf; l++) /* fetched ahead, not used */
+        memset(f->idx[l] + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
+}
+
+static void partition_blocks(const struct run *u, uint32_t k, uint32_t *begin, uint32_t *end)
+{
+    const uint32_t n = u->view.entry->n_blocks;
+    *begin = k * TS_PARTITION_BLOCKS;
+    *end = n - *begin > TS_PARTITION_BLOCKS ? *begin + TS_PARTITION_BLOCKS : n;
+}
+
+/* All rounds of a row that is whole. */
+static void whole_row(const struct run *u, struct worker *w, uint32_t i)
+{
+    const struct ts_rounds *r = u->r;
+    const uint32_t begin = w->flat.start[i], n = w->flat.start[i + 1] - begin;
+    void *row = row_at(u->apart, w->flat.row + i);
+    for (uint32_t round = 0; round < u->how->rounds; round++) {
+        double violation;
+        memset(w->phi, 0, r->stride * sizeof *w->phi);
+        load_row(u, w->flat.row + i, w->own);
+        r->kernel(&u->job, &w->flat, begin, n, w->own, round > 0 && n <= w->scratch->most,
+                  w->scratch, w->phi);
+        violation = multiply_row(r, w->phi, round + 1 == u->how->rounds, row);
+        if (round == 0 && violation > w->kkt)
+            w->kkt = violation;
+    }
+}
+
+/* part := phi of a row, n nonzeros from `begin` on. */
+static void part_of_row(const struct run *u, struct worker *w, uint32_t row, uint32_t begin,
+                        uint32_t n, double *part)
+{
+    memset(part, 0, u->r->stride * sizeof *part);
+    load_row(u, row, w->own);
+    u->r->kernel(&u->job, &w->flat, begin, n, w->own, 0, w->scratch, part);
+}
+
+static double *part_at(const struct ts_rounds *r, uint32_t k, int last)
+{
+    return r->part + (2 * (uint64_t)k + (uint64_t)last) * r->stride;
+}
+
+/* The first round of partition k, and the others of its rows inside. */
+static void first_round(const struct run *u, struct worker *w, uint32_t k)
+{
+    const struct ts_flat *f = &w->flat;
+    struct ends *e = &u->r->ends[k];
+    uint32_t begin, end;
+    partition_blocks(u, k, &begin, &end);
+    flatten(u, w, begin, end);
+    *e = (struct ends){ .n = f->n,
+                        .first = f->row,
+                        .last = f->row + f->n_rows - 1,
+                        .n_first = f->start[1],
+                        .n_last = f->n_rows > 1 ? f->n - f->start[f->n_rows - 1] : 0 };
+    part_of_row(u, w, e->first, 0, e->n_first, part_at(u->r, k, 0));
+    if (e->n_last > 0)
+        part_of_row(u, w, e->last, f->n - e->n_last, e->n_last, part_at(u->r, k, 1));
+    for (uint32_t i = 1; i + 1 < f->n_rows; i++)
+        whole_row(u, w, i);
+}
+
+/* One more round of its first and last row. */
+static void next_round(const struct run *u, struct worker *w, uint32_t k)
+{
+    const struct ends *e = &u->r->ends[k];
+    uint32_t begin, end;
+    partition_blocks(u, k, &begin, &end);
+    if (e->cut[0]) {
+        flatten(u, w, begin, begin + (e->n_first + TS_BLOCK_NNZ - 1) / TS_BLOCK_NNZ);
+        part_of_row(u, w, e->first, 0, e->n_first, part_at(u->r, k, 0));
+    }
+    if (e->n_last > 0 && e->cut[1]) {
+        flatten(u, w, begin + (e->n - e->n_last) / TS_BLOCK_NNZ, end);
+        part_of_row(u, w, e->last, w->flat.n - e->n_last, e->n_last, part_at(u->r, k, 1));
+    }
+}
+
+static void judge_partition(const struct run *u, struct worker *w, uint32_t k)
+{
+    double *to = u->r->judged + 2 * (u->view.first_partition + k);
+    uint32_t begin, end;
+    partition_blocks(u, k, &begin, &end);
+    flatten(u, w, begin, end);
+    w->scratch->judged = w->scratch->inner = 0;
+    for (uint32_t i = 0; i < w->flat.n_rows; i++) {
+        load_row(u, w->flat.row + i, w->own);
+        u->r->kernel(&u->job, &w->flat, w->flat.start[i], w->flat.start[i + 1] - w->flat.start[i],
+                     w->own, 0, w->scratch, NULL);
+    }
+    to[0] = w->scratch->judged;
+    to[1] = w->scratch->inner;
+}
+
+/* ---- rows that are cut ---- */
+
+/* Whether a row of shard `s` goes on in the one before or after. */
+static int spans(const struct ts_mode *m, uint64_t s, uint32_t row)
+{
+    return (s > 0 && m->shard[s - 1].row_last == row) ||
+           (s + 1 < m->disk.n_shards && m->shard[s + 1].row_first == row);
+}
+
+static double *span_at(const struct ts_rounds *r, uint64_t shard, int last)
+{
+    return r->span + (2 * shard + (uint64_t)last) * r->stride;
+}
+
+static void add_row(const struct ts_rounds *r, const double *part, double *sum)
+{
+    for (uint32_t c = 0; c < r->rank; c++)
+        sum[c] += part[c];
+}
+
+/* The row whose parts were added is done with this round, or waits for its other shards. */
+static void end_row(struct run *u, uint32_t row, uint32_t round, const double *sum)
+{
+    const struct ts_rounds *r = u->r;
+    const struct ts_mode *m = &r->tensor->mode[u->mode];
+    const uint64_t s = u->view.shard;
+    double violation;
+    if (spans(m, s, row)) {
+        if (round == 0)
+            memcpy(span_at(r, s, row != u->view.entry->row_first), sum, r->stride * sizeof *sum);
+        return;
+    }
+    violation = multiply_row(r, sum, round + 1 == u->how->rounds, row_at(u->apart, row));
+    if (round == 0 && violation > u->kkt)
+        u->kkt = violation;
+}
+
+/* Adds the parts of the shard's rows that are cut, and multiplies them. */
+static void fold(struct run *u, uint32_t round, double *sum)
+{
+    const struct ts_rounds *r = u->r;
+    const struct ts_mode *m = &r->tensor->mode[u->mode];
+    const uint32_t n = ts_shard_partitions(u->view.entry);
+    int open = 0;
+    uint32_t row = 0;
+    u->cut = 0;
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        struct ends *e = &r->ends[i / 2];
+        const uint32_t of = i % 2 == 0 ? e->first : e->last;
+        if (i % 2 == 1 && e->n_last == 0)
+            continue;
+        if (round == 0)
+            e->cut[i % 2] = !spans(m, u->view.shard, of);
+        u->cut |= e->cut[i % 2];
+        if (round > 0 && !e->cut[i % 2])
+            continue;
+        if (open && row != of)
+            end_row(u, row, round, sum);
+        if (!open || row != of)
+            memset(sum, 0, r->stride * sizeof *sum);
+        open = 1;
+        row = of;
+        add_row(r, part_at(r, i / 2, (int)(i % 2)), sum);
+    }
+    if (open)
+        end_row(u, row, round, sum);
+}
+
+/* Rows that go on in other shards, once all shards were there. Returns how many there are. */
+static uint64_t fold_spans(struct run *u, double *sum)
+{
+    const struct ts_rounds *r = u->r;
+    const struct ts_mode *m = &r->tensor->mode[u->mode];
+    uint64_t found = 0;
+    uint32_t row = 0;
+    int open = 0;
+    for (uint64_t i = 0; i <= 2 * m->disk.n_shards; i++) {
+        const struct ts_disk_shard *e = &m->shard[i / 2];
+        const int end = i == 2 * m->disk.n_shards;
+        const uint32_t of = end ? 0 : i % 2 == 0 ? e->row_first : e->row_last;
+        if (!end && ((i % 2 == 1 && e->row_first == e->row_last) || !spans(m, i / 2, of)))
+            continue;
+        if (open && (end || row != of)) {
+            const double violation = multiply_row(r, sum, 1, row_at(u->apart, row));
+            u->kkt = violation > u->kkt ? violation : u->kkt;
+            found++;
+        }
+        if (end)
+            break;
+        if (!open || row != of)
+            memset(sum, 0, r->stride * sizeof *sum);
+        open = 1;
+        row = of;
+        add_row(r, span_at(r, i / 2, (int)(i % 2)), sum);
+    }
+    return found;
+}
+
+static int any_spans(const struct ts_mode *m)
+{
+    for (uint64_t s = 1; s < m->disk.n_shards; s++)
+        if (m->shard[s - 1].row_last == m->shard[s].row_first)
+            return 1;
+    return 0;
+}
+
+/* ---- passes ---- */
+
+static void borrow(struct run *u)
+{
+    const uint64_t begin = ts_clock_ns();
+    u->rc = ts_feed_next(u->feed, u->mode, 0, &u->view, u->err);
+    u->wait_ns += ts_clock_ns() - begin;
+}
+
+static void rounds_of_shard(struct run *u, struct worker *w, uint32_t n)
+{
+#pragma omp for schedule(dynamic, 1)
+    for (uint32_t k = 0; k < n; k++)
+        first_round(u, w, k);
+    for (uint32_t round = 0; round < u->how->rounds; round++) {
+#pragma omp single
+        fold(u, round, w->phi);
+        if (!u->cut || round + 1 == u->how->rounds)
+            break;
+#pragma omp for schedule(dynamic, 1)
+        for (uint32_t k = 0; k < n; k++)
+            next_round(u, w, k);
+    }
+}
+
+/* What each thread of the team does. */
+static void work(struct run *u)
+{
+    struct worker *w = &u->r->worker[omp_get_thread_num()];
+    const uint64_t mode = ts_fpmode_flush();
+    w->kkt = 0;
+    for (;;) {
+        uint32_t n;
+#pragma omp single
+        borrow(u);
+        if (u->rc <= 0)
+            break;
+        n = ts_shard_partitions(u->view.entry);
+        if (u->rounds)
+            rounds_of_shard(u, w, n);
+        if (u->judge) {
+#pragma omp for schedule(dynamic, 1)
+            for (uint32_t k = 0; k < n; k++)
+                judge_partition(u, w, k);
+        }
+#pragma omp single
+        ts_feed_done(u->feed, &u->view);
+    }
+    ts_fpmode_restore(mode);
+}
+
+static int pass(struct run *u, int rounds, int judge)
+{
+    u->rounds = rounds;
+    u->judge = judge;
+    u->rc = 1;
+#pragma omp parallel num_threads(u->r->threads)
+    work(u);
+    for (uint32_t i = 0; i < u->r->threads; i++)
+        u->kkt = u->r->worker[i].kkt > u->kkt ? u->r->worker[i].kkt : u->kkt;
+    return u->rc;
+}
+
+/* ---- the matrix ---- */
+
+/* The last bit of an entry. */
+static int last_bit(const struct ts_rounds *r, const void *row, uint32_t c)
+{
+    uint64_t wide;
+    uint32_t narrow;
+    if (r->precision == TS_FLOAT32) {
+        memcpy(&narrow, (const float *)row + c, sizeof narrow);
+        return (int)(narrow & 1);
+    }
+    memcpy(&wide, (const double *)row + c, sizeof wide);
+    return (int)(wide & 1);
+}
+
+static void set_last_bit(const struct ts_rounds *r, void *row, uint32_t c, int bit)
+{
+    uint64_t wide;
+    uint32_t narrow;
+    if (r->precision == TS_FLOAT32) {
+        memcpy(&narrow, (float *)row + c, sizeof narrow);
+        narrow = (narrow & ~UINT32_C(1)) | (uint32_t)bit;
+        memcpy((float *)row + c, &narrow, sizeof narrow);
+    } else {
+        memcpy(&wide, (double *)row + c, sizeof wide);
+        wide = (wide & ~UINT64_C(1)) | (uint64_t)bit;
+        memcpy((double *)row + c, &wide, sizeof wide);
+    }
+}
+
+static int has_mark(const struct ts_rounds *r, const void *row, uint32_t c)
+{
+    const double a = entry(r, row, c);
+    return a == 0 ? signbit(a) != 0 : a < TS_ROW_ZERO && last_bit(r, row, c);
+}
+
+/* row[c] := a, which is not negative, with its mark. Below the normal numbers it counts as 0. */
+static void set_marked(const struct ts_rounds *r, void *row, uint32_t c, double a, int mark)
+{
+    const double least = r->precision == TS_FLOAT32 ? FLT_MIN : DBL_MIN;
+    if (a < least) {
+        set_entry(r, row, c, mark ? -0.0 : 0.0);
+        return;
+    }
+    set_entry(r, row, c, a);
+    if (a < TS_ROW_ZERO)
+        set_last_bit(r, row, c, mark);
+}
+
+/* apart := A diag(weight), with what makes zeros grow. */
+static void begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
+                       const struct ts_multiply *how, struct ts_fmat *apart)
+{
+#pragma omp parallel for num_threads(r->threads) schedule(static)
+    for (uint64_t i = 0; i < f->n_rows; i++) {
+        const void *from = row_at(f, i);
+        void *to = row_at(apart, i);
+        for (uint32_t c = 0; c < r->stride; c++) {
+            const double a = entry(r, from, c);
+            const double more = how->grow > 0 && has_mark(r, from, c) ? how->grow : 0;
+            set_entry(r, to, c, c >= r->rank ? 0 : (fabs(a) + more) * how->weight[c]);
+        }
+    }
+}
+
+static void sum_columns(const struct ts_rounds *r, const struct ts_fmat *apart, double *ret)
+{
+    const uint64_t groups = (apart->n_rows + GROUP - 1) / GROUP;
+#pragma omp parallel for num_threads(r->threads) schedule(static)
+    for (uint64_t g = 0; g < groups; g++) {
+        double *sum = r->column + g * r->rank;
+        const uint64_t end = (g + 1) * GROUP < apart->n_rows ? (g + 1) * GROUP : apart->n_rows;
+        memset(sum, 0, r->rank * sizeof *sum);
+        for (uint64_t i = g * GROUP; i < end; i++)
+            for (uint32_t c = 0; c < r->rank; c++)
+                sum[c] += fabs(entry(r, row_at(apart, i), c));
+    }
+    memset(ret, 0, r->rank * sizeof *ret);
+    for (uint64_t g = 0; g < groups; g++)
+        add_row(r, r->column + g * r->rank, ret);
+}
+
+/* A := B, columns divided by their sums. */
+static void end_rows(const struct ts_rounds *r, const struct ts_fmat *apart, const double *column,
+                     struct ts_fmat *f)
+{
+#pragma omp parallel for num_threads(r->threads) schedule(static)
+    for (uint64_t i = 0; i < f->n_rows; i++) {
+        const void *from = row_at(apart, i);
+        void *to = row_at(f, i);
+        for (uint32_t c = 0; c < r->rank; c++) {
+            const double b = entry(r, from, c);
+            const double a = column[c] > 0 ? fabs(b) / column[c] : 0;
+            set_marked(r, to, c, a, signbit(b) != 0);
+        }
+    }
+}
+
+/* From this size on, a matrix counts as larger than the second-level cache. */
+static uint64_t far_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20;
+}
+
+static void fill_job(const struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
+                     const struct ts_loss *loss, struct ts_rounds_job *job)
+{
+    const struct ts_tensor *t = r->tensor;
+    const uint64_t far = far_bytes();
+    *job = (struct ts_rounds_job){ .order = t->order, .stride = r->stride, .loss = loss };
+    for (uint32_t l = 1; l < t->order; l++) {
+        const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
+        job->table[l] = f->data;
+        job->far[l] = f->bytes > far;
+    }
+}
+
+static void add_judged(const struct ts_rounds *r, uint32_t mode, struct ts_multiply_sums *ret)
+{
+    uint64_t k = 0;
+    for (uint64_t s = 0; s < r->tensor->mode[mode].disk.n_shards; s++)
+        for (uint32_t i = 0; i < ts_shard_partitions(&r->tensor->mode[mode].shard[s]); i++, k++) {
+            ret->loss += r->judged[2 * k];
+            ret->inner += r->judged[2 * k + 1];
+        }
+}
+
+int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, struct ts_fmat *apart,
+                  struct ts_feed *feed, const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                  struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct run u = { .r = r, .mode = mode, .feed = feed, .how = how, .apart = apart, .err = err };
+    const int again = any_spans(&r->tensor->mode[mode]);
+    uint64_t kernel_ns = 0;
+    int rc = 0;
+    ret->kkt = ret->loss = ret->inner = 0;
+    begin_rows(r, &factor[mode], how, apart);
+    if (feed != NULL) {
+        const uint64_t begin = ts_clock_ns();
+        fill_job(r, mode, factor, how->loss, &u.job);
+        rc = pass(&u, 1, how->judge && !again);
+        if (rc == 0)
+            fold_spans(&u, r->worker[0].phi);
+        if (rc == 0 && how->judge && again) {
+            ts_feed_rewind(feed);
+            rc = pass(&u, 0, 1);
+        }
+        if (rc == 0 && how->judge)
+            add_judged(r, mode, ret);
+        kernel_ns = ts_clock_ns() - begin;
+    }
+    if (rc < 0)
+        return rc;
+    sum_columns(r, apart, ret->column);
+    end_rows(r, apart, ret->column, &factor[mode]);
+    ret->kkt = u.kkt;
+    if (times != NULL)
+        *times = (struct ts_backend_times){
+            .total_ns = ts_clock_ns() - start,
+            .n_devices = 1,
+            .device[0] = { .number = -1,
+                           .nnz = feed != NULL ? r->tensor->nnz : 0,
+                           .wait_ns = u.wait_ns,
+                           .kernel_ns = kernel_ns - u.wait_ns,
+                           .solve_ns = ts_clock_ns() - start - kernel_ns,
+                           .share = 1 },
+        };
+    return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rounds.h - rows of a mode that are multiplied with their weighted product, several rounds for one read.
+ *
+ * Of a mode with factor A and weights w it makes B = A diag(w), and in each round, row by row,
+ *     phi := sum over the row's nonzeros of g(x, m) p,  m = <p, b>;   b := b .* phi
+ * (stream/backend.h, `multiply`). A row depends on its own nonzeros alone, so a shard gives all rounds of its rows while
+ * it is there. Threads take partitions of one shard: rows inside of a partition have all rounds at once; the first and
+ * the last row of each may go on in its neighbours, so their parts are added in the order of the file, round by round.
+ * A row that goes on in another shard gets one round, when all shards were there, its parts added in the order of the file.
+ *
+ *   owner    the object owns its memory, the caller the matrices
+ *   units    rows are compact ones
+ *   threads  one thread calls; inside, OpenMP threads
+ *   errors   0 or a negative ts_code; on failure the factor is as it was
+ *   bits     of the bytes of the shards, the factors and the precision: not of threads or of the order of delivery
+ */
+#ifndef TS_CPU_ROUNDS_H
+#define TS_CPU_ROUNDS_H
+
+#include "cpu/fmat.h"
+#include "cpu/kernel.h"
+#include "stream/feed.h"
+#include "stream/loss.h"
+
+/* Nonzeros whose models are computed before what these weigh. */
+#define TS_ROUNDS_CHUNK 256u
+
+/* Nonzeros of a partition or of a part of it, decoded. */
+struct ts_flat {
+    uint32_t n, row, n_rows; /* row: of the first */
+    uint32_t *start;         /* n_rows + 1: where rows begin */
+    uint32_t *idx
+        [TS_MAX_ORDER]; /* rows of the mode at level l, from 1, with TS_KERNEL_AHEAD more to be read */
+    double *value;
+};
+
+struct ts_rounds_job {
+    uint32_t order, stride;
+    const void *table[TS_MAX_ORDER]; /* factor of the mode at level l, from 1 */
+    int far[TS_MAX_ORDER];
+    const struct ts_loss *loss;
+};
+
+/* What a thread needs while it works. */
+struct ts_rounds_scratch {
+    void *product; /* p of `most` nonzeros, at least TS_ROUNDS_CHUNK */
+    uint32_t most;
+    double judged, inner;
+    _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
+    double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK];
+};
+
+/* Of n nonzeros of one row, `own` being that row: adds to phi (stride of them, on 64 bytes); or, where that is NULL, to
+ * judged and inner. held: `product` has their p from a call before; all of them, where n is not above `most`. */
+typedef void ts_rounds_fn(const struct ts_rounds_job *job, const struct ts_flat *flat,
+                          uint32_t begin, uint32_t n, const void *own, int held,
+                          struct ts_rounds_scratch *scratch, double *phi);
+
+ts_rounds_fn *ts_rounds_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
+
+struct ts_rounds;
+
+int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                  enum ts_isa isa, uint32_t threads, struct ts_rounds **ret, struct ts_err *err);
+void ts_rounds_free(struct ts_rounds *r); /* NULL is fine */
+uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                         uint32_t threads);
+
+/* factor: of all modes, that of `mode` is updated; apart: as many rows, for B. feed NULL: as in stream/backend.h. */
+int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, struct ts_fmat *apart,
+                  struct ts_feed *feed, const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                  struct ts_backend_times *times, struct ts_err *err);
+
+#endif
