@@ -144,10 +144,10 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
         ts_json_f64(j, "seconds", s->seconds);
         if (!s->past) {
             ts_json_f64(j, "objective", s->objective);
-            ts_json_f64(j, "rmse", s->rmse);
-            ts_json_f64(j, "held_out_rmse", s->held_out);
             ts_json_f64(j, "log_likelihood", s->log_likelihood);
             ts_json_f64(j, "violation", s->kkt);
+            ts_json_f64(j, "rmse", s->rmse);
+            ts_json_f64(j, "held_out_rmse", s->held_out);
             ts_json_u64(j, "dead_components", s->n_dead);
             ts_json_f64(j, "wait_seconds", s->wait_seconds);
             ts_json_f64(j, "copy_seconds", s->copy_seconds);
