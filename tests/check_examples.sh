@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Every example that --help and the man pages show runs, as it stands, but for counts of draws of a million and
-# more, which get three zeros less, and /scratch, which is a folder here. The files that examples name are made
-# before; those that want GPUs are left out where there is none, and without `watch`, which does not end.
+# more, which get three zeros less, and /scratch, /shared and /local, which are folders here. The files that examples
+# name are made before; those that want GPUs are left out where there is none, those of srun always, and without
+# `watch`, which does not end.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -24,6 +25,7 @@ printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 
 cp ratings.csv r.csv
 tshard build ratings.csv --modes user,item,week --value rating -q >> ../made
 tshard build amazon.tns.gz -o amazon.tsh -q >> ../made
+cp -r amazon.tsh crimes.tsh
 tshard gen --planted 3 --dims 12x10x8 -n 900 -o aminoacid.tsh -q >> ../made
 tstream cp amazon.tsh --cpu -q --rank 4 -o amazon.cp >> ../made
 tstream cp aminoacid.tsh --cpu -q --rank 3 -o r3.cp >> ../made
@@ -50,7 +52,8 @@ for program in tshard tstream; do
         $program "$command" --help | sed -n '/^Examples:/,$s/^  \([a-z].*\)/\1/p' > examples
         [ -s examples ] || continue
         while read -r example; do
-            echo "$example" | sed 's/\(--nnz\|-n\) \([0-9]*\)M/\1 \2K/; s|/scratch|scratch|; s/^watch //' > step
+            echo "$example" | sed 's/\(--nnz\|-n\) \([0-9]*\)M/\1 \2K/; s|/scratch|scratch|; s|/shared/||; s|/local/|scratch/|
+                s/^watch //' > step
             # what the example makes is not there yet; what it reads is
             ready
             made=$(sed -n 's/.* \(-o\|--out\|--output\)[ =]\([^ ]*\).*/\2/p' step)
@@ -60,6 +63,9 @@ for program in tshard tstream; do
             'tstream cp') [ -n "$made" ] || rm -rf room/amazon.cp ;;
             esac
             case $(cat step) in
+            srun*)
+                left_out=$((left_out + 1))
+                continue ;;
             *'--gpus'* | *'bench exchange'*)
                 if [ "$gpus" -lt 4 ]; then
                     left_out=$((left_out + 1))

@@ -98,7 +98,9 @@ int tstream_run(int argc, char **argv)
         .related = related,
         .see_also = "tshard",
     };
-    static const char *const other[] = { "build", "verify", "gen", NULL };
+    static const char *const other[] = {
+        "build", "verify", "gen", "split", "part", "select", NULL
+    };
     set_environment();
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
