@@ -118,7 +118,7 @@ static uint32_t held(uint32_t stride, enum ts_precision precision)
     return n > TS_ROUNDS_CHUNK ? (uint32_t)n : TS_ROUNDS_CHUNK;
 }
 
-/* Places of everything behind `at`; returns where they end. NULL of `r`: only that. */
+/* Places of everything behind `at`; returns where they end. */
 static char *lay_out(struct ts_rounds *r, char *at)
 {
     const struct ts_tensor *t = r->tensor;
