@@ -329,6 +329,237 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
     }
 }
 
+/* ------------------------------------------------------------------ the stages of a warp */
+
+/* Where a lane is: groups of LPR lanes walk over 8 LPR nonzeros each, a lane holds 16 bytes of a
+ * row. */
+template <int LPR> struct lane_place {
+    uint32_t lane, warp, group, member;
+    __device__ lane_place()
+    {
+        lane = threadIdx.x & 31;
+        warp = threadIdx.x >> 5;
+        group = lane / LPR;
+        member = lane % LPR;
+    }
+};
+
+/* A warp's part of the shared memory (shared_size). */
+template <class T, int LPR, int NL> struct warp_memory {
+    T *val;
+    uint32_t *index;
+    stream_part *part;
+    char *
+        head; /* the lane's 16 bytes of the row that its group began in; `part` is not in use then */
+    uint32_t *flag_word, *ahead;
+    T *all_ends, *ends; /* first and last rows of the nonzeros of all warps, and of this warp */
+    T *carry;           /* the lane's 16 bytes of the row that the block before ended in */
+    warp_span *span;    /* of each warp */
+    __device__ warp_memory(uint4 *shared, uint32_t n_levels, const lane_place<LPR> &at)
+    {
+        typedef shared_size<T, LPR, NL> size;
+        constexpr int N = piece<T>::N;
+        val = (T *)((char *)shared + at.warp * size::warp_bytes(n_levels));
+        index = (uint32_t *)(val + spread<LPR>::words);
+        part = (stream_part *)(index + n_levels * spread<LPR>::words);
+        head = (char *)(part + at.lane);
+        flag_word = (uint32_t *)(part + 32);
+        ahead = flag_word + 8;
+        all_ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
+        ends = all_ends + at.warp * 2 * LPR * N;
+        carry = ends + (LPR + at.member) * N;
+        span = (warp_span *)((char *)all_ends + WARPS * 2 * size::row_bytes);
+    }
+};
+
+/* The columns that a lane computes. A lane behind the last column loads those of the first lane and
+ * stores nothing. */
+template <class T, class S, int LPR, int NL> struct lane_columns {
+    bool narrow, active; /* `out` is of float, sums of double; the lane has columns */
+    uint32_t row_bytes, out_row_bytes;
+    uint64_t byte; /* in a row of a factor */
+    char *out;
+    const char *factor[NL > 0 ? NL : 1];
+    __device__ lane_columns(const ts_gpu_mttkrp &p, const lane_place<LPR> &at)
+    {
+        const uint32_t column = (blockIdx.y * LPR + at.member) * piece<T>::N;
+        narrow = sizeof(T) > sizeof(S) && p.out_float;
+        const uint32_t out_element = narrow ? 4 : sizeof(T);
+        active = column < p.ld;
+        row_bytes = p.ld * (uint32_t)sizeof(S);
+        out_row_bytes = p.ld * out_element;
+        byte = active ? column * sizeof(S) : 0;
+        out = (char *)p.out + (active ? column * out_element : 0);
+#pragma unroll
+        for (int l = 0; l < NL; l++) {
+            factor[l] = (const char *)p.factor[l] + byte;
+            asm volatile("" : "+l"(factor[l])); /* or each load computes it anew */
+        }
+    }
+};
+
+/* The blocks that a warp takes, and what each lane knows of one of them. */
+struct warp_blocks {
+    uint32_t first, end;
+    uint32_t lane_word, lane_row; /* of block first + lane: its first word, its first row */
+};
+
+/* Where a warp is between two blocks. */
+struct warp_rows {
+    uint32_t last_row; /* that the block before ended in */
+    bool any;          /* a row has ended in this warp */
+};
+
+/* Before the first block: nothing is carried, and the copy of the first block starts. */
+template <class T, int LPR, int NL>
+static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const lane_place<LPR> &at,
+                                              const warp_memory<T, LPR, NL> &mem,
+                                              warp_blocks &blocks)
+{
+    const uint32_t *const block_word = shard.raw, *const block_row = shard.raw + shard.n_blocks + 1;
+    warp_rows rows = { 0, false };
+    blocks.lane_word = blocks.lane_row = 0;
+    if (at.group == 0) {
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            mem.carry[k] = 0;
+    }
+    if (blocks.first >= blocks.end)
+        return rows;
+    blocks.lane_word = __ldg(block_word + min(blocks.first + at.lane, blocks.end));
+    blocks.lane_row =
+        shard.row_first + __ldg(block_row + min(blocks.first + at.lane, blocks.end - 1));
+    rows.last_row = __shfl_sync(ALL_LANES, blocks.lane_row, 0);
+    if (at.lane == 0)
+        mem.span[at.warp].row_first = rows.last_row;
+    const uint32_t word = __shfl_sync(ALL_LANES, blocks.lane_word, 0);
+    const uint32_t end = __shfl_sync(ALL_LANES, blocks.lane_word, 1);
+    fetch<NL>(block_range(shard.raw, word, end), at.lane, mem.ahead);
+    return rows;
+}
+
+/* (1) Decodes block b, from shared memory if it fits there, and (2) starts the copy of the next
+ * one. */
+template <class T, int LPR, int NL>
+static __device__ inline decoded
+take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<LPR> &at,
+           const warp_memory<T, LPR, NL> &mem, const warp_blocks &blocks, uint32_t b)
+{
+    const uint32_t n =
+        b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
+    const uint32_t i = b - blocks.first;
+    const uint32_t word = __shfl_sync(ALL_LANES, blocks.lane_word, i);
+    const uint32_t end = __shfl_sync(ALL_LANES, blocks.lane_word, i + 1);
+    const block_range range(shard.raw, word, end);
+    decoded d;
+    if (fetched<NL>::words > 0)
+        wait_for_fetched();
+    __syncwarp();
+    if (fetched<NL>::words > 0 && range.bytes <= 4 * fetched<NL>::words)
+        d = decode_block<T, LPR, NL>(p, mem.ahead + range.skip, n, at.lane, mem.part, mem.flag_word,
+                                     mem.index, mem.val);
+    else
+        d = decode_block<T, LPR, NL>(p, shard.raw + word, n, at.lane, mem.part, mem.flag_word,
+                                     mem.index, mem.val);
+    __syncwarp();
+    if (b + 1 < blocks.end) {
+        const uint32_t next_end = __shfl_sync(ALL_LANES, blocks.lane_word, i + 2);
+        fetch<NL>(block_range(shard.raw, end, next_end), at.lane, mem.ahead);
+    }
+    return d;
+}
+
+/* Leaves the flags of the block's rows in shared memory. Returns the row before the first one that
+ * begins in the group. A block does not store the flag of its first nonzero: it begins a row if its
+ * row is not the last row of the block before. */
+template <class T, int LPR, int NL>
+static __device__ inline uint32_t place_rows(const lane_place<LPR> &at,
+                                             const warp_memory<T, LPR, NL> &mem, uint32_t first_row,
+                                             const decoded &d, warp_rows &rows)
+{
+    const uint32_t new_row = at.lane == 0 && first_row != rows.last_row;
+    const uint32_t row = first_row + d.rows_before - new_row;
+    rows.last_row = first_row + d.n_rows;
+    ((unsigned char *)mem.flag_word)[at.lane] = (unsigned char)(d.row_flags | new_row);
+    __syncwarp();
+    return __shfl_sync(ALL_LANES, row, at.group * LPR);
+}
+
+/* (3) Gathers the factor rows of the group's nonzeros and adds them up. Rows that begin and end in
+ * the group are stored. Returns whether a row begins in the group: then mem.head has the sum of the
+ * nonzeros before it. */
+template <class T, class S, int LPR, int NL, int U>
+static __device__ inline bool
+sum_nonzeros(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T, LPR, NL> &mem,
+             const lane_columns<T, S, LPR, NL> &columns, run_rows<T> &rows)
+{
+    const uint32_t *group_index = mem.index + at.group * (spread<LPR>::group + 4);
+    const T *group_val = mem.val + at.group * (spread<LPR>::group + 4);
+    bool has = false;
+#pragma unroll 1
+    for (uint32_t c = 0; c < LPR; c++) {
+        const uint32_t f = ((const unsigned char *)mem.flag_word)[at.group * LPR + c];
+        has |= f != 0;
+        if (__any_sync(ALL_LANES, f != 0))
+            add_nonzeros<T, S, LPR, NL, U, true>(p, columns.factor, columns.byte, columns.row_bytes,
+                                                 group_index + 8 * c, group_val + 8 * c, f, rows);
+        else
+            add_nonzeros<T, S, LPR, NL, U, false>(p, columns.factor, columns.byte,
+                                                  columns.row_bytes, group_index + 8 * c,
+                                                  group_val + 8 * c, f, rows);
+    }
+    return has;
+}
+
+/* (4) Adds what the groups have of rows that several of them share, by an inclusive scan of their
+ * partial sums. The first row of the warp goes to mem.ends, the row that the block ends in to
+ * mem.carry, other rows to `row_before`. */
+template <class T, class S, int LPR, int NL>
+static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_place<LPR> &at,
+                                          const warp_memory<T, LPR, NL> &mem,
+                                          const lane_columns<T, S, LPR, NL> &columns, bool has,
+                                          char *row_before, T (&acc)[piece<T>::N], warp_rows &rows)
+{
+    constexpr int N = piece<T>::N;
+    T head[N];
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        head[k] = columns.narrow ? (T)((float *)mem.head)[k] : ((T *)mem.head)[k];
+
+    const uint32_t heads = __ballot_sync(ALL_LANES, has);
+    if (at.group == 0) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (has)
+                head[k] += mem.carry[k];
+            else
+                acc[k] += mem.carry[k];
+        }
+    }
+    add_open_rows<T, LPR>(heads, at.group, at.lane, acc, head);
+    if (has) {
+        const bool first_of_warp = !rows.any && (heads & below(at.group * LPR)) == 0;
+        piece<T> done;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            done.v[k] = head[k];
+        if (first_of_warp) {
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                mem.ends[at.member * N + k] = head[k];
+        } else if (columns.active) {
+            store_row<T, S>(done, row_before, p.out_float);
+        }
+    }
+    rows.any |= heads != 0;
+    __syncwarp();
+    if (at.group == 32 / LPR - 1) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            mem.carry[k] = acc[k];
+    }
+}
+
 /* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
  *
  *   launch  grid (partitions of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block:
@@ -338,11 +569,10 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
  *   edge    (2 x partitions of the mode copy, ld) sums of the partition's first and last row
  *
  * For each block a warp (1) decodes the block staged in shared memory, 8 positions per lane, (2)
- * starts the copy of the next block into the same buffer, (3) gathers factor rows. Groups of LPR
- * lanes walk over 8 LPR nonzeros each. A lane holds 16 bytes of the row, so that neighbouring lanes
- * read a row in one request. The partial sums of rows that groups share are added by a scan over
- * the groups, in the order of the nonzeros. A block too large for the buffer is read from device
- * memory.
+ * starts the copy of the next block into the same buffer, (3) gathers factor rows, (4) adds the
+ * partial sums of rows that groups share, in the order of the nonzeros. Groups of LPR lanes walk
+ * over 8 LPR nonzeros each. A lane holds 16 bytes of the row, so that neighbouring lanes read a row
+ * in one request. A block too large for the buffer is read from device memory.
  *
  * T is the type of products and sums, S that of the stored factors. With S float and T double,
  * `edge` has sums in double, and so has `out` unless p.out_float. */
@@ -351,158 +581,38 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
 {
     extern __shared__ uint4 shared[];
-    typedef shared_size<T, LPR, NL> size;
-    constexpr int N = piece<T>::N;
-    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const uint32_t group = lane / LPR, member = lane % LPR, n_levels = NL > 0 ? NL : p.n_levels;
-    char *const mine = (char *)shared + warp * size::warp_bytes(n_levels);
-    T *const val = (T *)mine;
-    uint32_t *const index = (uint32_t *)(val + spread<LPR>::words);
-    stream_part *const part = (stream_part *)(index + n_levels * spread<LPR>::words);
-    char *const my_head = (char *)(part + lane); /* `part` is not in use then */
-    uint32_t *const flag_word = (uint32_t *)(part + 32), *const ahead = flag_word + 8;
-    T *const ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
-    T *const my_ends = ends + warp * 2 * LPR * N;
-    warp_span *const span = (warp_span *)((char *)ends + WARPS * 2 * size::row_bytes);
-    const bool narrow = sizeof(T) > sizeof(S) && p.out_float;
-    const uint32_t row_bytes = p.ld * (uint32_t)sizeof(S), out_element = narrow ? 4 : sizeof(T);
-    const uint32_t out_row_bytes = p.ld * out_element;
-    const uint32_t column = (blockIdx.y * LPR + member) * N;
-    const bool active = column < p.ld;
-    const uint64_t column_byte = active ? column * sizeof(S) : 0;
-
+    const lane_place<LPR> at;
+    const warp_memory<T, LPR, NL> mem(shared, NL > 0 ? NL : p.n_levels, at);
     const ts_gpu_shard shard = shard_of_block(p);
     const uint32_t partition = blockIdx.x - shard.first_cta;
-    const uint32_t first_block = partition * TS_PARTITION_BLOCKS + warp * WARP_BLOCKS;
-    const uint32_t end_block = min(first_block + WARP_BLOCKS, shard.n_blocks);
-    const uint32_t *const block_word = shard.raw, *const block_row = shard.raw + shard.n_blocks + 1;
-    char *const out = (char *)p.out + (active ? column * out_element : 0);
+    warp_blocks blocks;
+    blocks.first = partition * TS_PARTITION_BLOCKS + at.warp * WARP_BLOCKS;
+    blocks.end = min(blocks.first + WARP_BLOCKS, shard.n_blocks);
 
-    const char *factor[NL > 0 ? NL : 1];
-#pragma unroll
-    for (int l = 0; l < NL; l++) {
-        factor[l] = (const char *)p.factor[l] + column_byte;
-        asm volatile("" : "+l"(factor[l])); /* or each load computes it anew */
-    }
-
-    T *const carry = my_ends + (LPR + member) * N;
-    bool any = false;                                   /* a row has ended in this warp */
-    uint32_t last_row = 0, lane_word = 0, lane_row = 0; /* where block first_block + lane is */
-    if (group == 0) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            carry[k] = 0;
-    }
-    if (first_block < end_block) {
-        lane_word = __ldg(block_word + min(first_block + lane, end_block));
-        lane_row = shard.row_first + __ldg(block_row + min(first_block + lane, end_block - 1));
-        last_row = __shfl_sync(ALL_LANES, lane_row, 0);
-        if (lane == 0)
-            span[warp].row_first = last_row;
-        const uint32_t word = __shfl_sync(ALL_LANES, lane_word, 0);
-        const uint32_t end = __shfl_sync(ALL_LANES, lane_word, 1);
-        fetch<NL>(block_range(shard.raw, word, end), lane, ahead);
-    }
+    const lane_columns<T, S, LPR, NL> columns(p, at);
+    warp_rows rows = start_warp(shard, at, mem, blocks);
 #pragma unroll 1
-    for (uint32_t b = first_block; b < end_block; b++) {
-        const uint32_t n =
-            b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
-        const uint32_t i = b - first_block, first_row = __shfl_sync(ALL_LANES, lane_row, i);
-        const uint32_t word = __shfl_sync(ALL_LANES, lane_word, i);
-        const uint32_t end = __shfl_sync(ALL_LANES, lane_word, i + 1);
-        const block_range range(shard.raw, word, end);
-        decoded d;
-        if (fetched<NL>::words > 0)
-            wait_for_fetched();
-        __syncwarp();
-        if (fetched<NL>::words > 0 && range.bytes <= 4 * fetched<NL>::words)
-            d = decode_block<T, LPR, NL>(p, ahead + range.skip, n, lane, part, flag_word, index,
-                                         val);
-        else
-            d = decode_block<T, LPR, NL>(p, shard.raw + word, n, lane, part, flag_word, index, val);
-        __syncwarp();
-        if (b + 1 < end_block) {
-            const uint32_t next_end = __shfl_sync(ALL_LANES, lane_word, i + 2);
-            fetch<NL>(block_range(shard.raw, end, next_end), lane, ahead);
-        }
-        /* A block does not store the flag of its first nonzero: it begins a row if its row is not
-         * the last row of the block before. */
-        const uint32_t new_row = lane == 0 && first_row != last_row;
-        uint32_t row = first_row + d.rows_before - new_row;
-        last_row = first_row + d.n_rows;
-        ((unsigned char *)flag_word)[lane] = (unsigned char)(d.row_flags | new_row);
-        __syncwarp();
-
-        row = __shfl_sync(ALL_LANES, row, group * LPR);
-        char *const row_before = active ? out + (uint64_t)row * out_row_bytes : my_head;
-        run_rows<T> rows = {
-            {}, my_head, active ? row_before + out_row_bytes : my_head, active ? out_row_bytes : 0
-        };
-        bool has = false;
-        const uint32_t *group_index = index + group * (spread<LPR>::group + 4);
-        const T *group_val = val + group * (spread<LPR>::group + 4);
-#pragma unroll 1
-        for (uint32_t c = 0; c < LPR; c++) {
-            const uint32_t f = ((const unsigned char *)flag_word)[group * LPR + c];
-            has |= f != 0;
-            if (__any_sync(ALL_LANES, f != 0))
-                add_nonzeros<T, S, LPR, NL, U, true>(p, factor, column_byte, row_bytes,
-                                                     group_index + 8 * c, group_val + 8 * c, f,
-                                                     rows);
-            else
-                add_nonzeros<T, S, LPR, NL, U, false>(p, factor, column_byte, row_bytes,
-                                                      group_index + 8 * c, group_val + 8 * c, f,
-                                                      rows);
-        }
-        asm volatile("" ::: "memory"); /* the compiler does not know that my_head was written */
-        T(&acc)[N] = rows.sum.v;
-        T head[N];
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            head[k] = narrow ? (T)((float *)my_head)[k] : ((T *)my_head)[k];
-
-        /* Rows that several groups share: an inclusive scan of the groups' partial sums. */
-        const uint32_t heads = __ballot_sync(ALL_LANES, has);
-        if (group == 0) {
-#pragma unroll
-            for (int k = 0; k < N; k++) {
-                if (has)
-                    head[k] += carry[k];
-                else
-                    acc[k] += carry[k];
-            }
-        }
-        add_open_rows<T, LPR>(heads, group, lane, acc, head);
-        if (has) {
-            const bool first_of_warp = !any && (heads & below(group * LPR)) == 0;
-            piece<T> done;
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                done.v[k] = head[k];
-            if (first_of_warp) {
-#pragma unroll
-                for (int k = 0; k < N; k++)
-                    my_ends[member * N + k] = head[k];
-            } else if (active) {
-                store_row<T, S>(done, row_before, p.out_float);
-            }
-        }
-        any |= heads != 0;
-        __syncwarp();
-        if (group == 32 / LPR - 1) {
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                carry[k] = acc[k];
-        }
+    for (uint32_t b = blocks.first; b < blocks.end; b++) {
+        const decoded d = take_block(p, shard, at, mem, blocks, b);
+        const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
+        const uint32_t row = place_rows(at, mem, first_row, d, rows);
+        char *const row_before =
+            columns.active ? columns.out + (uint64_t)row * columns.out_row_bytes : mem.head;
+        run_rows<T> run = { {},
+                            mem.head,
+                            columns.active ? row_before + columns.out_row_bytes : mem.head,
+                            columns.active ? columns.out_row_bytes : 0 };
+        const bool has = sum_nonzeros<T, S, LPR, NL, U>(p, at, mem, columns, run);
+        asm volatile("" ::: "memory"); /* the compiler does not know that mem.head was written */
+        join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
     }
 
-    if (lane == 0) {
-        span[warp].state = first_block >= end_block ? 0 : any ? 2 : 1;
-        span[warp].row_last = last_row;
+    if (at.lane == 0) {
+        mem.span[at.warp].state = blocks.first >= blocks.end ? 0 : rows.any ? 2 : 1;
+        mem.span[at.warp].row_last = rows.last_row;
     }
     __syncthreads();
-
-    store_edges<T, S, LPR>(p, shard, partition, ends, span);
+    store_edges<T, S, LPR>(p, shard, partition, mem.all_ends, mem.span);
 }
 
 /* ------------------------------------------------------------------ launching */
