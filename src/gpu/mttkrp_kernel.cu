@@ -38,7 +38,8 @@ template <> struct piece<float> {
     {
         asm volatile("{\n\t.reg .pred q;\n\tsetp.ne.u32 q, %0, 0;\n\t"
                      "@q st.v4.f32 [%1], {%2,%3,%4,%5};\n\t}" ::"r"((uint32_t)yes),
-                     "l"(p), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]));
+                     "l"(p), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+                     : "memory");
     }
 };
 template <> struct piece<double> {
@@ -55,7 +56,8 @@ template <> struct piece<double> {
     {
         asm volatile("{\n\t.reg .pred q;\n\tsetp.ne.u32 q, %0, 0;\n\t"
                      "@q st.v2.f64 [%1], {%2,%3};\n\t}" ::"r"((uint32_t)yes),
-                     "l"(p), "d"(v[0]), "d"(v[1]));
+                     "l"(p), "d"(v[0]), "d"(v[1])
+                     : "memory");
     }
 };
 
@@ -95,7 +97,8 @@ static __device__ inline void store_row_if(bool yes, const piece<T> &x, char *p,
         x.store_if(yes && !narrow, p);
         asm volatile("{\n\t.reg .pred q;\n\tsetp.ne.u32 q, %0, 0;\n\t"
                      "@q st.v2.f32 [%1], {%2,%3};\n\t}" ::"r"((uint32_t)(yes && narrow)),
-                     "l"(p), "f"((float)x.v[0]), "f"((float)x.v[1]));
+                     "l"(p), "f"((float)x.v[0]), "f"((float)x.v[1])
+                     : "memory");
     }
 }
 
@@ -603,7 +606,6 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
                             columns.active ? row_before + columns.out_row_bytes : mem.head,
                             columns.active ? columns.out_row_bytes : 0 };
         const bool has = sum_nonzeros<T, S, LPR, NL, U>(p, at, mem, columns, run);
-        asm volatile("" ::: "memory"); /* the compiler does not know that mem.head was written */
         join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
     }
 
