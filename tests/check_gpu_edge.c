@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of rows that reach over partitions and shards are added up as a plain loop in file order adds
+/* Pieces of rows that reach over shares and shards are added up as a plain loop in file order adds
  * them, and the bits do not depend on which shards were folded together. */
 #include <check.h>
 #include <float.h>
@@ -12,17 +12,17 @@
 #include "tests/on_gpu.h"
 #include "tests/run_suite.h"
 
-/* How often a row begins: inside a partition, between two of a shard, between two shards. */
+/* How often a row begins: inside a share, between two of a shard, between two shards. */
 static const struct shape {
-    uint32_t n_shards, most_partitions;
+    uint32_t n_shards, most_shares;
     double within, between, over_shards;
 } shapes[] = {
     { 1, 1, 0, 0, 0 },          { 1, 200, 0, 0, 0 },
     { 40, 200, 0, 0, 0 },  /* one row over all shards */
     { 40, 200, 0, 0, 1 },  /* a row for each shard */
-    { 300, 1, 1, 0, 0.5 }, /* shards of one partition */
+    { 300, 1, 1, 0, 0.5 }, /* shards of one share */
     { 40, 70, 1, 1, 1 },   /* no row twice */
-    { 40, 200, 1, 0, 0 },  /* each partition ends in the row that the next begins in */
+    { 40, 200, 1, 0, 0 },  /* each share ends in the row that the next begins in */
     { 40, 200, 0.5, 0.5, 0.5 }, { 40, 200, 0.05, 0.02, 0.1 },
     { 3, 5000, 0.3, 0.1, 0.5 }, { 700, 3, 0.02, 0, 0 }, /* rows over dozens of shards */
 };
@@ -33,10 +33,10 @@ static const uint32_t lds[] = { 4, 32, 36, 132 };
 /* What an MTTKRP over all shards leaves behind, with the rows' sums as they should be. */
 struct edges {
     uint32_t ld, element, n_shards;
-    uint64_t n_partitions, n_rows; /* rows that no edge has are in between and behind */
+    uint64_t n_shares, n_rows; /* rows that no edge has are in between and behind */
     struct ts_gpu_shard *shard;
-    uint32_t *row, *shard_row; /* 2 per partition, 2 per shard and room for the fold */
-    void *raw;                 /* 2 x partitions, x ld */
+    uint32_t *row, *shard_row; /* 2 per share, 2 per shard and room for the fold */
+    void *raw;                 /* 2 x shares, x ld */
     double *want, *size; /* n_rows x ld: sums, and of absolute values; size < 0: not in edges */
     struct ts_gpu_mttkrp args;
     void *shard_edge;
@@ -53,7 +53,7 @@ static void lay_rows(struct edges *x, const struct shape *s)
     uint64_t p = 0;
     for (uint32_t k = 0; k < x->n_shards; k++) {
         struct ts_gpu_shard *shard = &x->shard[k];
-        const uint64_t n = (shard->n_blocks + TS_PARTITION_BLOCKS - 1) / TS_PARTITION_BLOCKS;
+        const uint64_t n = ts_mttkrp_shares(shard->n_blocks, x->args.share_blocks);
         row += k > 0 && happens(k, s->over_shards) ? 1 + (uint32_t)(ts_mix(k) % 2) : 0;
         shard->row_first = row;
         for (uint64_t i = 0; i < n; i++, p++) {
@@ -76,7 +76,7 @@ static void fill_sums(struct edges *x)
     ck_assert_ptr_nonnull(x->size);
     for (uint64_t i = 0; i < x->n_rows * x->ld; i++)
         x->size[i] = -1;
-    for (uint64_t e = 0; e < 2 * x->n_partitions; e++) {
+    for (uint64_t e = 0; e < 2 * x->n_shares; e++) {
         const int empty = e % 2 == 1 && x->row[e] == x->row[e - 1];
         for (uint32_t c = 0; c < x->ld; c++) {
             const uint64_t to = (uint64_t)x->row[e] * x->ld + c;
@@ -91,31 +91,35 @@ static void fill_sums(struct edges *x)
     }
 }
 
+/* Shares of whole partitions for the one element, the smallest ones for the other. */
 static struct edges make(const struct shape *s, uint32_t ld, uint32_t element)
 {
+    const uint32_t blocks = element == 4 ? TS_PARTITION_BLOCKS : TS_MTTKRP_LEAST_BLOCKS;
     struct edges x = { .ld = ld, .element = element, .n_shards = s->n_shards };
     const uint64_t shard_rows = ts_edge_count(s->n_shards);
+    x.args.share_blocks = blocks;
     x.shard = calloc(s->n_shards, sizeof *x.shard);
     x.shard_row = calloc(shard_rows, sizeof *x.shard_row);
     ck_assert_ptr_nonnull(x.shard);
     ck_assert_ptr_nonnull(x.shard_row);
     for (uint32_t k = 0; k < s->n_shards; k++) {
-        const uint32_t n = 1 + (uint32_t)(ts_mix(k + 100) % s->most_partitions);
+        const uint32_t n = 1 + (uint32_t)(ts_mix(k + 100) % s->most_shares);
         x.shard[k].number = k;
-        x.shard[k].first_partition = x.n_partitions;
-        x.shard[k].first_cta = (uint32_t)x.n_partitions;
-        x.shard[k].n_blocks = n * TS_PARTITION_BLOCKS - (uint32_t)(ts_mix(k) % TS_PARTITION_BLOCKS);
-        x.n_partitions += n;
+        x.shard[k].first_share = x.n_shares;
+        x.shard[k].first_cta = (uint32_t)x.n_shares;
+        x.shard[k].n_blocks = n * blocks - (uint32_t)(ts_mix(k) % blocks);
+        x.n_shares += n;
     }
-    x.row = calloc(2 * x.n_partitions, sizeof *x.row);
-    x.raw = calloc(2 * x.n_partitions * ld, element);
+    x.row = calloc(2 * x.n_shares, sizeof *x.row);
+    x.raw = calloc(2 * x.n_shares * ld, element);
     ck_assert_ptr_nonnull(x.row);
     ck_assert_ptr_nonnull(x.raw);
     lay_rows(&x, s);
+    ck_assert_uint_eq(x.row[2 * x.n_shares - 1], x.n_rows - 3);
     fill_sums(&x);
     x.args.ld = ld;
-    x.args.edge = to_device(x.raw, 2 * x.n_partitions * ld * element);
-    x.args.edge_row = to_device(x.row, 2 * x.n_partitions * sizeof *x.row);
+    x.args.edge = to_device(x.raw, 2 * x.n_shares * ld * element);
+    x.args.edge_row = to_device(x.row, 2 * x.n_shares * sizeof *x.row);
     x.shard_edge = nan_on_device(shard_rows * ld * element);
     x.args.out = nan_on_device(x.n_rows * ld * element);
     return x;
@@ -158,11 +162,11 @@ static char *fold(struct edges *x, uint32_t group)
             args.many = table + end - n;
             args.n_many = n;
             for (uint32_t k = end - n; k < end; k++)
-                args.n_partitions += (x->shard[k].n_blocks - 1) / TS_PARTITION_BLOCKS + 1;
+                args.n_shares += ts_mttkrp_shares(x->shard[k].n_blocks, args.share_blocks);
         } else {
             n = 1;
             args.one = x->shard[end - 1];
-            args.n_partitions = (args.one.n_blocks - 1) / TS_PARTITION_BLOCKS + 1;
+            args.n_shares = ts_mttkrp_shares(args.one.n_blocks, args.share_blocks);
         }
         CUDA(ts_edge_fold_shards(precision_of(x), &args, x->shard_edge, NULL));
     }

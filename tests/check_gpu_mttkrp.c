@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPU kernel that reads packed shards equals the obvious loop, for every order, rank, kind of
- * value and way in which rows, partitions and shards meet; and it gives the same bits however its
+ * value and way in which rows, shares and shards meet; and it gives the same bits however its
  * shards are launched. */
 #include <check.h>
 #include <float.h>
@@ -24,7 +24,7 @@ struct packed {
     uint32_t rank, ld, element, n_shards;
     uint32_t out; /* bytes of an element of the sums */
     int wide;     /* sums are of float64, factors of float32 */
-    uint64_t n_partitions;
+    uint64_t n_shares;
     double *factor[TS_MAX_ORDER]; /* host, dim x rank, exact in float32 */
     struct ts_gpu_mttkrp args;
     struct ts_gpu_shard shard[64];
@@ -47,15 +47,24 @@ static void pack_shards(struct packed *p, uint32_t kind, uint64_t shard_nnz)
         raw = test_coo_pack(&part, p->level, kind, &entry);
         s->raw = to_device(raw, entry.raw_bytes);
         s->number = p->n_shards - 1;
-        s->first_partition = p->n_partitions;
-        s->first_cta = (uint32_t)p->n_partitions;
         s->n_blocks = entry.n_blocks;
         s->nnz = entry.nnz;
         s->row_first = entry.row_first;
         p->shard_row[2 * s->number] = entry.row_first;
         p->shard_row[2 * s->number + 1] = part.idx[p->level[0]][part.nnz - 1];
-        p->n_partitions += ts_shard_partitions(&entry);
         free(raw);
+    }
+}
+
+/* Divides the shards into shares of so many blocks. */
+static void divide(struct packed *p, uint32_t share_blocks)
+{
+    p->args.share_blocks = share_blocks;
+    p->n_shares = 0;
+    for (uint32_t i = 0; i < p->n_shards; i++) {
+        p->shard[i].first_share = p->n_shares;
+        p->shard[i].first_cta = (uint32_t)p->n_shares;
+        p->n_shares += ts_mttkrp_shares(p->shard[i].n_blocks, share_blocks);
     }
 }
 
@@ -92,6 +101,7 @@ static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, ui
             p.x.val[i] = 1.5;
     test_coo_sort(&p.x, p.level);
     pack_shards(&p, kind == TS_VALUE_DICT ? TS_VALUE_INT : kind, shard_nnz);
+    divide(&p, TS_MTTKRP_LEAST_BLOCKS); /* edges have room for any other shares */
     for (uint32_t i = 0; i < 256; i++)
         root[i] = (float)sqrt(i);
     if (kind == TS_VALUE_DICT)
@@ -111,8 +121,8 @@ static struct packed make(uint64_t seed, uint32_t order, const uint64_t *dim, ui
     for (uint32_t l = 1; l < order; l++)
         p.args.factor[l - 1] = factor_to_device(&p, p.factor[p.level[l]], p.x.dim[p.level[l]]);
     CUDA(cudaMalloc(&p.args.out, p.x.dim[mode] * p.ld * 8));
-    CUDA(cudaMalloc(&p.args.edge, 2 * p.n_partitions * p.ld * 8));
-    CUDA(cudaMalloc((void **)&p.args.edge_row, 2 * p.n_partitions * 4));
+    CUDA(cudaMalloc(&p.args.edge, 2 * p.n_shares * p.ld * 8));
+    CUDA(cudaMalloc((void **)&p.args.edge_row, 2 * p.n_shares * 4));
     return p;
 }
 
@@ -151,20 +161,19 @@ static double *run(struct packed *p, int one_launch)
     CUDA(cudaMemcpy(shard_row, p->shard_row, 2 * p->n_shards * 4, cudaMemcpyHostToDevice));
     args.out_float = p->wide && p->out == 4;
     CUDA(cudaMemset(args.out, 0xff, n * p->ld * p->out)); /* NaN: every row must be written */
-    CUDA(cudaMemset(args.edge, 0xff, 2 * p->n_partitions * p->ld * 8));
+    CUDA(cudaMemset(args.edge, 0xff, 2 * p->n_shares * p->ld * 8));
     if (one_launch) {
         table = to_device(p->shard, p->n_shards * sizeof p->shard[0]);
         args.many = table;
         args.n_many = p->n_shards;
-        args.n_partitions = (uint32_t)p->n_partitions;
+        args.n_shares = (uint32_t)p->n_shares;
         CUDA(launch(p, &args));
         CUDA(ts_edge_fold_shards(precision, &args, shard_edge, NULL));
     } else {
         for (uint32_t s = p->n_shards; s-- > 0;) {
             args.one = p->shard[s];
             args.one.first_cta = 0;
-            args.n_partitions =
-                (p->shard[s].n_blocks + TS_PARTITION_BLOCKS - 1) / TS_PARTITION_BLOCKS;
+            args.n_shares = ts_mttkrp_shares(p->shard[s].n_blocks, args.share_blocks);
             CUDA(launch(p, &args));
             CUDA(ts_edge_fold_shards(precision, &args, shard_edge, NULL));
         }
@@ -232,14 +241,17 @@ static void check_sums(const struct shape *s, uint32_t rank, uint32_t element, u
     double *want = malloc(p.x.dim[mode] * rank * sizeof *want), *got, *again;
     p.wide = element == 0;
     p.out = p.wide ? out : element;
-    got = run(&p, 0);
     test_mttkrp(&p.x, mode, rank, p.factor, want);
-    compare(&p, got, want);
-    again = run(&p, 1);
-    ck_assert(memcmp(got, again, p.x.dim[mode] * rank * sizeof *got) == 0);
+    for (int k = 0; k < 2; k++) { /* whole partitions, and one of the smaller shares */
+        divide(&p, TS_PARTITION_BLOCKS >> (k == 0 ? 0 : 1 + (rank + mode) % 4));
+        got = run(&p, 0);
+        compare(&p, got, want);
+        again = run(&p, 1);
+        ck_assert(memcmp(got, again, p.x.dim[mode] * rank * sizeof *got) == 0);
+        free(got);
+        free(again);
+    }
     free(want);
-    free(got);
-    free(again);
     unmake(&p);
 }
 
@@ -249,7 +261,7 @@ static void check_shape(const struct shape *s, uint32_t rank, uint32_t element, 
     check_sums(s, rank, element, element, kind, mode);
 }
 
-/* Rows of float32, summed in float64: as float64, and rounded (which the bound of a partition's first
+/* Rows of float32, summed in float64: as float64, and rounded (which the bound of a share's first
  * rows, rounded before they are added, makes four roundings). */
 START_TEST(wide_sums_equal_reference)
 {
@@ -301,7 +313,9 @@ START_TEST(equals_simple_kernel)
     const uint64_t n = p.x.dim[0];
     struct ts_gpu_coo coo = { .n_rows = (uint32_t)n, .n_levels = 2, .rank = 32, .ld = 32 };
     uint64_t *start = calloc(n + 1, sizeof *start);
-    double *want = malloc(n * 32 * sizeof *want), *got = run(&p, 0);
+    double *want = malloc(n * 32 * sizeof *want), *got;
+    divide(&p, TS_PARTITION_BLOCKS);
+    got = run(&p, 0);
     for (uint64_t i = 0; i < p.x.nnz; i++)
         start[p.x.idx[0][i] + 1] = i + 1;
     coo.row_start = to_device(start, (n + 1) * sizeof *start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds partial rows: those of the partitions of a shard, then those of the shards of a mode, always
+/* Adds partial rows: those of the shares of a shard, then those of the shards of a mode, always
  * in file order. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/edge_kernel.h"
@@ -7,8 +7,8 @@
 #include <cuda_runtime.h>
 
 /* FOLD: edges of shards that one warp adds. WARPS: warps of a thread block that adds the edges of a
- * shard. BATCH: edges loaded at a time; it is a warp's share in a shard of 64 partitions. */
-enum { FOLD = 32, WARPS = 16, BATCH = 8, PARTITION_BLOCKS = TS_PARTITION_BLOCKS };
+ * shard. BATCH: edges loaded at a time; it is a warp's part of a shard of 64 shares. */
+enum { FOLD = 32, WARPS = 16, BATCH = 8 };
 
 /* The row that a thread is in while it adds edges in file order. `first`: no row has ended yet, so
  * this one may have begun before these edges. */
@@ -71,11 +71,11 @@ static __global__ void __launch_bounds__(32 * WARPS)
     const ts_gpu_shard *const shard = p.n_many > 0 ? &p.many[blockIdx.x] : &p.one;
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t column = 32 * blockIdx.y + lane, ld = p.ld;
-    const uint32_t n = 2 * ((shard->n_blocks + PARTITION_BLOCKS - 1) / PARTITION_BLOCKS);
+    const uint32_t n = 2 * ((shard->n_blocks + p.share_blocks - 1) / p.share_blocks);
     const uint32_t share = (n + WARPS - 1) / WARPS, used = (n + share - 1) / share;
     const uint32_t first = warp * share, end = min(first + share, n);
-    const uint32_t *const row = p.edge_row + 2 * shard->first_partition;
-    const T *const edge = (const T *)p.edge + 2 * shard->first_partition * ld + column;
+    const uint32_t *const row = p.edge_row + 2 * shard->first_share;
+    const T *const edge = (const T *)p.edge + 2 * shard->first_share * ld + column;
     Out *const out = (Out *)p.out + column;
     T *const to = shard_edge + 2 * (uint64_t)shard->number * ld + column;
 
@@ -116,7 +116,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 template <class T, class Out>
 static cudaError_t fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, cudaStream_t s)
 {
-    const uint32_t shards = args->n_many > 0 ? args->n_many : args->n_partitions > 0;
+    const uint32_t shards = args->n_many > 0 ? args->n_many : args->n_shares > 0;
     if (shards == 0)
         return cudaSuccess;
     fold_shard<T, Out><<<dim3(shards, (args->ld + 31) / 32), 32 * WARPS, 0, s>>>(*args, shard_edge);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* edge_kernel.h - adds partial rows: rows whose nonzeros lie in more than one partition.
+/* edge_kernel.h - adds partial rows: rows whose nonzeros lie in more than one share.
  *
- * The MTTKRP leaves two edge rows for each partition: the partial sums of its first and of its last
+ * The MTTKRP leaves two edge rows for each share: the partial sums of its first and of its last
  * row (zeros when both are the same row). The edges of a shard are added as soon as the shard is
  * done, which leaves two edge rows for each shard. Those are added once all shards of the mode are
  * done. Partial sums of a row follow each other in file order and are added in groups that are
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* Adds the edges of the partitions, for each shard of an MTTKRP launch (args as for the launch;
+/* Adds the edges of the shares, for each shard of an MTTKRP launch (args as for the launch;
  * `edge` and shard_edge have elements of `precision`, float64 for a wide launch). Rows inside a
  * shard go to args->out. The sum of shard s's first row goes to row 2 s of shard_edge, that of its
  * last row to row 2 s + 1 (zeros when both are the same row). */

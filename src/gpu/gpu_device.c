@@ -36,21 +36,21 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
     const uint64_t row = ts_gpu_row_bytes(g), square = (uint64_t)g->ld * g->ld;
     const struct ts_gpu_mode *last = &g->mode[g->tensor->order - 1];
     const uint64_t wide = ts_gpu_edge_bytes(g, 1);
-    uint64_t used = 0, partitions = 0, shards = 0, rows = 0;
+    uint64_t used = 0, shares = 0, shards = 0, rows = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++) {
         const struct ts_gpu_mode *mode = &g->mode[m];
         me->factor[m] = take(base, &used, mode->n_rows * row);
         me->shard_row[m] = take(base, &used, 4 * ts_edge_count(mode->n_shards));
         me->boundary[m] = take(base, &used, 4 * mode->n_boundary);
         me->table[m].entry = take(base, &used, mode->n_shards * sizeof *me->table[m].entry);
-        partitions = more(partitions, mode->n_partitions);
+        shares = more(shares, mode->n_shares);
         shards = more(shards, mode->n_shards);
         rows = more(rows, mode->n_rows);
     }
     me->product = g->keeps_rest ? take(base, &used, last->n_rows * wide) : NULL;
     me->apart = g->apart_rows > 0 ? take(base, &used, g->apart_rows * row) : NULL;
-    me->edge = take(base, &used, 2 * more(partitions * row, last->n_partitions * wide));
-    me->edge_row = take(base, &used, 8 * partitions);
+    me->edge = take(base, &used, 2 * more(shares * row, last->n_shares * wide));
+    me->edge_row = take(base, &used, 8 * shares);
     me->shard_edge =
         take(base, &used, more(ts_edge_count(shards) * row, ts_edge_count(last->n_shards) * wide));
     me->row_inner = take(base, &used, 8 * rows);
@@ -207,7 +207,8 @@ static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me
     const struct ts_disk_header *h = &g->tensor->header;
     struct ts_gpu_mttkrp args = {
         .one = *shard,
-        .n_partitions = 1,
+        .n_shares = 1,
+        .share_blocks = TS_PARTITION_BLOCKS,
         .n_levels = g->tensor->order - 1,
         .value_kind = h->value_kind,
         .n_codes = ts_value_codes(h->value_kind),

@@ -79,6 +79,7 @@ static void fill_args(struct ts_gpu_pass *p)
     p->args.edge = me->edge;
     p->args.edge_row = me->edge_row;
     p->args.ld = g->ld;
+    p->args.share_blocks = p->mode->share_blocks;
 }
 
 static struct ts_gpu_shard describe(const struct ts_gpu_mode *m, uint64_t shard, const void *addr)
@@ -86,7 +87,7 @@ static struct ts_gpu_shard describe(const struct ts_gpu_mode *m, uint64_t shard,
     const struct ts_disk_shard *s = &m->shard[shard];
     const struct ts_gpu_shard d = {
         .raw = addr,
-        .first_partition = m->first_partition[shard],
+        .first_share = m->first_share[shard],
         .n_blocks = s->n_blocks,
         .nnz = s->nnz,
         .row_first = s->row_first,
@@ -118,15 +119,15 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     if (entry == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for %" PRIu64 " shards", m->n_shards);
     for (uint32_t c = 0; c < p->g->board.n_chunks; c++) {
-        t->n[c] = t->n_partitions[c] = 0;
+        t->n[c] = t->n_shares[c] = 0;
         for (uint64_t i = ts_gpu_chunk(p->g, m, me->number, c);
              i < ts_gpu_chunk(p->g, m, me->number, c + 1); i++) {
             if (!is_here(m, i))
                 continue;
             entry[n] = describe(m, i, me->kept + m->place[i]);
-            entry[n++].first_cta = t->n_partitions[c];
+            entry[n++].first_cta = t->n_shares[c];
             t->n[c]++;
-            t->n_partitions[c] += ts_shard_partitions(&m->shard[i]);
+            t->n_shares[c] += ts_gpu_shares(m, i);
         }
     }
     if (n > 0) /* cudaMemcpy may return too early for other streams */
@@ -180,7 +181,7 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     cudaError_t e;
     args.many = many;
     args.n_many = t->n[c];
-    args.n_partitions = t->n_partitions[c];
+    args.n_shares = t->n_shares[c];
     e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
                          TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]);
     TRY(e, launch_product(p, &args, me->keeping[k]));
@@ -308,7 +309,7 @@ static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const voi
     struct ts_gpu_mttkrp args = p->args;
     cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
     args.one = describe(p->mode, shard, addr);
-    args.n_partitions = ts_shard_partitions(&p->mode->shard[shard]);
+    args.n_shares = ts_gpu_shares(p->mode, shard);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
                             stream));
     TRY(e, launch_product(p, &args, stream));

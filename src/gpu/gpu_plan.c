@@ -58,22 +58,26 @@ static int make_mode(struct ts_gpu *g, uint32_t mode, struct ts_err *err)
     const struct ts_mode *t = &g->tensor->mode[mode];
     struct ts_gpu_mode *m = &g->mode[mode];
     const uint64_t n = t->disk.n_shards;
+    uint64_t n_partitions = 0;
     m->shard = t->shard;
     m->n_shards = n;
     m->n_rows = t->disk.n_rows;
     m->version = 1;
-    m->first_partition = calloc(n + 1, sizeof *m->first_partition);
+    m->first_share = calloc(n + 1, sizeof *m->first_share);
     m->keep = calloc(n + 1, 1);
     m->present = calloc(n + 1, 1);
     m->place = calloc(n + 1, sizeof *m->place);
     m->boundary = calloc(2 * n + 1, sizeof *m->boundary);
-    if (m->first_partition == NULL || m->keep == NULL || m->present == NULL || m->place == NULL ||
+    if (m->first_share == NULL || m->keep == NULL || m->present == NULL || m->place == NULL ||
         m->boundary == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", t->shards_path,
                        n);
+    for (uint64_t i = 0; i < n; i++)
+        n_partitions += ts_shard_partitions(&m->shard[i]);
+    m->share_blocks = ts_mttkrp_share_blocks(n_partitions);
     for (uint64_t i = 0; i < n; i++) {
-        m->first_partition[i] = m->n_partitions;
-        m->n_partitions += ts_shard_partitions(&m->shard[i]);
+        m->first_share[i] = m->n_shares;
+        m->n_shares += ts_gpu_shares(m, i);
     }
     find_boundary(m);
     ts_balance_even(m->shard, n, g->n_members, m->first);
@@ -130,7 +134,7 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
 void ts_gpu_plan_free(struct ts_gpu *g)
 {
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
-        free(g->mode[m].first_partition);
+        free(g->mode[m].first_share);
         free(g->mode[m].keep);
         free(g->mode[m].present);
         free(g->mode[m].place);

@@ -41,7 +41,7 @@ enum {
      * prefetched shards. Between the last copy of a mode and the first of the next, a millisecond
      * and a half pass. In that time a link brings 18 shards of 4 MiB. */
     TS_GPU_SLOTS = 24,
-    /* Streams for kernels of streamed shards: one shard has too few partitions to fill a large GPU.
+    /* Streams for kernels of streamed shards: one shard has too few shares to fill a large GPU.
      * Beside kept shards a kernel takes half a millisecond, in which the link brings ten more
      * shards of 4 MiB. */
     TS_GPU_STREAMS = 16,
@@ -53,8 +53,9 @@ enum {
 /* What all members know of a mode. */
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
-    uint64_t n_shards, n_rows, n_partitions;
-    uint64_t *first_partition;          /* for each shard: partitions before it */
+    uint64_t n_shards, n_rows;
+    uint32_t share_blocks;              /* what a thread block takes: ts_mttkrp_share_blocks */
+    uint64_t n_shares, *first_share;    /* for each shard: shares before it */
     uint64_t first[TS_MAX_DEVICES + 1]; /* member i has the shards first[i] .. first[i + 1] - 1 */
     uint64_t version;                   /* of what follows; tables on devices are made from it */
     unsigned char *keep;                /* for each shard: it stays with the member of its range */
@@ -87,7 +88,7 @@ struct ts_gpu_slot {
 struct ts_gpu_table {
     struct ts_gpu_shard *entry; /* device; n_shards of the mode */
     uint64_t version;           /* version of the mode that it was made from; 0: never made */
-    uint32_t n[TS_GPU_CHUNKS], n_partitions[TS_GPU_CHUNKS]; /* of each chunk */
+    uint32_t n[TS_GPU_CHUNKS], n_shares[TS_GPU_CHUNKS]; /* of each chunk */
 };
 
 struct ts_gpu;
@@ -113,7 +114,7 @@ struct ts_gpu_member {
     char *factor[TS_MAX_ORDER]; /* n_rows x ld */
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
-    void *edge;  /* 2 rows for each partition of the largest mode */
+    void *edge;  /* 2 rows for each share of the largest mode */
     uint32_t *edge_row;
     void *shard_edge;                  /* ts_edge_count(shards of the largest mode) rows */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
@@ -212,6 +213,12 @@ struct ts_gpu {
 static inline uint64_t ts_gpu_place(const struct ts_disk_shard *s)
 {
     return ((uint64_t)s->raw_bytes + TS_SHARD_SLACK + 255) / 256 * 256;
+}
+
+/* Thread blocks that a shard takes. */
+static inline uint32_t ts_gpu_shares(const struct ts_gpu_mode *m, uint64_t shard)
+{
+    return ts_mttkrp_shares(m->shard[shard].n_blocks, m->share_blocks);
 }
 
 static inline uint64_t ts_gpu_row_bytes(const struct ts_gpu *g)

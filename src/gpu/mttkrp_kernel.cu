@@ -9,10 +9,13 @@
 #include "gpu/block_decode.cuh"
 #include "gpu/block_fetch.cuh"
 
-/* A thread block takes a partition; each of its warps takes this many consecutive blocks. With five
+/* Warps of a thread block, which take equal parts of its share, one after another; thread blocks of
+ * a multiprocessor. With five
  * thread blocks on a multiprocessor a thread has 96 registers, enough for the rows of 4 nonzeros in
  * 2 modes. Six thread blocks (80 registers) and three of 8 warps were slower. */
-enum { WARPS = 4, CTAS = 5, WARP_BLOCKS = TS_PARTITION_BLOCKS / WARPS };
+enum { WARPS = 4, CTAS = 5 };
+static_assert(TS_MTTKRP_LEAST_BLOCKS % WARPS == 0 && TS_PARTITION_BLOCKS / WARPS < 32,
+              "a lane a block");
 
 /* 16 bytes of a row. Loads and conditional stores are written in assembly. Otherwise the compiler
  * makes each store a branch and moves each load behind the branch of the nonzero before; then one
@@ -236,7 +239,7 @@ template <class T> static __device__ inline T shfl_up(T x, int d)
     return __shfl_up_sync(ALL_LANES, x, d);
 }
 
-/* The shard whose partition this thread block takes. */
+/* The shard of whose shares this thread block takes one. */
 static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
 {
     ts_gpu_shard shard = p.one;
@@ -285,17 +288,17 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
 }
 
 /* Adds the warps' first and last rows in the order of the nonzeros, one thread per column. The
- * partition's own first and last row go to `edge`, other rows to `out`. */
+ * share's own first and last row go to `edge`, other rows to `out`. */
 template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard,
-                                          uint32_t partition, const T *ends, const warp_span *span)
+                                          uint32_t share, const T *ends, const warp_span *span)
 {
     constexpr int N = piece<T>::N;
     static_assert(LPR * N <= 32 * WARPS, "a thread a column");
     const uint32_t at = threadIdx.x, full_column = blockIdx.y * LPR * N + at;
     if (at >= LPR * N || full_column >= p.ld)
         return;
-    T *const edge = (T *)p.edge + 2 * (shard.first_partition + partition) * p.ld + full_column;
+    T *const edge = (T *)p.edge + 2 * (shard.first_share + share) * p.ld + full_column;
     const bool narrow = sizeof(T) > sizeof(S) && p.out_float;
     T sum = 0;
     uint32_t current = span[0].row_first;
@@ -326,7 +329,7 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
     if (first)
         edge[p.ld] = 0;
     if (full_column == 0) {
-        uint32_t *edge_row = p.edge_row + 2 * (shard.first_partition + partition);
+        uint32_t *edge_row = p.edge_row + 2 * (shard.first_share + share);
         edge_row[0] = span[0].row_first;
         edge_row[1] = current;
     }
@@ -565,11 +568,11 @@ static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_pla
 
 /* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
  *
- *   launch  grid (partitions of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block:
- *           a warp takes 16 blocks of the partition, one after another
- *   out     only rows that begin and end inside the partition are stored: no other thread block has
- *           a nonzero of such a row, and one group of lanes stores it
- *   edge    (2 x partitions of the mode copy, ld) sums of the partition's first and last row
+ *   launch  grid (shares of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block: a
+ *           warp takes a quarter of the share's blocks, one after another
+ *   out     only rows that begin and end inside the share are stored: no other thread block has a
+ *           nonzero of such a row, and one group of lanes stores it
+ *   edge    (2 x shares of the mode copy, ld) sums of the share's first and last row
  *
  * For each block a warp (1) decodes the block staged in shared memory, 8 positions per lane, (2)
  * starts the copy of the next block into the same buffer, (3) gathers factor rows, (4) adds the
@@ -587,10 +590,10 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     const lane_place<LPR> at;
     const warp_memory<T, LPR, NL> mem(shared, NL > 0 ? NL : p.n_levels, at);
     const ts_gpu_shard shard = shard_of_block(p);
-    const uint32_t partition = blockIdx.x - shard.first_cta;
+    const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
     warp_blocks blocks;
-    blocks.first = partition * TS_PARTITION_BLOCKS + at.warp * WARP_BLOCKS;
-    blocks.end = min(blocks.first + WARP_BLOCKS, shard.n_blocks);
+    blocks.first = share * p.share_blocks + at.warp * warp_share;
+    blocks.end = min(blocks.first + warp_share, shard.n_blocks);
 
     const lane_columns<T, S, LPR, NL> columns(p, at);
     warp_rows rows = start_warp(shard, at, mem, blocks);
@@ -614,7 +617,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
         mem.span[at.warp].row_last = rows.last_row;
     }
     __syncthreads();
-    store_edges<T, S, LPR>(p, shard, partition, mem.all_ends, mem.span);
+    store_edges<T, S, LPR>(p, shard, share, mem.all_ends, mem.span);
 }
 
 /* ------------------------------------------------------------------ launching */
@@ -625,7 +628,7 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
     const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels);
     const uint32_t columns = LPR * piece<T>::N;
     auto kernel = mttkrp_packed<T, S, LPR, NL, U>;
-    const dim3 grid(args->n_partitions, (args->ld + columns - 1) / columns);
+    const dim3 grid(args->n_shares, (args->ld + columns - 1) / columns);
     if (bytes > 48 * 1024) {
         const cudaError_t rc =
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
@@ -655,7 +658,7 @@ cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mt
                              cudaStream_t stream)
 {
     const cudaStream_t s = stream;
-    if (args->n_partitions == 0)
+    if (args->n_shares == 0)
         return cudaSuccess;
     if (precision == TS_FLOAT64)
         return args->n_levels == 2 ? launch_rank<double, double, 2, 4>(args, s)
@@ -675,7 +678,7 @@ cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mt
 cudaError_t ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const cudaStream_t s = stream;
-    if (args->n_partitions == 0)
+    if (args->n_shares == 0)
         return cudaSuccess;
     return args->n_levels == 2 ? launch_rank<double, float, 2, 4>(args, s)
                                : launch_rank<double, float, 0, 4>(args, s);
