@@ -238,6 +238,56 @@ START_TEST(dense_work_equals_reference)
 }
 END_TEST
 
+/* One after another: columns are scaled, and what reads them follows at once. Powers of two are
+ * exact, so that all is as of rows that were scaled before. A large factor, so that its scaling lasts
+ * longer than the start of what follows. */
+START_TEST(what_follows_a_scaling_reads_scaled_rows)
+{
+    static const uint64_t dim[] = { 50, 40, 300000 };
+    const uint32_t rank = 32, members = _i / 2 + 1;
+    struct disk d = disk_new(3, dim, 400000, 0);
+    struct setup s = setup_new(&d, rank, _i % 2 ? TS_FLOAT64 : TS_FLOAT32);
+    double *got[2], *scale[2];
+    for (int k = 0; k < 2; k++) {
+        got[k] = malloc(dim[0] * rank * sizeof(double));
+        scale[k] = malloc(rank * sizeof(double));
+    }
+    s.n_members = members;
+    for (uint32_t r = 0; r < rank; r++) {
+        scale[0][r] = r % 2 ? 4 : 0.5;
+        scale[1][r] = r % 3 ? 0.25 : 8;
+    }
+    for (int before = 0; before < 2; before++) {
+        void *gpu = open_backend(&s);
+        struct ts_feed *feed = open_feed(&s, gpu);
+        struct ts_backend_times times;
+        for (int sweep = 0; sweep < 3; sweep++) { /* shards are streamed in the first */
+            OK(be->put_rows(gpu, 1, 0, dim[1], s.factor[1], &err));
+            OK(be->put_rows(gpu, 2, 0, dim[2], s.factor[2], &err));
+            for (int k = 0; k < 2; k++) /* of both modes, twice */
+                for (uint32_t m = 1; m < 3 && !before; m++)
+                    OK(be->scale(gpu, m, scale[k], &err));
+            ts_feed_rewind(feed);
+            OK(be->mttkrp(gpu, 0, feed, &times, &err));
+            OK(be->get_rows(gpu, 0, 0, dim[0], got[before], &err));
+            if (before)
+                ck_assert(memcmp(got[0], got[1], dim[0] * rank * sizeof(double)) == 0);
+        }
+        ts_feed_free(feed);
+        be->close(gpu);
+        for (uint32_t m = 1; m < 3; m++)
+            for (uint64_t i = 0; i < dim[m] * rank; i++)
+                s.factor[m][i] *= scale[0][i % rank] * scale[1][i % rank];
+    }
+    for (int k = 0; k < 2; k++) {
+        free(got[k]);
+        free(scale[k]);
+    }
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
 /* What a mode's update gives, or its product alone. */
 struct result {
     double *rows[TS_MAX_ORDER], *gram[TS_MAX_ORDER], inner[TS_MAX_ORDER];
@@ -967,6 +1017,7 @@ int main(void)
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
     add(suite, "dense", dense_work_equals_reference, 4 * N_RANKS);
+    add(suite, "scaling", what_follows_a_scaling_reads_scaled_rows, 4);
     add_some(suite, "budgets in float32", same_bits_for_every_budget_and_team, 0, 1);
     add_some(suite, "budgets in float64", same_bits_for_every_budget_and_team, 1, 2);
     add_some(suite, "chunks of two", same_bits_in_chunks, 0, 1);

@@ -438,7 +438,7 @@ START_TEST(host_memory_is_fetched)
         from[i] = (unsigned char)ts_mix(i);
     CUDA(cudaMalloc((void **)&to, n + 16));
     CUDA(cudaMemset(to, 7, n + 16));
-    CUDA(ts_dense_fetch(to, from, n, NULL));
+    CUDA(ts_dense_copy(to, from, n, NULL));
     got = from_device(to, n + 16);
     ck_assert(memcmp(got, from, n) == 0);
     for (uint64_t i = n; i < n + 16; i++)

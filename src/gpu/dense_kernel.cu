@@ -646,18 +646,18 @@ cudaError_t ts_dense_get(enum ts_precision precision, const void *a, uint64_t n,
     return cudaGetLastError();
 }
 
-static __global__ void fetch(uint4 *to, const uint4 *from, uint64_t n)
+static __global__ void copy(uint4 *to, const uint4 *from, uint64_t n)
 {
     const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
     for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < n; i += step)
         to[i] = from[i];
 }
 
-cudaError_t ts_dense_fetch(void *to, const void *from, uint64_t bytes, cudaStream_t stream)
+cudaError_t ts_dense_copy(void *to, const void *from, uint64_t bytes, cudaStream_t stream)
 {
     const uint64_t n = bytes / 16, blocks = (n + THREADS - 1) / THREADS, most = CHUNKS;
     if (n > 0)
-        fetch<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, stream>>>(
+        copy<<<(unsigned)(blocks < most ? blocks : most), THREADS, 0, stream>>>(
             (uint4 *)to, (const uint4 *)from, n);
     return cudaGetLastError();
 }

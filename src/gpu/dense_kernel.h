@@ -68,9 +68,9 @@ cudaError_t ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint3
 cudaError_t ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
                          uint32_t rank, double *rows, cudaStream_t stream);
 
-/* Copies `bytes` of page-locked host memory to the device by a kernel. bytes and both addresses are
- * multiples of 16. */
-cudaError_t ts_dense_fetch(void *to, const void *from, uint64_t bytes, cudaStream_t stream);
+/* Copies `bytes` of page-locked host memory to the device, or back, by a kernel: a copy would wait
+ * for those of shards, and begins later. bytes and both addresses are multiples of 16. */
+cudaError_t ts_dense_copy(void *to, const void *from, uint64_t bytes, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -55,7 +55,8 @@ static __device__ row_walk add_edges(const T *edge, const uint32_t *row, uint64_
 /* ------------------------------------------------------------------ inside a shard */
 
 /* out(row) := sum of the edges of row, for rows strictly inside a shard. The sums of the shard's
- * first and last row go to rows 2 * number and 2 * number + 1 of shard_edge.
+ * first and last row go to rows 2 * number and 2 * number + 1 of shard_edge; without one to `out`,
+ * rounded as they would be on the way there.
  *
  *   launch  grid (shards, ceil(ld / 32)), WARPS warps each, a lane per column
  *   shared  the sums of each warp's first and last row
@@ -78,6 +79,12 @@ static __global__ void __launch_bounds__(32 * WARPS)
     const T *const edge = (const T *)p.edge + 2 * shard->first_share * ld + column;
     Out *const out = (Out *)p.out + column;
     T *const to = shard_edge + 2 * (uint64_t)shard->number * ld + column;
+    auto store_end = [=](uint32_t r, bool last, double sum) {
+        if (shard_edge == NULL)
+            out[(uint64_t)r * ld] = (Out)(0.0 + (double)(T)sum);
+        else
+            to[last ? ld : 0] = (T)sum;
+    };
 
     if (warp < used && column < ld) {
         double *const my_ends = &ends[warp][0][lane];
@@ -101,15 +108,15 @@ static __global__ void __launch_bounds__(32 * WARPS)
         const double x = ends[e / 2][e % 2][lane];
         if (r != at.row) {
             if (at.first)
-                to[0] = (T)at.sum;
+                store_end(at.row, false, at.sum);
             else
                 out[(uint64_t)at.row * ld] = (Out)at.sum;
             at = { 0, r, false };
         }
         at.sum += x;
     }
-    to[at.first ? 0 : ld] = (T)at.sum;
-    if (at.first)
+    store_end(at.row, !at.first, at.sum);
+    if (at.first && shard_edge != NULL)
         to[ld] = 0;
 }
 

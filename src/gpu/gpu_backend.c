@@ -132,7 +132,7 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
 {
     const uint32_t ld = ts_gpu_plan_stride(conf->rank, 8);
     *factors = 0; /* the factors are on the devices */
-    *other = ts_gpu_host_bytes(ld) * conf->n_devices;
+    *other = ts_gpu_locked_bytes(ld) * conf->n_devices;
 }
 
 static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)

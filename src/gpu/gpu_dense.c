@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/trace.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
@@ -98,16 +97,12 @@ cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me
 {
     const int own = how != NULL && ts_row_reads_old(how->kind);
     const uint64_t n = g->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
-    cudaError_t e =
-        ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
-    TRY(e, ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense));
+    cudaError_t e = ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense);
     if (sums->inner != NULL)
         TRY(e, ts_dense_sum(me->row_inner, n_sums, me->sums, me->inner, me->dense));
     if (sums->size != NULL)
         TRY(e, ts_dense_sum(unit_sizes(g, me, mode), n_sums, me->sums, me->inner + 1, me->dense));
-    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
-    TRY(e, cudaMemcpyAsync(me->host, me->gram, 8 * ((size_t)g->ld * g->ld + 2),
-                           cudaMemcpyDeviceToHost, me->dense));
+    TRY(e, ts_dense_copy(me->host, me->gram, 8 * ((uint64_t)g->ld * g->ld + 2), me->dense));
     return e;
 }
 
@@ -148,7 +143,6 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     cudaError_t e = cudaSuccess;
     if (j->how == NULL && me->number > 0)
         return 0;
-    e = ts_gpu_log_begin(&me->log, me->dense);
     if (j->how != NULL)
         TRY(e, ts_gpu_device_send_update(g, me, j->how));
     if (j->how != NULL)
@@ -177,14 +171,22 @@ int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_e
     return ts_gpu_dense_solve(g, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
+/* A member that is alone does not wait for the scaling. What reads the factor afterwards does:
+ * `dense` because it scales, other streams because they wait for `scaled` (gpu_pass.c). */
 static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
-    cudaError_t e = ts_gpu_device_send_w(g, me, j->from, 1);
-    if (g->mode[j->mode].n_rows > 0)
-        TRY(e, ts_dense_scale(g->precision, me->factor[j->mode], g->mode[j->mode].n_rows, g->ld,
-                              me->w, me->dense));
-    TRY(e, cudaStreamSynchronize(me->dense));
+    const uint64_t n = g->mode[j->mode].n_rows;
+    cudaError_t e = me->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
+    if (e == cudaSuccess) /* host_scale has been read */
+        memcpy(me->host_scale, j->from, 8 * (size_t)g->rank);
+    TRY(e, ts_dense_copy(me->w, me->host_scale, 8 * (uint64_t)g->ld, me->dense));
+    if (n > 0)
+        TRY(e, ts_dense_scale(g->precision, me->factor[j->mode], n, g->ld, me->w, me->dense));
+    TRY(e, cudaEventRecord(me->scaled, me->dense));
+    me->scaling = e == cudaSuccess && g->n_members == 1;
+    if (!me->scaling)
+        TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "scaling columns");
 }
 

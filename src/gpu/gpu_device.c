@@ -136,13 +136,14 @@ static cudaError_t make_events(struct ts_gpu_member *me)
     e = make_event(&me->ready, e);
     e = make_event(&me->received, e);
     e = make_event(&me->over, e);
+    e = make_event(&me->scaled, e);
     return e == cudaSuccess ? ts_gpu_log_open(&me->log) : e;
 }
 
 int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
 {
     const uint64_t bytes = ts_gpu_device_work_bytes(g);
-    const uint64_t host = ts_gpu_host_bytes(g->ld);
+    const uint64_t host = ts_gpu_locked_bytes(g->ld);
     cudaError_t e = cudaSetDevice(me->device);
     TRY(e, cudaMalloc((void **)&me->work, bytes));
     if (e != cudaSuccess)
@@ -152,6 +153,7 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
     TRY(e, cudaHostAlloc(&me->host, host, cudaHostAllocDefault));
     if (e == cudaSuccess) {
         memset(me->host, 0, host);
+        me->host_scale = (double *)((char *)me->host + ts_gpu_host_bytes(g->ld));
         e = send_constants(g, me);
     }
     TRY(e, cudaDeviceSynchronize()); /* streams made below do not wait for the default one */
@@ -234,7 +236,7 @@ static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
     const enum ts_precision p = g->precision;
     const cudaStream_t s = me->dense;
     void *a = me->factor[0];
-    cudaError_t e = ts_dense_fetch(me->w, me->host, 8 * (uint64_t)g->ld, s);
+    cudaError_t e = ts_dense_copy(me->w, me->host, 8 * (uint64_t)g->ld, s);
     TRY(e, ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s));
     TRY(e, ts_dense_solve_rows(p, a, me->boundary[0], 1, g->ld, me->w, me->row_inner, s));
     TRY(e, ts_dense_sum(me->row_inner, 1, me->sums, me->inner, s));
@@ -313,8 +315,8 @@ int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_er
 
 static void close_events(struct ts_gpu_member *me)
 {
-    cudaEvent_t *const each[] = { &me->ready, &me->received, &me->over };
-    for (int i = 0; i < 3; i++)
+    cudaEvent_t *const each[] = { &me->ready, &me->received, &me->over, &me->scaled };
+    for (int i = 0; i < 4; i++)
         if (*each[i] != NULL)
             cudaEventDestroy(*each[i]);
     for (int i = 0; i < TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS; i++)
@@ -357,15 +359,15 @@ void ts_gpu_device_close(struct ts_gpu_member *me)
     cudaFree(me->work);
 }
 
-cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
-                                 const double *from, uint32_t rows)
+/* rank x rank values to me->w, as ld x ld. */
+static cudaError_t send_matrix(const struct ts_gpu *g, struct ts_gpu_member *me, const double *from)
 {
-    const size_t bytes = 8 * (size_t)(rows < g->rank ? rows : g->ld) * g->ld;
+    const size_t bytes = 8 * (size_t)g->ld * g->ld;
     memset(me->host, 0, bytes);
-    for (uint32_t i = 0; i < rows; i++)
+    for (uint32_t i = 0; i < g->rank; i++)
         memcpy((double *)me->host + (size_t)i * g->ld, from + (size_t)i * g->rank,
                8 * (size_t)g->rank);
-    return ts_dense_fetch(me->w, me->host, bytes, me->dense);
+    return ts_dense_copy(me->w, me->host, bytes, me->dense);
 }
 
 /* Steps and weights of the columns, zeros from the rank on. */
@@ -391,10 +393,10 @@ cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_memb
 {
     double *host = me->host;
     if (!ts_row_reads_old(how->kind))
-        return ts_gpu_device_send_w(g, me, how->matrix, g->rank);
+        return send_matrix(g, me, how->matrix);
     memset(host, 0, ts_gpu_host_bytes(g->ld));
     for (uint32_t i = 0; i < g->rank && how->matrix != NULL; i++)
         memcpy(host + (size_t)i * g->ld, how->matrix + (size_t)i * g->rank, 8 * (size_t)g->rank);
     fill_table(g, how, host + (size_t)g->ld * g->ld);
-    return ts_dense_fetch(me->w, host, ts_gpu_host_bytes(g->ld), me->dense);
+    return ts_dense_copy(me->w, host, ts_gpu_host_bytes(g->ld), me->dense);
 }

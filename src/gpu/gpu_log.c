@@ -119,21 +119,35 @@ static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, cudaError_t 
     return 1;
 }
 
+/* 1: the next mark has become a span; 0: its work runs, or there is none; -1: a failure. */
+static int look(struct ts_gpu_log *log)
+{
+    const uint32_t i = log->next < log->n_marks ? log->next : 0;
+    struct ts_gpu_mark mark;
+    cudaError_t e;
+    int rc;
+    if (log->n_marks == 0)
+        return 0;
+    rc = settle(log, &log->mark[i], &e);
+    log->next = rc > 0 ? i : i + 1;
+    if (rc <= 0)
+        return rc;
+    mark = log->mark[i]; /* swap it with the last mark in use */
+    log->mark[i] = log->mark[--log->n_marks];
+    log->mark[log->n_marks] = mark;
+    return 1;
+}
+
+int ts_gpu_log_look(struct ts_gpu_log *log)
+{
+    return look(log) > 0; /* the next wait finds a failure */
+}
+
 int ts_gpu_log_room(struct ts_gpu_log *log)
 {
-    for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++) {
-        const uint32_t i = log->next < log->n_marks ? log->next : 0;
-        cudaError_t e;
-        const int rc = settle(log, &log->mark[i], &e);
-        log->next = rc > 0 ? i : i + 1;
-        if (rc > 0) { /* swap it with the last mark in use */
-            const struct ts_gpu_mark mark = log->mark[i];
-            log->mark[i] = log->mark[--log->n_marks];
-            log->mark[log->n_marks] = mark;
-        } else if (rc < 0) {
+    for (int looks = 0; looks < LOOKS && log->n_marks > 0; looks++)
+        if (look(log) < 0)
             return 1; /* the next wait finds the failure */
-        }
-    }
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
 }
 

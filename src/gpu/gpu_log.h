@@ -69,6 +69,10 @@ cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream);
  * then ask again. At 0 the device is hundreds of shards behind the host. */
 int ts_gpu_log_room(struct ts_gpu_log *log);
 
+/* Looks at one mark: 1 when its work has ended, else 0. For whoever waits: what is looked at then
+ * need not be looked at in ts_gpu_log_end. Not to be called between a start and its stop. */
+int ts_gpu_log_look(struct ts_gpu_log *log);
+
 /* To be called before the copy of a shard is enqueued: the next mark is that of the kernel that
  * waits for it. Copies run one after another. `waits`: the stream may have to wait before it
  * copies. */

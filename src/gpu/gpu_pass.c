@@ -15,9 +15,10 @@
  *   [dense]    send => Gram matrix -> host
  *
  * The host waits for the device at the end, when everything is enqueued. So every stream but [copy]
- * is idle when a pass begins, and no earlier work reads what the pass writes. During the pass the
- * host waits for shards, for copies out of memory lent by the feed, and for the other members'
- * hosts.
+ * is idle when a pass begins, and no earlier work reads what the pass writes; but with one member
+ * [dense] may still scale the columns of a factor, for which [compute] and [keeping] wait. During
+ * the pass the host waits for shards, for copies out of memory lent by the feed, and for the other
+ * members' hosts.
  *
  * One member has nothing to send: it has one chunk, and all its rows are solved at the end.
  *
@@ -64,6 +65,7 @@ static void fill_args(struct ts_gpu_pass *p)
     p->wide = p->ask->how != NULL && p->ask->sums->inner != NULL && g->precision == TS_FLOAT32 &&
               g->summed == TS_FLOAT64;
     p->apart = ts_gpu_owns(g, p->ask->mode);
+    p->alone = g->n_members == 1 && p->mode->n_shards == 1;
     p->out = TS_GPU_FACTOR;
     p->out_bytes = ts_gpu_row_bytes(g);
     p->args.out = me->factor[p->ask->mode];
@@ -156,6 +158,12 @@ static void take_kept(struct ts_gpu_pass *p, uint32_t c)
     atomic_fetch_sub(&p->g->board.left[number][c], n);
 }
 
+/* Makes a stream wait until factors are scaled, if that may still go on. */
+static cudaError_t wait_for_scaling(const struct ts_gpu_member *me, cudaStream_t stream)
+{
+    return me->scaling ? cudaStreamWaitEvent(stream, me->scaled, 0) : cudaSuccess;
+}
+
 static cudaError_t launch_product(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
                                   cudaStream_t stream)
 {
@@ -166,8 +174,8 @@ static cudaError_t launch_product(const struct ts_gpu_pass *p, const struct ts_g
 static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
                                cudaStream_t stream)
 {
-    return ts_edge_fold_shards(p->wide ? TS_FLOAT64 : p->g->precision, args, p->me->shard_edge,
-                               stream);
+    return ts_edge_fold_shards(p->wide ? TS_FLOAT64 : p->g->precision, args,
+                               p->alone ? NULL : p->me->shard_edge, stream);
 }
 
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,
@@ -182,8 +190,9 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     args.many = many;
     args.n_many = t->n[c];
     args.n_shares = t->n_shares[c];
-    e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
-                         TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]);
+    e = wait_for_scaling(me, me->keeping[k]);
+    TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
+                            TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]));
     TRY(e, launch_product(p, &args, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
@@ -308,6 +317,7 @@ static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const voi
     const cudaStream_t stream = me->compute[me->next_stream];
     struct ts_gpu_mttkrp args = p->args;
     cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
+    TRY(e, wait_for_scaling(me, stream));
     args.one = describe(p->mode, shard, addr);
     args.n_shares = ts_gpu_shares(p->mode, shard);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,

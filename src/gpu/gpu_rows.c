@@ -379,7 +379,8 @@ static int update_own(struct ts_gpu_pass *p, struct ts_err *err)
     return shared ? gather_units(p, first, err) : 0;
 }
 
-/* Each member computes its share of the parts of the Gram matrix and sends it to all. */
+/* Each member computes its share of the parts of the Gram matrix and sends it to all. A member that
+ * is alone leaves the mark of this work to sum_up. */
 static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -402,15 +403,28 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
         TRY(e, ts_dense_gram_part(g->precision, me->factor[p->ask->mode], p->mode->n_rows, g->ld,
                                   first[me->number], first[me->number + 1] - first[me->number],
                                   me->parts, me->dense));
-    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
-    if (g->n_members > 1)
+    if (g->n_members > 1) {
+        TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
         TRY(e, send_after_dense(me));
+    }
     if (e != cudaSuccess)
         return fail(err, e);
     if (g->n_members == 1)
         return 0;
     rc = gather(p, TS_GPU_PARTS, part, err);
     return rc == 0 ? receive(p, err) : rc;
+}
+
+/* On member 0: the Gram matrix from its parts, and sums, to host memory. */
+static cudaError_t sum_up(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = cudaSuccess;
+    if (p->g->n_members > 1)
+        e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
+    TRY(e, ts_gpu_dense_sum_up(p->g, me, p->ask->mode, p->ask->how, p->ask->sums));
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    return e;
 }
 
 /* Solves the rows that shards share, whose sums are complete now; with one member, all rows. */
@@ -420,10 +434,10 @@ static cudaError_t finish_rows(struct ts_gpu_pass *p)
     struct ts_gpu_member *me = p->me;
     const uint32_t mode = p->ask->mode;
     cudaError_t e = cudaSuccess;
-    if (p->mode->n_shards > 0 && p->args.out_float)
+    if (p->mode->n_shards > 0 && !p->alone && p->args.out_float)
         e = ts_edge_fold_to_float(p->mode->n_shards, me->shard_edge, me->shard_row[mode], g->ld,
                                   p->args.out, me->dense);
-    else if (p->mode->n_shards > 0)
+    else if (p->mode->n_shards > 0 && !p->alone)
         e = ts_edge_fold(p->wide ? TS_FLOAT64 : g->precision, p->mode->n_shards, me->shard_edge,
                          me->shard_row[mode], g->ld, p->args.out, me->dense);
     if (e != cudaSuccess)
@@ -453,13 +467,14 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     if (rc < 0)
         return rc;
     if (p->ask->how != NULL && me->number == 0)
-        e = ts_gpu_dense_sum_up(g, me, p->ask->mode, p->ask->how, p->ask->sums);
+        e = sum_up(p);
     TRY(e, cudaEventRecord(me->over, me->dense));
     if (e != cudaSuccess)
         return fail(err, e);
     rc = ts_gpu_team_wait(g, me, me->over, err);
     if (rc < 0)
         return rc;
+    me->scaling = 0;
     e = ts_gpu_log_end(&me->log);
     if (e != cudaSuccess)
         return fail(err, e);

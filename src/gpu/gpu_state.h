@@ -128,6 +128,8 @@ struct ts_gpu_member {
     double *w;            /* ld x ld, then the table of columns (descend_kernel.h) */
     double *stage;        /* stage_rows x rank */
     void *host;           /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
+    double *host_scale;   /* behind it: ld factors of columns */
+    int scaling;          /* `scaled` is recorded, and the host has not seen it */
     struct ts_gpu_table table[TS_MAX_ORDER];
 
     char *kept;           /* in `store`: shards that stay */
@@ -141,7 +143,7 @@ struct ts_gpu_member {
         joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* recorded after the work of each stream */
     cudaEvent_t solved[TS_GPU_CHUNKS]; /* rows that can be sent, in the order of publishing */
     cudaEvent_t copied[TS_GPU_LENT];
-    cudaEvent_t ready, received, over;
+    cudaEvent_t ready, received, over, scaled;
     struct ts_gpu_log log;
 };
 
@@ -233,10 +235,17 @@ static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu *g, int wide)
     return (uint64_t)g->ld * (wide ? 8 : g->element);
 }
 
-/* Of a member's page-locked memory: a matrix and the table of columns, or a matrix and two sums. */
+/* What is sent to a member before a pass, or comes back: a matrix and the table of columns, or a
+ * matrix and two sums. */
 static inline uint64_t ts_gpu_host_bytes(uint32_t ld)
 {
     return 8 * ((uint64_t)ld + TS_DESCEND_TABLE) * ld;
+}
+
+/* All page-locked memory of a member: that, and a row of scales. */
+static inline uint64_t ts_gpu_locked_bytes(uint32_t ld)
+{
+    return ts_gpu_host_bytes(ld) + 8 * (uint64_t)ld;
 }
 
 /* Whether the product of a mode lies beside its factor. */
@@ -276,10 +285,7 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 void ts_gpu_device_close(struct ts_gpu_member *me);
-/* Sends `rows` x rank values to me->w as rows x ld, on the dense stream. A kernel reads them from
- * host memory: a copy would wait for the copies of shards. */
-cudaError_t ts_gpu_device_send_w(const struct ts_gpu *g, struct ts_gpu_member *me,
-                                 const double *from, uint32_t rows);
+
 /* Sends what an update of rows needs to me->w: its matrix, and where it reads the old rows the
  * table of columns behind that. */
 cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_member *me,
@@ -320,8 +326,9 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
     struct ts_gpu_mttkrp args;
-    int wide;                     /* factors in float32, products and sums in float64 */
-    int apart;                    /* products are kept apart: ts_gpu_owns */
+    int wide;  /* factors in float32, products and sums in float64 */
+    int apart; /* products are kept apart: ts_gpu_owns */
+    int alone; /* the mode has one shard, the team one member: no edges between shards */
     enum ts_gpu_buffer out;       /* where the products are */
     uint64_t out_bytes;           /* of a row of them */
     uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */

@@ -175,7 +175,8 @@ int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t eve
             return 0;
         if (rc < 0)
             return ts_gpu_fail(err, e, "computing");
-        ts_gpu_team_pause(&n);
+        if (!ts_gpu_log_look(&me->log))
+            ts_gpu_team_pause(&n);
         rc = ts_gpu_team_failed(g, err);
         if (rc == 0 && g->exchange != NULL && n % LOOKS_PER_CHECK == 0)
             rc = ts_exchange_check(g->exchange, me->number, err);
