@@ -410,6 +410,10 @@ TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, do
 
 /* ---- sessions ---- */
 
+/* What a model is judged by. TS_LOSS_LEAST_SQUARES: the distance to the tensor. TS_LOSS_POISSON: of counts, their
+ * likelihood as Poisson numbers whose means are the model's values; no entry of its factors is below 0. */
+enum { TS_LOSS_LEAST_SQUARES = 0, TS_LOSS_POISSON = 1 };
+
 typedef struct {
     size_t size;
     uint32_t rank;        /* 1 to 1024 */
@@ -439,6 +443,10 @@ typedef struct {
     /* ts_cp will be asked for observed, which takes memory for Gram
      * matrices of rows that parts of the tensor share; on CPU cores. */
     int observed;
+    /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
+     * memory for a second factor as large as the largest, and a little
+     * more for each thread; on CPU cores. */
+    int loss;
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -500,6 +508,12 @@ typedef struct {
     double objective;     /* 1/2 |X - model|^2 with penalties; NaN where there are none */
     double rmse;          /* with observed: root mean square error at listed cells, */
     double held_out_rmse; /* and at those that are held out; NaN where there are none */
+    /* With TS_LOSS_POISSON, else NaN: sum of x log m over the nonzeros
+     * without the sum of m over all cells, whose negative is the
+     * objective; and the largest violation of the conditions of an
+     * optimum that the sweep met, 0 at one. */
+    double log_likelihood;
+    double violation;
 } ts_sweep;
 
 /* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -580,6 +594,11 @@ typedef struct {
      * hash of each cell and seed, and their error is told. Below 1. */
     double hold_out;
     uint32_t patience; /* ends when that error has not fallen for so many sweeps; 0: never */
+    /* TS_LOSS_..., of a session that was opened for it. With
+     * TS_LOSS_POISSON the run is done when the violation is less than
+     * tol, and nothing else but nonneg can be asked of the factors. */
+    int loss;
+    uint32_t inner; /* with TS_LOSS_POISSON: rounds of each row in a sweep; 0: 10 */
 } ts_cp_conf;
 
 typedef struct {
@@ -593,6 +612,7 @@ typedef struct {
     double objective;           /* as in ts_sweep */
     double rmse, held_out_rmse; /* likewise */
     int overfits;               /* it ended because the error of held-out cells did not fall */
+    double log_likelihood, violation; /* as in ts_sweep */
 } ts_cp_result;
 
 /* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.

@@ -23,6 +23,10 @@ grep -q '"event":"done".*"log_likelihood":-\{0,1\}[0-9].*"violation":[0-9]' json
 grep -q '"log_likelihood":-\{0,1\}[0-9]' whole.cp/run.json || bad "run.json has no likelihood"
 grep -q '"loss":"poisson"' whole.cp/run.json || bad "run.json does not tell of the loss"
 
+"$bin/tstream" status whole.cp | grep -q '^  log-likelihood -\{0,1\}[0-9]' || bad "no likelihood: $("$bin/tstream" status whole.cp)"
+"$bin/tstream" info whole.cp | tr -s ' \n' '  ' | grep -q '(log-likelihood -\{0,1\}[0-9]' ||
+    bad "no likelihood: $("$bin/tstream" info whole.cp)"
+
 # The same bits streamed by one thread, and of a run that goes on.
 cp_t -r 4 -i 6 --tol 0 --inner 3 -p float64 -f npy -o one.cp -t 1 --host-memory 400K > one.out
 cp_t -r 4 -i 2 --tol 0 --inner 3 -p float64 -f npy -o part.cp > part.out

@@ -255,7 +255,8 @@ void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
     r->sweeps_done = s->sweep;
     r->sweep_ns = s->total_ns;
     if (r->status != NULL)
-        ts_run_status_sweep(&r->status->run, s->sweep, s->fit, seconds(s->total_ns));
+        ts_run_status_sweep(&r->status->run, s->sweep, s->fit, s->log_likelihood,
+                            seconds(s->total_ns));
     r->bytes_read += s->bytes_read;
     r->n_singular += s->n_singular > 0;
     if (r->record != NULL)

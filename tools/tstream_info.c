@@ -178,6 +178,11 @@ static void print_fit(struct tool_words *l, const struct tool_value *run)
     tool_words_putf(l, "%.9f after %u sweep%s, ended:", tool_json_number(run, "fit"), n,
                     tool_plural(n));
     tool_words_paint(l, good ? TOOL_GOOD : TOOL_PAUSED, ended);
+    for (const struct tool_value *s = n > 0 ? sweeps->first : NULL; s != NULL; s = s->next) {
+        const struct tool_value *v = tool_json_get(s, "log_likelihood");
+        if (s->next == NULL && v != NULL && v->kind == TOOL_NUMBER)
+            tool_words_putf(l, "(log-likelihood %.9e)", v->number);
+    }
     if (singular > 0) {
         char text[64];
         snprintf(text, sizeof text, "singular in %u sweep%s", singular, tool_plural(singular));

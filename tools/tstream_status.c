@@ -176,6 +176,22 @@ static void print_sweep(const struct tool_value *v, int running)
                duration(b, tool_json_number(v, "run_left_seconds")));
 }
 
+static const struct tool_value *last_of(const struct tool_value *array)
+{
+    const struct tool_value *last = array == NULL ? NULL : array->first;
+    while (last != NULL && last->next != NULL)
+        last = last->next;
+    return last;
+}
+
+/* What the last sweep of a Poisson model came to. */
+static void print_likelihood(const struct tool_value *sweep)
+{
+    const struct tool_value *v = sweep == NULL ? NULL : tool_json_get(sweep, "log_likelihood");
+    if (v != NULL && v->kind == TOOL_NUMBER)
+        printf("  log-likelihood %.9e\n", v->number);
+}
+
 static void print_fit(const struct tool_value *v)
 {
     const struct tool_value *sweeps = tool_json_get(v, "sweeps"), *last = NULL, *before = NULL;
@@ -191,6 +207,7 @@ static void print_fit(const struct tool_value *v)
     if (before != NULL)
         printf(", change %.2e", tool_json_number(last, "fit") - tool_json_number(before, "fit"));
     printf("\n");
+    print_likelihood(last);
 }
 
 static void print_way_on(const struct look *l)
@@ -300,6 +317,7 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
         printf("  until   %s\n", plain(run.value, "end", a));
         printf("  fit     %.9f after %u sweep%s\n", tool_json_number(run.value, "fit"),
                sweeps == NULL ? 0 : sweeps->n, tool_plural(sweeps == NULL ? 0 : sweeps->n));
+        print_likelihood(last_of(sweeps));
         printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
     }
     tool_json_free(&run);

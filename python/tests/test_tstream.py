@@ -307,6 +307,35 @@ def test_observed_cells_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, cpu=True, **wrong)
 
 
+def test_poisson_models_are_those_of_the_program(tensor, tmp_path):
+    m = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, loss="poisson", inner=3, out=tmp_path / "a", formats="npy", **CPU)
+    likelihood = [s.log_likelihood for s in m.history]
+    assert all(np.diff(likelihood) >= -1e-5 * abs(likelihood[0])) and all(s.violation > 0 for s in m.history)
+    assert m.history[-1].objective == -likelihood[-1]
+    coords, values = (np.concatenate(x) for x in zip(*tensor.blocks(0)))
+    model = m.predict(coords)
+    want = (values * np.log(model)).sum() - (m.weights * np.prod([f.sum(axis=0, dtype=float) for f in m.factors], axis=0)).sum()
+    assert likelihood[-1] == pytest.approx(want, rel=1e-4)  # float32 factors
+    assert all((f >= 0).all() for f in m.factors)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i5", "--tol", "0", "-s3", "--loss", "poisson",
+                               "--inner", "3", "-q", "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
+        assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
+                   for k in range(len(tensor.shape)))
+        subprocess.check_call([program, "cp", "--resume", tmp_path / "a", "-i7", "-q"], stdout=subprocess.DEVNULL)
+        again = ts.cp(tensor, 4, sweeps=7, tol=0, seed=3, loss="poisson", inner=3, **CPU)
+        assert all((np.load(tmp_path / "a" / f"mode{k + 1}.npy") == again.factors[k]).all()
+                   for k in range(len(tensor.shape)))
+    with pytest.raises(ts.ArgumentError, match="inner 3"):
+        ts.cp(tensor, 4, sweeps=9, seed=3, loss="poisson", inner=4, out=tmp_path / "a", resume=True, **CPU)
+    for wrong in ({"l1": 0.1}, {"accelerate": True}, {"inner": 0}, {"observed": True}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 4, progress=False, cpu=True, **{"loss": "poisson", **wrong})
+    with pytest.raises(ts.ArgumentError):
+        ts.cp(tensor, 4, loss="normal", **CPU)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

@@ -142,7 +142,7 @@ class ts_session_conf(_Sized):
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
                 ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
                 ("own_rows", c.c_uint32), ("accelerate", c.c_int), ("smooth", c.c_uint32),
-                ("observed", c.c_int)]
+                ("observed", c.c_int), ("loss", c.c_int)]
 
 
 class ts_session_info(_Sized):
@@ -161,7 +161,8 @@ class ts_sweep(_Sized):
                 ("copy_seconds", c.c_double), ("product_seconds", c.c_double),
                 ("solve_seconds", c.c_double), ("bytes_read", c.c_uint64),
                 ("n_singular", c.c_uint32), ("n_dead", c.c_uint32), ("objective", c.c_double),
-                ("rmse", c.c_double), ("held_out_rmse", c.c_double)]
+                ("rmse", c.c_double), ("held_out_rmse", c.c_double),
+                ("log_likelihood", c.c_double), ("violation", c.c_double)]
 
 
 sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(ts_sweep))
@@ -179,14 +180,15 @@ class ts_cp_conf(_Sized):
                 ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p),
                 ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p),
                 ("observed", c.c_int), ("l2_by_count", c.c_int), ("hold_out", c.c_double),
-                ("patience", c.c_uint32)]
+                ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32)]
 
 
 class ts_cp_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("fit", c.c_double), ("sweeps", c.c_uint32),
                 ("converged", c.c_int), ("exact", c.c_int), ("sweeps_before", c.c_uint32),
                 ("n_dead", c.c_uint32), ("objective", c.c_double),
-                ("rmse", c.c_double), ("held_out_rmse", c.c_double), ("overfits", c.c_int)]
+                ("rmse", c.c_double), ("held_out_rmse", c.c_double), ("overfits", c.c_int),
+                ("log_likelihood", c.c_double), ("violation", c.c_double)]
 
 
 class ts_fit_result(_Sized):

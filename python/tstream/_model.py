@@ -38,11 +38,14 @@ class Sweep:
         1/2 |X - model|^2 with penalties; NaN where there are none.
     rmse, held_out_rmse : float
         With `observed`: root mean square error at the listed cells, and at those that are held out; NaN where there are none.
+    log_likelihood, violation : float
+        With loss 'poisson': sum of x log m over the nonzeros without the sum of m over all cells; the largest violation
+        of the conditions of an optimum that the sweep met. Else NaN.
     """
 
     _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
               "product_seconds", "solve_seconds", "bytes_read", "n_singular", "n_dead",
-              "objective", "rmse", "held_out_rmse")
+              "objective", "rmse", "held_out_rmse", "log_likelihood", "violation")
     __slots__ = _names
 
     sweep: int
@@ -58,6 +61,8 @@ class Sweep:
     n_dead: int
     rmse: float
     held_out_rmse: float
+    log_likelihood: float
+    violation: float
     objective: float
 
     def __init__(self, s: Any) -> None:
@@ -514,8 +519,12 @@ def _bounds(bounds: Any, order: int, fixed: int) -> Optional[Array]:
     return limits
 
 
+_LOSSES = ("least-squares", "poisson")  # TS_LOSS_... of tstream.h
+
+
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
-       restarts: Optional[int] = None, sweeps: int = 50, tol: float = 1e-5, seed: int = 1,
+       restarts: Optional[int] = None, sweeps: int = 50, tol: Optional[float] = None, seed: int = 1,
+       loss: str = "least-squares", inner: int = 10,
        init: "Union[None, Model, str]" = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
@@ -528,7 +537,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
        resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
        trace: Optional[Path] = None) -> Any:
-    """Decomposes a tensor by alternating least squares: the bytes that ``tstream cp`` computes.
+    """Decomposes a tensor by alternating least squares, or by another loss: the bytes that ``tstream cp`` computes.
 
     Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too. With `out` the run can go on then, and after
     a crash: by `resume`, or by ``tstream cp --resume``.
@@ -544,10 +553,16 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         `max_time` and `init` are for one model (``tstream cp --restarts`` writes several, and goes on).
     sweeps : int
         At most so many.
-    tol : float
-        Done when the fit changes by less; 0 does all sweeps.
+    tol : float, optional
+        Done when the fit changes by less; 0 does all sweeps. With loss 'poisson' when the violation is less. By default 1e-5,
+        of a violation 1e-4.
     seed : int
         Of the random initial factors.
+    loss : {'least-squares', 'poisson'}
+        What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
+        are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint.
+    inner : int
+        With loss 'poisson': rounds of each row in a sweep.
     init : Model or 'nvecs', optional
         Initial factors instead, of this rank. Their weights count with constraints alone. 'nvecs': leading left singular
         vectors of each unfolding, found with `seed` in about the time of two sweeps.
@@ -630,6 +645,12 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
     if several and not (out is None and trace is None and max_time is None and init is None and not resume):
         raise ArgumentError("out, resume, trace, max_time and init go with one model; tstream cp --restarts writes several")
+    if loss not in _LOSSES:
+        raise ArgumentError(f"loss is one of {', '.join(_LOSSES)}, not {loss!r}")
+    if inner < 1:
+        raise ArgumentError("a row takes at least one round a sweep")
+    if tol is None:
+        tol = 1e-4 if loss == "poisson" else 1e-5
     if sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
     if isinstance(init, str) and init != "nvecs":
@@ -663,10 +684,10 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         raise ArgumentError("l2_scale is 'none' or 'count'")
     if observed and squares is None:
         squares = np.array([0 if fixed >> m & 1 else 0.1 for m in range(order)])
-    if observed:
+    if observed or loss != "least-squares":
         own_rows = 0
     if gpus is None and gpu_memory is None:
-        cpu = cpu or bool(observed) or on_simplex != 0 or orthonormal != 0 or bent != 0
+        cpu = cpu or bool(observed) or loss != "least-squares" or on_simplex != 0 or orthonormal != 0 or bent != 0
 
     def swept(s: Sweep) -> None:
         history.append(s)
@@ -706,7 +727,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
-                      observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience)
+                      observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience,
+                      loss=_LOSSES.index(loss), inner=inner)
 
     def run(model_rank: int, model_seed: int) -> Model:
         nonlocal bar, history
@@ -736,7 +758,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                                      host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                      checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                      own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                     trace=None if trace is None else os.fsencode(trace))
+                                     loss=_LOSSES.index(loss), trace=None if trace is None else os.fsencode(trace))
         session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
         try:
             for start in seeds:

@@ -18,6 +18,7 @@
 #include "model/model_write.h"
 
 #define SWEEPS       50u
+#define INNER        10u
 #define STATES_NS    UINT64_C(300000000000) /* between two, as tstream cp has it */
 #define SECOND_NS    1e9
 #define MOST_SECONDS 1e9 /* some thirty years */
@@ -81,7 +82,9 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .n_dead = s->n_dead,
                              .objective = s->objective,
                              .rmse = s->rmse,
-                             .held_out_rmse = s->held_out };
+                             .held_out_rmse = s->held_out,
+                             .log_likelihood = s->log_likelihood,
+                             .violation = s->kkt };
     int stop;
     if (c->record != NULL)
         ts_api_record_sweep(c->record, s);
@@ -215,6 +218,17 @@ static double share_of(const char *text)
     return text != NULL && *end == '%' ? x / 100 : x;
 }
 
+/* Rounds of a Poisson model are those of the state. */
+static int check_inner(const struct cp *c, struct ts_err *err)
+{
+    const char *inner = ts_state_option(ts_state_get(c->from.file), "inner");
+    return c->conf.loss != TS_LOSS_POISSON || inner == NULL ||
+                   strtoul(inner, NULL, 10) == c->conf.inner
+               ? 0
+               : ts_fail(err, TS_EARG, "%s: the run has inner %s, so it cannot go on with %u",
+                         c->from.dir, inner, c->conf.inner);
+}
+
 /* The state of an earlier run to conf.out, where it is wanted and there. */
 static int open_state(struct cp *c, struct ts_err *err)
 {
@@ -240,7 +254,7 @@ static int open_state(struct cp *c, struct ts_err *err)
         return ts_fail(err, TS_EARG,
                        "%s: the run holds out another share than %g, so it cannot go on with that",
                        c->from.dir, c->conf.hold_out);
-    return 0;
+    return check_inner(c, err);
 }
 
 /* ---- what is kept ---- */
@@ -287,6 +301,8 @@ static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t 
         if (c->conf.observed)
             fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
                     c->conf.l2_by_count ? "count" : "none", 0, c->conf.patience);
+        if (c->conf.loss == TS_LOSS_POISSON)
+            fprintf(to, "%closs=poisson%cinner=%u", 0, 0, c->conf.inner);
         if (c->conf.hold_out > 0)
             fprintf(to, "%chold-out=%.17g", 0, c->conf.hold_out);
         fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, c->conf.held_rows ? "used" : "all", 0,
@@ -355,6 +371,7 @@ static struct ts_als_conf als_conf(struct cp *c)
                                  .feed = e->feed,
                                  .precision = sc->precision,
                                  .iters = c->conf.sweeps,
+                                 .inner = c->conf.inner,
                                  .tol = c->conf.tol,
                                  .accelerate = c->conf.accelerate != 0,
                                  .hold_out = { c->conf.hold_out, c->conf.seed },
@@ -552,6 +569,7 @@ static int take_constraints(struct cp *c, struct ts_err *err)
         to->simplex = (conf->simplex >> m & 1) != 0;
         to->orthogonal = (conf->orthogonal >> m & 1) != 0;
         to->observed = conf->observed != 0;
+        to->poisson = conf->loss == TS_LOSS_POISSON;
         to->by_count = conf->observed && conf->l2_by_count;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
@@ -570,9 +588,13 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     rc = ts_constraint_check(c->constraint, t->order, err);
     if (rc < 0)
         return rc;
+    if (conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != c->session->conf.loss)
+        return ts_fail(err, TS_EARG,
+                       "a run with a loss takes a session that was opened with the same loss");
     if ((ts_constraint_updates(c->constraint, t->order) & ~e->backend->updates) != 0)
         return ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
-    if ((ts_constraint_own(c->constraint, t->order) & ~c->session->conf.own_rows) != 0)
+    if (conf->loss == TS_LOSS_LEAST_SQUARES &&
+        (ts_constraint_own(c->constraint, t->order) & ~c->session->conf.own_rows) != 0)
         return ts_fail(
             err, TS_EARG,
             "a run with nonneg, l1, simplex, bounds or fix of the last mode takes a session that "
@@ -635,8 +657,12 @@ static int take_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "a run goes on never, always, or if there is a state");
     if (c->resume != TS_RESUME_NEVER && c->out == NULL)
         return ts_fail(err, TS_EARG, "a run goes on from the state of a directory: none is named");
+    if (c->loss != TS_LOSS_LEAST_SQUARES && c->loss != TS_LOSS_POISSON)
+        return ts_fail(err, TS_EARG, "there is no loss %d", c->loss);
     if (c->sweeps == 0)
         c->sweeps = SWEEPS;
+    if (c->inner == 0)
+        c->inner = INNER;
     if (c->formats == 0)
         c->formats = TS_FILE_KTENSOR;
     return 0;
@@ -665,6 +691,8 @@ ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_erro
                                  .rmse = result.rmse,
                                  .held_out_rmse = result.held_out,
                                  .overfits = result.overfits,
+                                 .log_likelihood = result.log_likelihood,
+                                 .violation = result.kkt,
                                  .sweeps_before = c.from.file != NULL
                                                       ? ts_state_get(c.from.file)->sweep - 1
                                                       : 0 };

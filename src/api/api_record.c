@@ -24,8 +24,8 @@ struct args {
     double tol;
     uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
     int accelerate, force, cpu, observed;
-    uint32_t patience;
-    const char *l2_scale, *hold_out;
+    uint32_t patience, inner;
+    const char *loss, *l2_scale, *hold_out;
     char hold_out_text[32];
     const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
     const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
@@ -35,6 +35,8 @@ struct args {
 #define AT(field) offsetof(struct args, field)
 static const struct ts_opt opts[] = {
     { .name = "rank", .type = TS_OPT_U32, .at = AT(rank) },
+    { .name = "loss", .type = TS_OPT_STRING, .at = AT(loss) },
+    { .name = "inner", .type = TS_OPT_U32, .at = AT(inner) },
     { .name = "iters", .type = TS_OPT_U32, .at = AT(iters) },
     { .name = "tol", .type = TS_OPT_DOUBLE, .at = AT(tol) },
     { .name = "seed", .type = TS_OPT_U64, .at = AT(seed) },
@@ -114,6 +116,8 @@ static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *con
     snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
     a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
     a->patience = conf->patience;
+    a->loss = conf->loss == TS_LOSS_POISSON ? "poisson" : "least-squares";
+    a->inner = conf->inner;
     a->force = conf->replace != 0;
     a->cpu = sc->cpu != 0;
     a->init = conf->start != NULL ? "given" : conf->nvecs ? "nvecs" : "random";
@@ -300,7 +304,8 @@ void ts_api_record_sweep(struct ts_api_record *r, const struct ts_als_sweep *s)
     atomic_store(&r->sweep_start_ns, ts_clock_ns());
     atomic_store(&r->last_sweep_ns, s->total_ns);
     ts_run_record_sweep(&r->record, s);
-    ts_run_status_sweep(&r->status, s->sweep, s->fit, (double)s->total_ns / SECOND_NS);
+    ts_run_status_sweep(&r->status, s->sweep, s->fit, s->log_likelihood,
+                        (double)s->total_ns / SECOND_NS);
 }
 
 void ts_api_record_saved(struct ts_api_record *r)

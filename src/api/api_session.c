@@ -20,6 +20,8 @@ static int take_conf(const ts_session_conf *given, ts_session_conf *conf, struct
         rc = ts_fail(err, TS_EARG, "the precision must be float32 or float64");
     if (rc == 0 && conf->threads > TS_MAX_THREADS)
         rc = ts_fail(err, TS_EARG, "at most %u threads are possible", TS_MAX_THREADS);
+    if (rc == 0 && conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != TS_LOSS_POISSON)
+        rc = ts_fail(err, TS_EARG, "there is no loss %d", conf->loss);
     p = (struct ts_processor){ .cpu = conf->cpu,
                                .gpus = conf->gpus,
                                .device_bytes = conf->gpu_memory };
@@ -104,6 +106,7 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
         ret[m].nonneg = (conf->own_rows >> m & 1) != 0;
         ret[m].smooth = conf->smooth >> m & 1;
         ret[m].observed = conf->observed != 0;
+        ret[m].poisson = conf->loss == TS_LOSS_POISSON;
     }
     return 0;
 }

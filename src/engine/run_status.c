@@ -45,6 +45,7 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_status *s)
         ts_json_object(j, NULL);
         ts_json_u64(j, "sweep", s->past[i % TS_RUN_STATUS_SWEEPS].sweep);
         ts_json_f64(j, "fit", s->past[i % TS_RUN_STATUS_SWEEPS].fit);
+        ts_json_f64(j, "log_likelihood", s->past[i % TS_RUN_STATUS_SWEEPS].log_likelihood);
         ts_json_f64(j, "seconds", s->past[i % TS_RUN_STATUS_SWEEPS].seconds);
         ts_json_close(j);
     }
@@ -139,7 +140,8 @@ void ts_run_status_mode(struct ts_run_status *s, uint32_t mode)
     pthread_mutex_unlock(&s->lock);
 }
 
-void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double seconds)
+void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double log_likelihood,
+                         double seconds)
 {
     const uint32_t at = s->n_sweeps % TS_RUN_STATUS_SWEEPS;
     if (s->state == NULL)
@@ -147,6 +149,7 @@ void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, do
     pthread_mutex_lock(&s->lock);
     s->past[at].sweep = sweep;
     s->past[at].fit = fit;
+    s->past[at].log_likelihood = log_likelihood;
     s->past[at].seconds = seconds;
     s->n_sweeps++;
     if (sweep < s->iters) {

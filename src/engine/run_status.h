@@ -57,7 +57,7 @@ struct ts_run_status {
     uint32_t n_sweeps;    /* of this run that are over; the last TS_RUN_STATUS_SWEEPS are kept, */
     struct {              /* sweep n at n % TS_RUN_STATUS_SWEEPS */
         uint32_t sweep;
-        double fit, seconds;
+        double fit, log_likelihood, seconds;
     } past[TS_RUN_STATUS_SWEEPS];
 };
 
@@ -70,8 +70,9 @@ void ts_run_status_tick(struct ts_run_status *s);
 /* Mode `mode` (from 1) of the sweep is under way. */
 void ts_run_status_mode(struct ts_run_status *s, uint32_t mode);
 
-/* A sweep is over, and the next one under way. */
-void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double seconds);
+/* A sweep is over, and the next one under way. log_likelihood: of a Poisson model, else NaN. */
+void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double log_likelihood,
+                         double seconds);
 
 /* So many models are under way now. */
 void ts_run_status_at_once(struct ts_run_status *s, uint32_t n);
