@@ -235,6 +235,7 @@ typedef struct {
     void (*progress)(void *ctx, const ts_build_progress *p); /* now and then; may be NULL */
     ts_note_fn *note;                                        /* may be NULL */
     void *ctx;
+    int keep_zeros; /* cells of value 0 are kept, not left out, as observed of ts_cp wants them */
 } ts_build_conf;
 
 typedef struct {

@@ -72,7 +72,7 @@ for tensor in "$top"/tests/golden/*.tsh; do
     done
     n_tensors=$((n_tensors + 1))
 done
-[ "$n_tensors" -ge 12 ] || fail "only $n_tensors golden tensors"
+[ "$n_tensors" -ge 13 ] || fail "only $n_tensors golden tensors"
 
 # The same from a compressed export, and with one thread.
 "$tshard" export --threads 1 -o "$tmp/one.tns.gz" "$top/tests/golden/v1-shards-order2.tsh"
@@ -82,8 +82,8 @@ gzip -dc "$top/tests/golden/v1-shards-order2.tns.gz" | cmp - "$tmp/export"
 printf 'sptensor\n2\n1099511627776 1099511627776\n600\n' | cmp - "$tmp/head"
 
 fresh v1-lz4-order3
-poke "$tmp/x.tsh/index" 8 002
-refused "$tmp/x.tsh" "$tmp/x.tsh/index: byte 8: format version 2, but this program reads version 1"
+poke "$tmp/x.tsh/index" 8 003
+refused "$tmp/x.tsh" "$tmp/x.tsh/index: byte 8: format version 3, but this program reads versions 1 and 2"
 fresh v1-lz4-order3
 poke "$tmp/x.tsh/index" 0 130
 refused "$tmp/x.tsh" "/index: byte 0: not the index of a tensor"

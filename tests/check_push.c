@@ -83,7 +83,8 @@ static void push_start(struct push *p, struct ts_build_options o)
 {
     memset(p, 0, sizeof *p);
     p->o = o;
-    ck_assert_int_eq(ts_push_source_new(3, o.value_bytes, o.n_dims, o.dim, &p->source, &p->err), 0);
+    ck_assert_int_eq(
+        ts_push_source_new(3, o.value_bytes, o.zeros, o.n_dims, o.dim, &p->source, &p->err), 0);
     ck_assert_int_eq(pthread_create(&p->thread, NULL, build, p), 0);
 }
 

@@ -92,6 +92,55 @@ printf '0 3 9 1\n0 3 9 2\n5 0 0 4\n' > d.tns
 "$bin/tshard" select d.tsh --sum 3 -o y.tsh -f > log
 [ "$("$bin/tshard" export y.tsh | sort | tr '\n' ,)" = '0 3 3,5 0 4,' ] || bad "a sum of them: $("$bin/tshard" export y.tsh)"
 
+# ---- zeros: dropped, or kept as cells, by every kind of input, and by what is made of the tensor ----
+printf '%s\n' '1 1 1 5' '1 2 1 0' '2 1 1 -0' '2 2 1 3' '2 2 1 -3' '3 1 2 2' '4 4 4 0.0' > zero.tns
+printf '%s\n' '1 1 1 5' '1 2 1 0' '2 1 1 0' '2 2 1 0' '3 1 2 2' '4 4 4 0' > zero.all
+"$bin/tshard" build zero.tns --zeros keep -o z.tsh -f > log
+grep -q 'dropped 0 zeros' log || bad "zeros are dropped: $(cat log)"
+same z.tsh zero.all
+"$bin/tshard" info z.tsh | tr -s ' \n' '  ' | grep -q 'cells of value 0 kept' || bad "info does not tell of zeros"
+"$bin/tshard" info z.tsh --json | grep -q '"format_version":2,.*"keeps_zeros":true' || bad "info --json: zeros"
+awk 'BEGIN { print "a,b,c,x" } { print $1 "," $2 "," $3 "," $4 }' zero.tns > zero.csv
+"$bin/tshard" build zero.csv --zeros keep -o y.tsh -f > log
+same y.tsh zero.all
+{ printf 'sptensor\n3\n4 4 4\n7\n'; cat zero.tns; } > zero.sp
+"$bin/tshard" build zero.sp --zeros keep -o y.tsh -f > log
+diff -r y.tsh z.tsh > log || bad "other bytes of a file with a header: $(cat log)"
+"$bin/../tests/write_binary" splatt 8 8 little 3 < zero.tns > zero.bin
+"$bin/tshard" build zero.bin --zeros keep -o y.tsh -f > log
+awk '{ print $1 - 1, $2 - 1, $3 - 1, $4 }' zero.all > want1
+same y.tsh want1
+printf '%%%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 2\n2 1 0\n3 1 4\n' > zero.mtx
+"$bin/tshard" build zero.mtx --zeros keep -o y.tsh -f > log
+printf '%s\n' '1 2 0' '1 3 -4' '2 1 0' '3 1 4' > want1
+same y.tsh want1
+"$bin/tshard" build zero.tns --zeros keep --duplicates keep --transform scale=-2 --values float64 -o y.tsh -f > log
+awk '{ print $1, $2, $3, $4 == 0 ? 0 : -2 * $4 }' zero.tns > want1
+same y.tsh want1
+"$bin/tshard" build zero.tns -o y.tsh -f > log
+awk '$4 != 0' zero.all > want1
+same y.tsh want1
+"$bin/tshard" info y.tsh --json | grep -q '"format_version":1,.*"keeps_zeros":false' || bad "zeros are kept by themselves"
+refused 1 'd2.tns:2: a second nonzero at 1 2 1' sh -c 'cp zero.all d1.tns; printf "9 9 9 1\n1 2 1 0\n" > d2.tns; "$0" build d1.tns d2.tns --zeros keep --duplicates error -o no.tsh' "$bin/tshard"
+refused 1 'all 2 values are zero' sh -c 'printf "1 1 0\n2 2 0\n" | "$0" build - --zeros keep -o no.tsh' "$bin/tshard"
+"$bin/tshard" select z.tsh --sum 3 -o y.tsh -f > log
+printf '%s\n' '1 1 5' '1 2 0' '2 1 0' '2 2 0' '3 1 2' '4 4 0' > want1
+same y.tsh want1
+"$bin/tshard" gen --dims 60x50x40 --nnz 3000 --value 0..4 -o zeros.tns > log
+"$bin/tshard" build zeros.tns --zeros keep --duplicates keep -o z.tsh -f > log
+"$bin/tshard" split z.tsh -f --train a.tsh --test b.tsh > log
+{ "$bin/tshard" export a.tsh; "$bin/tshard" export b.tsh; } | sort > have
+sort zeros.tns | cmp -s - have || bad "split loses zeros"
+"$bin/tshard" info b.tsh --json | grep -q '"keeps_zeros":true' || bad "split forgets that zeros are kept"
+# of these a model of rank 1 has no error, unless it has to be 0 somewhere
+awk 'BEGIN { for (i = 1; i <= 9; i++) for (j = 1; j <= 9; j++) if ((i + j) % 3) print i, j, (i + 2 * j) % 5 ? 4 : 0 }' > four.tns
+for zeros in drop keep; do
+    "$bin/tshard" build four.tns --zeros $zeros -o y.tsh -f > log
+    "$bin/tstream" cp y.tsh --cpu --observed --rank 1 --l2 1e-6 --iters 30 --json --no-output > log 2> err || bad "$(cat err)"
+    sed -n 's/.*"event":"done".*"rmse":\([-0-9.e]*\),.*/\1/p' log > $zeros.rmse
+done
+awk -v d="$(cat drop.rmse)" -v k="$(cat keep.rmse)" 'BEGIN { exit !(d < 1e-3 && k > 0.5) }' || bad "zeros are not fitted: $(cat drop.rmse keep.rmse)"
+
 # ---- refusals ----
 rm -rf y.tsh z.tsh
 refused 2 'expected a share like 20% or 0.2' "$bin/tshard" split x.tsh --hold-out 1

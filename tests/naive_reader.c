@@ -140,9 +140,10 @@ static void read_index(void)
     idx = load("index", 0);
     need(idx.n >= 256 + 2 * 128 + 8, "index is too short");
     need(memcmp(idx.at, "TSHINDEX", 8) == 0, "magic");
-    need(get32(idx.at + 8) == 1, "version");
+    need(get32(idx.at + 8) == 1 || get32(idx.at + 8) == 2, "version");
     need(get64(idx.at + 16) == idx.n, "size of the index");
     need(XXH3_64bits(idx.at, idx.n - 8) == get64(idx.at + idx.n - 8), "checksum of the index");
+    need((get32(idx.at + 120) & ~3u) == (get32(idx.at + 8) == 2 ? 4u : 0u), "flags");
     order = get32(idx.at + 12);
     nnz = get64(idx.at + 24);
     value_base = get_double(idx.at + 40);

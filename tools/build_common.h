@@ -50,7 +50,8 @@ struct build_common {
 int build_common_apply(const struct build_common *c, struct ts_build_options *o,
                        struct tool_progress *progress, struct ts_err *err);
 
-/* The precision of values, and what becomes of several nonzeros of a cell, are those of a tensor that is read. */
+/* The precision of values, and what becomes of zeros and of several nonzeros of a cell, are those of a tensor that
+ * is read. */
 void build_common_like(const struct ts_tensor *t, struct ts_build_options *o);
 
 /* "dir/amazon.tsh" and ".train.tsh" -> "amazon.train.tsh"; malloc'ed, NULL: no memory. */

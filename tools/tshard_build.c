@@ -19,7 +19,7 @@ enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *text, *separator, *transform;
-    int base, duplicates, format, header, names, allow_missing;
+    int base, duplicates, zeros, format, header, names, allow_missing;
     struct ts_opt_list map, bin;
     struct build_common common;
 };
@@ -57,6 +57,9 @@ const struct ts_opt tshard_build_opts[] = {
       "1970 or dates" },
     { "duplicates", 0, TS_OPT_CHOICE, AT(duplicates), "sum", "sum|keep|error",
       "what to do with several nonzeros at one place" },
+    { "zeros", 0, TS_OPT_CHOICE, AT(zeros), "drop", "drop|keep",
+      "what to do with cells that are listed with a value of 0: keep makes them cells like any other, as "
+      "tstream cp --observed wants them" },
     { "transform", 0, TS_OPT_STRING, AT(transform), NULL, "log1p|binary|scale=X",
       "what becomes of each value, once those at one place are added up: log(1 + value), 1, or X times "
       "the value" },
@@ -329,6 +332,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     o.base = args.base != BASE_0;
     o.base_said = args.base != BASE_AUTO;
     o.duplicates = args.duplicates;
+    o.zeros = args.zeros;
     o.allow_missing = args.allow_missing;
     if (check_operands(cmd, operands, n, &err) < 0) {
         free(operands);
@@ -432,7 +436,7 @@ const struct ts_cmd tshard_build_cmd = {
         "indices, and the names of the indices, within --memory; times are binned. Where a table "
         "leaves it open which column is the value, --value must say it.\n\n"
         "Indices start at 1, in binary files at 0, unless --base says it. Nonzeros at one place are added up, "
-        "zeros are dropped. The result is the same, byte for byte, for any order of the lines "
+        "zeros are dropped unless --zeros keep is given. The result is the same, byte for byte, for any order of the lines "
         "(which names in a table may depend on, unless they are sorted) and any --memory, "
         "--threads and --tmp.\n\n"
         "The directory appears when it is complete and on disk; a build that was killed "

@@ -103,6 +103,7 @@ static void print_json(const struct ts_tensor *t)
     tool_json_u64(&j, "duplicates_merged", t->header.n_duplicates);
     tool_json_u64(&j, "zeros_dropped", t->header.n_zeros);
     tool_json_bool(&j, "has_duplicates", (t->header.flags & TS_TENSOR_DUPLICATES) != 0);
+    tool_json_bool(&j, "keeps_zeros", (t->header.flags & TS_TENSOR_ZEROS) != 0);
     tool_json_array(&j, "modes");
     for (uint32_t m = 0; m < t->order; m++)
         json_mode(&j, t, m);
@@ -158,11 +159,12 @@ static void print_head(const struct ts_tensor *t)
     tool_words_putf(&w, "%.9g", h->norm);
     put_values(&w, t);
     tool_words_start(&w, "  input");
-    tool_words_putf(&w, "%s nonzero%s: %s duplicate%s merged, %s zero%s dropped%s",
+    tool_words_putf(&w, "%s nonzero%s: %s duplicate%s merged, %s zero%s dropped%s%s",
                     ts_num_count(a, h->input_nnz), tool_plural(h->input_nnz),
                     ts_num_count(b, h->n_duplicates), tool_plural(h->n_duplicates),
                     ts_num_count(c, h->n_zeros), tool_plural(h->n_zeros),
-                    (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "");
+                    (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "",
+                    (h->flags & TS_TENSOR_ZEROS) != 0 ? ", cells of value 0 kept" : "");
     tool_words_start(&w, "  bytes/nnz");
     tool_words_putf(&w, "%.3f is the entropy bound, %u as coordinates", bound, coo_bytes(t));
     tool_words_start(&w, "  on disk");

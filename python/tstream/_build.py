@@ -14,6 +14,7 @@ from ._tensor import Tensor
 
 Progress = Optional[Callable[["dict[str, Any]"], object]]
 _duplicates = {"sum": 0, "keep": 1, "error": 2}
+_zeros = ("drop", "keep")
 _packed = ("", ".gz", ".zst", ".xz", ".bz2")
 _ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn")
 
@@ -25,10 +26,12 @@ class _Build(Call):
                  names: "Optional[Sequence[str]]" = None, label_files: "Optional[Sequence[Any]]" = None,
                  replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
-                 progress: Progress = None) -> None:
+                 zeros: str = "drop", progress: Progress = None) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
+        if zeros not in _zeros:
+            raise ArgumentError(f"zeros={zeros!r}: one of {', '.join(_zeros)}")
         dtype = np.dtype(dtype)
         if dtype not in (np.dtype("f4"), np.dtype("f8")):
             raise ArgumentError(f"dtype={dtype}: values are float32 or float64")
@@ -44,7 +47,7 @@ class _Build(Call):
             dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
             order=given[0] if given else 0, name=None if names is None else strings(names),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
-            note=self.note)
+            note=self.note, keep_zeros=zeros == "keep")
         if progress is not None:
             def show(ctx: Any, at: Any) -> None:
                 p = at.contents
@@ -67,7 +70,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           names: "Optional[Sequence[str]]" = None, labels: "Optional[Mapping[int, Path]]" = None,
           base: Optional[int] = None, replace: bool = False, memory: Size = None, tmp: Optional[Path] = None,
           threads: int = 0, shard: Size = None, duplicates: str = "sum", dtype: Any = "float32",
-          progress: Progress = None) -> Tensor:
+          zeros: str = "drop", progress: Progress = None) -> Tensor:
     """Builds a tensor from files, as ``tshard build`` does, or from batches.
 
     Parameters
@@ -100,6 +103,9 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         What becomes of nonzeros at one place.
     dtype : {'float32', 'float64'}
         Of the values.
+    zeros : {'drop', 'keep'}
+        What becomes of cells whose value is 0: kept, they are cells like any other, as ``cp`` with
+        ``observed=True`` wants them.
     progress : callable, optional
         Gets a dict with what, phase, phases, done, total and unit, a few times a second.
 
@@ -108,7 +114,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     Tensor
     """
     options: "dict[str, Any]" = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
-                   shard=shard, duplicates=duplicates, dtype=dtype, progress=progress)
+                   shard=shard, duplicates=duplicates, dtype=dtype, zeros=zeros, progress=progress)
     if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):
         each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
         return from_batches(source, out, labels=each, base=base or 0, **options)
@@ -187,7 +193,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     labels : sequence, optional
         For each mode a list of strings, a path of a file with one a line, or None.
     **options
-        memory, tmp, threads, shard, duplicates, dtype, replace, base, progress: as in :func:`build`. base
+        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress: as in :func:`build`. base
         (0 by default) is how indices are counted where they are shown.
 
     Returns

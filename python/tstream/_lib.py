@@ -118,7 +118,7 @@ class ts_build_conf(_Sized):
                 ("first_index", c.c_uint32), ("dim", _u64s), ("order", c.c_uint32),
                 ("name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.c_char_p)),
                 ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
-                ("note", note_fn), ("ctx", c.c_void_p)]
+                ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int)]
 
 
 class ts_build_result(_Sized):

@@ -100,6 +100,7 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
     o->force = c->replace;
     o->tmp = c->tmp;
     o->duplicates = c->duplicates;
+    o->zeros = c->keep_zeros != 0;
     o->value_bytes = c->float64 ? 8 : 4;
     o->base = c->first_index;
     o->stop = c->stop;
@@ -184,7 +185,7 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err 
         rc = ts_fail(err, TS_EARG, "labels of mode %u, and there are %u modes", o->min_order,
                      b->request.conf.order);
     if (rc == 0)
-        rc = ts_push_source_new(b->request.conf.order, o->value_bytes, o->n_dims, o->dim,
+        rc = ts_push_source_new(b->request.conf.order, o->value_bytes, o->zeros, o->n_dims, o->dim,
                                 &b->source, err);
     if (rc < 0)
         return rc;
@@ -274,6 +275,7 @@ static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_co
         return ts_fail(err, TS_EARG, "%s has %u modes, asked for are %u", t->path, t->order,
                        conf->order);
     conf->size = sizeof *conf;
+    conf->keep_zeros |= (t->header.flags & TS_TENSOR_ZEROS) != 0;
     conf->order = t->order;
     for (uint32_t m = 0; m < t->order; m++) {
         dim[m] = t->mode[m].disk.dim;

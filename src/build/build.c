@@ -145,6 +145,9 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
  * again. With a norm of 0, or of few bits, there is no meaningful fit. */
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
+    if (b->code->min == 0 && b->code->max == 0)
+        return ts_fail(err, TS_EFORMAT, "%s: nothing was written: all %" PRIu64 " values are zero",
+                       b->o->out, b->merge.nnz);
     if (b->merge.nnz > 0 && b->sum_of_squares < DBL_MIN)
         return ts_fail(err, TS_EFORMAT,
                        "%s: nothing was written: the squares of the values (%g to "
@@ -244,6 +247,7 @@ static int write_index(struct ts_build *b, struct ts_err *err)
         h.n_duplicates = 0;
     }
     h.flags |= c->estimated ? TS_TENSOR_VALUE_BITS_ESTIMATED : 0;
+    h.flags |= b->o->zeros ? TS_TENSOR_ZEROS : 0;
     for (uint32_t m = 0; m < b->order; m++) {
         b->mode[m].dim = b->dim[m];
         b->mode[m].n_rows = b->n_rows[m];
@@ -446,6 +450,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
                                  .n_dims = o->n_dims,
                                  .stop = o->stop,
                                  .share = o->trial,
+                                 .zeros = o->zeros,
                                  .table = b->table,
                                  .unpack_bytes = b->unpack_bytes,
                                  .threads = b->memory.read_threads,
@@ -500,6 +505,7 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
                                    .n_dims = o->n_dims,
                                    .stop = o->stop,
                                    .share = o->trial,
+                                   .zeros = o->zeros,
                                    .unpack_bytes = b->unpack_bytes,
                                    .threads = b->memory.read_threads,
                                    .read_bytes = b->memory.read_bytes,

@@ -44,6 +44,7 @@ struct ts_build_options {
     /* format */
     uint64_t shard_bytes;
     int duplicates;                /* enum ts_duplicates */
+    int zeros;                     /* zeros are kept, as cells whose value is known, not dropped */
     uint32_t value_bytes;          /* 4 or 8 */
     struct ts_transform transform; /* of values, after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */

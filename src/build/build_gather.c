@@ -119,6 +119,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
         return rc;
     b->merge.stop = b->o->stop;
     b->merge.transform = b->o->transform;
+    b->merge.zeros = b->o->zeros;
     if (b->runs != NULL) {
         rc = merge_runs(b, err);
     } else {

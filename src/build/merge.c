@@ -102,12 +102,13 @@ static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf,
     return buf;
 }
 
-/* Writes cell and sum as a record. Returns 1, 0 when the sum is zero, or a failure. */
+/* Writes cell and sum as a record. Returns 1, 0 when the sum is a zero to be dropped, or a failure. */
 static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, uint64_t *out,
                        struct ts_err *err)
 {
-    const uint64_t bits = ts_value_to_bits(sum, g->value_bytes);
+    uint64_t bits = ts_value_to_bits(sum, g->value_bytes);
     const uint32_t words = g->layout.words;
+    const int zero = ts_value_of_bits(bits, g->value_bytes) == 0.0;
     uint64_t rec[TS_RECORD_WORDS] = { 0 };
     char name[256];
     if (!isfinite(ts_value_of_bits(bits, g->value_bytes)))
@@ -117,9 +118,11 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
                        name_cell(g, cell, name, sizeof name), sum, 8 * g->value_bytes);
     for (uint32_t m = 0; m < g->order; m++)
         ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
+    if (zero) /* -0 is 0 */
+        bits = 0;
     ts_record_put(&g->layout, rec, g->order, bits);
     memcpy(out, rec, words * sizeof *rec);
-    return ts_value_of_bits(bits, g->value_bytes) != 0.0;
+    return !zero || g->zeros;
 }
 
 /* The same for a value that is transformed first. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* merge.h - one pass over the sorted nonzeros of the whole tensor: merges those of one cell, drops
- * zeros, and collects the statistics by which the format is chosen.
+ * zeros (unless they are kept), and collects the statistics by which the format is chosen.
  *
  *   owner    the caller
  *   units    records of indices in the order of the modes, then the value's bits
@@ -42,6 +42,7 @@ struct ts_merge {
     int duplicates;                    /* enum ts_duplicates */
     const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
     struct ts_transform transform;     /* none, or set by the caller */
+    int zeros;                         /* 0, or set by the caller: sums of 0 are kept */
     uint64_t nnz, n_duplicates, n_zeros;
     int refused; /* 1: a cell has more than one nonzero, which --duplicates error forbids: */
     uint64_t refused_index[TS_MAX_ORDER];

@@ -29,6 +29,7 @@
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
+#define TS_FORMAT_ZEROS   2u /* of an index with TS_TENSOR_ZEROS; all else is as in version 1 */
 #define TS_INDEX_MAGIC    "TSHINDEX" /* 8 bytes, no NUL */
 #define TS_ROWS_MAGIC     "TSHROWS1"
 #define TS_LABELS_MAGIC   "TSHLABEL"
@@ -82,6 +83,7 @@ struct ts_disk_header {
 };
 #define TS_TENSOR_DUPLICATES           1u /* built with --duplicates keep and some were */
 #define TS_TENSOR_VALUE_BITS_ESTIMATED 2u /* value_bits is an estimate from a sample */
+#define TS_TENSOR_ZEROS                4u /* cells of value zero were kept; version 2 alone */
 
 /* One mode and its copy of the nonzeros. 128 bytes. */
 struct ts_disk_mode {

@@ -29,10 +29,11 @@ int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *
     if (memcmp(h.magic, TS_INDEX_MAGIC, sizeof h.magic) != 0)
         return ts_fail(err, TS_EFORMAT, "%s: byte 0: not the index of a tensor (no \"%s\" there)",
                        where, TS_INDEX_MAGIC);
-    if (h.version != TS_FORMAT_VERSION)
+    if (h.version != TS_FORMAT_VERSION && h.version != TS_FORMAT_ZEROS)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: byte 8: format version %" PRIu32 ", but this program reads version %u",
-                       where, h.version, TS_FORMAT_VERSION);
+                       "%s: byte 8: format version %" PRIu32
+                       ", but this program reads versions %u and %u",
+                       where, h.version, TS_FORMAT_VERSION, TS_FORMAT_ZEROS);
     if (h.index_bytes != file_bytes)
         return ts_fail(err, TS_EFORMAT,
                        "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
@@ -80,6 +81,7 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
 
 static int check_header(const struct ts_disk_header *h, const char *where, struct ts_err *err)
 {
+    const uint32_t zeros = h->version == TS_FORMAT_ZEROS ? TS_TENSOR_ZEROS : 0;
     if (h->order < TS_MIN_ORDER || h->order > TS_MAX_ORDER)
         return ts_fail(err, TS_EFORMAT, "%s: the order is %" PRIu32 ", expected %u to %u", where,
                        h->order, TS_MIN_ORDER, TS_MAX_ORDER);
@@ -91,7 +93,7 @@ static int check_header(const struct ts_disk_header *h, const char *where, struc
                        "%s: blocks of %" PRIu32 " nonzeros in partitions of %" PRIu32
                        " blocks, expected %u and %u",
                        where, h->block_nnz, h->partition_blocks, TS_BLOCK_NNZ, TS_PARTITION_BLOCKS);
-    if ((h->flags & ~(TS_TENSOR_DUPLICATES | TS_TENSOR_VALUE_BITS_ESTIMATED)) != 0 ||
+    if ((h->flags & ~(TS_TENSOR_DUPLICATES | TS_TENSOR_VALUE_BITS_ESTIMATED)) != zeros ||
         h->reserved32 != 0 || !is_zero(h->reserved, sizeof h->reserved))
         return ts_fail(err, TS_EFORMAT, "%s: unknown flags in the header", where);
     return check_values(h, where, err);

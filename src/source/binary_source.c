@@ -567,13 +567,17 @@ static void round_values(struct ts_batch *b, uint32_t from, uint32_t to)
         b->value[i] = ts_value_to_bits(ts_value_of_bits(b->value[i], from), to);
 }
 
-static void drop_zeros(struct ts_batch *b, uint32_t value_bytes)
+/* Drops zeros; or keeps them, and then -0 becomes 0. */
+static void drop_zeros(struct ts_batch *b, uint32_t value_bytes, int keep)
 {
     const uint64_t sign = UINT64_C(1) << (8 * value_bytes - 1);
     uint64_t n = 0;
     for (uint64_t i = 0; i < b->n; i++) {
-        if ((b->value[i] & ~sign) == 0)
-            continue;
+        if ((b->value[i] & ~sign) == 0) {
+            if (!keep)
+                continue;
+            b->value[i] = 0;
+        }
         if (n < i) {
             memcpy(b->index + n * b->order, b->index + i * b->order, b->order * sizeof *b->index);
             b->value[n] = b->value[i];
@@ -630,7 +634,7 @@ static int read_piece(struct worker *w)
     if (rc > 0)
         rc = decode_piece(&j, &why) < 0 ? why.code : 1;
     if (rc > 0)
-        drop_zeros(&w->batch, s->plan.value_bytes);
+        drop_zeros(&w->batch, s->plan.value_bytes, s->plan.zeros);
     if (j.file != NULL) {
         pthread_mutex_lock(&s->lock);
         s->ended |= rc < 0;
@@ -694,7 +698,7 @@ static void find_in_piece(const struct job *j, const uint64_t *index, struct ts_
     const struct ts_batch *b = &j->w->batch;
     for (uint64_t i = 0; i < b->n && *n < 2; i++)
         if (memcmp(b->index + i * s->order, index, s->order * sizeof *index) == 0 &&
-            ts_value_of_bits(b->value[i], s->plan.value_bytes) != 0)
+            (s->plan.zeros || ts_value_of_bits(b->value[i], s->plan.value_bytes) != 0))
             ret[(*n)++] =
                 (struct ts_binary_found){ s->next_path - 1, j->first + i + 1,
                                           ts_binary_place(&j->file->form, j->first + i, 0) };

@@ -36,6 +36,7 @@ struct ts_binary_plan {
     uint64_t dim[TS_MAX_ORDER];
     uint64_t unpack_bytes; /* memory that unpacking may take */
     double share; /* of each file to read: pieces spread over it, its start if packed; 0: all */
+    int zeros;    /* zeros are nonzeros like any other, and not dropped */
 };
 
 /* Takes the header of the first file, and looks at those of the others that are plain files. */

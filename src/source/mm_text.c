@@ -149,7 +149,7 @@ int ts_mm_parse(const struct ts_tns_rules *rules, const char *text, size_t bytes
             continue;
         b->index[2 * b->n] = column;
         b->index[2 * b->n + 1] = row;
-        b->value[b->n] = b->value[i] ^ (rules->mirror < 0 ? sign : 0);
+        b->value[b->n] = b->value[i] ^ (rules->mirror < 0 && b->value[i] != 0 ? sign : 0);
         b->n++;
         b->n_read++;
         b->n_made++;

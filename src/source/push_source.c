@@ -14,6 +14,7 @@
 
 struct ts_push_source {
     uint32_t value_bytes, n_dims;
+    int zeros; /* are not dropped */
     uint64_t dim[TS_MAX_ORDER];
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t moved;
@@ -25,8 +26,8 @@ struct ts_push_source {
     struct ts_batch batch;
 };
 
-int ts_push_source_new(uint32_t order, uint32_t value_bytes, uint32_t n_dims, const uint64_t dim[],
-                       struct ts_push_source **ret, struct ts_err *err)
+int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, uint32_t n_dims,
+                       const uint64_t dim[], struct ts_push_source **ret, struct ts_err *err)
 {
     struct ts_push_source *s = calloc(1, sizeof *s);
     int rc;
@@ -39,6 +40,7 @@ int ts_push_source_new(uint32_t order, uint32_t value_bytes, uint32_t n_dims, co
     }
     ts_batch_clear(&s->batch);
     s->value_bytes = value_bytes;
+    s->zeros = zeros;
     s->n_dims = n_dims;
     if (n_dims > 0)
         memcpy(s->dim, dim, n_dims * sizeof *dim);
@@ -107,7 +109,7 @@ static int check_index(const struct ts_push_source *s, uint64_t nonzero, const u
     return 0;
 }
 
-/* Adds one nonzero to the batch, which has room; zeros are counted and dropped. */
+/* Adds one nonzero to the batch, which has room; zeros are counted and dropped, unless they are kept. */
 static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
                        double value, struct ts_err *err)
 {
@@ -122,12 +124,12 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
     for (uint32_t m = 0; m < b->order; m++)
         b->max[m] = index[m] > b->max[m] ? index[m] : b->max[m];
     b->n_read++;
-    if (kept == 0) {
+    if (kept == 0 && !s->zeros) {
         b->n_zeros++;
         return 0;
     }
     memcpy(b->index + b->n * b->order, index, b->order * sizeof *index);
-    b->value[b->n++] = ts_value_to_bits(kept, s->value_bytes);
+    b->value[b->n++] = kept == 0 ? 0 : ts_value_to_bits(kept, s->value_bytes); /* -0 is 0 */
     return 0;
 }
 

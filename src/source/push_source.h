@@ -18,9 +18,9 @@
 
 struct ts_push_source;
 
-/* n_dims: 0, or the order; then dim[] bounds the indices. */
-int ts_push_source_new(uint32_t order, uint32_t value_bytes, uint32_t n_dims, const uint64_t dim[],
-                       struct ts_push_source **ret, struct ts_err *err);
+/* n_dims: 0, or the order; then dim[] bounds the indices. zeros: they are not dropped. */
+int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, uint32_t n_dims,
+                       const uint64_t dim[], struct ts_push_source **ret, struct ts_err *err);
 void ts_push_source_free(struct ts_push_source *s); /* after stop; NULL is fine */
 uint32_t ts_push_source_order(const struct ts_push_source *s);
 

@@ -261,6 +261,7 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
     pthread_cond_init(&s->read, NULL);
     s->rules.base = plan->base;
     s->rules.value_bytes = plan->value_bytes;
+    s->rules.zeros = plan->zeros;
     s->count = calloc(plan->n_paths, sizeof *s->count);
     s->worker = calloc(plan->threads, sizeof *s->worker);
     for (uint32_t t = 0; s->worker != NULL && t < plan->threads; t++)

@@ -49,6 +49,7 @@ struct ts_text_plan {
     uint64_t unpack_bytes;  /* memory that unpacking may take (text_input.h) */
     struct ts_table *table; /* the files are tables; NULL: their first bytes tell what they are */
     double share;           /* of the text to read (text_input.h); 0: all */
+    int zeros;              /* zeros are nonzeros like any other, and not dropped */
 };
 
 /* Reads up to the first nonzero, which gives the order, and parses an sptensor header. */

@@ -141,10 +141,12 @@ int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value
         memcpy(&bits8, &value, 8);
     }
     b->n_read++;
-    if (value == 0.0 && !r->zeros) {
-        b->n_zeros++;
-        return 0;
+    if (value == 0.0) {
+        bits8 = 0; /* -0 is 0 */
+        b->n_zeros += !r->zeros;
     }
+    if (value == 0.0 && !r->zeros)
+        return 0;
     memcpy(b->index + b->n * r->order, index, r->order * sizeof *index);
     b->value[b->n++] = bits8;
     return 0;
@@ -228,8 +230,8 @@ static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t orde
     narrow = (float)value; /* below 1e15: finite */
     memcpy(&bits4, &narrow, 4);
     memcpy(&bits8, &value, 8);
-    b->value[b->n] = r->value_bytes == 4 ? bits4 : bits8;
     value = r->value_bytes == 4 ? (double)narrow : value;
+    b->value[b->n] = value == 0.0 ? 0 : r->value_bytes == 4 ? bits4 : bits8;
     b->n_read++;
     b->n += value != 0.0 || r->zeros;
     b->n_zeros += value == 0.0 && !r->zeros;
