@@ -22,6 +22,14 @@
 static int lock_errno;            /* of flock; 0: it works */
 static int no_exchange;           /* renameat2 knows no flags */
 static int fsyncs, fail_fsync_at; /* counts; the one that fails, from 1, and all after it */
+static int steps,
+    die_at; /* calls that change names or sync; the one before which this process dies */
+
+static void step(void)
+{
+    if (++steps == die_at)
+        _exit(9);
+}
 
 int flock(int fd, int how)
 {
@@ -31,6 +39,7 @@ int flock(int fd, int how)
 
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
+    step();
     errno = EINVAL;
     return no_exchange && flags != 0
                ? -1
@@ -39,9 +48,16 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
 
 int fsync(int fd)
 {
+    step();
     fsyncs++;
     errno = EIO;
     return fail_fsync_at > 0 && fsyncs >= fail_fsync_at ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int unlinkat(int dir, const char *name, int flags)
+{
+    step();
+    return (int)syscall(SYS_unlinkat, dir, name, flags);
 }
 
 static char top[64];
@@ -487,6 +503,63 @@ START_TEST(killed_at_any_instant_the_old_or_the_new_is_there)
 }
 END_TEST
 
+/* A result `text` with its state, in the place of what is there. */
+static void make_with_state(const char *text)
+{
+    struct ts_atomic_conf conf = conf_of(at("x"));
+    struct ts_atomic_dir *d;
+    conf.force = 1;
+    d = open_dir(&conf);
+    write_in(d, "state", text);
+    write_in(d, "data", text);
+    ck_assert_msg(ts_atomic_dir_commit(d, &warn, &err) == 0, "%s", err.text);
+    ts_atomic_dir_close(d);
+}
+
+/* Before any call that changes a name: a state beside the result is that of a run that can go on, and not of what was
+ * replaced, or the result says so. _i: without the exchange of two names. */
+START_TEST(a_kill_never_makes_a_run_of_what_was_replaced)
+{
+    int k = 0, status = 1, marked = 0;
+    no_exchange = _i;
+    while (status != 0) {
+        struct ts_atomic_conf conf = conf_of(at("x"));
+        struct ts_atomic_dir *d;
+        pid_t child;
+        char command[128];
+        make_with_state("ours 1");
+        child = fork();
+        if (child == 0) {
+            steps = 0;
+            die_at = ++k;
+            make_with_state("ours 2");
+            _exit(0);
+        }
+        k++;
+        waitpid(child, &status, 0);
+        ck_assert(WIFEXITED(status) && (WEXITSTATUS(status) == 9 || status == 0));
+        ck_assert(no_exchange || is_there(at("x/data")));
+        if (is_there(at("x.partial/state"))) {
+            const int replaced = ts_atomic_dir_replaced(at("x"));
+            marked += replaced;
+            assert_holds(at("x.partial/state"), replaced ? "ours 1" : "ours 2");
+            if (is_there(at("x")))
+                assert_holds(at("x/data"), replaced ? "ours 2" : "ours 1");
+            conf.resume = 1; /* keeps a state that a run can go on from, and no other */
+            d = open_dir(&conf);
+            ck_assert_int_eq(is_there(at("x.partial/state")), !replaced);
+            ck_assert(!ts_atomic_dir_replaced(at("x")));
+            ts_atomic_dir_close(d);
+            ck_assert_int_eq(is_there(at("x.partial/state")), !replaced);
+        }
+        snprintf(command, sizeof command, "rm -rf '%s'/*", top);
+        ck_assert_int_eq(system(command), 0);
+    }
+    ck_assert_int_gt(marked, 0);
+    ck_assert_int_gt(k, 10);
+}
+END_TEST
+
 /* Writers that all want the same place: each is refused or puts a whole one there, and nothing is left. */
 START_TEST(many_writers_at_once)
 {
@@ -675,6 +748,7 @@ int main(void)
     tcase_add_test(c, without_locks_the_last_one_has_it);
     tcase_add_test(c, a_failing_disk_is_a_failure_before_and_a_warning_after);
     tcase_add_test(c, links_are_followed);
+    tcase_add_loop_test(c, a_kill_never_makes_a_run_of_what_was_replaced, 0, 2);
     tcase_add_test(c, killed_at_any_instant_the_old_or_the_new_is_there);
     tcase_add_test(c, many_writers_at_once);
     tcase_add_loop_test(c, a_file_appears_whole_or_not_at_all, 0, 2);

@@ -144,10 +144,13 @@ cp_cpu x.tsh --rank 2,3 -i 2 -o newer.cp > log 2>&1
 cp -r newer.cp before.cp
 cp_cpu x.tsh --rank 3,2 -i 3 -o newer.cp --force > log 2>&1
 mv before.cp newer.cp.partial
-touch -d '1 hour ago' newer.cp.partial/models.run
-refused 1 'can be removed' cp_cpu --resume newer.cp
-touch -d 'now + 1 hour' newer.cp.partial/models.run
-cp_cpu --resume newer.cp > log 2>&1 || bad "a later run beside an old result does not go on: $(cat log)"
+printf '4194305 elsewhere\nreplaces\n' > newer.cp/lock
+refused 1 'all its models are done' cp_cpu --resume newer.cp
+rm newer.cp.partial/models.json # it was killed while that was removed
+refused 1 'all its models are done' cp_cpu --resume newer.cp
+"$bin/tstream" status newer.cp | grep -q 'ended' || bad "status takes what was replaced for a run"
+rm newer.cp/lock # so it is a run beside an old result
+cp_cpu --resume newer.cp > log 2>&1 || bad "a run beside an old result does not go on: $(cat log)"
 mkdir foreign.cp foreign.cp/r4.s1
 echo mine > foreign.cp/r4.s1/notes
 refused 1 'which is not a file of a decomposition' cp_cpu x.tsh --rank 4,6 -o foreign.cp --force

@@ -104,8 +104,10 @@ cp_cpu --resume more/ -i 400 > log || bad "--resume of an ended run"
 same whole.float32 more
 cp -r more later
 cp -r older later.partial # as a kill leaves it that comes when the old result is to be removed
+printf '4194305 elsewhere\nreplaces\n' > later/lock
 cp_cpu --resume later -i 401 > log || bad "--resume of an ended run: $?"
 [ "$(grep -c '^ *[0-9]* *[0-9][.]' log)" -eq 1 ] || bad "--resume took the older state: $(cat log)"
+if [ -e later/lock ] || [ -e later.partial ]; then bad "what was replaced is left"; fi
 cp_cpu --resume more.partial -i 400 --format npy,ktensor > log
 [ -s more/mode2.npy ] || bad "--resume with another --format: $(ls more)"
 same whole.float32 more

@@ -28,47 +28,17 @@ static char *result_name(const char *name)
     return strndup(name, n);
 }
 
-/* Of DIR/NAME; 0: it is not there. */
-static int written(const char *dir, const char *name, struct timespec *ret)
-{
-    char *path;
-    struct stat st;
-    int there;
-    if (asprintf(&path, "%s/%s", dir, name) < 0)
-        return 0;
-    there = stat(path, &st) == 0;
-    if (there)
-        *ret = st.st_mtim;
-    free(path);
-    return there;
-}
-
-/* Whether X.cp.partial is no run but the models that X.cp has replaced, left by a kill at the last moment: they are done,
- * and began before those of X.cp did. */
-static int is_replaced(const char *partial, const char *dir)
-{
-    struct timespec a, b, done;
-    return written(partial, TS_MODELS_RUN, &a) && written(dir, TS_MODELS_RUN, &b) &&
-           written(partial, TS_MODELS_JSON, &done) && written(dir, TS_MODELS_JSON, &done) &&
-           (a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec);
-}
-
 int cp_models_run_open(const char *name, struct cp_models_run *ret, struct ts_err *err)
 {
     char *dir = result_name(name), *partial = NULL, *text = malloc(MAX_BYTES);
-    int fd = -1, rc = 0;
+    int fd = -1, rc = 0, replaced;
     long n = -1;
     if (dir == NULL || text == NULL || asprintf(&partial, "%s" PARTIAL, dir) < 0) {
         partial = NULL;
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
     }
-    if (rc == 0 && is_replaced(partial, dir))
-        rc = ts_fail(
-            err, TS_EARG,
-            "%s: all its models are done, so that there is nothing to go on with; what they "
-            "replaced is left in %s and can be removed",
-            dir, partial);
-    if (rc == 0)
+    replaced = rc == 0 && ts_atomic_dir_replaced(dir); /* PARTIAL is no run, but what a kill left */
+    if (rc == 0 && !replaced)
         fd = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
         n = ts_atomic_head(fd, TS_MODELS_RUN, text, MAX_BYTES);
@@ -79,7 +49,7 @@ int cp_models_run_open(const char *name, struct cp_models_run *ret, struct ts_er
         rc = ts_fail(err, TS_EFORMAT,
                      "%s/" TS_MODELS_RUN ": does not hold the options of a run of several models",
                      partial);
-    else if (rc == 0 && n < 0 && access(partial, F_OK) != 0 && ts_models_there(dir))
+    else if (rc == 0 && n < 0 && (replaced || access(partial, F_OK) != 0) && ts_models_there(dir))
         rc = ts_fail(err, TS_EARG,
                      "%s: all its models are done, so that there is nothing to go on with", dir);
     free(partial);

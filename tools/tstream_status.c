@@ -89,7 +89,7 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
     file = l->partial == NULL ? NULL : join(l->partial, "/" TS_RUN_STATUS_NAME);
     if (file == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
-    l->there = stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode);
+    l->there = stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode) && !ts_atomic_dir_replaced(l->out);
     if (l->there) {
         l->held = ts_atomic_dir_held(l->partial, &l->pid);
         l->resumable = exists(l->partial, "/state.0") || exists(l->partial, "/state.1") ||

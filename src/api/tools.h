@@ -71,7 +71,7 @@
 
 /* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
  * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_open, ts_atomic_dir_fd,
- * ts_atomic_dir_partial, ts_atomic_dir_held, ts_atomic_dir_commit, ts_atomic_dir_close,
+ * ts_atomic_dir_partial, ts_atomic_dir_held, ts_atomic_dir_replaced, ts_atomic_dir_commit, ts_atomic_dir_close,
  * ts_atomic_put, ts_atomic_head */
 #include "base/atomic_out.h"
 /* files without a name: ts_tempfile_new, ts_tempfile_read, ts_tempfile_write */

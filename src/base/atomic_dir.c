@@ -16,8 +16,7 @@
 #include "base/setting.h"
 #include "base/unfinished.h"
 
-#define TRIES      100 /* an attempt fails when another process renames or removes the directory */
-#define HOST_CHARS 65  /* longest host name and a NUL */
+#define TRIES 100 /* an attempt fails when another process renames or removes the directory */
 
 struct ts_atomic_dir {
     struct ts_atomic_conf conf;
@@ -97,30 +96,6 @@ long ts_atomic_head(int dir, const char *name, void *buf, size_t room)
     return n;
 }
 
-/* Parses the text of a lock, "PID HOST". 1 when it has that form; host is "" when it is missing. */
-static int parse_lock(const char *text, long *pid, char host[HOST_CHARS])
-{
-    char *end;
-    host[0] = '\0';
-    if (*text < '0' || *text > '9')
-        return 0;
-    *pid = strtol(text, &end, 10);
-    return strcmp(end, "\n") == 0 ||
-           (sscanf(end, " %64s", host) == 1 && end[1 + strlen(host)] == '\n');
-}
-
-/* Whether a file is a lock. An empty one counts: its process may not have written to it yet. */
-static int is_lock(int dir, const char *name)
-{
-    char text[128], host[HOST_CHARS];
-    const long n = ts_atomic_head(dir, name, text, sizeof text - 1);
-    long pid;
-    if (n <= 0)
-        return n == 0;
-    text[n] = '\0';
-    return parse_lock(text, &pid, host);
-}
-
 struct search {
     const struct ts_atomic_conf *conf;
     int whole;
@@ -133,7 +108,7 @@ static enum ts_atomic_kind kind_of(const struct ts_atomic_conf *conf, int dir, c
                                    int whole)
 {
     if (strcmp(name, TS_ATOMIC_LOCK) == 0)
-        return is_lock(dir, name) ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+        return ts_lock_is(dir, name) ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
     return conf->kind(dir, name, whole);
 }
 
@@ -220,36 +195,12 @@ static void clear(const struct ts_atomic_conf *conf, int dir, int states)
 
 /* ---- the lock ---- */
 
-static void own_host(char host[HOST_CHARS])
-{
-    if (gethostname(host, HOST_CHARS) != 0)
-        host[0] = '\0';
-    host[HOST_CHARS - 1] = '\0';
-}
-
-/* Whether the text of a lock names a running process of this host other than this one. */
-static int names_living(const char *text, long *pid)
-{
-    char host[HOST_CHARS], here[HOST_CHARS];
-    own_host(here);
-    return parse_lock(text, pid, host) && *pid != (long)getpid() &&
-           (host[0] == '\0' || strcmp(host, here) == 0) && *pid > 0 &&
-           (kill((pid_t)*pid, 0) == 0 || errno == EPERM);
-}
-
-static void read_lock(int fd, char *text, size_t room)
-{
-    const ssize_t n = pread(fd, text, room - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-}
-
 static int fail_busy(const struct ts_atomic_dir *d, const char *text, struct ts_err *err)
 {
-    char host[HOST_CHARS];
-    long pid;
-    if (text != NULL && parse_lock(text, &pid, host))
+    struct ts_lock_text lock;
+    if (text != NULL && ts_lock_parse(text, &lock))
         return ts_fail(err, TS_EBUSY, "%s: another process is writing it (pid %ld%s%s)", d->partial,
-                       pid, host[0] != '\0' ? " on " : "", host);
+                       lock.pid, lock.host[0] != '\0' ? " on " : "", lock.host);
     return ts_fail(err, TS_EBUSY, "%s: another process is writing it", d->partial);
 }
 
@@ -273,7 +224,7 @@ static int holds_names(const struct ts_atomic_dir *d)
 static int take_without_lock(struct ts_atomic_dir *d, const char *text, struct ts_err *err)
 {
     long pid;
-    if (names_living(text, &pid))
+    if (ts_lock_names_living(text, &pid))
         return ts_fail(err, TS_EBUSY,
                        "%s: process %ld is writing it; where it does not, remove %s/%s", d->partial,
                        pid, d->partial, TS_ATOMIC_LOCK);
@@ -314,7 +265,7 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
     lock = ts_atomic_lock(d->lock_fd);
     if (lock == TS_LOCK_FAILED)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be locked", d->partial, TS_ATOMIC_LOCK);
-    read_lock(d->lock_fd, text, sizeof text);
+    ts_lock_read(d->lock_fd, text, sizeof text);
     if (lock == TS_LOCK_BUSY) {
         d->made_lock = 0; /* another process was faster: the directory is its own now */
         return fail_busy(d, text, err);
@@ -344,18 +295,19 @@ static int leave(struct ts_atomic_dir *d)
 {
     int stays = 0;
     if (d->lock_fd >= 0 && d->fd >= 0 && holds_names(d)) {
-        stays = !is_lock(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
+        stays = !ts_lock_is(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
         rmdir(d->partial); /* fails when another process uses it by now */
     }
     let_go(d);
     return stays;
 }
 
-static int check_unfinished(const struct ts_atomic_dir *d, struct ts_err *err)
+/* replaced: it is what a result has replaced, so that no run goes on from a state in it. */
+static int check_unfinished(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     struct search s;
     const int rc = look(&d->conf, d->partial, d->fd, 0, &s, err);
-    if (rc < 0 || !s.has_state || d->conf.force || d->conf.resume)
+    if (rc < 0 || !s.has_state || replaced || d->conf.force || d->conf.resume)
         return rc;
     return ts_fail(err, TS_EBUSY,
                    "%s holds the state of a run that did not end; use " TS_SET_RESUME
@@ -364,20 +316,29 @@ static int check_unfinished(const struct ts_atomic_dir *d, struct ts_err *err)
                    d->partial, d->path, d->conf.place);
 }
 
-static int write_lock(const struct ts_atomic_dir *d, struct ts_err *err)
+static int write_lock(const struct ts_atomic_dir *d, int replaces, struct ts_err *err)
 {
-    char host[HOST_CHARS], text[128];
-    int n;
-    own_host(host);
-    n = snprintf(text, sizeof text, "%ld%s%s\n", (long)getpid(), host[0] != '\0' ? " " : "", host);
-    if (ftruncate(d->lock_fd, 0) != 0 || pwrite(d->lock_fd, text, (size_t)n, 0) != n)
-        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial, TS_ATOMIC_LOCK);
-    return 0;
+    return ts_lock_write(d->lock_fd, replaces) == 0
+               ? 0
+               : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial, TS_ATOMIC_LOCK);
+}
+
+/* Takes from a result the lock that says what PATH.partial is, before PATH.partial becomes something else. */
+static int unmark(const char *path, struct ts_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc = 0;
+    if (fd < 0 || (unlinkat(fd, TS_ATOMIC_LOCK, 0) != 0 && errno != ENOENT) ||
+        ts_atomic_fsync(fd) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be removed", path, TS_ATOMIC_LOCK);
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
 static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
 {
-    int rc = 1, made = 0;
+    int rc = 1, made = 0, replaced;
     for (int tries = 0; rc == 1 && tries < TRIES; tries++) {
         made = mkdir(d->partial, 0777) == 0;
         if (!made && errno != EEXIST)
@@ -390,14 +351,26 @@ static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
         rmdir(d->partial); /* fails when another process has begun to write in it */
     if (rc < 0)
         return rc;
-    rc = check_unfinished(d, err);
+    replaced = ts_atomic_dir_replaced(d->path);
+    rc = check_unfinished(d, replaced, err);
     if (rc == 0) {
-        clear(&d->conf, d->fd, d->conf.force && !d->conf.resume);
-        rc = write_lock(d, err);
+        clear(&d->conf, d->fd, replaced || (d->conf.force && !d->conf.resume));
+        rc = write_lock(d, 0, err);
     }
+    if (rc == 0 && replaced)
+        rc = unmark(d->path, err);
     if (rc < 0)
         leave(d);
     return rc;
+}
+
+int ts_atomic_dir_replaced(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int ret = fd >= 0 && ts_lock_replaces(fd);
+    if (fd >= 0)
+        close(fd);
+    return ret;
 }
 
 int ts_atomic_dir_held(const char *partial, long *pid)
@@ -410,11 +383,10 @@ int ts_atomic_dir_held(const char *partial, long *pid)
     *pid = 0;
     if (fd >= 0) {
         const enum ts_atomic_lock lock = ts_atomic_lock(fd);
-        char host[HOST_CHARS];
-        read_lock(fd, text, sizeof text);
-        held = lock == TS_LOCK_BUSY || (lock == TS_LOCK_UNKNOWN && names_living(text, pid));
-        if (!held || !parse_lock(text, pid, host))
-            *pid = 0;
+        struct ts_lock_text said;
+        ts_lock_read(fd, text, sizeof text);
+        held = lock == TS_LOCK_BUSY || (lock == TS_LOCK_UNKNOWN && ts_lock_names_living(text, pid));
+        *pid = held && ts_lock_parse(text, &said) ? said.pid : 0;
         close(fd);
     }
     if (dir >= 0)
@@ -634,8 +606,8 @@ static int is_no_lock(void *ctx, int dir, const char *name)
 }
 
 /* Removes the old result, which now has the name of an unfinished one. This is done under the lock,
- * as for the directory of a dead process, so that files of a next writer are not removed. */
-static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
+ * as for the directory of a dead process, so that files of a next writer are not removed. 1: nothing of it is left. */
+static int remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
 {
     struct ts_atomic_dir old = {
         .conf = d->conf, .path = d->path, .partial = d->partial, .fd = -1, .lock_fd = -1
@@ -646,14 +618,15 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
         if (rc != 1)
             break; /* 1: another process is moving it; try again */
         if (access(d->partial, F_OK) != 0 && errno == ENOENT)
-            return;
+            return 1;
     }
     if (rc == TS_EBUSY)
-        return; /* the process that has the lock clears it */
+        return 0; /* the process that has the lock clears it */
     if (rc == 0) {
         clear(&old.conf, old.fd, 1);
         rc = walk(old.fd, is_no_lock, NULL);
-        (void)write_lock(&old, NULL); /* gives the lock its text, so that others know it as one */
+        (void)write_lock(&old, 0,
+                         NULL); /* gives the lock its text, so that others know it as one */
         rc |= leave(&old);
     }
     if (rc != 0 && warn->code == 0)
@@ -661,6 +634,7 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
                 "%s: is in place, but what it replaced could not be removed whole: the rest "
                 "is in %s",
                 d->path, d->partial);
+    return rc == 0;
 }
 
 /* Gives `partial` its final name. *replaced: there was a result of that name, which is now called
@@ -673,6 +647,9 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
         if (rc < 0)
             return rc;
         *replaced = there;
+        if (there && (write_lock(d, 1, err) < 0 || ts_atomic_fsync(d->lock_fd) != 0))
+            return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial,
+                                 TS_ATOMIC_LOCK);
         if (!there) {
             if (ts_atomic_rename_new(d->partial, d->path) == 0)
                 return 0;
@@ -701,11 +678,12 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
         return rc;
     d->committed = 1;
     ts_unfinished_drop(&d->unfinished);
-    unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* under the old name it kept others out */
+    if (!replaced)
+        unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* under the old name it kept others out */
     if (ts_atomic_fsync(d->fd) != 0 && warn->code == 0)
         ts_fail_errno(warn, TS_EIO, "%s: is in place, but cannot be written to the disk", d->path);
     ts_atomic_sync_parent(d->path, d->fd, warn);
-    if (replaced)
-        remove_old(d, warn);
+    if (replaced && remove_old(d, warn))
+        unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* until here it said what `partial` is */
     return 0;
 }

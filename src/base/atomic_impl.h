@@ -16,6 +16,30 @@ enum ts_atomic_lock { TS_LOCK_FAILED = -1, TS_LOCK_HELD, TS_LOCK_BUSY, TS_LOCK_U
 /* Locks without waiting. UNKNOWN: this file system has no locks. FAILED: errno says why. */
 enum ts_atomic_lock ts_atomic_lock(int fd);
 
+/* The text of a lock: "PID HOST", and in the lock of a result that replaces another, from just before the two change
+ * their names until the other is removed, a second line. Its reader then knows that PATH.partial is the other, and not a
+ * run that could go on. */
+#define TS_LOCK_HOST_CHARS 65 /* longest host name and a NUL */
+
+struct ts_lock_text {
+    long pid;
+    char host[TS_LOCK_HOST_CHARS]; /* "": not known */
+    int replaces;
+};
+
+int ts_lock_parse(const char *text, struct ts_lock_text *ret); /* 1: it has that form */
+void ts_lock_read(int fd, char *text, size_t room);            /* "" when it cannot be read */
+int ts_lock_write(int fd, int replaces);                       /* -1: errno says why */
+
+/* Whether a file is a lock. An empty one counts: its process may not have written to it yet. */
+int ts_lock_is(int dir, const char *name);
+
+/* Whether the lock of a directory is that of a result that replaces another. */
+int ts_lock_replaces(int dir);
+
+/* Whether the text of a lock names a running process of this host other than this one. */
+int ts_lock_names_living(const char *text, long *pid);
+
 /* Whether the open file still has this name: another process may have renamed or replaced it. */
 int ts_atomic_has_name(int fd, int dir, const char *name);
 

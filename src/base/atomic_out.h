@@ -90,6 +90,10 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
  * On file systems without locks only processes of this host are seen. */
 int ts_atomic_dir_held(const char *partial, long *pid);
 
+/* Whether the directory PATH is a result that was put in the place of another, which now has the name PATH.partial and
+ * was not removed, because the process was killed: no run goes on from what is there. */
+int ts_atomic_dir_replaced(const char *path);
+
 /* Reads the first bytes of a regular file of a directory, for `kind`: returns how many, at most
  * `room`; -1 when it is not a regular file or cannot be read. Never waits for the writer of a
  * pipe. */

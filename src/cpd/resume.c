@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares the states beside a result and takes the latest. */
+/* Finds the latest state of the run under way, or else that of the result. */
 #include "cpd/resume.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/atomic_out.h"
 #include "cpd/checkpoint.h"
 
 #define PARTIAL ".partial"
@@ -22,14 +23,6 @@ static char *result_name(const char *name)
         strncmp(name + n - (sizeof PARTIAL - 1), PARTIAL, sizeof PARTIAL - 1) == 0)
         n -= sizeof PARTIAL - 1;
     return strndup(name, n);
-}
-
-/* Of the states of one run the serial says which is later. X.cp.partial and X.cp may be of two
- * runs: a new one under way beside its old result, or, after a kill at the last moment, the
- * other way round. */
-static int is_later(const struct ts_state *a, const struct ts_state *b, int same_run)
-{
-    return same_run || a->saved_s == b->saved_s ? a->serial > b->serial : a->saved_s > b->saved_s;
 }
 
 /* Opens DIR SUFFIX / NAME and keeps it when it is later than what there is. */
@@ -52,7 +45,7 @@ static int consider(struct ts_resume *r, const char *suffix, const char *name, s
         r->damaged = why;
     if (rc < 0)
         return 0;
-    if (r->file == NULL || is_later(ts_state_get(f), ts_state_get(r->file), suffix[0] != '\0')) {
+    if (r->file == NULL || ts_state_get(f)->serial > ts_state_get(r->file)->serial) {
         ts_state_close(r->file);
         r->file = f;
         r->of_result = suffix[0] == '\0';
@@ -67,10 +60,12 @@ int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)
     static const char *const generation[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
     struct ts_resume r = { .dir = result_name(name) };
     struct stat st;
-    int rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name) : 0;
-    for (int i = 0; i < 3 && rc == 0; i++)
+    int replaced, rc;
+    rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name) : 0;
+    replaced = rc == 0 && ts_atomic_dir_replaced(r.dir); /* a kill left what X.cp has replaced */
+    for (int i = 0; i < 3 && rc == 0 && !replaced; i++)
         rc = consider(&r, PARTIAL, generation[i], err);
-    if (rc == 0 && (r.file != NULL || r.damaged.code == 0))
+    if (rc == 0 && r.file == NULL && r.damaged.code == 0)
         rc = consider(&r, "", TS_STATE_NAME, err);
     if (rc == 0 && r.file == NULL && r.damaged.code != 0) {
         *err = r.damaged;

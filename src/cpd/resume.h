@@ -21,7 +21,8 @@ struct ts_resume {
 };
 
 /* `name` is X.cp or X.cp.partial: the newest whole state of X.cp.partial, or that of X.cp when it was
- * saved later, or there is none in X.cp.partial. TS_EARG where there is no state at all. */
+ * saved later, or there is none in X.cp.partial,
+ * or X.cp.partial is what X.cp has replaced. TS_EARG where there is no state at all. */
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
 void ts_resume_close(struct ts_resume *r); /* one of zeros is fine */
 
