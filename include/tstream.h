@@ -633,6 +633,52 @@ typedef struct {
  */
 TS_API ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *conf, ts_cp_result *ret, ts_error *err);
 
+/* Several models of a tensor, of several ranks and starts. */
+
+/* A sweep of model `model`, counted from 0, is over. Not 0 ends all with TS_ERR_STOPPED. */
+typedef int ts_several_sweep_fn(void *ctx, uint32_t model, const ts_sweep *s);
+
+typedef struct {
+    size_t size;
+    uint32_t n_ranks; /* at least 1 */
+    const uint32_t
+        *rank; /* n_ranks of them, no two the same; that of the session's conf does not count */
+    uint32_t restarts; /* models of each rank, with seeds seed, seed + 1 and so on; 0: 1 */
+    /* What the models have in common, NULL for defaults: without sweep, mode, start, out and resume.
+     * max_seconds is of all together. */
+    const ts_cp_conf *run;
+    const ts_cpd *const *start; /* initial factors of each model; NULL: random ones, or nvecs */
+    ts_several_sweep_fn *sweep; /* from the calling thread; may be NULL */
+    void *ctx;
+} ts_several_conf;
+
+/* A row of the table of models. */
+typedef struct {
+    size_t size;
+    uint32_t rank;
+    uint32_t sweeps;
+    uint64_t seed;
+    double fit, objective; /* as in ts_cp_result, and likewise: */
+    int converged, exact;
+    uint32_t n_dead;
+    int best; /* of its rank: highest fit, or with penalties lowest objective; of equals the first */
+    double seconds; /* of its sweeps, others beside it included */
+    double score;   /* factor match score with the best of its rank: 1 for the same components */
+} ts_several_result;
+
+/* Computes n_ranks x restarts models, those of rank[0] first: side by side, each pass over the tensor serving all, on CPU cores
+ * as many as there is memory for (see `tstream cp --restarts`), on GPUs one after another. Each is, bit for bit, what ts_cp computes
+ * with this rank and seed. Of `session` the trace must be NULL. ret has room for a decomposition of each, result (may be NULL) for a
+ * row of each, the size of the first being that of all. On failure none is left.
+ *
+ *   returns  0, or the code of a failure
+ *   owner    decompositions are the caller's, until ts_cpd_free
+ *   errors   TS_ERR_ARGUMENT, and those of ts_session_open and ts_cp
+ */
+TS_API int ts_cp_several(const ts_tensor *t, const ts_session_conf *session,
+                         const ts_several_conf *conf, ts_cpd **ret, ts_several_result *result,
+                         ts_error *err);
+
 typedef struct {
     size_t size;
     double fit;

@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -583,6 +584,144 @@ START_TEST(a_run_ends_in_time)
 }
 END_TEST
 
+/* ---- several models ---- */
+
+static int count_sweeps(void *ctx, uint32_t model, const ts_sweep *s)
+{
+    uint32_t *sweeps = ctx;
+    ck_assert_uint_lt(model, 4);
+    ck_assert_uint_eq(s->sweep, ++sweeps[model]);
+    return sweeps[0] + sweeps[1] == 3 && sweeps[2] == 1000; /* never, where 2 is 0 */
+}
+
+static void count_work(void *ctx, uint64_t nnz)
+{
+    atomic_fetch_add((atomic_uint_fast64_t *)ctx, nnz);
+}
+
+/* Plain, with a constraint, and from singular vectors. */
+START_TEST(several_models_are_those_of_their_own_runs)
+{
+    const uint32_t ranks[2] = { 4, 2 };
+    const ts_cp_conf run = {
+        .size = sizeof run, .sweeps = 5, .seed = 7, .nonneg = _i == 1 ? 7 : 0, .nvecs = _i == 2
+    };
+    ts_session_conf sc = { .size = sizeof sc, .threads = 2, .cpu = 1, .own_rows = 7 };
+    uint32_t sweeps[4] = { 0 };
+    const ts_several_conf conf = { .size = sizeof conf,
+                                   .n_ranks = 2,
+                                   .rank = ranks,
+                                   .restarts = 2,
+                                   .run = &run,
+                                   .sweep = count_sweeps,
+                                   .ctx = sweeps };
+    ts_several_result result[4] = { { .size = sizeof *result } };
+    ts_tensor *t = open_tensor();
+    ts_cpd *all[4], *again[4], *none[1] = { NULL };
+    ck_assert_msg(ts_cp_several(t, &sc, &conf, all, result, &err) == 0, "%s", err.text);
+    for (uint32_t k = 0; k < 4; k++) {
+        ts_cp_conf own = run;
+        ts_cp_result r = { .size = sizeof r };
+        ts_session *s;
+        ts_cpd *alone;
+        own.seed += k % 2;
+        sc.rank = ranks[k / 2];
+        s = ts_session_open(t, &sc, &err);
+        ck_assert_msg(s != NULL, "%s", err.text);
+        alone = ts_cp(s, &own, &r, &err);
+        ck_assert_msg(alone != NULL, "%s", err.text);
+        ck_assert(equal(all[k], alone));
+        ck_assert(result[k].rank == sc.rank && result[k].seed == own.seed && sweeps[k] == 5);
+        ck_assert(result[k].fit == r.fit && result[k].sweeps == r.sweeps && result[k].seconds > 0);
+        ck_assert_int_eq(result[k].best, result[k].fit > result[k ^ 1].fit);
+        ck_assert(result[k].best ? result[k].score == 1 : result[k].score < 1);
+        ts_cpd_free(alone);
+        ts_session_close(s);
+    }
+    if (_i == 0) { /* and from starts that are given */
+        ts_cp_conf more = { .size = sizeof more, .sweeps = 2 };
+        ts_several_conf from = conf;
+        from.run = &more;
+        from.sweep = NULL;
+        from.start = (const ts_cpd *const *)all;
+        ck_assert_msg(ts_cp_several(t, &sc, &from, again, NULL, &err) == 0, "%s", err.text);
+        for (uint32_t k = 0; k < 4; k++) {
+            ck_assert(!equal(again[k], all[k]));
+            ts_cpd_free(again[k]);
+        }
+        from.start = (const ts_cpd *const *)none;
+        from.n_ranks = from.restarts = 1;
+        ck_assert_int_eq(ts_cp_several(t, &sc, &from, again, NULL, &err), TS_ERR_ARGUMENT);
+    }
+    for (uint32_t k = 0; k < 4; k++)
+        ts_cpd_free(all[k]);
+    ts_close(t);
+}
+END_TEST
+
+/* Two at once take the passes of one. */
+START_TEST(several_models_share_their_passes)
+{
+    const uint32_t rank = 3;
+    const ts_cp_conf run = { .size = sizeof run, .sweeps = 6, .seed = 7 };
+    uint64_t total[2];
+    ts_tensor *t = open_tensor();
+    for (uint32_t n = 1; n <= 2; n++) {
+        atomic_uint_fast64_t nnz = 0;
+        const ts_session_conf sc = {
+            .size = sizeof sc, .threads = 2, .cpu = 1, .work = count_work, .ctx = &nnz
+        };
+        const ts_several_conf conf = {
+            .size = sizeof conf, .n_ranks = 1, .rank = &rank, .restarts = n, .run = &run
+        };
+        ts_cpd *all[2];
+        ck_assert_msg(ts_cp_several(t, &sc, &conf, all, NULL, &err) == 0, "%s", err.text);
+        total[n - 1] = atomic_load(&nnz);
+        for (uint32_t k = 0; k < n; k++)
+            ts_cpd_free(all[k]);
+    }
+    ck_assert_uint_ge(total[0], 6 * 3 * ts_nnz(t));
+    ck_assert_uint_lt(total[1], total[0] + total[0] / 2);
+    ts_close(t);
+}
+END_TEST
+
+START_TEST(several_models_are_stopped_and_refused)
+{
+    const uint32_t same[2] = { 3, 3 }, one[1] = { 3 };
+    uint32_t sweeps[4] = { 0, 0, 1000 };
+    ts_cp_conf run = { .size = sizeof run, .sweeps = 1000000000, .out = files };
+    ts_session_conf sc = { .size = sizeof sc, .threads = 2, .cpu = 1 };
+    ts_several_conf conf = { .size = sizeof conf,
+                             .n_ranks = 2,
+                             .rank = same,
+                             .restarts = 2,
+                             .run = &run,
+                             .sweep = count_sweeps,
+                             .ctx = sweeps };
+    ts_tensor *t = open_tensor();
+    ts_cpd *all[4];
+    ck_assert_int_eq(ts_cp_several(t, &sc, NULL, all, NULL, &err), TS_ERR_ARGUMENT);
+    ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "rank 3 is given twice") != NULL, "%s", err.text);
+    conf.n_ranks = 1;
+    conf.rank = one;
+    ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "out of a run goes with one") != NULL, "%s", err.text);
+    run.out = NULL;
+    run.nonneg = 1; /* which the session was not asked for */
+    ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_ARGUMENT);
+    run.nonneg = 0;
+    ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_STOPPED);
+    ck_assert_uint_eq(sweeps[0] + sweeps[1], 3); /* the callback's word holds at once */
+    conf.sweep = NULL;
+    run.max_seconds = 0.05;
+    ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_STOPPED);
+    ck_assert_msg(strstr(err.text, "the time is over") != NULL, "%s", err.text);
+    ts_close(t);
+}
+END_TEST
+
 /* ---- constraints ---- */
 
 static ts_session *open_for(const ts_tensor *t, uint32_t own_rows, uint64_t *factor_bytes)
@@ -825,6 +964,9 @@ int main(void)
     tcase_add_test(c, a_run_goes_on);
     tcase_add_test(c, large_factors_are_mapped);
     tcase_add_test(c, a_run_ends_in_time);
+    tcase_add_loop_test(c, several_models_are_those_of_their_own_runs, 0, 3);
+    tcase_add_test(c, several_models_share_their_passes);
+    tcase_add_test(c, several_models_are_stopped_and_refused);
     tcase_add_test(c, a_session_knows_of_constraints);
     tcase_add_test(c, a_backend_may_lack_updates);
     tcase_add_test(c, a_run_goes_on_with_its_constraints);

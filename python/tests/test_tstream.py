@@ -247,7 +247,7 @@ def test_singular_vectors_are_those_of_the_program(tensor, tmp_path):
         subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r4", "-i3", "--tol", "0", "-s3", "--init", "nvecs",
                                "-q", "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
         assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all() for k in range(3))
-    for wrong in ({"init": "hosvd"}, {"init": "nvecs", "fix": 0}, {"init": "nvecs", "restarts": 2}):
+    for wrong in ({"init": "hosvd"}, {"init": "nvecs", "fix": 0}):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, 4, progress=False, **wrong)
 
@@ -443,14 +443,34 @@ def test_ranks_and_starts(tensor, tmp_path):
     for row in models.rows:
         best = models.best[row["rank"]]
         assert row["fit"] <= best.history[-1].fit and row["best"] == (models[row["rank"], row["seed"]] is best)
-        assert row["score"] == pytest.approx(models[row["rank"], row["seed"]].score(best))
+        assert row["score"] == 1 if row["best"] else 0 < row["score"] < 1
     one = ts.cp(tensor, rank=[3], **several)
     assert isinstance(one, ts.Collection) and list(one.models) == [(3, 3)]
     assert isinstance(ts.cp(tensor, rank=3, restarts=1, **several), ts.Collection)
     penal = ts.cp(tensor, 3, restarts=3, nonneg=True, l1=0.05, **several)
     low = min(row["objective"] for row in penal.rows)
     assert penal.best[3].history[-1].objective == low
-    for wrong in (dict(rank=[2, 2]), dict(rank=[]), dict(rank=2, restarts=0), dict(rank=2, restarts=2, out=tmp_path / "x.cp")):
+    ranks, passed = [], []
+    ts.cp(tensor, [2, 3], restarts=2, on_sweep=lambda s: ranks.append((s.rank, s.seed, s.sweep)), **several)
+    assert sorted(ranks) == [(r, s, k + 1) for r in (2, 3) for s in (3, 4) for k in range(8)]
+    more = ts.cp(tensor, [2, 4], restarts=2, init=models, sweeps=2, seed=3, tol=0, **CPU)
+    alone = ts.cp(tensor, 4, init=models[4, 4], sweeps=2, seed=4, tol=0, **CPU)
+    assert (alone.factors[1] == more[4, 4].factors[1]).all()
+    vectors = ts.cp(tensor, 4, restarts=2, init="nvecs", **several)
+    assert (vectors[4, 4].weights == ts.cp(tensor, 4, init="nvecs", sweeps=8, tol=0, seed=4, **CPU).weights).all()
+    known = ts.cp(tensor, 2, restarts=2, observed=True, l2=0.1, **several)
+    assert (known[2, 4].weights == ts.cp(tensor, 2, observed=True, l2=0.1, sweeps=8, tol=0, seed=4, **CPU).weights).all()
+
+    def end(s):
+        passed.append(s)
+        raise KeyError
+    with pytest.raises(KeyError):
+        ts.cp(tensor, [2, 3], restarts=2, on_sweep=end, **several)
+    assert len(passed) == 1
+    with pytest.raises(ts.Stopped):
+        ts.cp(tensor, [2, 3], restarts=2, max_time=0.05, **{**several, "sweeps": 1000000000})
+    for wrong in (dict(rank=[2, 2]), dict(rank=[]), dict(rank=2, restarts=0), dict(rank=2, restarts=2, out=tmp_path / "x.cp"),
+                  dict(rank=[2, 5], init=models), dict(rank=2, restarts=2, init=alone)):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, **wrong, **several)
     program = os.environ.get("TSTREAM_PROGRAM")
@@ -462,7 +482,7 @@ def test_ranks_and_starts(tensor, tmp_path):
     assert isinstance(read, ts.Collection) and list(read.models) == list(models.models)
     for a, b in zip(read.rows, models.rows):
         assert {k: a[k] for k in ("rank", "seed", "sweeps", "best")} == {k: b[k] for k in ("rank", "seed", "sweeps", "best")}
-        assert a["fit"] == b["fit"]
+        assert a["fit"] == b["fit"] and a["score"] == pytest.approx(b["score"], abs=1e-6)
         assert (read[a["rank"], a["seed"]].factors[1] == models[b["rank"], b["seed"]].factors[1]).all()
     (tmp_path / "x.cp" / "models.json").write_text("{}")
     with pytest.raises(ts.FormatError):
@@ -635,9 +655,9 @@ class Bar:  # which Ctrl-C reaches while nothing happens
         pass
 
 class Slow(_model.Sweep):  # made in the thread of the call, between two sweeps
-    def __init__(self, s):
+    def __init__(self, *args):
         time.sleep(0.5)
-        super().__init__(s)
+        super().__init__(*args)
 
 _model._progress_bar = lambda sweeps: Bar()
 _model.Sweep = Slow
@@ -717,7 +737,7 @@ def test_structs_are_those_of_the_header(tmp_path):
     subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
     want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
     got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
-    assert len(structs) == 11 and got == want
+    assert len(structs) == 13 and got == want
 
 
 def test_pictures(tensor):

@@ -4,7 +4,7 @@
 import json
 import math
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
 from ._lib import FormatError
 from ._model import Model
@@ -44,12 +44,13 @@ class Collection:
         The best model of each rank: highest fit, or with penalties lowest objective.
     rows : list of dict
         Of each model: rank, seed, fit, objective (None without penalties), sweeps, seconds, score, best. `score` is the factor
-        match score with the best model of the rank: 1 where the start found the same components.
+        match score with the best model of the rank, as ``tstream compare`` prints it: 1 where the start found the same
+        components. `seconds` of models that were computed side by side are those of all of them.
     """
 
-    def __init__(self, models: "Mapping[_Key, Model]", rows: "Optional[List[Dict[str, Any]]]" = None) -> None:
+    def __init__(self, models: "Mapping[_Key, Model]", rows: "List[Dict[str, Any]]") -> None:
         self.models = models
-        self.rows = _compare(models) if rows is None else rows
+        self.rows = rows
         self._keys_of_best = {row["rank"]: (row["rank"], row["seed"]) for row in self.rows if row["best"]}
 
     @property
@@ -101,21 +102,10 @@ class Collection:
         return figure
 
 
-def _compare(models: "Mapping[_Key, Model]") -> "List[Dict[str, Any]]":
-    """The table of models that have just been computed."""
-    rows: "List[Dict[str, Any]]" = []
-    for (rank, seed), model in models.items():
-        last = model.history[-1]
-        rows.append(dict(rank=rank, seed=seed, fit=last.fit,
-                         objective=last.objective if math.isfinite(last.objective) else None,
-                         sweeps=len(model.history), seconds=sum(s.seconds for s in model.history), score=None, best=False))
-    for rank in dict.fromkeys(rank for rank, _ in models):
-        mine = [row for row in rows if row["rank"] == rank]
-        best = min(mine, key=lambda row: -row["fit"] if row["objective"] is None else row["objective"])
-        best["best"] = True
-        for row in mine:
-            row["score"] = 1.0 if row is best else models[rank, row["seed"]].score(models[rank, best["seed"]])
-    return rows
+def table(results: Any) -> "List[Dict[str, Any]]":
+    """The rows of models that have just been computed, of the library's."""
+    return [dict(rank=r.rank, seed=r.seed, fit=r.fit, objective=r.objective if math.isfinite(r.objective) else None,
+                 sweeps=r.sweeps, seconds=r.seconds, score=r.score, best=bool(r.best)) for r in results]
 
 
 def read(path: str, read_one: "Callable[[str], Model]") -> Collection:

@@ -191,6 +191,22 @@ class ts_cp_result(_Sized):
                 ("log_likelihood", c.c_double), ("violation", c.c_double)]
 
 
+several_sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint32, c.POINTER(ts_sweep))
+
+
+class ts_several_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("n_ranks", c.c_uint32), ("rank", c.POINTER(c.c_uint32)),
+                ("restarts", c.c_uint32), ("run", c.POINTER(ts_cp_conf)),
+                ("start", c.POINTER(c.c_void_p)), ("sweep", several_sweep_fn), ("ctx", c.c_void_p)]
+
+
+class ts_several_result(_Sized):
+    _fields_ = [("size", c.c_size_t), ("rank", c.c_uint32), ("sweeps", c.c_uint32),
+                ("seed", c.c_uint64), ("fit", c.c_double), ("objective", c.c_double),
+                ("converged", c.c_int), ("exact", c.c_int), ("n_dead", c.c_uint32),
+                ("best", c.c_int), ("seconds", c.c_double), ("score", c.c_double)]
+
+
 class ts_fit_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("fit", c.c_double), ("error", c.c_double),
                 ("residual", c.c_double), ("norm", c.c_double), ("model_norm", c.c_double)]
@@ -244,6 +260,8 @@ _functions = {
     "ts_session_close": (None, [_handle]),
     "ts_session_progress": (None, [_handle, c.POINTER(ts_progress)]),
     "ts_cp": (_handle, [_handle, c.POINTER(ts_cp_conf), c.POINTER(ts_cp_result), _err]),
+    "ts_cp_several": (_int, [_handle, c.POINTER(ts_session_conf), c.POINTER(ts_several_conf),
+                             c.POINTER(_handle), c.POINTER(ts_several_result), _err]),
     "ts_fit": (_int, [_handle, _handle, c.POINTER(ts_session_conf), c.POINTER(ts_fit_result),
                       _err]),
 }

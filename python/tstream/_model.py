@@ -10,9 +10,9 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, size, sweep_fn, ts_cp_conf,
-                   ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf,
-                   ts_session_conf)
+from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, several_sweep_fn, size, sweep_fn,
+                   ts_cp_conf, ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf, ts_session_conf,
+                   ts_several_conf, ts_several_result)
 from ._tensor import Tensor
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
@@ -41,12 +41,14 @@ class Sweep:
     log_likelihood, violation : float
         With loss 'poisson': sum of x log m over the nonzeros without the sum of m over all cells; the largest violation
         of the conditions of an optimum that the sweep met. Else NaN.
+    rank, seed : int
+        Of the model, one of several or the only one.
     """
 
     _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
               "product_seconds", "solve_seconds", "bytes_read", "n_singular", "n_dead",
               "objective", "rmse", "held_out_rmse", "log_likelihood", "violation")
-    __slots__ = _names
+    __slots__ = (*_names, "rank", "seed")
 
     sweep: int
     fit: float
@@ -64,10 +66,13 @@ class Sweep:
     log_likelihood: float
     violation: float
     objective: float
+    rank: int
+    seed: int
 
-    def __init__(self, s: Any) -> None:
+    def __init__(self, s: Any, rank: int, seed: int) -> None:
         for name in self._names:
             setattr(self, name, getattr(s, name))
+        self.rank, self.seed = rank, seed
 
     def __repr__(self) -> str:
         return f"sweep {self.sweep}: fit {self.fit:.6f} ({self.change:+.2e}), {self.seconds:.3g} s"
@@ -525,7 +530,7 @@ _LOSSES = ("least-squares", "poisson")  # TS_LOSS_... of tstream.h
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: Optional[float] = None, seed: int = 1,
        loss: str = "least-squares", inner: int = 10,
-       init: "Union[None, Model, str]" = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
+       init: Any = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
@@ -549,8 +554,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Columns of each factor, 1 to 1024; several: a :class:`Collection` with models of each.
     restarts : int, optional
         So many starts of each rank, of `seed`, `seed` + 1 and so on: a :class:`Collection`, even of one. They are computed
-        one after another, shards in memory being read once for each rank, and kept in memory: `out`, `resume`, `trace`,
-        `max_time` and `init` are for one model (``tstream cp --restarts`` writes several, and goes on).
+        side by side, each pass over the tensor serving all, as many as there is memory for, and kept in memory: `out`,
+        `resume` and `trace` are for one model (``tstream cp --restarts`` writes several, and goes on).
     sweeps : int
         At most so many.
     tol : float, optional
@@ -563,9 +568,10 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint.
     inner : int
         With loss 'poisson': rounds of each row in a sweep.
-    init : Model or 'nvecs', optional
+    init : Model, 'nvecs' or Collection, optional
         Initial factors instead, of this rank. Their weights count with constraints alone. 'nvecs': leading left singular
-        vectors of each unfolding, found with `seed` in about the time of two sweeps.
+        vectors of each unfolding, found with `seed` in about the time of two sweeps. Of several models each starts from the one
+        of its rank and seed in a Collection.
     nonneg : bool or int or sequence of int or of bool, optional
         Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode.
     l1, l2 : float or dict or sequence of float, optional
@@ -643,8 +649,10 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     seeds = range(seed, seed + (1 if restarts is None else operator.index(restarts)))
     if not ranks or not seeds or len(set(ranks)) < len(ranks):
         raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
-    if several and not (out is None and trace is None and max_time is None and init is None and not resume):
-        raise ArgumentError("out, resume, trace, max_time and init go with one model; tstream cp --restarts writes several")
+    keys = [(each, start) for each in ranks for start in seeds]
+    starts = None if init is None or isinstance(init, str) else _starts(init, keys, several)
+    if several and not (out is None and trace is None and not resume):
+        raise ArgumentError("out, resume and trace go with one model; tstream cp --restarts writes several")
     if loss not in _LOSSES:
         raise ArgumentError(f"loss is one of {', '.join(_LOSSES)}, not {loss!r}")
     if inner < 1:
@@ -660,7 +668,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     if out is None and resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     call = Call()
-    history: "list[Sweep]" = []
+    histories: "Dict[tuple[int, int], list[Sweep]]" = {key: [] for key in keys}
     session: Any = None
     bar: Any = None
     order = len(tensor.shape)
@@ -690,17 +698,15 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         cpu = cpu or bool(observed) or loss != "least-squares" or on_simplex != 0 or orthonormal != 0 or bent != 0
 
     def swept(s: Sweep) -> None:
-        history.append(s)
+        histories[s.rank, s.seed].append(s)
         if bar is not None:
-            bar.set_postfix_str(f"fit {s.fit:.6f}", refresh=False)
-            bar.n = s.sweep
+            bar.set_postfix_str(f"rank {s.rank}, seed {s.seed}" if several else f"fit {s.fit:.6f}", refresh=False)
+            bar.n = bar.n + 1 if several else s.sweep
             bar.refresh()
         if on_sweep is not None:
             on_sweep(s)
 
     def move_bar() -> None:
-        if bar is None:
-            return
         place = ts_progress()
         lib.ts_session_progress(session, c.byref(place))
         if place.sweep > 0:
@@ -708,15 +714,18 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
             bar.n = round(place.sweep - 1 + part / tensor.order, 1)
             bar.refresh()
 
-    def take(ctx: Any, s: Any) -> int:
-        sweep = Sweep(s.contents)
+    def take_of(ctx: Any, number: int, s: Any) -> int:
+        sweep = Sweep(s.contents, *keys[number])
         if on_sweep is not None:
             return call.ask(swept, sweep)  # what it raises ends the run here, not sweeps later
         call.tell(swept, sweep)
         return 0
 
-    conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn(take), mode=mode_fn(),
-                      start=init._handle if isinstance(init, Model) else None,
+    def take(ctx: Any, s: Any) -> int:
+        return take_of(ctx, 0, s)
+
+    conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn() if several else sweep_fn(take),
+                      mode=mode_fn(), start=None if several or starts is None else starts[0]._handle,
                       nvecs=init == "nvecs" if isinstance(init, str) else False, max_seconds=max_time or 0,
                       out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
                       held_rows=rows == "used", replace=bool(replace),
@@ -730,42 +739,56 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience,
                       loss=_LOSSES.index(loss), inner=inner)
 
-    def run(model_rank: int, model_seed: int) -> Model:
-        nonlocal bar, history
-        bar = _progress_bar(sweeps) if progress else None
-        history = []
-        if bar is not None:
-            call.idle = move_bar
-            if several:
-                bar.set_description_str(f"rank {model_rank}, seed {model_seed}")
-        conf.seed = model_seed
-        result = ts_cp_result()
+    session_conf = _session_conf(call, rank=ranks[0], precision=precision, threads=threads,
+                                 host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
+                                 checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
+                                 own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
+                                 loss=_LOSSES.index(loss), trace=None if trace is None else os.fsencode(trace))
+    bar = _progress_bar(sweeps * len(keys)) if progress else None
+    if several:
+        several_conf = ts_several_conf(n_ranks=len(ranks), rank=(c.c_uint32 * len(ranks))(*ranks), restarts=len(seeds),
+                                       run=c.pointer(conf), sweep=several_sweep_fn(take_of))
+        if starts is not None:
+            several_conf.start = (c.c_void_p * len(keys))(*[m._handle for m in starts])
+        handles, results = (c.c_void_p * len(keys))(), (ts_several_result * len(keys))()
+        results[0].size = c.sizeof(ts_several_result)
         try:
-            handle = call.run(lib.ts_cp, session, c.byref(conf), c.byref(result))
+            call.run(lib.ts_cp_several, tensor._open(), c.byref(session_conf), c.byref(several_conf), handles, results)
         finally:
-            call.idle = None  # it asks the session, which may be closed
             if bar is not None:
                 bar.close()
-        model = Model(handle, tensor)
-        model.history = history
-        model.converged, model.exact = bool(result.converged), bool(result.exact)
-        model.sweeps_before = result.sweeps_before
-        return model
+        models = {key: Model(handle, tensor) for key, handle in zip(keys, handles)}
+        for key, result in zip(keys, results):
+            models[key].history = histories[key]
+            models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
+        from ._collection import Collection, table
+        return Collection(models, table(results))
+    session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
+    ended = ts_cp_result()
+    if bar is not None:
+        call.idle = move_bar
+    try:
+        model = Model(call.run(lib.ts_cp, session, c.byref(conf), c.byref(ended)), tensor)
+    finally:
+        call.idle = None  # it asks the session, which is closed
+        if bar is not None:
+            bar.close()
+        lib.ts_session_close(session)
+    model.history = histories[keys[0]]
+    model.converged, model.exact = bool(ended.converged), bool(ended.exact)
+    model.sweeps_before = ended.sweeps_before
+    return model
 
-    models = {}
-    for each in ranks:
-        session_conf = _session_conf(call, rank=each, precision=precision, threads=threads,
-                                     host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
-                                     checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
-                                     own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                     loss=_LOSSES.index(loss), trace=None if trace is None else os.fsencode(trace))
-        session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
-        try:
-            for start in seeds:
-                models[each, start] = run(each, start)
-        finally:
-            lib.ts_session_close(session)
-    if not several:
-        return models[ranks[0], seed]
+
+def _starts(init: Any, keys: "Sequence[tuple[int, int]]", several: bool) -> "list[Model]":
+    """The initial factors of each model."""
     from ._collection import Collection
-    return Collection(models)
+    if several and isinstance(init, Collection):
+        missing = [key for key in keys if key not in init.models]
+        if missing:
+            raise ArgumentError(f"init has no model of rank {missing[0][0]} and seed {missing[0][1]}")
+        return [init[key] for key in keys]
+    if not isinstance(init, Model) or len(keys) > 1:
+        raise ArgumentError("init of several models is 'nvecs', or a Collection that has each of them" if several else
+                            f"init is a Model or 'nvecs', not {init!r}; tstream.load reads a model")
+    return [init]

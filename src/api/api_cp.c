@@ -5,15 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/api_record.h"
-#include "api/api_session.h"
+#include "api/api_run.h"
 #include "base/clock.h"
 #include "base/stop.h"
 #include "base/thread.h"
 #include "base/c_locale.h"
 #include "cpd/accelerate.h"
-#include "cpd/als.h"
-#include "cpd/resume.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
 
@@ -22,21 +19,6 @@
 #define STATES_NS    UINT64_C(300000000000) /* between two, as tstream cp has it */
 #define SECOND_NS    1e9
 #define MOST_SECONDS 1e9 /* some thirty years */
-
-struct cp {
-    struct ts_session *session;
-    ts_cp_conf conf;
-    const struct ts_api *api;
-
-    /* of a run that keeps something on disk */
-    struct ts_resume from; /* file NULL: the run starts anew */
-    struct ts_model_out *out;
-    struct ts_checkpoint *checkpoint;
-    struct ts_api_record *record;
-    int timed_out; /* max_seconds were over */
-
-    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
-};
 
 /* ---- what is told ---- */
 
@@ -50,7 +32,7 @@ static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
 
 static void take_mode(void *ctx, const struct ts_als_mode *m)
 {
-    const struct cp *c = ctx;
+    const struct ts_api_run *c = ctx;
     const int last = m->mode + 1 == c->session->engine.tensor->order;
     int stop;
     set_place(c->session, m->sweep + (uint32_t)last, last ? 0 : m->mode + 1);
@@ -67,7 +49,7 @@ static void take_mode(void *ctx, const struct ts_als_mode *m)
 
 static void take_sweep(void *ctx, const struct ts_als_sweep *s)
 {
-    const struct cp *c = ctx;
+    struct ts_api_run *c = ctx;
     const ts_sweep sweep = { .size = sizeof sweep,
                              .sweep = s->sweep,
                              .fit = s->fit,
@@ -86,18 +68,20 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .log_likelihood = s->log_likelihood,
                              .violation = s->kkt };
     int stop;
+    c->sweeps_ns += s->total_ns;
     if (c->record != NULL)
         ts_api_record_sweep(c->record, s);
-    if (c->conf.sweep == NULL)
+    if (c->conf.sweep == NULL && c->sweep == NULL)
         return;
     ts_api_out(c->api);
-    stop = c->conf.sweep(c->conf.ctx, &sweep);
+    stop =
+        c->sweep != NULL ? c->sweep(c->ctx, c->number, &sweep) : c->conf.sweep(c->conf.ctx, &sweep);
     ts_api_in();
     if (stop != 0)
         ts_stop_ask(c->session->stop, stop);
 }
 
-static void note(const struct cp *c, const struct ts_err *warn)
+static void note(const struct ts_api_run *c, const struct ts_err *warn)
 {
     ts_api_note(c->api, c->session->conf.note, c->session->conf.ctx, warn);
 }
@@ -112,26 +96,16 @@ static void warn_state(void *ctx, const struct ts_err *err)
 
 static void state_saved(void *ctx)
 {
-    const struct cp *c = ctx;
+    const struct ts_api_run *c = ctx;
     if (c->record != NULL)
         ts_api_record_saved(c->record);
 }
 
 /* ---- the time that a run may take ---- */
 
-struct timer {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    volatile int *stop;
-    uint64_t until_ns;
-    int running, over; /* over: the run has ended */
-    int rang;
-};
-
 static void *wait_until(void *arg)
 {
-    struct timer *t = arg;
+    struct ts_api_timer *t = arg;
     const struct timespec until = { .tv_sec = (time_t)(t->until_ns / 1000000000u),
                                     .tv_nsec = (long)(t->until_ns % 1000000000u) };
     int rc = 0;
@@ -146,7 +120,8 @@ static void *wait_until(void *arg)
     return NULL;
 }
 
-static int timer_start(struct timer *t, double seconds, volatile int *stop, struct ts_err *err)
+int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *stop,
+                       struct ts_err *err)
 {
     pthread_condattr_t attr;
     if (seconds == 0)
@@ -162,11 +137,11 @@ static int timer_start(struct timer *t, double seconds, volatile int *stop, stru
     return t->running ? 0 : ts_fail(err, TS_ENOMEM, "cannot start a thread");
 }
 
-/* Whether the time was over. */
-static int timer_end(struct timer *t)
+int ts_api_timer_end(struct ts_api_timer *t, int rc, struct ts_err *err)
 {
     if (!t->running)
         return 0;
+    t->running = 0;
     pthread_mutex_lock(&t->lock);
     t->over = 1;
     pthread_cond_signal(&t->ended);
@@ -174,6 +149,10 @@ static int timer_end(struct timer *t)
     pthread_join(t->thread, NULL);
     pthread_cond_destroy(&t->ended);
     pthread_mutex_destroy(&t->lock);
+    if (t->rang && rc == TS_ESTOP) {
+        const struct ts_err why = *err;
+        ts_fail(err, TS_ESTOP, "the time is over: %s", why.text);
+    }
     return t->rang;
 }
 
@@ -201,7 +180,7 @@ static int same_rows(const struct ts_tensor *t, const struct ts_kruskal *k, int 
     return 0;
 }
 
-static int open_start(const struct cp *c, struct ts_model **ret, struct ts_err *err)
+static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct ts_err *err)
 {
     int same = 0, rc;
     if (c->conf.start == NULL)
@@ -219,7 +198,7 @@ static double share_of(const char *text)
 }
 
 /* Rounds of a Poisson model are those of the state. */
-static int check_inner(const struct cp *c, struct ts_err *err)
+static int check_inner(const struct ts_api_run *c, struct ts_err *err)
 {
     const char *inner = ts_state_option(ts_state_get(c->from.file), "inner");
     return c->conf.loss != TS_LOSS_POISSON || inner == NULL ||
@@ -230,7 +209,7 @@ static int check_inner(const struct cp *c, struct ts_err *err)
 }
 
 /* The state of an earlier run to conf.out, where it is wanted and there. */
-static int open_state(struct cp *c, struct ts_err *err)
+static int open_state(struct ts_api_run *c, struct ts_err *err)
 {
     const char *seed;
     int rc;
@@ -260,7 +239,7 @@ static int open_state(struct cp *c, struct ts_err *err)
 /* ---- what is kept ---- */
 
 /* Behind an option, which they end: as they would be given. */
-static void remember_constraints(const struct cp *c, FILE *to)
+static void remember_constraints(const struct ts_api_run *c, FILE *to)
 {
     for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
         char text[TS_API_CONSTRAINT_CHARS];
@@ -271,7 +250,7 @@ static void remember_constraints(const struct cp *c, FILE *to)
 }
 
 /* What a state remembers of a run, by the names that `tstream cp` has for it: so that goes on from it. */
-static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t *bytes,
+static int remember(const struct ts_api_run *c, uint64_t every_ns, char **ret, uint64_t *bytes,
                     struct ts_err *err)
 {
     static const char *const format[] = { "ktensor", "npy", "splatt" };
@@ -318,7 +297,7 @@ static int remember(const struct cp *c, uint64_t every_ns, char **ret, uint64_t 
     return 0;
 }
 
-static int open_checkpoint(struct cp *c, struct ts_err *err)
+static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_engine *e = &c->session->engine;
     const double every_s = c->conf.checkpoint_seconds;
@@ -355,7 +334,7 @@ static int open_checkpoint(struct cp *c, struct ts_err *err)
 }
 
 /* What is to be run, once it is known where from. */
-static struct ts_als_conf als_conf(struct cp *c)
+static struct ts_als_conf als_conf(struct ts_api_run *c)
 {
     const struct ts_engine *e = &c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
@@ -385,7 +364,7 @@ static struct ts_als_conf als_conf(struct cp *c)
 }
 
 /* What is fixed must be given, but where a state has it. */
-static int check_start(const struct cp *c, struct ts_err *err)
+static int check_start(const struct ts_api_run *c, struct ts_err *err)
 {
     return c->conf.fix == 0 || c->conf.start != NULL || c->from.file != NULL
                ? 0
@@ -393,7 +372,7 @@ static int check_start(const struct cp *c, struct ts_err *err)
 }
 
 /* Before the work: whether the result could be written, and where the run goes on from. */
-static int open_out(struct cp *c, struct ts_err *err)
+static int open_out(struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_engine *e = &c->session->engine;
     struct ts_model_conf mc = { .dir = c->conf.out,
@@ -423,7 +402,7 @@ static int open_out(struct cp *c, struct ts_err *err)
 }
 
 /* Adds to a sentence what is left of a run that did not come to its end. */
-static void tell_state(const struct cp *c, struct ts_err *err)
+static void tell_state(const struct ts_api_run *c, struct ts_err *err)
 {
     const size_t at = strlen(err->text);
     uint32_t sweep, mode;
@@ -434,7 +413,7 @@ static void tell_state(const struct cp *c, struct ts_err *err)
 }
 
 /* The run was stopped: run.json beside its state tells of the sweeps until then. */
-static void record_stop(const struct cp *c)
+static void record_stop(const struct ts_api_run *c)
 {
     uint32_t sweep, mode;
     struct ts_err warn = { 0 };
@@ -447,45 +426,10 @@ static void record_stop(const struct cp *c)
         note(c, &warn);
 }
 
-/* why: of a run that has no result. */
-static void close_out(struct cp *c, const struct ts_err *why)
-{
-    ts_checkpoint_free(c->checkpoint);
-    if (c->record != NULL)
-        ts_api_record_hide(c->record); /* or it would appear again in what is being cleared */
-    ts_model_end(c->out);
-    if (c->record != NULL)
-        ts_api_record_end(c->record, why);
-    ts_api_record_free(c->record);
-    ts_resume_close(&c->from);
-}
-
 /* ---- a run ---- */
 
-static int iterate(struct cp *c, struct ts_als_result *result, struct ts_err *err)
-{
-    struct ts_als_conf conf = als_conf(c);
-    const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
-    struct timer timer = { 0 };
-    int rc = from == NULL ? open_start(c, &conf.init.model, err) : 0;
-    set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
-    if (rc == 0)
-        rc = timer_start(&timer, c->conf.max_seconds, c->session->stop, err);
-    if (rc == 0 && c->record != NULL)
-        ts_api_record_start(c->record, ts_model_partial(c->out));
-    if (rc == 0)
-        rc = ts_als_run(&conf, result, err);
-    c->timed_out = timer_end(&timer);
-    if (c->timed_out && rc == TS_ESTOP) {
-        const struct ts_err why = *err;
-        ts_fail(err, TS_ESTOP, "the time is over: %s", why.text);
-    }
-    ts_model_close(conf.init.model);
-    return rc;
-}
-
 /* Whether the files that were written hold the rows that a decomposition does, as its numbers. */
-static int can_load(const struct cp *c)
+static int can_load(const struct ts_api_run *c)
 {
     const struct ts_tensor *t = c->session->engine.tensor;
     uint32_t m = 0;
@@ -495,7 +439,7 @@ static int can_load(const struct cp *c)
 }
 
 /* From these files, so that large factors are not in memory twice. */
-static int load_result(const struct cp *c, struct ts_kruskal **ret, struct ts_err *err)
+static int load_result(const struct ts_api_run *c, struct ts_kruskal **ret, struct ts_err *err)
 {
     const struct ts_tensor *t = c->session->engine.tensor;
     struct ts_model *model = NULL;
@@ -517,8 +461,8 @@ static int load_result(const struct cp *c, struct ts_kruskal **ret, struct ts_er
 }
 
 /* The result: on disk first, where it is wanted there. */
-static int take_result(struct cp *c, const struct ts_als_result *result, struct ts_kruskal **ret,
-                       struct ts_err *err)
+static int take_factors(struct ts_api_run *c, const struct ts_als_result *result,
+                        struct ts_kruskal **ret, struct ts_err *err)
 {
     const struct ts_engine *e = &c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
@@ -548,7 +492,7 @@ static int take_result(struct cp *c, const struct ts_als_result *result, struct 
 }
 
 /* Before anything is written. */
-static int take_constraints(struct cp *c, struct ts_err *err)
+static int take_constraints(struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_engine *e = &c->session->engine;
     const struct ts_tensor *t = e->tensor;
@@ -613,30 +557,90 @@ static int take_constraints(struct cp *c, struct ts_err *err)
     return conf->accelerate ? ts_accelerate_check(c->constraint, t->order, err) : 0;
 }
 
-static int run(struct cp *c, struct ts_kruskal **ret, struct ts_als_result *result,
-               struct ts_err *err)
+int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
 {
+    const struct ts_state *from;
     int rc = take_constraints(c, err);
     if (rc == 0)
         rc = open_out(c, err);
     if (rc < 0)
         return rc;
-    rc = iterate(c, result, err);
+    from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
+    rc = from == NULL ? open_start(c, &c->start, err) : 0;
+    set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
+    if (rc == 0 && c->record != NULL)
+        ts_api_record_start(c->record, ts_model_partial(c->out));
+    if (rc == 0) {
+        c->als_conf = als_conf(c);
+        c->als_conf.init.model = c->start;
+        rc = ts_als_new(&c->als_conf, &c->als, err);
+    }
+    if (rc < 0) {
+        tell_state(c, err);
+        c->session->ended = 1;
+    }
+    return rc;
+}
+
+static ts_cp_result result_of(const struct ts_api_run *c, const struct ts_als_result *result)
+{
+    return (ts_cp_result){ .fit = result->fit,
+                           .sweeps = result->sweeps,
+                           .converged = result->converged,
+                           .exact = result->exact,
+                           .n_dead = result->n_dead,
+                           .objective = result->objective,
+                           .rmse = result->rmse,
+                           .held_out_rmse = result->held_out,
+                           .overfits = result->overfits,
+                           .log_likelihood = result->log_likelihood,
+                           .violation = result->kkt,
+                           .sweeps_before =
+                               c->from.file != NULL ? ts_state_get(c->from.file)->sweep - 1 : 0 };
+}
+
+int ts_api_run_end(struct ts_api_run *c, int rc, struct ts_kruskal **ret, ts_cp_result *result,
+                   struct ts_err *err)
+{
+    struct ts_als_result r = { 0 };
     if (rc == 0)
-        rc = take_result(c, result, ret, err);
+        rc = ts_als_result(c->als, &r, err);
+    ts_als_free(c->als); /* which saves what the checkpoint is to keep */
+    c->als = NULL;
+    if (rc == 0)
+        rc = take_factors(c, &r, ret, err);
+    if (rc == 0)
+        *result = result_of(c, &r);
     if (rc < 0) {
         tell_state(c, err);
         if (rc == TS_ESTOP)
             record_stop(c);
         c->session->ended = 1;
     }
-    free(result->weight);
+    free(r.weight);
     return rc;
 }
 
-static int take_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
+void ts_api_run_close(struct ts_api_run *c, const struct ts_err *why)
+{
+    ts_als_free(c->als);
+    c->als = NULL;
+    ts_model_close(c->start);
+    c->start = NULL;
+    ts_checkpoint_free(c->checkpoint);
+    if (c->record != NULL)
+        ts_api_record_hide(c->record); /* or it would appear again in what is being cleared */
+    ts_model_end(c->out);
+    if (c->record != NULL)
+        ts_api_record_end(c->record, why);
+    ts_api_record_free(c->record);
+    ts_resume_close(&c->from);
+}
+
+int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
 {
     int rc = 0;
+    memset(c, 0, sizeof *c);
     if (given != NULL)
         rc = ts_api_conf(c, sizeof *c, given, given->size, err);
     if (rc < 0)
@@ -668,37 +672,49 @@ static int take_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
     return 0;
 }
 
+int ts_api_run_alone(struct ts_api_run *c, struct ts_err *err)
+{
+    int rc;
+    while ((rc = ts_als_next(c->als, err)) > 0) {
+        rc = ts_als_multiply(c->als, err);
+        if (rc < 0) {
+            ts_als_fail(c->als, rc);
+            break;
+        }
+    }
+    return rc;
+}
+
+static int run(struct ts_api_run *c, struct ts_kruskal **ret, ts_cp_result *result,
+               struct ts_err *err)
+{
+    struct ts_api_timer timer = { 0 };
+    int rc = ts_api_run_begin(c, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_api_timer_start(&timer, c->conf.max_seconds, c->session->stop, err);
+    if (rc == 0)
+        rc = ts_api_run_alone(c, err);
+    c->timed_out = ts_api_timer_end(&timer, rc, err);
+    return ts_api_run_end(c, rc, ret, result, err);
+}
+
 ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_error *err)
 {
-    struct ts_als_result result = { 0 };
     struct ts_kruskal *k = NULL;
+    ts_cp_result result;
     struct ts_api a;
-    struct cp c = { .session = s, .api = &a };
+    struct ts_api_run c = { .session = s, .api = &a };
     int rc;
     ts_api_begin(&a);
-    rc = take_conf(given, &c.conf, &a.err);
+    rc = ts_api_run_conf(given, &c.conf, &a.err);
     if (rc == 0 && s->ended)
         rc = ts_fail(&a.err, TS_EARG, "a run of this session failed or was stopped: open another");
     if (rc == 0)
         rc = run(&c, &k, &result, &a.err);
-    if (rc == 0) {
-        const ts_cp_result r = { .fit = result.fit,
-                                 .sweeps = result.sweeps,
-                                 .converged = result.converged,
-                                 .exact = result.exact,
-                                 .n_dead = result.n_dead,
-                                 .objective = result.objective,
-                                 .rmse = result.rmse,
-                                 .held_out_rmse = result.held_out,
-                                 .overfits = result.overfits,
-                                 .log_likelihood = result.log_likelihood,
-                                 .violation = result.kkt,
-                                 .sweeps_before = c.from.file != NULL
-                                                      ? ts_state_get(c.from.file)->sweep - 1
-                                                      : 0 };
-        ts_api_result(ret, &r, sizeof r);
-    }
-    close_out(&c, rc < 0 ? &a.err : NULL);
+    if (rc == 0)
+        ts_api_result(ret, &result, sizeof result);
+    ts_api_run_close(&c, rc < 0 ? &a.err : NULL);
     ts_api_end(&a, rc, err);
     return k;
 }

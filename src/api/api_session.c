@@ -111,41 +111,52 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
     return 0;
 }
 
-ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err)
+int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_t n_models,
+                        const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
+                        struct ts_err *err)
 {
     struct ts_session *s = calloc(1, sizeof *s);
     struct ts_constraint constraint[TS_MAX_ORDER] = { 0 };
-    struct ts_api a;
-    int rc;
-    ts_api_begin(&a);
-    rc = s == NULL ? ts_fail(&a.err, TS_ENOMEM, "out of memory for a session")
-                   : take_conf(conf, &s->conf, &a.err);
+    int rc = s == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a session")
+                       : take_conf(conf, &s->conf, err);
     if (rc == 0)
-        rc = take_own_rows(t, &s->conf, constraint, &a.err);
+        rc = take_own_rows(t, &s->conf, constraint, err);
     if (rc == 0) {
         struct ts_engine_conf ec;
         if (s->conf.stop == NULL)
             s->conf.stop = &s->own_stop;
         s->stop = s->conf.stop;
         ec = engine_conf(t, &s->conf);
+        ec.n_models = n_models;
+        ec.ranks = ranks;
         ec.done = count;
         ec.done_ctx = s;
         ec.copy = s->conf.checkpoints != 0;
         ec.constraint = constraint;
         ec.accelerate = s->conf.accelerate != 0;
-        rc = open_trace(s, &a.err);
+        rc = open_trace(s, err);
         ec.trace = s->trace;
         if (rc == 0)
-            rc = ts_engine_open(&ec, &s->engine, &a.err);
+            rc = ts_engine_open(&ec, &s->engine, err);
     }
-    if (rc == 0) {
-        note_engine(&a, &s->conf, &s->engine);
-    } else {
+    if (rc < 0) {
         if (s != NULL)
             ts_trace_drop(s->trace);
         free(s);
-        s = NULL;
+        return rc;
     }
+    note_engine(a, &s->conf, &s->engine);
+    *ret = s;
+    return 0;
+}
+
+ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err)
+{
+    ts_session *s = NULL;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = ts_api_session_open(t, conf, 0, NULL, &a, &s, &a.err);
     ts_api_end(&a, rc, err);
     return s;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api_session.h - a session from the inside: api_session.c opens it, api_cp.c runs decompositions in it. */
+/* api_session.h - a session from the inside: api_session.c opens it, api_cp.c and api_several.c run
+ * decompositions in it. */
 #ifndef TS_API_API_SESSION_H
 #define TS_API_API_SESSION_H
 
@@ -22,5 +23,11 @@ struct ts_session {
     atomic_uint_fast32_t sweep, mode; /* under way; sweep from 1, 0 before a run */
     atomic_uint_fast64_t nnz;         /* of the mode, that were worked through */
 };
+
+/* n_models: 0, or several models are wanted side by side: of these ranks, not that of conf. engine.n_models tells how many of the
+ * first of them there is room for. */
+int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_t n_models,
+                        const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
+                        struct ts_err *err);
 
 #endif

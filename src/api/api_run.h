@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* api_run.h - a decomposition under way: what ts_cp and ts_cp_several share.
+ *
+ *     rc = ts_api_run_begin(&run, err);
+ *     if (rc == 0) {
+ *         rc = ts_api_run_alone(&run, err);  (or with others by cpd/als_group.h)
+ *         rc = ts_api_run_end(&run, rc, &model, &result, err);
+ *     }
+ *     ts_api_run_close(&run, rc < 0 ? err : NULL);
+ *
+ *   owner    the caller owns the struct, and sets the members of the first part; the run points into it, so that it stays
+ *            where it is
+ *   threads  one, that of the session
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_API_API_RUN_H
+#define TS_API_API_RUN_H
+
+#include "api/api_record.h"
+#include "api/api_session.h"
+#include "cpd/als.h"
+#include "cpd/resume.h"
+#include "model/kruskal.h"
+
+struct ts_api_run {
+    struct ts_session *session; /* its engine's `be` is that of this model */
+    ts_cp_conf conf;            /* of ts_api_run_conf */
+    const struct ts_api *api;
+    ts_several_sweep_fn *sweep; /* of one of several models, instead of that of conf; may be NULL */
+    void *ctx;
+    uint32_t number; /* which of them */
+
+    /* of a run that keeps something on disk */
+    struct ts_resume from; /* file NULL: the run starts anew */
+    struct ts_model_out *out;
+    struct ts_checkpoint *checkpoint;
+    struct ts_api_record *record;
+    int timed_out; /* max_seconds were over */
+
+    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
+    struct ts_model *start;
+    struct ts_als_conf als_conf;
+    struct ts_als *als; /* from begin to end */
+    uint64_t sweeps_ns; /* of the sweeps so far */
+};
+
+/* What the caller asks for, with defaults where it says nothing. given: NULL: nothing at all. */
+int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *ret, struct ts_err *err);
+
+/* Everything before the first product. On failure nothing is under way, and only close is allowed. */
+int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);
+
+/* To the end, without others beside it. */
+int ts_api_run_alone(struct ts_api_run *r, struct ts_err *err);
+
+/* rc: what the run came to. With 0 the result is taken, and written where it is to be; otherwise, or where that fails, the
+ * sentence says what is kept. The session is of no more use then. */
+int ts_api_run_end(struct ts_api_run *r, int rc, struct ts_kruskal **ret, ts_cp_result *result,
+                   struct ts_err *err);
+
+/* why: of a run that has no result. */
+void ts_api_run_close(struct ts_api_run *r, const struct ts_err *why);
+
+/* ---- the time that runs may take: a thread that sets the stop flag ---- */
+
+struct ts_api_timer {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    volatile int *stop;
+    uint64_t until_ns;
+    int running, over; /* over: there is nothing to stop any more */
+    int rang;
+};
+
+/* t is all zeros. seconds: 0: no limit. */
+int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *stop,
+                       struct ts_err *err);
+
+/* Whether the time was over: then the sentence of a stop says so. May be called again. */
+int ts_api_timer_end(struct ts_api_timer *t, int rc, struct ts_err *err);
+
+#endif
