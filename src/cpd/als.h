@@ -56,7 +56,7 @@ struct ts_als_sweep {
     double rmse,
         held_out; /* observed: of listed cells, those held out apart; NaN: there are none */
     double log_likelihood,
-        kkt;         /* of a Poisson model (apr.h), whose objective is -log_likelihood; else NaN */
+        kkt;         /* of a Poisson model (apr.c), whose objective is -log_likelihood; else NaN */
     uint32_t n_dead; /* components that are zero in some mode */
     uint64_t total_ns;
     uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
@@ -80,7 +80,7 @@ struct ts_als_conf {
     struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
-    uint32_t inner; /* rounds of a row in a sweep, of a Poisson model (apr.h) */
+    uint32_t inner; /* rounds of a row in a sweep, of a Poisson model (apr.c) */
     double
         tol; /* done when the fit changes by less; of a Poisson model, when the violation is less */
     struct ts_hold_out

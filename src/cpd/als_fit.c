@@ -8,17 +8,35 @@
 #define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
 #define FLOAT32_ERROR (12 * FLT_EPSILON) /* of a term's sum in float32 */
 
+/* v := elementwise product of the Gram matrices of all modes but `skip` */
+void ts_als_multiply_grams(struct ts_als *a, uint32_t skip)
+{
+    for (size_t i = 0; i < a->square; i++)
+        a->v[i] = 1;
+    for (uint32_t m = 0; m < a->order; m++) {
+        const double *restrict gram = a->gram + m * a->square;
+        double *restrict v = a->v;
+        for (size_t i = 0; m != skip && i < a->square; i++)
+            v[i] *= gram[i];
+    }
+}
+
+/* x(i, j) *= scale[i] * scale[j] */
+void ts_als_scale_both(const struct ts_als *a, double *x)
+{
+    const double *restrict scale = a->scale;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        double *restrict row = x + (size_t)i * a->rank;
+        for (uint32_t j = 0; j < a->rank; j++)
+            row[j] *= scale[i] * scale[j];
+    }
+}
+
 /* The fit after the last mode of a sweep. */
 double ts_als_fit_now(struct ts_als *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
     a->model = 0;
-    if (a->observed) {
-        a->left = a->kept.left;
-        return a->kept.squares > 0 ? 1 - sqrt(a->kept.left / a->kept.squares)
-               : a->kept.left == 0 ? 1
-                                   : -INFINITY;
-    }
     ts_als_multiply_grams(a, a->order);
     for (uint32_t i = 0; i < a->rank; i++)
         for (uint32_t j = 0; j < a->rank; j++)
@@ -45,8 +63,6 @@ int ts_als_fit_is_rounded(const struct ts_als *a)
 int ts_als_fit_nothing_left(const struct ts_als *a)
 {
     double size = a->conf->init.tensor->header.norm;
-    if (a->observed)
-        return a->left == 0;
     for (uint32_t r = 0; r < a->rank; r++)
         size += component_norm(a, r);
     return a->left <= (ts_als_fit_is_rounded(a) ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
@@ -66,7 +82,7 @@ int ts_als_fit_float32_will_do(const struct ts_als *a, double margin)
     return a->left * FIT_SHARE >= margin * FLOAT32_ERROR * sqrt(squares) * norm || norm == 0;
 }
 
-static double trace_of(const struct ts_als *a, uint32_t mode)
+double ts_als_fit_trace(const struct ts_als *a, uint32_t mode)
 {
     double sum = 0;
     for (uint32_t r = 0; r < a->rank; r++)
@@ -78,14 +94,11 @@ static double trace_of(const struct ts_als *a, uint32_t mode)
 double ts_als_fit_objective(const struct ts_als *a)
 {
     double sum = 0.5 * (a->left < 0 ? 0 : a->left);
-    if (a->poisson)
-        return -a->loss;
     if (!a->penalty)
         return NAN;
     for (uint32_t m = 0; m < a->order; m++) {
         const struct ts_constraint *c = &a->constraint[m];
-        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) +
-               0.5 * c->l2 * (c->observed && !c->fixed ? a->size[m] : trace_of(a, m)) +
+        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * ts_als_fit_trace(a, m) +
                (c->smooth > 0 ? 0.5 * c->smooth * a->size[m] : 0);
     }
     return sum;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* als_impl.h - a run of ALS between two products: what als.c, als_fit.c and als_state.c share.
+/* als_impl.h - a run between two products: what its files and its methods (method.h) share.
  *
  *   als.c        the order of things: modes, sweeps, when to stop
- *   als_fit.c    the fit and what else a sweep is judged by
+ *   als_check.c  what is refused
+ *   als_start.c  what the first sweep starts from
+ *   als_fit.c    what Gram matrices and the last product say of the fit
  *   als_state.c  states: saved, and gone on from
- *   apr.c        modes of a Poisson model
  *   als_group.c  several runs that share their passes
  *
  *   owner    the run owns its matrices
@@ -14,18 +15,23 @@
 #define TS_CPD_ALS_IMPL_H
 
 #include "cpd/als.h"
-#include "cpd/observed.h"
+
+#define TS_ALS_WANTED 1 /* a product is needed to go on */
+
+struct ts_method;
 
 /* What the next product is for. */
 enum ts_als_at {
     TS_ALS_START, /* the factors are not there yet */
     TS_ALS_SIGN,  /* the mode that takes the signs, before the first sweep */
     TS_ALS_MODE,  /* a mode of a sweep */
-    TS_ALS_AGAIN, /* the last mode once more, in float64 */
+    TS_ALS_AGAIN, /* for what the sweep is judged by: the last mode once more */
 };
 
 struct ts_als {
     const struct ts_als_conf *conf;
+    const struct ts_method *method;
+    void *own; /* the method's */
     uint32_t order, rank;
     size_t square;      /* rank * rank */
     double *memory;     /* of all that follows */
@@ -39,18 +45,13 @@ struct ts_als {
     int wide;           /* the last mode is summed in float64, its factors being float32 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     int penalty;                            /* some mode has one */
-    int balanced;                       /* columns keep their lengths between modes: they matter */
-    int observed;                       /* cells that are not listed are unknown, in every mode */
-    struct ts_observed_sums kept, held; /* after the last mode, then */
-    double held_best;                   /* least error of a sweep on held-out cells, */
-    uint64_t held_since;                /* and sweeps after that one */
+    int balanced;        /* columns keep their lengths between modes: they matter */
+    double held_best;    /* least error of a sweep on held-out cells, */
+    uint64_t held_since; /* and sweeps after that one */
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
-    int poisson;                      /* rows are multiplied (apr.h) */
-    double kkt, loss; /* so far in the sweep, or of the last; after the last mode that was solved */
-    struct ts_multiply_sums multiplied; /* by the product that was computed last */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
     uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */
@@ -67,16 +68,58 @@ struct ts_als {
     struct ts_row_update how;
     struct ts_row_sums sums;
     int singular; /* its Gram product is */
+    int solved;   /* it came with its rows and sums */
     struct ts_backend_times times;
 };
 
-/* v := elementwise product of the Gram matrices of all modes but `skip` */
-void ts_als_multiply_grams(struct ts_als *a, uint32_t skip);
+/* The update of a mode's rows. */
+enum ts_row_kind ts_als_kind(const struct ts_als *a, uint32_t mode);
+
+/* The product of the mode is needed, for an update of this kind: that of the mode, or TS_ROW_KEEP where only sums are.
+ * TS_ALS_WANTED; 0 where nothing is to be computed. */
+int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
+                         struct ts_err *err);
 void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision);
+
+/* From `start` to now, on the trace's lane of modes. Returns now. */
+uint64_t ts_als_trace(const struct ts_als *a, const char *what, uint64_t start, uint32_t mode);
+
+/* The method's numbers in a->now; 0 where one is not finite that should be. */
+int ts_als_tell(struct ts_als *a);
 void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, double change,
                         struct ts_als_result *ret);
 
+/* ---- als_check.c ---- */
+
+/* Everything that can be refused is; the run knows its method and its constraints. */
+int ts_als_check(struct ts_als *a, struct ts_err *err);
+
+/* Why the fit of the sweep is no number: TS_ELIMIT. */
+int ts_als_not_finite(const struct ts_als *a, struct ts_err *err);
+
+/* ---- als_start.c ---- */
+
+/* TS_ALS_WANTED where a mode is solved before the first sweep. */
+int ts_als_start(struct ts_als *a, struct ts_err *err);
+
+/* ---- least_squares.c ---- */
+
+/* a->how: bounds and l2 of the product's mode. */
+void ts_als_limit_rows(struct ts_als *a);
+
+/* The columns of the product's mode get lengths near 1, and the weights the rest. */
+int ts_als_norm(struct ts_als *a, struct ts_err *err);
+
 /* ---- als_fit.c ---- */
+
+/* v := elementwise product of the Gram matrices of all modes but `skip` */
+void ts_als_multiply_grams(struct ts_als *a, uint32_t skip);
+
+/* x(i, j) *= scale[i] * scale[j], of rank x rank */
+void ts_als_scale_both(const struct ts_als *a, double *x);
+
+/* Of the squares of a factor's entries. */
+double ts_als_fit_trace(const struct ts_als *a, uint32_t mode);
 
 /* The fit after the last mode of a sweep. */
 double ts_als_fit_now(struct ts_als *a);

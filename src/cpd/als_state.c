@@ -8,7 +8,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/accelerate.h"
-#include "cpd/als_impl.h"
+#include "cpd/method.h"
 
 #define RESTORE_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 
@@ -30,10 +30,8 @@ struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode,
                                    (a->exact ? TS_STATE_EXACT : 0u) |
                                    (a->pending ? TS_STATE_FIT : 0u) };
     memcpy(s.size, a->size, sizeof s.size);
-    if (a->poisson) {
-        memcpy(&s.part[TS_PART_KKT], &a->kkt, sizeof a->kkt);
-        memcpy(&s.part[TS_PART_LOSS], &a->loss, sizeof a->loss);
-    }
+    if (a->method->save != NULL)
+        a->method->save(a, &s);
     if (a->conf->patience > 0) {
         memcpy(&s.part[TS_PART_HELD_BEST], &a->held_best, sizeof a->held_best);
         s.part[TS_PART_HELD_SINCE] = a->held_since;
@@ -71,8 +69,6 @@ void ts_als_state_begin_sweep(struct ts_als *a, uint32_t sweep, uint32_t mode)
     a->now.sweep = sweep;
     a->start_ns = ts_clock_ns();
     a->slowest_ns = 0;
-    if (mode == 0)
-        a->kkt = 0;
     if (mode > 0) {
         const uint64_t *part = ts_state_get(a->conf->from)->part;
         a->start_ns -= part[TS_PART_TOTAL_NS];
@@ -121,10 +117,8 @@ int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
     a->exact = (s->flags & TS_STATE_EXACT) != 0;
     a->pending = (s->flags & TS_STATE_FIT) != 0;
     memcpy(a->size, s->size, sizeof a->size);
-    if (a->poisson) {
-        memcpy(&a->kkt, &s->part[TS_PART_KKT], sizeof a->kkt);
-        memcpy(&a->loss, &s->part[TS_PART_LOSS], sizeof a->loss);
-    }
+    if (a->method->restore != NULL)
+        a->method->restore(a, s);
     memcpy(&a->held_best, &s->part[TS_PART_HELD_BEST], sizeof a->held_best);
     a->held_since = s->part[TS_PART_HELD_SINCE];
     ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
@@ -175,11 +169,11 @@ void ts_als_state_recall(struct ts_als *a, struct ts_als_result *ret)
     const struct ts_state_past *last = s->past + s->sweep - 2;
     if (s->sweep == 1)
         return;
+    (void)ts_als_tell(a);
     if (s->mode == 0) {
         const double distance = (1 - last->fit) * a->conf->init.tensor->header.norm;
         a->left = distance * distance;
-        a->now.rmse = a->now.held_out = NAN; /* a state does not have them */
-        a->now.objective = a->observed ? NAN : ts_als_fit_objective(a);
+        a->now.objective = a->method->fit_apart ? NAN : a->method->objective(a);
     }
     ts_als_take_result(a, s->sweep - 1, last->fit,
                        s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);

@@ -1,16 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Weights, violation and likelihood of a Poisson model, from mode to mode. */
-#include "cpd/apr.h"
-
+/* Models of counts: the modes of CP-APR, alternating Poisson regression, with multiplicative updates.
+ *
+ * It makes  log L = sum over nonzeros of x log m - sum over all cells of m  as large as it gets (without log x!, which
+ * does not depend on the model), by algorithm 3 of Chi and Kolda, "On tensors, sparsity, and nonnegative factorizations"
+ * (SIAM Journal on Matrix Analysis and Applications 33, 2012). Columns of all factors have the sum 1, weights apart. Of
+ * mode n, with B = A_n diag(weights), each of `inner` rounds is
+ *     phi := (X / max(B K', 1e-10)) K,  K the product of the other factors,    B := B .* phi
+ * and then the weights are the sums of B's columns. Zeros (entries below 1e-10 of a column) with a phi above 1 in the last
+ * round get 0.01 added when the mode comes again: a multiplication would leave them 0 though they should not be.
+ *
+ * The violation (of the Karush-Kuhn-Tucker conditions) is the largest |min(b, 1 - phi)| of the first round of any mode
+ * of the sweep: 0 at a local optimum. The run has converged when it is less than the tolerance.
+ *
+ * All rounds of a row are made while its shard is there; a row that lies in several shards gets one round a sweep
+ * (cpu/rounds.h).
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "cpd/method.h"
 #include "format/walk.h"
 #include "stream/loss.h"
 
 #define GROW 0.01 /* what an inadmissible zero gets, of a column of sum 1 */
+
+struct apr {
+    double kkt, loss; /* so far in the sweep, or of the last; after the last mode that was solved */
+    struct ts_multiply_sums multiplied; /* by the product that was computed last */
+};
 
 /* ---- values ---- */
 
@@ -40,8 +60,9 @@ static int refuse(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
     return 0;
 }
 
-int ts_apr_check(const struct ts_als_conf *conf, struct ts_err *err)
+static int check(const struct ts_als *a, struct ts_err *err)
 {
+    const struct ts_als_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
     struct search search = { t };
     struct ts_walk walk;
@@ -71,11 +92,13 @@ static int multiply(struct ts_als *a, uint32_t mode, struct ts_feed *feed,
                     const struct ts_multiply *how, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    a->multiplied = (struct ts_multiply_sums){ .column = a->scale };
-    return c->backend->multiply(c->be, mode, feed, how, &a->multiplied, &a->times, err);
+    struct apr *own = a->own;
+    own->multiplied = (struct ts_multiply_sums){ .column = a->scale };
+    return c->backend->multiply(c->be, mode, feed, how, &own->multiplied, &a->times, err);
 }
 
-int ts_apr_start(struct ts_als *a, struct ts_err *err)
+/* Columns get sums of 1, weights the rest. */
+static int start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const struct ts_multiply how = { .weight = a->w };
@@ -92,27 +115,100 @@ int ts_apr_start(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
-int ts_apr_multiply(struct ts_als *a, struct ts_err *err)
+static int pass(struct ts_als *a, struct ts_err *err)
 {
+    const uint64_t begun_ns = ts_clock_ns();
     const struct ts_multiply how = { .loss = &ts_loss_poisson,
                                      .weight = a->lambda,
                                      .grow = GROW,
                                      .rounds = a->conf->inner,
                                      .judge = a->product + 1 == a->order };
-    return multiply(a, a->product, a->conf->feed, &how, err);
+    struct apr *own = a->own;
+    int rc;
+    if (a->product == 0)
+        own->kkt = 0;
+    rc = multiply(a, a->product, a->conf->feed, &how, err);
+    ts_als_trace(a, "product and rows", begun_ns, a->product);
+    return rc;
 }
 
-int ts_apr_take(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
+    struct apr *own = a->own;
     double sum = 0;
     memcpy(a->lambda, a->scale, a->rank * sizeof *a->lambda);
-    a->kkt = fmax(a->kkt, a->multiplied.kkt);
+    own->kkt = fmax(own->kkt, own->multiplied.kkt);
     for (uint32_t r = 0; r < a->rank; r++)
         sum += a->lambda[r];
     if (a->product + 1 == a->order) {
-        a->loss = a->multiplied.loss - sum;
-        a->inner = a->multiplied.inner;
+        own->loss = own->multiplied.loss - sum;
+        a->inner = own->multiplied.inner;
     }
     return c->backend->gram(c->be, a->product, a->gram + a->product * a->square, err);
 }
+
+/* ---- a sweep ---- */
+
+static int judge(struct ts_als *a, struct ts_err *err)
+{
+    (void)err;
+    a->now.fit = ts_als_fit_now(a);
+    return 0;
+}
+
+static int tell(struct ts_als *a)
+{
+    const struct apr *own = a->own;
+    a->now.log_likelihood = own->loss;
+    a->now.kkt = own->kkt;
+    return isfinite(own->loss);
+}
+
+static double objective(const struct ts_als *a)
+{
+    const struct apr *own = a->own;
+    return -own->loss;
+}
+
+static int settled(const struct ts_als *a, double change)
+{
+    const struct apr *own = a->own;
+    (void)change;
+    return own->kkt < a->conf->tol;
+}
+
+static void save(const struct ts_als *a, struct ts_state *s)
+{
+    const struct apr *own = a->own;
+    memcpy(&s->part[TS_PART_KKT], &own->kkt, sizeof own->kkt);
+    memcpy(&s->part[TS_PART_LOSS], &own->loss, sizeof own->loss);
+}
+
+static void restore(struct ts_als *a, const struct ts_state *s)
+{
+    struct apr *own = a->own;
+    memcpy(&own->kkt, &s->part[TS_PART_KKT], sizeof own->kkt);
+    memcpy(&own->loss, &s->part[TS_PART_LOSS], sizeof own->loss);
+}
+
+static int is_asked(const struct ts_constraint *c)
+{
+    return c[0].poisson;
+}
+
+const struct ts_method ts_apr = {
+    .name = "poisson",
+    .own_bytes = sizeof(struct apr),
+    .is_asked = is_asked,
+    .check = check,
+    .start = start,
+    .pass = pass,
+    .rows = rows,
+    .judge = judge,
+    .tell = tell,
+    .objective = objective,
+    .settled = settled,
+    .save = save,
+    .restore = restore,
+};

@@ -33,7 +33,7 @@
 /* Of one mode; all zero: none. */
 struct ts_constraint {
     int nonneg;  /* no entry is below 0 */
-    int poisson; /* the model is of counts, rows are multiplied (apr.h): of all modes, or of none */
+    int poisson; /* the model is of counts, rows are multiplied (apr.c): of all modes, or of none */
     int fixed;   /* the factor stays that of the start, rows of empty slices being 0 */
     double l1, l2; /* not negative */
     int simplex;   /* rows are not negative and sum to 1, those of empty slices apart */

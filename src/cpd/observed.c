@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cpd/observed.h"
-
+/* Models of the cells that are listed, others being unknown: rows with a Gram matrix of their own, in the pass itself,
+ * and a pass after the last mode that sums the errors, those of cells that are held out apart.
+ *
+ *   bits     sums are made by partition and added in the order of the file: they do not depend on threads
+ */
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "cpd/method.h"
 #include "format/shard.h"
+
+/* Of nonzeros x and the model m there. */
+struct errors {
+    double n, squares, left; /* how many, of x^2, of (x - m)^2 */
+};
+
+struct observed {
+    struct errors kept, held; /* after the last mode */
+};
+
+/* ---- errors ---- */
 
 /* Of a partition. */
 struct part {
-    struct ts_observed_sums kept, held;
+    struct errors kept, held;
 };
 
 struct sums {
@@ -16,7 +33,7 @@ struct sums {
     struct part *part;
 };
 
-static void add(struct ts_observed_sums *s, double value, double model)
+static void add(struct errors *s, double value, double model)
 {
     s->n++;
     s->squares += value * value;
@@ -43,18 +60,20 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
     return 0;
 }
 
-static void add_sums(struct ts_observed_sums *to, const struct ts_observed_sums *from)
+static void add_sums(struct errors *to, const struct errors *from)
 {
     to->n += from->n;
     to->squares += from->squares;
     to->left += from->left;
 }
 
-int ts_observed_errors(const struct ts_backend *backend, void *be, const struct ts_tensor *t,
-                       uint32_t mode, struct ts_feed *feed, const struct ts_hold_out *hold_out,
-                       struct ts_observed_sums *kept, struct ts_observed_sums *held,
-                       struct ts_backend_times *times, struct ts_err *err)
+/* A weighted pass over the product's mode, with the weights inside the factors. */
+static int sum_errors(struct ts_als *a, struct ts_err *err)
 {
+    const struct ts_init_conf *c = &a->conf->init;
+    const struct ts_tensor *t = c->tensor;
+    const struct ts_hold_out *hold_out = &a->conf->hold_out;
+    struct observed *own = a->own;
     struct sums s = { .hold_out = hold_out, .order = t->order };
     const struct ts_weighted what = {
         .take = take,
@@ -63,16 +82,116 @@ int ts_observed_errors(const struct ts_backend *backend, void *be, const struct 
     };
     uint64_t n = 0;
     int rc;
-    for (uint64_t k = 0; k < t->mode[mode].disk.n_shards; k++)
-        n += ts_shard_partitions(&t->mode[mode].shard[k]);
+    for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
+        n += ts_shard_partitions(&t->mode[a->product].shard[k]);
     s.part = calloc(n + 1, sizeof *s.part);
-    rc = s.part == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path)
-                        : backend->weighted(be, mode, feed, &what, times, err);
-    *kept = *held = (struct ts_observed_sums){ 0 };
+    rc = s.part == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path)
+             : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
+    own->kept = own->held = (struct errors){ 0 };
     for (uint64_t k = 0; k < n && rc == 0; k++) {
-        add_sums(kept, &s.part[k].kept);
-        add_sums(held, &s.part[k].held);
+        add_sums(&own->kept, &s.part[k].kept);
+        add_sums(&own->held, &s.part[k].held);
     }
     free(s.part);
     return rc;
 }
+
+/* ---- modes ---- */
+
+static int begin(struct ts_als *a, struct ts_err *err)
+{
+    (void)err;
+    ts_als_limit_rows(a);
+    a->how.by_count = a->constraint[a->product].by_count;
+    a->how.hold_out = a->conf->hold_out;
+    a->sums.size = &a->size[a->product];
+    return 0;
+}
+
+static int pass(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t begun_ns = ts_clock_ns();
+    const int errors = a->at == TS_ALS_AGAIN;
+    const int rc = errors ? sum_errors(a, err)
+                          : c->backend->complete(c->be, a->product, a->conf->feed, &a->how,
+                                                 &a->sums, &a->times, err);
+    ts_als_trace(a, errors ? "errors" : "rows", begun_ns, a->product);
+    return rc;
+}
+
+/* They are there, but for their Gram matrix. */
+static int rows(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    return a->at == TS_ALS_AGAIN ? 0 : c->backend->gram(c->be, a->product, a->sums.gram, err);
+}
+
+/* ---- a sweep ---- */
+
+static int judge(struct ts_als *a, struct ts_err *err)
+{
+    a->pending = 1;
+    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+}
+
+static int judged(struct ts_als *a, struct ts_err *err)
+{
+    const struct observed *own = a->own;
+    (void)err;
+    a->pending = 0;
+    a->model = 0;
+    a->left = own->kept.left;
+    a->now.fit = own->kept.squares > 0 ? 1 - sqrt(own->kept.left / own->kept.squares)
+                 : own->kept.left == 0 ? 1
+                                       : -INFINITY;
+    return 0;
+}
+
+static int exact(const struct ts_als *a)
+{
+    return a->left == 0;
+}
+
+static int tell(struct ts_als *a)
+{
+    const struct observed *own = a->own;
+    if (own->kept.n > 0)
+        a->now.rmse = sqrt(own->kept.left / own->kept.n);
+    if (own->held.n > 0)
+        a->now.held_out = sqrt(own->held.left / own->held.n);
+    return 1;
+}
+
+static double objective(const struct ts_als *a)
+{
+    double sum = 0.5 * a->left;
+    for (uint32_t m = 0; m < a->order; m++) {
+        const struct ts_constraint *c = &a->constraint[m];
+        sum += 0.5 * c->l2 * (c->fixed ? ts_als_fit_trace(a, m) : a->size[m]);
+    }
+    return a->penalty ? sum : NAN;
+}
+
+static int is_asked(const struct ts_constraint *c)
+{
+    return c[0].observed;
+}
+
+const struct ts_method ts_observed = {
+    .name = "observed",
+    .own_bytes = sizeof(struct observed),
+    .fit_apart = 1,
+    .holds_out = 1,
+    .is_asked = is_asked,
+    .begin = begin,
+    .pass = pass,
+    .rows = rows,
+    .norm = ts_als_norm,
+    .judge = judge,
+    .judged = judged,
+    .exact = exact,
+    .tell = tell,
+    .objective = objective,
+};

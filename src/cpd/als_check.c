@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run refuses: before it begins, and when a sweep has left the range of the precision. */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/setting.h"
+#include "cpd/accelerate.h"
+#include "cpd/method.h"
+#include "cpd/smooth.h"
+
+static double largest_value(const struct ts_disk_header *h)
+{
+    return fmax(fabs(h->value_min), fabs(h->value_max));
+}
+
+/* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the
+ * range of float32 have factors of zeros. */
+static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
+{
+    const struct ts_disk_header *h = &conf->init.tensor->header;
+    const int squares_vanish = h->norm * h->norm < DBL_MIN;
+    const int values_vanish = conf->precision == TS_FLOAT32 && largest_value(h) < FLT_MIN;
+    if (h->nnz == 0 || (!squares_vanish && !values_vanish))
+        return 0;
+    return ts_fail(err, TS_ELIMIT,
+                   "the values (up to %g) are too small to be computed with: scale them up so that "
+                   "the largest is near 1%s",
+                   largest_value(h),
+                   squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
+}
+
+int ts_als_not_finite(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const int rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
+    return rc < 0
+               ? rc
+               : ts_fail(
+                     err, TS_ELIMIT,
+                     "the fit of sweep %u is not finite: the values (up to %g)%s%s leave the range of "
+                     "the precision; %s",
+                     a->now.sweep, largest_value(&c->tensor->header),
+                     c->model != NULL ? " or the entries of " : "",
+                     c->model != NULL ? c->model->path : "",
+                     a->conf->precision == TS_FLOAT32 ? "take " TS_SET_PRECISION
+                                                        " float64, or scale them"
+                                                      : "scale them so that the largest is near 1");
+}
+
+/* The constraints must make sense, and the backend have what they take. */
+static int take_constraints(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint32_t own = ts_constraint_own(a->conf->init.constraint, a->order);
+    int rc = 0;
+    if (ts_constraint_any(a->conf->init.constraint, a->order)) {
+        a->constraint = a->conf->init.constraint;
+        a->penalty = ts_constraint_penalty(a->constraint, a->order);
+        a->balanced = ts_constraint_lengths(a->constraint, a->order);
+        rc = ts_constraint_check(a->constraint, a->order, err);
+    }
+    if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)
+        rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    if (rc == 0)
+        rc = ts_smooth_check(c->tensor, a->constraint, err);
+    for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)
+        if (a->constraint[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
+            rc = ts_fail(err, TS_EARG,
+                         "mode %u has %" PRIu64 " used indices, so no more of its columns can be "
+                         "orthogonal, and the rank is %u",
+                         m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
+    a->method = ts_method_of(a->constraint);
+    if (rc == 0 && !a->method->holds_out && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
+        rc = ts_fail(err, TS_EARG, "cells are held out where others are observed");
+    return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
+}
+
+int ts_als_check(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_als_conf *conf = a->conf;
+    int rc = ts_init_check(&conf->init, err);
+    if (rc == 0)
+        rc = check_values(conf, err);
+    if (rc == 0)
+        rc = take_constraints(a, err);
+    if (rc == 0 && a->method->check != NULL)
+        rc = a->method->check(a, err);
+    if (rc == 0 && conf->accelerate)
+        rc = ts_accelerate_check(a->constraint, a->order, err);
+    if (rc == 0 && conf->from != NULL)
+        rc = ts_als_check_from(conf, err);
+    if (rc == 0 && (a->rank == 0 || a->rank > TS_MAX_RANK || conf->iters == 0))
+        rc = ts_fail(err, TS_EARG, "rank must be 1 to %u and there must be at least one sweep",
+                     TS_MAX_RANK);
+    return rc;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The factors and weights that the first sweep starts from. */
+#include <math.h>
+
+#include "cpd/method.h"
+#include "cpd/nvecs.h"
+
+/* Starts are positive. If the first mode that is solved must not be negative, negative parts of the tensor make it 0
+ * before a mode that may take their sign is solved, and zeros stay. Then the last such mode is to be solved before the
+ * first sweep. Returns the order where nothing is. */
+static uint32_t sign_mode(const struct ts_als *a)
+{
+    uint32_t first = 0, ret = a->order;
+    while (first < a->order && ts_als_kind(a, first) == TS_ROW_KEEP)
+        first++;
+    if (first == a->order || a->constraint == NULL ||
+        !ts_constraint_positive(&a->constraint[first]))
+        return a->order;
+    for (uint32_t m = 0; m < a->order; m++)
+        if (!ts_constraint_positive(&a->constraint[m]) && !a->constraint[m].fixed)
+            ret = m;
+    return ret;
+}
+
+/* The first mode whose columns may have any length, or the order. */
+static uint32_t free_mode(const struct ts_als *a)
+{
+    uint32_t m = 0;
+    while (m < a->order && (a->constraint[m].fixed || ts_constraint_rigid(&a->constraint[m])))
+        m++;
+    return m;
+}
+
+/* Weights of the start count with old rows. Where lengths of some modes are not to be changed, they go into a mode whose
+ * lengths may be. */
+static int start_weights(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    uint32_t to = a->order;
+    for (uint32_t m = 0; a->constraint != NULL && m < a->order; m++)
+        if (ts_constraint_rigid(&a->constraint[m]))
+            to = free_mode(a);
+    for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) {
+        a->scale[r] = c->model == NULL ? 1 : fabs(c->model->weight[r]);
+        a->lambda[r] = to < a->order ? 1 : a->scale[r];
+    }
+    if (to == a->order || c->model == NULL)
+        return 0;
+    ts_als_scale_both(a, a->gram + to * a->square);
+    return c->backend->scale(c->be, to, a->scale, err);
+}
+
+int ts_als_start(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint32_t sign = sign_mode(a);
+    /* the first mode is solved before it is an operand */
+    const int unused = sign == a->order && ts_als_kind(a, 0) != TS_ROW_KEEP;
+    const struct ts_nvecs_conf nvecs = {
+        .init = c,
+        .feed = a->conf->feed,
+        .first = !unused || ts_row_reads_old(ts_als_kind(a, 0)) || a->conf->whole_start,
+        .gram = a->gram,
+        .scratch = a->v, /* and w */
+    };
+    int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
+    for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
+        rc = ts_init_mode(c, m, m == 0 && unused ? NULL : a->gram + m * a->square, err);
+    if (rc == 0 && a->conf->started != NULL)
+        rc = a->conf->started(a->conf->ctx, err);
+    if (rc == 0)
+        rc = start_weights(a, err);
+    if (rc == 0 && a->method->start != NULL)
+        rc = a->method->start(a, err);
+    a->at = TS_ALS_SIGN;
+    return rc == 0 && sign < a->order ? ts_als_begin_product(a, sign, ts_als_kind(a, sign), err)
+                                      : rc;
+}

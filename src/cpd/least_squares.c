@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Alternating least squares, with constraints: the equations of als.h. */
+#include <float.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "cpd/accelerate.h"
+#include "cpd/method.h"
+#include "cpd/polar.h"
+#include "cpd/smooth.h"
+#include "cpd/symm.h"
+
+#define CALM 2.0 /* so much better than needed must float32 be to be gone back to */
+
+/* ---- before the pass ---- */
+
+/* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
+ * their lengths. */
+static int invert(struct ts_als *a, int *singular, struct ts_err *err)
+{
+    const double cut = a->conf->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
+    int rc;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const double square = a->v[(size_t)r * a->rank + r];
+        a->scale[r] = square > 0 ? 1 / sqrt(square) : 1;
+    }
+    ts_als_scale_both(a, a->v);
+    rc = ts_symm_pinv(a->rank, a->v, cut, a->conf->init.stop, a->w, singular, err);
+    ts_als_scale_both(a, a->w);
+    return rc;
+}
+
+/* Of ADMM, whose rounds are as many again: w := (v + rho I)^-1, of a condition below rank + 1. */
+static int prepare_simplex(struct ts_als *a, struct ts_row_update *ret, struct ts_err *err)
+{
+    double sum = 0;
+    int rc;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        a->scale[r] = a->v[(size_t)r * a->rank + r];
+        sum += a->scale[r] / a->rank;
+    }
+    ret->rho = sum > 0 ? sum : 1;
+    ret->inverse = a->w;
+    ret->rounds *= 2;
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->v[(size_t)r * a->rank + r] += ret->rho;
+    rc = ts_symm_pinv(a->rank, a->v, TS_SYMM_CUT, a->conf->init.stop, a->w, NULL, err);
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->v[(size_t)r * a->rank + r] = a->scale[r];
+    return rc;
+}
+
+/* Bounds and penalties of the mode. */
+void ts_als_limit_rows(struct ts_als *a)
+{
+    static const struct ts_constraint none;
+    const struct ts_constraint *c = a->constraint != NULL ? &a->constraint[a->product] : &none;
+    struct ts_row_update *how = &a->how;
+    how->lower = c->nonneg ? 0 : -INFINITY;
+    how->upper = INFINITY;
+    if (c->bounded) {
+        how->lower = fmax(how->lower, c->lower);
+        how->upper = c->upper;
+    }
+    how->l2 = c->l2;
+}
+
+static int begin(struct ts_als *a, struct ts_err *err)
+{
+    const uint32_t mode = a->product;
+    struct ts_row_update *how = &a->how;
+    if (how->kind == TS_ROW_POLAR)
+        return 0;
+    ts_als_limit_rows(a);
+    ts_als_multiply_grams(a, mode);
+    for (uint32_t r = 0; r < a->rank && how->l2 > 0; r++)
+        a->v[(size_t)r * a->rank + r] += how->l2;
+    if (how->kind == TS_ROW_LEAST_SQUARES) {
+        how->matrix = a->w;
+        return invert(a, &a->singular, err);
+    }
+    how->matrix = a->v;
+    if (how->kind == TS_ROW_SMOOTH)
+        return 0;
+    how->l1 = a->now.sweep > 0 ? a->constraint[mode].l1
+                               : 0; /* before the first sweep it might leave nothing */
+    a->sums.size = how->l1 > 0 ? &a->size[mode] : NULL;
+    how->rounds = ts_constraint_rounds(a->order, a->conf->init.tensor->nnz,
+                                       a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
+    return how->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, how, err) : 0;
+}
+
+/* ---- product and rows ---- */
+
+/* The product, and with a backend that has both in one call the rows. */
+static int pass(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t start = ts_clock_ns();
+    int rc;
+    if (c->backend->update != NULL) {
+        a->solved = 1;
+        rc =
+            c->backend->update(c->be, a->product, a->conf->feed, &a->how, &a->sums, &a->times, err);
+        ts_als_trace(a, "product and rows", start, a->product);
+        return rc;
+    }
+    rc = c->backend->mttkrp(c->be, a->product, a->conf->feed, &a->times, err);
+    ts_als_trace(a, "product", start, a->product);
+    return rc;
+}
+
+static int rows(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const enum ts_precision precision = a->conf->precision;
+    switch (a->how.kind) {
+    case TS_ROW_POLAR:
+        return ts_polar_solve(c, precision, a->product, a->v, &a->sums, &a->singular, err);
+    case TS_ROW_SMOOTH:
+        return ts_smooth_solve(c, precision, a->product, a->v, a->w, &a->sums, &a->size[a->product],
+                               &a->singular, err);
+    default:
+        return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+    }
+}
+
+/* Columns are divided by the power of two next to their norm. Division by the norm would round
+ * the entries once more, and the Gram matrix would be that of other entries: wrong by about a
+ * rounding of float32, which is more than is left of |X - model|^2 near a fit of 1. */
+static void norm_columns(struct ts_als *a, uint32_t mode)
+{
+    double *gram = a->gram + mode * a->square;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const double norm = sqrt(gram[(size_t)r * a->rank + r]);
+        a->lambda[r] = norm > 0 && isfinite(norm) ? exp2(rint(log2(norm))) : norm;
+        a->scale[r] = norm > 0 ? 1 / a->lambda[r] : 1;
+        if (a->constraint != NULL && norm == 0) /* the column is 0, not the weight of others' */
+            a->lambda[r] = 1;
+    }
+    ts_als_scale_both(a, gram);
+}
+
+/* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
+int ts_als_norm(struct ts_als *a, struct ts_err *err)
+{
+    const uint32_t mode = a->product;
+    const struct ts_init_conf *c = &a->conf->init;
+    if (!a->balanced) {
+        norm_columns(a, mode);
+        return c->backend->scale(c->be, mode, a->scale, err);
+    }
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->lambda[r] = 1;
+    return 0;
+}
+
+/* ---- the fit ---- */
+
+/* The last mode once more, in float64. By least squares it is solved again, from the same operands; where
+ * rows come from the old ones that would be a step further, so there the factor stays. */
+static int begin_again(struct ts_als *a, struct ts_err *err)
+{
+    const enum ts_row_kind kind = ts_als_kind(a, a->order - 1);
+    ts_als_sum_in(a, TS_FLOAT64);
+    if (!ts_row_reads_old(kind))
+        a->now.n_singular -= a->last_singular;
+    a->pending = ts_row_reads_old(kind);
+    return ts_als_begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
+}
+
+/* How the next sweep's last mode is to be summed. */
+static void choose_sums(struct ts_als *a)
+{
+    a->wide = !ts_als_fit_float32_will_do(a, CALM);
+    ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
+}
+
+static int judge(struct ts_als *a, struct ts_err *err)
+{
+    if (!a->pending)
+        a->now.fit = ts_als_fit_now(a);
+    if (a->conf->precision != TS_FLOAT32)
+        return 0;
+    if (a->pending || (!a->wide && !ts_als_fit_float32_will_do(a, 1)))
+        return begin_again(a, err);
+    choose_sums(a);
+    return 0;
+}
+
+static int judged(struct ts_als *a, struct ts_err *err)
+{
+    (void)err;
+    a->pending = 0;
+    a->now.fit = ts_als_fit_now(a);
+    choose_sums(a);
+    return 0;
+}
+
+static int settled(const struct ts_als *a, double change)
+{
+    return a->accelerate != NULL ? ts_accelerate_settled(a->accelerate, a->conf->tol)
+                                 : fabs(change) < a->conf->tol;
+}
+
+static int is_asked(const struct ts_constraint *c)
+{
+    (void)c;
+    return 1;
+}
+
+const struct ts_method ts_least_squares = {
+    .name = "least squares",
+    .is_asked = is_asked,
+    .begin = begin,
+    .pass = pass,
+    .rows = rows,
+    .norm = ts_als_norm,
+    .judge = judge,
+    .judged = judged,
+    .exact = ts_als_fit_nothing_left,
+    .objective = ts_als_fit_objective,
+    .settled = settled,
+};

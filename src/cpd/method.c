@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of methods: a method is a file beside this one and a row here. */
+#include "cpd/method.h"
+
+static const struct ts_method *const methods[] = { &ts_apr, &ts_observed, &ts_least_squares };
+
+const struct ts_method *ts_method_of(const struct ts_constraint *c)
+{
+    size_t i = 0;
+    while (i + 1 < sizeof methods / sizeof methods[0] && (c == NULL || !methods[i]->is_asked(c)))
+        i++;
+    return methods[i];
+}

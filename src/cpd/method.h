@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* method.h - what a run (als.h) does with a mode, and what its sweeps are judged by: a table.
+ *
+ * The run (als.c) goes from mode to mode and from sweep to sweep, stops, saves states and tells the caller; it does not
+ * know what is computed. A method does, and is one entry here:
+ *
+ *   least squares   an MTTKRP and the rows' update by Gram matrices (least_squares.c); constraints are its, too
+ *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
+ *   poisson         rows are multiplied (apr.c)
+ *
+ * Of a mode, the run asks for `begin`, `pass`, `rows` and `norm`, in this order. When all modes of a sweep have been
+ * through, it asks for `judge`: it says what the fit is, or begins one more product (ts_als_begin_product) and returns
+ * TS_ALS_WANTED; after `pass` and `rows` of that product the run asks for `judged`, which may begin another one. So a
+ * method that takes one step with all modes at once keeps what the passes gave in `rows`, takes the step in `judge`, and
+ * looks in `judged` whether it was a good one. At last come `exact`, `tell`, `objective` and `settled`.
+ *
+ *   owner    `own` of the run: own_bytes, of zeros at first; the method owns what it points to until `end`
+ *   threads  one calls
+ *   errors   0, TS_ALS_WANTED where that is named, or a negative ts_code; after a failure only `end` comes
+ */
+#ifndef TS_CPD_METHOD_H
+#define TS_CPD_METHOD_H
+
+#include <stddef.h>
+
+#include "cpd/als_impl.h"
+
+struct ts_method {
+    const char *name;
+    size_t own_bytes;
+    int fit_apart; /* `judge` knows nothing without a pass: a fixed last mode takes no product before, and a state has no errors */
+
+    int holds_out; /* cells can be held out: it tells of the error there */
+
+    /* Whether these constraints, of all modes, ask for it. The last entry is always asked for. */
+    int (*is_asked)(const struct ts_constraint *c);
+
+    /* Everything that can be refused is, but for what constraints refuse themselves. NULL: nothing. */
+    int (*check)(const struct ts_als *a, struct ts_err *err);
+
+    /* The start's factors are in the backend, and their Gram matrices in a->gram. NULL: they will do. */
+    int (*start)(struct ts_als *a, struct ts_err *err);
+
+    /* a->product is the mode, a->how.kind its update, which is not TS_ROW_KEEP: the rest of a->how, and what else
+     * than Gram matrix and inner product is wanted in a->sums. NULL: nothing is to be prepared. */
+    int (*begin)(struct ts_als *a, struct ts_err *err);
+
+    /* What reads the shards. Sets a->solved where rows and sums are done with that. */
+    int (*pass)(struct ts_als *a, struct ts_err *err);
+
+    /* The rows of the product, and their Gram matrix. Not called when a->solved. */
+    int (*rows)(struct ts_als *a, struct ts_err *err);
+
+    /* The factor is new: its columns get their lengths, and a->lambda the rest. NULL: they have them. */
+    int (*norm)(struct ts_als *a, struct ts_err *err);
+
+    /* All modes have been through: a->now.fit, or TS_ALS_WANTED. When the run went on from a state that was saved while
+     * a->pending was set, that is set here. `judged` is NULL where nothing is ever wanted. */
+    int (*judge)(struct ts_als *a, struct ts_err *err);
+    int (*judged)(struct ts_als *a, struct ts_err *err);
+
+    /* Nothing but rounding is left of what is minimised. NULL: nobody can tell. */
+    int (*exact)(const struct ts_als *a);
+
+    /* What a->now says of the method's own numbers; those of others are NaN before. 0 where one of them is not finite
+     * that should be. NULL: there are none. */
+    int (*tell)(struct ts_als *a);
+
+    /* What is minimised, or NaN where that is the distance alone. */
+    double (*objective)(const struct ts_als *a);
+
+    /* The run has converged: of a sweep after the first, whose fit changed so much. NULL: when that is less than the
+     * tolerance. */
+    int (*settled)(const struct ts_als *a, double change);
+
+    /* To and from a state, and the end. NULL: nothing. */
+    void (*save)(const struct ts_als *a, struct ts_state *s);
+    void (*restore)(struct ts_als *a, const struct ts_state *s);
+    void (*end)(struct ts_als *a);
+};
+
+extern const struct ts_method ts_least_squares, ts_observed, ts_apr;
+
+/* That of the constraints of n modes, or least squares where c is NULL. */
+const struct ts_method *ts_method_of(const struct ts_constraint *c);
+
+#endif
