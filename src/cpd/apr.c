@@ -123,22 +123,19 @@ static int pass(struct ts_als *a, struct ts_err *err)
                                      .grow = GROW,
                                      .rounds = a->conf->inner,
                                      .judge = a->product + 1 == a->order };
-    struct apr *own = a->own;
-    int rc;
-    if (a->product == 0)
-        own->kkt = 0;
-    rc = multiply(a, a->product, a->conf->feed, &how, err);
+    const int rc = multiply(a, a->product, a->conf->feed, &how, err);
     ts_als_trace(a, "product and rows", begun_ns, a->product);
     return rc;
 }
 
+/* The violation of the sweep begins with its first mode: until that is there, a state has that of the sweep before. */
 static int rows(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct apr *own = a->own;
     double sum = 0;
     memcpy(a->lambda, a->scale, a->rank * sizeof *a->lambda);
-    own->kkt = fmax(own->kkt, own->multiplied.kkt);
+    own->kkt = fmax(a->product > 0 ? own->kkt : 0, own->multiplied.kkt);
     for (uint32_t r = 0; r < a->rank; r++)
         sum += a->lambda[r];
     if (a->product + 1 == a->order) {
