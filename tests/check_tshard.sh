@@ -72,8 +72,8 @@ got=0 # a file-size limit stands for the full disk
 cmp -s g.tns before || bad "gen: a failure touched what was there"
 refused 2 "--planted and --law exclude each other" \
     "$bin/tshard" gen --planted 3 --law power:1 -o h.tsh
-refused 2 "--noise is for --planted" "$bin/tshard" gen --noise 0.1 -o h.tsh
-refused 2 "--truth is for --planted" "$bin/tshard" gen --truth t.ktensor -o h.tsh
+refused 2 "--noise is for --planted and --ratings" "$bin/tshard" gen --noise 0.1 -o h.tsh
+refused 2 "--truth is for --planted and --ratings" "$bin/tshard" gen --truth t.ktensor -o h.tsh
 refused 2 "3 planted blocks hold at most 120000 nonzeros in these sizes" \
     "$bin/tshard" gen --planted 3 --dims 60x50x40 --nnz 130000 -o h.tsh
 # planted blocks hold what was asked for, and what was planted is written: it has the fit that it promises

@@ -20,7 +20,7 @@ struct gen_args {
     const char *out, *dims, *value_range, *truth;
     uint64_t nnz, seed;
     struct ts_opt_list law;
-    uint32_t planted;
+    uint32_t planted, ratings;
     double noise;
     struct build_common common;
 };
@@ -40,9 +40,12 @@ static const struct ts_opt gen_opts[] = {
       "dense blocks of a known decomposition of this rank instead, with --nnz nonzeros, or some percent fewer where "
       "blocks do not come out even" },
     { "truth", 0, TS_OPT_STRING, AT(truth), NULL, "FILE",
-      "with --planted: the factors that were planted, as a ktensor file, compressed when it ends in .gz" },
+      "with --planted or --ratings: the factors that were planted, as a ktensor file, compressed when it ends in .gz" },
+    { "ratings", 0, TS_OPT_U32, AT(ratings), "0", "RANK",
+      "--nnz cells, no two the same and any as likely, of a dense model of this rank instead, whose values have mean 0 and standard "
+      "deviation 1: what tstream cp --observed is to recover" },
     { "noise", 0, TS_OPT_DOUBLE, AT(noise), "0", "S",
-      "with --planted: each value times 1 + S times a normal number" },
+      "with --planted: each value times 1 + S times a normal number; with --ratings: plus that" },
     { "value", 0, TS_OPT_STRING, AT(value_range), "1..5", "A..B|real",
       "whole numbers from A to B, or real numbers in (0, 1]" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "another number, another tensor" },
@@ -195,15 +198,19 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         return tool_usage(cmd, "-o is needed: NAME.tsh, NAME.tns or -");
     if (args.planted > 0 && args.law.n > 0)
         return tool_usage(cmd, "--planted and --law exclude each other");
-    if (args.planted == 0 && args.noise != 0)
-        return tool_usage(cmd, "--noise is for --planted");
-    if (args.planted == 0 && args.truth != NULL)
-        return tool_usage(cmd, "--truth is for --planted");
+    if (args.ratings > 0 && (args.law.n > 0 || args.planted > 0))
+        return tool_usage(cmd, "--ratings and --%s exclude each other",
+                          args.planted > 0 ? "planted" : "law");
+    if (args.planted == 0 && args.ratings == 0 && args.noise != 0)
+        return tool_usage(cmd, "--noise is for --planted and --ratings");
+    if (args.planted == 0 && args.ratings == 0 && args.truth != NULL)
+        return tool_usage(cmd, "--truth is for --planted and --ratings");
     rc = build_common_apply(&args.common, &o, &progress, &err);
     o.out = args.out;
     s.nnz = args.nnz;
     s.seed = args.seed;
-    s.planted = args.planted;
+    s.planted = args.ratings > 0 ? args.ratings : args.planted;
+    s.ratings = args.ratings > 0;
     s.noise = args.noise;
     s.value_bytes = o.value_bytes;
     if (rc == 0)
@@ -245,7 +252,9 @@ const struct ts_cmd tshard_gen_cmd = {
                 "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o p.tns.gz\n"
                 "  popular indices, as text\n"
                 "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
-                "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n",
+                "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n"
+                "tshard gen --ratings 5 --noise 0.3 --dims 6000x4000x50 --nnz 12M -o r.tsh\n"
+                "  one percent of all ratings; completion can be off by little more than 0.3\n",
     .opts = gen_opts,
     .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Draws of the generator: uniform or power-law indices, or cells of planted blocks. */
+/* Draws of the generator: uniform or power-law indices, cells of planted blocks, or ratings. */
 #include "source/synth.h"
 
 #include <math.h>
@@ -8,6 +8,8 @@
 
 #include "base/rng.h"
 #include "source/batch.h"
+
+#define MAX_CELLS (UINT64_C(1) << 62) /* that init_scatter takes */
 
 /* The longest possible side of a block in a mode. Blocks share no row of a mode, unless the mode is
  * in `shared`. */
@@ -81,10 +83,27 @@ static void init_scatter(struct ts_scatter *c, uint64_t n, uint64_t key)
 {
     c->n = n;
     c->half = 1;
-    while (c->half < 20 && UINT64_C(1) << 2 * c->half < n)
+    while (c->half < 31 && UINT64_C(1) << 2 * c->half < n)
         c->half++;
     for (uint32_t round = 0; round < 4; round++)
         c->round_key[round] = ts_mix(key + round);
+}
+
+/* Ratings have a cell each. */
+static int plan_ratings(struct ts_synth *s, struct ts_err *err)
+{
+    uint64_t cells = 1;
+    for (uint32_t m = 0; m < s->order; m++) {
+        if (cells > MAX_CELLS / s->dim[m])
+            return ts_fail(err, TS_EARG, "ratings are drawn from at most 2^62 cells");
+        cells *= s->dim[m];
+        s->side[m] = s->dim[m];
+    }
+    if (s->nnz > cells)
+        return ts_fail(err, TS_EARG, "%llu ratings do not fit %llu cells",
+                       (unsigned long long)s->nnz, (unsigned long long)cells);
+    init_scatter(&s->cell, cells, ts_mix(s->seed) + 500);
+    return 0;
 }
 
 int ts_synth_init(struct ts_synth *s, struct ts_err *err)
@@ -109,7 +128,7 @@ int ts_synth_init(struct ts_synth *s, struct ts_err *err)
         if (s->power[m] > 0)
             ts_power_law_init(&s->law[m], s->power[m], s->dim[m]);
     }
-    return s->planted > 0 ? plan_blocks(s, err) : 0;
+    return s->ratings ? plan_ratings(s, err) : s->planted > 0 ? plan_blocks(s, err) : 0;
 }
 
 static uint64_t scatter(const struct ts_scatter *c, uint64_t k)
@@ -142,17 +161,53 @@ static uint64_t planted_entry(const struct ts_synth *s, uint32_t m, uint64_t key
     return scatter(&s->scatter[m], k % s->dim[m]);
 }
 
+/* Entry k of the dense factor of mode m, component after component: uniform, with mean 0, and such that the
+ * values of the model have a variance of 1. */
+static double dense_entry(const struct ts_synth *s, uint32_t m, uint64_t key, uint64_t k)
+{
+    const double u = 2 * ts_unit(ts_mix(ts_mix(key + m) + k)) - 1;
+    return u * sqrt(m == 0 ? 3.0 / s->planted : 3.0);
+}
+
 uint64_t ts_synth_planted(const struct ts_synth *s, uint32_t mode, uint64_t k, double *value)
 {
+    if (s->ratings) {
+        *value = dense_entry(s, mode, ts_mix(s->seed), k);
+        return k % s->dim[mode];
+    }
     return planted_entry(s, mode, ts_mix(s->seed), k, value);
+}
+
+static double draw_normal(uint64_t state)
+{
+    const double u = 1 - ts_unit(ts_mix(state + 1)), v = ts_unit(ts_mix(state + 2));
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* Rating i: indices and value. */
+static double rating(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
+                     uint64_t *index)
+{
+    uint64_t cell = scatter(&s->cell, i);
+    double sum = 0;
+    for (uint32_t m = 0; m < s->order; m++) {
+        index[m] = cell % s->dim[m];
+        cell /= s->dim[m];
+    }
+    for (uint32_t r = 0; r < s->planted; r++) {
+        double product = 1;
+        for (uint32_t m = 0; m < s->order; m++)
+            product *= dense_entry(s, m, key, r * s->dim[m] + index[m]);
+        sum += product;
+    }
+    return sum + s->noise * draw_normal(state);
 }
 
 /* Cell i of the planted blocks: indices and value. */
 static double planted_cell(const struct ts_synth *s, uint64_t i, uint64_t key, uint64_t state,
                            uint64_t *index)
 {
-    const double u = 1 - ts_unit(ts_mix(state + 1)), v = ts_unit(ts_mix(state + 2));
-    const double normal = sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+    const double normal = draw_normal(state);
     const uint64_t block = i / (s->nnz / s->planted);
     double product = 1;
     for (uint32_t m = 0; m < s->order; m++) {
@@ -214,7 +269,8 @@ static void draw_piece(const struct ts_synth *s, uint64_t first, uint32_t n, str
             value[i] = draw_value(s, state[i] + 8);
             continue;
         }
-        value[i] = planted_cell(s, first + i, key, state[i], cell);
+        value[i] = s->ratings ? rating(s, first + i, key, state[i], cell)
+                              : planted_cell(s, first + i, key, state[i], cell);
         for (uint32_t m = 0; m < s->order; m++)
             column[m][i] = cell[m];
     }

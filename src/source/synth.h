@@ -8,7 +8,9 @@
  * outer product of positive vectors, every value times 1 + noise * (a normal number). A
  * decomposition of rank R then reaches a fit of about 1 - noise. Blocks have no slice in common
  * either, but where the nonzeros ask for more room: then they have rows in common in the shortest
- * modes, never in the longest.
+ * modes, never in the longest. Or ratings: each nonzero another cell, all cells as likely, with the value
+ * there of a dense model of rank R, whose values have mean 0 and standard deviation 1, and noise times a
+ * normal number.
  *
  *   owner    plain values, but for the tables of ts_synth_tables_new
  *   units    nonzeros are draws: those that fall on one cell are merged later
@@ -39,6 +41,7 @@ struct ts_synth {
     double power[TS_MAX_ORDER];       /* exponent of each mode; 0: uniform */
     uint64_t value_first, value_last; /* whole numbers, drawn uniformly; both 0: real, (0, 1] */
     uint32_t planted;                 /* rank of the model, 0: none */
+    int ratings;                      /* it is dense, and cells of it are listed */
     double noise;
     uint32_t value_bytes;
 
@@ -46,6 +49,7 @@ struct ts_synth {
     uint64_t side[TS_MAX_ORDER]; /* of the planted blocks */
     struct ts_power_law law[TS_MAX_ORDER];
     struct ts_scatter scatter[TS_MAX_ORDER];
+    struct ts_scatter cell; /* of ratings */
 
     uint32_t *place[TS_MAX_ORDER]; /* the bijections as tables; NULL: computed */
 };
