@@ -150,4 +150,26 @@ printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=no
 ranks_refused 'mode2.shards' -n 3 "$t" cp small.tsh -r 4 -o no.cp
 [ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "a damaged shard: not one sentence: $(cat err)"
 
+# ---- a tensor that several build has the bytes of one ----
+"$bin/tshard" export x.tsh -o x.tns > log 2>&1
+"$bin/tshard" build x.tns -o built.tsh --shard 64K > log 2>&1
+gzip -c x.tns > again.tns.gz
+for n in 1 2 3 4; do
+    rm -rf by.tsh
+    timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build x.tns -o by.tsh --shard 64K -m 32M -t $((n % 2 + 1)) < /dev/null > log 2> err || bad "build on $n ranks: $(cat err)"
+    diff -r built.tsh by.tsh > log || bad "build on $n ranks: not the bytes of one process: $(cat log)"
+done
+grep -q '4 processes build together' err || bad "build on 4 ranks: are not told of: $(cat err)"
+"$bin/tshard" build x.tns again.tns.gz -o built.tsh --force > log 2>&1
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.tns again.tns.gz -o by.tsh --force < /dev/null > log 2> err || bad "build of two files: $(cat err)"
+diff -r built.tsh by.tsh > log || bad "build of two files: not the bytes of one process: $(cat log)"
+ranks_refused 'its options differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build x.tns -o no.cp --base 0
+ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build again.tns.gz -o no.cp
+ranks_refused 'by.tsh exists' -n 2 "$bin/tshard" build x.tns -o by.tsh
+ranks_refused 'standard input: several processes' -n 2 "$bin/tshard" build - -o no.cp
+sed '90000s/.*/1 x 3 4/' x.tns > wrong.tns
+ranks_refused "wrong.tns:90000: index 'x'" -n 3 "$bin/tshard" build wrong.tns -o no.cp
+[ "$(grep -c '^tshard build: rank' err)" -eq 1 ] || bad "a bad line: not one sentence: $(cat err)"
+[ ! -e no.cp.building ] || bad "no.cp.building is left"
+
 exit $failed

@@ -73,6 +73,25 @@ static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *m, u
     return 0;
 }
 
+static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first, void *got,
+                const uint64_t *got_first, struct ts_err *err)
+{
+    struct test_comm *me = (struct test_comm *)c;
+    struct test_comm_group *g = me->group;
+    (void)err;
+    me->buffer = send;
+    me->first = send_first;
+    pthread_barrier_wait(&g->barrier);
+    for (uint32_t r = 0; r < c->n; r++) {
+        const uint64_t at = g->rank[r].first[c->rank], n = g->rank[r].first[c->rank + 1] - at;
+        assert(n == got_first[r + 1] - got_first[r]);
+        if (n > 0)
+            memcpy((char *)got + got_first[r], (const char *)g->rank[r].buffer + at, n);
+    }
+    pthread_barrier_wait(&g->barrier);
+    return 0;
+}
+
 static int poll(struct ts_comm *c)
 {
     return atomic_load(&((struct test_comm *)c)->group->given_up);
@@ -81,7 +100,7 @@ static int poll(struct ts_comm *c)
 struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks)
 {
     static const struct ts_comm_ops ops = {
-        .agree = agree, .gather = gather, .move = move, .poll = poll
+        .agree = agree, .gather = gather, .move = move, .deal = deal, .poll = poll
     };
     struct test_comm_group *g = calloc(1, sizeof *g);
     assert(g != NULL && n <= TEST_COMM_MOST);

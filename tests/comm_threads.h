@@ -17,6 +17,7 @@ struct test_comm {
     struct ts_comm comm; /* first: a comm is one of these */
     struct test_comm_group *group;
     const void *buffer;
+    const uint64_t *first; /* of deal */
     int rc;
     struct ts_err err;
 };

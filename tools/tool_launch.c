@@ -3,7 +3,10 @@
 #include "tools/tool_launch.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static uint32_t count(const char *name)
 {
@@ -34,4 +37,34 @@ int tool_launch_place(uint32_t *rank, uint32_t *n)
             return *rank < *n;
         }
     return 0;
+}
+
+/* The program beside this one; else as the shell would find it. */
+static void become(const char *program, char **argv)
+{
+    char path[4096];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+    char *slash = NULL;
+    if (n > 0) {
+        path[n] = '\0';
+        slash = strrchr(path, '/');
+    }
+    if (slash != NULL && strlen(program) < 60) {
+        strcpy(slash + 1, program);
+        execv(path, argv);
+    }
+    execvp(program, argv);
+}
+
+int tool_launch_become(const char *program, const char *command, char **argv)
+{
+    uint32_t rank, n;
+    become(program, argv);
+    if (!tool_launch_place(&rank, &n) || rank == 0)
+        fprintf(
+            stderr,
+            "%s: started as %u processes by a launcher of MPI, for which there is %s, and it is not "
+            "installed: build with --with-mpi, or start one\n",
+            command, tool_launch_mpi(), program);
+    return 1;
 }

@@ -65,7 +65,7 @@ int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
     return rc;
 }
 
-int main(int argc, char **argv)
+int tshard_run(int argc, char **argv)
 {
     static const struct ts_cmd *const cmds[] = { &tshard_build_cmd,
                                                  &tshard_plan_cmd,

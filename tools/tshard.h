@@ -16,6 +16,9 @@ extern const struct ts_cmd tshard_part_cmd;
 extern const struct ts_cmd tshard_select_cmd;
 extern const struct ts_cmd tshard_gen_cmd;
 
+/* All of tshard but what becomes of several processes. Returns the exit status. */
+int tshard_run(int argc, char **argv);
+
 /* The tensor that an operand names, also without its .tsh. */
 struct ts_tensor;
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err);

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard build: files to a .tsh directory. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/tools.h"
 #include "tools/build_common.h"
 #include "tools/tool.h"
+#include "tools/tool_ranks.h"
+#include "tools/tool_version.h"
 #include "tools/tshard.h"
 
 enum { BASE_AUTO, BASE_0, BASE_1 };
@@ -396,11 +400,87 @@ static int zero_is_unused(const char *path)
     return unused;
 }
 
+static void put_list(FILE *f, const struct ts_opt_list *list)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        fprintf(f, "%s,", list->item[i]);
+    fprintf(f, ";");
+}
+
+/* What the ranks must have in common, as text. */
+static void put_options(FILE *f, const struct build_args *a, const struct ts_build_options *o)
+{
+    const char *const text[] = { o->out,   a->dims,      a->modes,     a->columns,
+                                 a->value, a->separator, a->transform, a->text };
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        fprintf(f, "%s;", text[i] == NULL ? "" : text[i]);
+    put_list(f, &a->map);
+    put_list(f, &a->bin);
+    fprintf(f, "%d %d %d %d %d %d %d %d %d %" PRIu64, a->base, a->duplicates, a->zeros, a->format,
+            a->header, a->names, a->allow_missing, a->common.values, a->common.force,
+            o->shard_bytes);
+}
+
+static void put_input(FILE *f, const struct tshard_build_job *job)
+{
+    for (uint32_t i = 0; i < job->n_paths; i++) {
+        struct stat st;
+        const int there = stat(job->paths[i], &st) == 0;
+        fprintf(f, "%s %lld;", job->paths[i], there ? (long long)st.st_size : -1);
+    }
+}
+
+static int same(const char *what, const struct tshard_build_job *job, struct ts_err *err)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    int rc = 0;
+    if (f != NULL && what[0] == 'o')
+        put_options(f, job->args, job->o);
+    else if (f != NULL)
+        put_input(f, job);
+    if (f == NULL || fclose(f) != 0)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory");
+    rc = tool_ranks_agree(rc, err);
+    if (rc == 0)
+        rc = tool_ranks_same(what, text, err);
+    free(text);
+    return rc;
+}
+
+/* All ranks build the same, or none begins. */
+static int join_ranks(const struct ts_cmd *cmd, const struct tshard_build_job *job,
+                      struct ts_err *err)
+{
+    char version[256];
+    int rc;
+    if (tool_ranks() == NULL)
+        return 0;
+    snprintf(version, sizeof version, "%s %s", tool_version(), tool_commit());
+    rc = tool_ranks_agree(0, err);
+    if (rc == 0)
+        rc = tool_ranks_same("version of tshard", version, err);
+    if (rc == 0)
+        rc = same("options", job, err);
+    if (rc == 0)
+        rc = same("input", job, err);
+    if (rc == 0)
+        tool_note(cmd, "%u processes build together, this one with %u thread%s", tool_ranks_count(),
+                  job->o->threads, tool_plural(job->o->threads));
+    job->o->comm = tool_ranks();
+    return rc;
+}
+
 static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
 {
     struct ts_build_report report;
-    int rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
+    int rc = join_ranks(cmd, job, err);
+    if (rc == 0)
+        rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
     tool_progress_end(job->progress);
+    if (!tool_ranks_speaks())
+        return rc;
     if (rc == 0)
         rc = build_common_report(cmd, job->o, &report, job->json, err);
     if (rc == 0 && report.base == 0 &&
@@ -439,6 +519,8 @@ const struct ts_cmd tshard_build_cmd = {
         "zeros are dropped unless --zeros keep is given. The result is the same, byte for byte, for any order of the lines "
         "(which names in a table may depend on, unless they are sorted) and any --memory, "
         "--threads and --tmp.\n\n"
+        "Where a launcher of MPI starts several processes, they read parts of the files and build one "
+        "tensor together.\n\n"
         "The directory appears when it is complete and on disk; a build that was killed "
         "leaves NAME.tsh.building, which the next build of that name clears.",
     .examples =

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bigmem.h"
@@ -15,6 +16,7 @@
 #include "base/stop.h"
 #include "build/build_impl.h"
 #include "build/build_index.h"
+#include "build/build_ranks.h"
 #include "build/label_write.h"
 #include "build/level_order.h"
 #include "build/mode_names_write.h"
@@ -54,7 +56,12 @@ static int fail_stopped(const struct ts_build *b, struct ts_err *err)
 
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
 {
-    return ts_stop_asked(b->o->stop) ? fail_stopped(b, err) : 0;
+    if (ts_stop_asked(b->o->stop))
+        return fail_stopped(b, err);
+    if (ts_build_comm_many(&b->ranks) && b->ranks.over.code == 0 &&
+        b->ranks.comm->ops->poll(b->ranks.comm))
+        return fail_stopped(b, err); /* another rank's sentence will take its place */
+    return 0;
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -98,6 +105,8 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         .memory = b->memory.pack_bytes,
         .code = b->code,
         .want_norm = m == 0,
+        .ranks = &b->ranks,
+        .tmp = b->tmp,
     };
     uint32_t width[TS_RECORD_FIELDS];
     uint8_t source[TS_RECORD_FIELDS] = { 0 };
@@ -123,10 +132,14 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     sort.direct_bits = ts_build_key_bits(&plan.layout);
     sort.arg = w;
     sort.what = what;
-    if (rc == 0)
+    if (ts_build_comm_many(&b->ranks)) {
+        const struct ts_build_ranks_sort all = { sort, &b->spool, 1, 1 };
+        rc = ts_build_ranks_sort(b, rc, &all, err);
+    } else if (rc == 0) {
         rc = ts_build_spool_sort(b, &sort, err);
-    if (rc == 0)
-        rc = ts_mode_writer_finish(w, &written, err);
+    }
+    if (w != NULL)
+        rc = ts_mode_writer_finish(w, rc, &written, err);
     if (rc == 0) {
         disk->n_shards = written.n_shards;
         disk->shards_bytes = written.file_bytes;
@@ -311,16 +324,17 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
         rc = write_modes(b, err);
     if (rc == 0)
         rc = check_nothing_lost(b, err);
-    if (rc == 0)
+    if (rc == 0 && ts_build_ranks_writes(b))
         rc = write_labels(b, err);
-    if (rc == 0)
+    if (rc == 0 && ts_build_ranks_writes(b))
         rc = write_index(b, err);
+    rc = ts_build_comm_agree(&b->ranks, rc, err);
     t0 = ts_clock_ns();
     r->pack_ns = t0 - t1;
     b->phase = TS_BUILD_PACKING + b->order;
-    if (rc == 0)
+    if (rc == 0 && ts_build_ranks_writes(b)) /* the others do not stop any more */
         rc = ts_build_tell(b, "writing", "", 0, 0, err);
-    if (rc == 0)
+    if (rc == 0 && ts_build_ranks_writes(b))
         rc = b->o->trial > 0 ? ts_build_dir_sync(b->dir, b->order, err)
                              : ts_build_dir_commit(b->dir, &r->warn, err);
     r->sync_ns = ts_clock_ns() - t0;
@@ -352,6 +366,21 @@ static int check_tmp(const char *dir, struct ts_err *err)
     return rc;
 }
 
+/* The other ranks write to the directory that rank 0 has made. */
+static int join_dir(struct ts_build *b, int rc, struct ts_err *err)
+{
+    char path[4096] = "";
+    const int writes = ts_build_ranks_writes(b);
+    if (!ts_build_comm_many(&b->ranks))
+        return rc;
+    if (rc == 0 && writes && strlen(ts_build_dir_path(b->dir)) >= sizeof path)
+        rc = ts_fail(err, TS_EARG, "%s: the name is too long", b->o->out);
+    else if (rc == 0 && writes)
+        strcpy(path, ts_build_dir_path(b->dir));
+    rc = ts_build_comm_tell(&b->ranks, rc, path, sizeof path, err);
+    return rc == 0 && !writes ? ts_build_dir_join(path, &b->dir, err) : rc;
+}
+
 static int init(struct ts_build *b, const struct ts_build_options *o,
                 struct ts_build_report *report, struct ts_err *err)
 {
@@ -361,6 +390,7 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     memset(report, 0, sizeof *report);
     b->o = o;
     b->report = report;
+    b->ranks.comm = o->comm;
     b->base = 1;
     b->spool.fd = -1;
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)
@@ -370,9 +400,9 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
     rc = o->tmp == NULL ? 0 : check_tmp(b->tmp, err);
-    if (rc < 0)
-        return rc;
-    return ts_build_dir_open(o->out, o->force, &b->dir, err);
+    if (rc == 0 && ts_build_ranks_writes(b))
+        rc = ts_build_dir_open(o->out, o->force, &b->dir, err);
+    return join_dir(b, rc, err);
 }
 
 /* Ends a build with the result rc. A wish to stop gets its sentence here, whichever step saw it
@@ -381,6 +411,8 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
 {
     if (rc == TS_ESTOP)
         rc = fail_stopped(b, err);
+    rc = ts_build_comm_agree(&b->ranks, rc, err);
+    ts_build_ranks_drop(b);
     ts_collect_fini(&b->collect);
     ts_extsort_free(b->runs);
     ts_merge_fini(&b->merge);
@@ -409,9 +441,9 @@ static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_
     if (rc == 0)
         rc = ts_build_gather(b, s, err);
     s->stop(s->self);
-    if (rc == 0 && s->check != NULL)
+    if (rc == 0 && s->check != NULL && !ts_build_comm_many(&b->ranks))
         rc = s->check(s->self, err);
-    return rc;
+    return ts_build_ranks_read(b, rc, err);
 }
 
 /* Memory set aside for decompression: what the files may need, at most a quarter. */
@@ -435,6 +467,25 @@ static int check_order(const struct ts_build *b, const char *name, struct ts_err
     return 0;
 }
 
+/* Whether the ranks together have read of each file what its header says. */
+static int check_counts(struct ts_build *b, struct ts_text_source *s, int rc, uint32_t n_paths,
+                        const struct ts_source *source, struct ts_err *err)
+{
+    uint64_t *count;
+    if (!ts_build_comm_many(&b->ranks))
+        return rc;
+    count = calloc(n_paths, sizeof *count);
+    if (rc == 0 && count == NULL)
+        rc = ts_build_comm_no_memory(err);
+    for (uint32_t f = 0; f < n_paths && rc == 0; f++)
+        count[f] = ts_text_source_count(s, f);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, n_paths, err);
+    for (uint32_t f = 0; f < n_paths && rc == 0; f++)
+        ts_text_source_set_count(s, f, count[f]);
+    free(count);
+    return rc == 0 ? source->check(source->self, err) : rc;
+}
+
 static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_paths,
                       struct ts_byte_input *first, uint64_t start, struct ts_err *err)
 {
@@ -451,6 +502,8 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
                                  .stop = o->stop,
                                  .share = o->trial,
                                  .zeros = o->zeros,
+                                 .part = o->comm == NULL ? 0 : o->comm->rank,
+                                 .n_parts = o->comm == NULL ? 1 : o->comm->n,
                                  .table = b->table,
                                  .unpack_bytes = b->unpack_bytes,
                                  .threads = b->memory.read_threads,
@@ -468,14 +521,15 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
     if (rc == 0) {
         const struct ts_source source = ts_text_source_as_source(s);
         rc = read_source(b, &source, err);
+        rc = check_counts(b, s, rc, n_paths, &source, err);
     }
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         const struct ts_tns_rules *r = ts_text_source_rules(s);
         b->dim[m] = r->fixed ? r->dim[m] : b->collect.max[m] + 1;
     }
     if (rc == 0 && b->table != NULL)
-        ts_build_table_sizes(b);
-    if (rc == 0)
+        rc = ts_build_table_sizes(b, rc, err);
+    if (rc == 0 && ts_build_ranks_writes(b))
         rc = check_labels(b, err);
     if (s != NULL) {
         uint64_t total;
@@ -487,7 +541,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
     ts_text_source_close(s);
     if (rc == 0)
         rc = finish(b, start, err);
-    if (rc < 0 && b->merge.refused)
+    if (rc < 0 && b->merge.refused && !ts_build_comm_many(&b->ranks))
         rc = ts_build_name_duplicate(b, kind, &rules, paths, n_paths, err);
     return rc;
 }
@@ -565,8 +619,27 @@ static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_
         ts_byte_input_close(first);
         return rc;
     }
+    if (kind != NULL && ts_build_comm_many(&b->ranks)) {
+        ts_byte_input_close(first);
+        return ts_fail(err, TS_EARG,
+                       "%s: a %s file, of which several processes read no parts: build with one",
+                       paths[0], kind->name);
+    }
     return kind != NULL ? build_binary(b, paths, n_paths, first, start, err)
                         : build_text(b, paths, n_paths, first, start, err);
+}
+
+/* Several processes each read their part of a file. */
+static int check_regular(const char *path, struct ts_err *err)
+{
+    struct stat st;
+    if (strcmp(path, "-") != 0 && (stat(path, &st) < 0 || S_ISREG(st.st_mode)))
+        return 0; /* one that is not there is refused when it is opened */
+    return ts_fail(
+        err, TS_EARG,
+        "%s: several processes read parts of files, and this is none: put it into one, or "
+        "build with one process",
+        strcmp(path, "-") == 0 ? "standard input" : path);
 }
 
 int ts_build_paths(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
@@ -575,6 +648,8 @@ int ts_build_paths(const struct ts_build_options *o, const char *const paths[], 
     const uint64_t start = ts_clock_ns();
     struct ts_build b;
     int rc = init(&b, o, ret, err);
+    for (uint32_t i = 0; i < n_paths && rc == 0 && ts_build_comm_many(&b.ranks); i++)
+        rc = check_regular(paths[i], err);
     if (rc == 0 && o->table != NULL)
         rc = ts_table_new(o->table, &b.table, err);
     b.unpack_bytes = unpack_bytes(o, paths, n_paths);

@@ -34,6 +34,8 @@ struct ts_build_step {
     uint64_t done, total;     /* total is 0 while unknown */
 };
 
+struct ts_comm;
+
 struct ts_build_options {
     const char *out; /* the directory to make */
     int force;       /* replace it when it exists */
@@ -67,6 +69,10 @@ struct ts_build_options {
     void (*progress)(void *arg, const struct ts_build_step *step);
     void *progress_arg;
     const volatile sig_atomic_t *stop; /* may be NULL */
+
+    /* Ranks that build it together (build_ranks.h); NULL: this process alone. All have the same options, but for memory,
+     * tmp and threads, and see the same files and `out`. */
+    struct ts_comm *comm;
 
     /* A trial: all steps over this share of the text (text_input.h), with files on disk, which are
      * removed at the end instead of put in place. 0: a real build */

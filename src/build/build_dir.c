@@ -17,12 +17,13 @@
 #include "format/part.h"
 
 struct ts_build_dir {
-    struct ts_atomic_dir *dir;
+    struct ts_atomic_dir *dir; /* NULL: another rank's, and this is its path */
+    char *path;
 };
 
 const char *ts_build_dir_path(const struct ts_build_dir *d)
 {
-    return ts_atomic_dir_partial(d->dir);
+    return d->dir == NULL ? d->path : ts_atomic_dir_partial(d->dir);
 }
 
 char *ts_build_dir_file(const struct ts_build_dir *d, const char *fmt, unsigned number)
@@ -96,11 +97,24 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
     return rc;
 }
 
+int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err)
+{
+    struct ts_build_dir *d = calloc(1, sizeof *d);
+    if (d == NULL || (d->path = strdup(path)) == NULL) {
+        free(d);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    }
+    *ret = d;
+    return 0;
+}
+
 void ts_build_dir_close(struct ts_build_dir *d)
 {
     if (d == NULL)
         return;
-    ts_atomic_dir_close(d->dir);
+    if (d->dir != NULL)
+        ts_atomic_dir_close(d->dir);
+    free(d->path);
     free(d);
 }
 

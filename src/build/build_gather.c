@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "build/build_impl.h"
+#include "build/build_ranks.h"
 #include "build/record_sort.h"
 
 /* Sorts the collected records and returns the array that has them. */
@@ -20,8 +22,11 @@ static uint64_t *sort_collected(struct ts_build *b)
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
 {
-    uint64_t *rec = sort_collected(b);
+    uint64_t *rec;
     int rc = 0;
+    if (ts_build_comm_many(&b->ranks))
+        return ts_build_ranks_keep(b, err);
+    rec = sort_collected(b);
     if (b->runs == NULL)
         rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &b->runs, err);
     if (rc == 0)
@@ -103,6 +108,53 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+/* Takes the next sorted records: what is left of them goes to the spool. n == 0: there are no more. */
+static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
+{
+    struct ts_build *b = arg;
+    const uint32_t words = b->collect.layout.words;
+    uint64_t before[TS_RECORD_WORDS], n_before, kept;
+    int rc = ts_merge_add(&b->merge, rec, n, n == 0, before, &n_before, &kept, err);
+    if (rc == 0 && n_before > 0)
+        rc = ts_spool_append(&b->spool, before, 1, err);
+    for (uint32_t t = 0; t < b->memory.merge_threads && rc == 0 && kept > 0; t++)
+        rc = ts_spool_append(&b->spool, rec + b->merge.piece[t].first * words, b->merge.piece[t].n,
+                             err);
+    return rc;
+}
+
+/* Each rank merges the cells of its range. */
+static int merge_ranks(struct ts_build *b, struct ts_err *err)
+{
+    const struct ts_record_layout *l = &b->collect.layout;
+    uint8_t same[TS_RECORD_FIELDS];
+    const struct ts_build_ranks_sort s = { .sort = { .to = l,
+                                                     .source = same,
+                                                     .direct_bits = ts_build_key_bits(l),
+                                                     .consume = merge_records,
+                                                     .arg = b,
+                                                     .what = "merging" },
+                                           .from = b->kept,
+                                           .n_from = b->n_kept };
+    int rc = 0;
+    for (uint32_t f = 0; f < TS_RECORD_FIELDS; f++)
+        same[f] = (uint8_t)f;
+    for (uint32_t m = 0; m < b->order && rc == 0; m++)
+        if (b->merge.slices[m].bitmap == NULL)
+            rc = ts_fail(err, TS_EARG,
+                         "%s: mode %u has %" PRIu64 " indices, more than several processes number "
+                         "within this memory: give them more with " TS_SET_MEMORY
+                         ", or build it with one process",
+                         b->o->out, m + 1, b->dim[m]);
+    if (rc == 0)
+        rc = ts_spool_file(&b->spool, l, b->tmp, err);
+    rc = ts_build_ranks_sort(b, rc, &s, err);
+    if (rc == 0)
+        rc = merge_records(b, b->area[0], 0, err);
+    ts_build_ranks_drop(b);
+    return rc;
+}
+
 int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
@@ -120,7 +172,9 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     b->merge.stop = b->o->stop;
     b->merge.transform = b->o->transform;
     b->merge.zeros = b->o->zeros;
-    if (b->runs != NULL) {
+    if (ts_build_comm_many(&b->ranks)) {
+        rc = merge_ranks(b, err);
+    } else if (b->runs != NULL) {
         rc = merge_runs(b, err);
     } else {
         uint64_t n_before, kept;
@@ -136,9 +190,11 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     }
     if (rc == 0)
         rc = ts_build_check_stop(b, err);
+    if (rc == 0)
+        ts_merge_finish(&b->merge);
+    rc = ts_build_ranks_count(b, rc, err);
     if (rc < 0)
         return rc;
-    ts_merge_finish(&b->merge);
     if (b->merge.nnz == 0)
         return ts_fail(err, TS_EFORMAT,
                        "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64 " of them zero",

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "build/build.h"
+#include "build/build_comm.h"
 #include "build/build_dir.h"
 #include "build/build_memory.h"
 #include "build/collect.h"
@@ -57,6 +58,9 @@ struct ts_build {
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
 
+    struct ts_build_comm ranks;
+    struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */
+    uint32_t n_kept;
     struct ts_collect collect;
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;
@@ -114,8 +118,8 @@ struct ts_text_source;
 int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts_err *err);
 
 /* After reading: sets the sizes of modes of names and times, which do not follow from the largest
- * indices. */
-void ts_build_table_sizes(struct ts_build *b);
+ * indices. Ranks agree here. */
+int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Writes the labels of a mode of names or times. */
 int ts_build_table_labels(struct ts_build *b, uint32_t mode, struct ts_err *err);

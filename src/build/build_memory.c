@@ -8,6 +8,7 @@
 #include "build/mode_writer.h"
 #include "build/record_sort.h"
 #include "source/text_source.h"
+#include "stream/comm.h"
 
 #define SCRATCH_SHARE 8u                   /* share of an area */
 #define SCRATCH_WORDS (UINT64_C(1) << 20)  /* at least this, or the area if that is less */
@@ -76,6 +77,8 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_reading(memory, &m);
     m.read_bytes += beside_bytes;
     m.bitmap_bytes = least(MAX_BITMAPS, most(MIN_BITMAPS, memory / 16));
+    if (ts_comm_many(o->comm)) /* which have no other way to number slices */
+        m.bitmap_bytes = most(MIN_BITMAPS, memory / 8);
     m.merge_threads = threads_for(m.threads, memory / 6, each);
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;
     m.pack_bytes = least(ts_mode_writer_bytes(order, m.threads, o->shard_bytes),

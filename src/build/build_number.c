@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "build/build_impl.h"
+#include "build/build_ranks.h"
 #include "build/rows_write.h"
 
 /* ------------------------------------------------------------------ numbering */
@@ -27,7 +28,7 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     char *path;
     int rc;
     b->n_rows[m] = s->n_rows;
-    if (s->n_rows == b->dim[m])
+    if (s->n_rows == b->dim[m] || !ts_build_ranks_writes(b))
         return 0;
     path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
     rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)

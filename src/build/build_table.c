@@ -57,6 +57,11 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     }
     if (!any)
         return 0;
+    if (ts_build_comm_many(&b->ranks))
+        return ts_fail(err, TS_EARG,
+                       "%s: fields of a mode are names, which several processes do not number "
+                       "together: build it with one",
+                       b->o->out);
     rc = ts_names_new(&conf, &b->names, err);
     if (rc < 0)
         return rc;
@@ -65,21 +70,29 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     return 0;
 }
 
-void ts_build_table_sizes(struct ts_build *b)
+int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
 {
+    uint64_t least[TS_MAX_ORDER] = { 0 };
+    for (uint32_t m = 0; m < b->order; m++)
+        if (ts_table_mode_field(b->table, m) == TS_TABLE_TIME)
+            least[m] = ts_table_mode_least(b->table, m);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, least, b->order, err);
+    if (rc < 0)
+        return rc;
     for (uint32_t m = 0; m < b->order; m++) {
         const enum ts_table_field field = ts_table_mode_field(b->table, m);
         if (field == TS_TABLE_NAME) {
             b->report->n_names[m] = ts_names_count(b->names, m);
             b->dim[m] = b->report->n_names[m] > 0 ? b->report->n_names[m] : 1;
-        } else if (field == TS_TABLE_TIME && ts_table_mode_least(b->table, m) < b->dim[m]) {
-            b->shift[m] = ts_table_mode_least(b->table, m);
+        } else if (field == TS_TABLE_TIME && least[m] < b->dim[m]) {
+            b->shift[m] = least[m];
         }
     }
     if (b->names != NULL)
         b->report->name_generations = ts_names_generations(b->names);
     ts_names_free(b->names); /* its memory is needed for the areas now */
     b->names = NULL;
+    return 0;
 }
 
 static int add_times(struct ts_build *b, uint32_t m, struct ts_err *err)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "format/block_codec.h"
+#include "build/partition_deal.h"
 #include "build/shard_writer.h"
 
 #define PARTITION_WORDS (TS_PARTITION_BLOCKS * TS_BLOCK_MAX_WORDS)
@@ -37,10 +38,9 @@ struct ts_mode_writer {
     struct ts_shard_draft draft; /* the shard that grows */
     struct ts_shard_writer *shards;
 
-    /* slices */
-    uint32_t slice_row;
-    uint64_t slice_nnz, largest;
-    double sum_of_squares;
+    struct ts_partition_deal *deal; /* of several ranks; NULL: there is one */
+
+    struct ts_slice_count slices;
 };
 
 /* ------------------------------------------------------------------ packing */
@@ -141,18 +141,25 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
 
 /* ------------------------------------------------------------------ joining */
 
-static void follow_slices(struct ts_mode_writer *w, const struct ts_packed_partition *s)
+void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s)
 {
-    if (s->row_first == w->slice_row)
-        w->slice_nnz += s->first_row_nnz;
+    if (s->row_first == w->row)
+        w->nnz += s->first_row_nnz;
     else
-        w->slice_nnz = s->first_row_nnz;
-    w->largest = w->slice_nnz > w->largest ? w->slice_nnz : w->largest;
+        w->nnz = s->first_row_nnz;
+    w->largest = w->nnz > w->largest ? w->nnz : w->largest;
     w->largest = s->largest_row_nnz > w->largest ? s->largest_row_nnz : w->largest;
     if (s->row_last != s->row_first)
-        w->slice_nnz = s->last_row_nnz;
-    w->slice_row = s->row_last;
+        w->nnz = s->last_row_nnz;
+    w->row = s->row_last;
     w->sum_of_squares += s->sum_of_squares;
+}
+
+int ts_mode_writer_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
+                         uint64_t shard_bytes)
+{
+    const uint64_t words = 2 * (blocks + n_blocks) + 1 + body_words + n_words;
+    return blocks == 0 || 4 * words <= shard_bytes;
 }
 
 /* Adds the next partition to the shard, or to a new one. */
@@ -160,28 +167,21 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *
                           struct ts_err *err)
 {
     struct ts_shard_draft *d = &w->draft;
-    const uint64_t words =
-        2 * ((uint64_t)d->n_blocks + s->n_blocks) + 1 + d->body_words + s->n_words;
-    s->next = NULL;
-    if (d->n_blocks > 0 && 4 * words > w->plan.shard_bytes) {
+    if (w->deal != NULL) {
+        const int rc = ts_partition_deal_add(w->deal, s, err);
+        ts_partition_pool_put(w->pool, s);
+        return rc;
+    }
+    if (!ts_mode_writer_joins(d->n_blocks, d->body_words, s->n_blocks, s->n_words,
+                              w->plan.shard_bytes)) {
         const int rc = ts_shard_writer_put(w->shards, d, err);
         if (rc < 0) {
             ts_partition_pool_put(w->pool, s);
             return rc;
         }
     }
-    if (d->first == NULL) {
-        d->first = s;
-        d->row_first = s->row_first;
-    } else {
-        d->last->next = s;
-    }
-    d->last = s;
-    d->n_blocks += s->n_blocks;
-    d->body_words += s->n_words;
-    d->nnz += s->nnz;
-    d->row_last = s->row_last;
-    follow_slices(w, s);
+    ts_slice_count_follow(&w->slices, s); /* the writer may free it once it has the shard */
+    ts_shard_draft_add(d, s);
     return 0;
 }
 
@@ -211,7 +211,7 @@ static void park_partition(struct ts_mode_writer *w, uint64_t k, struct ts_packe
 static uint64_t take_partition(struct ts_mode_writer *w)
 {
     struct ts_err err;
-    const int rc = ts_shard_writer_make_room(w->shards, &err);
+    const int rc = w->deal != NULL ? 0 : ts_shard_writer_make_room(w->shards, &err);
     uint64_t k;
     pthread_mutex_lock(&w->lock);
     if (rc < 0 && w->rc == 0) {
@@ -367,14 +367,21 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     w->plan = *plan;
     shards = share_memory(w);
     w->n_codes = ts_value_codes(plan->code->kind);
-    w->slice_row = UINT32_MAX;
+    w->slices.row = UINT32_MAX;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->moved, NULL);
     rc =
         new_words(w) < 0 ? ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", plan->path) : 0;
     shards.pool = w->pool;
-    if (rc == 0)
+    if (rc == 0 && ts_build_comm_many(plan->ranks)) {
+        const struct ts_partition_deal_plan deal = { .ranks = plan->ranks,
+                                                     .tmp = plan->tmp,
+                                                     .shard_bytes = plan->shard_bytes,
+                                                     .writer = shards };
+        rc = ts_partition_deal_new(&deal, &w->deal, err);
+    } else if (rc == 0) {
         rc = ts_shard_writer_new(&shards, &w->shards, err);
+    }
     if (rc < 0) {
         ts_mode_writer_free(w);
         return rc;
@@ -388,6 +395,7 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     if (w == NULL)
         return;
     ts_shard_writer_free(w->shards);
+    ts_partition_deal_free(w->deal);
     ts_shard_draft_drop(&w->draft, w->pool);
     ts_partition_pool_free(w->pool);
     for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
@@ -400,18 +408,22 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     free(w);
 }
 
-int ts_mode_writer_finish(struct ts_mode_writer *w, struct ts_mode_written *ret, struct ts_err *err)
+int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
+                          struct ts_err *err)
 {
-    int rc = w->n_carry > 0 ? add_partitions(w, w->carry, 0, w->n_carry, err) : 0;
+    if (rc == 0 && w->n_carry > 0)
+        rc = add_partitions(w, w->carry, 0, w->n_carry, err);
     memset(ret, 0, sizeof *ret);
+    if (w->deal != NULL)
+        return ts_partition_deal_finish(w->deal, rc, ret, err);
     if (rc == 0 && w->draft.n_blocks > 0)
         rc = ts_shard_writer_put(w->shards, &w->draft, err);
     if (rc == 0)
         rc = ts_shard_writer_finish(w->shards, &ret->shard, &ret->n_shards, &ret->file_bytes, err);
     if (rc < 0)
         return rc;
-    ret->largest_slice = w->largest;
-    ret->sum_of_squares = w->sum_of_squares;
+    ret->largest_slice = w->slices.largest;
+    ret->sum_of_squares = w->slices.sum_of_squares;
     for (uint64_t s = 0; s < ret->n_shards; s++)
         if (ret->shard[s].raw_bytes > ret->max_raw_bytes)
             ret->max_raw_bytes = ret->shard[s].raw_bytes;

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "format/layout.h"
+#include "build/build_comm.h"
 #include "build/record.h"
 #include "build/value_table.h"
 
@@ -30,6 +31,9 @@ struct ts_mode_writer_plan {
     struct ts_record_layout layout;
     const struct ts_value_code *code;
     int want_norm; /* sum the squares of the values, too */
+
+    struct ts_build_comm *ranks; /* several write one file (partition_deal.h); NULL: one does */
+    const char *tmp;             /* directory of their temporary files */
 };
 
 struct ts_mode_written {
@@ -50,8 +54,22 @@ void ts_mode_writer_free(struct ts_mode_writer *w); /* NULL is fine; the file st
 int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n,
                        struct ts_err *err);
 
-/* Writes what is left. The file is on disk only after an fsync (ts_build_dir_commit). */
-int ts_mode_writer_finish(struct ts_mode_writer *w, struct ts_mode_written *ret,
+/* Writes what is left, if all went well so far (rc). The file is on disk only after an fsync (ts_build_dir_commit). Of
+ * several ranks all call it, whatever rc is. */
+int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);
+
+/* Whether a partition joins a shard of so many blocks and words, or begins the next one. */
+int ts_mode_writer_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
+                         uint64_t shard_bytes);
+
+/* Nonzeros of slices over partitions in their order: the largest of them, and the squares of all values. */
+struct ts_slice_count {
+    uint32_t row; /* of the last nonzero; UINT32_MAX at first */
+    uint64_t nnz, largest;
+    double sum_of_squares;
+};
+struct ts_packed_partition;
+void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s);
 
 #endif

@@ -62,6 +62,22 @@ void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool 
     memset(draft, 0, sizeof *draft);
 }
 
+void ts_shard_draft_add(struct ts_shard_draft *d, struct ts_packed_partition *p)
+{
+    p->next = NULL;
+    if (d->first == NULL) {
+        d->first = p;
+        d->row_first = p->row_first;
+    } else {
+        d->last->next = p;
+    }
+    d->last = p;
+    d->n_blocks += p->n_blocks;
+    d->body_words += p->n_words;
+    d->nnz += p->nnz;
+    d->row_last = p->row_last;
+}
+
 static size_t pad(size_t bytes)
 {
     return (bytes + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
@@ -357,7 +373,11 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
         w->buffer[k].next = w->free_buffers;
         w->free_buffers = &w->buffer[k];
     }
-    rc = open_file(w, err);
+    w->file_bytes = plan->at;
+    if (plan->has_file)
+        w->fd = plan->file;
+    else
+        rc = open_file(w, err);
     if (rc < 0)
         goto fail;
     for (; w->n_threads < plan->threads; w->n_threads++) {
@@ -398,7 +418,7 @@ void ts_shard_writer_free(struct ts_shard_writer *w)
         free(w->buffer[k].raw);
         free(w->buffer[k].lz4);
     }
-    if (w->fd >= 0)
+    if (w->fd >= 0 && !w->plan.has_file)
         close(w->fd);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->moved);
@@ -414,7 +434,7 @@ int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **sha
     int rc;
     join_threads(w);
     rc = failure(w, err);
-    if (rc == 0 && ftruncate(w->fd, (off_t)w->file_bytes) < 0)
+    if (rc == 0 && !w->plan.has_file && ftruncate(w->fd, (off_t)w->file_bytes) < 0)
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", w->plan.path);
     if (rc < 0)
         return rc;

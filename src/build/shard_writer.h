@@ -36,6 +36,10 @@ struct ts_shard_writer_plan {
     struct ts_partition_pool
         *pool;                /* memory of the partitions; NULL: from malloc, and not counted */
     uint64_t partition_bytes; /* make_room waits while more of the pool is in use */
+
+    /* Shards go to a file that is open already, from byte `at` on; the caller closes it. */
+    int has_file, file;
+    uint64_t at;
 };
 
 int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard_writer **ret,
@@ -50,9 +54,12 @@ int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
  * them itself. */
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err);
 
-/* Completes the file. *shard, to be freed, has n_shards entries. */
+/* Completes the file. *shard, to be freed, has n_shards entries; file_bytes is where the last one ends. */
 int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **shard,
                            uint64_t *n_shards, uint64_t *file_bytes, struct ts_err *err);
+
+/* Adds the next partition. */
+void ts_shard_draft_add(struct ts_shard_draft *draft, struct ts_packed_partition *p);
 
 /* Gives the draft's partitions back to the pool. */
 void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool *pool);

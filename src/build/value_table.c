@@ -44,6 +44,11 @@ uint64_t ts_value_table_bytes(void)
     return sizeof(struct ts_value_table) + (TS_VALUE_TABLE_MAX + 1) * 2 * sizeof(uint64_t);
 }
 
+uint64_t ts_value_table_size(void)
+{
+    return sizeof(struct ts_value_table);
+}
+
 static int kept(uint64_t hash, uint32_t drop)
 {
     return drop == 0 || hash >> (64 - drop) == 0;

@@ -10,6 +10,7 @@
 
 #define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
 #define TAG_MOVE 1
+#define TAG_DEAL 3
 #define TAG_LEAVE \
     2 /* a rank that fails or stops tells the others, which may be far from their next collective */
 
@@ -166,6 +167,45 @@ static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move
     return rc;
 }
 
+/* Pieces of one message between two ranks, in their order. */
+static int add_pieces(struct mpi_ranks *m, int sends, char *bytes, uint64_t n, uint32_t rank,
+                      struct ts_err *err)
+{
+    int rc = 0;
+    for (uint64_t at = 0; at < n && rc == 0; at += PIECE) {
+        const int now = (int)(n - at < PIECE ? n - at : PIECE);
+        MPI_Request *request = NULL;
+        rc = add_request(m, &request, err);
+        if (rc == 0 && sends)
+            MPI_Isend(bytes + at, now, MPI_BYTE, (int)rank, TAG_DEAL, m->all, request);
+        else if (rc == 0)
+            MPI_Irecv(bytes + at, now, MPI_BYTE, (int)rank, TAG_DEAL, m->all, request);
+    }
+    return rc;
+}
+
+static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first, void *got,
+                const uint64_t *got_first, struct ts_err *err)
+{
+    struct mpi_ranks *m = of(c);
+    const uint32_t own = c->rank;
+    int rc = 0;
+    m->n_requests = 0;
+    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* no two ranks begin with the same one */
+        const uint32_t from = (own + c->n - i) % c->n, to = (own + i) % c->n;
+        rc = add_pieces(m, 0, (char *)got + got_first[from], got_first[from + 1] - got_first[from],
+                        from, err);
+        if (rc == 0)
+            rc = add_pieces(m, 1, (char *)(uintptr_t)send + send_first[to],
+                            send_first[to + 1] - send_first[to], to, err);
+    }
+    if (send_first[own + 1] > send_first[own])
+        memcpy((char *)got + got_first[own], (const char *)send + send_first[own],
+               send_first[own + 1] - send_first[own]);
+    wait_all(m, m->n_requests);
+    return rc;
+}
+
 /* ---- from first to last ---- */
 
 void ts_comm_mpi_close(struct ts_comm *c)
@@ -194,7 +234,7 @@ static uint32_t ranks_beside(void)
 int ts_comm_mpi_open(int *argc, char ***argv, struct ts_comm **ret, struct ts_err *err)
 {
     static const struct ts_comm_ops ops = {
-        .agree = agree, .gather = gather, .move = move, .poll = poll
+        .agree = agree, .gather = gather, .move = move, .deal = deal, .poll = poll
     };
     struct mpi_ranks *m = calloc(1, sizeof *m);
     int rank, n, level;

@@ -26,6 +26,17 @@ struct ts_text_input {
     int after_gap;         /* what is read next begins within a line */
     char *carry;           /* the start of an incomplete line */
     size_t n_carry;
+
+    /* a part of each file: n_parts is 0 without */
+    uint32_t part, n_parts;
+    uint64_t at, begin, end; /* of the open file: where the next piece begins, and the part */
+    int past, jumped;        /* the rest before the part may be skipped, and was */
+    struct skip *skip;       /* of each file */
+};
+
+/* Bytes of a file that were not read, whole lines. */
+struct skip {
+    uint64_t from, to;
 };
 
 int ts_text_input_open(const char *const paths[], uint32_t n_paths, size_t piece_bytes,
@@ -33,7 +44,9 @@ int ts_text_input_open(const char *const paths[], uint32_t n_paths, size_t piece
                        struct ts_err *err)
 {
     struct ts_text_input *in = calloc(1, sizeof *in);
-    if (in == NULL || (in->carry = malloc(piece_bytes)) == NULL) {
+    if (in == NULL || (in->carry = malloc(piece_bytes)) == NULL ||
+        (in->skip = calloc(n_paths, sizeof *in->skip)) == NULL) {
+        free(in != NULL ? in->carry : NULL);
         free(in);
         return ts_fail(err, TS_ENOMEM, "out of memory for reading text");
     }
@@ -75,6 +88,7 @@ void ts_text_input_close(struct ts_text_input *in)
         return;
     close_file(in);
     ts_byte_input_close(in->first);
+    free(in->skip);
     free(in->carry);
     free(in);
 }
@@ -87,6 +101,38 @@ void ts_text_input_sample(struct ts_text_input *in, double share)
 void ts_text_input_begun(struct ts_text_input *in, struct ts_byte_input *first)
 {
     in->first = first;
+}
+
+void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n)
+{
+    in->part = k;
+    in->n_parts = n;
+    in->total_bytes /= n;
+}
+
+void ts_text_input_past(struct ts_text_input *in)
+{
+    in->past = 1;
+}
+
+uint64_t ts_text_input_lines_skipped(const struct ts_text_input *in, uint32_t file)
+{
+    const struct skip *s = &in->skip[file];
+    const int fd = open(in->paths[file], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    uint64_t lines = 0;
+    char buf[65536];
+    for (uint64_t at = s->from; fd >= 0 && at < s->to;) {
+        const size_t want = s->to - at < sizeof buf ? (size_t)(s->to - at) : sizeof buf;
+        const ssize_t n = pread(fd, buf, want, (off_t)at);
+        if (n <= 0)
+            break;
+        for (ssize_t i = 0; i < n; i++)
+            lines += buf[i] == '\n';
+        at += (uint64_t)n;
+    }
+    if (fd >= 0)
+        close(fd);
+    return lines;
 }
 
 void ts_text_input_unpack(struct ts_text_input *in, uint64_t bytes)
@@ -120,6 +166,21 @@ uint64_t ts_text_input_total(const struct ts_text_input *in)
     return in->total_bytes;
 }
 
+/* Part k of n of the file that was opened. */
+static void begin_part(struct ts_text_input *in)
+{
+    const uint64_t size = ts_byte_input_size(in->open), n = in->n_parts, k = in->part;
+    in->at = 0;
+    in->past = in->jumped = 0;
+    in->begin = size / n * k + size % n * k / n;
+    in->end = k + 1 == n ? UINT64_MAX : size / n * (k + 1) + size % n * (k + 1) / n;
+    if (ts_byte_input_packed(in->open) || size == 0) {
+        const int mine = (in->next_path - 1) % n == k;
+        in->begin = mine ? 0 : UINT64_MAX;
+        in->end = UINT64_MAX;
+    }
+}
+
 static int open_file(struct ts_text_input *in, struct ts_err *err)
 {
     const char *path = in->paths[in->next_path];
@@ -129,8 +190,53 @@ static int open_file(struct ts_text_input *in, struct ts_err *err)
     in->after_gap = 0;
     in->open = in->first;
     in->first = NULL;
-    return in->open != NULL ? 0
-                            : ts_byte_input_open(path, in->unpack_bytes, in->stop, &in->open, err);
+    if (in->open == NULL) {
+        const int rc = ts_byte_input_open(path, in->unpack_bytes, in->stop, &in->open, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (in->n_parts > 0)
+        begin_part(in);
+    return 0;
+}
+
+/* Goes on where the part begins, or where the file ends. The part's first line is the first one behind a line feed at or
+ * after the byte before it. */
+static void jump(struct ts_text_input *in)
+{
+    const uint64_t read = in->at + in->n_carry;
+    in->jumped = 1;
+    if (in->begin <= read + 1 || in->begin == UINT64_MAX ||
+        !ts_byte_input_skip(in->open, in->begin - 1 - read))
+        return;
+    in->skip[in->next_path - 1] = (struct skip){ in->at, in->begin - 1 };
+    in->at = in->begin - 1;
+    in->n_carry = 0;
+    in->after_gap = 1;
+}
+
+/* Where the first line begins that is at byte `limit` of the file or behind it; the piece begins at `at`. */
+static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t limit)
+{
+    const char *end;
+    if (limit <= at)
+        return 0;
+    if (limit - at > bytes)
+        return bytes;
+    end = memchr(text + (limit - at) - 1, '\n', bytes - (size_t)(limit - at) + 1);
+    return end == NULL ? bytes : (size_t)(end + 1 - text);
+}
+
+/* What of a piece is in the part. */
+static void own_lines(struct ts_text_input *in, const char *text, struct ts_text_piece *piece)
+{
+    piece->own = 0;
+    piece->own_end = piece->bytes;
+    if (in->n_parts == 0)
+        return;
+    piece->own = first_line(text, piece->bytes, in->at, in->begin);
+    piece->own_end = first_line(text, piece->bytes, in->at, in->end);
+    in->at += piece->bytes;
 }
 
 /* After a piece of a sample: skips a gap, or goes to the next file. */
@@ -173,6 +279,12 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
             if (rc < 0)
                 return rc;
         }
+        if (in->past && !in->jumped)
+            jump(in);
+        if (in->past && (in->at >= in->end || in->begin == UINT64_MAX)) {
+            close_file(in);
+            continue;
+        }
         memcpy(buf, in->carry, in->n_carry);
         have = in->n_carry;
         in->n_carry = 0;
@@ -181,8 +293,14 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
             return rc;
         have += got;
         at_end = have < in->piece_bytes - 1;
-        if (in->after_gap && (at_end || memchr(buf, '\n', have) != NULL))
+        if (in->after_gap && (at_end || memchr(buf, '\n', have) != NULL)) {
+            const size_t all = have;
             have = drop_cut_line(in, buf, have);
+            in->at += all - have;
+            if (in->n_parts > 0)
+                in->skip[in->next_path - 1].to = in->at;
+        }
+        ret->skipped = in->n_parts > 0 && in->skip[in->next_path - 1].to > 0;
         ret->file = in->next_path - 1;
         ret->first = !in->started;
         in->started = 1;
@@ -194,6 +312,7 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
                 continue;
             ret->bytes = have;
             ret->done_bytes = in->done_bytes;
+            own_lines(in, buf, ret);
             return 0;
         }
         last = memrchr(buf, '\n', have);
@@ -210,6 +329,7 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
         in->n_carry = have - ret->bytes;
         memcpy(in->carry, buf + ret->bytes, in->n_carry);
         ret->done_bytes = in->done_bytes + disk_bytes(in);
+        own_lines(in, buf, ret);
         if (in->share > 0 && in->share < 1)
             leave_out(in, ret->bytes);
         return 0;

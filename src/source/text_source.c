@@ -278,6 +278,8 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
         s->plan.first = NULL;
         ts_text_input_sample(s->input, plan->share);
         ts_text_input_unpack(s->input, plan->unpack_bytes);
+        if (plan->n_parts > 1)
+            ts_text_input_part(s->input, plan->part, plan->n_parts);
         rc = find_order(s, err);
     }
     if (rc < 0)
@@ -327,6 +329,23 @@ void ts_text_source_close(struct ts_text_source *s)
 
 /* ------------------------------------------------------------------ the threads */
 
+static uint64_t count_lines(const char *text, size_t bytes)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+/* Leaves out of a piece what is not in this source's part. */
+static void take_own(struct worker *w, const struct ts_text_piece *piece, size_t *skip)
+{
+    if (piece->own <= *skip)
+        return;
+    w->batch.n_lines += count_lines(w->text + *skip, piece->own - *skip);
+    *skip = piece->own;
+}
+
 /* Takes the next piece. Returns 1 with a piece, 0 at the end, negative after a failure, whose place
  * is *number. */
 static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text_piece *piece,
@@ -371,6 +390,11 @@ static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text
         *skip = h.bytes;
         w->batch.n_lines += h.lines;
     }
+    if (rc >= 0 && s->plan.n_parts > 1) {
+        take_own(w, piece, skip);
+        if (!s->at_start)
+            ts_text_input_past(s->input);
+    }
     *rules = s->rules;
     return rc < 0 ? rc : 1;
 }
@@ -388,8 +412,26 @@ static int parse_job(struct job *j, struct ts_err *err)
 {
     struct worker *w = j->w;
     const struct ts_text_source *s = w->source;
-    return s->kind->parse(s->form, w->side, &j->rules, w->text + j->skip, j->piece.bytes - j->skip,
-                          &w->batch, &j->line, err);
+    const size_t end = j->piece.own_end;
+    const int rc = end <= j->skip ? 0
+                                  : s->kind->parse(s->form, w->side, &j->rules, w->text + j->skip,
+                                                   end - j->skip, &w->batch, &j->line, err);
+    if (rc == 0 && s->plan.n_parts > 1) {
+        const size_t seen = end > j->skip ? end : j->skip;
+        w->batch.n_lines += count_lines(w->text + seen, j->piece.bytes - seen);
+    }
+    return rc;
+}
+
+/* The line in the file of a line counted in what was read of it. */
+static uint64_t line_of(struct ts_text_source *s, const struct ts_text_piece *piece, uint64_t line)
+{
+    if (line > 0 && piece->skipped) {
+        pthread_mutex_lock(&s->lock);
+        line += ts_text_input_lines_skipped(s->input, piece->file);
+        pthread_mutex_unlock(&s->lock);
+    }
+    return line;
 }
 
 /* Parses the same piece again. */
@@ -438,7 +480,7 @@ static int read_piece(struct worker *w)
     pthread_mutex_unlock(&s->lock);
     if (rc < 0) {
         s->to.fail(s->to.self, j.number, &why, j.line > 0 ? name_of(s, j.piece.file) : NULL,
-                   j.piece.file, j.line);
+                   j.piece.file, line_of(s, &j.piece, j.line));
         return rc;
     }
     if (rc == 0)
@@ -458,7 +500,7 @@ static int read_piece(struct worker *w)
         rc = give_names(&j, generation, &why);
     if (rc < 0) {
         s->to.fail(s->to.self, j.number, &why, j.line > 0 ? name_of(s, j.piece.file) : NULL,
-                   j.piece.file, j.before + j.line);
+                   j.piece.file, j.line > 0 ? line_of(s, &j.piece, j.before + j.line) : j.before);
         return rc;
     }
     __atomic_fetch_add(&s->count[j.piece.file].n_read, n_read, __ATOMIC_RELAXED);
@@ -582,6 +624,16 @@ static int check(const void *self, struct ts_err *err)
                            name_of(s, f), c->n_read, c->n_read == 1 ? "" : "s", c->header_nnz);
     }
     return 0;
+}
+
+uint64_t ts_text_source_count(const struct ts_text_source *s, uint32_t file)
+{
+    return __atomic_load_n(&s->count[file].n_read, __ATOMIC_RELAXED);
+}
+
+void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t n)
+{
+    s->count[file].n_read = n;
 }
 
 void ts_text_source_progress(const struct ts_text_source *s, uint64_t *done, uint64_t *total)

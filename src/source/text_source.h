@@ -50,6 +50,7 @@ struct ts_text_plan {
     struct ts_table *table; /* the files are tables; NULL: their first bytes tell what they are */
     double share;           /* of the text to read (text_input.h); 0: all */
     int zeros;              /* zeros are nonzeros like any other, and not dropped */
+    uint32_t part, n_parts; /* which part of each file to read (text_input.h); n_parts 0: all */
 };
 
 /* Reads up to the first nonzero, which gives the order, and parses an sptensor header. */
@@ -70,6 +71,10 @@ void ts_text_source_names(struct ts_text_source *s, struct ts_names *names);
 /* The source. Its check: each file had as many nonzeros as its header says; for a sample, at most
  * as many. */
 struct ts_source ts_text_source_as_source(struct ts_text_source *s);
+
+/* Nonzeros read of a file; where several sources read parts of it, what they all read, for the source's check. */
+uint64_t ts_text_source_count(const struct ts_text_source *s, uint32_t file);
+void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t n);
 
 /* Bytes read and total bytes, as stored on disk; the total is 0 when it is not known. */
 void ts_text_source_progress(const struct ts_text_source *s, uint64_t *done, uint64_t *total);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.h - ranks: processes that compute one decomposition together, each of them a part of every product.
+/* comm.h - ranks: processes that compute one decomposition together, each of them a part of every product, or build
+ * one tensor.
  *
  * All collectives of a run pass through here; src/mpi fills the table with MPI. Every rank holds all factors and runs the
  * same method, which so takes the same decisions everywhere; what is divided is the work of a backend. Calls are
@@ -39,6 +40,11 @@ struct ts_comm_ops {
     /* All of these at once; no two end in the same bytes. */
     int (*move)(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err);
+
+    /* Bytes send_first[r] .. send_first[r + 1] - 1 of `send` go to rank r, and those of rank r lie at got_first[r] ..
+     * got_first[r + 1] - 1 of `got`; both have n + 1 numbers, and what one rank sends is what the other one expects. */
+    int (*deal)(struct ts_comm *c, const void *send, const uint64_t *send_first, void *got,
+                const uint64_t *got_first, struct ts_err *err);
 
     /* Not collective: not 0 where some rank has failed or wants to stop, so that going on is of no use; whoever
      * learns it calls agree next. Cheap enough for every partition. */

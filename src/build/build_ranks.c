@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What several ranks that build together tell each other, and how records come to the rank whose range they are in. */
+#include "build/build_ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "build/record_sort.h"
+
+#define SAMPLES     1024u               /* of all records, for each rank; */
+#define ALL_SAMPLES 32768u              /* but no more than these */
+#define FOLD_BYTES  (UINT64_C(1) << 20) /* of a set of used slices that travel at a time */
+
+int ts_build_ranks_writes(const struct ts_build *b)
+{
+    return !ts_build_comm_many(&b->ranks) || b->ranks.comm->rank == 0;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+int ts_build_ranks_keep(struct ts_build *b, struct ts_err *err)
+{
+    struct ts_collect *c = &b->collect;
+    const uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->memory.threads);
+    struct ts_spool *last = b->n_kept > 0 ? &b->kept[b->n_kept - 1] : NULL;
+    int rc = 0;
+    if (c->n == 0)
+        return 0;
+    if (last == NULL || memcmp(&last->layout, &c->layout, sizeof c->layout) != 0) {
+        struct ts_spool *more = realloc(b->kept, (b->n_kept + UINT64_C(1)) * sizeof *more);
+        if (more == NULL)
+            return ts_build_comm_no_memory(err);
+        b->kept = more;
+        last = &more[b->n_kept];
+        rc = ts_spool_file(last, &c->layout, b->tmp, err);
+        b->n_kept += rc == 0;
+    }
+    return rc == 0 ? ts_spool_append(last, rec, c->n, err) : rc;
+}
+
+void ts_build_ranks_drop(struct ts_build *b)
+{
+    for (uint32_t i = 0; i < b->n_kept; i++)
+        ts_spool_close(&b->kept[i]);
+    free(b->kept);
+    b->kept = NULL;
+    b->n_kept = 0;
+}
+
+int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
+{
+    struct ts_collect *c = &b->collect;
+    uint64_t count[2] = { c->n_read, c->n_zeros };
+    uint32_t width[TS_RECORD_FIELDS] = { 0 };
+    if (!ts_build_comm_many(&b->ranks))
+        return rc;
+    if (rc == 0 && c->n > 0)
+        rc = ts_build_ranks_keep(b, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 2, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MAX, c->max, b->order, err);
+    c->n_read = count[0];
+    c->n_zeros = count[1];
+    for (uint32_t m = 0; m < b->order; m++)
+        width[m] = ts_record_width(c->max[m]);
+    width[b->order] = 8 * b->o->value_bytes;
+    if (rc == 0)
+        ts_record_layout_set(&c->layout, b->order + 1, width);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ counts */
+
+typedef void fold_fn(void *own, const void *other, uint64_t bytes);
+
+/* Rank 0 takes what the others have into its own, and tells all what came of it. */
+static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold_fn *take,
+                struct ts_err *err)
+{
+    struct ts_comm *c = b->ranks.comm;
+    uint64_t *none = ts_build_comm_places(c, c->n + 1, 0),
+             *some = ts_build_comm_places(c, 0, bytes);
+    int rc = ts_build_comm_agree(
+        &b->ranks, none == NULL || some == NULL ? ts_build_comm_no_memory(err) : 0, err);
+    for (uint32_t r = 1; r < c->n && rc == 0; r++) {
+        if (c->rank == 0) { /* some: what rank r sends */
+            for (uint32_t q = 0; q <= c->n; q++)
+                some[q] = q > r ? bytes : 0;
+            rc = c->ops->deal(c, own, none, other, some, err);
+            take(own, other, bytes);
+        } else {
+            rc = c->ops->deal(c, own, c->rank == r ? some : none, other, none, err);
+        }
+    }
+    free(none);
+    free(some);
+    return rc == 0 ? ts_build_comm_tell(&b->ranks, rc, own, bytes, err) : rc;
+}
+
+static void take_bits(void *own, const void *other, uint64_t bytes)
+{
+    uint64_t *to = own;
+    const uint64_t *from = other;
+    for (uint64_t i = 0; i < bytes / sizeof *to; i++)
+        to[i] |= from[i];
+}
+
+static void take_fibres(void *own, const void *other, uint64_t bytes)
+{
+    (void)bytes;
+    ts_fibres_merge(own, other);
+}
+
+static void take_values(void *own, const void *other, uint64_t bytes)
+{
+    (void)bytes;
+    ts_value_table_merge(own, other);
+}
+
+static int fold_slices(struct ts_build *b, struct ts_slices *s, void *other, struct ts_err *err)
+{
+    const uint64_t all = (s->dim + 63) / 64 * sizeof *s->bitmap;
+    int rc = 0;
+    for (uint64_t at = 0; at < all && rc == 0; at += FOLD_BYTES)
+        rc = fold(b, (char *)s->bitmap + at, other, all - at < FOLD_BYTES ? all - at : FOLD_BYTES,
+                  take_bits, err);
+    if (rc == 0)
+        ts_slices_count(s);
+    return rc;
+}
+
+int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err)
+{
+    struct ts_merge *g = &b->merge;
+    uint64_t count[4] = { g->nnz, g->n_duplicates, g->n_zeros, b->report->n_runs };
+    struct ts_value_table *values = NULL;
+    struct ts_fibres *fibres = NULL;
+    void *bits = NULL;
+    if (!ts_build_comm_many(&b->ranks))
+        return rc;
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 4, err);
+    if (rc < 0)
+        return rc;
+    g->nnz = count[0];
+    g->n_duplicates = count[1];
+    g->n_zeros = count[2];
+    b->report->n_runs = count[3];
+    fibres = malloc(sizeof *fibres);
+    bits = malloc(FOLD_BYTES);
+    rc = fibres == NULL || bits == NULL ? ts_build_comm_no_memory(err)
+                                        : ts_value_table_new(b->o->value_bytes, &values, err);
+    rc = ts_build_comm_agree(&b->ranks, rc, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++)
+        rc = fold_slices(b, &g->slices[m], bits, err);
+    if (rc == 0)
+        rc = fold(b, &g->fibres[0], fibres, sizeof *fibres, take_fibres, err);
+    if (rc == 0)
+        rc = fold(b, g->values[0], values, ts_value_table_size(), take_values, err);
+    ts_value_table_free(values);
+    free(fibres);
+    free(bits);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ dealing records */
+
+struct deal {
+    struct ts_build *b;
+    const struct ts_build_ranks_sort *s;
+    struct ts_comm *c;
+    uint32_t spool;              /* that is being read, */
+    uint64_t at;                 /* from here on */
+    uint64_t piece;              /* most records dealt at a time by a rank */
+    uint64_t *in, *moved, *send; /* that many, of the two layouts */
+    uint32_t *to;                /* the rank of each of `moved` */
+    uint64_t *split;             /* n - 1 records: where ranges begin */
+    uint64_t *count;             /* n x n: records that go from one rank to another in this round */
+    uint64_t *place;             /* threads x n */
+    uint64_t *send_first, *got_first;
+    struct ts_extsort *runs;
+    uint64_t filled, done, total; /* records of this rank: in the area; given to consume; all */
+
+    /* for whole partitions */
+    uint64_t *head, n_head, head_len; /* this rank's first records, which go to a lower one */
+};
+
+static uint64_t n_own(const struct ts_build_ranks_sort *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n_from; i++)
+        n += s->from[i].n;
+    return n;
+}
+
+static int new_deal(struct deal *d, struct ts_err *err)
+{
+    const struct ts_build *b = d->b;
+    const uint32_t n = d->c->n, words = d->s->sort.to->words;
+    uint64_t from_words = words;
+    for (uint32_t i = 0; i < d->s->n_from; i++)
+        if (d->s->from[i].layout.words > from_words)
+            from_words = d->s->from[i].layout.words;
+    d->piece = b->scratch_words / (from_words + 2 * words + 1);
+    d->piece = d->piece < TS_READ_PIECE ? d->piece : TS_READ_PIECE;
+    if (d->piece > b->area_words / words / n /
+                       4) /* all may come to one rank, several times before it spills */
+        d->piece = b->area_words / words / n / 4;
+    if (d->piece == 0 || b->area_words / words < 4 * (uint64_t)n ||
+        b->area_words / words < (uint64_t)TS_PARTITION_NNZ * d->s->whole)
+        return ts_fail(err, TS_EARG, "too little memory for %u processes", n);
+    d->in = b->scratch;
+    d->moved = d->in + d->piece * from_words;
+    d->send = d->moved + d->piece * words;
+    d->to = (uint32_t *)(void *)(d->send + d->piece * words);
+    d->split = calloc((uint64_t)n * words, sizeof *d->split);
+    d->count = calloc((uint64_t)n * n, sizeof *d->count);
+    d->place = calloc((uint64_t)n * b->memory.threads, sizeof *d->place);
+    d->send_first = calloc(2 * (n + UINT64_C(1)), sizeof *d->send_first);
+    if (d->s->whole)
+        d->head = malloc((uint64_t)TS_PARTITION_NNZ * words * sizeof *d->head);
+    if (d->split == NULL || d->count == NULL || d->place == NULL || d->send_first == NULL ||
+        (d->s->whole && d->head == NULL))
+        return ts_build_comm_no_memory(err);
+    d->got_first = d->send_first + n + 1;
+    return ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &d->runs, err);
+}
+
+static void free_deal(struct deal *d)
+{
+    ts_extsort_free(d->runs);
+    free(d->head);
+    free(d->split);
+    free(d->count);
+    free(d->place);
+    free(d->send_first);
+}
+
+/* ---- where ranges begin ---- */
+
+/* Sets all bits of a record from `bits` on to zero. */
+static void clear_rest(uint64_t *rec, uint32_t words, uint32_t bits)
+{
+    for (uint32_t w = 0; w < words; w++)
+        if (64 * w + 64 > bits)
+            rec[w] &= 64 * w >= bits ? 0 : ~(UINT64_MAX >> (bits - 64 * w));
+}
+
+/* Reads record `at` of all spools together, in the order of the ranges. */
+static int read_sample(struct deal *d, uint64_t at, uint64_t *to, struct ts_err *err)
+{
+    const struct ts_build_ranks_sort *s = d->s;
+    const uint64_t *rec;
+    uint64_t buffer[TS_RECORD_WORDS];
+    uint32_t i = 0;
+    int rc;
+    for (; at >= s->from[i].n; i++)
+        at -= s->from[i].n;
+    rc = ts_spool_read(&s->from[i], at, 1, buffer, &rec, err);
+    if (rc < 0)
+        return rc;
+    ts_record_convert(&s->from[i].layout, rec, s->sort.to, s->sort.source, to, 1);
+    clear_rest(to, s->sort.to->words, s->sort.direct_bits);
+    return 0;
+}
+
+/* Every rank takes each step-th of its records; sorted together they tell where ranges of about as many records begin. */
+static int choose_splits(struct deal *d, int rc, struct ts_err *err)
+{
+    struct ts_build *b = d->b;
+    struct ts_comm *c = d->c;
+    const struct ts_record_layout *l = d->s->sort.to;
+    const uint64_t own = n_own(d->s), bytes = l->words * sizeof(uint64_t);
+    uint64_t most = (uint64_t)SAMPLES * c->n, sum = own, step, n = 0, first = 0, *all = NULL;
+    const uint64_t *sorted;
+    most = most < ALL_SAMPLES ? most : ALL_SAMPLES;
+    most = most < b->area_words / l->words / 2 ? most : b->area_words / l->words / 2;
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, &d->piece, 1, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, &most, 1, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, &sum, 1, err);
+    if (rc < 0)
+        return rc;
+    step = sum / most + 1;
+    n = own > step / 2 ? (own - step / 2 - 1) / step + 1 : 0;
+    rc = ts_build_comm_numbers(&b->ranks, 0, &n, 1, &all, err);
+    for (uint32_t r = 0; rc == 0 && r < c->n; r++) {
+        d->got_first[r + 1] = d->got_first[r] + all[r] * bytes;
+        first += r < c->rank ? all[r] : 0;
+    }
+    free(all);
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        rc = read_sample(d, step / 2 + i * step, b->area[0] + (first + i) * l->words, err);
+    rc = ts_build_comm_agree(&b->ranks, rc, err);
+    if (rc == 0)
+        rc = c->ops->gather(c, b->area[0], d->got_first, err);
+    if (rc < 0)
+        return rc;
+    n = d->got_first[c->n] / bytes;
+    sorted = ts_record_sort(b->area[0], b->area[1], n, l->words, d->s->sort.direct_bits, l->bits,
+                            b->memory.threads, NULL);
+    for (uint32_t r = 1; r < c->n && n > 0; r++)
+        memcpy(d->split + (uint64_t)(r - 1) * l->words, sorted + n * r / c->n * l->words, bytes);
+    return 0;
+}
+
+/* ---- a round ---- */
+
+static uint32_t rank_of(const struct deal *d, const uint64_t *rec, uint32_t words)
+{
+    uint32_t low = 0, high = d->c->n - 1;
+    while (low < high) {
+        const uint32_t mid = (low + high) / 2;
+        if (ts_record_compare(d->split + (uint64_t)mid * words, rec, words) <= 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Converts n records and sorts them by the rank they go to: `send`, and this rank's row of `count`. */
+static void group(struct deal *d, const struct ts_record_layout *from, const uint64_t *in,
+                  uint64_t n)
+{
+    const struct ts_record_layout *to = d->s->sort.to;
+    const uint32_t threads = d->b->memory.threads, ranks = d->c->n, words = to->words;
+    uint64_t *row = d->count + (uint64_t)d->c->rank * ranks, at = 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (uint32_t t = 0; t < threads; t++) {
+        const uint64_t first = n * t / threads, end = n * (t + 1) / threads;
+        uint64_t *count = d->place + (uint64_t)t * ranks;
+        memset(count, 0, ranks * sizeof *count);
+        ts_record_convert(from, in + first * from->words, to, d->s->sort.source,
+                          d->moved + first * words, end - first);
+        for (uint64_t i = first; i < end; i++) {
+            d->to[i] = rank_of(d, d->moved + i * words, words);
+            count[d->to[i]]++;
+        }
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        row[r] = at;
+        for (uint32_t t = 0; t < threads; t++) {
+            const uint64_t count = d->place[(uint64_t)t * ranks + r];
+            d->place[(uint64_t)t * ranks + r] = at;
+            at += count;
+        }
+        row[r] = at - row[r];
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (uint32_t t = 0; t < threads; t++) {
+        const uint64_t first = n * t / threads, end = n * (t + 1) / threads;
+        uint64_t *place = d->place + (uint64_t)t * ranks;
+        for (uint64_t i = first; i < end; i++) {
+            uint64_t *out = d->send + place[d->to[i]]++ * words;
+            for (uint32_t w = 0; w < words; w++)
+                out[w] = d->moved[i * words + w];
+        }
+    }
+}
+
+/* Reads the next piece of this rank's records and groups it. */
+static int next_piece(struct deal *d, struct ts_err *err)
+{
+    const struct ts_build_ranks_sort *s = d->s;
+    const uint64_t *in = d->in;
+    uint64_t n = 0;
+    int rc = 0;
+    while (d->spool < s->n_from && d->at == s->from[d->spool].n) {
+        d->spool++;
+        d->at = 0;
+    }
+    if (d->spool == s->n_from) {
+        memset(d->count + (uint64_t)d->c->rank * d->c->n, 0, d->c->n * sizeof *d->count);
+        return 0;
+    }
+    n = s->from[d->spool].n - d->at;
+    n = n < d->piece ? n : d->piece;
+    rc = ts_spool_read(&s->from[d->spool], d->at, n, d->in, &in, err);
+    if (rc == 0)
+        group(d, &s->from[d->spool].layout, in, n);
+    d->at += n;
+    return rc;
+}
+
+/* Makes room for whatever may come. */
+static int make_room(struct deal *d, struct ts_err *err)
+{
+    const struct ts_build *b = d->b;
+    const struct ts_record_layout *l = d->s->sort.to;
+    const uint64_t *sorted;
+    int rc;
+    if (d->filled + d->piece * d->c->n <= b->area_words / l->words)
+        return 0;
+    sorted = ts_record_sort(b->area[0], b->area[1], d->filled, l->words, d->s->sort.direct_bits,
+                            l->bits, b->memory.threads, b->o->stop);
+    rc = ts_build_check_stop(b, err);
+    if (rc == 0)
+        rc = ts_extsort_spill(d->runs, l, sorted, d->filled, err);
+    d->filled = 0;
+    return rc;
+}
+
+/* One round: every rank deals a piece. *more: some rank had records. */
+static int deal_round(struct deal *d, int *more, struct ts_err *err)
+{
+    struct ts_comm *c = d->c;
+    const uint32_t n = c->n, words = d->s->sort.to->words;
+    uint64_t *row = d->count + (uint64_t)c->rank * n, *all = NULL, any = 0;
+    int rc = next_piece(d, err);
+    if (rc == 0)
+        rc = make_room(d, err);
+    rc = ts_build_comm_numbers(&d->b->ranks, rc, row, n, &all, err);
+    for (uint32_t r = 0; r < n && rc == 0; r++) {
+        d->send_first[r + 1] = d->send_first[r] + row[r] * words * sizeof *d->send;
+        d->got_first[r + 1] =
+            d->got_first[r] + all[(uint64_t)r * n + c->rank] * words * sizeof *d->send;
+        for (uint32_t q = 0; q < n; q++)
+            any += all[(uint64_t)r * n + q];
+    }
+    free(all);
+    if (rc == 0 && any > 0)
+        rc = c->ops->deal(c, d->send, d->send_first, d->b->area[0] + d->filled * words,
+                          d->got_first, err);
+    if (rc == 0) {
+        const uint64_t got = d->got_first[n] / (words * sizeof *d->send);
+        d->filled += got;
+        d->total += got;
+    }
+    *more = any > 0;
+    return rc;
+}
+
+/* ---- what came ---- */
+
+/* Whole partitions: the records before the first one that begins in this rank's range belong to a lower rank. All ranks
+ * find the same: head[r], and in owner[r] who gets it. */
+static int plan_heads(struct deal *d, uint64_t *head, uint32_t *owner, struct ts_err *err)
+{
+    const uint32_t n = d->c->n;
+    uint64_t *total, at = 0;
+    uint32_t last = 0;
+    const int rc = ts_build_comm_numbers(&d->b->ranks, 0, &d->total, 1, &total, err);
+    for (uint32_t r = 0; r < n && rc == 0; r++) {
+        const uint64_t rest = at % TS_PARTITION_NNZ;
+        head[r] = rest == 0 ? 0 : TS_PARTITION_NNZ - rest;
+        head[r] = head[r] < total[r] ? head[r] : total[r];
+        owner[r] = last;
+        last = total[r] > head[r] ? r : last;
+        at += total[r];
+    }
+    free(total);
+    return rc;
+}
+
+static int give(struct deal *d, uint64_t *rec, uint64_t n, struct ts_err *err)
+{
+    const uint32_t words = d->s->sort.to->words;
+    const uint64_t left = d->n_head - d->head_len, take = n < left ? n : left;
+    if (take > 0)
+        memcpy(d->head + d->head_len * words, rec, take * words * sizeof *rec);
+    d->head_len += take;
+    d->done += n;
+    return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
+}
+
+/* Sorts what came to this rank, and gives it. */
+static int give_all(struct deal *d, struct ts_err *err)
+{
+    struct ts_build *b = d->b;
+    const struct ts_build_spool_sort *s = &d->s->sort;
+    uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
+                                      s->direct_bits, s->to->bits, b->memory.threads, b->o->stop);
+    int rc = ts_build_check_stop(b, err);
+    if (rc == 0 && ts_extsort_runs(d->runs) == 0)
+        return d->filled == 0 ? 0 : give(d, sorted, d->filled, err);
+    if (rc == 0)
+        rc = ts_extsort_spill(d->runs, s->to, sorted, d->filled, err);
+    if (!d->s->whole) /* those of the input are told, as by one process */
+        b->report->n_runs += ts_extsort_runs(d->runs);
+    if (rc == 0)
+        rc = ts_extsort_begin(d->runs, s->to, s->direct_bits, b->area, b->area_words, err);
+    while (rc == 0) {
+        uint64_t *rec, n;
+        rc = ts_extsort_next(d->runs, &rec, &n, err);
+        if (rc < 0 || n == 0)
+            break;
+        rc = give(d, rec, n, err);
+        if (rc == 0)
+            rc = ts_build_tell(b, s->what, "nonzeros", (d->total + d->done) / 2, d->total, err);
+    }
+    return rc;
+}
+
+/* Sends this rank's head, and gives those of higher ranks that end its last partition. */
+static int give_heads(struct deal *d, int rc, const uint64_t *head, const uint32_t *owner,
+                      struct ts_err *err)
+{
+    struct ts_comm *c = d->c;
+    const uint32_t words = d->s->sort.to->words;
+    const uint64_t bytes = words * sizeof(uint64_t);
+    uint64_t n;
+    for (uint32_t r = 0; r < c->n; r++) {
+        const int to = r == owner[c->rank] && head[c->rank] > 0;
+        const int from = owner[r] == c->rank && r != c->rank;
+        d->send_first[r + 1] = d->send_first[r] + (to ? head[c->rank] * bytes : 0);
+        d->got_first[r + 1] = d->got_first[r] + (from ? head[r] * bytes : 0);
+    }
+    rc = ts_build_comm_agree(&d->b->ranks, rc, err);
+    if (rc == 0)
+        rc = c->ops->deal(c, d->head, d->send_first, d->b->area[0], d->got_first, err);
+    n = d->got_first[c->n] / bytes;
+    return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, d->b->area[0], n, err) : rc;
+}
+
+static int deal_all(struct deal *d, int rc, struct ts_err *err)
+{
+    struct ts_build *b = d->b;
+    const uint64_t own = n_own(d->s);
+    uint64_t dealt = 0, *head = NULL;
+    uint32_t *owner = NULL;
+    int more = 1;
+    rc = choose_splits(d, rc, err);
+    while (rc == 0 && more) {
+        rc = deal_round(d, &more, err);
+        dealt += d->piece;
+        if (rc == 0 && more)
+            rc = ts_build_tell(b, d->s->sort.what, "nonzeros", (dealt < own ? dealt : own) / 2, own,
+                               err);
+        if (rc < 0)
+            rc = ts_build_comm_agree(&b->ranks, rc, err);
+    }
+    if (rc < 0 || !d->s->whole)
+        return rc == 0 ? give_all(d, err) : rc;
+    head = calloc(d->c->n, sizeof *head);
+    owner = calloc(d->c->n, sizeof *owner);
+    rc = ts_build_comm_agree(&b->ranks,
+                             head == NULL || owner == NULL ? ts_build_comm_no_memory(err) : 0, err);
+    if (rc == 0)
+        rc = plan_heads(d, head, owner, err);
+    if (rc == 0) {
+        d->n_head = head[d->c->rank];
+        rc = give_all(d, err);
+        rc = give_heads(d, rc, head, owner, err);
+    }
+    free(head);
+    free(owner);
+    return rc;
+}
+
+int ts_build_ranks_sort(struct ts_build *b, int rc, const struct ts_build_ranks_sort *s,
+                        struct ts_err *err)
+{
+    struct deal d = { .b = b, .s = s, .c = b->ranks.comm };
+    if (rc == 0)
+        rc = new_deal(&d, err);
+    rc = ts_build_comm_agree(&b->ranks, rc, err);
+    if (rc == 0)
+        rc = deal_all(&d, rc, err);
+    free_deal(&d);
+    return rc;
+}

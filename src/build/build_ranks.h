@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build_ranks.h - one build by several ranks (stream/comm.h): every rank parses a part of the text, merges and numbers
+ * the nonzeros of a range of cells, and packs a range of each mode's copy. Records travel to the rank whose range they
+ * are in, a piece at a time. Ranges are chosen by samples; the bytes that are written do not depend on them.
+ *
+ * A rank that fails goes to the end of its build; the others learn of it in the next agreement, or when they look
+ * whether to stop. So each step that needs all ranks begins with one.
+ *
+ *   owner    the build
+ *   units    records, words of 8 bytes
+ *   threads  the building thread
+ *   errors   0 or a negative ts_code; after an agreement the same on all ranks
+ */
+#ifndef TS_BUILD_BUILD_RANKS_H
+#define TS_BUILD_BUILD_RANKS_H
+
+#include "build/build_impl.h"
+
+/* Whether this rank is the one that writes what is not a shard. */
+int ts_build_ranks_writes(const struct ts_build *b);
+
+/* Keeps the collected records in a file; in the order in which they came. */
+int ts_build_ranks_keep(struct ts_build *b, struct ts_err *err);
+
+void ts_build_ranks_drop(struct ts_build *b); /* what was kept */
+
+/* After reading: counts and largest indices of all ranks, and the layout for them. */
+int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err);
+
+/* Counts, used slices and values of all ranks, after each has merged its own cells. */
+int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err);
+
+struct ts_build_ranks_sort {
+    struct ts_build_spool_sort sort; /* ranges are ranges of its direct_bits */
+    const struct ts_spool *from;
+    uint32_t n_from;
+    int whole; /* 1: all ranks but the last one that has any get whole partitions */
+};
+
+/* Gives this rank's range of all ranks' records to `consume`, sorted. */
+int ts_build_ranks_sort(struct ts_build *b, int rc, const struct ts_build_ranks_sort *s,
+                        struct ts_err *err);
+
+#endif

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks tell each other the sizes of their packed partitions, find the same shards in them, and write their own. */
+#include "build/partition_deal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/tempfile.h"
+
+#define COPY_BYTES (UINT64_C(1) << 20)
+
+/* What all ranks know of a partition. */
+struct entry {
+    uint32_t n_blocks, n_words, row_first, row_last;
+    uint32_t first_row_nnz, last_row_nnz, largest_row_nnz;
+    double sum_of_squares;
+};
+
+struct ts_partition_deal {
+    struct ts_partition_deal_plan plan;
+    int fd;              /* packed partitions of this rank, one behind the other */
+    uint64_t file_bytes; /* of them */
+    struct entry *own, *all;
+    uint64_t n_own, own_room;
+
+    uint64_t *rank_first;            /* n + 1: partitions before those of each rank */
+    uint64_t *shard_first, n_shards; /* n_shards + 1: partitions before each shard */
+    uint64_t begin, end;             /* shards of this rank */
+    char *lent;                      /* partitions that come from ranks behind this one */
+    uint64_t n_lent, lent_at;        /* partitions; byte of the next one */
+};
+
+int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
+                          struct ts_err *err)
+{
+    struct ts_partition_deal *d = calloc(1, sizeof *d);
+    int rc;
+    if (d == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->writer.path);
+    d->plan = *plan;
+    rc = ts_tempfile_new(plan->tmp, &d->fd, err);
+    if (rc < 0)
+        free(d);
+    else
+        *ret = d;
+    return rc;
+}
+
+void ts_partition_deal_free(struct ts_partition_deal *d)
+{
+    if (d == NULL)
+        return;
+    close(d->fd);
+    free(d->own);
+    free(d->all);
+    free(d->rank_first);
+    free(d->shard_first);
+    free(d->lent);
+    free(d);
+}
+
+static uint64_t bytes_of(uint32_t n_words)
+{
+    return sizeof(struct ts_packed_partition) + 4 * (uint64_t)n_words;
+}
+
+int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_partition *p,
+                          struct ts_err *err)
+{
+    int rc;
+    if (d->n_own == d->own_room) {
+        const uint64_t room = 2 * d->own_room + 64;
+        struct entry *more = realloc(d->own, room * sizeof *more);
+        if (more == NULL)
+            return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", d->plan.writer.path);
+        d->own = more;
+        d->own_room = room;
+    }
+    rc = ts_tempfile_write(d->fd, d->plan.tmp, p, bytes_of(p->n_words), d->file_bytes, err);
+    if (rc < 0)
+        return rc;
+    d->file_bytes += bytes_of(p->n_words);
+    memset(&d->own[d->n_own], 0, sizeof *d->own);
+    d->own[d->n_own++] = (struct entry){ .n_blocks = p->n_blocks,
+                                         .n_words = p->n_words,
+                                         .row_first = p->row_first,
+                                         .row_last = p->row_last,
+                                         .first_row_nnz = p->first_row_nnz,
+                                         .last_row_nnz = p->last_row_nnz,
+                                         .largest_row_nnz = p->largest_row_nnz,
+                                         .sum_of_squares = p->sum_of_squares };
+    return 0;
+}
+
+/* ------------------------------------------------------------------ what all find */
+
+/* Gathers the entries of all ranks. */
+static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
+{
+    struct ts_comm *c = d->plan.ranks->comm;
+    uint64_t *n = NULL, *first = NULL;
+    rc = ts_build_comm_numbers(d->plan.ranks, rc, &d->n_own, 1, &n, err);
+    if (rc == 0) {
+        d->rank_first = ts_build_comm_places(c, c->n + 1, 0);
+        first = ts_build_comm_places(c, c->n + 1, 0);
+    }
+    if (d->rank_first != NULL && first != NULL) {
+        for (uint32_t r = 0; r < c->n; r++) {
+            d->rank_first[r + 1] = d->rank_first[r] + n[r];
+            first[r + 1] = d->rank_first[r + 1] * sizeof *d->all;
+        }
+        d->all = calloc(d->rank_first[c->n] + 1, sizeof *d->all);
+        d->shard_first = malloc((d->rank_first[c->n] + 1) * sizeof *d->shard_first);
+    }
+    if (rc == 0 && (d->all == NULL || d->shard_first == NULL))
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for the table of partitions",
+                     d->plan.writer.path);
+    rc = ts_build_comm_agree(d->plan.ranks, rc, err);
+    if (rc == 0 && d->n_own > 0)
+        memcpy(d->all + d->rank_first[c->rank], d->own, d->n_own * sizeof *d->own);
+    if (rc == 0)
+        rc = c->ops->gather(c, d->all, first, err);
+    free(n);
+    free(first);
+    return rc;
+}
+
+/* Where the shards begin: as ts_mode_writer joins partitions. */
+static void cut_shards(struct ts_partition_deal *d)
+{
+    const struct ts_comm *c = d->plan.ranks->comm;
+    uint64_t blocks = 0, words = 0;
+    for (uint64_t k = 0; k < d->rank_first[c->n]; k++) {
+        const struct entry *e = &d->all[k];
+        if (k == 0 ||
+            !ts_mode_writer_joins(blocks, words, e->n_blocks, e->n_words, d->plan.shard_bytes)) {
+            d->shard_first[d->n_shards++] = k;
+            blocks = words = 0;
+        }
+        blocks += e->n_blocks;
+        words += e->n_words;
+    }
+    d->shard_first[d->n_shards] = d->rank_first[c->n];
+    while (d->begin < d->n_shards && d->shard_first[d->begin] < d->rank_first[c->rank])
+        d->begin++;
+    d->end = d->begin;
+    while (d->end < d->n_shards && d->shard_first[d->end] < d->rank_first[c->rank + 1])
+        d->end++;
+}
+
+/* The largest slice, and the squares added up in the order of one process. */
+static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *ret)
+{
+    struct ts_slice_count count = { .row = UINT32_MAX };
+    for (uint64_t k = 0; k < d->shard_first[d->n_shards]; k++) {
+        const struct entry *e = &d->all[k];
+        const struct ts_packed_partition s = { .row_first = e->row_first,
+                                               .row_last = e->row_last,
+                                               .first_row_nnz = e->first_row_nnz,
+                                               .last_row_nnz = e->last_row_nnz,
+                                               .largest_row_nnz = e->largest_row_nnz,
+                                               .sum_of_squares = e->sum_of_squares };
+        ts_slice_count_follow(&count, &s);
+    }
+    ret->largest_slice = count.largest;
+    ret->sum_of_squares = count.sum_of_squares;
+}
+
+/* ------------------------------------------------------------------ partitions that change hands */
+
+/* Bytes of partitions first .. end - 1. */
+static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
+{
+    uint64_t sum = 0;
+    for (uint64_t k = first; k < end; k++)
+        sum += bytes_of(d->all[k].n_words);
+    return sum;
+}
+
+/* Partitions of rank r that are in a shard which begins before them: first .. *end - 1 belong to the rank that writes
+ * it, *to. */
+static uint64_t borrowed(const struct ts_partition_deal *d, uint32_t r, uint64_t *end, uint32_t *to)
+{
+    const uint64_t first = d->rank_first[r];
+    uint64_t s = 0, high = d->n_shards;
+    *end = first;
+    while (s < high) { /* the first shard that begins at `first` or behind it */
+        const uint64_t mid = (s + high) / 2;
+        if (d->shard_first[mid] < first)
+            s = mid + 1;
+        else
+            high = mid;
+    }
+    if (d->rank_first[r + 1] == first || s == 0 || d->shard_first[s] == first)
+        return first;
+    *end = d->shard_first[s] < d->rank_first[r + 1] ? d->shard_first[s] : d->rank_first[r + 1];
+    *to = 0;
+    while (d->rank_first[*to + 1] <= d->shard_first[s - 1])
+        ++*to;
+    return first;
+}
+
+static int lend(struct ts_partition_deal *d, struct ts_err *err)
+{
+    struct ts_comm *c = d->plan.ranks->comm;
+    uint64_t *send_first = ts_build_comm_places(c, c->n + 1, 0);
+    uint64_t *got_first = ts_build_comm_places(c, c->n + 1, 0), bytes = 0;
+    char *send = NULL;
+    int rc = 0;
+    if (send_first == NULL || got_first == NULL)
+        rc = ts_build_comm_no_memory(err);
+    for (uint32_t r = 0; r < c->n && rc == 0; r++) {
+        uint64_t end;
+        uint32_t to = 0;
+        const uint64_t first = borrowed(d, r, &end, &to), n = sum_bytes(d, first, end);
+        const int comes = to == c->rank && end > first;
+        got_first[r + 1] = got_first[r] + (comes ? n : 0);
+        d->n_lent += comes ? end - first : 0;
+        if (r == c->rank) {
+            bytes = n;
+            for (uint32_t q = 0; q < c->n; q++)
+                send_first[q + 1] = q >= to ? n : 0;
+        }
+    }
+    if (rc == 0) {
+        send = malloc(bytes + 1);
+        d->lent = malloc(got_first[c->n] + 1);
+        if (send == NULL || d->lent == NULL)
+            rc = ts_build_comm_no_memory(err);
+    }
+    if (rc == 0 && bytes > 0) /* they are this rank's first ones */
+        rc = ts_tempfile_read(d->fd, d->plan.tmp, send, bytes, 0, err);
+    rc = ts_build_comm_agree(d->plan.ranks, rc, err);
+    if (rc == 0)
+        rc = c->ops->deal(c, send, send_first, d->lent, got_first, err);
+    free(send);
+    free(send_first);
+    free(got_first);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+/* Reads partition k of this rank's shards. */
+static int read_partition(struct ts_partition_deal *d, uint64_t k, uint64_t *at,
+                          struct ts_packed_partition **ret, struct ts_err *err)
+{
+    const struct ts_comm *c = d->plan.ranks->comm;
+    const uint32_t n_words = d->all[k].n_words;
+    struct ts_packed_partition *p = ts_partition_pool_get(d->plan.writer.pool, n_words);
+    uint32_t room;
+    int rc = 0;
+    if (p == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", d->plan.writer.path);
+    room = p->room;
+    if (k < d->rank_first[c->rank + 1]) {
+        rc = ts_tempfile_read(d->fd, d->plan.tmp, p, bytes_of(n_words), *at, err);
+        *at += bytes_of(n_words);
+    } else {
+        memcpy(p, d->lent + d->lent_at, bytes_of(n_words));
+        d->lent_at += bytes_of(n_words);
+    }
+    p->room = room;
+    p->next = NULL;
+    if (rc == 0)
+        *ret = p;
+    else
+        ts_partition_pool_put(d->plan.writer.pool, p);
+    return rc;
+}
+
+static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, struct ts_err *err)
+{
+    const struct ts_comm *c = d->plan.ranks->comm;
+    const uint64_t first = d->begin < d->end ? d->shard_first[d->begin] : 0;
+    uint64_t at = d->begin < d->end ? sum_bytes(d, d->rank_first[c->rank], first) : 0;
+    struct ts_shard_draft draft = { 0 };
+    int rc = 0;
+    for (uint64_t s = d->begin; s < d->end && rc == 0; s++) {
+        for (uint64_t k = d->shard_first[s]; k < d->shard_first[s + 1] && rc == 0; k++) {
+            struct ts_packed_partition *p = NULL;
+            rc = ts_shard_writer_make_room(w, err);
+            if (rc == 0)
+                rc = read_partition(d, k, &at, &p, err);
+            if (rc == 0)
+                ts_shard_draft_add(&draft, p);
+        }
+        if (rc == 0)
+            rc = ts_shard_writer_put(w, &draft, err);
+    }
+    ts_shard_draft_drop(&draft, d->plan.writer.pool);
+    return rc;
+}
+
+/* Bytes of the file before this rank's first shard, where no shard is compressed. */
+static uint64_t plain_offset(const struct ts_partition_deal *d)
+{
+    uint64_t sum = 0;
+    for (uint64_t s = 0; s < d->begin; s++) {
+        uint64_t words = 0;
+        for (uint64_t k = d->shard_first[s]; k < d->shard_first[s + 1]; k++)
+            words += 2 * (uint64_t)d->all[k].n_blocks + d->all[k].n_words;
+        sum += (4 * (words + 1) + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+    }
+    return sum;
+}
+
+/* Rank 0 makes the file; the others open it then. */
+static int open_file(struct ts_partition_deal *d, int *fd, struct ts_err *err)
+{
+    const char *path = d->plan.writer.path;
+    int rc = 0;
+    if (d->plan.ranks->comm->rank == 0) {
+        *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        rc = *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path) : 0;
+    }
+    rc = ts_build_comm_agree(d->plan.ranks, rc, err);
+    if (rc == 0 && *fd < 0) {
+        *fd = open(path, O_WRONLY | O_CLOEXEC);
+        rc = *fd < 0 ? ts_fail_errno(err, TS_EIO,
+                                     "%s: cannot be opened, and rank 0 has made it: all processes "
+                                     "must see the directory of the result",
+                                     path)
+                     : 0;
+    }
+    return rc;
+}
+
+static int write_at(const struct ts_partition_deal *d, int fd, const char *p, uint64_t bytes,
+                    uint64_t at, struct ts_err *err)
+{
+    while (bytes > 0) {
+        const ssize_t n = pwrite(fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot write", d->plan.writer.path);
+        p += n;
+        at += (uint64_t)n;
+        bytes -= (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Copies this rank's compressed shards to their place. */
+static int copy_shards(const struct ts_partition_deal *d, int from, int to, uint64_t at,
+                       uint64_t bytes, struct ts_err *err)
+{
+    char *buffer = malloc(COPY_BYTES);
+    int rc = buffer == NULL ? ts_build_comm_no_memory(err) : 0;
+    for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
+        n = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
+        rc = ts_tempfile_read(from, d->plan.tmp, buffer, n, done, err);
+        if (rc == 0)
+            rc = write_at(d, to, buffer, n, at + done, err);
+    }
+    free(buffer);
+    return rc;
+}
+
+/* Writes this rank's shards to `to`, which is the file, or a temporary one where their place is not known yet. */
+static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts_disk_shard **shard,
+                     uint64_t *bytes, struct ts_err *err)
+{
+    struct ts_shard_writer_plan plan = d->plan.writer;
+    struct ts_shard_writer *w = NULL;
+    uint64_t n = 0;
+    int rc;
+    plan.has_file = 1;
+    plan.file = to;
+    plan.at = at;
+    rc = ts_shard_writer_new(&plan, &w, err);
+    if (rc == 0)
+        rc = write_shards(d, w, err);
+    if (rc == 0)
+        rc = ts_shard_writer_finish(w, shard, &n, bytes, err);
+    ts_shard_writer_free(w);
+    *bytes -= rc == 0 ? at : 0;
+    return rc;
+}
+
+/* Writes what is this rank's, and flushes it: where ranks are on several machines no other one can. */
+static int write_file(struct ts_partition_deal *d, struct ts_disk_shard **shard, struct ts_err *err)
+{
+    struct ts_build_comm *ranks = d->plan.ranks;
+    const int packed = d->plan.writer.compress;
+    uint64_t bytes = 0, at = packed ? 0 : plain_offset(d), *all = NULL;
+    int fd = -1, tmp = -1, rc = open_file(d, &fd, err);
+    if (rc == 0 && packed)
+        rc = ts_tempfile_new(d->plan.tmp, &tmp, err);
+    if (rc == 0)
+        rc = write_own(d, packed ? tmp : fd, at, shard, &bytes, err);
+    if (packed)
+        rc = ts_build_comm_numbers(ranks, rc, &bytes, 1, &all, err);
+    for (uint32_t r = 0; r < ranks->comm->rank && rc == 0 && packed; r++)
+        at += all[r];
+    free(all);
+    for (uint64_t s = d->begin; s < d->end && rc == 0 && packed; s++)
+        (*shard)[s - d->begin].offset += at;
+    if (rc == 0 && packed)
+        rc = copy_shards(d, tmp, fd, at, bytes, err);
+    if (rc == 0 && fsync(fd) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be flushed to the disk", d->plan.writer.path);
+    if (tmp >= 0)
+        close(tmp);
+    if (fd >= 0 && close(fd) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", d->plan.writer.path);
+    return rc;
+}
+
+/* Gives all ranks the table of all shards. */
+static int gather_table(struct ts_partition_deal *d, int rc, const struct ts_disk_shard *own,
+                        struct ts_mode_written *ret, struct ts_err *err)
+{
+    struct ts_comm *c = d->plan.ranks->comm;
+    uint64_t *first = ts_build_comm_places(c, c->n + 1, 0);
+    ret->shard = calloc(d->n_shards + 1, sizeof *ret->shard);
+    if (rc == 0 && (first == NULL || ret->shard == NULL))
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for the table of shards",
+                     d->plan.writer.path);
+    rc = ts_build_comm_agree(d->plan.ranks, rc, err);
+    for (uint32_t r = 0; r < c->n && rc == 0; r++) {
+        uint64_t s = first[r] / sizeof *own;
+        while (s < d->n_shards && d->shard_first[s] < d->rank_first[r + 1])
+            s++;
+        first[r + 1] = s * sizeof *own;
+    }
+    if (rc == 0 && d->begin < d->end)
+        memcpy(ret->shard + d->begin, own, (d->end - d->begin) * sizeof *own);
+    if (rc == 0)
+        rc = c->ops->gather(c, ret->shard, first, err);
+    free(first);
+    if (rc < 0) {
+        free(ret->shard);
+        ret->shard = NULL;
+    }
+    return rc;
+}
+
+int ts_partition_deal_finish(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
+                             struct ts_err *err)
+{
+    struct ts_disk_shard *own = NULL;
+    memset(ret, 0, sizeof *ret);
+    rc = gather(d, rc, err);
+    if (rc < 0)
+        return rc;
+    cut_shards(d);
+    add_up(d, ret);
+    rc = lend(d, err);
+    if (rc == 0)
+        rc = write_file(d, &own, err);
+    rc = gather_table(d, rc, own, ret, err);
+    free(own);
+    if (rc < 0)
+        return rc;
+    ret->n_shards = d->n_shards;
+    for (uint64_t s = 0; s < d->n_shards; s++) {
+        const struct ts_disk_shard *e = &ret->shard[s];
+        if (e->raw_bytes > ret->max_raw_bytes)
+            ret->max_raw_bytes = e->raw_bytes;
+        ret->file_bytes = e->offset + (e->stored_bytes + (uint64_t)TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+    }
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* partition_deal.h - partitions that several ranks have packed become the shards of one file.
+ *
+ * Where a shard ends depends on the sizes of all partitions before it. So each rank keeps what it has packed in a
+ * temporary file until all sizes are known and all ranks have told each other; then each writes the shards that begin
+ * in its range. Of the last of them it may lack partitions, which the ranks behind it send.
+ *
+ *   owner    the caller
+ *   units    as in mode_writer.h
+ *   threads  add: one at a time; the rest: one
+ *   errors   0 or a negative ts_code; finish agrees on them (build_comm.h)
+ */
+#ifndef TS_BUILD_PARTITION_DEAL_H
+#define TS_BUILD_PARTITION_DEAL_H
+
+#include "build/build_comm.h"
+#include "build/mode_writer.h"
+#include "build/shard_writer.h"
+
+struct ts_partition_deal;
+
+struct ts_partition_deal_plan {
+    struct ts_build_comm *ranks;
+    const char *tmp; /* directory of the temporary file */
+    uint64_t shard_bytes;
+    struct ts_shard_writer_plan writer; /* its path is that of the file */
+};
+
+int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
+                          struct ts_err *err);
+void ts_partition_deal_free(struct ts_partition_deal *d); /* NULL is fine */
+
+/* Takes a copy of this rank's next partition. */
+int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_partition *p,
+                          struct ts_err *err);
+
+/* rc: what packing ended with. Writes this rank's shards; *ret is of all. */
+int ts_partition_deal_finish(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
+                             struct ts_err *err);
+
+#endif

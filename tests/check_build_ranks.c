@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several ranks build the bytes of one process, and end together where one of them fails. Ranks are threads here. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "tests/build_case.h"
+#include "tests/comm_threads.h"
+#include "tests/run_suite.h"
+
+/* What one rank is to do, and what it ends with. */
+struct rank {
+    struct ts_build_options o;
+    struct ts_build_report report;
+    struct ts_err err;
+    int rc;
+    const char *path[2];
+    uint32_t n_paths;
+};
+
+static struct rank rank[TEST_COMM_MOST];
+
+static void *build_rank(void *arg)
+{
+    struct rank *r = arg;
+    r->rc = ts_build_paths(&r->o, r->path, r->n_paths, &r->report, &r->err);
+    return NULL;
+}
+
+/* All ranks begin with these options; their comms are set here. Returns the code, which is that of all of them, and
+ * `report` and `err` are those of rank 0. */
+static int run_ranks(uint32_t n)
+{
+    struct test_comm comm[TEST_COMM_MOST];
+    struct test_comm_group *g = test_comm_new(n, comm);
+    pthread_t thread[TEST_COMM_MOST];
+    for (uint32_t r = 0; r < n; r++) {
+        rank[r].o.comm = &comm[r].comm;
+        ck_assert_int_eq(pthread_create(&thread[r], NULL, build_rank, &rank[r]), 0);
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        pthread_join(thread[r], NULL);
+        ck_assert_int_eq(rank[r].rc, rank[0].rc);
+        if (rank[0].rc < 0)
+            ck_assert_str_eq(rank[r].err.text, rank[0].err.text);
+    }
+    test_comm_free(g);
+    report = rank[0].report;
+    err = rank[0].err;
+    return rank[0].rc;
+}
+
+static void prepare(uint32_t n, const struct ts_build_options *o)
+{
+    for (uint32_t r = 0; r < n; r++)
+        rank[r] = (struct rank){ .o = *o, .path = { text }, .n_paths = 1 };
+}
+
+static int build_ranks(uint32_t n, const struct ts_build_options *o)
+{
+    prepare(n, o);
+    return run_ranks(n);
+}
+
+/* ------------------------------------------------------------------ the same bytes */
+
+static const struct {
+    uint32_t ranks, threads, value_bytes;
+    int duplicates, real;
+    uint64_t area_words, shuffle;
+} cases[] = {
+    { 2, 2, 4, TS_DUPLICATES_SUM, 1, 0, 0 },      { 3, 1, 4, TS_DUPLICATES_SUM, 0, 20480, 5 },
+    { 4, 1, 8, TS_DUPLICATES_KEEP, 1, 36864, 9 }, { 2, 3, 4, TS_DUPLICATES_KEEP, 0, 20480, 0 },
+    { 7, 1, 4, TS_DUPLICATES_SUM, 1, 20480, 3 },  { 5, 2, 8, TS_DUPLICATES_SUM, 1, 0, 1 },
+};
+
+/* The text as it is, sorted, or shuffled; in the areas, or through sorted runs. */
+START_TEST(same_bytes_as_one_process)
+{
+    const uint64_t dim[] = { 900, 70, 5000 };
+    struct list draws = list_draw(9, 3, dim, 1 << 17);
+    struct ts_build_options o = options(out);
+    for (uint64_t i = 0; i < draws.n && cases[_i].real; i++)
+        draws.value[i] = (float)(draws.value[i] * ts_unit(ts_mix(i)));
+    list_write(&draws, 0);
+    o.duplicates = cases[_i].duplicates;
+    o.value_bytes = cases[_i].value_bytes;
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o.out = other;
+    list_write(&draws, cases[_i].shuffle);
+    o.threads = cases[_i].threads;
+    o.area_words = cases[_i].area_words;
+    ck_assert_msg(build_ranks(cases[_i].ranks, &o) == 0, "%s", err.text);
+    ck_assert_int_eq(report.n_runs > 0, o.area_words > 0);
+    ck_assert_uint_eq(report.input_nnz, 1 << 17);
+    assert_same_bytes(3);
+    list_free(&draws);
+}
+END_TEST
+
+START_TEST(any_order)
+{
+    static const uint64_t wide[TS_MAX_ORDER] = { 40, 300, 1000, 3, 70, 9, 500, 2,
+                                                 2,  30,  4,    5, 6,  7, 8,   9 };
+    const uint32_t order = (uint32_t)_i;
+    struct list draws = list_draw(order, order, wide, 40000);
+    struct ts_build_options o = options(out);
+    list_write(&draws, 0);
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = 1;
+    ck_assert_msg(build_ranks(3, &o) == 0, "%s", err.text);
+    assert_same_bytes(order);
+    list_free(&draws);
+}
+END_TEST
+
+/* Lines from 1 on, fewer than ranks too: ranges without a line, and shards that one rank begins and others fill. */
+START_TEST(few_lines)
+{
+    const uint64_t dim[] = { 9, 7, 5 };
+    struct list draws = list_draw(4, 3, dim, 1 + 700 * (uint64_t)_i);
+    struct ts_build_options o = options(out);
+    draws.value[0] = 7;
+    list_write(&draws, 0);
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = 1;
+    ck_assert_msg(build_ranks(6, &o) == 0, "%s", err.text);
+    assert_same_bytes(3);
+    list_free(&draws);
+}
+END_TEST
+
+/* Comments of several pieces before the first nonzero, and a last line without an end; the same file twice. */
+START_TEST(parts_of_files)
+{
+    struct ts_build_options o = options(out);
+    const char *const paths[] = { text, text };
+    FILE *f = fopen(text, "w");
+    ck_assert_ptr_nonnull(f);
+    for (uint32_t i = 0; i < 3000; i++)
+        fprintf(f, "# %0700u\n", i);
+    for (uint32_t i = 0; i < 30000; i++)
+        fprintf(f, "%u %u %u %u%s", i % 77 + 1, i % 1001 + 1, i / 300 + 1, i % 5 + 1,
+                i == 29999   ? ""
+                : i % 3 == 0 ? "\r\n"
+                             : "\n");
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_msg(ts_build_paths(&o, paths, 2, &report, &err) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = 1;
+    prepare(4, &o);
+    for (uint32_t r = 0; r < 4; r++) {
+        rank[r].path[1] = text;
+        rank[r].n_paths = 2;
+    }
+    ck_assert_msg(run_ranks(4) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.input_nnz, 60000);
+    assert_same_bytes(3);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ failures */
+
+static void assert_nothing_left(void)
+{
+    ck_assert(!exists(out, ""));
+    ck_assert(!exists(out, ".building"));
+}
+
+/* The line is counted from the start of the file, whoever reads it. */
+START_TEST(a_bad_line_is_named)
+{
+    static const uint32_t lines[] = { 2, 4000, 17000, 29999 };
+    struct ts_build_options o = options(out);
+    char want[64];
+    FILE *f = fopen(text, "w");
+    ck_assert_ptr_nonnull(f);
+    for (uint32_t i = 1; i <= 30000; i++)
+        fprintf(f, i == lines[_i] ? "1 x 1 1\n" : "%u %u 1 1\n", i, i % 7 + 1);
+    ck_assert_int_eq(fclose(f), 0);
+    o.threads = 1;
+    ck_assert_int_eq(build_ranks(3, &o), TS_EFORMAT);
+    snprintf(want, sizeof want, "x.tns:%u: index 'x' in mode 2", lines[_i]);
+    ck_assert_msg(strstr(err.text, want) != NULL, "%s", err.text);
+    assert_nothing_left();
+}
+END_TEST
+
+/* What one rank sees, all say. */
+START_TEST(one_fails_all_end)
+{
+    const uint64_t dim[] = { 50, 50, 50 };
+    struct list draws = list_draw(4, 3, dim, 20000);
+    struct ts_build_options o = options(out);
+    list_write(&draws, 0);
+    list_free(&draws);
+    o.threads = 1;
+    o.duplicates = _i == 0 ? TS_DUPLICATES_ERROR : TS_DUPLICATES_SUM;
+    prepare(3, &o);
+    if (_i == 1)
+        rank[2].o.tmp = "/nowhere";
+    if (_i == 2)
+        rank[1].path[0] = "/nowhere/x.tns";
+    ck_assert_int_lt(run_ranks(3), 0);
+    ck_assert_msg(strstr(err.text, _i == 0 ? "more than one nonzero" : "/nowhere") != NULL, "%s",
+                  err.text);
+    assert_nothing_left();
+}
+END_TEST
+
+START_TEST(one_stops_all_stop)
+{
+    const uint64_t dim[] = { 50, 50, 50 };
+    struct list draws = list_draw(4, 3, dim, 20000);
+    volatile sig_atomic_t asked = 15;
+    struct ts_build_options o = options(out);
+    list_write(&draws, 0);
+    list_free(&draws);
+    o.threads = 1;
+    prepare(3, &o);
+    rank[_i].o.stop = &asked;
+    ck_assert_int_eq(run_ranks(3), TS_ESTOP);
+    assert_nothing_left();
+}
+END_TEST
+
+START_TEST(what_ranks_cannot_is_refused)
+{
+    struct ts_build_options o = options(out);
+    o.memory = TS_BUILD_MIN_MEMORY;
+    write_text("1 1 1 1\n1099511627776 1 1 1\n");
+    ck_assert_int_eq(build_ranks(2, &o), TS_EARG);
+    ck_assert_msg(strstr(err.text, "mode 1 has 1099511627776 indices") != NULL, "%s", err.text);
+    assert_nothing_left();
+    prepare(2, &o);
+    rank[0].path[0] = rank[1].path[0] = "-";
+    ck_assert_int_eq(run_ranks(2), TS_EARG);
+    ck_assert_msg(strstr(err.text, "standard input") != NULL, "%s", err.text);
+    assert_nothing_left();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("build_ranks");
+    TCase *t = tcase_create("all");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, same_bytes_as_one_process, 0, sizeof cases / sizeof *cases);
+    tcase_add_loop_test(t, any_order, 2, 6);
+    tcase_add_loop_test(t, few_lines, 0, 4);
+    tcase_add_test(t, parts_of_files);
+    tcase_add_loop_test(t, a_bad_line_is_named, 0, 4);
+    tcase_add_loop_test(t, one_fails_all_end, 0, 3);
+    tcase_add_loop_test(t, one_stops_all_stop, 0, 3);
+    tcase_add_test(t, what_ranks_cannot_is_refused);
+    suite_add_tcase(s, t);
+    return test_run_suite(s, CK_FORK_GETENV);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tshard_mpi.c - tshard-mpi: tshard as one of several ranks, started by mpirun or srun. */
+#include "tools/tool_mpi.h"
+#include "tools/tshard.h"
+
+int main(int argc, char **argv)
+{
+    return tool_mpi_main("tshard-mpi", argc, argv, tshard_run);
+}
