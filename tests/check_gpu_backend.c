@@ -329,20 +329,50 @@ static void check_same(const struct setup *s, uint32_t m, const struct result *g
     ck_assert(memcmp(&got->size[m], &want->size[m], sizeof(double)) == 0);
 }
 
-/* One mode of one sweep. */
+/* A matrix that is there only when it is asked for. */
+struct late {
+    const struct setup *s;
+    double *matrix;
+    int calls;
+};
+
+static int late_ready(void *ctx, struct ts_err *e)
+{
+    struct late *l = ctx;
+    (void)e;
+    l->calls++;
+    memcpy(l->matrix, l->s->w, (size_t)l->s->rank * l->s->rank * sizeof(double));
+    return 0;
+}
+
+static int late_fails(void *ctx, struct ts_err *e)
+{
+    (void)ctx;
+    return ts_fail(e, TS_ENOMEM, "no inverse");
+}
+
+/* One mode of one sweep. The matrix of every second mode comes late. */
 static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uint32_t m, int update,
                      struct result *r, struct ts_backend_times *times)
 {
-    const struct ts_row_update squares = { .matrix = s->w };
+    struct ts_row_update squares = { .matrix = s->w };
+    struct late late = { s, calloc((size_t)s->rank * s->rank, sizeof(double)), 0 };
     const struct ts_row_sums sums = { .gram = r->gram[m],
                                       .inner = &r->inner[m],
                                       .size = s->how != NULL ? &r->size[m] : NULL };
     uint64_t nnz = 0;
+    if (m % 2 == 1) {
+        squares.matrix = late.matrix;
+        squares.ready = late_ready;
+        squares.ctx = &late;
+    }
     ts_feed_rewind(feed);
     if (update)
         OK(be->update(gpu, m, feed, s->how != NULL ? s->how : &squares, &sums, times, &err));
     else
         OK(be->mttkrp(gpu, m, feed, times, &err));
+    ck_assert_int_eq(late.calls, update && s->how == NULL && m % 2 == 1);
+    free(late.matrix);
     ck_assert_uint_eq(times->n_devices, s->n_members);
     for (uint32_t i = 0; i < times->n_devices; i++)
         nnz += times->device[i].nnz;
@@ -937,6 +967,30 @@ START_TEST(a_stop_ends_all_members)
 }
 END_TEST
 
+/* Its sentence is that of the pass. */
+START_TEST(a_failing_inverse_ends_a_pass) /* loop test: _i + 1 members */
+{
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, 4, TS_FLOAT32);
+    struct result r = result_new(&s);
+    struct ts_row_update squares = { .matrix = s.w, .ready = late_fails };
+    const struct ts_row_sums sums = { .gram = r.gram[0] };
+    struct ts_backend_times times;
+    struct ts_feed *feed;
+    void *gpu;
+    s.n_members = (uint32_t)_i + 1;
+    gpu = open_backend(&s);
+    feed = open_feed(&s, gpu);
+    ck_assert_int_eq(be->update(gpu, 0, feed, &squares, &sums, &times, &err), TS_ENOMEM);
+    ck_assert_str_eq(err.text, "no inverse");
+    ts_feed_free(feed);
+    be->close(gpu);
+    result_free(&s, &r);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
 /* Whatever it finds half done, and the next one opens as if nothing had been. */
 START_TEST(a_stop_ends_opening) /* loop test: _i centiseconds after it began */
 {
@@ -1039,6 +1093,7 @@ int main(void)
     add(suite, "one mode", only_one_mode_is_kept, 1);
     add(suite, "early", shards_come_before_their_mode, 1);
     add(suite, "stop", a_stop_ends_all_members, 2);
+    add(suite, "inverse", a_failing_inverse_ends_a_pass, 3);
     add(suite, "stop in open", a_stop_ends_opening, 10);
     add(suite, "too much", more_than_the_device_has_is_refused, 1);
     add(suite, "too little", too_small_a_budget_is_refused_with_the_arithmetic, 1);

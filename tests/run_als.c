@@ -150,6 +150,8 @@ static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
     int rc = ts_backend_cpu.mttkrp(be, mode, feed, times, err);
     if (all.inner == NULL)
         all.inner = &unused;
+    if (rc == 0 && how->ready != NULL)
+        rc = how->ready(how->ctx, err);
     if (rc == 0)
         rc = ts_backend_cpu.solve(be, mode, how, &all, err);
     *times = (struct ts_backend_times){

@@ -15,9 +15,10 @@
 /* ---- before the pass ---- */
 
 /* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
- * their lengths. */
-static int invert(struct ts_als *a, int *singular, struct ts_err *err)
+ * their lengths. For a->how.ready, or before the pass. */
+static int invert(void *ctx, struct ts_err *err)
 {
+    struct ts_als *a = ctx;
     const double cut = a->conf->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
     int rc;
     for (uint32_t r = 0; r < a->rank; r++) {
@@ -25,7 +26,7 @@ static int invert(struct ts_als *a, int *singular, struct ts_err *err)
         a->scale[r] = square > 0 ? 1 / sqrt(square) : 1;
     }
     ts_als_scale_both(a, a->v);
-    rc = ts_symm_pinv(a->rank, a->v, cut, a->conf->init.stop, a->w, singular, err);
+    rc = ts_symm_pinv(a->rank, a->v, cut, a->conf->init.stop, a->w, &a->singular, err);
     ts_als_scale_both(a, a->w);
     return rc;
 }
@@ -77,7 +78,11 @@ static int begin(struct ts_als *a, struct ts_err *err)
         a->v[(size_t)r * a->rank + r] += how->l2;
     if (how->kind == TS_ROW_LEAST_SQUARES) {
         how->matrix = a->w;
-        return invert(a, &a->singular, err);
+        if (a->conf->init.backend->update == NULL)
+            return invert(a, err);
+        how->ready = invert;
+        how->ctx = a;
+        return 0;
     }
     how->matrix = a->v;
     if (how->kind == TS_ROW_SMOOTH)

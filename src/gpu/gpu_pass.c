@@ -196,6 +196,11 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     TRY(e, launch_product(p, &args, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
+    if (e == cudaSuccess && p->g->n_members == 1) { /* several have rows of a chunk to send first */
+        const int rc = ts_gpu_rows_prepare(p, err);
+        if (rc < 0)
+            return rc;
+    }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
     if (e == cudaSuccess) /* `keeping` would do it after the next chunk */
         e = fold_shards(p, &args, me->dense);
@@ -446,8 +451,6 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
     struct ts_gpu_member *me = p->me;
     cudaError_t e = ts_gpu_log_begin(&me->log, me->dense);
     int rc;
-    if (p->ask->how != NULL)
-        TRY(e, ts_gpu_device_send_update(p->g, me, p->ask->how));
     if (e != cudaSuccess)
         return fail(err, e);
     rc = take_early(&w, err);
@@ -496,6 +499,7 @@ static void begin(struct ts_gpu *g, uint32_t mode)
     const struct ts_gpu_mode *m = &g->mode[mode];
     b->n_chunks = count_chunks(g, m);
     atomic_store(&b->any_stolen, 0);
+    atomic_store(&b->ready, TS_GPU_NOT_READY);
     for (uint32_t i = 0; i < g->n_members; i++) {
         atomic_store(&b->n_published[i], 0);
         b->n_span[i] = 0;

@@ -103,6 +103,33 @@ static void derive_inner(struct ts_gpu_pass *p, uint32_t k)
 
 /* ---- rows that are complete */
 
+int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    const struct ts_row_update *how = p->ask->how;
+    struct ts_gpu_board *b = &p->g->board;
+    enum ts_gpu_ready is = TS_GPU_NOT_READY;
+    uint32_t n = 0;
+    cudaError_t e;
+    int rc = 0;
+    if (how == NULL || p->updating)
+        return 0;
+    if (how->ready != NULL &&
+        atomic_compare_exchange_strong(&b->ready, &is, TS_GPU_GETTING_READY)) {
+        rc = how->ready(how->ctx, err);
+        if (rc == 0)
+            atomic_store(&b->ready, TS_GPU_READY);
+    }
+    while (rc == 0 && how->ready != NULL && atomic_load(&b->ready) != TS_GPU_READY) {
+        ts_gpu_team_pause(&n);
+        rc = ts_gpu_team_failed(p->g, err);
+    }
+    if (rc < 0)
+        return rc;
+    p->updating = 1;
+    e = ts_gpu_device_send_update(p->g, p->me, how);
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
 static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_t *list, uint64_t n)
 {
     const struct ts_gpu *g = p->g;
@@ -131,7 +158,11 @@ static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
     const uint64_t end = ts_gpu_chunk(p->g, p->mode, me->number, c + 1);
     struct ts_exchange_part *part = &b->rows[k][me->number];
     uint64_t first = ts_gpu_chunk(p->g, p->mode, me->number, c), last, row, n;
-    cudaError_t e = join_compute(p);
+    const int rc = ts_gpu_rows_prepare(p, err);
+    cudaError_t e;
+    if (rc < 0)
+        return rc;
+    e = join_compute(p);
     open_part(p, part);
     for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
         if (!inner_rows(p->mode, first, last, &row, &n))
@@ -451,8 +482,10 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = join_compute(p);
-    int rc = e == cudaSuccess ? 0 : fail(err, e);
+    int rc = ts_gpu_rows_prepare(p, err);
+    cudaError_t e = rc == 0 ? join_compute(p) : cudaSuccess;
+    if (e != cudaSuccess)
+        rc = fail(err, e);
     if (rc == 0 && g->n_members > 1)
         rc = exchange_rest(p, err);
     if (rc < 0)

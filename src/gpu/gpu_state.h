@@ -150,6 +150,8 @@ struct ts_gpu_member {
 /* What the members tell each other during a pass. A chunk is a part of a member's range. It is
  * published once all its shards are taken and the kernels of the member's own shards are enqueued.
  * Mostly the member takes them all; some may be taken by others that have no shards left. */
+enum ts_gpu_ready { TS_GPU_NOT_READY, TS_GPU_GETTING_READY, TS_GPU_READY };
+
 struct ts_gpu_board {
     uint32_t n_chunks;    /* chunks of each member */
     unsigned char *taken; /* for each shard of the largest mode: the member that computes it */
@@ -162,6 +164,7 @@ struct ts_gpu_board {
     struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
     struct ts_exchange_part edges[TS_MAX_DEVICES];
     _Atomic int any_stolen;
+    _Atomic enum ts_gpu_ready ready;               /* whether the matrix of the update is there */
     struct ts_exchange_span *span[TS_MAX_DEVICES]; /* memory of the spans above */
     uint64_t n_span[TS_MAX_DEVICES];
 };
@@ -331,6 +334,7 @@ struct ts_gpu_pass { /* a member's pass */
     int alone; /* the mode has one shard, the team one member: no edges between shards */
     enum ts_gpu_buffer out;       /* where the products are */
     uint64_t out_bytes;           /* of a row of them */
+    int updating;                 /* the device has what the update takes */
     uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
     uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
@@ -340,6 +344,9 @@ struct ts_gpu_pass { /* a member's pass */
     uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
 };
 
+/* Sends the device what the update of rows takes, once. The first member that comes here makes it ready. To be called when
+ * the device has something to compute meanwhile, and before rows are solved. */
+int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
 /* Solves, publishes and sends the chunks that are ready for it. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called when all kernels of the member's shards are enqueued: does the rest of the pass and waits

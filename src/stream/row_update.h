@@ -48,6 +48,7 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
 #include "format/hold_out.h"
 
 enum ts_row_kind {
@@ -69,6 +70,10 @@ enum ts_row_kind {
 struct ts_row_update {
     enum ts_row_kind kind;
     const double *matrix; /* W or G; NULL: keep */
+    /* `update` calls it once, from any thread, when products are under way and before it reads the matrix, which the method
+     * computes here; NULL: it is there. Fails as the call that it is a part of. */
+    int (*ready)(void *ctx, struct ts_err *err);
+    void *ctx;
     const double
         *weight; /* rank: what columns of the old rows are multiplied with before; NULL: 1 */
     double l1, lower, upper;
