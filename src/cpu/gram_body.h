@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gram_body.h - what rows with a Gram matrix of their own take, once for each instruction set and precision:
- * the products at the positions of a block, their sums, and the solution of a row. Included by kernel_body.h.
+ * the products at the positions of a block, their sums, and the solution of a row. Included by kernel_body.h, with TS_TILE_ROWS
+ * defined: 4, or 8 where strides are multiples of it.
  *
- * Products are in the precision of the rows. Those of a row in a block are multiplied with each other in tiles of four
- * columns by two vectors, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved.
+ * Products are in the precision of the rows. Those of a row in a block are multiplied with each other in tiles of TS_TILE_ROWS
+ * columns by two vectors, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved. An addition into a vector waits
+ * some four cycles for the one before, and two vectors are added into at a time: a tile has eight vectors, or sixteen where there are 32 registers.
  */
 
 INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(operands) * x,
@@ -69,51 +71,62 @@ static void NAME(expand)(const struct ts_kernel_job *job, const struct ts_unpack
         NAME(expand_columns)(job, b, 1, col, scratch, out);
 }
 
-/* s(i0 .. i0 + 3, vectors v .. v + n_vec - 1) += products of products */
-INLINE void NAME(tile)(const TS_REAL *product, uint64_t stride, const uint16_t *at, uint32_t n,
-                       uint32_t i0, uint32_t v, uint32_t n_vec, double *s)
+/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) += products of products; m likewise += values times products, where it is not
+ * NULL: their additions take turns with the others. */
+INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *value,
+                       const uint16_t *at, uint32_t n, size_t i0, size_t v, uint32_t n_vec,
+                       double *s, double *m)
 {
-    VEC sum[4][2];
+    VEC sum[TS_TILE_ROWS][2], right[2];
+    SUMS *to = (SUMS *)(s + i0 * stride) + v;
+    const size_t next = stride / TS_LANES;
     TS_UNROLL
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
         TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
-        sum[i][w] = (VEC){ 0 };
+        sum[i][w] = right[w] = (VEC){ 0 };
     for (uint32_t k = 0; k < n; k++) {
-        const TS_REAL *row = product + at[k] * stride;
+        const TS_REAL *row = product + at[k] * stride, *by = row + i0;
         VEC x[2];
+        __asm__("" : "+r"(by)); /* one register, and not one for each i: there are not so many */
         TS_UNROLL
         for (uint32_t w = 0; w < n_vec; w++)
-            x[w] = ((const VEC *)row)[v + w];
+            x[w] = ((const VEC *)row + v)[w];
         TS_UNROLL
-        for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
             TS_UNROLL
         for (uint32_t w = 0; w < n_vec; w++)
-            sum[i][w] += row[i0 + i] * x[w];
+            sum[i][w] += by[i] * x[w];
+        if (m != NULL)
+            TS_UNROLL
+        for (uint32_t w = 0; w < n_vec; w++)
+            right[w] += value[at[k]] * x[w];
     }
     TS_UNROLL
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
         TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
-        ((SUMS *)(s + (i0 + i) * stride))[v + w] += __builtin_convertvector(sum[i][w], SUMS);
+        to[i * next + w] += __builtin_convertvector(sum[i][w], SUMS);
+    if (m != NULL)
+        TS_UNROLL
+    for (uint32_t w = 0; w < n_vec; w++)
+        ((SUMS *)m + v)[w] += __builtin_convertvector(right[w], SUMS);
 }
 
 static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
                                const TS_REAL *value, const uint16_t *at, uint32_t n)
 {
-    const uint32_t n_vec = g->stride / TS_LANES;
-    for (uint32_t i0 = 0; i0 < g->rank; i0 += 4) {
-        uint32_t v = i0 / TS_LANES;
-        for (; v + 2 <= n_vec; v += 2)
-            NAME(tile)(product, g->stride, at, n, i0, v, 2, g->s);
+    const size_t n_vec = g->stride / TS_LANES;
+    size_t v = 0;
+    for (; v + 2 <= n_vec; v += 2)
+        NAME(tile)(product, g->stride, value, at, n, 0, v, 2, g->s, g->m);
+    if (v < n_vec)
+        NAME(tile)(product, g->stride, value, at, n, 0, v, 1, g->s, g->m);
+    for (size_t i0 = TS_TILE_ROWS; i0 < g->rank; i0 += TS_TILE_ROWS) {
+        for (v = i0 / TS_LANES; v + 2 <= n_vec; v += 2)
+            NAME(tile)(product, g->stride, value, at, n, i0, v, 2, g->s, NULL);
         if (v < n_vec)
-            NAME(tile)(product, g->stride, at, n, i0, v, 1, g->s);
-    }
-    for (uint32_t v = 0; v < n_vec; v++) {
-        VEC sum = { 0 };
-        for (uint32_t k = 0; k < n; k++)
-            sum += value[at[k]] * ((const VEC *)(product + at[k] * (uint64_t)g->stride))[v];
-        ((SUMS *)g->m)[v] += __builtin_convertvector(sum, SUMS);
+            NAME(tile)(product, g->stride, value, at, n, i0, v, 1, g->s, NULL);
     }
 }
 

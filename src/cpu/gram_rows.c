@@ -54,7 +54,7 @@ struct ts_gram_rows {
 
 static uint32_t square_rows(uint32_t rank)
 {
-    return (rank + 3) / 4 * 4; /* whole tiles */
+    return (rank + 7) / 8 * 8; /* whole tiles */
 }
 
 static uint64_t part_of(uint32_t rank)

@@ -11,7 +11,8 @@
 
 #include "cpu/plain_expand.h"
 
-#define TS_UNPACK ts_unpack_avx2
+#define TS_UNPACK    ts_unpack_avx2
+#define TS_TILE_ROWS 4
 
 #define TS_REAL        float
 #define TS_LANES       8

@@ -12,7 +12,8 @@
 
 #include "cpu/plain_expand.h"
 
-#define TS_UNPACK ts_unpack_avx512
+#define TS_UNPACK    ts_unpack_avx512
+#define TS_TILE_ROWS 8
 
 #define TS_REAL        float
 #define TS_LANES       16

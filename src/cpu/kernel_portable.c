@@ -8,7 +8,8 @@
 #include "cpu/rounds.h"
 #include "cpu/plain_expand.h"
 
-#define TS_UNPACK ts_unpack_portable
+#define TS_UNPACK    ts_unpack_portable
+#define TS_TILE_ROWS 4
 
 #define TS_REAL        float
 #define TS_LANES       4
