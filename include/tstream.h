@@ -304,6 +304,31 @@ TS_API void ts_builder_free(ts_builder *b);
 TS_API int ts_build_copy(const ts_build_conf *conf, const ts_tensor *t, ts_build_result *ret,
                          ts_error *err);
 
+/* Which nonzeros of a tensor become another one: those of which all that is said here holds. Zeros say nothing. */
+typedef struct {
+    size_t size;
+    /* a share of the nonzeros, in [0, 1), is held out, chosen by a hash of each cell and the seed: the same cells
+     * as hold_out of ts_cp. It is not taken; or it alone, with `held` */
+    double hold_out;
+    uint64_t seed;
+    int held;
+    /* for each mode the indices that are taken, n_keep of them, from 0 and in any order; or NULL: all */
+    const uint64_t *const *keep;
+    const uint64_t *n_keep;
+    const uint64_t
+        *at_least;      /* for each mode: slices with so many nonzeros of the whole; NULL: all */
+    uint32_t sum_modes; /* bit m: mode m is left out, and what falls on one cell is added up */
+} ts_select_conf;
+
+/* Builds a tensor of a part of another, as `tshard split` and `tshard select` do, within conf->memory: sizes, names, labels and the
+ * first index, precision, kept zeros and kept duplicates are those of `t`, whatever conf says of them. ret may be NULL.
+ *
+ *   returns  0 once the tensor is in place, or the code of a failure: then nothing is left of it
+ *   errors   those of ts_build_files; TS_ERR_FORMAT where no nonzero is left
+ */
+TS_API int ts_build_select(const ts_build_conf *conf, const ts_tensor *t,
+                           const ts_select_conf *select, ts_build_result *ret, ts_error *err);
+
 /* ---- decompositions ---- */
 
 /* How factors are stored. */

@@ -328,6 +328,67 @@ static void check_cells(const ts_cpd *c)
     ck_assert_str_eq(err.text, "cell 1: index 50 of mode 2: there are 50");
 }
 
+static uint64_t nnz_of(const char *path)
+{
+    ts_tensor *t = ts_open(path, &err);
+    uint64_t n;
+    ck_assert_ptr_nonnull(t);
+    n = ts_nnz(t);
+    ts_close(t);
+    return n;
+}
+
+START_TEST(parts_of_a_tensor)
+{
+    ts_build_conf c = build_conf(other);
+    const uint64_t first[] = { 6, 0, 6, 3 }, beyond[] = { 1000000 };
+    const uint64_t *keep[3] = { first, NULL, NULL };
+    const uint64_t n_keep[3] = { 4, 0, 0 }, n_beyond[3] = { 1, 0, 0 }, least[3] = { 0, 3, 0 };
+    ts_select_conf part = { .size = sizeof part, .hold_out = 0.25, .seed = 5 };
+    ts_tensor *t = open_tensor();
+    uint64_t train, test, row = 0, all = 0, n = 1;
+    ts_build_result result = { .size = sizeof result };
+    c.replace = 1;
+    ck_assert_msg(ts_build_select(&c, t, &part, &result, &err) == 0, "%s", err.text);
+    train = nnz_of(other);
+    ck_assert_uint_eq(result.nnz, train);
+    part.held = 1;
+    ck_assert_msg(ts_build_select(&c, t, &part, NULL, &err) == 0, "%s", err.text);
+    test = nnz_of(other);
+    ck_assert_uint_eq(train + test, ts_nnz(t));
+    ck_assert(test > 0.2 * (double)ts_nnz(t) && test < 0.3 * (double)ts_nnz(t));
+    part = (ts_select_conf){ .size = sizeof part, .keep = keep, .n_keep = n_keep };
+    ck_assert_msg(ts_build_select(&c, t, &part, NULL, &err) == 0, "%s", err.text);
+    for (ts_cursor *cursor = ts_cursor_open(t, 0, &err); n > 0 || (ts_cursor_close(cursor), 0);) {
+        uint64_t index[256 * 3];
+        double value[256];
+        ck_assert_int_eq(ts_cursor_next(cursor, 256, index, value, &n, &err), 0);
+        for (uint64_t i = 0; i < n; i++, all++)
+            row += index[3 * i] <= 6; /* 0, 3, 6 */
+    }
+    ck_assert_uint_eq(all, ts_nnz(t));
+    ck_assert_uint_eq(nnz_of(other), row);
+    part = (ts_select_conf){ .size = sizeof part, .at_least = least, .sum_modes = 1 };
+    ck_assert_msg(ts_build_select(&c, t, &part, NULL, &err) == 0, "%s", err.text);
+    ck_assert_uint_le(nnz_of(other), ts_nnz(t));
+    part.sum_modes = 8;
+    ck_assert_int_eq(ts_build_select(&c, t, &part, NULL, &err), TS_ERR_ARGUMENT);
+    part = (ts_select_conf){ .size = sizeof part, .hold_out = 1 };
+    ck_assert_int_eq(ts_build_select(&c, t, &part, NULL, &err), TS_ERR_ARGUMENT);
+    part = (ts_select_conf){ .size = sizeof part, .held = 1 };
+    ck_assert_int_eq(ts_build_select(&c, t, &part, NULL, &err), TS_ERR_ARGUMENT);
+    keep[0] = beyond;
+    part = (ts_select_conf){ .size = sizeof part, .keep = keep, .n_keep = n_beyond };
+    ck_assert_int_eq(ts_build_select(&c, t, &part, NULL, &err), TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "index 1000000 of mode 1 is beyond"));
+    keep[0] = NULL;
+    c.replace = 0;
+    part = (ts_select_conf){ .size = sizeof part };
+    ck_assert_int_eq(ts_build_select(&c, t, &part, NULL, &err), TS_ERR_BUSY);
+    ts_close(t);
+}
+END_TEST
+
 START_TEST(copies_cursors_and_rows)
 {
     const ts_build_conf c = build_conf(other);
@@ -961,6 +1022,7 @@ int main(void)
     tcase_add_test(c, a_flag_stops_everything);
     tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
     tcase_add_test(c, copies_cursors_and_rows);
+    tcase_add_test(c, parts_of_a_tensor);
     tcase_add_test(c, a_run_goes_on);
     tcase_add_test(c, large_factors_are_mapped);
     tcase_add_test(c, a_run_ends_in_time);

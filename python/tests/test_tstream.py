@@ -307,6 +307,42 @@ def test_observed_cells_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, cpu=True, **wrong)
 
 
+def test_parts_are_those_of_the_program(coo, tensor, tmp_path, monkeypatch):
+    def same(mine, theirs):
+        for name in sorted(os.listdir(theirs)):
+            assert (tmp_path / mine / name).read_bytes() == (tmp_path / theirs / name).read_bytes(), name
+        assert sorted(os.listdir(mine)) == sorted(os.listdir(theirs))
+
+    monkeypatch.chdir(tmp_path)
+    train, test = tensor.split(0.3, seed=4, train="a.tsh", test="b.tsh")
+    assert train.nnz + test.nnz == tensor.nnz and train.shape == test.shape == tensor.shape
+    some = tensor.select("c.tsh", keep={0: [5, 3, 3, 7], 1: range(tensor.shape[1])}, at_least={2: 2}, memory="64M")
+    summed = tensor.select("d.tsh", sum=[1])
+    assert set(np.concatenate([coords[:, 0] for coords, _ in some.blocks()])) <= {3, 5, 7}
+    assert summed.shape == (tensor.shape[0], *tensor.shape[2:])
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program:
+        tshard = os.path.join(os.path.dirname(program), "tshard")
+        subprocess.check_call([tshard, "split", tensor.path, "--hold-out", "0.3", "-s4", "--train", "e.tsh", "--test", "f.tsh", "-q"])
+        same("a.tsh", "e.tsh")
+        same("b.tsh", "f.tsh")
+    for wrong in (lambda: tensor.split(1.0), lambda: tensor.split(0), lambda: tensor.select("x.tsh", keep={0: [10**9]}),
+                  lambda: tensor.select("x.tsh", sum=[0, 1]), lambda: tensor.select("x.tsh", keep={0: ["nobody"]}),
+                  lambda: tensor.select("x.tsh", keep={9: [1]}), lambda: tensor.select("x.tsh", keep={0: [-1]})):
+        with pytest.raises(ts.ArgumentError):
+            wrong()
+    with pytest.raises(ts.BusyError):
+        tensor.split(train="a.tsh", test="g.tsh")
+    with pytest.raises(ts.FormatError):
+        tensor.select("x.tsh", at_least=10**9)
+    assert not os.path.exists("x.tsh") and not os.path.exists("g.tsh")
+    named = ts.from_frame({"user": ["ann", "ben", "ann"], "item": ["x", "y", "y"], "stars": [4.0, 0.0, 2.0]},
+                          ["user", "item"], "stars", out="n.tsh", zeros="keep")
+    ann = named.select("ann.tsh", keep={"user": ["ann"]})
+    assert named.nnz == 3 and ann.nnz == 2 and ann.labels("user", [0, 1]) == ["ann", "ben"]
+    assert named.select("ben.tsh", keep={"user": ["ben", 0]}, replace=True).nnz == 3
+
+
 def test_poisson_models_are_those_of_the_program(tensor, tmp_path):
     m = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, loss="poisson", inner=3, out=tmp_path / "a", formats="npy", **CPU)
     likelihood = [s.log_likelihood for s in m.history]
@@ -737,7 +773,7 @@ def test_structs_are_those_of_the_header(tmp_path):
     subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
     want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
     got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
-    assert len(structs) == 13 and got == want
+    assert len(structs) == 14 and got == want
 
 
 def test_pictures(tensor):

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequenc
 import numpy as np
 
 from ._lib import (ArgumentError, Array, Call, Path, Size, lib, progress_fn, size, strings, ts_build_conf,
-                   ts_build_result, ts_error)
+                   ts_build_result, ts_error, ts_select_conf)
 from ._tensor import Tensor
 
 Progress = Optional[Callable[["dict[str, Any]"], object]]
@@ -135,6 +135,22 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     b = _Build(out, label_files=files, base=1 if base is None else base, **options)
     b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths),
           c.byref(ts_build_result()))
+    return Tensor(out)
+
+
+def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mapping[int, int]", sums: "Sequence[int]",
+            hold_out: float = 0, seed: int = 1, held: bool = False, **options: Any) -> Tensor:
+    """Builds a tensor of a part of another; modes are numbers."""
+    select = ts_select_conf(hold_out=hold_out, seed=seed, held=held, sum_modes=sum(1 << m for m in set(sums)))
+    if keep:
+        each = [keep.get(m) for m in range(t.order)]
+        u64s = c.POINTER(c.c_uint64)
+        select.keep = (u64s * t.order)(*[u64s() if i is None else i.ctypes.data_as(u64s) for i in each])
+        select.n_keep = (c.c_uint64 * t.order)(*[0 if i is None else i.size for i in each])
+    if least:
+        select.at_least = (c.c_uint64 * t.order)(*[least.get(m, 0) for m in range(t.order)])
+    b = _Build(out, **options)
+    b.run(lib.ts_build_select, c.byref(b.conf), t._open(), c.byref(select), c.byref(ts_build_result()))
     return Tensor(out)
 
 

@@ -126,6 +126,12 @@ class ts_build_result(_Sized):
                 ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64)]
 
 
+class ts_select_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("hold_out", c.c_double), ("seed", c.c_uint64), ("held", c.c_int),
+                ("keep", c.POINTER(_u64s)), ("n_keep", _u64s), ("at_least", _u64s),
+                ("sum_modes", c.c_uint32)]
+
+
 class ts_save_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("formats", c.c_uint), ("held_rows", c.c_int),
                 ("replace", c.c_int), ("threads", c.c_uint32), ("stop", _stop), ("note", note_fn),
@@ -240,6 +246,8 @@ _functions = {
     "ts_builder_finish": (_int, [_handle, c.POINTER(ts_build_result), _err]),
     "ts_builder_free": (None, [_handle]),
     "ts_build_copy": (_int, [c.POINTER(ts_build_conf), _handle, c.POINTER(ts_build_result), _err]),
+    "ts_build_select": (_int, [c.POINTER(ts_build_conf), _handle, c.POINTER(ts_select_conf),
+                               c.POINTER(ts_build_result), _err]),
     "ts_cpd_new": (_handle, [_u32, c.c_void_p, _u32, _int, c.c_void_p, c.POINTER(c.c_void_p),
                              _err]),
     "ts_cpd_load": (_handle, [_path, _stop, _err]),

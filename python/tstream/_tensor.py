@@ -5,11 +5,11 @@ import ctypes as c
 import os
 import shutil
 import weakref
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import ArgumentError, Array, Mode, Path, check, lib, ts_error
+from ._lib import ArgumentError, Array, BusyError, Mode, Path, check, lib, ts_error
 
 
 class Tensor:
@@ -118,6 +118,90 @@ class Tensor:
         err = ts_error()
         check(lib.ts_used_indices(self._open(), mode, ret.ctypes.data, c.byref(err)), err)
         return ret
+
+    def split(self, hold_out: float = 0.2, *, seed: int = 1, train: Optional[Path] = None,
+              test: Optional[Path] = None, **options: Any) -> "tuple[Tensor, Tensor]":
+        """Divides the nonzeros between two tensors, as ``tshard split`` does.
+
+        Which go where is a hash of each cell and the seed: the cells of `test` are those that ``cp`` with
+        ``hold_out`` and this seed holds out.
+
+        Parameters
+        ----------
+        hold_out : float
+            The share that goes to the second tensor.
+        seed : int
+        train, test : path, optional
+            The directories to make; by default named like this one, with ``.train.tsh`` and ``.test.tsh``, in
+            the current directory.
+        **options
+            memory, tmp, threads, shard, replace, progress: as in :func:`build`.
+
+        Returns
+        -------
+        train, test : Tensor
+            With the sizes, names and labels of this one.
+        """
+        from ._build import _select
+        if not 0 < hold_out < 1:
+            raise ArgumentError(f"hold_out={hold_out!r}: a share of the nonzeros, between 0 and 1")
+        stem = os.path.basename(self.path.rstrip("/"))
+        stem = stem[:-4] if stem.endswith(".tsh") else stem
+        paths = [f"{stem}.{name}.tsh" if path is None else path for name, path in (("train", train), ("test", test))]
+        for path in paths if not options.get("replace") else ():
+            if os.path.exists(path):
+                raise BusyError(f"{os.fsdecode(path)} exists; replace=True replaces it")
+        one, other = (_select(self, path, keep={}, least={}, sums=(), hold_out=hold_out, seed=seed,
+                              held=bool(held), **options) for held, path in enumerate(paths))
+        return one, other
+
+    def select(self, out: Path, keep: "Optional[Mapping[Mode, Any]]" = None,
+               at_least: "Union[int, Mapping[Mode, int]]" = 0, sum: "Sequence[Mode]" = (), **options: Any) -> "Tensor":
+        """Builds a tensor of a part of this one, as ``tshard select`` does.
+
+        Parameters
+        ----------
+        out : path
+            The directory to make.
+        keep : dict of mode to array_like, optional
+            For a mode the indices that stay, from 0, or labels.
+        at_least : int or dict of mode to int
+            Only slices with so many nonzeros of this tensor stay, of all modes or of those named.
+        sum : sequence of modes
+            They are left out, and what falls on one cell is added up.
+        **options
+            memory, tmp, threads, shard, replace, progress: as in :func:`build`.
+
+        Returns
+        -------
+        Tensor
+            With the sizes, names and labels of this one.
+        """
+        from ._build import _select
+        indices = {self.mode(m): self._indices(self.mode(m), what) for m, what in (keep or {}).items()}
+        least: "list[tuple[Mode, int]]" = (list(at_least.items()) if isinstance(at_least, Mapping)
+                                           else [(m, at_least) for m in range(self.order)])
+        return _select(self, out, keep=indices, least={self.mode(m): int(n) for m, n in least},
+                       sums=[self.mode(m) for m in sum], **options)
+
+    def _indices(self, mode: int, what: Any) -> Array:
+        """Indices of a mode that are given as such, or by their labels."""
+        given = list(what)
+        names = {x for x in given if isinstance(x, str)}
+        index = [int(x) for x in given if not isinstance(x, str)]
+        if any(i < 0 for i in index):
+            raise ArgumentError(f"{self.path}: an index of mode {mode} is less than 0")
+        used = self.used_indices(mode) if names else np.empty(0, dtype=np.uint64)
+        found = set()
+        for at in range(0, used.size, 1 << 16):
+            some = used[at:at + (1 << 16)]
+            for i, label in zip(some, self.labels(mode, some)):
+                if label in names:
+                    index.append(int(i))
+                    found.add(label)
+        if names - found:
+            raise ArgumentError(f"{self.path}: no used index of mode {mode} is called {sorted(names - found)[0]!r}")
+        return np.array(index, dtype=np.uint64)
 
     def blocks(self, mode: Mode = 0, size: int = 1 << 18) -> "Iterator[tuple[Array, Array]]":
         """Walks over all nonzeros.

@@ -9,6 +9,7 @@
 #include "build/build.h"
 #include "build/build_budget.h"
 #include "source/push_source.h"
+#include "source/tensor_source.h"
 #include "format/tensor.h"
 #include "format/walk.h"
 
@@ -331,4 +332,75 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     rc = ts_builder_finish(b, ret, err);
     ts_builder_free(b);
     return rc;
+}
+
+/* ---- a part of another tensor ---- */
+
+static int keep_indices(const ts_select_conf *c, const ts_tensor *t, uint32_t mode,
+                        struct ts_pick *pick, struct ts_err *err)
+{
+    const uint64_t n = c->n_keep != NULL ? c->n_keep[mode] : 0, *index = c->keep[mode];
+    struct ts_pick_range *range = calloc(n + 1, sizeof *range);
+    int rc = range == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for indices") : 0;
+    for (uint64_t i = 0; i < n && rc == 0; i++) {
+        if (index[i] >= t->mode[mode].disk.dim)
+            rc = ts_fail(err, TS_EARG, "index %llu of mode %u is beyond its size of %llu",
+                         (unsigned long long)index[i], mode + 1,
+                         (unsigned long long)t->mode[mode].disk.dim);
+        range[i] = (struct ts_pick_range){ index[i], index[i] };
+    }
+    if (rc == 0)
+        rc = ts_pick_ranges(pick, t, mode, range, n, err);
+    free(range);
+    return rc;
+}
+
+static int take_pick(const ts_select_conf *given, const ts_tensor *t,
+                     const volatile sig_atomic_t *stop, struct ts_pick *pick, struct ts_err *err)
+{
+    ts_select_conf c;
+    int rc = ts_api_conf(&c, sizeof c, given, given->size, err);
+    if (rc < 0)
+        return rc;
+    if (!(c.hold_out >= 0 && c.hold_out < 1))
+        return ts_fail(err, TS_EARG, "hold_out is a share of the nonzeros, from 0 to less than 1");
+    if (c.held && c.hold_out == 0)
+        return ts_fail(err, TS_EARG, "nothing is held out with a hold_out of 0");
+    if (c.sum_modes >> t->order != 0)
+        return ts_fail(err, TS_EARG, "sum_modes has modes that %s has not", t->path);
+    pick->hold_out = (struct ts_hold_out){ c.hold_out, c.seed };
+    pick->side = c.held ? TS_PICK_HELD : c.hold_out > 0 ? TS_PICK_KEPT : TS_PICK_ALL;
+    pick->left_out = c.sum_modes;
+    for (uint32_t m = 0; m < t->order && rc == 0; m++)
+        if (c.keep != NULL && c.keep[m] != NULL)
+            rc = keep_indices(&c, t, m, pick, err);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++)
+        if (c.at_least != NULL && c.at_least[m] > 1)
+            rc = ts_pick_at_least(pick, t, m, c.at_least[m], stop, err);
+    return rc;
+}
+
+int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_select_conf *select,
+                    ts_build_result *ret, ts_error *err)
+{
+    struct ts_build_report report;
+    struct ts_pick pick = { .left_out = 0 };
+    struct request r;
+    int rc;
+    ts_api_begin(&r.api);
+    rc = take_conf(conf, &r, &r.api.err);
+    if (rc == 0)
+        rc = take_pick(select, t, r.o.stop, &pick, &r.api.err);
+    if (rc == 0) {
+        const uint32_t flags = t->header.flags;
+        const int keep = (flags & TS_TENSOR_DUPLICATES) != 0 && pick.left_out == 0;
+        r.o.value_bytes = t->header.value_bytes;
+        r.o.zeros = (flags & TS_TENSOR_ZEROS) != 0;
+        r.o.duplicates = keep ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
+        rc = ts_build_tensor(&r.o, t, &pick, &report, &r.api.err);
+    }
+    ts_pick_free(&pick);
+    if (rc == 0)
+        tell(&r, &r.api, &report, ret);
+    return ts_api_end(&r.api, rc, err);
 }
