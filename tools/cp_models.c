@@ -30,7 +30,7 @@ int cp_models_new(const struct cp_args *args, struct cp_models *ret, struct ts_e
         struct cp_models_row *row = &m.row[i];
         row->rank = args->ranks.at[i / m.restarts];
         row->seed = args->seed + i % m.restarts;
-        row->fit = row->objective = row->score = NAN;
+        row->fit = row->objective = row->held_out = row->score = NAN;
         ts_models_name(row->rank, row->seed, row->name);
     }
     for (uint32_t k = 0; k < m.n_ranks; k++)
@@ -91,6 +91,7 @@ int cp_models_read(struct cp_models *m, uint32_t i, const char *dir, struct ts_e
     row->done = 1;
     row->fit = number(doc.value, "fit");
     row->objective = number(last, "objective");
+    row->held_out = number(last, "held_out_rmse");
     row->n_dead = (uint32_t)tool_json_number(last, "dead_components");
     row->n_sweeps = sweeps == NULL ? 0 : sweeps->n;
     snprintf(row->ended, sizeof row->ended, "%s", tool_json_text(doc.value, "ended", "?"));
@@ -102,6 +103,9 @@ int cp_models_read(struct cp_models *m, uint32_t i, const char *dir, struct ts_e
 
 static int is_better(const struct cp_models_row *a, const struct cp_models_row *b)
 {
+    if (isfinite(a->held_out) &&
+        isfinite(b->held_out)) /* more columns always fit the rest better */
+        return a->held_out < b->held_out;
     if (isfinite(a->objective) && isfinite(b->objective))
         return a->objective < b->objective;
     return a->fit > b->fit || (!isnan(a->fit) && isnan(b->fit));
@@ -241,6 +245,7 @@ void cp_models_json(const struct cp_models *m, struct tool_json *j)
         tool_json_u64(j, "seed", row->seed);
         tool_json_f64(j, "fit", row->fit);
         tool_json_f64(j, "objective", row->objective);
+        tool_json_f64(j, "held_out_rmse", row->held_out);
         tool_json_u64(j, "dead_components", row->n_dead);
         tool_json_u64(j, "sweeps", row->n_sweeps);
         tool_json_f64(j, "seconds", row->seconds);
@@ -300,7 +305,7 @@ static void put_cell(FILE *to, double x)
 static void put_tsv(const struct cp_models *m, FILE *to)
 {
     fprintf(to, "model\trank\tseed\tfit\tobjective\tdead_components\tsweeps\tseconds\tended\tscore"
-                "\tbest\tcore_consistency\n");
+                "\tbest\tcore_consistency\theld_out_rmse\n");
     for (uint32_t i = 0; i < m->n; i++) {
         const struct cp_models_row *row = &m->row[i];
         const struct cp_models_rank *rank = &m->rank[i / m->restarts];
@@ -313,6 +318,7 @@ static void put_tsv(const struct cp_models *m, FILE *to)
         put_cell(to, row->score);
         fprintf(to, "\t%d", rank->best == i);
         put_cell(to, rank->best == i ? rank->consistency : NAN);
+        put_cell(to, row->held_out);
         fputc('\n', to);
     }
 }
@@ -385,6 +391,7 @@ static int take_table(const struct tool_value *of, const char *path, struct cp_m
         to->n_sweeps = (uint32_t)tool_json_number(row, "sweeps");
         to->fit = number(row, "fit");
         to->objective = number(row, "objective");
+        to->held_out = number(row, "held_out_rmse");
         to->seconds = tool_json_number(row, "seconds");
         to->score = number(row, "score");
         if (best != NULL && best->number != 0)
@@ -431,7 +438,7 @@ static void put_number(char text[TS_NUM_CHARS], const char *format, double x)
         snprintf(text, TS_NUM_CHARS, "-");
 }
 
-enum { MODEL, FIT, OBJECTIVE, SWEEPS, SECONDS, ENDED, SCORE, N_COLUMNS };
+enum { MODEL, FIT, OBJECTIVE, HELD_OUT, SWEEPS, SECONDS, ENDED, SCORE, N_COLUMNS };
 
 void cp_models_print_row(const struct cp_models *m, uint32_t i, int head)
 {
@@ -443,7 +450,10 @@ void cp_models_print_row(const struct cp_models *m, uint32_t i, int head)
         [FIT] = { .name = "fit", .width = 11 },
         [OBJECTIVE] = { .name = "objective",
                         .width = 13,
-                        .drop = isfinite(row->objective) ? 1 : 2 },
+                        .drop = isfinite(row->held_out)    ? 3
+                                : isfinite(row->objective) ? 1
+                                                           : 2 },
+        [HELD_OUT] = { .name = "held out", .width = 9, .drop = isfinite(row->held_out) ? 0 : 4 },
         [SWEEPS] = { .name = "sweeps", .width = 6 },
         [SECONDS] = { .name = "seconds", .width = 9 },
         [ENDED] = { .name = "ended", .width = 10, .left = 1 },
@@ -452,6 +462,8 @@ void cp_models_print_row(const struct cp_models *m, uint32_t i, int head)
     uint32_t shown = tool_table_fit(column, N_COLUMNS, TOOL_LEAST_COLUMNS);
     if (!isfinite(row->objective))
         shown &= ~(1u << OBJECTIVE);
+    if (!isfinite(row->held_out))
+        shown &= ~(1u << HELD_OUT);
     if (!isfinite(row->score))
         shown &= ~(1u << SCORE);
     if (head)
@@ -461,6 +473,7 @@ void cp_models_print_row(const struct cp_models *m, uint32_t i, int head)
     snprintf(text[SWEEPS], TS_NUM_CHARS, "%u", row->n_sweeps);
     put_number(text[FIT], "%.9f", row->fit);
     put_number(text[OBJECTIVE], "%.7e", row->objective);
+    put_number(text[HELD_OUT], "%.6g", row->held_out);
     put_number(text[SECONDS], "%.3f", row->seconds);
     put_number(text[SCORE], "%.6f", row->score);
     for (uint32_t c = 0; c < N_COLUMNS; c++)

@@ -24,6 +24,7 @@ struct cp_models_row {
     uint64_t seed;
     int done;              /* what follows is known */
     double fit, objective; /* NaN: there are no penalties */
+    double held_out;       /* RMSE at held-out cells; NaN: there are none */
     double seconds;        /* of its sweeps */
     double score;          /* NaN: not known */
     char ended[40];

@@ -404,8 +404,6 @@ static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
         return tool_usage(cmd, "--patience goes with --hold-out");
     if (args->hold_out != NULL && hold_out_share(args->hold_out, &args->held_share, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
-    if (args->observed && tstream_cp_models(args) > 1)
-        return tool_usage(cmd, "--observed computes one model: give one --rank and no --restarts");
     if (args->observed && tool_ranks() != NULL)
         return tool_usage(cmd, "--observed is computed by one process");
     if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&

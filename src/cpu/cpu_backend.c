@@ -280,8 +280,8 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
 static uint32_t cpu_most(const struct ts_backend_conf *conf)
 {
     uint32_t n = 0, columns = 0;
-    if (multiplies(conf))
-        return 1;
+    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        return 1; /* rows have products of their own */
     while (n < conf->n_models && n < MOST_MODELS) {
         columns += columns_of(conf->ranks[n], conf->precision);
         if (columns > TS_FMAT_MAX_RANK)
