@@ -315,6 +315,7 @@ void test_slow_signs(struct test_slow *s)
             last = m;
     if (ts_constraint_positive(&s->c[first]) && last < s->x->order)
         test_slow_solve(s, last);
+    s->sweeps[last] = 0; /* of which this is none */
 }
 
 void test_slow_solve(struct test_slow *s, uint32_t mode)
@@ -322,9 +323,12 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
     const struct ts_constraint *c = &s->c[mode];
     const uint64_t n = s->x->dim[mode];
     const uint32_t rank = s->rank;
+    const uint32_t rounds =
+        ts_constraint_rounds(s->sweeps[mode] == 0 && mode == 0, s->x->order, s->x->nnz, n, rank);
     double *m, *v;
     if (c->fixed)
         return;
+    s->sweeps[mode]++;
     m = malloc(n * rank * sizeof *m);
     v = malloc(rank * rank * sizeof *v);
     test_slow_product(s, mode, m);
@@ -334,15 +338,13 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
     for (uint64_t i = 0; i < n * rank; i++)
         s->a[mode][i] *= s->weight[i % rank];
     if (c->simplex)
-        test_slow_simplex(n, rank, v, m, 2 * ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
-                          s->a[mode]);
+        test_slow_simplex(n, rank, v, m, 2 * rounds, s->a[mode]);
     else if (c->orthogonal)
         polar(n, rank, m, s->a[mode]);
     else if (c->smooth > 0)
         smooth(s, mode, m, v);
     else if (c->bounded || c->nonneg)
-        descend(n, rank, v, m, c, ts_constraint_rounds(s->x->order, s->x->nnz, n, rank),
-                s->a[mode]);
+        descend(n, rank, v, m, c, rounds, s->a[mode]);
     else
         solve(s, m, v, n, s->a[mode]);
     for (uint32_t r = 0; r < rank; r++) {

@@ -19,6 +19,7 @@ struct test_slow {
     const struct test_coo *x;
     const struct ts_constraint *c; /* of each mode */
     uint32_t rank;
+    uint32_t sweeps[TS_MAX_ORDER]; /* in which the mode was solved */
     int balanced;                  /* columns keep their lengths between modes */
     double *a[TS_MAX_ORDER];       /* dim x rank, of used slices alone */
     double weight[TEST_SLOW_RANK]; /* of the columns */

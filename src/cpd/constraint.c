@@ -109,10 +109,11 @@ uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
     return reads_old(c, n) | for_fit;
 }
 
-uint32_t ts_constraint_rounds(uint32_t order, uint64_t nnz, uint64_t n_rows, uint32_t rank)
+uint32_t ts_constraint_rounds(int first, uint32_t order, uint64_t nnz, uint64_t n_rows,
+                              uint32_t rank)
 {
     const double more = 0.3 * order * (double)nnz / ((double)rank * (double)(n_rows + 1));
-    return 2 + (more < 4 ? (uint32_t)more : 4);
+    return 2 + (first ? 0 : more < 4 ? (uint32_t)more : 4);
 }
 
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err)

@@ -79,8 +79,11 @@ uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n);
 
 /* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 6. More lead further in a sweep,
  * and are worth it where the product takes most of the time. A round over a row costs about rank^2 / 30 ns, the
- * product rank / 20 ns for a nonzero, on one core: a fifth or so of that may go into rounds beyond the second. */
-uint32_t ts_constraint_rounds(uint32_t order, uint64_t nnz, uint64_t n_rows, uint32_t rank);
+ * product rank / 20 ns for a nonzero, on one core: a fifth or so of that may go into rounds beyond the second. first: of the first
+ * mode in the first sweep, 2: all factors are those of the start, and more rounds would choose for the run, by a model
+ * that is not there yet, which components it finds. */
+uint32_t ts_constraint_rounds(int first, uint32_t order, uint64_t nnz, uint64_t n_rows,
+                              uint32_t rank);
 
 /* TS_EARG where they cannot be met together. */
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err);

@@ -90,8 +90,9 @@ static int begin(struct ts_als *a, struct ts_err *err)
     how->l1 = a->now.sweep > 0 ? a->constraint[mode].l1
                                : 0; /* before the first sweep it might leave nothing */
     a->sums.size = how->l1 > 0 ? &a->size[mode] : NULL;
-    how->rounds = ts_constraint_rounds(a->order, a->conf->init.tensor->nnz,
-                                       a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
+    how->rounds =
+        ts_constraint_rounds(a->now.sweep <= 1 && mode == 0, a->order, a->conf->init.tensor->nnz,
+                             a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
     return how->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, how, err) : 0;
 }
 
