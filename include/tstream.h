@@ -686,9 +686,11 @@ typedef struct {
     double fit, objective; /* as in ts_cp_result, and likewise: */
     int converged, exact;
     uint32_t n_dead;
-    int best; /* of its rank: highest fit, or with penalties lowest objective; of equals the first */
+    int best; /* of its rank: highest fit, with penalties lowest objective, with hold_out lowest error there;
+               * of equals the first */
     double seconds; /* of its sweeps, others beside it included */
     double score;   /* factor match score with the best of its rank: 1 for the same components */
+    double held_out_rmse; /* as in ts_cp_result */
 } ts_several_result;
 
 /* Computes n_ranks x restarts models, those of rank[0] first: side by side, each pass over the tensor serving all, on CPU cores

@@ -307,6 +307,16 @@ def test_observed_cells_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, cpu=True, **wrong)
 
 
+def test_the_best_of_observed_cells_is_told_by_those_held_out(tensor, tmp_path):
+    c = ts.cp(tensor, [2, 5], restarts=2, sweeps=3, tol=0, observed=True, l2=1e-4, hold_out=0.2, **CPU)
+    for rank in (2, 5):
+        rows = [row for row in c.rows if row["rank"] == rank]
+        assert all(row["held_out_rmse"] > 0 for row in rows)
+        assert [row["best"] for row in rows].index(True) == np.argmin([row["held_out_rmse"] for row in rows])
+        alone = ts.cp(tensor, rank, seed=2, sweeps=3, tol=0, observed=True, l2=1e-4, hold_out=0.2, **CPU)
+        assert rows[1]["held_out_rmse"] == alone.history[-1].held_out_rmse
+
+
 def test_parts_are_those_of_the_program(coo, tensor, tmp_path, monkeypatch):
     def same(mine, theirs):
         for name in sorted(os.listdir(theirs)):

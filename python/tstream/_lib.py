@@ -210,7 +210,8 @@ class ts_several_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("rank", c.c_uint32), ("sweeps", c.c_uint32),
                 ("seed", c.c_uint64), ("fit", c.c_double), ("objective", c.c_double),
                 ("converged", c.c_int), ("exact", c.c_int), ("n_dead", c.c_uint32),
-                ("best", c.c_int), ("seconds", c.c_double), ("score", c.c_double)]
+                ("best", c.c_int), ("seconds", c.c_double), ("score", c.c_double),
+                ("held_out_rmse", c.c_double)]
 
 
 class ts_fit_result(_Sized):

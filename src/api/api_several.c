@@ -195,6 +195,7 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
                                                  .seed = s->run.seed + o->row % s->restarts,
                                                  .fit = r.fit,
                                                  .objective = r.objective,
+                                                 .held_out_rmse = r.held_out_rmse,
                                                  .sweeps = r.sweeps,
                                                  .converged = r.converged,
                                                  .exact = r.exact,
@@ -260,6 +261,8 @@ static int run_all(struct several *s, struct ts_err *err)
 
 static int is_better(const ts_several_result *a, const ts_several_result *b)
 {
+    if (isfinite(a->held_out_rmse) && isfinite(b->held_out_rmse))
+        return a->held_out_rmse < b->held_out_rmse;
     if (isfinite(a->objective) && isfinite(b->objective))
         return a->objective < b->objective;
     return a->fit > b->fit || (!isnan(a->fit) && isnan(b->fit));
