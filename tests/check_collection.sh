@@ -54,6 +54,15 @@ for rank in 4 6; do
     awk -v a="$core" -v b="$told" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }' ||
         bad "best.r$rank: core consistency $told, tstream fit says $core"
 done
+# from singular vectors, which other passes find before those of all
+cp_cpu x.tsh --rank 4 --restarts 2 --seed 5 --iters 4 --init nvecs --format npy --save-init -o vectors.cp > out.vectors 2>&1 ||
+    bad "--init nvecs: $(cat out.vectors)"
+for seed in 5 6; do
+    cp_cpu x.tsh --rank 4 --seed $seed --iters 4 --init nvecs --format npy --save-init -t 1 -o vectors.$seed > log 2>&1
+    for file in mode1.npy mode2.npy mode3.npy weights.npy init.ktensor; do
+        cmp -s vectors.$seed/$file vectors.cp/r4.s$seed/$file || bad "nvecs, seed $seed: $file is not that of its own run"
+    done
+done
 [ "$(column best x.cp/models.tsv | grep -c 1)" -eq 2 ] || bad "not one best model of each rank"
 [ "$(grep -c '^r[46][.]s[567] ' out)" -eq 6 ] || bad "not a line for each model: $(cat out)"
 if ls -d x.cp.partial x.cp/status.json x.cp/*.partial > left 2> /dev/null; then bad "left: $(cat left)"; fi
@@ -133,7 +142,7 @@ refused 2 'must be 1 to 1024' cp_cpu x.tsh --rank 4,0
 refused 2 '4 twice' cp_cpu x.tsh --rank 4,6,4
 refused 2 'neither a whole number nor several' cp_cpu x.tsh --rank 4,,6
 refused 2 'must be 1 to 1000' cp_cpu x.tsh --restarts 0
-refused 2 '--init goes with one' cp_cpu x.tsh --restarts 2 --init one.cp/best.r3
+refused 2 '--init FILE goes with one' cp_cpu x.tsh --restarts 2 --init one.cp/best.r3
 refused 2 '--no-output goes with one' cp_cpu x.tsh --restarts 2 -n
 refused 2 '--trace goes with one' cp_cpu x.tsh --restarts 2 --trace t.json
 refused 2 'tstream fit --diagnose' cp_cpu x.tsh --diagnose

@@ -42,9 +42,10 @@ struct cp_report {
     uint32_t sweeps_done;           /* before this run's first, and then with those of this run */
     const struct ts_engine *engine; /* open once cp_report_start is called */
     void *be;                       /* the model of its backend */
-    int beside;                   /* progress and status tell of another model, computed at once */
-    struct ts_trace *trace;       /* or NULL */
-    struct status_file *status;   /* told where the run is; or NULL */
+    int beside;                 /* progress and status tell of another model, computed at once: */
+    struct cp_report *lead;     /* its report when the models begin, or NULL: passes count there */
+    struct ts_trace *trace;     /* or NULL */
+    struct status_file *status; /* told where the run is; or NULL */
     struct ts_run_record *record; /* told of sweeps; or NULL */
     uint64_t bytes_read;          /* in all sweeps */
     int stopped;                  /* it was told that the run was stopped */

@@ -135,11 +135,11 @@ static int take_vectors(void *ctx, struct ts_err *err)
     const struct cp_args *args = r->args;
     const struct ts_init_conf conf = { .tensor = r->engine->tensor,
                                        .backend = r->engine->backend,
-                                       .be = r->engine->be,
+                                       .be = r->be,
                                        .rank = args->rank,
                                        .nvecs = 1,
                                        .stop = &tool_stop };
-    atomic_store(&r->done_nnz, 0);
+    atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
     return !args->save_init || r->out == NULL ? 0 : ts_init_save(&conf, r->out, err);
 }
 

@@ -199,6 +199,7 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     o->report.model = &o->model;
     o->report.noted = noted;
     o->report.beside = o != s->lead;
+    o->report.lead = &s->lead->report;
     o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
     if (rc == 0 && s->args->models_from.dir != NULL)
         rc = find_state(s, o, err);

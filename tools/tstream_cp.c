@@ -354,9 +354,9 @@ static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args 
 /* Negative, or the exit status. */
 static int check_several(const struct ts_cmd *cmd, const struct cp_args *args)
 {
-    if (strcmp(args->init, "random") != 0)
-        return tool_usage(cmd, "several models start from random factors: --init goes with one "
-                               "--rank and without --restarts");
+    if (tstream_cp_init_is_file(args))
+        return tool_usage(cmd, "several models start from random factors or nvecs: --init FILE "
+                               "goes with one --rank and without --restarts");
     if (args->no_output)
         return tool_usage(cmd, "several models are compared as files: --no-output goes with one "
                                "--rank and without --restarts");
