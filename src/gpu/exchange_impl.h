@@ -7,6 +7,7 @@
 #ifndef TS_GPU_EXCHANGE_IMPL_H
 #define TS_GPU_EXCHANGE_IMPL_H
 
+#include <cuda_runtime.h>
 #include <stdatomic.h>
 
 #include "gpu/exchange.h"
