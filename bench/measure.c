@@ -94,7 +94,9 @@ double measure_gather(uint32_t row_bytes, uint64_t table_bytes, uint32_t threads
              : __builtin_cpu_supports("avx2")  ? gather_avx2
                                                : gather_plain;
 #endif
-    memset(table, 1, table_bytes);
+#pragma omp parallel for num_threads(threads)
+    for (uint64_t at = 0; at < table_bytes; at += 4096) /* on the nodes of all threads */
+        memset((char *)table + at, 1, 4096);
     for (int rep = 0; rep < 5; rep++) {
         uint64_t ns = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : sink, ns)

@@ -19,6 +19,7 @@
 #include "base/opt.h"
 #include "base/rng.h"
 #include "bench/measure.h"
+#include "bench/sweep.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/kernel.h"
 #include "format/shard.h"
@@ -241,65 +242,18 @@ static double subnormal_times(void *be, const struct ts_tensor *t, uint32_t rank
     return seconds[1] / seconds[0];
 }
 
-/* Of the shortest sweep that `tstream cp` reports, seconds; all 0 when it cannot be run. */
-struct sweep {
-    double all, products, solve;
-};
-
-static double member(const char *line, const char *name)
-{
-    const char *at = strstr(line, name);
-    return at == NULL ? 0 : strtod(at + strlen(name), NULL);
-}
-
-static struct sweep time_sweep(const struct ts_tensor *t, const struct args *args, uint32_t rank,
-                               uint32_t threads)
-{
-    char command[4096], line[4096];
-    struct sweep best = { 0 };
-    FILE *f;
-    if (args->sweep == NULL)
-        return best;
-    snprintf(command, sizeof command,
-             "'%s' cp '%s' --cpu --rank %u --iters 20 --tol 0 --threads %u --no-output --json",
-             args->sweep, t->path, rank, threads);
-    f = popen(command, "r");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        const double all = member(line, "\"seconds\":");
-        if (strstr(line, "\"event\":\"sweep\"") == NULL || (best.all > 0 && best.all <= all))
-            continue;
-        best.all = all;
-        best.products = member(line, "\"kernel_seconds\":") + member(line, "\"wait_seconds\":");
-        best.solve = member(line, "\"solve_seconds\":");
-    }
-    if (f != NULL)
-        pclose(f);
-    return best;
-}
-
-/* Multiply-adds between the MTTKRPs of a sweep: A = M w, half of A' A, and the inverse, in each mode. */
-static double solve_adds(const struct ts_tensor *t, double rank)
-{
-    double sum = 0;
-    for (uint32_t m = 0; m < t->order; m++)
-        sum += (double)t->mode[m].disk.n_rows * rank * (rank + (rank + 1) / 2) +
-               rank * rank * rank / 2;
-    return sum;
-}
-
-/* A sweep beside what it may take: 1.1 x its MTTKRPs, 5 us a mode, and its other multiply-adds. */
+/* A sweep beside what it may take. */
 static void print_sweep(const struct ts_tensor *t, const struct args *args, uint32_t rank,
                         uint32_t threads, const struct peer *peer)
 {
-    const struct sweep s = time_sweep(t, args, rank, threads);
-    const double adds = solve_adds(t, rank) / measure_fma(threads);
-    if (s.all == 0)
+    struct sweep s;
+    if (args->sweep == NULL || !sweep_time(args->sweep, t, rank, threads, "", &s))
         return;
     printf(
-        "         sweep %.3f ms: MTTKRPs %.3f, solves %.3f (multiply-adds alone %.3f), rest %.3f: "
-        "%.2f x what it may take",
-        1e3 * s.all, 1e3 * s.products, 1e3 * s.solve, 1e3 * adds,
-        1e3 * (s.all - s.products - s.solve), s.all / (1.1 * s.products + 5e-6 * t->order + adds));
+        "         sweep %.3f ms: MTTKRPs %.3f (of it waiting %.3f), solves %.3f (multiply-adds alone "
+        "%.3f), rest %.3f: %.2f x what it may take",
+        1e3 * s.all, 1e3 * (s.products + s.waiting), 1e3 * s.waiting, 1e3 * s.solve, 1e3 * s.adds,
+        1e3 * (s.all - s.products - s.waiting - s.solve), s.all / s.may);
     if (peer != NULL && rank == 32 && peer->sweep > 0)
         printf(", ALTO %.1f ms: %.2f x", 1e3 * peer->sweep, peer->sweep / s.all);
     printf("\n");
