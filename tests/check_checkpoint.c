@@ -207,7 +207,7 @@ static const struct lie {
     { 8, 2, "byte 8: format version 2, but this program reads version 1" },
     { 12, 0, "number of sections" },
     { 12, 5, "number of sections" },
-    { 12, 41, "number of sections" },
+    { 12, 73, "number of sections" },
     { 12, 0xffffffff, "number of sections" },
     { 16, 3, "expected 3 (it was cut short, or damaged)" },
     { 48, 1, "header that is not possible" }, /* order */

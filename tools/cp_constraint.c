@@ -162,8 +162,14 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
     double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER], smooth[TS_MAX_ORDER];
     struct ts_constraint bounds[TS_MAX_ORDER];
     uint32_t nonneg, fixed, simplex, orthogonal, modes[4];
+    enum ts_loss_kind loss = TS_GCP_NONE;
+    double loss_at = 0;
     int rc;
     args->n_named = 0;
+    args->poisson = strcmp(args->loss, "poisson") == 0;
+    if (!args->poisson && strcmp(args->loss, "least-squares") != 0 &&
+        ts_loss_parse(args->loss, &loss, &loss_at, err) < 0)
+        return TS_EARG;
     rc = parse_modes(args, "fix", args->fix, &fixed, err);
     if (rc == 0)
         rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
@@ -181,7 +187,8 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         rc = parse_smooth(args, args->smooth, smooth, err);
     if (rc < 0)
         return rc;
-    for (uint32_t m = 0; m < TS_MAX_ORDER && args->observed && args->l2 == NULL; m++)
+    for (uint32_t m = 0;
+         m < TS_MAX_ORDER && args->observed && args->l2 == NULL && loss == TS_GCP_NONE; m++)
         l2[m] = (fixed >> m & 1) != 0 ? 0 : OBSERVED_L2;
     modes[0] =
         modes_of(args->nonneg, args->nonneg != NULL && strcmp(args->nonneg, "all") != 0, fixed);
@@ -201,12 +208,15 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
                                                       .lower = bounded ? bounds[m].lower : 0,
                                                       .upper = bounded ? bounds[m].upper : 0,
                                                       .fixed = fixed >> m & 1,
-                                                      .poisson = args->loss == TSTREAM_POISSON,
+                                                      .poisson = args->poisson,
+                                                      .loss = loss,
+                                                      .loss_at = loss_at,
                                                       .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
                                                       .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
     }
-    return args->loss == TSTREAM_POISSON ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err)
-                                         : 0;
+    return args->poisson || loss != TS_GCP_NONE
+               ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err)
+               : 0;
 }
 
 void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room)

@@ -100,6 +100,7 @@ static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_json_f64(&j, "violation", s->kkt);
     tool_json_f64(&j, "rmse", s->rmse);
     tool_json_f64(&j, "held_out_rmse", s->held_out);
+    tool_json_f64(&j, "held_out_loss", s->held_out_loss);
     tool_json_u64(&j, "dead_components", s->n_dead);
     tool_json_f64(&j, "seconds", seconds(s->total_ns));
     tool_json_f64(&j, "nnz_per_s", nnz_per_s(r, s));
@@ -148,10 +149,10 @@ static void choose_columns(struct cp_report *r)
         [CHANGE] = { .name = "change", .width = 9, .drop = r->poisson ? 6 : 0 },
         [OBJECTIVE] = { .name = "objective",
                         .width = 13,
-                        .drop = !r->penalty   ? 5
-                                : r->observed ? 2
-                                              : 1 },
-        [RMSE] = { .name = "RMSE", .width = 9, .drop = r->observed ? 1 : 5 },
+                        .drop = !r->penalty                   ? 5
+                                : r->observed && !r->descends ? 2
+                                                              : 1 },
+        [RMSE] = { .name = "RMSE", .width = 9, .drop = r->observed && !r->descends ? 1 : 5 },
         [HELD_OUT] = { .name = "held out", .width = 9, .drop = r->held_out ? 0 : 5 },
         [SECONDS] = { .name = "seconds", .width = 8 },
         [RATE] = { .name = "nonzeros/s", .width = 8 },
@@ -168,6 +169,8 @@ static void choose_columns(struct cp_report *r)
     r->shown = tool_table_fit(r->column + first, N_COLUMNS - first, tool_columns()) << first;
     r->shown &=
         r->poisson ? ~(1u << CHANGE | 1u << OBJECTIVE) : ~(1u << LIKELIHOOD | 1u << VIOLATION);
+    if (r->descends)
+        r->shown &= ~(1u << RMSE);
 }
 
 static void print_head(struct cp_report *r)
@@ -203,7 +206,8 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     if (r->observed)
         snprintf(text[RMSE], TS_NUM_CHARS, "%.6g", s->rmse);
     if (r->held_out)
-        snprintf(text[HELD_OUT], TS_NUM_CHARS, "%.6g", s->held_out);
+        snprintf(text[HELD_OUT], TS_NUM_CHARS, "%.6g",
+                 r->descends ? s->held_out_loss : s->held_out);
     snprintf(text[SECONDS], TS_NUM_CHARS, "%.3f", seconds(s->total_ns));
     ts_num_short(text[RATE], nnz_per_s(r, s));
     ts_num_bytes(text[READ], s->bytes_read);
@@ -363,6 +367,7 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
     tool_json_f64(&j, "violation", res->kkt);
     tool_json_f64(&j, "rmse", res->rmse);
     tool_json_f64(&j, "held_out_rmse", res->held_out);
+    tool_json_f64(&j, "held_out_loss", res->held_out_loss);
     tool_json_u64(&j, "dead_components", res->n_dead);
     tool_json_u64(&j, "sweeps", res->sweeps);
     tool_json_bool(&j, "converged", res->converged);

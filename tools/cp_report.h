@@ -35,11 +35,12 @@ struct cp_report {
     const void *args;       /* of cmd, for the record */
     struct cp_model *model; /* NULL: it is the only one */
     int json, details;
-    int poisson;                    /* sweeps have a likelihood and a violation */
-    int penalty;                    /* sweeps have an objective, */
-    int observed, held_out;         /* an error at listed cells, at held-out ones */
-    uint32_t iters;                 /* sweeps at most */
-    uint32_t sweeps_done;           /* before this run's first, and then with those of this run */
+    int descends;           /* rmse and errors are of no use: held-out cells have a mean loss */
+    int poisson;            /* sweeps have a likelihood and a violation */
+    int penalty;            /* sweeps have an objective, */
+    int observed, held_out; /* an error at listed cells, at held-out ones */
+    uint32_t iters;         /* sweeps at most */
+    uint32_t sweeps_done;   /* before this run's first, and then with those of this run */
     const struct ts_engine *engine; /* open once cp_report_start is called */
     void *be;                       /* the model of its backend */
     int beside;                 /* progress and status tell of another model, computed at once: */

@@ -436,10 +436,12 @@ struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *a
                                .record = record,
                                .json = args->json,
                                .details = args->details,
-                               .poisson = args->loss == TSTREAM_POISSON,
+                               .poisson = args->poisson,
                                .observed = args->observed,
                                .held_out = args->hold_out != NULL,
-                               .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER),
+                               .descends = args->constraint[0].loss != TS_GCP_NONE,
+                               .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER) ||
+                                          args->constraint[0].loss != TS_GCP_NONE,
                                .iters = args->iters,
                                .engine = e,
                                .status = status };

@@ -37,9 +37,13 @@ const struct ts_opt tstream_cp_opts[] = {
     { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
       "of several models: the core consistency of the best of each rank, as tstream fit --diagnose "
       "computes it" },
-    { "loss", 0, TS_OPT_CHOICE, AT(loss), "least-squares", "least-squares|poisson",
+    { "loss", 0, TS_OPT_STRING, AT(loss), "least-squares",
+      "least-squares|poisson|bernoulli|bernoulli-logit|gamma|poisson-log|huber:D",
       "what a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means are the "
-      "model's (CP-APR, multiplicative updates), on CPU cores. Its factors have no entries below 0" },
+      "model's (CP-APR, multiplicative updates; no entries below 0); of zeros and ones that whose odds, or log odds, are the model's; of numbers "
+      "above 0 that as gamma numbers whose means are the model's; of counts whose logarithms of means are; or the square "
+      "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend by Adam, a step of each mode a sweep: give "
+      "--iters some hundred. On CPU cores" },
     { "inner", 0, TS_OPT_U32, AT(inner), "10", "N",
       "with --loss poisson: rounds of each row while its shard is in memory" },
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
@@ -331,7 +335,7 @@ static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_a
     uint32_t at = 0;
     while (strcmp(cmd->opts[at].name, "tol") != 0)
         at++;
-    if (args->loss == TSTREAM_POISSON && args->resume == NULL && (given >> at & 1) == 0)
+    if (args->poisson && args->resume == NULL && (given >> at & 1) == 0)
         args->tol = TSTREAM_POISSON_TOL;
 }
 
@@ -406,6 +410,8 @@ static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
         return tool_usage(cmd, "%s", err.text);
     if (args->observed && tool_ranks() != NULL)
         return tool_usage(cmd, "--observed is computed by one process");
+    if (args->observed && args->constraint[0].loss != TS_GCP_NONE)
+        return -1; /* its constraints were checked */
     if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&
         args->orthogonal == NULL)
         return -1;
@@ -429,10 +435,10 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_fail(cmd, &err);
     if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
-    if (status < 0)
-        take_tolerance(cmd, given, &args);
     if (status < 0 && cp_constraint_parse(&args, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0)
+        take_tolerance(cmd, given, &args);
     if (status < 0 && args.fix != NULL && !tstream_cp_init_is_file(&args))
         status = tool_usage(cmd, "--fix keeps factors of --init FILE, and no file is given");
     if (status < 0 && args.accelerate &&
@@ -491,6 +497,8 @@ const struct ts_cmd tstream_cp = {
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "
         "device, computing products, solving for rows; with several GPUs the mean over them; as many of these as "
         "the terminal has columns for, 80 where it is none. "
+        "With another --loss than these two the fit is the share of the deviance that is explained: 1 less the loss over that of the "
+        "best model that has one value everywhere, and the objective is the loss. "
         "With --loss poisson a sweep prints the log-likelihood (without the part that does not depend on the model) and the "
         "violation of the conditions of an optimum, 0 at one. "
         "--details, --json and --trace tell more: an event \"mode\" of --json has an array \"devices\" "
@@ -517,16 +525,18 @@ const struct ts_cmd tstream_cp = {
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
         "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "
         "\"state\" when the run ends.",
-    .examples = "tstream cp --rank 32\n  decompose the tensor of this directory\n"
-                "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
-                "  stream it within 4 GiB, NumPy files into result/\n"
-                "tstream cp crimes.tsh --loss poisson --rank 10\n  a model of counts\n"
-                "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
-                "  complete ratings, until the error on a tenth of them no longer falls\n"
-                "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
-                "  five starts of each of three ranks, to choose one\n"
-                "tstream cp --gpus 4 --details --trace cp.json\n"
-                "  on four GPUs, telling what each of them did when\n",
+    .examples =
+        "tstream cp --rank 32\n  decompose the tensor of this directory\n"
+        "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
+        "  stream it within 4 GiB, NumPy files into result/\n"
+        "tstream cp crimes.tsh --loss poisson --rank 10\n  a model of counts\n"
+        "tstream cp links.tsh --loss bernoulli --rank 16 --iters 300\n  a model of what is there and what is not\n"
+        "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
+        "  complete ratings, until the error on a tenth of them no longer falls\n"
+        "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
+        "  five starts of each of three ranks, to choose one\n"
+        "tstream cp --gpus 4 --details --trace cp.json\n"
+        "  on four GPUs, telling what each of them did when\n",
     .opts = tstream_cp_opts,
     .run = run_cp,
 };

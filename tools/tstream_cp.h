@@ -15,8 +15,10 @@ struct cp_args {
     uint32_t processes; /* --ranks; 0: not said */
     double tol;
     uint64_t seed, host_bytes;
-    int loss, precision, rows, details, json, no_output, save_init, force, quiet, diagnose,
-        accelerate, observed, l2_scale;
+    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
+        observed, l2_scale;
+    const char *loss;
+    int poisson; /* of loss; by tstream_cp_command */
     uint32_t patience;
     double held_share; /* of hold_out; by tstream_cp_command */
     struct ts_processor processor;
@@ -31,8 +33,7 @@ struct cp_args {
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
 
-enum { TSTREAM_LEAST_SQUARES, TSTREAM_POISSON }; /* of --loss */
-#define TSTREAM_POISSON_TOL 1e-4                 /* where --tol is not given */
+#define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given */
 
 /* How many models are wanted. */
 static inline uint32_t tstream_cp_models(const struct cp_args *args)

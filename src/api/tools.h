@@ -182,6 +182,8 @@
 #include "cpd/accelerate.h"
 /* what is asked of factors: ts_constraint_check, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
 #include "cpd/constraint.h"
+/* what a model is judged by: ts_loss_parse */
+#include "stream/loss.h"
 /* where it starts: ts_init_mode, ts_init_rows, ts_init_save */
 #include "cpd/init.h"
 /* states that are saved: ts_checkpoint_new, ts_checkpoint_last, ts_checkpoint_disk,

@@ -168,6 +168,7 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->converged = done && !a->exact && !ret->overfits;
     ret->rmse = a->now.rmse;
     ret->held_out = a->now.held_out;
+    ret->held_out_loss = a->now.held_out_loss;
 }
 
 /* Begins the sweep after those that are over. */
@@ -185,16 +186,17 @@ static int begin_sweep(struct ts_als *a, struct ts_err *err)
 /* How long ago the error on held-out cells was the least. */
 static void note_held_out(struct ts_als *a)
 {
+    const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
     a->held_since++;
-    if (a->now.sweep == 1 || a->now.held_out < a->held_best) {
-        a->held_best = a->now.held_out;
+    if (a->now.sweep == 1 || error < a->held_best) {
+        a->held_best = error;
         a->held_since = 0;
     }
 }
 
 int ts_als_tell(struct ts_als *a)
 {
-    a->now.rmse = a->now.held_out = a->now.log_likelihood = a->now.kkt = NAN;
+    a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood = a->now.kkt = NAN;
     return a->method->tell == NULL || a->method->tell(a);
 }
 

@@ -53,6 +53,7 @@ struct ts_als_sweep {
     double fit, change; /* change of the fit; in the first sweep the fit itself */
     double
         objective; /* 1/2 |X - model|^2 with penalties (constraint.h); NaN where there are none */
+    double held_out_loss; /* of a model that descends (gcp.h): mean of held-out cells; NaN: none */
     double rmse,
         held_out; /* observed: of listed cells, those held out apart; NaN: there are none */
     double log_likelihood,
@@ -103,9 +104,9 @@ struct ts_als_result {
         norm; /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
                      * memory of `weight` */
     double fit;
-    double objective;           /* of the last sweep, as in struct ts_als_sweep */
-    double log_likelihood, kkt; /* likewise */
-    double rmse, held_out;      /* likewise */
+    double objective;                     /* of the last sweep, as in struct ts_als_sweep */
+    double log_likelihood, kkt;           /* likewise */
+    double rmse, held_out, held_out_loss; /* likewise */
     int overfits; /* it ended because the error on held-out cells did not fall (patience) */
     uint32_t n_dead;
     int constrained; /* some mode has a constraint */

@@ -11,6 +11,8 @@
 static uint32_t sign_mode(const struct ts_als *a)
 {
     uint32_t first = 0, ret = a->order;
+    if (ts_als_kind(a, 0) == TS_ROW_DESCEND) /* the start has them */
+        return ret;
     while (first < a->order && ts_als_kind(a, first) == TS_ROW_KEEP)
         first++;
     if (first == a->order || a->constraint == NULL ||
@@ -40,6 +42,7 @@ static int start_weights(struct ts_als *a, struct ts_err *err)
     for (uint32_t m = 0; a->constraint != NULL && m < a->order; m++)
         if (ts_constraint_rigid(&a->constraint[m]))
             to = free_mode(a);
+    to = ts_als_kind(a, 0) == TS_ROW_DESCEND ? 0 : to;
     for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) {
         a->scale[r] = c->model == NULL ? 1 : fabs(c->model->weight[r]);
         a->lambda[r] = to < a->order ? 1 : a->scale[r];

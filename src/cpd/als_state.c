@@ -117,8 +117,8 @@ int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
     a->exact = (s->flags & TS_STATE_EXACT) != 0;
     a->pending = (s->flags & TS_STATE_FIT) != 0;
     memcpy(a->size, s->size, sizeof a->size);
-    if (a->method->restore != NULL)
-        a->method->restore(a, s);
+    if (rc == 0 && a->method->restore != NULL)
+        rc = a->method->restore(a, s, err);
     memcpy(&a->held_best, &s->part[TS_PART_HELD_BEST], sizeof a->held_best);
     a->held_since = s->part[TS_PART_HELD_SINCE];
     ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);

@@ -15,14 +15,12 @@
  * All rounds of a row are made while its shard is there; a row that lies in several shards gets one round a sweep
  * (cpu/rounds.h).
  */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "cpd/loss_values.h"
 #include "cpd/method.h"
-#include "format/walk.h"
 #include "stream/loss.h"
 
 #define GROW 0.01 /* what an inadmissible zero gets, of a column of sum 1 */
@@ -32,58 +30,17 @@ struct apr {
     struct ts_multiply_sums multiplied; /* by the product that was computed last */
 };
 
-/* ---- values ---- */
-
-struct search {
-    const struct ts_tensor *tensor;
-};
-
-/* The first value that is too small, as the input counts. */
-static int refuse(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
-                  const double *value, struct ts_err *err)
-{
-    const struct search *s = ctx;
-    const uint32_t order = s->tensor->order;
-    char where[TS_MAX_ORDER * 24] = "";
-    (void)thread;
-    for (uint64_t i = 0; i < n; i++) {
-        size_t at = 0;
-        if (value[i] >= ts_loss_poisson.least)
-            continue;
-        for (uint32_t m = 0; m < order; m++)
-            at += (size_t)snprintf(where + at, sizeof where - at, "%s%" PRIu64, m > 0 ? ", " : "",
-                                   index[i * order + m] + ts_tensor_base(s->tensor));
-        return ts_fail(
-            err, TS_EARG, "%s: the value at (%s) is %g: a Poisson model is of %s, none below %g",
-            s->tensor->path, where, value[i], ts_loss_poisson.values, ts_loss_poisson.least);
-    }
-    return 0;
-}
-
 static int check(const struct ts_als *a, struct ts_err *err)
 {
     const struct ts_als_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
-    struct search search = { t };
-    struct ts_walk walk;
-    int rc;
     if (conf->inner == 0)
         return ts_fail(err, TS_EARG, "a row of a Poisson model takes at least one round a sweep");
     if (conf->accelerate)
         return ts_fail(err, TS_EARG, "a Poisson model cannot be accelerated");
     if (conf->init.backend->multiply == NULL)
         return ts_fail(err, TS_EARG, "a Poisson model is computed on CPU cores only");
-    if (t->header.value_min >= ts_loss_poisson.least)
-        return 0;
-    rc = ts_walk_open(t, 0, &walk, err);
-    if (rc < 0)
-        return rc;
-    rc = ts_walk_all(&walk, 1, refuse, &search, conf->init.stop, err);
-    ts_walk_close(&walk);
-    return rc == 0
-               ? ts_fail(err, TS_EFORMAT, "%s: its index tells of a value of %g that is not there",
-                         t->path, t->header.value_min)
-               : rc;
+    return ts_loss_values_check(t, &ts_loss_poisson, conf->init.stop, err);
 }
 
 /* ---- modes ---- */
@@ -182,11 +139,13 @@ static void save(const struct ts_als *a, struct ts_state *s)
     memcpy(&s->part[TS_PART_LOSS], &own->loss, sizeof own->loss);
 }
 
-static void restore(struct ts_als *a, const struct ts_state *s)
+static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
 {
     struct apr *own = a->own;
     memcpy(&own->kkt, &s->part[TS_PART_KKT], sizeof own->kkt);
     memcpy(&own->loss, &s->part[TS_PART_LOSS], sizeof own->loss);
+    (void)err;
+    return 0;
 }
 
 static int is_asked(const struct ts_constraint *c)

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cpd/accelerate.h"
+#include "cpd/gcp.h"
 
 #define CHUNK_BYTES   (UINT64_C(1) << 20) /* of float64 rows from the backend */
 #define SECTION_BYTES 48                  /* at most, of a section beside what it holds */
@@ -27,7 +28,9 @@ struct ts_checkpoint {
     uint32_t saved_sweep, saved_mode;
     int ended;                        /* all sweeps were made, and that state is not on disk */
     struct ts_accelerate *accelerate; /* it has what that state needs; NULL: nothing */
-    double *chunk;                    /* of rows as the backend gives them */
+    void *moments;                    /* the same */
+    uint64_t moment_bytes;
+    double *chunk; /* of rows as the backend gives them */
     uint64_t chunk_rows;
 
     /* the copy, and the thread that writes it */
@@ -75,7 +78,8 @@ uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
                              const struct ts_constraint *constraint)
 {
     return ts_bigmem_cost(factor_bytes(t, rank, precision, constraint)) +
-           gram_bytes(t->order, rank) + 3 * CHUNK_BYTES;
+           ts_gcp_bytes(t, rank, precision, constraint) + gram_bytes(t->order, rank) +
+           3 * CHUNK_BYTES;
 }
 
 static void fill_state(struct ts_state *s, const struct ts_tensor *t, uint32_t rank,
@@ -105,6 +109,8 @@ uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_pr
                    : 0;
     struct ts_state s = { .sweep = 1, .constrained = ts_constraint_any(constraint, t->order) };
     fill_state(&s, t, rank, precision);
+    if (s.constrained)
+        memcpy(s.constraint, constraint, t->order * sizeof *constraint);
     s.factors = all_modes(s.order);
     s.accelerated = accelerate;
     return ts_state_bytes(&s) + before;
@@ -160,6 +166,7 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->before = s->before;
     to->kept = s->kept;
     memcpy(to->before_rows, s->before_rows, sizeof to->before_rows);
+    memcpy(to->moment, s->moment, sizeof to->moment);
     to->past = c->past;
     to->factors = all_modes(to->order);
     if ((s->flags & TS_STATE_ENDED) == 0)
@@ -273,6 +280,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
     const uint64_t row_bytes = s->rank * item_bytes(s->precision);
     const uint64_t bytes =
         factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
+        ts_gcp_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
         (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank, s->precision, s->constraint)
                         : 0);
     uint64_t at = 0;
@@ -299,6 +307,12 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
         s->before_rows[m] = c->rows + at;
         at += s->n_rows[m] * row_bytes;
     }
+    for (uint32_t i = 0; i < 2 && s->moment[0][0] != NULL; i++)
+        for (uint32_t m = 0; m < s->order && rc == 0; m++) {
+            memcpy(c->rows + at, s->moment[i][m], s->n_rows[m] * row_bytes);
+            s->moment[i][m] = c->rows + at;
+            at += s->n_rows[m] * row_bytes;
+        }
     return rc;
 }
 
@@ -357,6 +371,7 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
     free(c->chunk);
     free(c->state.options);
     ts_accelerate_free(c->accelerate);
+    ts_bigmem_free(c->moments, c->moment_bytes);
     free(c);
 }
 
@@ -429,6 +444,12 @@ void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s)
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a)
 {
     c->accelerate = a;
+}
+
+void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes)
+{
+    c->moments = memory;
+    c->moment_bytes = bytes;
 }
 
 void ts_checkpoint_rescue(struct ts_checkpoint *c)

@@ -84,6 +84,9 @@ void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
+/* The same of moments, the memory of ts_bigmem_new. */
+void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
+
 /* ---- for whoever runs it ---- */
 
 /* The run made all its sweeps, and its result could not be written: saves what ts_checkpoint_end did not. */

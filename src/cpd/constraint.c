@@ -8,7 +8,7 @@
 static int is_none(const struct ts_constraint *c)
 {
     return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
-           c->l2 == 0 && c->smooth == 0 && !c->observed && !c->poisson;
+           c->l2 == 0 && c->smooth == 0 && !c->observed && !c->poisson && c->loss == TS_GCP_NONE;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -40,13 +40,15 @@ int ts_constraint_as_it_is(const struct ts_constraint *c)
 int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n)
 {
     for (uint32_t m = 0; c != NULL && m < n; m++)
-        if (ts_constraint_rigid(&c[m]) || c[m].observed)
+        if (ts_constraint_rigid(&c[m]) || c[m].observed || c[m].loss != TS_GCP_NONE)
             return 1;
     return ts_constraint_penalty(c, n);
 }
 
 int ts_constraint_positive(const struct ts_constraint *c)
 {
+    if (c->loss != TS_GCP_NONE && ts_loss_of(c->loss)->lower == 0)
+        return 1;
     return c->nonneg || c->poisson || c->simplex || (c->bounded && c->lower >= 0);
 }
 
@@ -56,6 +58,8 @@ enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
         return TS_ROW_KEEP;
     if (c->poisson)
         return TS_ROW_MULTIPLY;
+    if (c->loss != TS_GCP_NONE)
+        return TS_ROW_DESCEND;
     if (c->observed)
         return TS_ROW_OBSERVED;
     if (c->simplex)
@@ -100,7 +104,9 @@ static uint32_t reads_old(const struct ts_constraint *c, uint32_t n)
 
 uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n)
 {
-    return c != NULL && c[0].observed ? 0 : reads_old(c, n) & ~ts_constraint_skipped(c, n);
+    return c != NULL && c[0].observed && c[0].loss == TS_GCP_NONE
+               ? 0
+               : reads_old(c, n) & ~ts_constraint_skipped(c, n);
 }
 
 uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
@@ -127,6 +133,29 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            "mode %u: a Poisson model has no entries below 0, and nothing else can "
                            "be asked of it",
                            m + 1);
+        if (c[m].loss != c[0].loss || c[m].loss_at != c[0].loss_at)
+            return ts_fail(err, TS_EARG, "a model has the same loss in all modes");
+        if (c[m].loss == TS_GCP_HUBER && !(c[m].loss_at > 0 && isfinite(c[m].loss_at)))
+            return ts_fail(err, TS_EARG, "the width of huber must be a number above 0");
+        if (c[m].loss != TS_GCP_NONE && !ts_loss_of(c[m].loss)->zeros && !c[m].observed)
+            return ts_fail(err, TS_EARG,
+                           "loss %s is for %s, and cells that are not listed are zeros: with "
+                           "observed they are unknown",
+                           ts_loss_of(c[m].loss)->name, ts_loss_of(c[m].loss)->values);
+        if (c[m].loss != TS_GCP_NONE &&
+            (c[m].poisson || c[m].fixed || c[m].l1 > 0 || c[m].simplex || c[m].orthogonal ||
+             c[m].smooth > 0 || c[m].by_count))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: with loss %s no %s is computed; l2, no entries below 0 and "
+                           "bounds are",
+                           m + 1, ts_loss_of(c[m].loss)->name,
+                           c[m].poisson      ? "Poisson model"
+                           : c[m].fixed      ? "fixed factor"
+                           : c[m].l1 > 0     ? "l1"
+                           : c[m].simplex    ? "simplex"
+                           : c[m].orthogonal ? "orthogonal"
+                           : c[m].smooth > 0 ? "smooth"
+                                             : "l2 by count");
         if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2) &&
               c[m].smooth >= 0 && isfinite(c[m].smooth)))
             return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
@@ -192,16 +221,20 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 
 void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 {
-    char l1[40] = "", l2[40] = "", smooth[40] = "", bounds[64] = "";
+    char loss[64] = "", l1[40] = "", l2[40] = "", smooth[40] = "", bounds[64] = "";
     if (c->l1 > 0)
         snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
     if (c->l2 > 0)
         snprintf(l2, sizeof l2, ", l2 %.9g%s", c->l2, c->by_count ? " by count" : "");
     if (c->smooth > 0)
         snprintf(smooth, sizeof smooth, ", smooth %.9g", c->smooth);
+    if (c->loss != TS_GCP_NONE)
+        snprintf(loss, sizeof loss, ", loss %s", ts_loss_of(c->loss)->name);
+    if (c->loss == TS_GCP_HUBER)
+        snprintf(loss, sizeof loss, ", loss huber:%.9g", c->loss_at);
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
-    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s", c->poisson ? ", poisson" : "",
+    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s%s", loss, c->poisson ? ", poisson" : "",
              c->observed ? ", observed cells" : "", c->nonneg ? ", nonnegative" : "",
              c->fixed ? ", fixed" : "", c->simplex ? ", simplex" : "",
              c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1, l2);
@@ -213,10 +246,10 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
-    return !a->poisson == !b->poisson && !a->observed == !b->observed &&
-           !a->by_count == !b->by_count && !a->nonneg == !b->nonneg && !a->fixed == !b->fixed &&
-           a->l1 == b->l1 && a->l2 == b->l2 && a->smooth == b->smooth &&
-           !a->simplex == !b->simplex && !a->orthogonal == !b->orthogonal &&
-           !a->bounded == !b->bounded &&
+    return a->loss == b->loss && a->loss_at == b->loss_at && !a->poisson == !b->poisson &&
+           !a->observed == !b->observed && !a->by_count == !b->by_count &&
+           !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
+           a->smooth == b->smooth && !a->simplex == !b->simplex &&
+           !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
            (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
 }

@@ -28,6 +28,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "stream/loss.h"
 #include "stream/row_update.h"
 
 /* Of one mode; all zero: none. */
@@ -42,6 +43,9 @@ struct ts_constraint {
     int orthogonal; /* columns are orthonormal */
     double smooth;  /* not negative */
     int observed;   /* of each mode: cells that are not listed are unknown, */
+    enum ts_loss_kind
+        loss;       /* of each mode: the factors descend (gcp.h); TS_GCP_NONE: they do not */
+    double loss_at; /* D of huber; else 0 */
     int by_count;   /* and l2 counts once for each nonzero of a row */
 };
 

@@ -7,6 +7,7 @@
  *   least squares   an MTTKRP and the rows' update by Gram matrices (least_squares.c); constraints are its, too
  *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
  *   poisson         rows are multiplied (apr.c)
+ *   gcp             rows descend by the gradient of another loss (gcp.c)
  *
  * Of a mode, the run asks for `begin`, `pass`, `rows` and `norm`, in this order. When all modes of a sweep have been
  * through, it asks for `judge`: it says what the fit is, or begins one more product (ts_als_begin_product) and returns
@@ -75,11 +76,11 @@ struct ts_method {
 
     /* To and from a state, and the end. NULL: nothing. */
     void (*save)(const struct ts_als *a, struct ts_state *s);
-    void (*restore)(struct ts_als *a, const struct ts_state *s);
+    int (*restore)(struct ts_als *a, const struct ts_state *s, struct ts_err *err);
     void (*end)(struct ts_als *a);
 };
 
-extern const struct ts_method ts_least_squares, ts_observed, ts_apr;
+extern const struct ts_method ts_least_squares, ts_observed, ts_apr, ts_gcp;
 
 /* That of the constraints of n modes, or least squares where c is NULL. */
 const struct ts_method *ts_method_of(const struct ts_constraint *c);

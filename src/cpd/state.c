@@ -18,22 +18,40 @@
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
 #define N_NAMED      (N_FIXED + 2) /* with those that may be missing */
-#define MAX_SECTIONS (N_NAMED + 2 * TS_MAX_ORDER)
+#define MAX_SECTIONS (N_NAMED + 4 * TS_MAX_ORDER)
 
 /* What is not the same for all states comes by name, so that what a later program adds is refused by an
  * older one, and not overlooked. */
-enum section { SHAPE, GRAM, LAMBDA, SWEEP, PAST, OPTIONS, CONSTRAINTS, ACCELERATE, FACTOR, BEFORE };
+enum section {
+    SHAPE,
+    GRAM,
+    LAMBDA,
+    SWEEP,
+    PAST,
+    OPTIONS,
+    CONSTRAINTS,
+    ACCELERATE,
+    FACTOR,
+    BEFORE,
+    MOMENT,
+    MOMENT_2
+};
 
 /* Those that must be there, and two that may be. */
 static const char *const section_name[N_NAMED] = {
     "shape", "gram", "lambda", "sweep", "past", "options", "constraints", "accelerate"
 };
 
-/* "factor3" or "before3" */
+/* "factor3", "before3", "first3" or "second3" */
 static void factor_name(enum section what, uint32_t mode, char ret[16])
 {
     char text[24];
-    snprintf(text, sizeof text, "%s%" PRIu32, what == BEFORE ? "before" : "factor", mode + 1);
+    snprintf(text, sizeof text, "%s%" PRIu32,
+             what == FACTOR   ? "factor"
+             : what == BEFORE ? "before"
+             : what == MOMENT ? "first"
+                              : "second",
+             mode + 1);
     memset(ret, 0, 16);
     memcpy(ret, text, strnlen(text, 15));
 }
@@ -151,10 +169,17 @@ static int has_section(const struct ts_state *s, uint32_t what)
            (what == ACCELERATE && s->accelerated);
 }
 
+/* Whether the factors have moments. */
+static int descends(const struct ts_state *s)
+{
+    return s->constraint[0].loss != TS_GCP_NONE;
+}
+
 static uint32_t count_sections(const struct ts_state *s)
 {
     return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) +
-           (uint32_t)__builtin_popcount(s->factors) + (uint32_t)__builtin_popcount(s->kept);
+           (uint32_t)__builtin_popcount(s->factors) + (uint32_t)__builtin_popcount(s->kept) +
+           (descends(s) ? 2 * s->order : 0);
 }
 
 uint64_t ts_state_bytes(const struct ts_state *s)
@@ -166,6 +191,7 @@ uint64_t ts_state_bytes(const struct ts_state *s)
     for (uint32_t m = 0; m < s->order; m++) {
         sum += (s->factors >> m & 1) != 0 ? padded(section_bytes(s, FACTOR, m)) : 0;
         sum += (s->kept >> m & 1) != 0 ? padded(section_bytes(s, BEFORE, m)) : 0;
+        sum += descends(s) ? 2 * padded(section_bytes(s, MOMENT, m)) : 0;
     }
     return sum;
 }
@@ -210,6 +236,8 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
         }
     list_factors(s, FACTOR, s->factors, section, &n);
     list_factors(s, BEFORE, s->kept, section, &n);
+    list_factors(s, MOMENT, descends(s) ? (UINT32_C(1) << s->order) - 1 : 0, section, &n);
+    list_factors(s, MOMENT_2, descends(s) ? (UINT32_C(1) << s->order) - 1 : 0, section, &n);
     rc = put(k, &h, sizeof h, err);
     if (rc == 0)
         rc = put(k, section, n * sizeof *section, err);
@@ -233,12 +261,14 @@ static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, 
             (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
             (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
             (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u) | (c->observed ? TS_DEMAND_OBSERVED : 0u) |
-            (c->by_count ? TS_DEMAND_BY_COUNT : 0u) | (c->poisson ? TS_DEMAND_POISSON : 0u),
+            (c->by_count ? TS_DEMAND_BY_COUNT : 0u) | (c->poisson ? TS_DEMAND_POISSON : 0u) |
+            (uint32_t)c->loss * TS_DEMAND_LOSS,
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
         .size = size,
         .smooth = c->smooth,
+        .loss_at = c->loss_at,
         .lower = c->bounded ? c->lower : 0,
         .upper = c->bounded ? c->upper : 0,
     };
@@ -286,6 +316,9 @@ int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
     for (uint32_t m = 0; m < s->order && rc == 0; m++)
         if ((s->kept >> m & 1) != 0)
             rc = put_section(&k, s->before_rows[m], section_bytes(s, BEFORE, m), err);
+    for (uint32_t i = 0; i < 2 && descends(s); i++)
+        for (uint32_t m = 0; m < s->order && rc == 0; m++)
+            rc = put_section(&k, s->moment[i][m], section_bytes(s, MOMENT, m), err);
     free(k.piece);
     XXH3_freeState(k.hash);
     return rc;
@@ -298,7 +331,8 @@ struct ts_state_file {
     char *path;
     int fd;
     uint64_t bytes;
-    uint64_t fixed_at[N_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER]; /* 0: not there */
+    uint64_t fixed_at[N_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER],
+        moment_at[2][TS_MAX_ORDER]; /* 0: not there */
 };
 
 static int bad(const struct ts_state_file *f, const char *what, struct ts_err *err)
@@ -365,14 +399,12 @@ static int find_section(const char *name, uint32_t order, uint32_t *mode)
     for (uint32_t i = 0; i < N_NAMED; i++)
         if (strncmp(name, section_name[i], 16) == 0)
             return (int)i;
-    for (*mode = 0; *mode < order; (*mode)++) {
-        factor_name(FACTOR, *mode, want);
-        if (strncmp(name, want, sizeof want) == 0)
-            return FACTOR;
-        factor_name(BEFORE, *mode, want);
-        if (strncmp(name, want, sizeof want) == 0)
-            return BEFORE;
-    }
+    for (*mode = 0; *mode < order; (*mode)++)
+        for (int what = FACTOR; what <= MOMENT_2; what++) {
+            factor_name((enum section)what, *mode, want);
+            if (strncmp(name, want, sizeof want) == 0)
+                return what;
+        }
     return -1;
 }
 
@@ -393,6 +425,7 @@ static int place_sections(struct ts_state_file *f, const struct ts_disk_section 
                 f->path, section[i].name);
         place = what == FACTOR   ? &f->factor_at[mode]
                 : what == BEFORE ? &f->before_at[mode]
+                : what >= MOMENT ? &f->moment_at[what - MOMENT][mode]
                                  : &f->fixed_at[what];
         if (*place != 0 || section[i].bytes > f->bytes ||
             padded(section[i].bytes) + 8 > f->bytes - at)
@@ -430,6 +463,8 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
         if (f->factor_at[m] == 0 &&
             ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (stays >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
+        if ((f->moment_at[0][m] != 0) != descends(s) || (f->moment_at[1][m] != 0) != descends(s))
+            return bad(f, "a section is missing", err);
     }
     if (s->kept != 0 && !s->accelerated)
         return bad(f, "a section is missing", err);
@@ -480,13 +515,16 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                                     .smooth = (d->demands & TS_DEMAND_SMOOTH) != 0 ? d->smooth : 0,
                                     .observed = (d->demands & TS_DEMAND_OBSERVED) != 0,
                                     .by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0,
+                                    .loss = (enum ts_loss_kind)(d->demands / TS_DEMAND_LOSS % 16),
+                                    .loss_at = d->loss_at,
                                     .fixed = (int)d->fixed,
                                     .l1 = d->l1,
                                     .l2 = d->l2,
                                     .lower = d->lower,
                                     .upper = d->upper };
         s->size[m] = d->size;
-        if (d->demands >
+        if (d->demands / TS_DEMAND_LOSS >= TS_N_GCP || !isfinite(d->loss_at) ||
+            d->demands % TS_DEMAND_LOSS >
                 (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL |
                  TS_DEMAND_SMOOTH | TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON) ||
             d->fixed > 1 || !isfinite(d->size))
@@ -532,7 +570,7 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
     if (rc == 0 && s->constrained)
         rc = read_constraints(f, err);
     if (rc == 0 && s->precision != TS_FLOAT32 && (s->flags & TS_STATE_FIT) != 0 &&
-        !s->constraint[0].observed)
+        !s->constraint[0].observed && !descends(s))
         rc = bad(f, "a header that is not possible", err);
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }
@@ -677,6 +715,13 @@ int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, str
 {
     return ts_file_read_at(f->fd, f->path, f->before_at[mode],
                            section_bytes(&f->state, BEFORE, mode), ret, err);
+}
+
+int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
+                    struct ts_err *err)
+{
+    return ts_file_read_at(f->fd, f->path, f->moment_at[which][mode],
+                           section_bytes(&f->state, MOMENT, mode), ret, err);
 }
 
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,

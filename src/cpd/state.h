@@ -62,7 +62,7 @@ struct ts_disk_constraint {
                           * differences of rows, where smooth is not; observed: of squares, as they count in l2 */
     double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
     double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
-    uint64_t reserved;
+    double loss_at;      /* of a loss that has a number; else 0 */
 };
 
 enum ts_demand {
@@ -73,7 +73,8 @@ enum ts_demand {
     TS_DEMAND_SMOOTH = 16,
     TS_DEMAND_OBSERVED = 32,
     TS_DEMAND_BY_COUNT = 64,
-    TS_DEMAND_POISSON = 128
+    TS_DEMAND_POISSON = 128,
+    TS_DEMAND_LOSS = 256 /* times enum ts_loss_kind (stream/loss.h), up to 15 of them */
 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
@@ -118,8 +119,10 @@ enum ts_state_part {
     TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
     TS_PART_HELD_SINCE, /* and how many of them came after it */
     TS_PART_KKT, /* of a Poisson model: float64, the violation of the modes that are done, or of the last sweep */
-    TS_PART_LOSS,   /* float64: log-likelihood after the last whole sweep */
-    TS_N_PARTS = 16 /* the rest is zero */
+    TS_PART_LOSS,      /* float64: log-likelihood after the last whole sweep */
+    TS_PART_RATE,      /* of a model that descends: float64, the rate of its steps; */
+    TS_PART_OBJECTIVE, /* float64: the objective after the last whole sweep */
+    TS_N_PARTS = 16    /* the rest is zero */
 };
 
 struct ts_state_past { /* of a sweep that is over */
@@ -143,6 +146,7 @@ struct ts_state {
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
     uint32_t kept;  /* bit m: the factor of mode m of the sweep before is there */
+    const void *moment[2][TS_MAX_ORDER]; /* to be written of a model that descends: of all modes */
     const void *before_rows[TS_MAX_ORDER]; /* to be written: these, in the precision of the run */
     double *gram;                          /* order x rank x rank */
     double *lambda;                        /* rank: norms of the mode solved last */
@@ -182,6 +186,10 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
 
 /* All rows of the factor of the sweep before, in the precision of the run; it is there (kept). */
 int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
+
+/* All rows of a moment (0 or 1) of a factor, likewise; of a model that descends. */
+int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
+                    struct ts_err *err);
 
 /* 0, or TS_EARG and what the tensor differs in from the one of the state. */
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,

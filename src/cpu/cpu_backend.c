@@ -9,7 +9,9 @@
 #include <stdlib.h>
 
 #include "base/bigmem.h"
+#include "base/clock.h"
 #include "base/machine.h"
+#include "cpu/descend.h"
 #include "cpu/fmat.h"
 #include "cpu/pass.h"
 #include "cpu/plain.h"
@@ -29,6 +31,7 @@ struct shared {
     struct ts_fmat rest;      /* of products of the last mode; no data: not kept */
     struct ts_fmat apart;     /* for products of any mode of `own`; no data: there are none */
     struct ts_rounds *rounds; /* NULL: no rows were multiplied yet */
+    struct ts_steps *steps;   /* NULL: no rows have descended yet */
     uint32_t own, n_models;
     struct cpu *model;
     struct ts_share *share; /* of several ranks; NULL: this process alone */
@@ -123,6 +126,7 @@ static void cpu_close(void *be)
     s = c->shared;
     ts_pass_free(s->pass);
     ts_rounds_free(s->rounds);
+    ts_steps_free(s->steps);
     for (uint32_t k = 0; k < s->n_models; k++)
         if (s->model[k].frees_rows)
             ts_rowsolve_free(s->model[k].rows);
@@ -181,9 +185,15 @@ static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct
     return rc;
 }
 
+static int descends(const struct ts_backend_conf *conf)
+{
+    return (conf->updates >> TS_ROW_DESCEND & 1) != 0;
+}
+
+/* Rows are told of a loss. */
 static int multiplies(const struct ts_backend_conf *conf)
 {
-    return (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;
+    return (conf->updates >> TS_ROW_MULTIPLY & 1) != 0 || descends(conf);
 }
 
 static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_err *err)
@@ -211,7 +221,7 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     if (ts_comm_many(conf->comm) && multiplies(conf))
         return ts_fail(
             err, TS_EARG,
-            "a Poisson model is computed by one process: start one, which takes all CPUs "
+            "a model with a loss is computed by one process: start one, which takes all CPUs "
             "of its machine");
     if (columns == 0 || columns > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
@@ -227,6 +237,8 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     rc = open_all(conf, s, err);
     if (rc == 0 && multiplies(conf))
         rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads, &s->rounds, err);
+    if (rc == 0 && descends(conf))
+        rc = ts_steps_new(t, columns, s->threads, &s->steps, err);
     if (rc == 0)
         rc = open_ranks(s, conf->comm, err);
     if (rc < 0) {
@@ -268,6 +280,8 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
     }
     if (multiplies(conf))
         *other_bytes += ts_rounds_bytes(conf->tensor, all.rank, conf->precision, threads);
+    if (descends(conf))
+        *other_bytes += ts_steps_bytes(conf->tensor, all.rank, threads);
     if (ts_comm_many(conf->comm))
         *other_bytes += ts_share_bytes(conf->tensor, conf->comm->n) +
                         n_models(conf) * 2 * (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t) +
@@ -480,6 +494,44 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     return ts_rounds_run(s->rounds, mode, s->factor, &c->product, feed, how, ret, times, err);
 }
 
+static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descend *how,
+                       double *zeros, struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct cpu *c = be;
+    struct shared *s = c->shared;
+    uint64_t wait_ns = 0, then;
+    int rc = 0;
+    if (s->n_models > 1 || s->share != NULL)
+        return ts_fail(err, TS_EARG, "rows descend of one model at a time, by one process");
+    if (s->rounds == NULL)
+        rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
+                           &s->rounds, err);
+    if (rc == 0 && s->steps == NULL)
+        rc = ts_steps_new(s->tensor, c->rank, s->threads, &s->steps, err);
+    if (rc == 0 && feed == NULL) {
+        *zeros = ts_steps_zeros(s->steps, mode, s->factor, how);
+        return 0;
+    }
+    c->product = ts_fmat_view(&s->apart, c->col, c->rank);
+    c->product.n_rows = c->factor[mode].n_rows;
+    c->factor[mode].rest = NULL;
+    if (rc == 0)
+        rc = ts_rounds_gradient(s->rounds, mode, s->factor, &c->product, feed, how, &wait_ns, err);
+    then = ts_clock_ns();
+    if (rc == 0)
+        ts_steps_make(s->steps, mode, s->factor, &c->product, how);
+    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start,
+                                        .n_devices = 1,
+                                        .device[0] = { .number = -1,
+                                                       .nnz = s->tensor->nnz,
+                                                       .wait_ns = wait_ns,
+                                                       .kernel_ns = then - start - wait_ns,
+                                                       .solve_ns = ts_clock_ns() - then,
+                                                       .share = 1 } };
+    return rc;
+}
+
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct cpu *c = be;
@@ -500,7 +552,7 @@ const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY,
+               1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,
@@ -519,6 +571,7 @@ const struct ts_backend ts_backend_cpu = {
     .complete = cpu_complete,
     .weighted = cpu_weighted,
     .multiply = cpu_multiply,
+    .descend = cpu_descend,
     .scale = cpu_scale,
     .gram = cpu_gram,
 };

@@ -31,6 +31,8 @@ struct worker {
     struct ts_unpacked *block;
     double *phi;
     void *own;
+    uint8_t *held;  /* of a flat */
+    uint64_t *hash; /* the same */
     double kkt;
 };
 
@@ -58,6 +60,9 @@ struct run {
     const struct ts_multiply *how;
     struct ts_rounds_job job;
     struct ts_fmat *apart;
+    const struct ts_fmat *own;        /* rows that models are of: `apart`, or the factor */
+    const struct ts_descend *descend; /* of a gradient; NULL: rows are multiplied */
+    uint32_t n_rounds;
     int rounds; /* this pass has them */
     int judge;  /* it judges rows */
     int cut;    /* some row of the shard takes more rounds */
@@ -147,6 +152,8 @@ static char *lay_out_worker(const struct ts_rounds *r, struct worker *w, char *a
     w->flat.value = place(&at, FLAT_ROOM * sizeof(double));
     for (uint32_t l = 1; l < r->tensor->order; l++)
         w->flat.idx[l] = place(&at, FLAT_ROOM * sizeof(uint32_t));
+    w->held = place(&at, FLAT_ROOM);
+    w->hash = place(&at, FLAT_ROOM * sizeof(uint64_t));
     return at;
 }
 
@@ -157,7 +164,7 @@ static uint64_t worker_bytes(const struct ts_tensor *t, uint32_t stride,
            held(stride, precision) * (uint64_t)stride * item_bytes(precision) +
            2 * stride * sizeof(double) + (FLAT_ROOM + 1) * sizeof(uint32_t) +
            FLAT_ROOM * sizeof(double) + (t->order - UINT64_C(1)) * FLAT_ROOM * sizeof(uint32_t) +
-           64 * (8 + UINT64_C(1) * t->order);
+           FLAT_ROOM * (1 + sizeof(uint64_t)) + 64 * (10 + UINT64_C(1) * t->order);
 }
 
 static uint64_t memory_bytes(const struct ts_rounds *r)
@@ -226,11 +233,15 @@ static void *row_at(const struct ts_fmat *f, uint64_t row)
     return (char *)f->data + row * f->stride * item_bytes(f->precision);
 }
 
-/* A row of B without what its signs say. */
+/* A row of the factor; of B without what its signs say. */
 static void load_row(const struct run *u, uint32_t row, void *to)
 {
     const struct ts_rounds *r = u->r;
-    const void *from = row_at(u->apart, row);
+    const void *from = row_at(u->own, row);
+    if (u->descend != NULL) {
+        memcpy(to, from, r->stride * item_bytes(r->precision));
+        return;
+    }
     for (uint32_t c = 0; c < r->stride; c++)
         if (r->precision == TS_FLOAT32)
             ((float *)to)[c] = fabsf(((const float *)from)[c]);
@@ -264,6 +275,17 @@ static double multiply_row(const struct ts_rounds *r, const double *phi, int las
     return most;
 }
 
+/* The sum of a row is there: it is what the row is multiplied with, or its gradient. Returns the violation. */
+static double take_sum(const struct run *u, const double *sum, int last, uint32_t row)
+{
+    void *to = row_at(u->apart, row);
+    if (u->descend == NULL)
+        return multiply_row(u->r, sum, last, to);
+    for (uint32_t c = 0; c < u->r->rank; c++)
+        set_entry(u->r, to, c, sum[c]);
+    return 0;
+}
+
 /* ---- partitions ---- */
 
 /* Rows at level l, of each nonzero. */
@@ -274,6 +296,29 @@ static void spread(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint3
             to[p] = b->idx[l][b->idx[0][p]];
     else
         memcpy(to, b->idx[l], b->n * sizeof *to);
+}
+
+/* Which nonzeros of the flat are held out. */
+static void hold_out(const struct run *u, struct worker *w)
+{
+    const struct ts_hold_out *h = &u->descend->hold_out;
+    const uint8_t *level = u->r->tensor->mode[u->mode].disk.level;
+    struct ts_flat *f = &w->flat;
+    for (uint32_t i = 0; i < f->n; i++)
+        w->hash[i] = ts_hold_out_begin(h);
+    for (uint32_t m = 0; m < u->r->tensor->order; m++) {
+        uint32_t l = 0;
+        while (level[l] != m)
+            l++;
+        for (uint32_t k = 0; l == 0 && k < f->n_rows; k++)
+            for (uint32_t i = f->start[k]; i < f->start[k + 1]; i++)
+                w->hash[i] = ts_hold_out_add(w->hash[i], f->row + k);
+        for (uint32_t i = 0; l > 0 && i < f->n; i++)
+            w->hash[i] = ts_hold_out_add(w->hash[i], f->idx[l][i]);
+    }
+    for (uint32_t i = 0; i < f->n; i++)
+        w->held[i] = (uint8_t)ts_hold_out_held(h, w->hash[i]);
+    f->held = w->held;
 }
 
 /* Blocks begin .. end - 1 of the shard, decoded. */
@@ -299,6 +344,9 @@ static void flatten(const struct run *u, struct worker *w, uint32_t begin, uint3
         f->n += b->n;
     }
     f->start[f->n_rows] = f->n;
+    f->held = NULL;
+    if (u->descend != NULL && u->descend->hold_out.share > 0)
+        hold_out(u, w);
     for (uint32_t l = 1; l <= leaf; l++) /* fetched ahead, not used */
         memset(f->idx[l] + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
@@ -315,14 +363,13 @@ static void whole_row(const struct run *u, struct worker *w, uint32_t i)
 {
     const struct ts_rounds *r = u->r;
     const uint32_t begin = w->flat.start[i], n = w->flat.start[i + 1] - begin;
-    void *row = row_at(u->apart, w->flat.row + i);
-    for (uint32_t round = 0; round < u->how->rounds; round++) {
+    for (uint32_t round = 0; round < u->n_rounds; round++) {
         double violation;
         memset(w->phi, 0, r->stride * sizeof *w->phi);
         load_row(u, w->flat.row + i, w->own);
         r->kernel(&u->job, &w->flat, begin, n, w->own, round > 0 && n <= w->scratch->most,
                   w->scratch, w->phi);
-        violation = multiply_row(r, w->phi, round + 1 == u->how->rounds, row);
+        violation = take_sum(u, w->phi, round + 1 == u->n_rounds, w->flat.row + i);
         if (round == 0 && violation > w->kkt)
             w->kkt = violation;
     }
@@ -426,7 +473,7 @@ static void end_row(struct run *u, uint32_t row, uint32_t round, const double *s
             memcpy(span_at(r, s, row != u->view.entry->row_first), sum, r->stride * sizeof *sum);
         return;
     }
-    violation = multiply_row(r, sum, round + 1 == u->how->rounds, row_at(u->apart, row));
+    violation = take_sum(u, sum, round + 1 == u->n_rounds, row);
     if (round == 0 && violation > u->kkt)
         u->kkt = violation;
 }
@@ -477,7 +524,7 @@ static uint64_t fold_spans(struct run *u, double *sum)
         if (!end && ((i % 2 == 1 && e->row_first == e->row_last) || !spans(m, i / 2, of)))
             continue;
         if (open && (end || row != of)) {
-            const double violation = multiply_row(r, sum, 1, row_at(u->apart, row));
+            const double violation = take_sum(u, sum, 1, row);
             u->kkt = violation > u->kkt ? violation : u->kkt;
             found++;
         }
@@ -514,10 +561,10 @@ static void rounds_of_shard(struct run *u, struct worker *w, uint32_t n)
 #pragma omp for schedule(dynamic, 1)
     for (uint32_t k = 0; k < n; k++)
         first_round(u, w, k);
-    for (uint32_t round = 0; round < u->how->rounds; round++) {
+    for (uint32_t round = 0; round < u->n_rounds; round++) {
 #pragma omp single
         fold(u, round, w->phi);
-        if (!u->cut || round + 1 == u->how->rounds)
+        if (!u->cut || round + 1 == u->n_rounds)
             break;
 #pragma omp for schedule(dynamic, 1)
         for (uint32_t k = 0; k < n; k++)
@@ -699,7 +746,14 @@ int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, st
                   struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct run u = { .r = r, .mode = mode, .feed = feed, .how = how, .apart = apart, .err = err };
+    struct run u = { .r = r,
+                     .mode = mode,
+                     .feed = feed,
+                     .how = how,
+                     .apart = apart,
+                     .own = apart,
+                     .n_rounds = how->rounds,
+                     .err = err };
     const int again = any_spans(&r->tensor->mode[mode]);
     uint64_t kernel_ns = 0;
     int rc = 0;
@@ -736,4 +790,27 @@ int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, st
                            .share = 1 },
         };
     return 0;
+}
+
+int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
+                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descend *how,
+                       uint64_t *wait_ns, struct ts_err *err)
+{
+    struct run u = { .r = r,
+                     .mode = mode,
+                     .feed = feed,
+                     .apart = apart,
+                     .own = &factor[mode],
+                     .descend = how,
+                     .n_rounds = 1,
+                     .err = err };
+    int rc;
+    fill_job(r, mode, factor, how->loss, &u.job);
+    u.job.at = how->at;
+    u.job.zeros = !how->observed;
+    rc = pass(&u, 1, 0);
+    if (rc == 0)
+        fold_spans(&u, r->worker[0].phi);
+    *wait_ns = u.wait_ns;
+    return rc;
 }

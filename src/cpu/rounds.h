@@ -32,6 +32,7 @@ struct ts_flat {
     uint32_t *idx
         [TS_MAX_ORDER]; /* rows of the mode at level l, from 1, with TS_KERNEL_AHEAD more to be read */
     double *value;
+    uint8_t *held; /* not 0: it is held out, and weighs nothing; NULL: none is */
 };
 
 struct ts_rounds_job {
@@ -39,6 +40,8 @@ struct ts_rounds_job {
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l, from 1 */
     int far[TS_MAX_ORDER];
     const struct ts_loss *loss;
+    double at; /* of the loss */
+    int zeros; /* a nonzero weighs what it does more than a cell of value 0 there */
 };
 
 /* What a thread needs while it works. */
@@ -47,7 +50,8 @@ struct ts_rounds_scratch {
     uint32_t most;
     double judged, inner;
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
-    double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK];
+    double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
+    double zero[TS_ROUNDS_CHUNK]; /* of them all */
 };
 
 /* Of n nonzeros of one row, `own` being that row: adds to phi (stride of them, on 64 bytes); or, where that is NULL, to
@@ -67,6 +71,12 @@ uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_preci
                          uint32_t threads);
 
 /* factor: of all modes, that of `mode` is updated; apart: as many rows, for B. feed NULL: as in stream/backend.h. */
+/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `how` say; the factor stays as
+ * it is. wait_ns: what it waited for shards. */
+int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
+                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descend *how,
+                       uint64_t *wait_ns, struct ts_err *err);
+
 int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, struct ts_fmat *apart,
                   struct ts_feed *feed, const struct ts_multiply *how, struct ts_multiply_sums *ret,
                   struct ts_backend_times *times, struct ts_err *err);

@@ -141,12 +141,19 @@ void TS_ROUNDS_NAME(const struct ts_rounds_job *job, const struct ts_flat *flat,
         VEC *p = n <= scratch->most ? product + (uint64_t)done * n_vec : product;
         NAME(chunk)(job, flat, at, m, own, held, p, scratch);
         if (phi != NULL) {
-            job->loss->weigh(m, flat->value + at, scratch->model, scratch->weight);
+            job->loss->weigh(m, flat->value + at, scratch->model, job->at, scratch->weight);
+            if (job->zeros) {
+                job->loss->weigh(m, scratch->zero, scratch->model, job->at, scratch->less);
+                for (uint32_t i = 0; i < m; i++)
+                    scratch->weight[i] -= scratch->less[i];
+            }
+            for (uint32_t i = 0; flat->held != NULL && i < m; i++)
+                scratch->weight[i] = flat->held[at + i] ? 0 : scratch->weight[i];
             for (uint32_t i = 0; i < m; i++)
                 g[i] = (TS_REAL)scratch->weight[i];
             NAME(add_weighted)(p, g, m, n_vec, (SUMS *)phi);
         } else {
-            scratch->judged += job->loss->judge(m, flat->value + at, scratch->model);
+            scratch->judged += job->loss->judge(m, flat->value + at, scratch->model, job->at);
             for (uint32_t i = 0; i < m; i++)
                 scratch->inner += flat->value[at + i] * scratch->model[i];
         }

@@ -11,6 +11,7 @@
 #include "stream/comm.h"
 #include "base/setting.h"
 #include "cpd/accelerate.h"
+#include "cpd/gcp.h"
 #include "cpd/als.h"
 #include "cpd/smooth.h"
 #include "cpu/share.h"
@@ -109,6 +110,7 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         const uint64_t alone = alone_bytes(backend, bc, conf, rank);
         if (backend->memory == NULL && ts_backend_keeps_rest(bc) && ts_rest_fits(bc->tensor, rank))
             m->rest_bytes += last_rows * rank * sizeof(float);
+        m->factor_bytes += ts_gcp_bytes(bc->tensor, rank, bc->precision, conf->constraint);
         if (conf->accelerate)
             m->factor_bytes +=
                 ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);

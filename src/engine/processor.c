@@ -169,6 +169,8 @@ static int check_updates(const struct ts_processor *want, int optional,
 {
     const char *say = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0
                           ? "a Poisson model is computed on CPU cores only"
+                      : (conf->updates >> TS_ROW_DESCEND & 1) != 0
+                          ? "a model with this loss is computed on CPU cores only"
                           : "the constraints asked for are computed on CPU cores only";
     if ((conf->updates & ~(*ret)->updates) == 0)
         return 0;

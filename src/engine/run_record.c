@@ -57,6 +57,7 @@ void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s)
                                         .objective = s->objective,
                                         .rmse = s->rmse,
                                         .held_out = s->held_out,
+                                        .held_out_loss = s->held_out_loss,
                                         .log_likelihood = s->log_likelihood,
                                         .kkt = s->kkt,
                                         .n_dead = s->n_dead,
@@ -148,6 +149,7 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
             ts_json_f64(j, "violation", s->kkt);
             ts_json_f64(j, "rmse", s->rmse);
             ts_json_f64(j, "held_out_rmse", s->held_out);
+            ts_json_f64(j, "held_out_loss", s->held_out_loss);
             ts_json_u64(j, "dead_components", s->n_dead);
             ts_json_f64(j, "wait_seconds", s->wait_seconds);
             ts_json_f64(j, "copy_seconds", s->copy_seconds);

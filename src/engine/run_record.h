@@ -31,6 +31,7 @@ struct ts_run_sweep {
     uint64_t bytes_read;
     double objective;           /* with penalties; NaN where there are none */
     double log_likelihood, kkt; /* of a Poisson model; else NaN */
+    double held_out_loss;       /* mean loss of those held out; NaN likewise */
     double rmse, held_out;      /* of observed cells; NaN likewise */
     uint32_t n_dead;            /* components of zeros */
     uint32_t n_singular;        /* modes whose equations were singular to rounding */

@@ -191,6 +191,12 @@ struct ts_backend {
                     struct ts_multiply_sums *ret, struct ts_backend_times *times,
                     struct ts_err *err);
 
+    /* All of a mode whose rows descend (stream/row_update.h), which is one of own_rows. Every shard is taken from feed
+     * once. feed NULL: nothing changes, and *zeros gets the estimate of the sum over all cells of the loss of value 0
+     * there. NULL: it has no such update. */
+    int (*descend)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descend *how,
+                   double *zeros, struct ts_backend_times *times, struct ts_err *err);
+
     /* factor[mode](:, r) *= s[r] */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);
 

@@ -38,6 +38,8 @@
  *                   does not read the old row.
  *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
  *                   that has the pass and the rows in one (`multiply`).
+ *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015), within bounds; by a call of
+ *                   the backend that has the pass and the rows in one (`descend`).
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -60,6 +62,7 @@ enum ts_row_kind {
     TS_ROW_SMOOTH,
     TS_ROW_OBSERVED,
     TS_ROW_MULTIPLY,
+    TS_ROW_DESCEND,
     TS_N_ROW_KINDS
 };
 
@@ -117,6 +120,38 @@ struct ts_multiply_sums {
         loss; /* of B as it was in the end, sum over all nonzeros of what the loss is judged by, */
     double inner; /* and of x m */
 };
+
+/* Of `descend`. The gradient of a row a is
+ *     sum over its nonzeros that are not held out of g(x, m) p,                       where unlisted cells are unknown (observed), or
+ *     sum over these of (g(x, m) - g(0, m)) p + sum over all cells of the row of g(0, m) p
+ * and l2 a. Of the last sum the part of g that is loss->linear is closed, through column sums of the other factors; the rest is
+ * estimated from n_drawn columns (cells of the other modes), the same for all rows, drawn by counter from seed, draw and the
+ * mode: of a loss whose lower is 0 from the model itself, else uniformly. Entry by entry, with the moments u and v,
+ *     u := b u + (1 - b) g,  v := c v + (1 - c) g^2,  a := clamp(a - rate u / (1 - b^step) / (sqrt(v / (1 - c^step)) + 1e-8))
+ * b = TS_DESCEND_FIRST, c = TS_DESCEND_SECOND. */
+#define TS_DESCEND_FIRST  0.9
+#define TS_DESCEND_SECOND 0.999
+
+struct ts_loss;
+
+struct ts_descend {
+    const struct ts_loss *loss;
+    double at; /* of the loss */
+    int observed;
+    struct ts_hold_out hold_out;
+    uint32_t n_drawn; /* not with observed */
+    uint64_t seed, draw;
+    double l2, lower, upper, rate;
+    uint64_t step;   /* from 1 */
+    void *moment[2]; /* u and v: rows x rank in the precision of the factors */
+};
+
+/* Most columns that are drawn: they take 8 MiB. */
+static inline uint32_t ts_descend_most(uint32_t rank)
+{
+    const uint32_t n = (UINT32_C(1) << 20) / rank;
+    return n < 4096 ? n : 4096;
+}
 
 /* Whether the old row is read: then product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Generalized CP: models by other losses (stream/loss.h), whose factors descend.
+ *
+ * It lowers F = sum over all cells of f(x, m), unlisted cells being 0, or with `observed` over the listed cells alone, those
+ * held out apart, and 1/2 l2 times the squares of each factor (Hong, Kolda, Duersch, "Generalized canonical polyadic tensor
+ * decomposition", SIAM Review 62, 2020; Kolda, Hong, "Stochastic gradients for large-scale tensor decomposition",
+ * SIAM Journal on Mathematics of Data Science 2, 2020). A sweep takes the modes one after another: the gradient of the mode's
+ * factor at the newest factors of the others, exact over the nonzeros, in one pass; that of cells that are not listed from their column
+ * sums and from drawn columns (stream/row_update.h); then a step of Adam, whose rate counts in sizes (root mean squares) of the factor's
+ * entries. Its moments are kept, two more factors for each mode, in host memory, and are part of a state.
+ *
+ * A pass after the last mode sums F; of unlisted cells it takes columns that are the same in all sweeps. The fit is
+ *     1 - F / F of the best model that has one value everywhere (of huber: of zeros),
+ * the share of the deviance that is explained. Where F was higher than in the sweep before, the rate is halved.
+ *
+ * Random starts are scaled to what the values are on average; with a loss whose model is a logarithm one component is that
+ * average, the others are small and of both signs.
+ */
+#include "cpd/gcp.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/stop.h"
+#include "cpd/loss_values.h"
+#include "cpd/method.h"
+#include "format/shard.h"
+#include "stream/loss.h"
+
+#define RATE        0.05
+#define SLOWER      0.5
+#define PER_NONZERO 4.0 /* cells that are drawn, beside each nonzero */
+#define LEAST_DRAWN 64.0
+#define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
+
+/* Over nonzeros: of f, of f at 0, of x. */
+struct sums {
+    double n, loss, zero, x;
+};
+
+struct gcp {
+    void *memory; /* of the moments */
+    uint64_t memory_bytes;
+    void *moment[2][TS_MAX_ORDER];
+    double rate, before; /* before: the objective of the sweep before; NaN: there was none */
+    struct sums kept, held;
+    double zeros; /* estimate over all cells of f(0, m) */
+};
+
+static const struct ts_loss *loss_of(const struct ts_als *a)
+{
+    return ts_loss_of(a->constraint[0].loss);
+}
+
+/* ---- memory ---- */
+
+static uint64_t item_bytes(enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+static uint64_t moment_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank,
+                             enum ts_precision precision)
+{
+    return (t->mode[m].disk.n_rows * rank * item_bytes(precision) + 63) / 64 * 64;
+}
+
+uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                      const struct ts_constraint *c)
+{
+    uint64_t sum = 0;
+    for (uint32_t m = 0; m < t->order && c != NULL && c[0].loss != TS_GCP_NONE; m++)
+        sum += 2 * moment_bytes(t, m, rank, precision);
+    return sum > 0 ? ts_bigmem_cost(sum) : 0;
+}
+
+uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
+{
+    const double rows = (double)t->mode[mode].disk.n_rows;
+    const double want = rows > 0 ? PER_NONZERO * (double)t->nnz / rows : 0;
+    const uint32_t most = ts_descend_most(rank);
+    return want >= most ? most : want > LEAST_DRAWN ? (uint32_t)want : (uint32_t)LEAST_DRAWN;
+}
+
+/* The moments, of zeros. */
+static int make(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    struct gcp *g = a->own;
+    char *at;
+    int rc;
+    g->rate = RATE;
+    g->before = NAN;
+    g->memory_bytes = 1;
+    for (uint32_t m = 0; m < a->order; m++)
+        g->memory_bytes += 2 * moment_bytes(t, m, a->rank, a->conf->precision);
+    rc = ts_bigmem_new(g->memory_bytes, "moments of factors", &g->memory, err);
+    if (rc < 0)
+        return rc;
+    memset(g->memory, 0, g->memory_bytes);
+    at = g->memory;
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t m = 0; m < a->order; m++) {
+            g->moment[k][m] = at;
+            at += moment_bytes(t, m, a->rank, a->conf->precision);
+        }
+    return 0;
+}
+
+/* A state at the end of the run refers to them. */
+static void end(struct ts_als *a)
+{
+    struct gcp *g = a->own;
+    if (g->memory != NULL && a->conf->checkpoint != NULL)
+        ts_checkpoint_keep_moments(a->conf->checkpoint, g->memory, g->memory_bytes);
+    else
+        ts_bigmem_free(g->memory, g->memory_bytes);
+}
+
+/* ---- values ---- */
+
+static int check(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_als_conf *conf = a->conf;
+    const struct ts_tensor *t = conf->init.tensor;
+    const struct ts_constraint *c = conf->init.constraint;
+    const struct ts_loss *loss = ts_loss_of(c[0].loss);
+    if (conf->accelerate)
+        return ts_fail(err, TS_EARG, "a model with loss %s cannot be accelerated", loss->name);
+    if (conf->hold_out.share > 0 && !c[0].observed)
+        return ts_fail(err, TS_EARG, "cells are held out where others are observed");
+    if (conf->init.nvecs)
+        return ts_fail(err, TS_EARG,
+                       "a model with loss %s starts from random factors or from a model, not from "
+                       "singular vectors",
+                       loss->name);
+    if (conf->init.backend->descend == NULL)
+        return ts_fail(err, TS_EARG, "a model with loss %s is computed on CPU cores only",
+                       loss->name);
+    if (c[0].loss == TS_GCP_BERNOULLI || c[0].loss == TS_GCP_BERNOULLI_LOGIT)
+        if (c[0].observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
+            return ts_fail(err, TS_EARG,
+                           "%s: all listed values are %g, so with loss %s and observed cells alone "
+                           "there is nothing to tell apart: build the tensor with its zeros "
+                           "kept, or take unlisted cells for zeros",
+                           t->path, t->header.value_min, loss->name);
+    return ts_loss_values_check(t, loss, conf->init.stop, err);
+}
+
+/* ---- the start ---- */
+
+/* About what values are on average, over the cells that count: of the same sign, to their root mean square. */
+static double mean_value(const struct ts_als_conf *conf)
+{
+    const struct ts_tensor *t = conf->init.tensor;
+    const int observed = conf->init.constraint[0].observed;
+    const int bits = ts_loss_of(conf->init.constraint[0].loss)->allows(0.5) == 0;
+    double cells = 1, size;
+    for (uint32_t m = 0; m < t->order; m++)
+        cells *= (double)t->mode[m].disk.n_rows;
+    if (t->nnz == 0 || !(t->header.norm > 0))
+        return 0.5 / (cells + 1);
+    size = t->header.norm / sqrt((double)t->nnz);
+    if (bits) /* its square is their mean */
+        size = fmin(size * size, 1 - 0.5 / (double)t->nnz);
+    return observed ? size : fmin(size, 1e300) * fmin(0.5, (double)t->nnz / cells);
+}
+
+static int is_logarithm(enum ts_loss_kind kind)
+{
+    return kind == TS_GCP_BERNOULLI_LOGIT || kind == TS_GCP_POISSON_LOG;
+}
+
+struct start {
+    int logarithm;
+    double scale, first; /* of all entries; or of the first component */
+};
+
+static void scale_rows(const struct start *s, uint64_t n, uint32_t rank, double *rows)
+{
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < rank; r++) {
+            double *a = rows + i * rank + r;
+            if (!s->logarithm)
+                *a *= s->scale;
+            else
+                *a = r == 0 ? s->first : SPREAD * (2 * *a - 1);
+        }
+}
+
+static int scale_mode(struct ts_als *a, uint32_t mode, const struct start *s, double *rows,
+                      struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t n_rows = c->tensor->mode[mode].disk.n_rows;
+    const uint64_t step = CHUNK_BYTES / (a->rank * sizeof(double));
+    int rc = 0;
+    for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
+        const uint64_t n = n_rows - row < step ? n_rows - row : step;
+        rc = c->backend->get_rows(c->be, mode, row, n, rows, err);
+        if (rc < 0)
+            break;
+        scale_rows(s, n, a->rank, rows);
+        rc = c->backend->put_rows(c->be, mode, row, n, rows, err);
+        if (rc == 0)
+            rc = ts_stop_check(c->stop, err);
+    }
+    return rc == 0 ? c->backend->gram(c->be, mode, a->gram + mode * a->square, err) : rc;
+}
+
+static int start(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const enum ts_loss_kind kind = a->constraint[0].loss;
+    const double mean = mean_value(a->conf);
+    const double m = loss_of(a)->constant == NULL ? mean : loss_of(a)->constant(mean);
+    const double of_random = a->rank * exp2(-(double)a->order); /* entries are 1/2 on average */
+    const double each = pow(fabs(m), 1.0 / a->order);
+    struct start s = { .logarithm = is_logarithm(kind),
+                       .scale = pow(fabs(m) / of_random, 1.0 / a->order) };
+    double *rows;
+    int rc = make(a, err);
+    if (rc < 0 || c->model != NULL)
+        return rc;
+    rows = malloc(CHUNK_BYTES);
+    if (rows == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
+    for (uint32_t k = 0; k < a->order && rc == 0; k++) {
+        s.first = k == 0 && m < 0 ? -each : each;
+        rc = scale_mode(a, k, &s, rows, err);
+    }
+    free(rows);
+    return rc;
+}
+
+/* ---- modes ---- */
+
+/* Root mean square of the entries of a factor. */
+static double size_of(const struct ts_als *a, uint32_t mode)
+{
+    const double n = (double)a->conf->init.tensor->mode[mode].disk.n_rows * a->rank;
+    double sum = 0;
+    for (uint32_t r = 0; r < a->rank; r++)
+        sum += a->gram[mode * a->square + (size_t)r * a->rank + r];
+    return n > 0 ? sqrt(sum / n) : 0;
+}
+
+static struct ts_descend descend(const struct ts_als *a, uint32_t mode)
+{
+    const struct ts_constraint *c = &a->constraint[mode];
+    const struct gcp *g = a->own;
+    struct ts_descend ret = { .loss = loss_of(a),
+                              .at = c->loss_at,
+                              .observed = c->observed,
+                              .hold_out = a->conf->hold_out,
+                              .n_drawn = ts_gcp_drawn(a->conf->init.tensor, mode, a->rank),
+                              .seed = ts_mix(a->conf->init.seed),
+                              .draw = a->now.sweep,
+                              .l2 = c->l2,
+                              .lower = fmax(loss_of(a)->lower, c->nonneg ? 0 : -INFINITY),
+                              .upper = c->bounded ? c->upper : INFINITY,
+                              .rate = g->rate * size_of(a, mode),
+                              .step = a->now.sweep,
+                              .moment = { g->moment[0][mode], g->moment[1][mode] } };
+    ret.lower = c->bounded ? fmax(ret.lower, c->lower) : ret.lower;
+    return ret;
+}
+
+/* ---- sums ---- */
+
+/* Of a partition. */
+struct part {
+    struct sums kept, held;
+};
+
+struct judging {
+    const struct ts_als *a;
+    const struct ts_loss *loss;
+    double at;
+    uint32_t order;
+    struct part *part;
+};
+
+static void add(const struct judging *j, struct sums *s, double x, double m)
+{
+    static const double zero;
+    s->n++;
+    s->x += x;
+    s->loss += j->loss->judge(1, &x, &m, j->at);
+    if (!j->a->constraint[0].observed)
+        s->loss -= j->loss->judge(1, &zero, &m, j->at);
+    if (j->loss->constant == NULL)
+        s->zero += j->loss->judge(1, &x, &zero, j->at);
+}
+
+/* A partition is one thread's: nobody else writes to its part. */
+static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
+{
+    const struct judging *j = ctx;
+    const struct ts_hold_out *h = &j->a->conf->hold_out;
+    struct part *part = &j->part[c->partition];
+    (void)thread;
+    (void)err;
+    for (uint32_t i = 0; i < c->n; i++) {
+        uint64_t hash = ts_hold_out_begin(h);
+        int held = 0;
+        for (uint32_t m = 0; m < j->order && h->share > 0; m++)
+            hash = ts_hold_out_add(hash, c->row[m][i]);
+        held = h->share > 0 && ts_hold_out_held(h, hash);
+        add(j, held ? &part->held : &part->kept, c->value[i], c->model[i]);
+    }
+    return 0;
+}
+
+static void add_sums(struct sums *to, const struct sums *from)
+{
+    to->n += from->n;
+    to->loss += from->loss;
+    to->zero += from->zero;
+    to->x += from->x;
+}
+
+/* F, over all shards of the last mode. */
+static int sum_up(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const struct ts_tensor *t = c->tensor;
+    struct gcp *g = a->own;
+    struct judging j = {
+        .a = a, .loss = loss_of(a), .at = a->constraint[0].loss_at, .order = a->order
+    };
+    const struct ts_weighted what = {
+        .take = take,
+        .ctx = &j,
+        .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
+    };
+    struct ts_descend how = descend(a, a->product);
+    uint64_t n = 0;
+    int rc;
+    for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
+        n += ts_shard_partitions(&t->mode[a->product].shard[k]);
+    j.part = calloc(n + 1, sizeof *j.part);
+    rc = j.part == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path)
+             : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
+    g->kept = g->held = (struct sums){ 0 };
+    for (uint64_t k = 0; k < n && rc == 0; k++) {
+        add_sums(&g->kept, &j.part[k].kept);
+        add_sums(&g->held, &j.part[k].held);
+    }
+    free(j.part);
+    g->zeros = 0;
+    how.draw = 0; /* the same cells in all sweeps */
+    if (rc == 0 && !how.observed)
+        rc = c->backend->descend(c->be, a->product, NULL, &how, &g->zeros, &a->times, err);
+    return rc;
+}
+
+/* F of the best model that has one value everywhere. f is linear in x but for huber, whose model is 0. */
+static double sum_of_constant(const struct ts_als *a)
+{
+    const struct gcp *g = a->own;
+    static const double zero, one = 1;
+    const double at = a->constraint[0].loss_at;
+    const struct ts_tensor *t = a->conf->init.tensor;
+    double n = g->kept.n, m, f0;
+    if (loss_of(a)->constant == NULL)
+        return g->kept.zero;
+    if (!a->constraint[0].observed) {
+        n = 1;
+        for (uint32_t k = 0; k < t->order; k++)
+            n *= (double)t->mode[k].disk.n_rows;
+    }
+    m = loss_of(a)->constant(g->kept.x / n);
+    if (!isfinite(m))
+        return 0;
+    f0 = loss_of(a)->judge(1, &zero, &m, at);
+    return n * f0 + g->kept.x * (loss_of(a)->judge(1, &one, &m, at) - f0);
+}
+
+static double objective(const struct ts_als *a)
+{
+    const struct gcp *g = a->own;
+    double sum = g->kept.loss + g->zeros;
+    for (uint32_t m = 0; m < a->order; m++)
+        sum += 0.5 * a->constraint[m].l2 * ts_als_fit_trace(a, m);
+    return sum;
+}
+
+/* ---- a sweep ---- */
+
+static int pass(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint64_t begun_ns = ts_clock_ns();
+    const int again = a->at == TS_ALS_AGAIN;
+    const struct ts_descend how = descend(a, a->product);
+    const int rc =
+        again ? sum_up(a, err)
+              : c->backend->descend(c->be, a->product, a->conf->feed, &how, NULL, &a->times, err);
+    ts_als_trace(a, again ? "loss" : "product and rows", begun_ns, a->product);
+    return rc;
+}
+
+/* They have made their step. */
+static int rows(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    return a->at == TS_ALS_AGAIN ? 0 : c->backend->gram(c->be, a->product, a->sums.gram, err);
+}
+
+static int judge(struct ts_als *a, struct ts_err *err)
+{
+    a->pending = 1;
+    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+}
+
+/* Some losses are of any sign. */
+static int judged(struct ts_als *a, struct ts_err *err)
+{
+    struct gcp *g = a->own;
+    const double of_constant = sum_of_constant(a), sum = g->kept.loss + g->zeros;
+    const double now = objective(a);
+    (void)err;
+    a->pending = 0;
+    a->now.fit = g->kept.n == 0     ? 1
+                 : of_constant == 0 ? -sum
+                                    : (of_constant - sum) / fabs(of_constant);
+    if (now > g->before)
+        g->rate *= SLOWER;
+    g->before = now;
+    return 0;
+}
+
+static int tell(struct ts_als *a)
+{
+    const struct gcp *g = a->own;
+    if (g->held.n > 0)
+        a->now.held_out_loss = g->held.loss / g->held.n;
+    return 1;
+}
+
+/* ---- states ---- */
+
+static void save(const struct ts_als *a, struct ts_state *s)
+{
+    const struct gcp *g = a->own;
+    memcpy(&s->part[TS_PART_RATE], &g->rate, sizeof g->rate);
+    memcpy(&s->part[TS_PART_OBJECTIVE], &g->before, sizeof g->before);
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t m = 0; m < a->order; m++)
+            s->moment[k][m] = g->moment[k][m];
+}
+
+static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+{
+    struct gcp *g = a->own;
+    int rc = make(a, err);
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t m = 0; m < a->order && rc == 0; m++)
+            rc = ts_state_moment(a->conf->from, k, m, g->moment[k][m], err);
+    memcpy(&g->rate, &s->part[TS_PART_RATE], sizeof g->rate);
+    memcpy(&g->before, &s->part[TS_PART_OBJECTIVE], sizeof g->before);
+    return rc;
+}
+
+static int is_asked(const struct ts_constraint *c)
+{
+    return c[0].loss != TS_GCP_NONE;
+}
+
+const struct ts_method ts_gcp = {
+    .name = "gcp",
+    .own_bytes = sizeof(struct gcp),
+    .fit_apart = 1,
+    .holds_out = 1,
+    .is_asked = is_asked,
+    .check = check,
+    .start = start,
+    .pass = pass,
+    .rows = rows,
+    .norm = ts_als_norm,
+    .judge = judge,
+    .judged = judged,
+    .tell = tell,
+    .objective = objective,
+    .save = save,
+    .restore = restore,
+    .end = end,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gcp.h - what models by other losses (gcp.c) take.
+ *
+ *   threads  any
+ *   errors   none
+ */
+#ifndef TS_CPD_GCP_H
+#define TS_CPD_GCP_H
+
+#include "cpd/constraint.h"
+#include "stream/backend.h"
+
+/* Memory of the moments: 0 where the constraints (may be NULL) ask for no such loss. */
+uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                      const struct ts_constraint *c);
+
+/* Columns that are drawn for a mode: about four cells for each nonzero, 64 to ts_descend_most. */
+uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
+
+#endif

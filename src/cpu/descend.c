@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sums of columns, columns that are drawn, and the steps of rows. */
+#include "cpu/descend.h"
+
+#include <assert.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bigmem.h"
+#include "base/fpmode.h"
+#include "base/rng.h"
+#include "stream/loss.h"
+
+#define GROUP 512u /* rows that are summed together */
+#define CHUNK 256u /* drawn columns whose models are computed together */
+#define WAYS  8u   /* sums side by side, for vectors */
+#define TINY  1e-8 /* that Adam divides by at least */
+
+struct ts_steps {
+    const struct ts_tensor *tensor;
+    uint32_t rank, threads;
+    void *memory; /* of all that follows */
+    uint64_t memory_bytes;
+    double *sum[TS_MAX_ORDER]; /* of each mode: rank columns of each group and those before it */
+    double *linear;            /* rank: products of column sums of the modes but one */
+    double *share;             /* rank: what components have of the model's sum, and those before */
+    double *column;            /* drawn columns, rank x n_drawn: of a component one after another */
+    double *weight;            /* of each */
+    double *of_group;          /* sums over the rows of a group of the mode */
+    double *thread;            /* 2 x rank of each */
+};
+
+/* ---- memory ---- */
+
+static uint64_t groups_of(const struct ts_tensor *t, uint32_t m)
+{
+    return (t->mode[m].disk.n_rows + GROUP - 1) / GROUP;
+}
+
+static double *place(double **at, uint64_t n)
+{
+    double *ret = *at;
+    *at += (n + 7) / 8 * 8;
+    return ret;
+}
+
+/* Places of everything behind `at`; returns how many numbers that are. */
+static uint64_t lay_out(struct ts_steps *s, double *at)
+{
+    const double *begin = at;
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < s->tensor->order; m++) {
+        const uint64_t n = groups_of(s->tensor, m);
+        most = n > most ? n : most;
+        s->sum[m] = place(&at, n * s->rank);
+    }
+    s->linear = place(&at, s->rank);
+    s->share = place(&at, s->rank);
+    s->column = place(&at, (uint64_t)ts_descend_most(s->rank) * s->rank);
+    s->weight = place(&at, ts_descend_most(s->rank));
+    s->of_group = place(&at, most);
+    s->thread = place(&at, 2 * (uint64_t)s->threads * s->rank);
+    return (uint64_t)(at - begin);
+}
+
+uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads)
+{
+    struct ts_steps s = { .tensor = t, .rank = rank, .threads = threads };
+    double none[1];
+    return sizeof s + ts_bigmem_cost(lay_out(&s, none) * sizeof(double));
+}
+
+int ts_steps_new(const struct ts_tensor *t, uint32_t rank, uint32_t threads, struct ts_steps **ret,
+                 struct ts_err *err)
+{
+    struct ts_steps *s = calloc(1, sizeof *s);
+    double none[1];
+    int rc;
+    if (s == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    s->tensor = t;
+    s->rank = rank;
+    s->threads = threads;
+    s->memory_bytes = lay_out(s, none) * sizeof(double);
+    rc = ts_bigmem_new(s->memory_bytes, "steps of rows", &s->memory, err);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
+    lay_out(s, s->memory);
+    *ret = s;
+    return 0;
+}
+
+void ts_steps_free(struct ts_steps *s)
+{
+    if (s == NULL)
+        return;
+    ts_bigmem_free(s->memory, s->memory_bytes);
+    free(s);
+}
+
+/* ---- entries ---- */
+
+static void get_row(const struct ts_fmat *f, uint64_t row, uint32_t rank, double *to)
+{
+    for (uint32_t r = 0; r < rank; r++)
+        to[r] = f->precision == TS_FLOAT32 ? (double)((const float *)f->data)[row * f->stride + r]
+                                           : ((const double *)f->data)[row * f->stride + r];
+}
+
+static double item(const void *at, uint64_t i, enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? (double)((const float *)at)[i] : ((const double *)at)[i];
+}
+
+static void set_item(void *at, uint64_t i, enum ts_precision precision, double x)
+{
+    if (precision == TS_FLOAT32)
+        ((float *)at)[i] = (float)x;
+    else
+        ((double *)at)[i] = x;
+}
+
+/* ---- column sums ---- */
+
+/* Of each group and those before it. Returns those of all rows. */
+static const double *sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *f)
+{
+    const uint64_t groups = groups_of(s->tensor, mode);
+    const uint32_t rank = s->rank;
+#pragma omp parallel for num_threads(s->threads) schedule(static)
+    for (uint64_t g = 0; g < groups; g++) {
+        double *to = s->sum[mode] + g * rank;
+        const uint64_t end = (g + 1) * GROUP < f->n_rows ? (g + 1) * GROUP : f->n_rows;
+        memset(to, 0, rank * sizeof *to);
+        for (uint64_t i = g * GROUP; i < end; i++)
+            for (uint32_t r = 0; r < rank; r++)
+                to[r] += item(f->data, i * f->stride + r, f->precision);
+    }
+    for (uint64_t i = rank; i < groups * rank; i++)
+        s->sum[mode][i] += s->sum[mode][i - rank];
+    return s->sum[mode] + (groups > 0 ? groups - 1 : 0) * rank;
+}
+
+/* linear := products of the column sums of all modes but one; share: with that, too. Returns the model's sum. */
+static double sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < s->rank; r++)
+        s->linear[r] = s->share[r] = 1;
+    for (uint32_t m = 0; m < s->tensor->order; m++) {
+        const double *of = sum_columns(s, m, &factor[m]);
+        for (uint32_t r = 0; r < s->rank; r++) {
+            s->share[r] *= of[r];
+            s->linear[r] *= m != mode ? of[r] : 1;
+        }
+    }
+    for (uint32_t r = 0; r < s->rank; r++) {
+        sum += s->share[r];
+        s->share[r] = sum;
+    }
+    return sum;
+}
+
+/* ---- draws ---- */
+
+static double draw(const struct ts_descend *how, uint32_t mode, uint32_t of, uint32_t n)
+{
+    return ts_unit(ts_mix(ts_mix(ts_mix(ts_mix(how->seed ^ how->draw << 32) + mode) + of) + n));
+}
+
+/* The first of n sums, `step` apart, that is above x; of equals before it the last group is empty. */
+static uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
+{
+    uint64_t low = 0, high = n - 1;
+    while (low < high) {
+        const uint64_t mid = (low + high) / 2;
+        if (sum[mid * step] > x)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* A row, each as often as its entry of column r says. */
+static uint64_t draw_row(const struct ts_steps *s, uint32_t m, const struct ts_fmat *f, uint32_t r,
+                         double unit)
+{
+    const uint64_t groups = groups_of(s->tensor, m);
+    const double *sum = s->sum[m] + r;
+    const double x = unit * sum[(groups - 1) * s->rank];
+    const uint64_t g = find(sum, groups, s->rank, x);
+    const uint64_t end = (g + 1) * GROUP < f->n_rows ? (g + 1) * GROUP : f->n_rows;
+    double before = g > 0 ? sum[(g - 1) * s->rank] : 0;
+    uint64_t last = g * GROUP;
+    for (uint64_t i = g * GROUP; i < end; i++) {
+        const double a = item(f->data, i * f->stride + r, f->precision);
+        before += a;
+        last = a > 0 ? i : last;
+        if (before > x)
+            return i;
+    }
+    return last;
+}
+
+static double cells_of_row(const struct ts_tensor *t, uint32_t mode)
+{
+    double n = 1;
+    for (uint32_t m = 0; m < t->order; m++)
+        n *= m != mode ? (double)t->mode[m].disk.n_rows : 1;
+    return n;
+}
+
+/* Columns, and what each stands for. Returns how many: none where the model, which they are drawn from, is 0. */
+static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
+                             const struct ts_descend *how, double sum)
+{
+    const uint32_t n = how->n_drawn, rank = s->rank;
+    const struct ts_tensor *t = s->tensor;
+    const int from_model = how->loss->lower == 0;
+    const double each = cells_of_row(t, mode) / n;
+    const double *own = s->sum[mode] + (groups_of(t, mode) - 1) * rank;
+    assert(n <= ts_descend_most(rank));
+    if (from_model && !(sum > 0))
+        return 0;
+#pragma omp parallel for num_threads(s->threads) schedule(static)
+    for (uint32_t k = 0; k < n; k++) {
+        double *to = s->column + k, all = 0;
+        const uint32_t r =
+            from_model ? (uint32_t)find(s->share, rank, 1, sum * draw(how, mode, 0, k)) : 0;
+        for (uint32_t c = 0; c < rank; c++)
+            to[(uint64_t)c * n] = 1;
+        for (uint32_t m = 0; m < t->order; m++) {
+            const struct ts_fmat *f = &factor[m];
+            uint64_t row;
+            double unit;
+            if (m == mode)
+                continue;
+            unit = draw(how, mode, m + 1, k);
+            row = from_model ? draw_row(s, m, f, r, unit) : (uint64_t)(unit * (double)f->n_rows);
+            for (uint32_t c = 0; c < rank; c++)
+                to[(uint64_t)c * n] *= item(f->data, row * f->stride + c, f->precision);
+        }
+        for (uint32_t c = 0; c < rank && from_model; c++)
+            all += own[c] * to[(uint64_t)c * n];
+        s->weight[k] = from_model ? (all > 0 ? sum / (all * n) : 0) : each;
+    }
+    return n;
+}
+
+/* What has to be known of all cells before rows can be told. Returns the number of columns drawn. */
+static uint32_t prepare(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
+                        const struct ts_descend *how, double *sum)
+{
+    *sum = 0;
+    if (how->observed || factor[mode].n_rows == 0)
+        return 0;
+    if (how->loss->linear != 0 || how->loss->lower == 0)
+        *sum = sum_model(s, mode, factor);
+    return draw_columns(s, mode, factor, how, *sum);
+}
+
+/* ---- rows ---- */
+
+/* to := models of up to CHUNK drawn columns from `first` on, with the row a. */
+static void models_of(const struct ts_steps *s, uint32_t n, uint32_t first, uint32_t some,
+                      const double *restrict a, double *restrict to)
+{
+    memset(to, 0, CHUNK * sizeof *to);
+    for (uint32_t r = 0; r < s->rank; r++) {
+        const double *restrict k = s->column + (uint64_t)r * n + first;
+        const double x = a[r];
+        for (uint32_t i = 0; i < some; i++)
+            to[i] += x * k[i];
+    }
+}
+
+static double dot(const double *restrict x, const double *restrict y, uint32_t n)
+{
+    double sum[WAYS] = { 0 };
+    uint32_t i = 0;
+    for (; i + WAYS <= n; i += WAYS)
+        for (uint32_t k = 0; k < WAYS; k++)
+            sum[k] += x[i + k] * y[i + k];
+    for (; i < n; i++)
+        sum[0] += x[i] * y[i];
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+}
+
+static const double zero[CHUNK];
+
+/* g += what the drawn columns say of the row a. */
+static void add_drawn(const struct ts_steps *s, const struct ts_descend *how, uint32_t n,
+                      const double *a, double *g)
+{
+    double model[CHUNK], slope[CHUNK];
+    for (uint32_t first = 0; first < n; first += CHUNK) {
+        const uint32_t some = n - first < CHUNK ? n - first : CHUNK;
+        models_of(s, n, first, some, a, model);
+        how->loss->weigh(some, zero, model, how->at, slope);
+        for (uint32_t i = 0; i < some; i++)
+            slope[i] = (slope[i] - how->loss->linear) * s->weight[first + i];
+        for (uint32_t r = 0; r < s->rank; r++)
+            g[r] += dot(slope, s->column + (uint64_t)r * n + first, some);
+    }
+}
+
+static void step_row(const struct ts_steps *s, const struct ts_descend *how, uint64_t row,
+                     const double *a, const double *g, struct ts_fmat *f)
+{
+    const double first = 1 - pow(TS_DESCEND_FIRST, (double)how->step);
+    const double second = 1 - pow(TS_DESCEND_SECOND, (double)how->step);
+    for (uint32_t r = 0; r < s->rank; r++) {
+        const uint64_t i = row * s->rank + r;
+        const double u = TS_DESCEND_FIRST * item(how->moment[0], i, f->precision) +
+                         (1 - TS_DESCEND_FIRST) * g[r];
+        const double v = TS_DESCEND_SECOND * item(how->moment[1], i, f->precision) +
+                         (1 - TS_DESCEND_SECOND) * g[r] * g[r];
+        double to = a[r] - how->rate * (u / first) / (sqrt(v / second) + TINY);
+        to = to < how->lower ? how->lower : to > how->upper ? how->upper : to;
+        set_item(how->moment[0], i, f->precision, u);
+        set_item(how->moment[1], i, f->precision, v);
+        set_item(f->data, row * f->stride + r, f->precision, to);
+    }
+}
+
+void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
+                   const struct ts_fmat *apart, const struct ts_descend *how)
+{
+    struct ts_fmat *f = &factor[mode];
+    double sum;
+    const uint32_t n = prepare(s, mode, factor, how, &sum);
+    const double linear = how->observed ? 0 : how->loss->linear;
+#pragma omp parallel num_threads(s->threads)
+    {
+        double *a = s->thread + 2 * (uint64_t)omp_get_thread_num() * s->rank, *g = a + s->rank;
+        const uint64_t before = ts_fpmode_flush();
+#pragma omp for schedule(dynamic, 64)
+        for (uint64_t i = 0; i < f->n_rows; i++) {
+            get_row(f, i, s->rank, a);
+            get_row(apart, i, s->rank, g);
+            for (uint32_t r = 0; r < s->rank; r++)
+                g[r] += how->l2 * a[r] + (linear != 0 ? linear * s->linear[r] : 0);
+            add_drawn(s, how, n, a, g);
+            step_row(s, how, i, a, g, f);
+        }
+        ts_fpmode_restore(before);
+    }
+}
+
+/* The sum of what the drawn columns say of a row. */
+static double judge_row(const struct ts_steps *s, const struct ts_descend *how, uint32_t n,
+                        const double *a)
+{
+    double model[CHUNK], sum = 0;
+    for (uint32_t first = 0; first < n; first += CHUNK) {
+        const uint32_t some = n - first < CHUNK ? n - first : CHUNK;
+        models_of(s, n, first, some, a, model);
+        for (uint32_t i = 0; i < some; i++)
+            sum += s->weight[first + i] *
+                   (how->loss->judge(1, zero, model + i, how->at) - how->loss->linear * model[i]);
+    }
+    return sum;
+}
+
+double ts_steps_zeros(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
+                      const struct ts_descend *how)
+{
+    const struct ts_fmat *f = &factor[mode];
+    const uint64_t groups = groups_of(s->tensor, mode);
+    double sum;
+    const uint32_t n = prepare(s, mode, factor, how, &sum);
+    sum *= how->loss->linear;
+#pragma omp parallel num_threads(s->threads)
+    {
+        double *a = s->thread + 2 * (uint64_t)omp_get_thread_num() * s->rank;
+        const uint64_t before = ts_fpmode_flush();
+#pragma omp for schedule(dynamic, 1)
+        for (uint64_t g = 0; g < groups; g++) {
+            const uint64_t end = (g + 1) * GROUP < f->n_rows ? (g + 1) * GROUP : f->n_rows;
+            double of = 0;
+            for (uint64_t i = g * GROUP; i < end; i++) {
+                get_row(f, i, s->rank, a);
+                of += judge_row(s, how, n, a);
+            }
+            s->of_group[g] = of;
+        }
+        ts_fpmode_restore(before);
+    }
+    for (uint64_t g = 0; g < groups && n > 0; g++)
+        sum += s->of_group[g];
+    return sum;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Losses have the derivatives that they say, gradients are those of the obvious loop, what is drawn for cells that are not listed
+ * is right on average, and steps are Adam's. */
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpu/cpu_backend.h"
+#include "stream/loss.h"
+#include "tests/memfeed.h"
+#include "tests/run_suite.h"
+
+#define SEED 5
+
+static const struct shape {
+    uint32_t order, nnz;
+    uint64_t dim[TS_MAX_ORDER];
+} shapes[] = {
+    { 2, 900, { 31, 40 } },        { 3, 9000, { 40, 30, 50 } }, /* rows longer than a block */
+    { 3, 34000, { 2, 400, 300 } }, /* rows longer than partitions, and than shards */
+    { 4, 900, { 11, 2, 16, 12 } }, { 5, 900, { 3, 4, 5, 6, 7 } },
+};
+static const uint32_t ranks[] = { 1, 3, 16, 9, 33 };
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+
+static double at_of(int kind)
+{
+    return kind == TS_GCP_HUBER ? 0.3 : 0;
+}
+
+/* A value that the loss is for, of a number in [0, 1). */
+static double value_of(int kind, double u)
+{
+    switch (kind) {
+    case TS_GCP_BERNOULLI:
+    case TS_GCP_BERNOULLI_LOGIT:
+        return u < 0.5 ? 0 : 1;
+    case TS_GCP_GAMMA:
+        return 0.1 + 3 * u;
+    case TS_GCP_POISSON_LOG:
+        return floor(4 * u);
+    default:
+        return 3 * u - 1;
+    }
+}
+
+START_TEST(slopes_are_those_of_the_losses)
+{
+    const struct ts_loss *loss = ts_loss_of((enum ts_loss_kind)_i);
+    const double at = at_of(_i), h = 1e-5;
+    for (int k = 0; k < 200; k++) {
+        const double x = value_of(_i, ts_unit(ts_mix(2 * (uint64_t)k)));
+        const double u = ts_unit(ts_mix(2 * (uint64_t)k + 1));
+        const double m = loss->lower == 0 ? 0.05 + 4 * u : 6 * u - 3;
+        const double less = m - h, more = m + h;
+        double slope, near;
+        loss->weigh(1, &x, &m, at, &slope);
+        if (_i == TS_GCP_HUBER && fabs(fabs(x - m) - at) < 2 * h)
+            continue; /* its second derivative jumps there */
+        /* the third derivative is at most some 1e5 (of gamma at 0.05), h^2 / 6 of which is off */
+        near = (loss->judge(1, &x, &more, at) - loss->judge(1, &x, &less, at)) / (2 * h);
+        if (!(fabs(near - slope) <= 1e-5 * (1 + fabs(slope))))
+            ck_abort_msg("%s: slope at (%g, %g) is %g, not %g", loss->name, x, m, slope, near);
+        ck_assert(loss->allows(x));
+    }
+    ck_assert(!loss->allows(NAN));
+}
+END_TEST
+
+START_TEST(names_are_read)
+{
+    enum ts_loss_kind kind;
+    struct ts_err err;
+    double at;
+    for (int k = TS_GCP_NONE + 1; k < TS_N_GCP; k++) {
+        const char *name =
+            k == TS_GCP_HUBER ? "huber:0.25" : ts_loss_of((enum ts_loss_kind)k)->name;
+        ck_assert_int_eq(ts_loss_parse(name, &kind, &at, &err), 0);
+        ck_assert_int_eq(kind, k);
+        ck_assert(at == (k == TS_GCP_HUBER ? 0.25 : 0));
+    }
+    static const char *const wrong[] = {
+        "",         "normal",  "huber",     "huber:",  "huber:0",
+        "huber:-1", "huber:x", "huber:inf", "gamma:1", "bernoulli:"
+    };
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++)
+        ck_assert_int_eq(ts_loss_parse(wrong[k], &kind, &at, &err), TS_EARG);
+}
+END_TEST
+
+/* ---- rows ---- */
+
+static void fill_factors(const struct test_coo *x, int kind, uint32_t rank,
+                         enum ts_precision precision, double **factor)
+{
+    const int positive = ts_loss_of((enum ts_loss_kind)kind)->lower == 0;
+    for (uint32_t m = 0; m < x->order; m++) {
+        factor[m] = malloc(x->dim[m] * rank * sizeof(double));
+        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
+            const double u = ts_init_entry(3, m, i / rank, (uint32_t)(i % rank));
+            const double v = positive ? 0.1 + u : u - 0.5;
+            factor[m][i] = precision == TS_FLOAT32 ? (float)v : v;
+        }
+    }
+}
+
+static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
+                          enum ts_precision precision, uint32_t threads, double **factor)
+{
+    struct ts_backend_conf conf = { .tensor = &f->tensor,
+                                    .rank = rank,
+                                    .precision = precision,
+                                    .threads = threads,
+                                    .updates = 1u << TS_ROW_DESCEND,
+                                    .only_mode = -1 };
+    struct ts_err err;
+    void *be;
+    ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(ts_backend_cpu.own_rows(be, (1u << x->order) - 1, &err), 0);
+    for (uint32_t m = 0; m < x->order; m++)
+        ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, x->dim[m], factor[m], &err), 0);
+    return be;
+}
+
+/* p of a cell, and the model there. */
+static double terms(const struct test_coo *x, uint32_t mode, uint32_t rank, double **factor,
+                    const uint64_t *cell, double *p)
+{
+    double model = 0;
+    for (uint32_t r = 0; r < rank; r++) {
+        p[r] = 1;
+        for (uint32_t m = 0; m < x->order; m++)
+            if (m != mode)
+                p[r] *= factor[m][cell[m] * rank + r];
+        model += p[r] * factor[mode][cell[mode] * rank + r];
+    }
+    return model;
+}
+
+static void add_cell(const struct test_coo *x, uint32_t mode, uint32_t rank, double **factor,
+                     const uint64_t *cell, const struct ts_descend *how, double value, double sign,
+                     double *g, double *size)
+{
+    double p[64], slope;
+    const double model = terms(x, mode, rank, factor, cell, p);
+    how->loss->weigh(1, &value, &model, how->at, &slope);
+    for (uint32_t r = 0; r < rank; r++) {
+        g[cell[mode] * rank + r] += sign * slope * p[r];
+        size[cell[mode] * rank + r] += fabs(slope * p[r]);
+    }
+}
+
+static void cell_of(const struct test_coo *x, uint64_t n, uint64_t *cell)
+{
+    for (uint32_t m = 0; m < x->order; m++)
+        cell[m] = x->idx[m][n];
+}
+
+/* The gradient, and the sum of the magnitudes of its terms. all: of cells that are not listed every one counts, too. */
+static void gradient(const struct test_coo *x, uint32_t mode, uint32_t rank, double **factor,
+                     const struct ts_descend *how, int all, double *g, double *size)
+{
+    const uint64_t entries = x->dim[mode] * rank;
+    uint64_t cell[TS_MAX_ORDER] = { 0 }, cells = 1;
+    for (uint64_t i = 0; i < entries; i++) {
+        g[i] = how->l2 * factor[mode][i];
+        size[i] = fabs(g[i]);
+    }
+    for (uint64_t n = 0; n < x->nnz; n++) {
+        uint64_t hash = ts_hold_out_begin(&how->hold_out);
+        for (uint32_t m = 0; m < x->order; m++)
+            hash = ts_hold_out_add(hash, x->idx[m][n]);
+        if (how->hold_out.share > 0 && ts_hold_out_held(&how->hold_out, hash))
+            continue;
+        cell_of(x, n, cell);
+        add_cell(x, mode, rank, factor, cell, how, x->val[n], 1, g, size);
+        if (!how->observed)
+            add_cell(x, mode, rank, factor, cell, how, 0, -1, g, size);
+    }
+    for (uint32_t m = 0; m < x->order; m++)
+        cells *= x->dim[m];
+    for (uint64_t i = 0; all && i < cells; i++) {
+        uint64_t rest = i;
+        for (uint32_t m = 0; m < x->order; m++) {
+            cell[m] = rest % x->dim[m];
+            rest /= x->dim[m];
+        }
+        add_cell(x, mode, rank, factor, cell, how, 0, 1, g, size);
+    }
+}
+
+/* Distinct cells, with values of the loss. */
+static struct test_coo values(const struct shape *s, int kind)
+{
+    struct test_coo x = test_coo_random(SEED, s->order, s->dim, s->nnz, 0, 0);
+    for (uint64_t n = 0; n < x.nnz; n++)
+        x.val[n] = value_of(kind, ts_unit(ts_mix(n)));
+    return x;
+}
+
+static void run(void *be, struct ts_feed *f, uint32_t mode, const struct ts_descend *how)
+{
+    struct ts_backend_times times;
+    struct ts_err err;
+    ts_feed_rewind(f);
+    ck_assert_msg(ts_backend_cpu.descend(be, mode, f, how, NULL, &times, &err) == 0, "%s",
+                  err.text);
+    ck_assert_uint_eq(f->given_back, f->given);
+}
+
+static void moments_new(const struct test_coo *x, uint32_t mode, uint32_t rank,
+                        struct ts_descend *how)
+{
+    for (int k = 0; k < 2; k++)
+        how->moment[k] = calloc(x->dim[mode] * rank, sizeof(double));
+}
+
+static double item(const void *at, uint64_t i, enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? (double)((const float *)at)[i] : ((const double *)at)[i];
+}
+
+/* With observed cells, held-out ones and l2. The first moment after the first step is a tenth of the gradient; the step is
+ * against its sign, within bounds. Sums are of float64 or, of up to 256 terms, in the precision of the factors. */
+START_TEST(gradients_are_those_of_the_obvious_loop)
+{
+    const int kind = 1 + _i % (TS_N_GCP - 1), shape = _i / (TS_N_GCP - 1) % N_SHAPES;
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const double tol = precision == TS_FLOAT64 ? 1e-10 : 1e-4;
+    const uint32_t rank = ranks[shape];
+    struct test_coo x = values(&shapes[shape], kind);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_F64, 1 + (uint32_t)_i % 3, 1);
+    double *factor[TS_MAX_ORDER];
+    void *be;
+    fill_factors(&x, kind, rank, precision, factor);
+    be = open_backend(&x, f, rank, precision, 2, factor);
+    for (uint32_t m = 0; m < x.order; m++) {
+        const uint64_t n = x.dim[m] * rank;
+        double *g = malloc(n * sizeof *g), *size = malloc(n * sizeof *size);
+        double *got = malloc(n * sizeof *got);
+        struct ts_err err;
+        struct ts_descend how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+                                  .at = at_of(kind),
+                                  .observed = 1,
+                                  .hold_out = { _i % 4 == 0 ? 0.3 : 0, 9 },
+                                  .l2 = 0.01,
+                                  .rate = 0.01,
+                                  .step = 1,
+                                  .upper = 0.9 };
+        how.lower = fmax(how.loss->lower, -0.4);
+        moments_new(&x, m, rank, &how);
+        gradient(&x, m, rank, factor, &how, 0, g, size);
+        run(be, f, m, &how);
+        ck_assert_int_eq(ts_backend_cpu.get_rows(be, m, 0, x.dim[m], got, &err), 0);
+        for (uint64_t i = 0; i < n; i++) {
+            const double found = item(how.moment[0], i, precision) / (1 - TS_DESCEND_FIRST);
+            const double want =
+                fmin(fmax(factor[m][i] - how.rate * found / (fabs(found) + 1e-8), how.lower), 0.9);
+            if (!(fabs(found - g[i]) <= tol * (size[i] + 1e-6)))
+                ck_abort_msg("%s, mode %u: gradient %.17g, not %.17g", how.loss->name, m, found,
+                             g[i]);
+            ck_assert_double_le(fabs(got[i] - want),
+                                1e-5 * how.rate + 1e-6 * (precision == TS_FLOAT32));
+            factor[m][i] = got[i];
+        }
+        for (int k = 0; k < 2; k++)
+            free(how.moment[k]);
+        free(got);
+        free(size);
+        free(g);
+    }
+    ts_backend_cpu.close(be);
+    for (uint32_t m = 0; m < x.order; m++)
+        free(factor[m]);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* The mean of 100 estimates of 64 columns lies within 5 of its standard errors, taken from the estimates themselves, of the
+ * sum over all cells; draws are those of fixed seeds. What is judged at zeros is estimated likewise. */
+START_TEST(what_is_drawn_is_right_on_average)
+{
+    static const int kinds[] = { TS_GCP_BERNOULLI, TS_GCP_BERNOULLI_LOGIT, TS_GCP_POISSON_LOG,
+                                 TS_GCP_HUBER };
+    const int kind = kinds[_i], n_estimates = 100;
+    const uint32_t rank = 3, mode = 1;
+    struct test_coo x = values(&shapes[3], kind);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_F64, 1, 1);
+    const uint64_t n = x.dim[mode] * rank;
+    double *factor[TS_MAX_ORDER], g[64], size[64], sum[64] = { 0 }, squares[64] = { 0 };
+    double zeros = 0, zeros_squares = 0, want = 0, p[64];
+    uint64_t cell[TS_MAX_ORDER], cells = 1;
+    struct ts_descend how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+                              .at = at_of(kind),
+                              .n_drawn = 64,
+                              .seed = 3,
+                              .step = 1,
+                              .lower = -INFINITY,
+                              .upper = INFINITY };
+    void *be;
+    fill_factors(&x, kind, rank, TS_FLOAT64, factor);
+    be = open_backend(&x, f, rank, TS_FLOAT64, 2, factor);
+    gradient(&x, mode, rank, factor, &how, 1, g, size);
+    for (uint32_t m = 0; m < x.order; m++)
+        cells *= x.dim[m];
+    for (uint64_t i = 0; i < cells; i++) {
+        static const double zero;
+        uint64_t rest = i;
+        double model;
+        for (uint32_t m = 0; m < x.order; m++) {
+            cell[m] = rest % x.dim[m];
+            rest /= x.dim[m];
+        }
+        model = terms(&x, mode, rank, factor, cell, p);
+        want += how.loss->judge(1, &zero, &model, how.at);
+    }
+    for (int k = 0; k < n_estimates; k++) {
+        struct ts_backend_times times;
+        struct ts_err err;
+        double one;
+        how.draw = (uint64_t)k;
+        moments_new(&x, mode, rank, &how); /* rate 0: the factor stays */
+        run(be, f, mode, &how);
+        for (uint64_t i = 0; i < n; i++) {
+            const double found = item(how.moment[0], i, TS_FLOAT64) / (1 - TS_DESCEND_FIRST) - g[i];
+            sum[i] += found / n_estimates;
+            squares[i] += found * found / n_estimates;
+        }
+        ck_assert_int_eq(ts_backend_cpu.descend(be, mode, NULL, &how, &one, &times, &err), 0);
+        zeros += (one - want) / n_estimates;
+        zeros_squares += (one - want) * (one - want) / n_estimates;
+        for (int i = 0; i < 2; i++)
+            free(how.moment[i]);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        if (!(fabs(sum[i]) <= 5 * sqrt(squares[i] / n_estimates) + 1e-9 * size[i]))
+            ck_abort_msg("%s: off by %g of %g", how.loss->name, sum[i], g[i]);
+    ck_assert_double_le(fabs(zeros), 5 * sqrt(zeros_squares / n_estimates) + 1e-9 * fabs(want));
+    ts_backend_cpu.close(be);
+    for (uint32_t m = 0; m < x.order; m++)
+        free(factor[m]);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(bits_do_not_depend_on_threads_or_delivery)
+{
+    static const uint32_t threads[] = { 1, 2, 3 };
+    const int kind = 1 + _i % (TS_N_GCP - 1);
+    const struct shape *s = &shapes[1 + _i % 3];
+    const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    const uint32_t rank = 5, mode = 0;
+    struct test_coo x = values(s, kind);
+    const uint64_t bytes = x.dim[mode] * rank * sizeof(double);
+    double *factor[TS_MAX_ORDER], *first = NULL, first_zeros = 0;
+    fill_factors(&x, kind, rank, precision, factor);
+    for (int k = 0; k < 3; k++) {
+        struct ts_feed *f = memfeed_new(&x, TS_VALUE_F64, 1, (uint64_t)k);
+        void *be = open_backend(&x, f, rank, precision, threads[k], factor);
+        double *got = malloc(bytes), zeros;
+        struct ts_backend_times times;
+        struct ts_err err;
+        struct ts_descend how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+                                  .at = at_of(kind),
+                                  .n_drawn = 300,
+                                  .rate = 0.1,
+                                  .step = 1,
+                                  .upper = INFINITY };
+        how.lower = how.loss->lower;
+        moments_new(&x, mode, rank, &how);
+        run(be, f, mode, &how);
+        ck_assert_int_eq(ts_backend_cpu.get_rows(be, mode, 0, x.dim[mode], got, &err), 0);
+        ck_assert_int_eq(ts_backend_cpu.descend(be, mode, NULL, &how, &zeros, &times, &err), 0);
+        if (first == NULL) {
+            first = got;
+            first_zeros = zeros;
+        } else {
+            ck_assert_mem_eq(first, got, bytes);
+            ck_assert_mem_eq(&first_zeros, &zeros, sizeof zeros);
+            free(got);
+        }
+        for (int i = 0; i < 2; i++)
+            free(how.moment[i]);
+        ts_backend_cpu.close(be);
+        memfeed_free(f);
+    }
+    free(first);
+    for (uint32_t m = 0; m < x.order; m++)
+        free(factor[m]);
+    test_coo_free(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gcp");
+    TCase *t = tcase_create("gcp");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, slopes_are_those_of_the_losses, 1, TS_N_GCP);
+    tcase_add_test(t, names_are_read);
+    tcase_add_loop_test(t, gradients_are_those_of_the_obvious_loop, 0, (TS_N_GCP - 1) * N_SHAPES);
+    tcase_add_loop_test(t, what_is_drawn_is_right_on_average, 0, 4);
+    tcase_add_loop_test(t, bits_do_not_depend_on_threads_or_delivery, 0, 2 * (TS_N_GCP - 1));
+    suite_add_tcase(suite, t);
+    return test_run_suite(suite, CK_NOFORK);
+}

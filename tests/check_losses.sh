@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Models by other losses from the command line: what is printed, written, recorded, resumed and refused.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+
+# What is there and what is not, in two groups; and numbers above 0.
+awk 'BEGIN { for (i = 0; i < 24; i++) for (j = 0; j < 20; j++) for (k = 0; k < 22; k++)
+    if ((i * 31 + j * 17 + k * 7) % 11 < ((i < 12) == (j < 10) ? 5 : 1)) print i + 1, j + 1, k + 1, 1 }' > t.tns
+awk '{ print $1, $2, $3, 0.5 + ($1 * $2 + $3) % 7 }' t.tns > g.tns
+for t in t g; do "$bin/tshard" build $t.tns --shard 64K -q > build.out; done
+cp_t() { "$bin/tstream" cp t.tsh --cpu --seed 4 --tol 0 -r 3 "$@"; }
+cp_g() { "$bin/tstream" cp g.tsh --cpu --seed 4 --tol 0 -r 3 --observed "$@"; }
+number() { sed -n "\$s/.*\"$1\":\\(-\\{0,1\\}[0-9][^,}]*\\).*/\\1/p" "$2"; }
+
+# Each loss falls, and more of it is explained than by one value everywhere.
+for loss in bernoulli bernoulli-logit poisson-log huber:0.5; do
+    cp_t --loss $loss -i 40 -n --json > json
+    awk -v a="$(number fit json)" 'BEGIN { exit !(a > 0.01 && a < 1) }' || bad "$loss: $(tail -n 1 json)"
+    grep -q '"loss":"'$loss'"' json || bad "$loss is not in the record: $(head -n 1 json)"
+done
+head -n 1 json | grep -q '"event":"start"' || bad "no start: $(head -n 1 json)"
+
+# Of observed cells the objective is the sum of the loss at what is written, l2 of the factors apart.
+cp_g --loss gamma -i 30 -p float64 -f npy -o gamma.cp --json > json
+"$bin/tstream" predict gamma.cp g.tns 2> log | awk '{ m = $5 + 1e-10; sum += $4 / m + log(m) } END { printf "%.12g\n", sum }' > want
+awk -v a="$(number objective json)" -v b="$(cat want)" 'BEGIN { d = a - b; exit !(d < 1e-8 * b && d > -1e-8 * b) }' ||
+    bad "the objective is $(number objective json), not $(cat want)"
+
+# The same bits streamed by one thread, and of a run that goes on, also from the state of its end.
+for loss in bernoulli bernoulli-logit; do
+    cp_t --loss $loss -i 6 -f npy -o whole.cp -q > out
+    cp_t --loss $loss -i 6 -f npy -o one.cp -q -t 1 --host-memory 3M > out
+    cp_t --loss $loss -i 2 -f npy -o part.cp -q > out
+    refused 1 'cannot go on with' "$bin/tstream" cp --cpu --resume part.cp --loss poisson-log -i 6 -n
+    "$bin/tstream" cp --cpu --resume part.cp -i 6 --tol 0 -q > out
+    for k in 1 2 3; do
+        cmp whole.cp/mode$k.npy one.cp/mode$k.npy
+        cmp whole.cp/mode$k.npy part.cp/mode$k.npy
+    done
+    rm -r whole.cp one.cp part.cp
+done
+cp_g --loss huber:2 -i 5 --hold-out 20% --nonneg --l2 0.1 -f npy -o whole.cp > out
+head -n 1 out | grep -q 'held out' || bad "held-out cells have no loss: $(cat out)"
+cp_g --loss huber:2 -i 3 --hold-out 20% --nonneg --l2 0.1 -f npy -o part.cp -q > out
+"$bin/tstream" cp --cpu --resume part.cp -i 5 --tol 0 -q > out
+for k in 1 2 3; do cmp whole.cp/mode$k.npy part.cp/mode$k.npy; done
+"$bin/tstream" plan t.tsh --cpu --loss bernoulli -r 3 > plan.out
+
+# What cannot be.
+refused 1 'is 2.5: loss bernoulli is for zeros and ones' "$bin/tstream" cp g.tsh --cpu --loss bernoulli -n
+sed '5s/ [^ ]*$/ -3/' g.tns > wrong.tns
+"$bin/tshard" build wrong.tns -q > build.out
+refused 1 "the value at ($(awk 'NR == 5 { print $1 ", " $2 ", " $3 }' g.tns)) is -3: loss gamma is for numbers above 0" \
+    "$bin/tstream" cp wrong.tsh --cpu --observed --loss gamma -n
+refused 2 'with observed they are unknown' cp_t --loss gamma -n
+refused 1 'all listed values are 1' cp_t --loss bernoulli --observed -n
+refused 2 'there is no loss' cp_t --loss normal -n
+refused 2 'huber takes a width above 0' cp_t --loss huber -n
+refused 2 'no l1 is computed' cp_t --loss bernoulli --l1 1 -n
+refused 2 'goes with no constraint but' cp_t --loss bernoulli --accelerate -n
+refused 1 'not from singular vectors' cp_t --loss bernoulli --init nvecs -n
+refused 2 'goes with --observed' cp_t --loss bernoulli --hold-out 10% -n
+exit $failed
