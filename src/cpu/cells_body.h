@@ -96,27 +96,11 @@ INLINE void NAME(dot_columns)(const struct ts_kernel_job *job, const struct ts_u
                               uint32_t n_vec, uint64_t stride, uint32_t col,
                               struct ts_kernel_scratch *scratch)
 {
-    const uint32_t leaf = job->order - 1;
     const uint64_t row_bytes = stride * sizeof(TS_REAL);
     const char *own = (const char *)((const TS_REAL *)job->table[0] + b->row * stride + col);
     FOLDED *sum = (FOLDED *)scratch->fold;
     struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
-    struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
-    for (uint32_t l = 1; l <= leaf; l++) {
-        of[l - 1] = (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
-                                            b->idx[l], job->far[l] };
-        x.far |= job->far[l];
-    }
-    if (b->shared) {
-        TS_REAL *product = (TS_REAL *)scratch->product;
-        x.n = leaf - 1;
-        NAME(products_of_n)(b->n_fibres, x, n_vec, product);
-        of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
-        of[1] = of[leaf - 1];
-        x.n = 2;
-        x.first_stride = n_vec * sizeof(VEC);
-        x.far = job->far[leaf];
-    }
+    struct NAME(operands) x = NAME(gather)(job, b, n_vec, row_bytes, col, scratch, of);
     if (x.far) {
         x.far = 1;
         NAME(dots_of_n)(b, x, n_vec, own, row_bytes, col > 0, sum);

@@ -26,25 +26,9 @@ INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct t
                                  uint32_t n_vec, uint32_t col, struct ts_kernel_scratch *scratch,
                                  TS_REAL *out)
 {
-    const uint32_t leaf = job->order - 1;
     const uint64_t row_bytes = job->stride * sizeof(TS_REAL);
     struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
-    struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
-    for (uint32_t l = 1; l <= leaf; l++) {
-        of[l - 1] = (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
-                                            b->idx[l], job->far[l] };
-        x.far |= job->far[l];
-    }
-    if (b->shared) {
-        TS_REAL *product = (TS_REAL *)scratch->product;
-        x.n = leaf - 1;
-        NAME(products_of_n)(b->n_fibres, x, n_vec, product);
-        of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
-        of[1] = of[leaf - 1];
-        x.n = 2;
-        x.first_stride = n_vec * sizeof(VEC);
-        x.far = job->far[leaf];
-    }
+    struct NAME(operands) x = NAME(gather)(job, b, n_vec, row_bytes, col, scratch, of);
     if (x.n == 2 && !x.far) {
         x.n = 2;
         x.far = 0;

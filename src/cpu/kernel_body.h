@@ -463,6 +463,36 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
     NAME(end_row)(scratch, dst);
 }
 
+#if defined(TS_CELLS_NAME) || defined(TS_GRAM_NAME)
+/* The operands of a block's products, n_vec vectors of columns from col on, in `of`: rows of all factors but the first
+ * level's, or products of fibres, which are made, and rows of the last. */
+INLINE struct NAME(operands)
+    NAME(gather)(const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t n_vec,
+                 uint64_t row_bytes, uint32_t col, struct ts_kernel_scratch *scratch,
+                 struct NAME(operand) of[TS_MAX_ORDER])
+{
+    const uint32_t leaf = job->order - 1;
+    struct NAME(operands) x = { of, leaf, 0, 0, row_bytes, row_bytes };
+    for (uint32_t l = 1; l <= leaf; l++) {
+        of[l - 1] = (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
+                                            b->idx[l], job->far[l] };
+        x.far |= job->far[l];
+    }
+    if (b->shared) {
+        TS_REAL *product = (TS_REAL *)scratch->product;
+        x.n = leaf - 1;
+        NAME(products_of_n)(b->n_fibres, x, n_vec, product);
+        of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
+        of[1] = of[leaf - 1];
+        x.n = 2;
+        x.first_stride = n_vec * sizeof(VEC);
+        x.far = job->far[leaf];
+    }
+    return x;
+}
+
+#endif
+
 #ifdef TS_CELLS_NAME
 #include "cpu/cells_body.h"
 #include "cpu/rounds_body.h"
