@@ -74,6 +74,20 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
     return 0;
 }
 
+int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
+                       struct ts_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int rc;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", path);
+    rc = ts_file_read_size(fd, path, n_bytes, err);
+    if (rc == 0 && *n_bytes <= room)
+        rc = ts_file_read_at(fd, path, 0, (size_t)*n_bytes, ret, err);
+    close(fd);
+    return rc == 0 ? 1 : rc;
+}
+
 int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, struct ts_err *err)
 {
     XXH3_state_t *state = XXH3_createState();

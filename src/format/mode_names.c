@@ -2,13 +2,10 @@
 /* Reads NAME.tsh/modes: the names of the modes and the first index of the input. */
 #include "format/mode_names.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "format/file_read.h"
@@ -66,22 +63,19 @@ int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err)
     char *path = NULL, bytes[MAX_BYTES];
     struct ts_disk_modes h;
     uint64_t n = 0;
-    int fd, rc = 0;
+    int rc;
     t->base = 1;
     if (asprintf(&path, "%s/" TS_MODES_NAME, t->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        rc = errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", path);
+    rc = ts_file_read_small(path, sizeof bytes, bytes, &n, err);
+    if (rc <= 0) {
         free(path);
         return rc;
     }
-    rc = ts_file_read_size(fd, path, &n, err);
-    if (rc == 0 && (n < sizeof h + sizeof(uint64_t) || n > sizeof bytes))
-        rc =
-            ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes cannot be the names of modes", path, n);
-    if (rc == 0)
-        rc = ts_file_read_at(fd, path, 0, n, bytes, err);
+    rc = n < sizeof h + sizeof(uint64_t) || n > sizeof bytes
+             ? ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes cannot be the names of modes", path,
+                       n)
+             : 0;
     if (rc == 0)
         rc = check(t, bytes, n, path, err);
     if (rc == 0) {
@@ -89,7 +83,6 @@ int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err)
         t->base = h.base;
         rc = take_names(t, bytes + sizeof h, h.text_bytes, path, err);
     }
-    close(fd);
     free(path);
     return rc;
 }

@@ -2,13 +2,10 @@
 /* Reads and writes the text that says which shards are here. */
 #include "format/part.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "format/file_read.h"
 
@@ -50,25 +47,22 @@ int ts_part_read(struct ts_tensor *t, struct ts_err *err)
     char *path = NULL, text[TS_PART_BYTES + 1];
     struct ts_part part = { 0 };
     uint64_t n = 0;
-    int fd, rc;
+    int rc;
     if (asprintf(&path, "%s/" TS_PART_NAME, t->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        rc = errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", path);
+    rc = ts_file_read_small(path, TS_PART_BYTES, text, &n, err);
+    if (rc <= 0) {
         free(path);
         return rc;
     }
-    rc = ts_file_read_size(fd, path, &n, err);
-    if (rc == 0 && n <= TS_PART_BYTES)
-        rc = ts_file_read_at(fd, path, 0, n, text, err);
     text[n <= TS_PART_BYTES ? n : 0] = '\0';
-    if (rc == 0 && !parse(t, text, n, &part))
+    if (!parse(t, text, n, &part)) {
         rc =
             ts_fail(err, TS_EFORMAT, "%s: does not say which shards of this tensor are here", path);
-    if (rc == 0)
+    } else {
         t->part = part;
-    close(fd);
+        rc = 0;
+    }
     free(path);
     return rc;
 }
