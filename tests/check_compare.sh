@@ -9,7 +9,6 @@ top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 
 # number NAME FILE: its first value in the line of JSON
 number() { grep -o "\"$1\":[-0-9.e+]*" "$2" | head -n 1 | cut -d : -f 2; }
-near() { awk -v a="$1" -v b="$2" -v most="$3" 'BEGIN { d = a - b; exit !(d <= most && -d <= most) }'; }
 
 "$bin/tshard" gen --planted 3 --noise 0.1 --dims 60x50x40 --nnz 12480 -o x.tns > log 2>&1
 echo '70 60 50 1' >> x.tns # empty slices before it
@@ -23,7 +22,7 @@ cp ktensor.cp/model.ktensor file.ktensor
 for other in ktensor.cp npy.cp splatt.cp npy.used.cp splatt.used.cp ktensor.used.cp file.ktensor; do
     "$bin/tstream" compare npy.used.cp $other --json > json 2> err || bad "compare $other: $(cat err)"
     for score in greedy greedy_no_weights best best_no_weights; do
-        near "$(number $score json)" 1 1e-14 || bad "compare $other: $(cat json)"
+        within "$(number $score json)" 1 1e-14 || bad "compare $other: $(cat json)"
     done
     [ "$(grep -o '"a":[1-4],"b":[1-4]' json | tr '\n' ' ')" = '"a":1,"b":1 "a":2,"b":2 "a":3,"b":3 "a":4,"b":4 ' ] ||
         bad "compare $other: $(cat json)"
@@ -36,7 +35,7 @@ $cp -r 6 -s 2 -o six.cp > log
 "$bin/tstream" compare six.cp npy.cp --match best --json > one
 "$bin/tstream" compare npy.used.cp six.cp --match best --json --threads 3 > two
 for score in greedy greedy_no_weights best best_no_weights; do
-    near "$(number $score one)" "$(number $score two)" 1e-13 || bad "compare six.cp: $(cat one two)"
+    within "$(number $score one)" "$(number $score two)" 1e-13 || bad "compare six.cp: $(cat one two)"
 done
 awk -v g="$(number greedy one)" -v b="$(number best one)" 'BEGIN { exit !(b >= g && b < 1 && g > 0) }' ||
     bad "compare six.cp: $(cat one)"
@@ -80,8 +79,8 @@ matrix
 1 0
 KTENSOR
 "$bin/tstream" compare a.ktensor b.ktensor --json > json
-near "$(number greedy json)" 0.6875 1e-14 || bad "a known score: $(cat json)" # (0.5 * 3/4 + 1) / 2
-near "$(number greedy_no_weights json)" 0.75 1e-14 || bad "a known score: $(cat json)"
+within "$(number greedy json)" 0.6875 1e-14 || bad "a known score: $(cat json)" # (0.5 * 3/4 + 1) / 2
+within "$(number greedy_no_weights json)" 0.75 1e-14 || bad "a known score: $(cat json)"
 grep -q '"cosines":\[0.5[0-9]*,1\]},{"a":2,"b":1,"score":1,"congruence":1,"weight_a":2,"weight_b":2,"cosines":\[-1,1\]' json ||
     bad "a known score: $(cat json)"
 

@@ -40,35 +40,11 @@ static struct test_coo make(const struct shape *s)
     return test_coo_random(5, s->order, s->dim, s->nnz, s->value_range, s->skew);
 }
 
-/* Factors in [0, 1), as float32 when the backend rounds to them. */
-static void fill_factors(const struct test_coo *x, uint32_t rank, enum ts_precision precision,
-                         double **factor)
+static void *open_backend(const struct ts_feed *f, uint32_t rank, enum ts_precision precision,
+                          uint32_t threads, uint32_t spare, double **factor)
 {
-    for (uint32_t m = 0; m < x->order; m++) {
-        factor[m] = malloc(x->dim[m] * rank * sizeof(double));
-        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
-            const double u = ts_init_entry(3, m, i / rank, (uint32_t)(i % rank));
-            factor[m][i] = precision == TS_FLOAT32 ? (float)u : u;
-        }
-    }
-}
-
-static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
-                          enum ts_precision precision, uint32_t threads, uint32_t spare,
-                          double **factor)
-{
-    struct ts_backend_conf conf = { .tensor = &f->tensor,
-                                    .rank = rank,
-                                    .precision = precision,
-                                    .threads = threads,
-                                    .only_mode = -1 };
-    struct ts_err err;
-    void *be;
-    conf.spare_bytes = ts_backend_cpu.wish(&conf) * spare / 4;
-    ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);
-    for (uint32_t m = 0; m < x->order; m++)
-        ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, x->dim[m], factor[m], &err), 0);
-    return be;
+    struct ts_backend_conf conf = { .rank = rank, .precision = precision, .threads = threads };
+    return memfeed_backend_new(&ts_backend_cpu, &conf, f, spare, factor);
 }
 
 /* The MTTKRP of a mode into out; the factor is put back. */
@@ -126,8 +102,8 @@ START_TEST(mttkrp_equals_reference)
             void *be;
             if ((i + _i / 2 + k) % 3 != 0) /* a third of the ranks for each shape and kind */
                 continue;
-            fill_factors(&x, rank, precision, factor);
-            be = open_backend(&x, f, rank, precision, 2, (uint32_t)i % 2 * 4, factor);
+            memfeed_factors_new(&x, rank, precision, NULL, factor);
+            be = open_backend(f, rank, precision, 2, (uint32_t)i % 2 * 4, factor);
             for (uint32_t m = 0; m < x.order; m++) {
                 const uint64_t n = x.dim[m] * rank;
                 double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
@@ -163,11 +139,11 @@ START_TEST(bits_do_not_depend_on_threads_shards_delivery_or_memory)
     const uint32_t rank = 10 + 7 * ((uint32_t)_i % 4);
     struct test_coo x = make(s);
     double *factor[TS_MAX_ORDER], *first[TS_MAX_ORDER];
-    fill_factors(&x, rank, precision, factor);
+    memfeed_factors_new(&x, rank, precision, NULL, factor);
     for (int k = 0; k < 5; k++) {
         struct ts_feed *f = memfeed_new(&x, s->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32,
                                         shard[k], (uint64_t)k);
-        void *be = open_backend(&x, f, rank, precision, threads[k], spare[k], factor);
+        void *be = open_backend(f, rank, precision, threads[k], spare[k], factor);
         for (uint32_t m = 0; m < x.order; m++) {
             const uint64_t bytes = x.dim[m] * rank * sizeof(double);
             double *got = malloc(bytes);

@@ -9,7 +9,6 @@ top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 
 # number NAME FILE: its value in the last line of JSON
 number() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" "$2" | tail -n 1; }
-near() { awk -v a="$1" -v b="$2" -v most="$3" 'BEGIN { d = a - b; exit !(d <= most && -d <= most) }'; }
 
 "$bin/tshard" gen --planted 3 --noise 0.1 --dims 60x50x40 --nnz 12480 -o x.tns > log 2>&1
 echo '70 60 50 1' >> x.tns # empty slices before it
@@ -26,7 +25,7 @@ for what in ktensor file npy splatt used; do
     esac
     "$bin/tstream" fit $model x.tsh --cpu --json > fit.$what 2> err || bad "fit, $what: $(cat err)"
     [ ! -s err ] || bad "fit, $what: $(cat err)"
-    near "$(number fit fit.$what)" "$printed" 1e-9 || bad "fit, $what: $(cat fit.$what), printed $printed"
+    within "$(number fit fit.$what)" "$printed" 1e-9 || bad "fit, $what: $(cat fit.$what), printed $printed"
 done
 for what in file npy splatt; do # the same numbers, to the last bit
     [ "$(number residual_norm fit.ktensor)" = "$(number residual_norm fit.$what)" ] ||
@@ -42,14 +41,14 @@ tr -s '\n ' ' ' < log | grep -q '^fit 0[.][0-9]* (within [0-9e.-]*), residual no
 "$bin/tstream" devices --json > there
 if grep -q '"usable":true' there && ! grep -q __asan_init "$bin/tstream"; then
     "$bin/tstream" fit model.ktensor x.tsh --gpus 1 --json > json 2> err || bad "fit --gpus 1: $(cat err)"
-    near "$(number fit json)" "$(number fit fit.file)" 1e-12 || bad "fit --gpus 1: $(cat json)"
+    within "$(number fit json)" "$(number fit fit.file)" 1e-12 || bad "fit --gpus 1: $(cat json)"
 fi
 
 # ---- core consistency ----
 "$bin/tshard" gen --planted 3 --dims 30x25x20 --nnz 3000 -o planted.tsh --truth truth.ktensor > log 2>&1
 "$bin/tstream" fit truth.ktensor planted.tsh --cpu --diagnose --json > json || bad "fit --diagnose: $(cat json)"
-near "$(number fit json)" 1 1e-6 || bad "fit --diagnose: the truth does not fit: $(cat json)"
-near "$(number core_consistency json)" 100 1e-6 || bad "fit --diagnose: of the truth: $(cat json)"
+within "$(number fit json)" 1 1e-6 || bad "fit --diagnose: the truth does not fit: $(cat json)"
+within "$(number core_consistency json)" 100 1e-6 || bad "fit --diagnose: of the truth: $(cat json)"
 "$bin/tstream" cp planted.tsh --cpu -q -r 6 -i 20 -o six.cp > log
 "$bin/tstream" fit six.cp planted.tsh --cpu --diagnose --json --threads 1 > json 2> err
 awk -v c="$(number core_consistency json)" 'BEGIN { exit !(c < 90) }' || bad "fit --diagnose: six components: $(cat json)"
@@ -57,7 +56,7 @@ for kind in ktensor.cp used.cp; do
     [ $kind = used.cp ] || "$bin/tstream" cp x.tsh --cpu -r 4 -i 5 -p float64 -o ktensor.cp > log
     "$bin/tstream" fit $kind x.tsh --cpu --diagnose --json --threads 2 > json.$kind || bad "fit --diagnose $kind"
 done
-near "$(number core_consistency json.used.cp)" "$(number core_consistency json.ktensor.cp)" 1e-9 ||
+within "$(number core_consistency json.used.cp)" "$(number core_consistency json.ktensor.cp)" 1e-9 ||
     bad "fit --diagnose: $(cat json.used.cp json.ktensor.cp)"
 "$bin/tstream" fit used.cp x.tsh --cpu --diagnose > log
 grep -q '^core consistency -*[0-9.e+]* %, normalised -*[0-9.e+]* %$' log || bad "fit --diagnose: $(cat log)"

@@ -7,14 +7,8 @@ set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 . "$top/tests/outside.sh"
-
-"$bin/tstream" devices --json > there
-usable=$(grep -o '"usable":true' there | wc -l)
-[ "$usable" -gt 0 ] || exit 77
-if grep -q __asan_init "$bin/tstream"; then exit 77; fi # reserves what CUDA needs of address space
-
-# number EVENT NAME: its value in the last such event of the file json
-number() { sed -n "s/.*\"event\":\"$1\".*\"$2\":\([0-9.e+-]*\).*/\1/p" json | tail -n 1; }
+# shellcheck source=tests/outside_gpu.sh
+. "$top/tests/outside_gpu.sh"
 
 "$bin/tshard" gen --dims 30000x40000x500 --nnz 6M --law power:0.8 --memory 512M --shard 512K -o x.tsh \
     > log 2>&1 || { cat log; exit 1; }
@@ -24,19 +18,7 @@ run()
 {
     name=$1
     shift
-    "$bin/tstream" cp x.tsh -r 8 -i 3 --tol 0 --json --force --out "$name.cp" "$@" > json 2> err ||
-        bad "cp $*: $(cat err)"
-}
-
-# little GPUS: a budget that holds little more than what a run on them cannot do without, as its refusals
-# of 1 MiB count that (what the driver takes is not always the same)
-little()
-{
-    for _ in 1 2 3; do
-        "$bin/tstream" cp x.tsh -r 8 --gpus "$1" --gpu-memory 1M > log 2> refused && bad "1 MiB is enough"
-        grep -q 'cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
-        grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 }'
-    done | sort -n | sed -n '$s/$/M/p'
+    run_cp "$name" -r 8 -i 3 "$@"
 }
 
 # ---- bytes ----
@@ -46,7 +28,7 @@ fit=$(number "done" fit) nnz=$(number start nnz)
 for gpus in 1 2 "$usable"; do
     [ "$gpus" -le "$usable" ] || continue
     [ "$gpus" -le 16 ] || continue
-    for memory in '' --gpu-memory=$(little "$gpus"); do
+    for memory in '' --gpu-memory=$(little "$gpus" -r 8); do
         run more --gpus "$gpus" ${memory:+"$memory"}
         cmp -s one.cp/model.ktensor more.cp/model.ktensor ||
             bad "other bytes with --gpus $gpus $memory"
@@ -65,7 +47,7 @@ awk -v a="$fit" -v b="$(number "done" fit)" 'BEGIN { d = a - b; exit !(d < 2e-5 
     bad "fit $fit on the GPU, $(number "done" fit) on the CPU"
 
 # ---- host memory ----
-run small --gpus 1 --gpu-memory "$(little 1)" --host-memory 1G
+run small --gpus 1 --gpu-memory "$(little 1 -r 8)" --host-memory 1G
 budget=$((1 << 30)) factors=$(number start factor_bytes) peak=$(number "done" peak_bytes)
 echo "budget $budget, factors $factors, libraries $(number start library_bytes), peak $peak"
 [ "$peak" -le $((budget + factors + (64 << 20))) ] || bad "peak $peak of a budget of $budget"
@@ -75,7 +57,7 @@ got=0
 grep -q 'driver and libraries' err || bad "cp --host-memory 8M: $(cat err)"
 
 # ---- interrupted, with shards on the GPU and in host memory: it ends, and goes on ----
-for memory in '' --gpu-memory=$(little 1); do
+for memory in '' --gpu-memory=$(little 1 -r 8); do
     : > log # not that of the run before
     "$bin/tstream" cp x.tsh -r 8 --gpus 1 -i 100000000 --tol 0 --out stopped ${memory:+"$memory"} > log 2>&1 &
     pid=$!
@@ -91,7 +73,7 @@ for memory in '' --gpu-memory=$(little 1); do
 done
 
 # ---- trace, lists ----
-run traced --gpus "0," --gpu-memory "$(little 0,)" --trace trace.json
+run traced --gpus "0," --gpu-memory "$(little 0, -r 8)" --trace trace.json
 grep -q '"ph":"X","pid":2,' trace.json || bad "the trace has nothing of the GPU"
 if command -v python3 > python; then
     python3 -m json.tool trace.json > parsed || bad "the trace is no JSON"

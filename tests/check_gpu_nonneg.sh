@@ -7,17 +7,8 @@ set -eu
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
-
-"$bin/tstream" devices --json > there
-usable=$(grep -o '"usable":true' there | wc -l)
-[ "$usable" -gt 0 ] || exit 77
-if grep -q __asan_init "$bin/tstream"; then exit 77; fi # reserves what CUDA needs of address space
-
-# number EVENT NAME: its value in the last such event of the file json
-number() { sed -n "s/.*\"event\":\"$1\".*\"$2\":\([0-9.e+-]*\).*/\1/p" json | tail -n 1; }
-
-# near A B MOST: they differ by no more
-near() { awk -v a="$1" -v b="$2" -v most="$3" 'BEGIN { d = a - b; exit !(d <= most && -d <= most) }'; }
+# shellcheck source=tests/outside_gpu.sh
+. "$top/tests/outside_gpu.sh"
 
 "$bin/tshard" gen --dims 20000x30000x300 --nnz 3M --law power:0.8 --memory 512M --shard 256K -o x.tsh \
     > log 2>&1 || { cat log; exit 1; }
@@ -27,21 +18,7 @@ run()
 {
     name=$1
     shift
-    "$bin/tstream" cp x.tsh -r 9 -i 4 --tol 0 --json --force --out "$name.cp" "$@" > json 2> err ||
-        bad "cp $*: $(cat err)"
-}
-
-# little GPUS OPTION...: a budget that holds little more than what such a run cannot do without, as refusals of
-# 1 MiB count that (what the driver takes is not always the same)
-little()
-{
-    gpus=$1
-    shift
-    for _ in 1 2 3; do
-        "$bin/tstream" cp x.tsh -r 9 --gpus "$gpus" --gpu-memory 1M "$@" > log 2> refused && bad "1 MiB is enough"
-        grep -q 'cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
-        grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 }'
-    done | sort -n | sed -n '$s/$/M/p'
+    run_cp "$name" -r 9 -i 4 "$@"
 }
 
 # ---- the fit of CPU cores, and the processor ----
@@ -52,17 +29,17 @@ for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3";
     # shellcheck disable=SC2086
     run gpu --precision float64 $options
     grep -q '"backend":"gpu"' json || bad "cp $options: not on the GPU"
-    near "$want" "$(number "done" fit)" 1e-6 ||
+    within "$want" "$(number "done" fit)" 1e-6 ||
         bad "cp $options: fit $(number "done" fit) on the GPU, $want on the CPU"
     if [ -n "$objective" ]; then
-        near 1 "$(awk -v a="$objective" -v b="$(number "done" objective)" 'BEGIN { print a / b }')" 1e-6 ||
+        within 1 "$(awk -v a="$objective" -v b="$(number "done" objective)" 'BEGIN { print a / b }')" 1e-6 ||
             bad "cp $options: objective $(number "done" objective) on the GPU, $objective on the CPU"
     fi
 done
 run narrow --nonneg
 want=$(number "done" fit)
 run cpu --cpu --nonneg
-near "$want" "$(number "done" fit)" 2e-5 ||
+within "$want" "$(number "done" fit)" 2e-5 ||
     bad "fit $want on the GPU, $(number "done" fit) on the CPU, in float32"
 
 # ---- bytes ----
@@ -75,7 +52,7 @@ for options in "--nonneg" "--nonneg --l1 0.1" "--nonneg 3 -r 70 -i 2"; do
     for gpus in 1 2; do
         [ "$gpus" -le "$usable" ] || continue
         # shellcheck disable=SC2086
-        for memory in '' --gpu-memory="$(little "$gpus" $options)"; do
+        for memory in '' --gpu-memory="$(little "$gpus" -r 9 $options)"; do
             run more --gpus "$gpus" $options ${memory:+"$memory"}
             cmp -s one.cp/model.ktensor more.cp/model.ktensor ||
                 bad "other bytes with --gpus $gpus $memory $options"
@@ -84,7 +61,7 @@ for options in "--nonneg" "--nonneg --l1 0.1" "--nonneg 3 -r 70 -i 2"; do
 done
 
 # ---- stopped, between sweeps and within one ----
-memory=--gpu-memory=$(little 1 --nonneg)
+memory=--gpu-memory=$(little 1 -r 9 --nonneg)
 "$bin/tstream" cp x.tsh -r 9 -i 9 --tol 0 --gpus 1 --nonneg -o whole.cp > log 2>&1 || bad "cp: $(cat log)"
 "$bin/tstream" cp x.tsh -r 9 -i 4 --tol 0 --gpus 1 --nonneg -o part.cp > log 2>&1 || bad "cp: $(cat log)"
 "$bin/tstream" cp --resume part.cp -i 9 --gpus 1 "$memory" > log 2>&1 || bad "cp --resume: $(cat log)"
@@ -117,5 +94,5 @@ awk 'NR == 1 { a = $1 } NR == 2 { d = a - $1; exit !(a > 0.99 && d < 1e-4 && -d 
     bad "fits of nearly 1: $(cat fits)"
 "$bin/tstream" cp one.tsh -r 4 -i 5 --tol 0 --nonneg -o near.cp --gpus 1 --json --force > json 2> err || bad "cp: $(cat err)"
 exact=$("$bin/tstream" fit near.cp one.tsh --cpu --json | sed -n 's/.*"fit":\([0-9.e-]*\).*/\1/p')
-near "$(number "done" fit)" "$exact" 1e-6 || bad "the printed fit is $(number "done" fit), that of the factors $exact"
+within "$(number "done" fit)" "$exact" 1e-6 || bad "the printed fit is $(number "done" fit), that of the factors $exact"
 exit $failed

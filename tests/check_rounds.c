@@ -43,41 +43,26 @@ struct sums {
 };
 
 /* Entries in (0, 1), of which some are zeros, and some zeros that would grow. */
+static double some_zeros(double u)
+{
+    return u < 0.02 ? 0.0 : u < 0.04 ? -0.0 : u;
+}
+
 static void fill_factors(const struct test_coo *x, uint32_t rank, enum ts_precision precision,
                          double **factor)
 {
-    for (uint32_t m = 0; m < x->order; m++) {
-        factor[m] = malloc(x->dim[m] * rank * sizeof(double));
-        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
-            const double u = ts_init_entry(3, m, i / rank, (uint32_t)(i % rank));
-            const double v = rank > 1 && u < 0.02 ? 0.0 : rank > 1 && u < 0.04 ? -0.0 : u;
-            factor[m][i] = precision == TS_FLOAT32 ? (float)v : v;
-        }
-    }
+    memfeed_factors_new(x, rank, precision, rank > 1 ? some_zeros : NULL, factor);
 }
 
-static void free_factors(const struct test_coo *x, double **factor)
-{
-    for (uint32_t m = 0; m < x->order; m++)
-        free(factor[m]);
-}
-
-static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
+static void *open_backend(const struct test_coo *x, const struct ts_feed *f, uint32_t rank,
                           enum ts_precision precision, uint32_t threads, double **factor)
 {
-    struct ts_backend_conf conf = { .tensor = &f->tensor,
-                                    .rank = rank,
+    struct ts_backend_conf conf = { .rank = rank,
                                     .precision = precision,
                                     .threads = threads,
                                     .updates = 1u << TS_ROW_MULTIPLY,
-                                    .only_mode = -1 };
-    struct ts_err err;
-    void *be;
-    ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);
-    ck_assert_int_eq(ts_backend_cpu.own_rows(be, (1u << x->order) - 1, &err), 0);
-    for (uint32_t m = 0; m < x->order; m++)
-        ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, x->dim[m], factor[m], &err), 0);
-    return be;
+                                    .own_rows = (1u << x->order) - 1 };
+    return memfeed_backend_new(&ts_backend_cpu, &conf, f, 0, factor);
 }
 
 /* A row that goes on in another shard takes one round. */
@@ -220,7 +205,7 @@ START_TEST(rows_are_those_of_the_obvious_loop)
         free(got);
     }
     ts_backend_cpu.close(be);
-    free_factors(&x, factor);
+    memfeed_factors_free(&x, factor);
     memfeed_free(f);
     test_coo_free(&x);
 }
@@ -264,7 +249,7 @@ START_TEST(bits_do_not_depend_on_threads_or_delivery)
     }
     for (uint32_t m = 0; m < x.order; m++)
         free(first[m]);
-    free_factors(&x, factor);
+    memfeed_factors_free(&x, factor);
     test_coo_free(&x);
 }
 END_TEST
@@ -297,7 +282,7 @@ START_TEST(without_a_round_columns_get_sums_of_1)
         free(got);
     }
     ts_backend_cpu.close(be);
-    free_factors(&x, factor);
+    memfeed_factors_free(&x, factor);
     memfeed_free(f);
     test_coo_free(&x);
 }

@@ -35,41 +35,22 @@ static const uint32_t ranks[] = { 1, 3, 5, 8, 10, 16, 17, 25, 32, 33, 50, 64, 65
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 #define N_RANKS  (int)(sizeof ranks / sizeof ranks[0])
 
-/* Entries in (-1, 1), as float32 when the backend rounds to them. */
+static double signed_entry(double u)
+{
+    return 2 * u - 1;
+}
+
 static void fill_factors(const struct test_coo *x, uint32_t rank, enum ts_precision precision,
                          double **factor)
 {
-    for (uint32_t m = 0; m < x->order; m++) {
-        factor[m] = malloc(x->dim[m] * rank * sizeof(double));
-        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
-            const double u = 2 * ts_init_entry(3, m, i / rank, (uint32_t)(i % rank)) - 1;
-            factor[m][i] = precision == TS_FLOAT32 ? (float)u : u;
-        }
-    }
+    memfeed_factors_new(x, rank, precision, signed_entry, factor);
 }
 
-static void free_factors(const struct test_coo *x, double **factor)
+static void *open_backend(const struct ts_feed *f, uint32_t rank, enum ts_precision precision,
+                          uint32_t threads, uint32_t spare, double **factor)
 {
-    for (uint32_t m = 0; m < x->order; m++)
-        free(factor[m]);
-}
-
-static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
-                          enum ts_precision precision, uint32_t threads, uint32_t spare,
-                          double **factor)
-{
-    struct ts_backend_conf conf = { .tensor = &f->tensor,
-                                    .rank = rank,
-                                    .precision = precision,
-                                    .threads = threads,
-                                    .only_mode = -1 };
-    struct ts_err err;
-    void *be;
-    conf.spare_bytes = ts_backend_cpu.wish(&conf) * spare / 4;
-    ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);
-    for (uint32_t m = 0; m < x->order; m++)
-        ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, x->dim[m], factor[m], &err), 0);
-    return be;
+    struct ts_backend_conf conf = { .rank = rank, .precision = precision, .threads = threads };
+    return memfeed_backend_new(&ts_backend_cpu, &conf, f, spare, factor);
 }
 
 /* What was taken, each nonzero at its place in the file. */
@@ -198,7 +179,7 @@ START_TEST(values_are_those_of_the_obvious_loop)
             double *factor[TS_MAX_ORDER];
             void *be;
             fill_factors(&x, ranks[i], precision, factor);
-            be = open_backend(&x, f, ranks[i], precision, 2, (uint32_t)i % 2 * 4, factor);
+            be = open_backend(f, ranks[i], precision, 2, (uint32_t)i % 2 * 4, factor);
             for (uint32_t m = 0; m < x.order; m++) {
                 struct taken t = new_taken(&x, i % 2 == 0 ? (1u << x.order) - 1 : 1u << m);
                 sort_as_copy(&x, m);
@@ -208,7 +189,7 @@ START_TEST(values_are_those_of_the_obvious_loop)
                 free_taken(&t);
             }
             ts_backend_cpu.close(be);
-            free_factors(&x, factor);
+            memfeed_factors_free(&x, factor);
         }
         memfeed_free(f);
     }
@@ -228,7 +209,7 @@ START_TEST(bits_do_not_depend_on_threads_shards_delivery_or_memory)
     for (int k = 0; k < 3; k++) {
         struct ts_feed *f = memfeed_new(&x, s->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32,
                                         shard[k], (uint64_t)k);
-        void *be = open_backend(&x, f, rank, precision, threads[k], spare[k], factor);
+        void *be = open_backend(f, rank, precision, threads[k], spare[k], factor);
         for (uint32_t m = 0; m < x.order; m++) {
             struct taken t = new_taken(&x, 0);
             for (int pass = 0; pass < (spare[k] > 0 ? 3 : 1); pass++) {
@@ -248,7 +229,7 @@ START_TEST(bits_do_not_depend_on_threads_shards_delivery_or_memory)
     }
     for (uint32_t m = 0; m < x.order; m++)
         free(first[m]);
-    free_factors(&x, factor);
+    memfeed_factors_free(&x, factor);
     test_coo_free(&x);
 }
 END_TEST
@@ -266,13 +247,13 @@ START_TEST(a_failure_of_the_taker_ends_the_pass) /* loop test: _i calls are take
     struct ts_err err;
     void *be;
     fill_factors(&x, 4, TS_FLOAT64, factor);
-    be = open_backend(&x, f, 4, TS_FLOAT64, 3, 0, factor);
+    be = open_backend(f, 4, TS_FLOAT64, 3, 0, factor);
     t.most = _i == 0 ? 1 : _i == 1 ? blocks / 2 : blocks - 1;
     ck_assert_int_eq(ts_backend_cpu.weighted(be, 0, f, &what, &times, &err), TS_ELIMIT);
     ck_assert_str_eq(err.text, "enough");
     ck_assert_uint_eq(f->given_back, f->given);
     ts_backend_cpu.close(be);
-    free_factors(&x, factor);
+    memfeed_factors_free(&x, factor);
     free_taken(&t);
     memfeed_free(f);
     test_coo_free(&x);

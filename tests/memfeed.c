@@ -2,6 +2,7 @@
 /* Lends shards from memory in a shuffled order. */
 #include "tests/memfeed.h"
 
+#include <check.h>
 #include <pthread.h>
 #include <math.h>
 #include <stdlib.h>
@@ -150,4 +151,40 @@ void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
 void ts_feed_rewind(struct ts_feed *f)
 {
     f->given = f->given_back = 0;
+}
+
+void memfeed_factors_new(const struct test_coo *x, uint32_t rank, enum ts_precision precision,
+                         double (*entry)(double u), double **factor)
+{
+    for (uint32_t m = 0; m < x->order; m++) {
+        factor[m] = malloc(x->dim[m] * rank * sizeof(double));
+        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
+            const double u = ts_init_entry(3, m, i / rank, (uint32_t)(i % rank));
+            const double v = entry != NULL ? entry(u) : u;
+            factor[m][i] = precision == TS_FLOAT32 ? (float)v : v;
+        }
+    }
+}
+
+void memfeed_factors_free(const struct test_coo *x, double **factor)
+{
+    for (uint32_t m = 0; m < x->order; m++)
+        free(factor[m]);
+}
+
+void *memfeed_backend_new(const struct ts_backend *backend, struct ts_backend_conf *conf,
+                          const struct ts_feed *f, uint32_t spare, double **factor)
+{
+    struct ts_err err;
+    void *be;
+    conf->tensor = &f->tensor;
+    conf->only_mode = -1;
+    conf->spare_bytes = spare > 0 ? backend->wish(conf) * spare / 4 : 0;
+    ck_assert_msg(backend->open(conf, &be, &err) == 0, "%s", err.text);
+    if (conf->own_rows != 0)
+        ck_assert_int_eq(backend->own_rows(be, conf->own_rows, &err), 0);
+    for (uint32_t m = 0; m < f->tensor.order; m++)
+        ck_assert_int_eq(
+            backend->put_rows(be, m, 0, f->tensor.mode[m].disk.n_rows, factor[m], &err), 0);
+    return be;
 }

@@ -26,6 +26,9 @@ refused()
     if ls -d ./*.building ./*.tmp-* ./*.partial > left 2> /dev/null; then bad "$*: left $(cat left)"; fi
 }
 
+# within A B MOST: they differ by no more
+within() { awk -v a="$1" -v b="$2" -v most="$3" 'BEGIN { d = a - b; exit !(d <= most && -d <= most) }'; }
+
 # Signals that a command dies by, with its exit status. A caller under nohup ignores SIGHUP, and so do all that it
 # starts: the command goes on then, as it should, and nothing would end it.
 deadly_signals()
