@@ -243,7 +243,8 @@ static const struct lie {
     const char *word;
 } lies[] = {
     { 0, 0x58585858, "not the index" },
-    { HEADER(version), 2, "version 2" },
+    { HEADER(version), 3, "version 3" },
+    { HEADER(version), 2, "flags" }, /* which says that there may be values of 0 */
     { HEADER(order), 1, "order" },
     { HEADER(order), 17, "order" },
     { HEADER(order), 4, "" },
