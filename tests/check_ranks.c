@@ -2,6 +2,7 @@
 /* A decomposition by several ranks has the bits of one process: weights, factors and fits, for every number of ranks
  * and threads, whatever rows are cut. Ranks are threads here. */
 #include <check.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,8 +242,17 @@ START_TEST(constraints_go_along)
                                        { .nonneg = 1, .l1 = 0.1 } };
     struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
     struct ts_constraint polar[3] = { { 0 }, { .orthogonal = 1 }, { 0 } };
-    struct conf conf = { .rank = 6, .iters = 4, .precision = _i == 1 ? TS_FLOAT64 : TS_FLOAT32 };
-    conf.constraint = _i == 0 ? nonneg : _i == 1 ? simplex : _i == 3 ? polar : NULL;
+    struct ts_constraint smooth[3] = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } };
+    struct ts_constraint sparse[3] = { { .l1 = 0.2 }, { 0 }, { .l1 = 0.1 } };
+    struct ts_constraint bounds[3] = { { .bounded = 1, .lower = -0.5, .upper = 0.5 },
+                                       { .bounded = 1, .lower = 0, .upper = INFINITY },
+                                       { 0 } };
+    const struct ts_constraint *const all[] = { nonneg, simplex, NULL,   polar,
+                                                NULL,   smooth,  sparse, bounds };
+    struct conf conf = { .rank = 6,
+                         .iters = 4,
+                         .precision = _i % 4 == 1 ? TS_FLOAT64 : TS_FLOAT32 };
+    conf.constraint = all[_i];
     conf.nvecs = _i == 4;
     conf.accelerate = _i == 2;
     conf.iters = _i == 2 ? MOST_SWEEPS : 4;
@@ -448,7 +458,7 @@ int main(void)
     tcase_set_timeout(tc, 600);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
-    tcase_add_loop_test(tc, constraints_go_along, 0, 5);
+    tcase_add_loop_test(tc, constraints_go_along, 0, 8);
     tcase_add_loop_test(tc, models_go_along, 0, 4);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, ranks_end_together, 0, 2);

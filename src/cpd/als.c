@@ -79,6 +79,12 @@ int ts_als_multiply(struct ts_als *a, struct ts_err *err)
     return a->method->pass(a, err);
 }
 
+static uint64_t exchanged(const struct ts_als *a)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    return c->backend->exchanged == NULL ? 0 : c->backend->exchanged(c->be);
+}
+
 /* What follows the product. Before the first sweep nobody is told. */
 static int end_product(struct ts_als *a, struct ts_err *err)
 {
@@ -87,9 +93,16 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     uint64_t then;
     int rc = 0;
     if (!a->solved) {
+        struct ts_device_times *d = &a->times.device[0];
+        uint64_t all_ns, exchanged_ns;
+        (void)exchanged(a); /* what came before is not of these rows */
         rc = a->method->rows(a, err);
-        a->times.device[0].solve_ns = ts_als_trace(a, "rows", start, a->product) - start;
-        a->times.total_ns += a->times.device[0].solve_ns;
+        all_ns = ts_als_trace(a, "rows", start, a->product) - start;
+        exchanged_ns = exchanged(a);
+        d->solve_ns = all_ns - exchanged_ns;
+        d->exchange_ns += exchanged_ns;
+        d->exposed_ns += exchanged_ns;
+        a->times.total_ns += all_ns;
     }
     if (rc < 0)
         return rc;

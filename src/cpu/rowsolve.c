@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/clock.h"
 #include "base/fpmode.h"
 #include "cpu/rowblock.h"
 #include "cpu/share.h"
@@ -309,12 +310,15 @@ static void pad_row(const struct job *j, const double *w, uint32_t p)
 static void exchange(struct job *j)
 {
     const struct ts_rowsolve_ranks *r = j->ranks;
+    uint64_t start;
     if (r == NULL)
         return;
+    start = ts_clock_ns();
     j->rc = ts_share_gather_rows(r->share, j->f, r->row, j->err);
     if (j->rc == 0)
         j->rc = ts_share_gather(r->share, j->s->part, j->s->group_size * sizeof *j->s->part,
                                 r->group, j->err);
+    ts_share_note(r->share, start);
 }
 
 static void run_alone(struct job *j, const double *w)

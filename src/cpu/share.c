@@ -26,7 +26,7 @@ struct ts_share {
     struct ts_share_row *row;          /* n */
     struct ts_comm_move *move;         /* 4 n */
     char *stage;                       /* or NULL */
-    uint64_t polled_ns;
+    uint64_t polled_ns, noted_ns;
     int given_up;
 };
 
@@ -315,6 +315,18 @@ const uint64_t *ts_share_rows(const struct ts_share *s)
 }
 
 /* ---- what travels ---- */
+
+void ts_share_note(struct ts_share *s, uint64_t since_ns)
+{
+    s->noted_ns += ts_clock_ns() - since_ns;
+}
+
+uint64_t ts_share_noted(struct ts_share *s)
+{
+    const uint64_t ns = s->noted_ns;
+    s->noted_ns = 0;
+    return ns;
+}
 
 int ts_share_poll(struct ts_share *s)
 {

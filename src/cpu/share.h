@@ -33,6 +33,11 @@ struct ts_comm *ts_share_comm(const struct ts_share *s);
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 
+/* Time that goes into exchange, waiting for others included: from `since` on until now; and what was noted since the last
+ * time that anybody asked. */
+void ts_share_note(struct ts_share *s, uint64_t since_ns);
+uint64_t ts_share_noted(struct ts_share *s);
+
 /* Whether another rank has given up (struct ts_comm_ops); looks at most every so many milliseconds. */
 int ts_share_poll(struct ts_share *s);
 

@@ -167,6 +167,9 @@ struct ts_backend {
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *how,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
+    /* Nanoseconds since the last call in which solve and gram waited for other ranks or their rows. NULL: none. */
+    uint64_t (*exchanged)(void *be);
+
     /* mttkrp and solve in one call, for a backend that overlaps them. NULL: the caller calls one
      * after the other. */
     int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
