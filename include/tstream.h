@@ -437,8 +437,20 @@ TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, do
 /* ---- sessions ---- */
 
 /* What a model is judged by. TS_LOSS_LEAST_SQUARES: the distance to the tensor. TS_LOSS_POISSON: of counts, their
- * likelihood as Poisson numbers whose means are the model's values; no entry of its factors is below 0. */
-enum { TS_LOSS_LEAST_SQUARES = 0, TS_LOSS_POISSON = 1 };
+ * likelihood as Poisson numbers whose means are the model's values; no entry of its factors is below 0. The others
+ * (generalized CP) take a step of each mode against its gradient in a sweep, so give sweeps some hundred, and their fit is the
+ * share of the deviance that is explained: of zeros and ones whose odds, or log odds, are the model's; of numbers above 0, with
+ * observed, as gamma numbers of these means; of counts the logarithms of whose means they are; and the square of small errors, a
+ * multiple of the magnitude of others. */
+enum {
+    TS_LOSS_LEAST_SQUARES = 0,
+    TS_LOSS_POISSON = 1,
+    TS_LOSS_BERNOULLI = 2,
+    TS_LOSS_BERNOULLI_LOGIT = 3,
+    TS_LOSS_GAMMA = 4,
+    TS_LOSS_POISSON_LOG = 5,
+    TS_LOSS_HUBER = 6
+};
 
 typedef struct {
     size_t size;
@@ -471,7 +483,8 @@ typedef struct {
     int observed;
     /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
      * memory for a second factor as large as the largest, and a little
-     * more for each thread; on CPU cores. */
+     * more for each thread, and those after it two more models besides;
+     * on CPU cores. */
     int loss;
 } ts_session_conf;
 
@@ -540,6 +553,8 @@ typedef struct {
      * optimum that the sweep met, 0 at one. */
     double log_likelihood;
     double violation;
+    double
+        held_out_loss; /* of a loss after TS_LOSS_POISSON: its mean at cells held out; else NaN */
 } ts_sweep;
 
 /* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -622,9 +637,11 @@ typedef struct {
     uint32_t patience; /* ends when that error has not fallen for so many sweeps; 0: never */
     /* TS_LOSS_..., of a session that was opened for it. With
      * TS_LOSS_POISSON the run is done when the violation is less than
-     * tol, and nothing else but nonneg can be asked of the factors. */
+     * tol, and nothing else but nonneg can be asked of the factors; with
+     * those after it l2, nonneg and bounds can, and observed. */
     int loss;
     uint32_t inner; /* with TS_LOSS_POISSON: rounds of each row in a sweep; 0: 10 */
+    double loss_at; /* with TS_LOSS_HUBER: errors up to this count by their squares */
 } ts_cp_conf;
 
 typedef struct {
@@ -638,7 +655,7 @@ typedef struct {
     double objective;           /* as in ts_sweep */
     double rmse, held_out_rmse; /* likewise */
     int overfits;               /* it ended because the error of held-out cells did not fall */
-    double log_likelihood, violation; /* as in ts_sweep */
+    double log_likelihood, violation, held_out_loss; /* as in ts_sweep */
 } ts_cp_result;
 
 /* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.

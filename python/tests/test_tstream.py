@@ -382,6 +382,25 @@ def test_poisson_models_are_those_of_the_program(tensor, tmp_path):
         ts.cp(tensor, 4, loss="normal", **CPU)
 
 
+def test_other_losses_are_those_of_the_program(tensor, tmp_path):
+    program = os.environ.get("TSTREAM_PROGRAM")
+    for loss, given in (("huber:0.5", {"l2": 0.01}), ("gamma", {"observed": True, "hold_out": 0.2})):
+        m = ts.cp(tensor, 3, sweeps=8, tol=0, seed=3, loss=loss, out=tmp_path / loss[:5], formats="npy", **given, **CPU)
+        fits = [s.fit for s in m.history]
+        assert fits[-1] > fits[0] and np.isfinite([s.objective for s in m.history]).all()
+        assert np.isnan(m.history[-1].held_out_loss) == (loss != "gamma")
+        if program is None:
+            continue
+        subprocess.check_call([program, "cp", "--resume", tmp_path / loss[:5], "-i10", "-q"], stdout=subprocess.DEVNULL)
+        again = ts.cp(tensor, 3, sweeps=10, tol=0, seed=3, loss=loss, **given, **CPU)
+        assert all((np.load(tmp_path / loss[:5] / f"mode{k + 1}.npy") == again.factors[k]).all()
+                   for k in range(len(tensor.shape)))
+    for wrong in ({"loss": "huber"}, {"loss": "huber:x"}, {"loss": "huber:-1"}, {"loss": "gamma"}, {"loss": "bernoulli"},
+                  {"loss": "poisson-log", "l1": 0.1}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cp(tensor, 3, **wrong, **CPU)
+
+
 def test_fixed_factors_stay(tensor, tmp_path):
     start = ts.cp(tensor, 4, sweeps=5, tol=0, seed=3, **CPU)
     for fix, nonneg in (([0, -1], True), (1, None), ([True, False, False], [1])):

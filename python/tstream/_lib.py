@@ -168,7 +168,7 @@ class ts_sweep(_Sized):
                 ("solve_seconds", c.c_double), ("bytes_read", c.c_uint64),
                 ("n_singular", c.c_uint32), ("n_dead", c.c_uint32), ("objective", c.c_double),
                 ("rmse", c.c_double), ("held_out_rmse", c.c_double),
-                ("log_likelihood", c.c_double), ("violation", c.c_double)]
+                ("log_likelihood", c.c_double), ("violation", c.c_double), ("held_out_loss", c.c_double)]
 
 
 sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(ts_sweep))
@@ -186,7 +186,7 @@ class ts_cp_conf(_Sized):
                 ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p),
                 ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p),
                 ("observed", c.c_int), ("l2_by_count", c.c_int), ("hold_out", c.c_double),
-                ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32)]
+                ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32), ("loss_at", c.c_double)]
 
 
 class ts_cp_result(_Sized):
@@ -194,7 +194,7 @@ class ts_cp_result(_Sized):
                 ("converged", c.c_int), ("exact", c.c_int), ("sweeps_before", c.c_uint32),
                 ("n_dead", c.c_uint32), ("objective", c.c_double),
                 ("rmse", c.c_double), ("held_out_rmse", c.c_double), ("overfits", c.c_int),
-                ("log_likelihood", c.c_double), ("violation", c.c_double)]
+                ("log_likelihood", c.c_double), ("violation", c.c_double), ("held_out_loss", c.c_double)]
 
 
 several_sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint32, c.POINTER(ts_sweep))

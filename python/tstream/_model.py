@@ -41,13 +41,15 @@ class Sweep:
     log_likelihood, violation : float
         With loss 'poisson': sum of x log m over the nonzeros without the sum of m over all cells; the largest violation
         of the conditions of an optimum that the sweep met. Else NaN.
+    held_out_loss : float
+        With `hold_out` and a loss after 'poisson': its mean at the cells that are held out. Else NaN.
     rank, seed : int
         Of the model, one of several or the only one.
     """
 
     _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
               "product_seconds", "solve_seconds", "bytes_read", "n_singular", "n_dead",
-              "objective", "rmse", "held_out_rmse", "log_likelihood", "violation")
+              "objective", "rmse", "held_out_rmse", "log_likelihood", "violation", "held_out_loss")
     __slots__ = (*_names, "rank", "seed")
 
     sweep: int
@@ -65,6 +67,7 @@ class Sweep:
     held_out_rmse: float
     log_likelihood: float
     violation: float
+    held_out_loss: float
     objective: float
     rank: int
     seed: int
@@ -524,7 +527,7 @@ def _bounds(bounds: Any, order: int, fixed: int) -> Optional[Array]:
     return limits
 
 
-_LOSSES = ("least-squares", "poisson")  # TS_LOSS_... of tstream.h
+_LOSSES = ("least-squares", "poisson", "bernoulli", "bernoulli-logit", "gamma", "poisson-log", "huber")  # TS_LOSS_... of tstream.h
 
 
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
@@ -563,9 +566,11 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         of a violation 1e-4.
     seed : int
         Of the random initial factors.
-    loss : {'least-squares', 'poisson'}
+    loss : {'least-squares', 'poisson', 'bernoulli', 'bernoulli-logit', 'gamma', 'poisson-log', 'huber:D'}
         What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
-        are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint.
+        are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint. The others take a step
+        of each mode a sweep, so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
+        `bounds` and `observed` go with them.
     inner : int
         With loss 'poisson': rounds of each row in a sweep.
     init : Model, 'nvecs' or Collection, optional
@@ -653,8 +658,13 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     starts = None if init is None or isinstance(init, str) else _starts(init, keys, several)
     if several and not (out is None and trace is None and not resume):
         raise ArgumentError("out, resume and trace go with one model; tstream cp --restarts writes several")
-    if loss not in _LOSSES:
-        raise ArgumentError(f"loss is one of {', '.join(_LOSSES)}, not {loss!r}")
+    loss, _, width = loss.partition(":")
+    if loss not in _LOSSES or (loss == "huber") != bool(width):
+        raise ArgumentError(f"loss is one of {', '.join(_LOSSES)}:D, not {loss!r}")
+    try:
+        loss_at = float(width) if width else 0.0
+    except ValueError:
+        raise ArgumentError(f"huber takes a width above 0, as huber:0.5, not {width!r}") from None
     if inner < 1:
         raise ArgumentError("a row takes at least one round a sweep")
     if tol is None:
@@ -690,7 +700,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
     if l2_scale not in ("none", "count"):
         raise ArgumentError("l2_scale is 'none' or 'count'")
-    if observed and squares is None:
+    if observed and squares is None and loss == "least-squares":
         squares = np.array([0 if fixed >> m & 1 else 0.1 for m in range(order)])
     if observed or loss != "least-squares":
         own_rows = 0
@@ -737,7 +747,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
                       observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience,
-                      loss=_LOSSES.index(loss), inner=inner)
+                      loss=_LOSSES.index(loss), inner=inner, loss_at=loss_at)
 
     session_conf = _session_conf(call, rank=ranks[0], precision=precision, threads=threads,
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,

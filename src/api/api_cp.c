@@ -66,7 +66,8 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .rmse = s->rmse,
                              .held_out_rmse = s->held_out,
                              .log_likelihood = s->log_likelihood,
-                             .violation = s->kkt };
+                             .violation = s->kkt,
+                             .held_out_loss = s->held_out_loss };
     int stop;
     c->sweeps_ns += s->total_ns;
     if (c->record != NULL)
@@ -280,6 +281,10 @@ static int remember(const struct ts_api_run *c, uint64_t every_ns, char **ret, u
         if (c->conf.observed)
             fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
                     c->conf.l2_by_count ? "count" : "none", 0, c->conf.patience);
+        if (c->conf.loss == TS_LOSS_HUBER)
+            fprintf(to, "%closs=huber:%.17g", 0, c->conf.loss_at);
+        else if (c->conf.loss > TS_LOSS_POISSON)
+            fprintf(to, "%closs=%s", 0, ts_loss_of(ts_api_gcp(c->conf.loss))->name);
         if (c->conf.loss == TS_LOSS_POISSON)
             fprintf(to, "%closs=poisson%cinner=%u", 0, 0, c->conf.inner);
         if (c->conf.hold_out > 0)
@@ -514,6 +519,8 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
         to->orthogonal = (conf->orthogonal >> m & 1) != 0;
         to->observed = conf->observed != 0;
         to->poisson = conf->loss == TS_LOSS_POISSON;
+        to->loss = ts_api_gcp(conf->loss);
+        to->loss_at = conf->loss == TS_LOSS_HUBER ? conf->loss_at : 0;
         to->by_count = conf->observed && conf->l2_by_count;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
@@ -595,6 +602,7 @@ static ts_cp_result result_of(const struct ts_api_run *c, const struct ts_als_re
                            .overfits = result->overfits,
                            .log_likelihood = result->log_likelihood,
                            .violation = result->kkt,
+                           .held_out_loss = result->held_out_loss,
                            .sweeps_before =
                                c->from.file != NULL ? ts_state_get(c->from.file)->sweep - 1 : 0 };
 }
@@ -661,7 +669,7 @@ int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "a run goes on never, always, or if there is a state");
     if (c->resume != TS_RESUME_NEVER && c->out == NULL)
         return ts_fail(err, TS_EARG, "a run goes on from the state of a directory: none is named");
-    if (c->loss != TS_LOSS_LEAST_SQUARES && c->loss != TS_LOSS_POISSON)
+    if (c->loss < TS_LOSS_LEAST_SQUARES || c->loss > TS_LOSS_HUBER)
         return ts_fail(err, TS_EARG, "there is no loss %d", c->loss);
     if (c->sweeps == 0)
         c->sweeps = SWEEPS;

@@ -26,7 +26,7 @@ struct args {
     int accelerate, force, cpu, observed;
     uint32_t patience, inner;
     const char *loss, *l2_scale, *hold_out;
-    char hold_out_text[32];
+    char hold_out_text[32], loss_text[40];
     const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
     const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
     char format_text[32], constraint_text[TS_API_CONSTRAINTS][TS_API_CONSTRAINT_CHARS];
@@ -116,7 +116,13 @@ static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *con
     snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
     a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
     a->patience = conf->patience;
-    a->loss = conf->loss == TS_LOSS_POISSON ? "poisson" : "least-squares";
+    a->loss = conf->loss == TS_LOSS_POISSON  ? "poisson"
+              : conf->loss > TS_LOSS_POISSON ? ts_loss_of(ts_api_gcp(conf->loss))->name
+                                             : "least-squares";
+    if (conf->loss == TS_LOSS_HUBER) {
+        snprintf(a->loss_text, sizeof a->loss_text, "huber:%.17g", conf->loss_at);
+        a->loss = a->loss_text;
+    }
     a->inner = conf->inner;
     a->force = conf->replace != 0;
     a->cpu = sc->cpu != 0;

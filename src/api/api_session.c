@@ -20,7 +20,7 @@ static int take_conf(const ts_session_conf *given, ts_session_conf *conf, struct
         rc = ts_fail(err, TS_EARG, "the precision must be float32 or float64");
     if (rc == 0 && conf->threads > TS_MAX_THREADS)
         rc = ts_fail(err, TS_EARG, "at most %u threads are possible", TS_MAX_THREADS);
-    if (rc == 0 && conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != TS_LOSS_POISSON)
+    if (rc == 0 && (conf->loss < TS_LOSS_LEAST_SQUARES || conf->loss > TS_LOSS_HUBER))
         rc = ts_fail(err, TS_EARG, "there is no loss %d", conf->loss);
     p = (struct ts_processor){ .cpu = conf->cpu,
                                .gpus = conf->gpus,
@@ -107,6 +107,8 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
         ret[m].smooth = conf->smooth >> m & 1;
         ret[m].observed = conf->observed != 0;
         ret[m].poisson = conf->loss == TS_LOSS_POISSON;
+        ret[m].loss = ts_api_gcp(conf->loss);
+        ret[m].loss_at = conf->loss == TS_LOSS_HUBER; /* any */
     }
     return 0;
 }

@@ -30,4 +30,12 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
                         struct ts_err *err);
 
+#include "stream/loss.h"
+
+/* Of TS_LOSS_..., in their order those of generalized CP follow the first two. */
+static inline enum ts_loss_kind ts_api_gcp(int loss)
+{
+    return loss > TS_LOSS_POISSON ? (enum ts_loss_kind)(loss - TS_LOSS_POISSON) : TS_GCP_NONE;
+}
+
 #endif
