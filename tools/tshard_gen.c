@@ -254,7 +254,7 @@ const struct ts_cmd tshard_gen_cmd = {
                 "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
                 "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n"
                 "tshard gen --ratings 5 --noise 0.3 --dims 6000x4000x50 --nnz 12M -o r.tsh\n"
-                "  one percent of all ratings; completion can be off by little more than 0.3\n",
+                "  one percent of all ratings; completion errs by 0.3 and little more\n",
     .opts = gen_opts,
     .run = run,
 };

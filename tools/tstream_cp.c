@@ -38,8 +38,8 @@ const struct ts_opt tstream_cp_opts[] = {
       "of several models: the core consistency of the best of each rank, as tstream fit --diagnose "
       "computes it" },
     { "loss", 0, TS_OPT_STRING, AT(loss), "least-squares",
-      "least-squares|poisson|bernoulli|bernoulli-logit|gamma|poisson-log|huber:D",
-      "what a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means are the "
+      "poisson|bernoulli|bernoulli-logit|gamma|poisson-log|huber:D",
+      "what a model is judged by: least-squares, the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means are the "
       "model's (CP-APR, multiplicative updates; no entries below 0); of zeros and ones that whose odds, or log odds, are the model's; of numbers "
       "above 0 that as gamma numbers whose means are the model's; of counts whose logarithms of means are; or the square "
       "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend by Adam, a step of each mode a sweep: give "
