@@ -141,7 +141,7 @@ static double terms(const struct test_coo *x, uint32_t mode, uint32_t rank, doub
 }
 
 static void add_cell(const struct test_coo *x, uint32_t mode, uint32_t rank, double **factor,
-                     const uint64_t *cell, const struct ts_descend *how, double value, double sign,
+                     const uint64_t *cell, const struct ts_descent *how, double value, double sign,
                      double *g, double *size)
 {
     double p[64], slope;
@@ -161,7 +161,7 @@ static void cell_of(const struct test_coo *x, uint64_t n, uint64_t *cell)
 
 /* The gradient, and the sum of the magnitudes of its terms. all: of cells that are not listed every one counts, too. */
 static void gradient(const struct test_coo *x, uint32_t mode, uint32_t rank, double **factor,
-                     const struct ts_descend *how, int all, double *g, double *size)
+                     const struct ts_descent *how, int all, double *g, double *size)
 {
     const uint64_t entries = x->dim[mode] * rank;
     uint64_t cell[TS_MAX_ORDER] = { 0 }, cells = 1;
@@ -201,7 +201,7 @@ static struct test_coo values(const struct shape *s, int kind)
     return x;
 }
 
-static void run(void *be, struct ts_feed *f, uint32_t mode, const struct ts_descend *how)
+static void run(void *be, struct ts_feed *f, uint32_t mode, const struct ts_descent *how)
 {
     struct ts_backend_times times;
     struct ts_err err;
@@ -212,7 +212,7 @@ static void run(void *be, struct ts_feed *f, uint32_t mode, const struct ts_desc
 }
 
 static void moments_new(const struct test_coo *x, uint32_t mode, uint32_t rank,
-                        struct ts_descend *how)
+                        struct ts_descent *how)
 {
     for (int k = 0; k < 2; k++)
         how->moment[k] = calloc(x->dim[mode] * rank, sizeof(double));
@@ -242,7 +242,7 @@ START_TEST(gradients_are_those_of_the_obvious_loop)
         double *g = malloc(n * sizeof *g), *size = malloc(n * sizeof *size);
         double *got = malloc(n * sizeof *got);
         struct ts_err err;
-        struct ts_descend how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+        struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
                                   .at = at_of(kind),
                                   .observed = 1,
                                   .hold_out = { _i % 4 == 0 ? 0.3 : 0, 9 },
@@ -294,7 +294,7 @@ START_TEST(what_is_drawn_is_right_on_average)
     double *factor[TS_MAX_ORDER], g[64], size[64], sum[64] = { 0 }, squares[64] = { 0 };
     double zeros = 0, zeros_squares = 0, want = 0, p[64];
     uint64_t cell[TS_MAX_ORDER], cells = 1;
-    struct ts_descend how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+    struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
                               .at = at_of(kind),
                               .n_drawn = 64,
                               .seed = 3,
@@ -365,7 +365,7 @@ START_TEST(bits_do_not_depend_on_threads_or_delivery)
         double *got = malloc(bytes), zeros;
         struct ts_backend_times times;
         struct ts_err err;
-        struct ts_descend how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+        struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
                                   .at = at_of(kind),
                                   .n_drawn = 300,
                                   .rate = 0.1,

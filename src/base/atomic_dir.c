@@ -606,8 +606,9 @@ static int is_no_lock(void *ctx, int dir, const char *name)
 }
 
 /* Removes the old result, which now has the name of an unfinished one. This is done under the lock,
- * as for the directory of a dead process, so that files of a next writer are not removed. 1: nothing of it is left. */
-static int remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
+ * as for the directory of a dead process, so that files of a next writer are not removed. While it is held no other
+ * result can be put in the place of this one, so that the lock in there, which says what `partial` is, is our own. */
+static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
 {
     struct ts_atomic_dir old = {
         .conf = d->conf, .path = d->path, .partial = d->partial, .fd = -1, .lock_fd = -1
@@ -618,13 +619,15 @@ static int remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
         if (rc != 1)
             break; /* 1: another process is moving it; try again */
         if (access(d->partial, F_OK) != 0 && errno == ENOENT)
-            return 1;
+            return;
     }
     if (rc == TS_EBUSY)
-        return 0; /* the process that has the lock clears it */
+        return; /* the process that has the lock clears it */
     if (rc == 0) {
         clear(&old.conf, old.fd, 1);
         rc = walk(old.fd, is_no_lock, NULL);
+        if (rc == 0)
+            unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
         (void)write_lock(&old, 0,
                          NULL); /* gives the lock its text, so that others know it as one */
         rc |= leave(&old);
@@ -634,7 +637,6 @@ static int remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
                 "%s: is in place, but what it replaced could not be removed whole: the rest "
                 "is in %s",
                 d->path, d->partial);
-    return rc == 0;
 }
 
 /* Gives `partial` its final name. *replaced: there was a result of that name, which is now called
@@ -683,7 +685,7 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
     if (ts_atomic_fsync(d->fd) != 0 && warn->code == 0)
         ts_fail_errno(warn, TS_EIO, "%s: is in place, but cannot be written to the disk", d->path);
     ts_atomic_sync_parent(d->path, d->fd, warn);
-    if (replaced && remove_old(d, warn))
-        unlinkat(d->fd, TS_ATOMIC_LOCK, 0); /* until here it said what `partial` is */
+    if (replaced)
+        remove_old(d, warn);
     return 0;
 }

@@ -83,7 +83,7 @@ uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
     const double rows = (double)t->mode[mode].disk.n_rows;
     const double want = rows > 0 ? PER_NONZERO * (double)t->nnz / rows : 0;
-    const uint32_t most = ts_descend_most(rank);
+    const uint32_t most = ts_descent_most(rank);
     return want >= most ? most : want > LEAST_DRAWN ? (uint32_t)want : (uint32_t)LEAST_DRAWN;
 }
 
@@ -250,11 +250,11 @@ static double size_of(const struct ts_als *a, uint32_t mode)
     return n > 0 ? sqrt(sum / n) : 0;
 }
 
-static struct ts_descend descend(const struct ts_als *a, uint32_t mode)
+static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
 {
     const struct ts_constraint *c = &a->constraint[mode];
     const struct gcp *g = a->own;
-    struct ts_descend ret = { .loss = loss_of(a),
+    struct ts_descent ret = { .loss = loss_of(a),
                               .at = c->loss_at,
                               .observed = c->observed,
                               .hold_out = a->conf->hold_out,
@@ -339,7 +339,7 @@ static int sum_up(struct ts_als *a, struct ts_err *err)
         .ctx = &j,
         .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
     };
-    struct ts_descend how = descend(a, a->product);
+    struct ts_descent how = descend(a, a->product);
     uint64_t n = 0;
     int rc;
     for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
@@ -399,7 +399,7 @@ static int pass(struct ts_als *a, struct ts_err *err)
     const struct ts_init_conf *c = &a->conf->init;
     const uint64_t begun_ns = ts_clock_ns();
     const int again = a->at == TS_ALS_AGAIN;
-    const struct ts_descend how = descend(a, a->product);
+    const struct ts_descent how = descend(a, a->product);
     const int rc =
         again ? sum_up(a, err)
               : c->backend->descend(c->be, a->product, a->conf->feed, &how, NULL, &a->times, err);

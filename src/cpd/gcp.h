@@ -14,7 +14,7 @@
 uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                       const struct ts_constraint *c);
 
-/* Columns that are drawn for a mode: about four cells for each nonzero, 64 to ts_descend_most. */
+/* Columns that are drawn for a mode: about four cells for each nonzero, 64 to ts_descent_most. */
 uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
 
 #endif

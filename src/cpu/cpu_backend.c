@@ -508,7 +508,7 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     return ts_rounds_run(s->rounds, mode, s->factor, &c->product, feed, how, ret, times, err);
 }
 
-static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descend *how,
+static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
                        double *zeros, struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();

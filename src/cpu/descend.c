@@ -58,8 +58,8 @@ static uint64_t lay_out(struct ts_steps *s, double *at)
     }
     s->linear = place(&at, s->rank);
     s->share = place(&at, s->rank);
-    s->column = place(&at, (uint64_t)ts_descend_most(s->rank) * s->rank);
-    s->weight = place(&at, ts_descend_most(s->rank));
+    s->column = place(&at, (uint64_t)ts_descent_most(s->rank) * s->rank);
+    s->weight = place(&at, ts_descent_most(s->rank));
     s->of_group = place(&at, most);
     s->thread = place(&at, 2 * (uint64_t)s->threads * s->rank);
     return (uint64_t)(at - begin);
@@ -167,7 +167,7 @@ static double sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat 
 
 /* ---- draws ---- */
 
-static double draw(const struct ts_descend *how, uint32_t mode, uint32_t of, uint32_t n)
+static double draw(const struct ts_descent *how, uint32_t mode, uint32_t of, uint32_t n)
 {
     return ts_unit(ts_mix(ts_mix(ts_mix(ts_mix(how->seed ^ how->draw << 32) + mode) + of) + n));
 }
@@ -217,14 +217,14 @@ static double cells_of_row(const struct ts_tensor *t, uint32_t mode)
 
 /* Columns, and what each stands for. Returns how many: none where the model, which they are drawn from, is 0. */
 static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                             const struct ts_descend *how, double sum)
+                             const struct ts_descent *how, double sum)
 {
     const uint32_t n = how->n_drawn, rank = s->rank;
     const struct ts_tensor *t = s->tensor;
     const int from_model = how->loss->lower == 0;
     const double each = cells_of_row(t, mode) / n;
     const double *own = s->sum[mode] + (groups_of(t, mode) - 1) * rank;
-    assert(n <= ts_descend_most(rank));
+    assert(n <= ts_descent_most(rank));
     if (from_model && !(sum > 0))
         return 0;
 #pragma omp parallel for num_threads(s->threads) schedule(static)
@@ -254,7 +254,7 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
 
 /* What has to be known of all cells before rows can be told. Returns the number of columns drawn. */
 static uint32_t prepare(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                        const struct ts_descend *how, double *sum)
+                        const struct ts_descent *how, double *sum)
 {
     *sum = 0;
     if (how->observed || factor[mode].n_rows == 0)
@@ -294,7 +294,7 @@ static double dot(const double *restrict x, const double *restrict y, uint32_t n
 static const double zero[CHUNK];
 
 /* g += what the drawn columns say of the row a. */
-static void add_drawn(const struct ts_steps *s, const struct ts_descend *how, uint32_t n,
+static void add_drawn(const struct ts_steps *s, const struct ts_descent *how, uint32_t n,
                       const double *a, double *g)
 {
     double model[CHUNK], slope[CHUNK];
@@ -309,7 +309,7 @@ static void add_drawn(const struct ts_steps *s, const struct ts_descend *how, ui
     }
 }
 
-static void step_row(const struct ts_steps *s, const struct ts_descend *how, uint64_t row,
+static void step_row(const struct ts_steps *s, const struct ts_descent *how, uint64_t row,
                      const double *a, const double *g, struct ts_fmat *f)
 {
     const double first = 1 - pow(TS_DESCEND_FIRST, (double)how->step);
@@ -329,7 +329,7 @@ static void step_row(const struct ts_steps *s, const struct ts_descend *how, uin
 }
 
 void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
-                   const struct ts_fmat *apart, const struct ts_descend *how)
+                   const struct ts_fmat *apart, const struct ts_descent *how)
 {
     struct ts_fmat *f = &factor[mode];
     double sum;
@@ -353,7 +353,7 @@ void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
 }
 
 /* The sum of what the drawn columns say of a row. */
-static double judge_row(const struct ts_steps *s, const struct ts_descend *how, uint32_t n,
+static double judge_row(const struct ts_steps *s, const struct ts_descent *how, uint32_t n,
                         const double *a)
 {
     double model[CHUNK], sum = 0;
@@ -368,7 +368,7 @@ static double judge_row(const struct ts_steps *s, const struct ts_descend *how, 
 }
 
 double ts_steps_zeros(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                      const struct ts_descend *how)
+                      const struct ts_descent *how)
 {
     const struct ts_fmat *f = &factor[mode];
     const uint64_t groups = groups_of(s->tensor, mode);

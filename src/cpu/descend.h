@@ -23,10 +23,10 @@ uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threa
 
 /* factor: of all modes, the rows of `mode` make their step; apart: the gradient at its nonzeros. */
 void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
-                   const struct ts_fmat *apart, const struct ts_descend *how);
+                   const struct ts_fmat *apart, const struct ts_descent *how);
 
 /* The sum of the loss of value 0 over all cells, estimated from columns of `mode`. */
 double ts_steps_zeros(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                      const struct ts_descend *how);
+                      const struct ts_descent *how);
 
 #endif

@@ -61,7 +61,7 @@ struct run {
     struct ts_rounds_job job;
     struct ts_fmat *apart;
     const struct ts_fmat *own;        /* rows that models are of: `apart`, or the factor */
-    const struct ts_descend *descend; /* of a gradient; NULL: rows are multiplied */
+    const struct ts_descent *descend; /* of a gradient; NULL: rows are multiplied */
     uint32_t n_rounds;
     int rounds; /* this pass has them */
     int judge;  /* it judges rows */
@@ -793,7 +793,7 @@ int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, st
 }
 
 int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
-                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descend *how,
+                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descent *how,
                        uint64_t *wait_ns, struct ts_err *err)
 {
     struct run u = { .r = r,

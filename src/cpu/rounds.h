@@ -74,7 +74,7 @@ uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_preci
 /* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `how` say; the factor stays as
  * it is. wait_ns: what it waited for shards. */
 int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
-                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descend *how,
+                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descent *how,
                        uint64_t *wait_ns, struct ts_err *err);
 
 int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, struct ts_fmat *apart,

@@ -197,7 +197,7 @@ struct ts_backend {
     /* All of a mode whose rows descend (stream/row_update.h), which is one of own_rows. Every shard is taken from feed
      * once. feed NULL: nothing changes, and *zeros gets the estimate of the sum over all cells of the loss of value 0
      * there. NULL: it has no such update. */
-    int (*descend)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descend *how,
+    int (*descend)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
                    double *zeros, struct ts_backend_times *times, struct ts_err *err);
 
     /* factor[mode](:, r) *= s[r] */

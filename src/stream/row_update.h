@@ -134,7 +134,7 @@ struct ts_multiply_sums {
 
 struct ts_loss;
 
-struct ts_descend {
+struct ts_descent {
     const struct ts_loss *loss;
     double at; /* of the loss */
     int observed;
@@ -147,7 +147,7 @@ struct ts_descend {
 };
 
 /* Most columns that are drawn: they take 8 MiB. */
-static inline uint32_t ts_descend_most(uint32_t rank)
+static inline uint32_t ts_descent_most(uint32_t rank)
 {
     const uint32_t n = (UINT32_C(1) << 20) / rank;
     return n < 4096 ? n : 4096;
