@@ -348,6 +348,112 @@ START_TEST(what_is_drawn_is_right_on_average)
 }
 END_TEST
 
+/* Of all cells, by the losses' own values: 1/2 l2 times squares apart. */
+static double sum_of_cells(const struct test_coo *x, uint32_t rank, double **factor,
+                           const struct ts_descent *how)
+{
+    uint64_t cell[TS_MAX_ORDER], cells = 1;
+    double sum = 0, p[64], model;
+    for (uint32_t m = 0; m < x->order; m++)
+        cells *= x->dim[m];
+    for (uint64_t i = 0; i < cells; i++) {
+        static const double zero;
+        uint64_t rest = i;
+        for (uint32_t m = 0; m < x->order; m++) {
+            cell[m] = rest % x->dim[m];
+            rest /= x->dim[m];
+        }
+        model = terms(x, 0, rank, factor, cell, p);
+        sum += how->loss->judge(1, &zero, &model, how->at);
+    }
+    for (uint64_t n = 0; n < x->nnz; n++) {
+        static const double zero;
+        cell_of(x, n, cell);
+        model = terms(x, 0, rank, factor, cell, p);
+        sum += how->loss->judge(1, &x->val[n], &model, how->at) -
+               how->loss->judge(1, &zero, &model, how->at);
+    }
+    return sum;
+}
+
+/* Where there are no more columns than would be drawn nothing is estimated: gradients are those of the sum over all
+ * cells, listed or not, by the obvious loop and by central differences of that sum, and what is judged at zeros too. */
+START_TEST(small_tensors_are_summed_whole)
+{
+    static const int kinds[] = { TS_GCP_BERNOULLI, TS_GCP_BERNOULLI_LOGIT, TS_GCP_POISSON_LOG,
+                                 TS_GCP_HUBER };
+    static const struct shape small = { 3, 60, { 6, 5, 7 } };
+    const int kind = kinds[_i];
+    const uint32_t rank = 4;
+    const double h = 1e-5;
+    struct test_coo x = values(&small, kind), none = x;
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_F64, 1, 1);
+    double *factor[TS_MAX_ORDER];
+    void *be;
+    fill_factors(&x, kind, rank, TS_FLOAT64, factor);
+    be = open_backend(&x, f, rank, TS_FLOAT64, 2, factor);
+    none.nnz = 0;
+    for (uint32_t m = 0; m < x.order; m++) {
+        const uint64_t n = x.dim[m] * rank;
+        double g[64], size[64], zeros;
+        struct ts_backend_times times;
+        struct ts_err err;
+        struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
+                                  .at = at_of(kind),
+                                  .n_drawn = 64,
+                                  .step = 1,
+                                  .lower = -INFINITY,
+                                  .upper = INFINITY };
+        moments_new(&x, m, rank, &how); /* rate 0: the factor stays */
+        gradient(&x, m, rank, factor, &how, 1, g, size);
+        run(be, f, m, &how);
+        for (uint64_t i = 0; i < n; i++) {
+            const double found = item(how.moment[0], i, TS_FLOAT64) / (1 - TS_DESCEND_FIRST);
+            const double was = factor[m][i];
+            double near;
+            if (!(fabs(found - g[i]) <= 1e-10 * size[i]))
+                ck_abort_msg("%s, mode %u: gradient %.17g, not %.17g", how.loss->name, m, found,
+                             g[i]);
+            factor[m][i] = was + h;
+            near = sum_of_cells(&x, rank, factor, &how);
+            factor[m][i] = was - h;
+            near = (near - sum_of_cells(&x, rank, factor, &how)) / (2 * h);
+            factor[m][i] = was;
+            /* rounding of two sums of 210 terms, over 2 h, and a third derivative; huber's second one jumps */
+            if (!(fabs(near - found) <= (kind == TS_GCP_HUBER ? 1e-4 : 1e-6) * (1 + size[i])))
+                ck_abort_msg("%s, mode %u: by differences %.17g, not %.17g", how.loss->name, m,
+                             near, found);
+        }
+        ck_assert_int_eq(ts_backend_cpu.descend(be, m, NULL, &how, &zeros, &times, &err), 0);
+        ck_assert_double_le(fabs(zeros - sum_of_cells(&none, rank, factor, &how)), 1e-9);
+        for (int k = 0; k < 2; k++)
+            free(how.moment[k]);
+    }
+    ts_backend_cpu.close(be);
+    for (uint32_t m = 0; m < x.order; m++)
+        free(factor[m]);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(orders_of_numbers_have_each_once)
+{
+    static const uint64_t sizes[] = { 1, 2, 5, 64, 1000 };
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        const uint64_t n = sizes[k];
+        unsigned char there[1000] = { 0 };
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t to = ts_permute(i, n, 7 + k);
+            ck_assert_uint_lt(to, n);
+            ck_assert(!there[to]);
+            there[to] = 1;
+            ck_assert_uint_eq(ts_permute_back(to, n, 7 + k), i);
+        }
+    }
+}
+END_TEST
+
 START_TEST(bits_do_not_depend_on_threads_or_delivery)
 {
     static const uint32_t threads[] = { 1, 2, 3 };
@@ -405,6 +511,8 @@ int main(void)
     tcase_add_test(t, names_are_read);
     tcase_add_loop_test(t, gradients_are_those_of_the_obvious_loop, 0, (TS_N_GCP - 1) * N_SHAPES);
     tcase_add_loop_test(t, what_is_drawn_is_right_on_average, 0, 4);
+    tcase_add_loop_test(t, small_tensors_are_summed_whole, 0, 4);
+    tcase_add_test(t, orders_of_numbers_have_each_once);
     tcase_add_loop_test(t, bits_do_not_depend_on_threads_or_delivery, 0, 2 * (TS_N_GCP - 1));
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);

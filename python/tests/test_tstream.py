@@ -836,6 +836,55 @@ def test_pyttb_agrees(coo, tensor):
 
 
 @pytest.mark.parametrize("ranks", [(3, 3), (6, 4), (1, 1), (9, 2)])
+def sections_of(path):
+    """Of a state (docs/checkpoint.md): the bytes of each section by its name."""
+    state = path.read_bytes()
+    n, at, found = int.from_bytes(state[12:16], "little"), 256, {}
+    begin = 256 + 32 * n + 8
+    for k in range(n):
+        entry = state[at + 32 * k:at + 32 * k + 32]
+        size = int.from_bytes(entry[16:24], "little")
+        found[entry[:16].rstrip(b"\0").decode()] = state[begin:begin + size]
+        begin += -(-size // 8) * 8 + 8
+    return found
+
+
+@pytest.mark.parametrize("loss", ["bernoulli", "bernoulli-logit", "gamma", "poisson-log", "huber:0.4"])
+def test_pyttb_gradients_are_ours(loss, tmp_path):
+    """The first moment after a step is a tenth of the gradient; of a tensor so small every cell that is not listed counts."""
+    pyttb = pytest.importorskip("pyttb")
+    handles = pytest.importorskip("pyttb.gcp.handles")
+    evaluate = pytest.importorskip("pyttb.gcp.fg").evaluate
+    name = {"bernoulli": "bernoulli_odds"}.get(loss, loss.split(":")[0].replace("-", "_"))
+    value, slope = getattr(handles, name), getattr(handles, name + "_grad")
+    if name == "huber":
+        value, slope = (lambda x, m, f=f: f(x, m, 0.4) for f in (value, slope))
+    rng, shape, rank = np.random.default_rng(11), (6, 5, 7), 3
+    x = np.abs(rng.normal(size=shape)) + 0.1
+    if name != "gamma":
+        x *= rng.random(shape) < 0.4
+        x[np.arange(7) % 6, np.arange(7) % 5, np.arange(7)] = 1  # no slice is empty
+    if name.startswith("bernoulli"):
+        x = (x != 0).astype(float)
+    elif name == "poisson_log":
+        x = np.ceil(2 * x)
+    coords = np.argwhere(x != 0)
+    tensor = ts.from_coo(coords, x[tuple(coords.T)], shape, tmp_path / "x.tsh", dtype="float64")
+    factors = [rng.random((n, rank)) - (0 if name in ("bernoulli_odds", "gamma") else 0.5) + 0.1 for n in shape]
+    start = ts.Model.from_factors(np.ones(rank), factors)
+    m = ts.cp(tensor, rank, sweeps=1, tol=0, loss=loss, observed=name == "gamma", l2=0, init=start, precision="float64",
+              out=tmp_path / "x.cp", **CPU)
+    state = sections_of(tmp_path / "x.cp" / "state")
+    data = pyttb.tensor(x)
+    for k, n in enumerate(shape):
+        ours, new = (np.frombuffer(state[f"{what}{k + 1}"]).reshape(n, rank) for what in ("first", "factor"))
+        theirs = evaluate(pyttb.ktensor(factors), data, None, None, slope)[k]
+        assert np.abs(10 * ours - theirs).max() <= 1e-10 * (1 + np.abs(theirs).max())
+        factors[k] = new
+    theirs = evaluate(pyttb.ktensor(factors), data, None, value, None)
+    assert m.history[0].objective == pytest.approx(theirs, rel=1e-10)
+
+
 def test_pyttb_scores_alike(ranks, tmp_path):
     """tstream compare and ktensor.score, of factors of any norm and weights of any sign."""
     pyttb = pytest.importorskip("pyttb")

@@ -2,7 +2,8 @@
 /* rng.h - counter-based random numbers: a value is a function of the seed and of its place, so any
  * thread can draw it and any program can repeat it.
  *
- * ts_mix is the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+ * ts_mix is the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). ts_permute is a Feistel network of four
+ * rounds on the next power of four, repeated until it is back in the range.
  */
 #ifndef TS_BASE_RNG_H
 #define TS_BASE_RNG_H
@@ -21,6 +22,48 @@ static inline uint64_t ts_mix(uint64_t z)
 static inline double ts_unit(uint64_t z)
 {
     return (double)(z >> 11) * 0x1p-53;
+}
+
+/* Where number i of n (0 <= i < n) comes in the order that the key names, and which number comes there: ts_permute_back is
+ * the inverse of ts_permute. n is at most 2^62. */
+static inline uint32_t ts_permute_half(uint64_t n)
+{
+    uint32_t half = 1;
+    while (n > UINT64_C(1) << 2 * half)
+        half++;
+    return half;
+}
+
+static inline uint64_t ts_permute(uint64_t i, uint64_t n, uint64_t key)
+{
+    const uint32_t half = ts_permute_half(n);
+    const uint64_t mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t left = i >> half, right = i & mask;
+        for (uint64_t k = 0; k < 4; k++) {
+            const uint64_t was = right;
+            right = (left ^ ts_mix(ts_mix(key + k) + right)) & mask;
+            left = was;
+        }
+        i = left << half | right;
+    } while (i >= n);
+    return i;
+}
+
+static inline uint64_t ts_permute_back(uint64_t i, uint64_t n, uint64_t key)
+{
+    const uint32_t half = ts_permute_half(n);
+    const uint64_t mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t left = i >> half, right = i & mask;
+        for (uint64_t k = 4; k-- > 0;) {
+            const uint64_t was = left;
+            left = (right ^ ts_mix(ts_mix(key + k) + left)) & mask;
+            right = was;
+        }
+        i = left << half | right;
+    } while (i >= n);
+    return i;
 }
 
 /* Initial factor entry A_mode(row, col) for --init random: uniform in [0, 1). row is the index of

@@ -167,9 +167,13 @@ static double sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat 
 
 /* ---- draws ---- */
 
-static double draw(const struct ts_descent *how, uint32_t mode, uint32_t of, uint32_t n)
+/* In [0, 1), for draw k of n, one in each n-th part of it: of n draws the parts come in an order of their own for each
+ * `of`, so that rows of each other mode are drawn evenly. */
+static double draw(const struct ts_descent *how, uint32_t mode, uint32_t of, uint32_t k, uint32_t n)
 {
-    return ts_unit(ts_mix(ts_mix(ts_mix(ts_mix(how->seed ^ how->draw << 32) + mode) + of) + n));
+    const uint64_t key = ts_mix(ts_mix(ts_mix(how->seed ^ how->draw << 32) + mode) + of);
+    const double part = (double)ts_permute(k, n, key);
+    return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
 }
 
 /* The first of n sums, `step` apart, that is above x; of equals before it the last group is empty. */
@@ -215,6 +219,36 @@ static double cells_of_row(const struct ts_tensor *t, uint32_t mode)
     return n;
 }
 
+/* to, `step` apart, := products of the rows that make up a column, row[m] of mode m. */
+static void multiply_rows(const struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
+                          const uint64_t *row, uint32_t step, double *to)
+{
+    for (uint32_t c = 0; c < s->rank; c++)
+        to[(uint64_t)c * step] = 1;
+    for (uint32_t m = 0; m < s->tensor->order; m++)
+        for (uint32_t c = 0; c < s->rank && m != mode; c++)
+            to[(uint64_t)c * step] *=
+                item(factor[m].data, row[m] * factor[m].stride + c, factor[m].precision);
+}
+
+/* Every column there is, where that is no more than would be drawn. */
+static uint32_t all_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
+                            uint32_t n)
+{
+#pragma omp parallel for num_threads(s->threads) schedule(static)
+    for (uint32_t k = 0; k < n; k++) {
+        uint64_t row[TS_MAX_ORDER] = { 0 }, rest = k;
+        for (uint32_t m = 0; m < s->tensor->order; m++)
+            if (m != mode) {
+                row[m] = rest % factor[m].n_rows;
+                rest /= factor[m].n_rows;
+            }
+        multiply_rows(s, mode, factor, row, n, s->column + k);
+        s->weight[k] = 1;
+    }
+    return n;
+}
+
 /* Columns, and what each stands for. Returns how many: none where the model, which they are drawn from, is 0. */
 static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
                              const struct ts_descent *how, double sum)
@@ -225,28 +259,27 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
     const double each = cells_of_row(t, mode) / n;
     const double *own = s->sum[mode] + (groups_of(t, mode) - 1) * rank;
     assert(n <= ts_descent_most(rank));
+    if (each <= 1)
+        return all_columns(s, mode, factor, (uint32_t)cells_of_row(t, mode));
     if (from_model && !(sum > 0))
         return 0;
 #pragma omp parallel for num_threads(s->threads) schedule(static)
     for (uint32_t k = 0; k < n; k++) {
-        double *to = s->column + k, all = 0;
+        uint64_t row[TS_MAX_ORDER] = { 0 };
+        double all = 0;
         const uint32_t r =
-            from_model ? (uint32_t)find(s->share, rank, 1, sum * draw(how, mode, 0, k)) : 0;
-        for (uint32_t c = 0; c < rank; c++)
-            to[(uint64_t)c * n] = 1;
+            from_model ? (uint32_t)find(s->share, rank, 1, sum * draw(how, mode, 0, k, n)) : 0;
         for (uint32_t m = 0; m < t->order; m++) {
             const struct ts_fmat *f = &factor[m];
-            uint64_t row;
             double unit;
             if (m == mode)
                 continue;
-            unit = draw(how, mode, m + 1, k);
-            row = from_model ? draw_row(s, m, f, r, unit) : (uint64_t)(unit * (double)f->n_rows);
-            for (uint32_t c = 0; c < rank; c++)
-                to[(uint64_t)c * n] *= item(f->data, row * f->stride + c, f->precision);
+            unit = draw(how, mode, m + 1, k, n);
+            row[m] = from_model ? draw_row(s, m, f, r, unit) : (uint64_t)(unit * (double)f->n_rows);
         }
+        multiply_rows(s, mode, factor, row, n, s->column + k);
         for (uint32_t c = 0; c < rank && from_model; c++)
-            all += own[c] * to[(uint64_t)c * n];
+            all += own[c] * s->column[(uint64_t)c * n + k];
         s->weight[k] = from_model ? (all > 0 ? sum / (all * n) : 0) : each;
     }
     return n;

@@ -126,7 +126,8 @@ struct ts_multiply_sums {
  *     sum over these of (g(x, m) - g(0, m)) p + sum over all cells of the row of g(0, m) p
  * and l2 a. Of the last sum the part of g that is loss->linear is closed, through column sums of the other factors; the rest is
  * estimated from n_drawn columns (cells of the other modes), the same for all rows, drawn by counter from seed, draw and the
- * mode: of a loss whose lower is 0 from the model itself, else uniformly. Entry by entry, with the moments u and v,
+ * mode: of a loss whose lower is 0 from the model itself, else uniformly, and evenly over the rows of each other mode (a Latin
+ * hypercube). Where there are no more columns than that, all of them count once, and nothing is estimated. Entry by entry, with the moments u and v,
  *     u := b u + (1 - b) g,  v := c v + (1 - c) g^2,  a := clamp(a - rate u / (1 - b^step) / (sqrt(v / (1 - c^step)) + 1e-8))
  * b = TS_DESCEND_FIRST, c = TS_DESCEND_SECOND. */
 #define TS_DESCEND_FIRST  0.9
