@@ -88,12 +88,20 @@ static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
     return wanted < most ? wanted : most;
 }
 
+/* Whether threads that take whole groups would stand still for a fifth of the time or more. In two steps none does,
+ * but a thread sums rows that others have solved. */
+static int leaves_idle(uint64_t groups, uint32_t threads)
+{
+    const uint64_t turns = (groups + threads - 1) / threads;
+    return groups < APART_GROUPS * threads && 4 * turns * threads > 5 * groups;
+}
+
 static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
 {
     struct layout l = { .n_rows = n_rows, .n_blocks = blocks_of(n_rows) };
     l.groups = groups_of(n_rows, s->padded);
     l.alone = s->threads == 1 || n_rows * s->square <= LONE_ADDS;
-    l.apart = !l.alone && n_rows <= s->apart_rows && l.groups < APART_GROUPS * s->threads;
+    l.apart = !l.alone && n_rows <= s->apart_rows && leaves_idle(l.groups, s->threads);
     return l;
 }
 
