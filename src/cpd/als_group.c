@@ -17,7 +17,8 @@ struct member {
 
 struct group {
     struct member *member;
-    void **be; /* of those that take part in a pass */
+    void **be;                /* of those that take part in a pass; */
+    struct ts_update *update; /* with a backend that has products and rows in one call, these */
     uint32_t n, order, mode;
     const struct ts_backend *backend;
     struct ts_feed *feed;
@@ -69,10 +70,15 @@ static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n; k++)
-        if (is_in(g, k))
-            g->be[n++] = g->member[k].run->conf->init.be;
+        if (is_in(g, k)) {
+            const struct ts_als *a = g->member[k].run;
+            g->be[n] = a->conf->init.be;
+            g->update[n++] = (struct ts_update){ a->conf->init.be, &a->how, &a->sums };
+        }
     ts_feed_rewind(g->feed);
-    return g->backend->mttkrp_of(g->be, n, g->mode, g->feed, times, err);
+    return g->backend->update_of != NULL
+               ? g->backend->update_of(g->update, n, g->mode, g->feed, times, err)
+               : g->backend->mttkrp_of(g->be, n, g->mode, g->feed, times, err);
 }
 
 /* One failed, or all are to stop: the others keep what they have. */
@@ -128,11 +134,14 @@ int ts_als_group_run(struct ts_als *const run[], uint32_t n,
     *failed = n;
     g.member = calloc(n, sizeof *g.member);
     g.be = calloc(n, sizeof *g.be);
+    g.update = calloc(n, sizeof *g.update);
     for (uint32_t k = 0; k < n && g.member != NULL; k++)
         g.member[k].run = run[k];
-    rc = g.member == NULL || g.be == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for %u runs", n)
-                                          : run_all(&g, failed, err);
+    rc = g.member == NULL || g.be == NULL || g.update == NULL
+             ? ts_fail(err, TS_ENOMEM, "out of memory for %u runs", n)
+             : run_all(&g, failed, err);
     free(g.member);
     free(g.be);
+    free(g.update);
     return rc;
 }

@@ -185,6 +185,25 @@ static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf
     return ts_engine_memory_plan(e->backend, bc, &mc, &e->memory, err);
 }
 
+/* With fewer models where devices have no memory for so many. */
+static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
+                        struct ts_engine *e, struct ts_err *err)
+{
+    struct ts_engine_conf fewer = *conf;
+    int rc;
+    do {
+        rc = plan_memory(&fewer, bc, e, err);
+        if (rc < 0)
+            return rc;
+        bc->host_bytes = e->memory.feed_bytes;
+        bc->spare_bytes =
+            conf->sample != NULL && conf->resident_share < 1 ? 0 : e->memory.spare_bytes;
+        rc = e->backend->open(bc, &e->be, err);
+        fewer.n_models = e->n_models - 1;
+    } while (rc == TS_ELIMIT && fewer.n_models > 0);
+    return rc;
+}
+
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank,
@@ -234,11 +253,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
-    rc = plan_memory(conf, &bc, e, err);
-    bc.host_bytes = e->memory.feed_bytes;
-    bc.spare_bytes = conf->sample != NULL && conf->resident_share < 1 ? 0 : e->memory.spare_bytes;
-    if (rc == 0)
-        rc = e->backend->open(&bc, &e->be, err);
+    rc = open_backend(conf, &bc, e, err);
     if (rc == 0 && bc.n_devices > 0)
         rc = take_libraries(e, before, bc.rank, err);
     return rc == 0 ? open_feed(conf, e, err) : rc;

@@ -81,21 +81,25 @@ static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
     return rc;
 }
 
-static void gpu_close(void *be)
+static void close_gpu(struct ts_gpu *g)
 {
-    struct ts_gpu *g = be;
-    if (g == NULL)
-        return;
     ts_gpu_team_close(g);
     for (uint32_t i = 0; i < g->n_members;
          i++) /* after a failure, members may still be sending to others */
-        if (g->member[i].work != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
+        if (g->member[i].memory != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaDeviceSynchronize();
     ts_exchange_free(g->exchange);
     for (uint32_t i = 0; i < g->n_members; i++)
         ts_gpu_device_close(&g->member[i]);
     ts_gpu_plan_free(g);
     free(g);
+}
+
+static void gpu_close(void *be)
+{
+    struct ts_gpu_model *of = be;
+    if (of != NULL)
+        close_gpu(of->gpu);
 }
 
 static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
@@ -118,26 +122,34 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
         ts_gpu_budget_close(&b);
     }
     if (rc < 0) {
-        gpu_close(g);
+        close_gpu(g);
         return rc;
     }
     name_lanes(g);
-    *ret = g;
+    *ret = &g->model[0];
     return 0;
 }
 
 /* ---- the table */
 
+static const struct ts_gpu *gpu_of(const void *be)
+{
+    return ((const struct ts_gpu_model *)be)->gpu;
+}
+
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
-    const uint32_t ld = ts_gpu_plan_stride(conf->rank, 8);
-    *factors = 0; /* the factors are on the devices */
-    *other = ts_gpu_locked_bytes(ld) * conf->n_devices;
+    const uint32_t n = conf->n_models > 0 ? conf->n_models : 1;
+    *factors = *other = 0; /* the factors are on the devices */
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
+        *other += ts_gpu_locked_bytes(ts_gpu_plan_stride(rank, 8)) * conf->n_devices;
+    }
 }
 
 static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
 {
-    const struct ts_gpu *g = be;
+    const struct ts_gpu *g = gpu_of(be);
     const uint64_t factors = ts_gpu_plan_factors(g), slots = g->n_slots * g->slot_bytes;
     for (uint32_t i = 0; i < g->n_members; i++)
         ret[i] = (struct ts_device_memory){
@@ -153,7 +165,7 @@ static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
 
 static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
-    const struct ts_gpu *g = be;
+    const struct ts_gpu *g = gpu_of(be);
     *ret = (struct ts_feed_deal){ .n_consumers = g->n_members };
     for (uint32_t m = 0; m < g->tensor->order; m++) {
         ret->first[m] = g->mode[m].first;
@@ -176,7 +188,7 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 
 static void gpu_unpin(void *ctx, void *addr)
 {
-    struct ts_gpu *g = ctx;
+    struct ts_gpu *g = ((struct ts_gpu_model *)ctx)->gpu;
     for (uint32_t i = 0; i < g->n_members; i++) /* forget the shards of a mode that is not passed
                                                  * over */
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
@@ -199,7 +211,7 @@ static int gpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
 /* The place is that of the modes that open was told of: budgets hold with it. */
 static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
-    struct ts_gpu *g = be;
+    struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
     for (uint32_t m = 0; m < g->tensor->order; m++)
         if ((modes >> m & 1) != 0 && g->mode[m].n_rows > g->apart_rows)
             return ts_fail(
@@ -213,21 +225,15 @@ static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 
 static void gpu_sum_in(void *be, enum ts_precision summed)
 {
-    struct ts_gpu *g = be;
-    g->summed = summed;
-}
-
-static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                      struct ts_err *err)
-{
-    const struct ts_gpu_request ask = { .mode = mode, .feed = feed };
-    return ts_gpu_pass_run(be, &ask, times, err);
+    struct ts_gpu_model *of = be;
+    of->summed = summed;
 }
 
 /* The product must lie where the update looks for it. */
-static int check_kind(const struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
+static int check_kind(const void *be, uint32_t mode, const struct ts_row_update *how,
                       struct ts_err *err)
 {
+    const struct ts_gpu *g = gpu_of(be);
     if (ts_row_reads_old(how->kind) == ts_gpu_owns(g, mode))
         return 0;
     return ts_fail(err, TS_EARG, "mode %u: %s", mode + 1,
@@ -242,18 +248,28 @@ static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc == 0 ? ts_gpu_dense_solve(be, mode, how, sums, err) : rc;
 }
 
+static int gpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
+                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+{
+    const struct ts_gpu_model *first = of[0].be;
+    const struct ts_gpu_request ask = { .mode = mode, .feed = feed, .n = n, .of = of };
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = of[k].how == NULL ? 0 : check_kind(of[k].be, mode, of[k].how, err);
+    return rc == 0 ? ts_gpu_pass_run(first->gpu, &ask, times, err) : rc;
+}
+
 static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed,
                       const struct ts_row_update *how, const struct ts_row_sums *sums,
                       struct ts_backend_times *times, struct ts_err *err)
 {
-    const struct ts_gpu_request ask = {
-        .mode = mode,
-        .feed = feed,
-        .how = how,
-        .sums = sums,
-    };
-    const int rc = check_kind(be, mode, how, err);
-    return rc == 0 ? ts_gpu_pass_run(be, &ask, times, err) : rc;
+    return gpu_update_of(&(struct ts_update){ be, how, sums }, 1, mode, feed, times, err);
+}
+
+static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                      struct ts_err *err)
+{
+    return gpu_update(be, mode, feed, NULL, NULL, times, err);
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
@@ -264,6 +280,11 @@ static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *er
 static int gpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     return ts_gpu_dense_gram(be, mode, gram, err);
+}
+
+static void *gpu_model(void *be, uint32_t k)
+{
+    return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
 const struct ts_backend ts_backend_gpu = {
@@ -281,6 +302,10 @@ const struct ts_backend ts_backend_gpu = {
     .own_rows = gpu_own_rows,
     .sum_in = gpu_sum_in,
     .mttkrp = gpu_mttkrp,
+    .model = gpu_model,
+    .most = ts_gpu_models_most,
+    .together = ts_gpu_models_most,
+    .update_of = gpu_update_of,
     .solve = gpu_solve,
     .update = gpu_update,
     .scale = gpu_scale,

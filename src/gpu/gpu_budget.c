@@ -3,6 +3,7 @@
 #include "gpu/gpu_budget.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/setting.h"
 #include "gpu/gpu_fail.h"
@@ -42,14 +43,19 @@ static uint32_t sharers(const struct ts_gpu *g, int device)
 static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, struct ts_err *err)
 {
     const uint64_t factors = ts_gpu_plan_factors(g);
-    return ts_fail(
-        err, TS_ELIMIT,
-        "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of rank %u take %" PRIu64
-        " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
-        " MiB, and two shards %" PRIu64 " MiB; a lower " TS_SET_RANK " needs less, " TS_SET_CPU
-        " needs none",
-        budget >> 20, g->rank, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
-        driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
+    char of[40];
+    if (g->n_models > 1)
+        snprintf(of, sizeof of, "%u models", g->n_models);
+    else
+        snprintf(of, sizeof of, "rank %u", g->model[0].rank);
+    return ts_fail(err, TS_ELIMIT,
+                   "%" PRIu64
+                   " MiB of GPU memory cannot work: the factor matrices of %s take %" PRIu64
+                   " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
+                   " MiB, and two shards %" PRIu64 " MiB; a lower " TS_SET_RANK
+                   " needs less, " TS_SET_CPU " needs none",
+                   budget >> 20, of, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
+                   driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
 }
 
 int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t i,
@@ -116,6 +122,25 @@ void ts_gpu_budget_measure(struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t i
         b->driver[i] = (now - b->before[i] - work) / n;
     b->driver[i] += b->tables;
     g->driver_bytes[i] = b->driver[i] + ROUNDING_BYTES;
+}
+
+uint64_t ts_gpu_budget_guess(const struct ts_gpu *g, const struct ts_backend_conf *conf)
+{
+    const uint64_t driver = assumed(g) + ROUNDING_BYTES;
+    struct ts_gpu_memory *memory = ts_gpu_memory_open();
+    uint64_t ret = UINT64_MAX;
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        const int device = g->member[i].device;
+        uint64_t left = conf->device_bytes;
+        if (left == 0 && ts_gpu_memory_free(memory, device, &left))
+            left = (left > RESERVE_BYTES ? left - RESERVE_BYTES : 0) / sharers(g, device);
+        else if (left == 0)
+            continue;
+        left = left > driver ? left - driver : 0;
+        ret = left < ret ? left : ret;
+    }
+    ts_gpu_memory_close(memory);
+    return ret;
 }
 
 int ts_gpu_budget_left(const struct ts_gpu *g, const struct ts_gpu_budget *b, uint64_t *ret,

@@ -28,6 +28,10 @@ void ts_gpu_budget_open(const struct ts_gpu *g, const struct ts_backend_conf *co
                         struct ts_gpu_budget *ret);
 void ts_gpu_budget_close(struct ts_gpu_budget *b);
 
+/* What each device has for factors, sums and shards, before it is opened; without a budget and an
+ * answer of NVML there is no limit. Makes no context. */
+uint64_t ts_gpu_budget_guess(const struct ts_gpu *g, const struct ts_backend_conf *conf);
+
 /* Checks the budget before anything is allocated, while a refusal costs nothing. */
 int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t member,
                         struct ts_err *err);

@@ -9,6 +9,7 @@
 #include "gpu/gpu_state.h"
 
 struct job {
+    struct ts_gpu_model *of;
     uint32_t mode;
     uint64_t row, n;
     const double *from; /* what the job reads: rows or s */
@@ -16,15 +17,23 @@ struct job {
     const struct ts_row_sums *sums;
 };
 
+/* Rows that go through `stage` at a time. */
+static uint64_t stage_rows(const struct ts_gpu_model *of, uint64_t left)
+{
+    const uint64_t most = of->gpu->stage / of->rank;
+    return left < most ? left : most;
+}
+
 static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
 {
+    const struct ts_gpu_model *of = j->of;
     cudaError_t e = cudaSuccess;
     for (uint64_t done = 0; done < j->n && e == cudaSuccess;) {
-        const uint64_t k = j->n - done < g->stage_rows ? j->n - done : g->stage_rows;
-        char *to = me->factor[j->mode] + (j->row + done) * ts_gpu_row_bytes(g);
-        e = cudaMemcpyAsync(me->stage, j->from + done * g->rank, 8 * k * g->rank,
+        const uint64_t k = stage_rows(of, j->n - done);
+        char *to = me->replica[of->number].factor[j->mode] + (j->row + done) * ts_gpu_row_bytes(of);
+        e = cudaMemcpyAsync(me->stage, j->from + done * of->rank, 8 * k * of->rank,
                             cudaMemcpyHostToDevice, me->dense);
-        TRY(e, ts_dense_put(g->precision, to, k, g->ld, g->rank, me->stage, me->dense));
+        TRY(e, ts_dense_put(g->precision, to, k, of->ld, of->rank, me->stage, me->dense));
         done += k;
     }
     return e == cudaSuccess ? cudaStreamSynchronize(me->dense) : e;
@@ -36,23 +45,24 @@ static int put_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "writing factor rows");
 }
 
-int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
-                     struct ts_err *err)
+int ts_gpu_dense_put(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n,
+                     const double *rows, struct ts_err *err)
 {
-    struct job j = { .mode = mode, .row = row, .n = n, .from = rows };
-    return ts_gpu_team_run(g, put_job, &j, NULL, err);
+    struct job j = { .of = of, .mode = mode, .row = row, .n = n, .from = rows };
+    return ts_gpu_team_run(of->gpu, put_job, &j, NULL, err);
 }
 
-int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+int ts_gpu_dense_get(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err)
 {
-    struct ts_gpu_member *me = &g->member[0];
+    struct ts_gpu_member *me = &of->gpu->member[0];
     cudaError_t e = cudaSetDevice(me->device);
     for (uint64_t done = 0; done < n && e == cudaSuccess;) {
-        const uint64_t k = n - done < g->stage_rows ? n - done : g->stage_rows;
-        const char *from = me->factor[mode] + (row + done) * ts_gpu_row_bytes(g);
-        e = ts_dense_get(g->precision, from, k, g->ld, g->rank, me->stage, me->dense);
-        TRY(e, cudaMemcpyAsync(rows + done * g->rank, me->stage, 8 * k * g->rank,
+        const uint64_t k = stage_rows(of, n - done);
+        const char *from =
+            me->replica[of->number].factor[mode] + (row + done) * ts_gpu_row_bytes(of);
+        e = ts_dense_get(of->gpu->precision, from, k, of->ld, of->rank, me->stage, me->dense);
+        TRY(e, cudaMemcpyAsync(rows + done * of->rank, me->stage, 8 * k * of->rank,
                                cudaMemcpyDeviceToHost, me->dense));
         TRY(e, cudaStreamSynchronize(me->dense));
         done += k;
@@ -61,77 +71,83 @@ int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, 
 }
 
 /* Where the sums of units are. */
-static double *unit_sizes(const struct ts_gpu *g, const struct ts_gpu_member *me, uint32_t mode)
+static double *unit_sizes(const struct ts_gpu_model *of, const struct ts_gpu_replica *my,
+                          uint32_t mode)
 {
-    return me->row_inner + ts_descend_units(g->mode[mode].n_rows);
+    return my->row_inner + ts_descend_units(of->gpu->mode[mode].n_rows);
 }
 
-cudaError_t ts_gpu_dense_own(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
+cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me, uint32_t mode,
                              const struct ts_row_update *how, const struct ts_row_sums *sums,
                              int wide, uint64_t first_unit, uint64_t n_units)
 {
-    const int in_float64 = wide && me->product != NULL;
+    struct ts_gpu_replica *my = &me->replica[of->number];
+    const int in_float64 = wide && my->product != NULL;
     const struct ts_descend d = {
-        .precision = g->precision,
+        .precision = of->gpu->precision,
         .wide = in_float64,
-        .m = in_float64 ? (void *)me->product : me->apart,
-        .a = me->factor[mode],
-        .n_rows = g->mode[mode].n_rows,
-        .ld = g->ld,
+        .m = in_float64 ? (void *)my->product : my->apart,
+        .a = my->factor[mode],
+        .n_rows = of->gpu->mode[mode].n_rows,
+        .ld = of->ld,
         .first_unit = first_unit,
         .n_units = n_units,
-        .g = me->w,
-        .table = me->w + (size_t)g->ld * g->ld,
+        .g = my->w,
+        .table = my->w + (size_t)of->ld * of->ld,
         .simple = how->l1 == 0 && how->upper == INFINITY,
         .rounds = how->rounds,
-        .inner = sums->inner != NULL ? me->row_inner : NULL,
-        .size = sums->size != NULL ? unit_sizes(g, me, mode) : NULL,
-        .scratch = me->parts,
+        .inner = sums->inner != NULL ? my->row_inner : NULL,
+        .size = sums->size != NULL ? unit_sizes(of, my, mode) : NULL,
+        .scratch = my->parts,
     };
     return how->kind == TS_ROW_KEEP ? ts_descend_keep(&d, me->dense)
                                     : ts_descend_rows(&d, me->dense);
 }
 
-cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
-                                const struct ts_row_update *how, const struct ts_row_sums *sums)
+cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                uint32_t mode, const struct ts_row_update *how,
+                                const struct ts_row_sums *sums)
 {
     const int own = how != NULL && ts_row_reads_old(how->kind);
-    const uint64_t n = g->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
-    cudaError_t e = ts_dense_gram_finish(n, g->ld, me->parts, me->gram, me->dense);
+    const uint64_t n = of->gpu->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
+    struct ts_gpu_replica *my = &me->replica[of->number];
+    cudaError_t e = ts_dense_gram_finish(n, of->ld, my->parts, my->gram, me->dense);
     if (sums->inner != NULL)
-        TRY(e, ts_dense_sum(me->row_inner, n_sums, me->sums, me->inner, me->dense));
+        TRY(e, ts_dense_sum(my->row_inner, n_sums, my->sums, my->inner, me->dense));
     if (sums->size != NULL)
-        TRY(e, ts_dense_sum(unit_sizes(g, me, mode), n_sums, me->sums, me->inner + 1, me->dense));
-    TRY(e, ts_dense_copy(me->host, me->gram, 8 * ((uint64_t)g->ld * g->ld + 2), me->dense));
+        TRY(e, ts_dense_sum(unit_sizes(of, my, mode), n_sums, my->sums, my->inner + 1, me->dense));
+    TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)of->ld * of->ld + 2), me->dense));
     return e;
 }
 
 /* The Gram matrix of rows that stay is that of weighted ones. */
-void ts_gpu_dense_copy_out(const struct ts_gpu *g, const struct ts_row_update *how,
+void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
                            const struct ts_row_sums *sums)
 {
-    const double *from = g->member[0].host;
+    const double *from = of->gpu->member[0].replica[of->number].host;
     const double *weight = how != NULL && how->kind == TS_ROW_KEEP ? how->weight : NULL;
-    for (uint32_t i = 0; i < g->rank; i++) {
-        double *row = sums->gram + (size_t)i * g->rank;
-        memcpy(row, from + (size_t)i * g->ld, 8 * (size_t)g->rank);
-        for (uint32_t j = 0; weight != NULL && j < g->rank; j++)
+    for (uint32_t i = 0; i < of->rank; i++) {
+        double *row = sums->gram + (size_t)i * of->rank;
+        memcpy(row, from + (size_t)i * of->ld, 8 * (size_t)of->rank);
+        for (uint32_t j = 0; weight != NULL && j < of->rank; j++)
             row[j] *= weight[i] * weight[j];
     }
     if (sums->inner != NULL)
-        *sums->inner = from[(size_t)g->ld * g->ld];
+        *sums->inner = from[(size_t)of->ld * of->ld];
     if (sums->size != NULL)
-        *sums->size = from[(size_t)g->ld * g->ld + 1];
+        *sums->size = from[(size_t)of->ld * of->ld + 1];
 }
 
 static cudaError_t solve(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
 {
+    const struct ts_gpu_replica *my = &me->replica[j->of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
     if (ts_row_reads_old(j->how->kind))
-        return ts_gpu_dense_own(g, me, j->mode, j->how, j->sums, 0, 0, ts_descend_units(n));
-    return n == 0 ? cudaSuccess
-                  : ts_dense_solve_rows(g->precision, me->factor[j->mode], NULL, n, g->ld, me->w,
-                                        j->sums->inner != NULL ? me->row_inner : NULL, me->dense);
+        return ts_gpu_dense_own(j->of, me, j->mode, j->how, j->sums, 0, 0, ts_descend_units(n));
+    return n == 0
+               ? cudaSuccess
+               : ts_dense_solve_rows(g->precision, my->factor[j->mode], NULL, n, j->of->ld, my->w,
+                                     j->sums->inner != NULL ? my->row_inner : NULL, me->dense);
 }
 
 /* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. The
@@ -139,36 +155,38 @@ static cudaError_t solve(const struct ts_gpu *g, struct ts_gpu_member *me, const
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
+    const struct ts_gpu_model *of = j->of;
+    const struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
     cudaError_t e = cudaSuccess;
     if (j->how == NULL && me->number > 0)
         return 0;
     if (j->how != NULL)
-        TRY(e, ts_gpu_device_send_update(g, me, j->how));
+        TRY(e, ts_gpu_device_send_update(of, me, j->how));
     if (j->how != NULL)
         TRY(e, solve(g, me, j));
     if (me->number == 0)
-        TRY(e, ts_dense_gram_part(g->precision, me->factor[j->mode], n, g->ld, 0,
-                                  ts_dense_gram_parts(g->ld, n), me->parts, me->dense));
+        TRY(e, ts_dense_gram_part(g->precision, my->factor[j->mode], n, of->ld, 0,
+                                  ts_dense_gram_parts(of->ld, n), my->parts, me->dense));
     if (me->number == 0)
-        TRY(e, ts_gpu_dense_sum_up(g, me, j->mode, j->how, j->sums));
+        TRY(e, ts_gpu_dense_sum_up(of, me, j->mode, j->how, j->sums));
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "row solves");
 }
 
-int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
+int ts_gpu_dense_solve(struct ts_gpu_model *of, uint32_t mode, const struct ts_row_update *how,
                        const struct ts_row_sums *sums, struct ts_err *err)
 {
-    struct job j = { .mode = mode, .how = how, .sums = sums };
-    const int rc = ts_gpu_team_run(g, solve_job, &j, NULL, err);
+    struct job j = { .of = of, .mode = mode, .how = how, .sums = sums };
+    const int rc = ts_gpu_team_run(of->gpu, solve_job, &j, NULL, err);
     if (rc == 0)
-        ts_gpu_dense_copy_out(g, how, sums);
+        ts_gpu_dense_copy_out(of, how, sums);
     return rc;
 }
 
-int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err)
+int ts_gpu_dense_gram(struct ts_gpu_model *of, uint32_t mode, double *gram, struct ts_err *err)
 {
-    return ts_gpu_dense_solve(g, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
+    return ts_gpu_dense_solve(of, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
 /* A member that is alone does not wait for the scaling. What reads the factor afterwards does:
@@ -176,22 +194,24 @@ int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_e
 static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
+    const struct ts_gpu_model *of = j->of;
+    struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
-    cudaError_t e = me->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
+    cudaError_t e = my->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
     if (e == cudaSuccess) /* host_scale has been read */
-        memcpy(me->host_scale, j->from, 8 * (size_t)g->rank);
-    TRY(e, ts_dense_copy(me->w, me->host_scale, 8 * (uint64_t)g->ld, me->dense));
+        memcpy(my->host_scale, j->from, 8 * (size_t)of->rank);
+    TRY(e, ts_dense_copy(my->w, my->host_scale, 8 * (uint64_t)of->ld, me->dense));
     if (n > 0)
-        TRY(e, ts_dense_scale(g->precision, me->factor[j->mode], n, g->ld, me->w, me->dense));
+        TRY(e, ts_dense_scale(g->precision, my->factor[j->mode], n, of->ld, my->w, me->dense));
     TRY(e, cudaEventRecord(me->scaled, me->dense));
-    me->scaling = e == cudaSuccess && g->n_members == 1;
+    me->scaling = my->scaling = e == cudaSuccess && g->n_members == 1;
     if (!me->scaling)
         TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "scaling columns");
 }
 
-int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err)
+int ts_gpu_dense_scale(struct ts_gpu_model *of, uint32_t mode, const double *s, struct ts_err *err)
 {
-    struct job j = { .mode = mode, .from = s };
-    return ts_gpu_team_run(g, scale_job, &j, NULL, err);
+    struct job j = { .of = of, .mode = mode, .from = s };
+    return ts_gpu_team_run(of->gpu, scale_job, &j, NULL, err);
 }

@@ -30,37 +30,55 @@ static void *take(char *base, uint64_t *used, uint64_t bytes)
     return at;
 }
 
+/* What is divided: of all modes the largest numbers of things. */
+struct sizes {
+    uint64_t shares, shards, rows;
+};
+
+/* Divides a part of the allocation among what a model has. */
+static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *most,
+                          struct ts_gpu_replica *my, char *base, uint64_t *used)
+{
+    const struct ts_gpu *g = of->gpu;
+    const uint64_t row = ts_gpu_row_bytes(of), wide = ts_gpu_edge_bytes(of, 1);
+    const uint64_t square = (uint64_t)of->ld * of->ld;
+    const struct ts_gpu_mode *last = &g->mode[g->tensor->order - 1];
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        my->factor[m] = take(base, used, g->mode[m].n_rows * row);
+    my->product = of->keeps_rest ? take(base, used, last->n_rows * wide) : NULL;
+    my->apart = g->apart_rows > 0 ? take(base, used, g->apart_rows * row) : NULL;
+    my->edge = take(base, used, 2 * more(most->shares * row, last->n_shares * wide));
+    my->shard_edge = take(
+        base, used, more(ts_edge_count(most->shards) * row, ts_edge_count(last->n_shards) * wide));
+    my->row_inner = take(base, used, 8 * most->rows);
+    my->parts = take(base, used, 8 * ts_dense_scratch(of->ld));
+    my->sums = take(base, used, 8 * TS_DENSE_SUM_SCRATCH);
+    my->gram = take(base, used, 8 * (square + 2));
+    my->w = take(base, used, ts_gpu_host_bytes(of->ld));
+    my->inner = base == NULL ? NULL : my->gram + square;
+}
+
 /* Divides one allocation among everything but the shards; returns its size. */
 static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base)
 {
-    const uint64_t row = ts_gpu_row_bytes(g), square = (uint64_t)g->ld * g->ld;
-    const struct ts_gpu_mode *last = &g->mode[g->tensor->order - 1];
-    const uint64_t wide = ts_gpu_edge_bytes(g, 1);
-    uint64_t used = 0, shares = 0, shards = 0, rows = 0;
+    struct sizes most = { 0 };
+    uint64_t used = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++) {
         const struct ts_gpu_mode *mode = &g->mode[m];
-        me->factor[m] = take(base, &used, mode->n_rows * row);
         me->shard_row[m] = take(base, &used, 4 * ts_edge_count(mode->n_shards));
         me->boundary[m] = take(base, &used, 4 * mode->n_boundary);
         me->table[m].entry = take(base, &used, mode->n_shards * sizeof *me->table[m].entry);
-        shares = more(shares, mode->n_shares);
-        shards = more(shards, mode->n_shards);
-        rows = more(rows, mode->n_rows);
+        most.shares = more(most.shares, mode->n_shares);
+        most.shards = more(most.shards, mode->n_shards);
+        most.rows = more(most.rows, mode->n_rows);
     }
-    me->product = g->keeps_rest ? take(base, &used, last->n_rows * wide) : NULL;
-    me->apart = g->apart_rows > 0 ? take(base, &used, g->apart_rows * row) : NULL;
-    me->edge = take(base, &used, 2 * more(shares * row, last->n_shares * wide));
-    me->edge_row = take(base, &used, 8 * shares);
-    me->shard_edge =
-        take(base, &used, more(ts_edge_count(shards) * row, ts_edge_count(last->n_shards) * wide));
-    me->row_inner = take(base, &used, 8 * rows);
+    me->edge_row = take(base, &used, 8 * most.shares);
     me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
-    me->parts = take(base, &used, 8 * ts_dense_scratch(g->ld));
-    me->sums = take(base, &used, 8 * TS_DENSE_SUM_SCRATCH);
-    me->gram = take(base, &used, 8 * (square + 2));
-    me->w = take(base, &used, ts_gpu_host_bytes(g->ld));
-    me->stage = take(base, &used, 8 * g->stage_rows * g->rank);
-    me->inner = base == NULL ? NULL : me->gram + square;
+    me->stage = take(base, &used, 8 * g->stage);
+    for (uint32_t k = 0; k < g->n_models; k++) {
+        struct ts_gpu_replica none;
+        lay_out_model(&g->model[k], &most, base == NULL ? &none : &me->replica[k], base, &used);
+    }
     return used;
 }
 
@@ -140,22 +158,43 @@ static cudaError_t make_events(struct ts_gpu_member *me)
     return e == cudaSuccess ? ts_gpu_log_open(&me->log) : e;
 }
 
+/* Page-locked memory, a part of it for each model. */
+static cudaError_t lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    uint64_t bytes = 0;
+    cudaError_t e;
+    char *at;
+    for (uint32_t k = 0; k < g->n_models; k++)
+        bytes += ts_gpu_locked_bytes(g->model[k].ld);
+    e = cudaHostAlloc(&me->locked, bytes, cudaHostAllocDefault);
+    if (e != cudaSuccess)
+        return e;
+    memset(me->locked, 0, bytes);
+    at = me->locked;
+    for (uint32_t k = 0; k < g->n_models; k++) {
+        const uint32_t ld = g->model[k].ld;
+        me->replica[k].host = at;
+        me->replica[k].host_scale = (double *)(at + ts_gpu_host_bytes(ld));
+        at += ts_gpu_locked_bytes(ld);
+    }
+    return e;
+}
+
 int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
 {
     const uint64_t bytes = ts_gpu_device_work_bytes(g);
-    const uint64_t host = ts_gpu_locked_bytes(g->ld);
     cudaError_t e = cudaSetDevice(me->device);
-    TRY(e, cudaMalloc((void **)&me->work, bytes));
+    me->replica = calloc(g->n_models, sizeof *me->replica);
+    me->product = calloc(g->n_models, sizeof *me->product);
+    if (me->replica == NULL || me->product == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for %u models", g->n_models);
+    TRY(e, cudaMalloc((void **)&me->memory, bytes));
     if (e != cudaSuccess)
         return check(err, e, "memory for the factor matrices");
-    lay_out(g, me, me->work);
-    e = cudaMemset(me->work, 0, bytes);
-    TRY(e, cudaHostAlloc(&me->host, host, cudaHostAllocDefault));
-    if (e == cudaSuccess) {
-        memset(me->host, 0, host);
-        me->host_scale = (double *)((char *)me->host + ts_gpu_host_bytes(g->ld));
-        e = send_constants(g, me);
-    }
+    lay_out(g, me, me->memory);
+    e = cudaMemset(me->memory, 0, bytes);
+    TRY(e, lock_memory(g, me));
+    TRY(e, send_constants(g, me));
     TRY(e, cudaDeviceSynchronize()); /* streams made below do not wait for the default one */
     TRY(e, make_streams(me));
     TRY(e, make_events(me));
@@ -175,37 +214,41 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     for (uint32_t l = 0; l < g->tensor->order; l++)
         level[l] = &zero;
     ts_shard_pack(g->tensor->order, n_codes, 1, level, code, raw, entry);
-    e = cudaMemcpy(me->parts, raw, entry->raw_bytes, cudaMemcpyHostToDevice);
+    e = cudaMemcpy(me->replica[0].parts, raw, entry->raw_bytes, cudaMemcpyHostToDevice);
     TRY(e, cudaStreamSynchronize(NULL));
     free(raw);
     return check(err, e, "copying to the GPU");
 }
 
 /* Runs those kernels for products in float64 that this tensor needs. */
-static cudaError_t warm_wide(const struct ts_gpu *g, struct ts_gpu_member *me,
+static cudaError_t warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                              struct ts_gpu_mttkrp *args)
 {
+    const struct ts_gpu *g = of->gpu;
+    struct ts_gpu_replica *my = &me->replica[of->number];
     const uint32_t last = g->tensor->order - 1;
     cudaError_t e;
-    args->out_float = me->product == NULL;
-    args->out = me->product != NULL ? (void *)me->product : me->factor[0];
+    args->out_float = my->product == NULL;
+    args->out = my->product != NULL ? (void *)my->product : my->factor[0];
     e = ts_mttkrp_launch_wide(args, me->dense);
-    TRY(e, ts_edge_fold_shards(TS_FLOAT64, args, me->shard_edge, me->dense));
-    if (me->product == NULL)
-        TRY(e, ts_edge_fold_to_float(1, me->shard_edge, me->shard_row[0], g->ld, args->out,
+    TRY(e, ts_edge_fold_shards(TS_FLOAT64, args, my->shard_edge, me->dense));
+    if (my->product == NULL)
+        TRY(e, ts_edge_fold_to_float(1, my->shard_edge, me->shard_row[0], of->ld, args->out,
                                      me->dense));
     else
-        TRY(e, ts_edge_fold(TS_FLOAT64, 1, me->shard_edge, me->shard_row[last], g->ld, args->out,
+        TRY(e, ts_edge_fold(TS_FLOAT64, 1, my->shard_edge, me->shard_row[last], of->ld, args->out,
                             me->dense));
-    if (me->product != NULL)
-        TRY(e, ts_dense_solve_products(me->product, (float *)me->factor[last], NULL, 1, g->ld,
-                                       me->w, me->row_inner, me->dense));
+    if (my->product != NULL)
+        TRY(e, ts_dense_solve_products(my->product, (float *)my->factor[last], NULL, 1, of->ld,
+                                       my->w, my->row_inner, me->dense));
     return e;
 }
 
-static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me,
+static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const struct ts_gpu_shard *shard)
 {
+    const struct ts_gpu *g = of->gpu;
+    struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_disk_header *h = &g->tensor->header;
     struct ts_gpu_mttkrp args = {
         .one = *shard,
@@ -216,63 +259,67 @@ static cudaError_t warm_product(const struct ts_gpu *g, struct ts_gpu_member *me
         .n_codes = ts_value_codes(h->value_kind),
         .value_base = h->value_base,
         .dict = me->dict,
-        .out = me->factor[0],
-        .edge = me->edge,
+        .out = my->factor[0],
+        .edge = my->edge,
         .edge_row = me->edge_row,
-        .ld = g->ld,
+        .ld = of->ld,
     };
     cudaError_t e;
     for (uint32_t l = 1; l < g->tensor->order; l++)
-        args.factor[l - 1] = me->factor[l];
+        args.factor[l - 1] = my->factor[l];
     e = ts_mttkrp_launch(g->precision, &args, me->dense);
-    TRY(e, ts_edge_fold_shards(g->precision, &args, me->shard_edge, me->dense));
-    TRY(e, ts_edge_fold(g->precision, 1, me->shard_edge, me->shard_row[0], g->ld, me->factor[0],
+    TRY(e, ts_edge_fold_shards(g->precision, &args, my->shard_edge, me->dense));
+    TRY(e, ts_edge_fold(g->precision, 1, my->shard_edge, me->shard_row[0], of->ld, my->factor[0],
                         me->dense));
-    return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(g, me, &args) : e;
+    return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 
-static cudaError_t warm_dense(const struct ts_gpu *g, struct ts_gpu_member *me)
+static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
+    const struct ts_gpu *g = of->gpu;
+    struct ts_gpu_replica *my = &me->replica[of->number];
     const enum ts_precision p = g->precision;
     const cudaStream_t s = me->dense;
-    void *a = me->factor[0];
-    cudaError_t e = ts_dense_copy(me->w, me->host, 8 * (uint64_t)g->ld, s);
-    TRY(e, ts_dense_solve_rows(p, a, NULL, 1, g->ld, me->w, NULL, s));
-    TRY(e, ts_dense_solve_rows(p, a, me->boundary[0], 1, g->ld, me->w, me->row_inner, s));
-    TRY(e, ts_dense_sum(me->row_inner, 1, me->sums, me->inner, s));
-    TRY(e, ts_dense_gram_part(p, a, 1, g->ld, 0, 1, me->parts, s));
-    TRY(e, ts_dense_gram_finish(1, g->ld, me->parts, me->gram, s));
-    TRY(e, ts_dense_scale(p, a, 1, g->ld, me->w, s));
-    TRY(e, ts_dense_get(p, a, 1, g->ld, g->rank, me->stage, s));
-    TRY(e, ts_dense_put(p, a, 1, g->ld, g->rank, me->stage, s));
+    void *a = my->factor[0];
+    cudaError_t e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, s);
+    TRY(e, ts_dense_solve_rows(p, a, NULL, 1, of->ld, my->w, NULL, s));
+    TRY(e, ts_dense_solve_rows(p, a, me->boundary[0], 1, of->ld, my->w, my->row_inner, s));
+    TRY(e, ts_dense_sum(my->row_inner, 1, my->sums, my->inner, s));
+    TRY(e, ts_dense_gram_part(p, a, 1, of->ld, 0, 1, my->parts, s));
+    TRY(e, ts_dense_gram_finish(1, of->ld, my->parts, my->gram, s));
+    TRY(e, ts_dense_scale(p, a, 1, of->ld, my->w, s));
+    TRY(e, ts_dense_get(p, a, 1, of->ld, of->rank, me->stage, s));
+    TRY(e, ts_dense_put(p, a, 1, of->ld, of->rank, me->stage, s));
     return e;
 }
 
 /* Descends on a row of zeros, which stays. */
-static cudaError_t warm_own(const struct ts_gpu *g, struct ts_gpu_member *me)
+static cudaError_t warm_own(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
+    const struct ts_gpu *g = of->gpu;
+    struct ts_gpu_replica *my = &me->replica[of->number];
     struct ts_descend d = {
         .precision = g->precision,
-        .m = me->apart,
-        .a = me->factor[0],
+        .m = my->apart,
+        .a = my->factor[0],
         .n_rows = 1,
-        .ld = g->ld,
+        .ld = of->ld,
         .n_units = 1,
-        .g = me->w,
-        .table = me->w + (size_t)g->ld * g->ld,
+        .g = my->w,
+        .table = my->w + (size_t)of->ld * of->ld,
         .rounds = 1,
-        .inner = me->row_inner,
-        .scratch = me->parts,
+        .inner = my->row_inner,
+        .scratch = my->parts,
     };
-    cudaError_t e = cudaMemsetAsync(me->w, 0, ts_gpu_host_bytes(g->ld), me->dense);
-    TRY(e, cudaMemsetAsync(me->apart, 0, ts_gpu_row_bytes(g), me->dense));
+    cudaError_t e = cudaMemsetAsync(my->w, 0, ts_gpu_host_bytes(of->ld), me->dense);
+    TRY(e, cudaMemsetAsync(my->apart, 0, ts_gpu_row_bytes(of), me->dense));
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
         e = ts_descend_rows(&d, me->dense);
     TRY(e, ts_descend_keep(&d, me->dense));
-    if (e != cudaSuccess || me->product == NULL)
+    if (e != cudaSuccess || my->product == NULL)
         return e;
     d.wide = 1;
-    d.m = me->product;
+    d.m = my->product;
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
         e = ts_descend_rows(&d, me->dense);
     return e == cudaSuccess ? ts_descend_keep(&d, me->dense) : e;
@@ -281,8 +328,8 @@ static cudaError_t warm_own(const struct ts_gpu *g, struct ts_gpu_member *me)
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct ts_disk_shard entry;
-    struct ts_gpu_shard shard = { .raw = (void *)me->parts };
-    cudaError_t e;
+    struct ts_gpu_shard shard = { .raw = (void *)me->replica[0].parts };
+    cudaError_t e = cudaSuccess;
     int rc;
     (void)arg;
     if (g->tensor->nnz == 0)
@@ -292,10 +339,13 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
         return rc;
     shard.n_blocks = entry.n_blocks;
     shard.nnz = entry.nnz;
-    e = warm_product(g, me, &shard);
-    TRY(e, warm_dense(g, me));
-    if (me->apart != NULL)
-        TRY(e, warm_own(g, me));
+    for (uint32_t k = 0; k < g->n_models; k++) /* the first model's `parts` are the shard */
+        TRY(e, warm_product(&g->model[k], me, &shard));
+    for (uint32_t k = 0; k < g->n_models; k++) {
+        TRY(e, warm_dense(&g->model[k], me));
+        if (me->replica[k].apart != NULL)
+            TRY(e, warm_own(&g->model[k], me));
+    }
     TRY(e, cudaStreamSynchronize(me->dense));
     return check(err, e, "the first kernels");
 }
@@ -342,7 +392,9 @@ void ts_gpu_device_close(struct ts_gpu_member *me)
 {
     cudaStream_t *const each[] = { &me->copy, &me->dense, &me->send };
     free(me->free_place);
-    if (me->work == NULL || cudaSetDevice(me->device) != cudaSuccess)
+    free(me->replica);
+    free(me->product);
+    if (me->memory == NULL || cudaSetDevice(me->device) != cudaSuccess)
         return;
     for (int i = 0; i < 3; i++)
         if (*each[i] != NULL)
@@ -354,29 +406,32 @@ void ts_gpu_device_close(struct ts_gpu_member *me)
         if (me->keeping[i] != NULL)
             cudaStreamDestroy(me->keeping[i]);
     close_events(me);
-    cudaFreeHost(me->host);
+    cudaFreeHost(me->locked);
     cudaFree(me->store);
-    cudaFree(me->work);
+    cudaFree(me->memory);
 }
 
-/* rank x rank values to me->w, as ld x ld. */
-static cudaError_t send_matrix(const struct ts_gpu *g, struct ts_gpu_member *me, const double *from)
+/* rank x rank values to the model's `w`, as ld x ld. */
+static cudaError_t send_matrix(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                               const double *from)
 {
-    const size_t bytes = 8 * (size_t)g->ld * g->ld;
-    memset(me->host, 0, bytes);
-    for (uint32_t i = 0; i < g->rank; i++)
-        memcpy((double *)me->host + (size_t)i * g->ld, from + (size_t)i * g->rank,
-               8 * (size_t)g->rank);
-    return ts_dense_copy(me->w, me->host, bytes, me->dense);
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    const size_t bytes = 8 * (size_t)of->ld * of->ld;
+    memset(my->host, 0, bytes);
+    for (uint32_t i = 0; i < of->rank; i++)
+        memcpy((double *)my->host + (size_t)i * of->ld, from + (size_t)i * of->rank,
+               8 * (size_t)of->rank);
+    return ts_dense_copy(my->w, my->host, bytes, me->dense);
 }
 
 /* Steps and weights of the columns, zeros from the rank on. */
-static void fill_table(const struct ts_gpu *g, const struct ts_row_update *how, double *table)
+static void fill_table(const struct ts_gpu_model *of, const struct ts_row_update *how,
+                       double *table)
 {
-    const uint32_t ld = g->ld;
+    const uint32_t ld = of->ld;
     memset(table, 0, 8 * (size_t)TS_DESCEND_TABLE * ld);
-    for (uint32_t r = 0; r < g->rank; r++) {
-        const double square = how->matrix == NULL ? 0 : how->matrix[(size_t)r * g->rank + r];
+    for (uint32_t r = 0; r < of->rank; r++) {
+        const double square = how->matrix == NULL ? 0 : how->matrix[(size_t)r * of->rank + r];
         const int counts = square > 0 && isfinite(1 / square);
         table[TS_DESCEND_INVERSE * ld + r] = counts ? 1 / square : 0;
         table[TS_DESCEND_THRESHOLD * ld + r] = how->l1 == 0 ? 0
@@ -388,15 +443,16 @@ static void fill_table(const struct ts_gpu *g, const struct ts_row_update *how, 
     }
 }
 
-cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_member *me,
+cudaError_t ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                       const struct ts_row_update *how)
 {
-    double *host = me->host;
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    double *host = my->host;
     if (!ts_row_reads_old(how->kind))
-        return send_matrix(g, me, how->matrix);
-    memset(host, 0, ts_gpu_host_bytes(g->ld));
-    for (uint32_t i = 0; i < g->rank && how->matrix != NULL; i++)
-        memcpy(host + (size_t)i * g->ld, how->matrix + (size_t)i * g->rank, 8 * (size_t)g->rank);
-    fill_table(g, how, host + (size_t)g->ld * g->ld);
-    return ts_dense_copy(me->w, host, ts_gpu_host_bytes(g->ld), me->dense);
+        return send_matrix(of, me, how->matrix);
+    memset(host, 0, ts_gpu_host_bytes(of->ld));
+    for (uint32_t i = 0; i < of->rank && how->matrix != NULL; i++)
+        memcpy(host + (size_t)i * of->ld, how->matrix + (size_t)i * of->rank, 8 * (size_t)of->rank);
+    fill_table(of, how, host + (size_t)of->ld * of->ld);
+    return ts_dense_copy(my->w, host, ts_gpu_host_bytes(of->ld), me->dense);
 }

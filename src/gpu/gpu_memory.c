@@ -53,15 +53,29 @@ void ts_gpu_memory_close(struct ts_gpu_memory *m)
     free(m);
 }
 
+static int ask(const struct ts_gpu_memory *m, int device, struct nvml_memory *ret)
+{
+    char bus[32];
+    void *handle;
+    return m != NULL && cudaDeviceGetPCIBusId(bus, sizeof bus, device) == cudaSuccess &&
+           m->handle(bus, &handle) == 0 && m->info(handle, ret) == 0;
+}
+
 int ts_gpu_memory_used(const struct ts_gpu_memory *m, int device, uint64_t *ret)
 {
     struct nvml_memory memory;
-    char bus[32];
-    void *handle;
-    if (m == NULL || cudaDeviceGetPCIBusId(bus, sizeof bus, device) != cudaSuccess ||
-        m->handle(bus, &handle) != 0 || m->info(handle, &memory) != 0)
+    if (!ask(m, device, &memory))
         return 0;
     *ret = memory.used;
+    return 1;
+}
+
+int ts_gpu_memory_free(const struct ts_gpu_memory *m, int device, uint64_t *ret)
+{
+    struct nvml_memory memory;
+    if (!ask(m, device, &memory))
+        return 0;
+    *ret = memory.free;
     return 1;
 }
 

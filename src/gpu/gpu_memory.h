@@ -30,6 +30,9 @@ void ts_gpu_memory_close(struct ts_gpu_memory *memory);
  * context. */
 int ts_gpu_memory_used(const struct ts_gpu_memory *memory, int device, uint64_t *ret);
 
+/* Bytes of a device that no process uses: 1 and *ret, or 0. Makes no context. */
+int ts_gpu_memory_free(const struct ts_gpu_memory *memory, int device, uint64_t *ret);
+
 /* Whether this process has a context on the device already; a measurement from now on does not see
  * that context. */
 int ts_gpu_memory_has_context(int device);

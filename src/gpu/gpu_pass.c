@@ -50,38 +50,64 @@ static int fail(struct ts_err *err, cudaError_t e)
     return ts_gpu_fail(err, e, "MTTKRP");
 }
 
-static void fill_args(struct ts_gpu_pass *p)
+/* Where the product goes, and how it is summed. */
+static void choose_out(struct ts_gpu_product *r, uint32_t mode)
+{
+    const struct ts_gpu *g = r->of->gpu;
+    const struct ts_gpu_replica *my = r->my;
+    r->wide = r->how != NULL && r->sums->inner != NULL && g->precision == TS_FLOAT32 &&
+              r->of->summed == TS_FLOAT64;
+    r->apart = ts_gpu_owns(g, mode);
+    r->out = TS_GPU_FACTOR;
+    r->out_bytes = ts_gpu_row_bytes(r->of);
+    r->args.out = my->factor[mode];
+    if (r->wide && my->product != NULL) {
+        r->out = TS_GPU_PRODUCT;
+        r->out_bytes = ts_gpu_edge_bytes(r->of, 1);
+        r->args.out = my->product;
+    } else if (r->apart) {
+        r->out = TS_GPU_APART;
+        r->args.out = my->apart;
+    }
+    r->args.out_float = r->wide && my->product == NULL;
+}
+
+static void fill_product(struct ts_gpu_pass *p, const struct ts_update *u, struct ts_gpu_product *r)
 {
     const struct ts_gpu *g = p->g;
     const struct ts_gpu_member *me = p->me;
     const struct ts_disk_header *h = &g->tensor->header;
-    p->args.n_levels = g->tensor->order - 1;
-    p->args.value_kind = h->value_kind;
-    p->args.n_codes = ts_value_codes(h->value_kind);
-    p->args.value_base = h->value_base;
-    p->args.dict = me->dict;
+    struct ts_gpu_model *of = u->be;
+    *r = (struct ts_gpu_product){
+        .pass = p,
+        .of = of,
+        .my = &p->me->replica[of->number],
+        .how = u->how,
+        .sums = u->sums,
+    };
+    r->args = (struct ts_gpu_mttkrp){
+        .n_levels = g->tensor->order - 1,
+        .value_kind = h->value_kind,
+        .n_codes = ts_value_codes(h->value_kind),
+        .value_base = h->value_base,
+        .dict = me->dict,
+        .edge = r->my->edge,
+        .edge_row = me->edge_row,
+        .ld = of->ld,
+        .share_blocks = p->mode->share_blocks,
+    };
     for (uint32_t l = 1; l < g->tensor->order; l++)
-        p->args.factor[l - 1] = me->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
-    p->wide = p->ask->how != NULL && p->ask->sums->inner != NULL && g->precision == TS_FLOAT32 &&
-              g->summed == TS_FLOAT64;
-    p->apart = ts_gpu_owns(g, p->ask->mode);
-    p->alone = g->n_members == 1 && p->mode->n_shards == 1;
-    p->out = TS_GPU_FACTOR;
-    p->out_bytes = ts_gpu_row_bytes(g);
-    p->args.out = me->factor[p->ask->mode];
-    if (p->wide && me->product != NULL) {
-        p->out = TS_GPU_PRODUCT;
-        p->out_bytes = ts_gpu_edge_bytes(g, 1);
-        p->args.out = me->product;
-    } else if (p->apart) {
-        p->out = TS_GPU_APART;
-        p->args.out = me->apart;
-    }
-    p->args.out_float = p->wide && me->product == NULL;
-    p->args.edge = me->edge;
-    p->args.edge_row = me->edge_row;
-    p->args.ld = g->ld;
-    p->args.share_blocks = p->mode->share_blocks;
+        r->args.factor[l - 1] = r->my->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
+    choose_out(r, p->ask->mode);
+}
+
+static void fill_products(struct ts_gpu_pass *p)
+{
+    p->alone = p->g->n_members == 1 && p->mode->n_shards == 1;
+    p->n = p->ask->n;
+    p->product = p->me->product;
+    for (uint32_t k = 0; k < p->n; k++)
+        fill_product(p, &p->ask->of[k], &p->product[k]);
 }
 
 static struct ts_gpu_shard describe(const struct ts_gpu_mode *m, uint64_t shard, const void *addr)
@@ -164,18 +190,47 @@ static cudaError_t wait_for_scaling(const struct ts_gpu_member *me, cudaStream_t
     return me->scaling ? cudaStreamWaitEvent(stream, me->scaled, 0) : cudaSuccess;
 }
 
-static cudaError_t launch_product(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
-                                  cudaStream_t stream)
+/* The shards of a launch. */
+struct shards {
+    struct ts_gpu_shard one;
+    const struct ts_gpu_shard *many;
+    uint32_t n_many, n_shares;
+};
+
+static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct shards *s)
 {
-    return p->wide ? ts_mttkrp_launch_wide(args, stream)
-                   : ts_mttkrp_launch(p->g->precision, args, stream);
+    struct ts_gpu_mttkrp args = r->args;
+    args.one = s->one;
+    args.many = s->many;
+    args.n_many = s->n_many;
+    args.n_shares = s->n_shares;
+    return args;
 }
 
-static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_mttkrp *args,
+/* The products of all models. */
+static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct shards *s,
+                                   cudaStream_t stream)
+{
+    cudaError_t e = cudaSuccess;
+    for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
+        const struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
+        e = p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
+                               : ts_mttkrp_launch(p->g->precision, &args, stream);
+    }
+    return e;
+}
+
+static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct shards *s,
                                cudaStream_t stream)
 {
-    return ts_edge_fold_shards(p->wide ? TS_FLOAT64 : p->g->precision, args,
-                               p->alone ? NULL : p->me->shard_edge, stream);
+    cudaError_t e = cudaSuccess;
+    for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
+        const struct ts_gpu_product *r = &p->product[k];
+        const struct ts_gpu_mttkrp args = args_of(r, s);
+        e = ts_edge_fold_shards(r->wide ? TS_FLOAT64 : p->g->precision, &args,
+                                p->alone ? NULL : r->my->shard_edge, stream);
+    }
+    return e;
 }
 
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,
@@ -185,15 +240,11 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     const struct ts_gpu_table *t = &me->table[p->ask->mode];
     const uint32_t k = c % TS_GPU_KEPT_STREAMS;
     const cudaEvent_t ended = me->joined[TS_GPU_STREAMS + k];
-    struct ts_gpu_mttkrp args = p->args;
-    cudaError_t e;
-    args.many = many;
-    args.n_many = t->n[c];
-    args.n_shares = t->n_shares[c];
-    e = wait_for_scaling(me, me->keeping[k]);
+    const struct shards s = { .many = many, .n_many = t->n[c], .n_shares = t->n_shares[c] };
+    cudaError_t e = wait_for_scaling(me, me->keeping[k]);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
                             TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]));
-    TRY(e, launch_product(p, &args, me->keeping[k]));
+    TRY(e, launch_products(p, &s, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
     if (e == cudaSuccess && p->g->n_members == 1) { /* several have rows of a chunk to send first */
@@ -203,7 +254,7 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
     if (e == cudaSuccess) /* `keeping` would do it after the next chunk */
-        e = fold_shards(p, &args, me->dense);
+        e = fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -320,15 +371,14 @@ static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const voi
 {
     struct ts_gpu_member *me = p->me;
     const cudaStream_t stream = me->compute[me->next_stream];
-    struct ts_gpu_mttkrp args = p->args;
+    const struct shards s = { .one = describe(p->mode, shard, addr),
+                              .n_shares = ts_gpu_shares(p->mode, shard) };
     cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
     TRY(e, wait_for_scaling(me, stream));
-    args.one = describe(p->mode, shard, addr);
-    args.n_shares = ts_gpu_shares(p->mode, shard);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
                             stream));
-    TRY(e, launch_product(p, &args, stream));
-    TRY(e, fold_shards(p, &args, stream));
+    TRY(e, launch_products(p, &s, stream));
+    TRY(e, fold_shards(p, &s, stream));
     TRY(e, ts_gpu_log_stop(&me->log, stream, shard, 0));
     if (slot != NULL)
         TRY(e, cudaEventRecord(slot->used, stream));
@@ -478,14 +528,17 @@ static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     p->me = me;
     p->ask = j->ask;
     p->mode = &g->mode[j->ask->mode];
-    fill_args(p);
+    fill_products(p);
     return run_pass(p, err);
 }
 
 /* How many chunks a range is divided into: each has rows enough for a gather, and a shard. */
-static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m)
+static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m,
+                             const struct ts_gpu_request *ask)
 {
-    uint64_t n = m->n_rows * ts_gpu_row_bytes(g) / g->n_members / CHUNK_BYTES;
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < ask->n; k++)
+        n += m->n_rows * ts_gpu_row_bytes(ask->of[k].be) / g->n_members / CHUNK_BYTES;
     if (g->n_members == 1 || n == 0)
         return 1;
     if (n > m->n_shards / g->n_members)
@@ -493,11 +546,11 @@ static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m
     return n < TS_GPU_CHUNKS ? (uint32_t)n : TS_GPU_CHUNKS;
 }
 
-static void begin(struct ts_gpu *g, uint32_t mode)
+static void begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     struct ts_gpu_board *b = &g->board;
-    const struct ts_gpu_mode *m = &g->mode[mode];
-    b->n_chunks = count_chunks(g, m);
+    const struct ts_gpu_mode *m = &g->mode[ask->mode];
+    b->n_chunks = count_chunks(g, m, ask);
     atomic_store(&b->any_stolen, 0);
     atomic_store(&b->ready, TS_GPU_NOT_READY);
     for (uint32_t i = 0; i < g->n_members; i++) {
@@ -516,7 +569,7 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
     uint64_t n_filled = 0, busy_ns[TS_MAX_DEVICES];
     double share[TS_MAX_DEVICES];
     int rc;
-    begin(g, ask->mode);
+    begin(g, ask);
     rc = ts_gpu_team_run(g, pass_job, &job, ask->feed, err);
     if (rc < 0)
         return rc;

@@ -28,10 +28,12 @@ uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element)
 
 uint64_t ts_gpu_plan_factors(const struct ts_gpu *g)
 {
-    uint64_t sum = 0;
+    uint64_t rows = g->apart_rows, sum = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++)
-        sum += g->mode[m].n_rows * ts_gpu_row_bytes(g);
-    return sum + g->apart_rows * ts_gpu_row_bytes(g);
+        rows += g->mode[m].n_rows;
+    for (uint32_t k = 0; k < g->n_models; k++)
+        sum += rows * ts_gpu_row_bytes(&g->model[k]);
+    return sum;
 }
 
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g)
@@ -90,11 +92,11 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
     for (uint32_t m = 0; m < g->tensor->order; m++)
         most = more(most, g->mode[m].n_shards);
     g->board.taken = malloc(most + 1);
-    /* Room for spans of rows, inner products and edges, one for each range of consecutive shards. A
-     * chunk has no more ranges than shards, and an empty chunk has none; shards taken from others
-     * are counted there. */
+    /* Room for spans of rows, inner products and edges of each model, one for each range of
+     * consecutive shards. A chunk has no more ranges than shards, and an empty chunk has none;
+     * shards taken from others are counted there. */
     for (uint32_t i = 0; i < g->n_members && g->board.taken != NULL; i++) {
-        g->board.span[i] = malloc((3 * most + 1) * sizeof **g->board.span);
+        g->board.span[i] = malloc((3 * most * g->n_models + 1) * sizeof **g->board.span);
         if (g->board.span[i] == NULL)
             break;
         if (i + 1 == g->n_members)
@@ -104,30 +106,62 @@ static int make_board(struct ts_gpu *g, struct ts_err *err)
                    most);
 }
 
+static int make_models(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    g->n_models = conf->n_models > 0 ? conf->n_models : 1;
+    g->model = calloc(g->n_models, sizeof *g->model);
+    if (g->model == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for %u models", g->tensor->path,
+                       g->n_models);
+    for (uint32_t k = 0; k < g->n_models; k++) {
+        const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
+        g->model[k] = (struct ts_gpu_model){
+            .gpu = g,
+            .number = k,
+            .rank = rank,
+            .ld = ts_gpu_plan_stride(rank, g->element),
+            .summed = conf->precision,
+            .keeps_rest = conf->precision == TS_FLOAT32 && ts_rest_fits(conf->tensor, rank),
+        };
+    }
+    return 0;
+}
+
+/* Of a member: whole rows, which are no more than the factors have. */
+static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
+{
+    uint64_t ret = 0;
+    for (uint32_t k = 0; k < g->n_models; k++) {
+        const uint32_t rank = g->model[k].rank;
+        const uint64_t n = STAGE_BYTES / (8 * (uint64_t)rank);
+        ret = more(ret, (n < most_rows ? n : most_rows) * rank);
+    }
+    return ret;
+}
+
 int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
 {
     uint64_t most_rows = 1;
+    int rc;
     g->tensor = conf->tensor;
-    g->precision = g->summed = conf->precision;
-    g->keeps_rest = ts_backend_keeps_rest(conf);
-    g->rank = conf->rank;
+    g->precision = conf->precision;
     g->element = conf->precision == TS_FLOAT32 ? 4 : 8;
-    g->ld = ts_gpu_plan_stride(conf->rank, g->element);
     g->only_mode = conf->only_mode;
     g->trace = conf->trace;
     g->done = conf->done;
     g->done_ctx = conf->done_ctx;
+    rc = make_models(g, conf, err);
+    if (rc < 0)
+        return rc;
     for (uint32_t m = 0; m < g->tensor->order; m++) {
-        const int rc = make_mode(g, m, err);
+        rc = make_mode(g, m, err);
         if (rc < 0)
             return rc;
         most_rows = more(most_rows, g->mode[m].n_rows);
         if ((conf->own_rows >> m & 1) != 0)
             g->apart_rows = more(g->apart_rows, g->mode[m].n_rows);
     }
-    g->stage_rows = STAGE_BYTES / (8 * (uint64_t)conf->rank);
-    if (g->stage_rows > most_rows)
-        g->stage_rows = most_rows;
+    g->stage = stage_elements(g, most_rows);
     return make_board(g, err);
 }
 
@@ -143,6 +177,7 @@ void ts_gpu_plan_free(struct ts_gpu *g)
     free(g->board.taken);
     for (uint32_t i = 0; i < TS_MAX_DEVICES; i++)
         free(g->board.span[i]);
+    free(g->model);
 }
 
 /* One member keeps the same share of every mode, from the mode's first shard on, packed without
@@ -205,12 +240,19 @@ static void choose_slots(struct ts_gpu *g, uint64_t *left)
     *left -= n * g->slot_bytes;
 }
 
-int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
+uint64_t ts_gpu_plan_all(const struct ts_gpu *g)
 {
-    uint64_t all = 0, most = 0, n_keep;
+    uint64_t all = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++)
         for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
             all += ts_gpu_place(&g->mode[m].shard[i]);
+    return all;
+}
+
+int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
+{
+    const uint64_t all = ts_gpu_plan_all(g);
+    uint64_t most = 0, n_keep;
     if (g->n_members == 1) {
         if (all > left)
             choose_slots(g, &left);

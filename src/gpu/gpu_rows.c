@@ -61,9 +61,9 @@ static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last
 }
 
 /* Each row has its own inner product; those of updates that read the old rows are of units. */
-static int with_inner(const struct ts_gpu_pass *p)
+static int with_inner(const struct ts_gpu_product *r)
 {
-    return p->ask->how != NULL && p->ask->sums->inner != NULL && !p->apart;
+    return r->how != NULL && r->sums->inner != NULL && !r->apart;
 }
 
 static void open_part(struct ts_gpu_pass *p, struct ts_exchange_part *part)
@@ -84,68 +84,102 @@ static void add_span(struct ts_gpu_pass *p, struct ts_exchange_part *part, uint6
 
 /* Bytes of a row that members send each other: the new ones, or where these come from the old ones,
  * products. */
-static uint64_t sent_bytes(const struct ts_gpu_pass *p)
+static uint64_t sent_bytes(const struct ts_gpu_product *r)
 {
-    return p->apart ? p->out_bytes : ts_gpu_row_bytes(p->g);
+    return r->apart ? r->out_bytes : ts_gpu_row_bytes(r->of);
 }
 
 /* Makes the spans of row_inner that belong to the spans of rows. */
-static void derive_inner(struct ts_gpu_pass *p, uint32_t k)
+static void derive_inner(struct ts_gpu_product *r, uint32_t k)
 {
-    struct ts_gpu_board *b = &p->g->board;
-    const struct ts_exchange_part *rows = &b->rows[k][p->me->number];
-    struct ts_exchange_part *inner = &b->inner[k][p->me->number];
-    const uint64_t row = ts_gpu_row_bytes(p->g);
+    struct ts_gpu_pass *p = r->pass;
+    const struct ts_exchange_part *rows = &r->of->sent.rows[k][p->me->number];
+    struct ts_exchange_part *inner = &r->of->sent.inner[k][p->me->number];
+    const uint64_t row = ts_gpu_row_bytes(r->of);
     open_part(p, inner);
-    for (uint32_t i = 0; with_inner(p) && i < rows->n; i++)
+    for (uint32_t i = 0; with_inner(r) && i < rows->n; i++)
         add_span(p, inner, rows->span[i].offset / row * 8, rows->span[i].bytes / row * 8);
 }
 
 /* ---- rows that are complete */
 
+/* What the updates of all models take. */
+static int make_ready(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < p->n && rc == 0; k++) {
+        const struct ts_row_update *how = p->product[k].how;
+        if (how != NULL && how->ready != NULL)
+            rc = how->ready(how->ctx, err);
+    }
+    return rc;
+}
+
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    const struct ts_row_update *how = p->ask->how;
     struct ts_gpu_board *b = &p->g->board;
     enum ts_gpu_ready is = TS_GPU_NOT_READY;
+    cudaError_t e = cudaSuccess;
     uint32_t n = 0;
-    cudaError_t e;
     int rc = 0;
-    if (how == NULL || p->updating)
+    if (p->updating)
         return 0;
-    if (how->ready != NULL &&
-        atomic_compare_exchange_strong(&b->ready, &is, TS_GPU_GETTING_READY)) {
-        rc = how->ready(how->ctx, err);
+    if (atomic_compare_exchange_strong(&b->ready, &is, TS_GPU_GETTING_READY)) {
+        rc = make_ready(p, err);
         if (rc == 0)
             atomic_store(&b->ready, TS_GPU_READY);
     }
-    while (rc == 0 && how->ready != NULL && atomic_load(&b->ready) != TS_GPU_READY) {
+    while (rc == 0 && atomic_load(&b->ready) != TS_GPU_READY) {
         ts_gpu_team_pause(&n);
         rc = ts_gpu_team_failed(p->g, err);
     }
     if (rc < 0)
         return rc;
     p->updating = 1;
-    e = ts_gpu_device_send_update(p->g, p->me, how);
+    for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++)
+        if (p->product[k].how != NULL)
+            e = ts_gpu_device_send_update(p->product[k].of, p->me, p->product[k].how);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-static cudaError_t solve_rows(struct ts_gpu_pass *p, uint64_t row, const uint32_t *list, uint64_t n)
+static cudaError_t solve_rows(struct ts_gpu_product *r, uint64_t row, const uint32_t *list,
+                              uint64_t n)
 {
-    const struct ts_gpu *g = p->g;
-    struct ts_gpu_member *me = p->me;
-    char *rows = me->factor[p->ask->mode] + row * ts_gpu_row_bytes(g);
-    double *inner = with_inner(p) ? me->row_inner + row : NULL;
+    const struct ts_gpu *g = r->pass->g;
+    struct ts_gpu_member *me = r->pass->me;
+    const struct ts_gpu_replica *my = r->my;
+    const uint32_t ld = r->of->ld;
+    char *rows = my->factor[r->pass->ask->mode] + row * ts_gpu_row_bytes(r->of);
+    double *inner = with_inner(r) ? my->row_inner + row : NULL;
     cudaError_t e;
-    if (p->ask->how == NULL || p->apart || n == 0)
+    if (r->how == NULL || r->apart || n == 0)
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
-    if (e == cudaSuccess && p->wide && me->product != NULL)
-        e = ts_dense_solve_products(me->product + row * g->ld, (float *)rows, list, n, g->ld, me->w,
+    if (e == cudaSuccess && r->wide && my->product != NULL)
+        e = ts_dense_solve_products(my->product + row * ld, (float *)rows, list, n, ld, my->w,
                                     inner, me->dense);
     else if (e == cudaSuccess)
-        e = ts_dense_solve_rows(g->precision, rows, list, n, g->ld, me->w, inner, me->dense);
+        e = ts_dense_solve_rows(g->precision, rows, list, n, ld, my->w, inner, me->dense);
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    return e;
+}
+
+/* Solves the member's rows of chunk c of a model; they are the k-th part that it sends. */
+static cudaError_t solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
+{
+    struct ts_gpu_pass *p = r->pass;
+    const uint64_t end = ts_gpu_chunk(p->g, p->mode, p->me->number, c + 1);
+    struct ts_exchange_part *part = &r->of->sent.rows[k][p->me->number];
+    uint64_t first = ts_gpu_chunk(p->g, p->mode, p->me->number, c), last, row, n;
+    cudaError_t e = cudaSuccess;
+    open_part(p, part);
+    for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
+        if (!inner_rows(p->mode, first, last, &row, &n))
+            continue;
+        add_span(p, part, row * sent_bytes(r), n * sent_bytes(r));
+        e = solve_rows(r, row, NULL, n);
+    }
+    derive_inner(r, k);
     return e;
 }
 
@@ -155,22 +189,13 @@ static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
     struct ts_gpu_board *b = &p->g->board;
     struct ts_gpu_member *me = p->me;
     const uint32_t k = p->n_published;
-    const uint64_t end = ts_gpu_chunk(p->g, p->mode, me->number, c + 1);
-    struct ts_exchange_part *part = &b->rows[k][me->number];
-    uint64_t first = ts_gpu_chunk(p->g, p->mode, me->number, c), last, row, n;
     const int rc = ts_gpu_rows_prepare(p, err);
     cudaError_t e;
     if (rc < 0)
         return rc;
     e = join_compute(p);
-    open_part(p, part);
-    for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
-        if (!inner_rows(p->mode, first, last, &row, &n))
-            continue;
-        add_span(p, part, row * sent_bytes(p), n * sent_bytes(p));
-        e = solve_rows(p, row, NULL, n);
-    }
-    derive_inner(p, k);
+    for (uint32_t i = 0; i < p->n && e == cudaSuccess; i++)
+        e = solve_chunk(&p->product[i], c, k);
     TRY(e, cudaEventRecord(me->solved[k], me->dense));
     if (e != cudaSuccess)
         return fail(err, e);
@@ -198,7 +223,7 @@ static uint64_t part_bytes(const struct ts_exchange_part *part)
     return sum;
 }
 
-static void *address(const struct ts_gpu_member *m, enum ts_gpu_buffer buffer, uint32_t mode)
+static void *address(const struct ts_gpu_replica *m, enum ts_gpu_buffer buffer, uint32_t mode)
 {
     switch (buffer) {
     case TS_GPU_FACTOR:
@@ -217,10 +242,11 @@ static void *address(const struct ts_gpu_member *m, enum ts_gpu_buffer buffer, u
     return NULL;
 }
 
-/* Gathers a buffer: each member sends its part of it to all others. */
-static int gather(struct ts_gpu_pass *p, enum ts_gpu_buffer buffer,
+/* Gathers a buffer of a model: each member sends its part of it to all others. */
+static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
                   const struct ts_exchange_part *part, struct ts_err *err)
 {
+    struct ts_gpu_pass *p = r->pass;
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     void *base[TS_MAX_DEVICES];
@@ -229,7 +255,7 @@ static int gather(struct ts_gpu_pass *p, enum ts_gpu_buffer buffer,
     if (!anything(g, part))
         return 0;
     for (uint32_t i = 0; i < g->n_members; i++)
-        base[i] = address(&g->member[i], buffer, p->ask->mode);
+        base[i] = address(&g->member[i].replica[r->of->number], buffer, p->ask->mode);
     e = ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send);
     if (e != cudaSuccess)
         return fail(err, e);
@@ -242,9 +268,14 @@ static int gather(struct ts_gpu_pass *p, enum ts_gpu_buffer buffer,
 
 static int gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
 {
-    const struct ts_gpu_board *b = &p->g->board;
-    const int rc = gather(p, p->apart ? p->out : TS_GPU_FACTOR, b->rows[k], err);
-    return rc == 0 ? gather(p, TS_GPU_ROW_INNER, b->inner[k], err) : rc;
+    int rc = 0;
+    for (uint32_t i = 0; i < p->n && rc == 0; i++) {
+        struct ts_gpu_product *r = &p->product[i];
+        rc = gather(r, r->apart ? r->out : TS_GPU_FACTOR, r->of->sent.rows[k], err);
+        if (rc == 0)
+            rc = gather(r, TS_GPU_ROW_INNER, r->of->sent.inner[k], err);
+    }
+    return rc;
 }
 
 /* Enqueues the gathers whose parts all members have published, in the same order on all members. */
@@ -285,15 +316,16 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
 
 /* ---- the end of a pass */
 
-/* Prepares the last gathers: rows that the member computed in others' ranges, and the edges of all
- * its shards. */
-static cudaError_t prepare_last(struct ts_gpu_pass *p)
+/* Rows of a model that the member computed in others' ranges, and the edges of all its shards. */
+static cudaError_t prepare_product(struct ts_gpu_product *r)
 {
-    struct ts_gpu_board *b = &p->g->board;
+    struct ts_gpu_pass *p = r->pass;
+    const struct ts_gpu_board *b = &p->g->board;
     const struct ts_gpu_mode *m = p->mode;
     const uint32_t number = p->me->number, k = b->n_chunks;
-    const uint64_t bytes = sent_bytes(p), edge_bytes = ts_gpu_edge_bytes(p->g, p->wide);
-    struct ts_exchange_part *rows = &b->rows[k][number], *edges = &b->edges[number];
+    const uint64_t bytes = sent_bytes(r), edge_bytes = ts_gpu_edge_bytes(r->of, r->wide);
+    struct ts_exchange_part *rows = &r->of->sent.rows[k][number];
+    struct ts_exchange_part *edges = &r->of->sent.edges[number];
     cudaError_t e = cudaSuccess;
     uint64_t row, n, last;
     open_part(p, rows);
@@ -302,12 +334,21 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
         if (mine || b->taken[i] != number || !inner_rows(m, i, i, &row, &n))
             continue;
         add_span(p, rows, row * bytes, n * bytes);
-        e = solve_rows(p, row, NULL, n);
+        e = solve_rows(r, row, NULL, n);
     }
-    derive_inner(p, k);
+    derive_inner(r, k);
     open_part(p, edges);
     for (uint64_t i = 0; next_run(p, &i, &last, m->n_shards); i = last + 1)
         add_span(p, edges, 2 * i * edge_bytes, 2 * (last + 1 - i) * edge_bytes);
+    return e;
+}
+
+/* Prepares the last gathers. */
+static cudaError_t prepare_last(struct ts_gpu_pass *p)
+{
+    cudaError_t e = cudaSuccess;
+    for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++)
+        e = prepare_product(&p->product[k]);
     TRY(e, cudaEventRecord(p->me->ready, p->me->dense));
     return e;
 }
@@ -348,7 +389,8 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     e = cudaStreamWaitEvent(p->me->send, p->me->ready, 0);
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = gather(p, TS_GPU_SHARD_EDGE, g->board.edges, err);
+    for (uint32_t k = 0; k < p->n && rc == 0; k++)
+        rc = gather(&p->product[k], TS_GPU_SHARD_EDGE, p->product[k].of->sent.edges, err);
     if (rc == 0 && atomic_load(&g->board.any_stolen))
         rc = gather_rows(p, g->board.n_chunks, err);
     return rc == 0 ? receive(p, err) : rc;
@@ -362,9 +404,10 @@ static cudaError_t send_after_dense(struct ts_gpu_member *me)
 }
 
 /* Gathers the rows and sums of the units first[i] .. first[i + 1] - 1 that member i computed. */
-static int gather_units(struct ts_gpu_pass *p, const uint64_t *first, struct ts_err *err)
+static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct ts_err *err)
 {
-    const uint64_t row = ts_gpu_row_bytes(p->g), n_rows = p->mode->n_rows,
+    struct ts_gpu_pass *p = r->pass;
+    const uint64_t row = ts_gpu_row_bytes(r->of), n_rows = p->mode->n_rows,
                    n_units = ts_descend_units(n_rows);
     struct ts_exchange_span rows[TS_MAX_DEVICES], sums[TS_MAX_DEVICES][2];
     struct ts_exchange_part rows_of[TS_MAX_DEVICES], sums_of[TS_MAX_DEVICES];
@@ -379,45 +422,47 @@ static int gather_units(struct ts_gpu_pass *p, const uint64_t *first, struct ts_
         rows_of[i] = (struct ts_exchange_part){ &rows[i], bytes > 0 };
         sums_of[i] = (struct ts_exchange_part){ sums[i], bytes > 0 ? 2 : 0 };
     }
-    rc = gather(p, TS_GPU_FACTOR, rows_of, err);
+    rc = gather(r, TS_GPU_FACTOR, rows_of, err);
     if (rc == 0)
-        rc = gather(p, TS_GPU_ROW_INNER, sums_of, err);
+        rc = gather(r, TS_GPU_ROW_INNER, sums_of, err);
     return rc == 0 ? receive(p, err) : rc;
 }
 
 /* An update that reads the old rows, all products being there: of each member's share of the units,
  * or where they take no longer than they would to be sent, of all. */
-static int update_own(struct ts_gpu_pass *p, struct ts_err *err)
+static int update_own(struct ts_gpu_product *r, struct ts_err *err)
 {
-    struct ts_gpu *g = p->g;
+    struct ts_gpu_pass *p = r->pass;
+    const struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     const uint64_t n_units = ts_descend_units(p->mode->n_rows);
-    const int shared = g->n_members > 1 && g->ld >= SHARE_COLUMNS;
+    const int shared = g->n_members > 1 && r->of->ld >= SHARE_COLUMNS;
     uint64_t first[TS_MAX_DEVICES + 1];
     cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = n_units * i / g->n_members;
     if (e == cudaSuccess && shared)
-        e = ts_gpu_dense_own(g, me, p->ask->mode, p->ask->how, p->ask->sums, p->wide,
-                             first[me->number], first[me->number + 1] - first[me->number]);
+        e = ts_gpu_dense_own(r->of, me, p->ask->mode, r->how, r->sums, r->wide, first[me->number],
+                             first[me->number + 1] - first[me->number]);
     else if (e == cudaSuccess)
-        e = ts_gpu_dense_own(g, me, p->ask->mode, p->ask->how, p->ask->sums, p->wide, 0, n_units);
+        e = ts_gpu_dense_own(r->of, me, p->ask->mode, r->how, r->sums, r->wide, 0, n_units);
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     if (shared)
         TRY(e, send_after_dense(me));
     if (e != cudaSuccess)
         return fail(err, e);
-    return shared ? gather_units(p, first, err) : 0;
+    return shared ? gather_units(r, first, err) : 0;
 }
 
 /* Each member computes its share of the parts of the Gram matrix and sends it to all. A member that
  * is alone leaves the mark of this work to sum_up. */
-static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
+static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
 {
-    struct ts_gpu *g = p->g;
+    struct ts_gpu_pass *p = r->pass;
+    const struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
-    const uint32_t n_parts = ts_dense_gram_parts(g->ld, p->mode->n_rows);
-    const uint64_t bytes = 8 * ts_dense_part_elements(g->ld);
+    const uint32_t ld = r->of->ld, n_parts = ts_dense_gram_parts(ld, p->mode->n_rows);
+    const uint64_t bytes = 8 * ts_dense_part_elements(ld);
     struct ts_exchange_span span[TS_MAX_DEVICES];
     struct ts_exchange_part part[TS_MAX_DEVICES];
     uint32_t first[TS_MAX_DEVICES + 1];
@@ -431,9 +476,9 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
     }
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
     if (part[me->number].n > 0)
-        TRY(e, ts_dense_gram_part(g->precision, me->factor[p->ask->mode], p->mode->n_rows, g->ld,
+        TRY(e, ts_dense_gram_part(g->precision, r->my->factor[p->ask->mode], p->mode->n_rows, ld,
                                   first[me->number], first[me->number + 1] - first[me->number],
-                                  me->parts, me->dense));
+                                  r->my->parts, me->dense));
     if (g->n_members > 1) {
         TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
         TRY(e, send_after_dense(me));
@@ -442,40 +487,68 @@ static int gram_parts(struct ts_gpu_pass *p, struct ts_err *err)
         return fail(err, e);
     if (g->n_members == 1)
         return 0;
-    rc = gather(p, TS_GPU_PARTS, part, err);
+    rc = gather(r, TS_GPU_PARTS, part, err);
     return rc == 0 ? receive(p, err) : rc;
 }
 
 /* On member 0: the Gram matrix from its parts, and sums, to host memory. */
-static cudaError_t sum_up(struct ts_gpu_pass *p)
+static cudaError_t sum_up(struct ts_gpu_product *r)
 {
+    struct ts_gpu_pass *p = r->pass;
     struct ts_gpu_member *me = p->me;
     cudaError_t e = cudaSuccess;
     if (p->g->n_members > 1)
         e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
-    TRY(e, ts_gpu_dense_sum_up(p->g, me, p->ask->mode, p->ask->how, p->ask->sums));
+    TRY(e, ts_gpu_dense_sum_up(r->of, me, p->ask->mode, r->how, r->sums));
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     return e;
 }
 
 /* Solves the rows that shards share, whose sums are complete now; with one member, all rows. */
-static cudaError_t finish_rows(struct ts_gpu_pass *p)
+static cudaError_t finish_rows(struct ts_gpu_product *r)
 {
+    const struct ts_gpu_pass *p = r->pass;
     const struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
-    const uint32_t mode = p->ask->mode;
+    const uint32_t mode = p->ask->mode, ld = r->of->ld;
     cudaError_t e = cudaSuccess;
-    if (p->mode->n_shards > 0 && !p->alone && p->args.out_float)
-        e = ts_edge_fold_to_float(p->mode->n_shards, me->shard_edge, me->shard_row[mode], g->ld,
-                                  p->args.out, me->dense);
+    if (p->mode->n_shards > 0 && !p->alone && r->args.out_float)
+        e = ts_edge_fold_to_float(p->mode->n_shards, r->my->shard_edge, me->shard_row[mode], ld,
+                                  r->args.out, me->dense);
     else if (p->mode->n_shards > 0 && !p->alone)
-        e = ts_edge_fold(p->wide ? TS_FLOAT64 : g->precision, p->mode->n_shards, me->shard_edge,
-                         me->shard_row[mode], g->ld, p->args.out, me->dense);
+        e = ts_edge_fold(r->wide ? TS_FLOAT64 : g->precision, p->mode->n_shards, r->my->shard_edge,
+                         me->shard_row[mode], ld, r->args.out, me->dense);
     if (e != cudaSuccess)
         return e;
     if (g->n_members == 1)
-        return solve_rows(p, 0, NULL, p->mode->n_rows);
-    return solve_rows(p, 0, me->boundary[mode], p->mode->n_boundary);
+        return solve_rows(r, 0, NULL, p->mode->n_rows);
+    return solve_rows(r, 0, me->boundary[mode], p->mode->n_boundary);
+}
+
+/* The rest of a model's pass, its rows being there but for those that shards share. */
+static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
+{
+    cudaError_t e = finish_rows(r);
+    int rc = e == cudaSuccess ? 0 : fail(err, e);
+    if (rc < 0 || r->how == NULL)
+        return rc;
+    if (r->apart)
+        rc = update_own(r, err);
+    if (rc == 0)
+        rc = gram_parts(r, err);
+    if (rc == 0 && r->pass->me->number == 0) {
+        e = sum_up(r);
+        rc = e == cudaSuccess ? 0 : fail(err, e);
+    }
+    return rc;
+}
+
+/* Nothing is scaled any more. */
+static void end_scaling(const struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    me->scaling = 0;
+    for (uint32_t k = 0; k < g->n_models; k++)
+        me->replica[k].scaling = 0;
 }
 
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
@@ -488,32 +561,24 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
         rc = fail(err, e);
     if (rc == 0 && g->n_members > 1)
         rc = exchange_rest(p, err);
+    for (uint32_t k = 0; k < p->n && rc == 0; k++)
+        rc = finish_product(&p->product[k], err);
     if (rc < 0)
         return rc;
-    e = finish_rows(p);
-    if (e != cudaSuccess)
-        return fail(err, e);
-    if (p->ask->how != NULL && p->apart)
-        rc = update_own(p, err);
-    if (rc == 0 && p->ask->how != NULL)
-        rc = gram_parts(p, err);
-    if (rc < 0)
-        return rc;
-    if (p->ask->how != NULL && me->number == 0)
-        e = sum_up(p);
-    TRY(e, cudaEventRecord(me->over, me->dense));
+    e = cudaEventRecord(me->over, me->dense);
     if (e != cudaSuccess)
         return fail(err, e);
     rc = ts_gpu_team_wait(g, me, me->over, err);
     if (rc < 0)
         return rc;
-    me->scaling = 0;
+    end_scaling(g, me);
     e = ts_gpu_log_end(&me->log);
     if (e != cudaSuccess)
         return fail(err, e);
     if (g->exchange != NULL)
         rc = ts_exchange_check(g->exchange, me->number, err);
-    if (rc == 0 && p->ask->how != NULL && me->number == 0)
-        ts_gpu_dense_copy_out(g, p->ask->how, p->ask->sums);
+    for (uint32_t k = 0; k < p->n && rc == 0 && me->number == 0; k++)
+        if (p->product[k].how != NULL)
+            ts_gpu_dense_copy_out(p->product[k].of, p->product[k].how, p->product[k].sums);
     return rc;
 }

@@ -3,9 +3,12 @@
  *
  * A backend is a team: one member for each device, which holds a replica of every factor matrix.
  * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works
- * in the thread that calls the backend, every other one in a thread of its own.
+ * in the thread that calls the backend, every other one in a thread of its own. Of several models
+ * each has memory of its own on every device; shards, streams and tables are those of all. A pass
+ * computes the products of some of them: all kernels of a shard are launched while it is there.
  *
  *   gpu_plan.c    sizes, and which shards stay with the memory that is left
+ *   gpu_models.c  how many models there may be at once
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
@@ -46,8 +49,9 @@ enum {
      * shards of 4 MiB. */
     TS_GPU_STREAMS = 16,
     TS_GPU_KEPT_STREAMS = 2, /* of kept shards: one chunk ends while the next begins */
-    TS_GPU_LENT = 4,   /* shards being copied from host memory: enough to keep the link busy */
-    TS_GPU_CHUNKS = 6, /* most parts into which a member's range is divided for sending */
+    TS_GPU_LENT = 4,    /* shards being copied from host memory: enough to keep the link busy */
+    TS_GPU_CHUNKS = 6,  /* most parts into which a member's range is divided for sending */
+    TS_GPU_MODELS = 32, /* most models at once: with as many the tensor's part of a pass is small */
 };
 
 /* What all members know of a mode. */
@@ -103,34 +107,44 @@ enum ts_gpu_buffer {
     TS_GPU_PARTS
 };
 
+/* A model on a device: memory whose size its rank decides on. */
+struct ts_gpu_replica {
+    char *factor[TS_MAX_ORDER]; /* n_rows x ld */
+    double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
+    char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
+    void *edge;  /* 2 rows for each share of the largest mode */
+    void *shard_edge; /* ts_edge_count(shards of the largest mode) rows */
+    /* one for each row of the largest mode; or inner, then size, of units of rows */
+    double *row_inner;
+    double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
+    double *sums;         /* TS_DENSE_SUM_SCRATCH */
+    double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
+    double *w;            /* ld x ld, then the table of columns (descend_kernel.h) */
+    void *host;           /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
+    double *host_scale;   /* behind it: ld factors of columns */
+    int scaling;          /* the device reads host_scale until the member's `scaled` */
+};
+
+struct ts_gpu_product;
+
 struct ts_gpu_member {
     struct ts_gpu *gpu; /* the team */
     uint32_t number;    /* in the team */
     int device;
     pthread_t thread;
 
-    /* device memory: `work` holds all but shards, `store` holds shards */
-    char *work, *store;
-    char *factor[TS_MAX_ORDER]; /* n_rows x ld */
-    double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
-    char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
-    void *edge;  /* 2 rows for each share of the largest mode */
-    uint32_t *edge_row;
-    void *shard_edge;                  /* ts_edge_count(shards of the largest mode) rows */
+    /* device memory: `memory` holds all but shards, `store` holds shards */
+    char *memory, *store;
+    struct ts_gpu_replica *replica;    /* of each model */
+    uint32_t *edge_row;                /* 2 for each share of the largest mode */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
-    /* one for each row of the largest mode; or inner, then size, of units of rows */
-    double *row_inner;
     double *dict;
-    double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
-    double *sums;         /* TS_DENSE_SUM_SCRATCH */
-    double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
-    double *w;            /* ld x ld, then the table of columns (descend_kernel.h) */
-    double *stage;        /* stage_rows x rank */
-    void *host;           /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
-    double *host_scale;   /* behind it: ld factors of columns */
-    int scaling;          /* `scaled` is recorded, and the host has not seen it */
+    double *stage; /* TS_GPU_STAGE elements, or the largest factor */
+    void *locked;  /* page-locked: `host` and host_scale of all models */
+    int scaling;   /* `scaled` is recorded, and the host has not seen it */
     struct ts_gpu_table table[TS_MAX_ORDER];
+    struct ts_gpu_product *product; /* of the pass under way, n_models */
 
     char *kept;           /* in `store`: shards that stay */
     uint64_t *free_place; /* stack of the places in `kept` that hold no shard */
@@ -158,15 +172,28 @@ struct ts_gpu_board {
     _Atomic uint64_t
         left[TS_MAX_DEVICES][TS_GPU_CHUNKS]; /* shards of a chunk that no member has taken yet */
     _Atomic uint32_t n_published[TS_MAX_DEVICES];
-    /* What each member sends in the gathers, in the order of publishing: rows and row_inner of its
-     * chunks, then the edges of shards, then rows of shards that it took from others. */
+    _Atomic int any_stolen;
+    _Atomic enum ts_gpu_ready ready;               /* whether the matrices of updates are there */
+    struct ts_exchange_span *span[TS_MAX_DEVICES]; /* memory of the spans above */
+    uint64_t n_span[TS_MAX_DEVICES];
+};
+
+/* What each member sends of a model in the gathers of a pass, in the order of publishing: rows and
+ * row_inner of its chunks, then the edges of shards, then rows of shards that it took from
+ * others. */
+struct ts_gpu_sent {
     struct ts_exchange_part rows[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
     struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
     struct ts_exchange_part edges[TS_MAX_DEVICES];
-    _Atomic int any_stolen;
-    _Atomic enum ts_gpu_ready ready;               /* whether the matrix of the update is there */
-    struct ts_exchange_span *span[TS_MAX_DEVICES]; /* memory of the spans above */
-    uint64_t n_span[TS_MAX_DEVICES];
+};
+
+/* A model: what the engine holds. */
+struct ts_gpu_model {
+    struct ts_gpu *gpu;
+    uint32_t number, rank, ld;
+    enum ts_precision summed; /* of the products in the last mode */
+    int keeps_rest;           /* products summed in float64 are kept in float64 */
+    struct ts_gpu_sent sent;
 };
 
 typedef int (*ts_gpu_job)(struct ts_gpu *g, struct ts_gpu_member *me, void *arg,
@@ -189,16 +216,17 @@ struct ts_gpu_team {
 
 struct ts_gpu {
     const struct ts_tensor *tensor;
-    enum ts_precision precision, summed; /* of the factors; of the products in the last mode */
-    int keeps_rest;                      /* products summed in float64 are kept in float64 */
-    uint32_t rank, ld, element;          /* element: bytes */
+    enum ts_precision precision; /* of the factors */
+    uint32_t element;            /* of them: bytes */
+    uint32_t n_models;
+    struct ts_gpu_model *model;
     uint64_t apart_rows; /* of the largest mode whose update may read the old rows; or 0 */
     uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
     struct ts_trace *trace;
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
-    uint64_t stage_rows;
+    uint64_t stage; /* elements of each member's */
     struct ts_gpu_mode mode[TS_MAX_ORDER];
 
     uint32_t n_members;
@@ -226,26 +254,26 @@ static inline uint32_t ts_gpu_shares(const struct ts_gpu_mode *m, uint64_t shard
     return ts_mttkrp_shares(m->shard[shard].n_blocks, m->share_blocks);
 }
 
-static inline uint64_t ts_gpu_row_bytes(const struct ts_gpu *g)
+static inline uint64_t ts_gpu_row_bytes(const struct ts_gpu_model *of)
 {
-    return (uint64_t)g->ld * g->element;
+    return (uint64_t)of->ld * of->gpu->element;
 }
 
 /* Bytes of an edge row: its elements are float64 when products are summed in float64 (wide), else
  * of the precision. */
-static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu *g, int wide)
+static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu_model *of, int wide)
 {
-    return (uint64_t)g->ld * (wide ? 8 : g->element);
+    return (uint64_t)of->ld * (wide ? 8 : of->gpu->element);
 }
 
-/* What is sent to a member before a pass, or comes back: a matrix and the table of columns, or a
- * matrix and two sums. */
+/* What is sent of a model to a member before a pass, or comes back: a matrix and the table of
+ * columns, or a matrix and two sums. */
 static inline uint64_t ts_gpu_host_bytes(uint32_t ld)
 {
     return 8 * ((uint64_t)ld + TS_DESCEND_TABLE) * ld;
 }
 
-/* All page-locked memory of a member: that, and a row of scales. */
+/* All page-locked memory of a model on a device: that, and a row of scales. */
 static inline uint64_t ts_gpu_locked_bytes(uint32_t ld)
 {
     return ts_gpu_host_bytes(ld) + 8 * (uint64_t)ld;
@@ -274,8 +302,9 @@ static inline uint64_t ts_gpu_chunk(const struct ts_gpu *g, const struct ts_gpu_
 int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_plan_free(struct ts_gpu *g);
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element);
-uint64_t ts_gpu_plan_factors(const struct ts_gpu *g);
+uint64_t ts_gpu_plan_factors(const struct ts_gpu *g); /* bytes of those of all models */
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g); /* bytes of the place for the largest shard */
+uint64_t ts_gpu_plan_all(const struct ts_gpu *g);     /* of the places for all */
 /* Chooses the shards that stay, the number of slots and store_bytes, for `left` bytes on each
  * device. `left` holds at least two shards. */
 int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
@@ -289,9 +318,9 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
 void ts_gpu_device_close(struct ts_gpu_member *me);
 
-/* Sends what an update of rows needs to me->w: its matrix, and where it reads the old rows the
- * table of columns behind that. */
-cudaError_t ts_gpu_device_send_update(const struct ts_gpu *g, struct ts_gpu_member *me,
+/* Sends what an update of a model's rows needs to its `w`: its matrix, and where it reads the old
+ * rows the table of columns behind that. */
+cudaError_t ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                       const struct ts_row_update *how);
 
 /* ---- gpu_team.c */
@@ -314,8 +343,8 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err); /* 0, or the first
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    const struct ts_row_update *how; /* NULL: only the product */
-    const struct ts_row_sums *sums;  /* NULL where `how` is */
+    uint32_t n;                 /* models */
+    const struct ts_update *of; /* each, a struct ts_gpu_model, and how; sums NULL where that is */
 };
 
 /* A whole pass; to be called from the thread that calls the backend. */
@@ -323,20 +352,32 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
                     struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_rows.c */
+struct ts_gpu_pass;
+
+struct ts_gpu_product { /* of a model, in a member's pass */
+    struct ts_gpu_pass *pass;
+    struct ts_gpu_model *of;
+    struct ts_gpu_replica *my;
+    const struct ts_row_update *how; /* NULL: only the product */
+    const struct ts_row_sums *sums;  /* NULL where `how` is */
+    struct ts_gpu_mttkrp args;       /* but for the shards */
+    int wide;                        /* factors in float32, products and sums in float64 */
+    int apart;                       /* products are kept apart: ts_gpu_owns */
+    enum ts_gpu_buffer out;          /* where the products are */
+    uint64_t out_bytes;              /* of a row of them */
+};
+
 struct ts_gpu_pass { /* a member's pass */
     struct ts_gpu *g;
     struct ts_gpu_member *me;
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
-    struct ts_gpu_mttkrp args;
-    int wide;  /* factors in float32, products and sums in float64 */
-    int apart; /* products are kept apart: ts_gpu_owns */
-    int alone; /* the mode has one shard, the team one member: no edges between shards */
-    enum ts_gpu_buffer out;       /* where the products are */
-    uint64_t out_bytes;           /* of a row of them */
-    int updating;                 /* the device has what the update takes */
-    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
-    uint32_t published;           /* bit c: chunk c is published */
+    uint32_t n;                     /* products */
+    struct ts_gpu_product *product; /* the member's */
+    int alone;          /* the mode has one shard, the team one member: no edges between shards */
+    int updating;       /* the device has what the updates take */
+    uint32_t unjoined;  /* bit i: `dense` does not wait for compute[i] yet */
+    uint32_t published; /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
@@ -344,7 +385,7 @@ struct ts_gpu_pass { /* a member's pass */
     uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
 };
 
-/* Sends the device what the update of rows takes, once. The first member that comes here makes it ready. To be called when
+/* Sends the device what the updates of rows take, once. The first member that comes here makes that ready. To be called when
  * the device has something to compute meanwhile, and before rows are solved. */
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
 /* Solves, publishes and sends the chunks that are ready for it. */
@@ -375,26 +416,30 @@ void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint
                           struct ts_backend_times *times, uint64_t *range_ns);
 
 /* ---- gpu_dense.c: what the backend's table says, of the same names */
-int ts_gpu_dense_put(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
+int ts_gpu_dense_put(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n,
+                     const double *rows, struct ts_err *err);
+int ts_gpu_dense_get(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err);
-int ts_gpu_dense_get(struct ts_gpu *g, uint32_t mode, uint64_t row, uint64_t n, double *rows,
-                     struct ts_err *err);
-int ts_gpu_dense_solve(struct ts_gpu *g, uint32_t mode, const struct ts_row_update *how,
+int ts_gpu_dense_solve(struct ts_gpu_model *of, uint32_t mode, const struct ts_row_update *how,
                        const struct ts_row_sums *sums, struct ts_err *err);
-int ts_gpu_dense_scale(struct ts_gpu *g, uint32_t mode, const double *s, struct ts_err *err);
-int ts_gpu_dense_gram(struct ts_gpu *g, uint32_t mode, double *gram, struct ts_err *err);
+int ts_gpu_dense_scale(struct ts_gpu_model *of, uint32_t mode, const double *s, struct ts_err *err);
+int ts_gpu_dense_gram(struct ts_gpu_model *of, uint32_t mode, double *gram, struct ts_err *err);
 /* Enqueues an update that reads the old rows, on units of the member's replica. wide: the products
  * are those in float64. */
-cudaError_t ts_gpu_dense_own(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
+cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me, uint32_t mode,
                              const struct ts_row_update *how, const struct ts_row_sums *sums,
                              int wide, uint64_t first_unit, uint64_t n_units);
 /* On member 0, once all parts are there. sum_up enqueues the Gram matrix and the sums that are
- * asked for, and their copy to me->host; the other function reads them there, once `dense` has
- * ended. how: NULL, or the update that was done. */
-cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu *g, struct ts_gpu_member *me, uint32_t mode,
-                                const struct ts_row_update *how, const struct ts_row_sums *sums);
-void ts_gpu_dense_copy_out(const struct ts_gpu *g, const struct ts_row_update *how,
+ * asked for, and their copy to the model's `host`; the other function reads them there, once
+ * `dense` has ended. how: NULL, or the update that was done. */
+cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                uint32_t mode, const struct ts_row_update *how,
+                                const struct ts_row_sums *sums);
+void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
                            const struct ts_row_sums *sums);
+
+/* ---- gpu_models.c: what the backend's table says, of the same name */
+uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
 
 /* ---- gpu_keep.c */
 /* To be called after a pass over `mode` in which member i worked for busy_ns[i]. Moves ranges

@@ -113,6 +113,13 @@ struct ts_device_memory {
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 
+/* What is wanted of a model in update_of. */
+struct ts_update {
+    void *be;
+    const struct ts_row_update *how; /* NULL: the product alone, as of mttkrp */
+    const struct ts_row_sums *sums;  /* NULL where `how` is */
+};
+
 struct ts_backend {
     const char *name;
     uint32_t updates; /* bit k: it has the row update of enum ts_row_kind k */
@@ -217,8 +224,12 @@ struct ts_backend {
     /* How many of them take the least time for each, where all shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* mttkrp for n of the models, in their order. */
+    /* mttkrp for n of the models, in their order. NULL where update_of is not. */
     int (*mttkrp_of)(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                     struct ts_backend_times *times, struct ts_err *err);
+
+    /* update, or mttkrp, for n of the models, in their order; for a backend that has `update`. */
+    int (*update_of)(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err);
 };
 
