@@ -29,6 +29,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/trace.h"
@@ -207,13 +208,33 @@ static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct
     return args;
 }
 
+/* Adds the models after the first to a launch, as far as it takes them; returns how many there are
+ * then. */
+static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct ts_gpu_mttkrp *args)
+{
+    const uint32_t most = ts_mttkrp_models(p->g->precision, args->ld);
+    uint32_t n = 1;
+    for (; n < most && first + n < p->n; n++) {
+        const struct ts_gpu_product *r = &p->product[first + n];
+        struct ts_gpu_beside *to = &args->beside[n - 1];
+        if (r->wide || r->args.ld != args->ld)
+            break;
+        memcpy(to->factor, r->args.factor, sizeof to->factor);
+        to->out = r->args.out;
+        to->edge = r->args.edge;
+    }
+    args->n_beside = n - 1;
+    return n;
+}
+
 /* The products of all models. */
 static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct shards *s,
                                    cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
-    for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
-        const struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
+    for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
+        struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
+        n = p->product[k].wide ? 1 : add_beside(p, k, &args);
         e = p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
                                : ts_mttkrp_launch(p->g->precision, &args, stream);
     }

@@ -123,9 +123,10 @@ template <int U, class T> static __device__ inline void load_shared(const T *fro
 /* For nonzeros h .. h + U - 1 of a chunk of 8: the product of the value and the rows of all
  * factors. */
 template <class T, class S, int LPR, int NL, int U>
-static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const *factor,
-                                       uint64_t column_byte, uint32_t row_bytes,
-                                       const uint32_t *index, const T *val, piece<T> (&term)[U])
+static __device__ inline void products(const ts_gpu_mttkrp &p, const void *const *level,
+                                       const char *const *factor, uint64_t column_byte,
+                                       uint32_t row_bytes, const uint32_t *index, const T *val,
+                                       piece<T> (&term)[U])
 {
     alignas(16) uint32_t at[U];
     alignas(16) T value[U];
@@ -158,7 +159,7 @@ static __device__ inline void products(const ts_gpu_mttkrp &p, const char *const
             for (int k = 0; k < piece<T>::N; k++)
                 term[u].v[k] = value[u];
         for (uint32_t l = 0; l < p.n_levels; l++) {
-            const char *f = (const char *)p.factor[l] + column_byte;
+            const char *f = (const char *)level[l] + column_byte;
             piece<T> x[U];
             load_shared<U>(index + l * spread<LPR>::words, at);
 #pragma unroll
@@ -184,14 +185,16 @@ template <class T> struct run_rows {
 
 /* Adds 8 nonzeros. Bit k of f: nonzero k begins a row. */
 template <class T, class S, int LPR, int NL, int U, bool FLAGS>
-static __device__ inline void
-add_nonzeros(const ts_gpu_mttkrp &p, const char *const *factor, uint64_t column_byte,
-             uint32_t row_bytes, const uint32_t *index, const T *val, uint32_t f, run_rows<T> &rows)
+static __device__ inline void add_nonzeros(const ts_gpu_mttkrp &p, const void *const *level,
+                                           const char *const *factor, uint64_t column_byte,
+                                           uint32_t row_bytes, const uint32_t *index, const T *val,
+                                           uint32_t f, run_rows<T> &rows)
 {
 #pragma unroll
     for (int h = 0; h < 8; h += U) {
         piece<T> term[U];
-        products<T, S, LPR, NL, U>(p, factor, column_byte, row_bytes, index + h, val + h, term);
+        products<T, S, LPR, NL, U>(p, level, factor, column_byte, row_bytes, index + h, val + h,
+                                   term);
 #pragma unroll
         for (int u = 0; u < U; u++) {
             if (FLAGS) {
@@ -212,8 +215,8 @@ add_nonzeros(const ts_gpu_mttkrp &p, const char *const *factor, uint64_t column_
 
 /* The shared memory of a thread block. For each warp: the values; the indices of each level; 16
  * bytes for each lane (first a stream_part, then the end of the row that its group began in); 8
- * words of flags; the next block. Then for each warp two rows: the first and the last of its
- * nonzeros. Unpacking may read up to 32 words past a block; these two rows are as long as that. */
+ * words of flags; the next block. Then for each model and warp two rows: the first and the last of
+ * its nonzeros. Unpacking may read up to 32 words past a block; these two rows are as long as that. */
 template <class T, int LPR, int NL> struct shared_size {
     static constexpr uint32_t row_bytes = LPR * 16;
     static __host__ __device__ uint32_t warp_bytes(uint32_t n_levels)
@@ -221,9 +224,9 @@ template <class T, int LPR, int NL> struct shared_size {
         return spread<LPR>::words * (4 * n_levels + (uint32_t)sizeof(T)) + 32 * 16 + 32 +
                4 * fetched<NL>::words;
     }
-    static __host__ __device__ uint32_t bytes(uint32_t n_levels)
+    static __host__ __device__ uint32_t bytes(uint32_t n_levels, uint32_t n_models)
     {
-        return WARPS * (warp_bytes(n_levels) + 2 * row_bytes + 16);
+        return WARPS * (warp_bytes(n_levels) + n_models * 2 * row_bytes + 16);
     }
 };
 
@@ -290,15 +293,16 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
 /* Adds the warps' first and last rows in the order of the nonzeros, one thread per column. The
  * share's own first and last row go to `edge`, other rows to `out`. */
 template <class T, class S, int LPR>
-static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard,
-                                          uint32_t share, const T *ends, const warp_span *span)
+static __device__ inline void store_edges(const ts_gpu_mttkrp &p, void *out, void *edges,
+                                          const ts_gpu_shard &shard, uint32_t share, const T *ends,
+                                          const warp_span *span)
 {
     constexpr int N = piece<T>::N;
     static_assert(LPR * N <= 32 * WARPS, "a thread a column");
     const uint32_t at = threadIdx.x, full_column = blockIdx.y * LPR * N + at;
     if (at >= LPR * N || full_column >= p.ld)
         return;
-    T *const edge = (T *)p.edge + 2 * (shard.first_share + share) * p.ld + full_column;
+    T *const edge = (T *)edges + 2 * (shard.first_share + share) * p.ld + full_column;
     const bool narrow = sizeof(T) > sizeof(S) && p.out_float;
     T sum = 0;
     uint32_t current = span[0].row_first;
@@ -315,9 +319,9 @@ static __device__ inline void store_edges(const ts_gpu_mttkrp &p, const ts_gpu_s
                 if (first)
                     edge[0] = sum;
                 else if (narrow)
-                    ((float *)p.out)[to] = (float)sum;
+                    ((float *)out)[to] = (float)sum;
                 else
-                    ((T *)p.out)[to] = sum;
+                    ((T *)out)[to] = sum;
                 first = false;
                 sum = 0;
                 current = r;
@@ -361,7 +365,8 @@ template <class T, int LPR, int NL> struct warp_memory {
     T *all_ends, *ends; /* first and last rows of the nonzeros of all warps, and of this warp */
     T *carry;           /* the lane's 16 bytes of the row that the block before ended in */
     warp_span *span;    /* of each warp */
-    __device__ warp_memory(uint4 *shared, uint32_t n_levels, const lane_place<LPR> &at)
+    __device__ warp_memory(uint4 *shared, uint32_t n_levels, uint32_t n_models,
+                           const lane_place<LPR> &at)
     {
         typedef shared_size<T, LPR, NL> size;
         constexpr int N = piece<T>::N;
@@ -374,7 +379,17 @@ template <class T, int LPR, int NL> struct warp_memory {
         all_ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
         ends = all_ends + at.warp * 2 * LPR * N;
         carry = ends + (LPR + at.member) * N;
-        span = (warp_span *)((char *)all_ends + WARPS * 2 * size::row_bytes);
+        span = (warp_span *)((char *)all_ends + n_models * WARPS * 2 * size::row_bytes);
+    }
+    /* With the rows of model k. */
+    __device__ warp_memory of_model(uint32_t k) const
+    {
+        constexpr int N = piece<T>::N;
+        warp_memory ret = *this;
+        ret.all_ends += k * WARPS * 2 * LPR * N;
+        ret.ends += k * WARPS * 2 * LPR * N;
+        ret.carry += k * WARPS * 2 * LPR * N;
+        return ret;
     }
 };
 
@@ -385,9 +400,11 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
     uint32_t row_bytes, out_row_bytes;
     uint64_t byte; /* in a row of a factor */
     char *out;
+    const void *const *level; /* the factors, as they begin */
     const char *factor[NL > 0 ? NL : 1];
-    __device__ lane_columns(const ts_gpu_mttkrp &p, const lane_place<LPR> &at)
+    __device__ lane_columns(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, uint32_t k)
     {
+        level = k == 0 ? p.factor : p.beside[k - 1].factor;
         const uint32_t column = (blockIdx.y * LPR + at.member) * piece<T>::N;
         narrow = sizeof(T) > sizeof(S) && p.out_float;
         const uint32_t out_element = narrow ? 4 : sizeof(T);
@@ -395,10 +412,10 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
         row_bytes = p.ld * (uint32_t)sizeof(S);
         out_row_bytes = p.ld * out_element;
         byte = active ? column * sizeof(S) : 0;
-        out = (char *)p.out + (active ? column * out_element : 0);
+        out = (char *)(k == 0 ? p.out : p.beside[k - 1].out) + (active ? column * out_element : 0);
 #pragma unroll
         for (int l = 0; l < NL; l++) {
-            factor[l] = (const char *)p.factor[l] + byte;
+            factor[l] = (const char *)level[l] + byte;
             asm volatile("" : "+l"(factor[l])); /* or each load computes it anew */
         }
     }
@@ -419,16 +436,17 @@ struct warp_rows {
 /* Before the first block: nothing is carried, and the copy of the first block starts. */
 template <class T, int LPR, int NL>
 static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const lane_place<LPR> &at,
-                                              const warp_memory<T, LPR, NL> &mem,
+                                              const warp_memory<T, LPR, NL> &mem, uint32_t n_models,
                                               warp_blocks &blocks)
 {
     const uint32_t *const block_word = shard.raw, *const block_row = shard.raw + shard.n_blocks + 1;
     warp_rows rows = { 0, false };
     blocks.lane_word = blocks.lane_row = 0;
-    if (at.group == 0) {
+    for (uint32_t model = 0; model < n_models && at.group == 0; model++) {
+        T *const carry = mem.of_model(model).carry;
 #pragma unroll
         for (int k = 0; k < piece<T>::N; k++)
-            mem.carry[k] = 0;
+            carry[k] = 0;
     }
     if (blocks.first >= blocks.end)
         return rows;
@@ -507,10 +525,11 @@ sum_nonzeros(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memor
         const uint32_t f = ((const unsigned char *)mem.flag_word)[at.group * LPR + c];
         has |= f != 0;
         if (__any_sync(ALL_LANES, f != 0))
-            add_nonzeros<T, S, LPR, NL, U, true>(p, columns.factor, columns.byte, columns.row_bytes,
-                                                 group_index + 8 * c, group_val + 8 * c, f, rows);
+            add_nonzeros<T, S, LPR, NL, U, true>(p, columns.level, columns.factor, columns.byte,
+                                                 columns.row_bytes, group_index + 8 * c,
+                                                 group_val + 8 * c, f, rows);
         else
-            add_nonzeros<T, S, LPR, NL, U, false>(p, columns.factor, columns.byte,
+            add_nonzeros<T, S, LPR, NL, U, false>(p, columns.level, columns.factor, columns.byte,
                                                   columns.row_bytes, group_index + 8 * c,
                                                   group_val + 8 * c, f, rows);
     }
@@ -566,6 +585,22 @@ static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_pla
     }
 }
 
+/* (3) and (4) for a block and a model. */
+template <class T, class S, int LPR, int NL, int U>
+static __device__ inline void
+sum_block(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T, LPR, NL> &mem,
+          const lane_columns<T, S, LPR, NL> &columns, uint32_t row, warp_rows &rows)
+{
+    char *const row_before =
+        columns.active ? columns.out + (uint64_t)row * columns.out_row_bytes : mem.head;
+    run_rows<T> run = { {},
+                        mem.head,
+                        columns.active ? row_before + columns.out_row_bytes : mem.head,
+                        columns.active ? columns.out_row_bytes : 0 };
+    const bool has = sum_nonzeros<T, S, LPR, NL, U>(p, at, mem, columns, run);
+    join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
+}
+
 /* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
  *
  *   launch  grid (shares of the launch, ceil(ld / (LPR * 16 bytes))), 4 warps a thread block: a
@@ -580,36 +615,43 @@ static __device__ inline void join_groups(const ts_gpu_mttkrp &p, const lane_pla
  * over 8 LPR nonzeros each. A lane holds 16 bytes of the row, so that neighbouring lanes read a row
  * in one request. A block too large for the buffer is read from device memory.
  *
+ * Of several models (MANY) a warp does (3) and (4) for one after the other. They read the same
+ * shared memory, and have each their own first and last row there.
+ *
  * T is the type of products and sums, S that of the stored factors. With S float and T double,
  * `edge` has sums in double, and so has `out` unless p.out_float. */
-template <class T, class S, int LPR, int NL, int U>
+template <class T, class S, int LPR, int NL, int U, bool MANY>
 __global__ void __launch_bounds__(32 * WARPS, CTAS)
     mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
 {
     extern __shared__ uint4 shared[];
     const lane_place<LPR> at;
-    const warp_memory<T, LPR, NL> mem(shared, NL > 0 ? NL : p.n_levels, at);
+    const uint32_t n_models = MANY ? 1 + p.n_beside : 1;
+    const warp_memory<T, LPR, NL> mem(shared, NL > 0 ? NL : p.n_levels, n_models, at);
     const ts_gpu_shard shard = shard_of_block(p);
     const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
     warp_blocks blocks;
     blocks.first = share * p.share_blocks + at.warp * warp_share;
     blocks.end = min(blocks.first + warp_share, shard.n_blocks);
 
-    const lane_columns<T, S, LPR, NL> columns(p, at);
-    warp_rows rows = start_warp(shard, at, mem, blocks);
+    const lane_columns<T, S, LPR, NL> own(p, at, 0);
+    warp_rows rows = start_warp(shard, at, mem, n_models, blocks);
 #pragma unroll 1
     for (uint32_t b = blocks.first; b < blocks.end; b++) {
         const decoded d = take_block(p, shard, at, mem, blocks, b);
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
         const uint32_t row = place_rows(at, mem, first_row, d, rows);
-        char *const row_before =
-            columns.active ? columns.out + (uint64_t)row * columns.out_row_bytes : mem.head;
-        run_rows<T> run = { {},
-                            mem.head,
-                            columns.active ? row_before + columns.out_row_bytes : mem.head,
-                            columns.active ? columns.out_row_bytes : 0 };
-        const bool has = sum_nonzeros<T, S, LPR, NL, U>(p, at, mem, columns, run);
-        join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
+        if constexpr (MANY) {
+            const bool any = rows.any;
+#pragma unroll 1
+            for (uint32_t k = 0; k < n_models; k++) {
+                rows.any = any;
+                sum_block<T, S, LPR, NL, U>(p, at, mem.of_model(k),
+                                            lane_columns<T, S, LPR, NL>(p, at, k), row, rows);
+            }
+        } else {
+            sum_block<T, S, LPR, NL, U>(p, at, mem, own, row, rows);
+        }
     }
 
     if (at.lane == 0) {
@@ -617,17 +659,21 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
         mem.span[at.warp].row_last = rows.last_row;
     }
     __syncthreads();
-    store_edges<T, S, LPR>(p, shard, share, mem.all_ends, mem.span);
+    store_edges<T, S, LPR>(p, p.out, p.edge, shard, share, mem.all_ends, mem.span);
+    for (uint32_t k = 1; k < n_models; k++)
+        store_edges<T, S, LPR>(p, p.beside[k - 1].out, p.beside[k - 1].edge, shard, share,
+                               mem.of_model(k).all_ends, mem.span);
 }
 
 /* ------------------------------------------------------------------ launching */
 
-template <class T, class S, int LPR, int NL, int U>
+template <class T, class S, int LPR, int NL, int U, bool MANY = false>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
-    const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels);
+    const uint32_t bytes =
+        shared_size<T, LPR, NL>::bytes(args->n_levels, MANY ? 1 + args->n_beside : 1);
     const uint32_t columns = LPR * piece<T>::N;
-    auto kernel = mttkrp_packed<T, S, LPR, NL, U>;
+    auto kernel = mttkrp_packed<T, S, LPR, NL, U, MANY>;
     const dim3 grid(args->n_shares, (args->ld + columns - 1) / columns);
     if (bytes > 48 * 1024) {
         const cudaError_t rc =
@@ -639,10 +685,32 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
     return cudaGetLastError();
 }
 
+/* So many models that the shared memory of their rows leaves most of the first-level cache. */
+uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld)
+{
+    if (precision != TS_FLOAT32 || ld > 32)
+        return 1;
+    return ld > 16 ? TS_MTTKRP_MODELS / 2 : TS_MTTKRP_MODELS;
+}
+
+template <class T, class S, int NL, int U>
+static cudaError_t launch_many(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
+{
+    if constexpr (sizeof(T) == sizeof(float)) {
+        if (args->n_beside < ts_mttkrp_models(TS_FLOAT32, args->ld))
+            return args->ld <= 8    ? launch<T, S, 2, NL, U, true>(args, stream)
+                   : args->ld <= 16 ? launch<T, S, 4, NL, U, true>(args, stream)
+                                    : launch<T, S, 8, NL, U, true>(args, stream);
+    }
+    return cudaErrorInvalidValue;
+}
+
 template <class T, class S, int NL, int U>
 static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
     const uint32_t pieces = args->ld / piece<T>::N;
+    if (args->n_beside > 0)
+        return launch_many<T, S, NL, U>(args, stream);
     if (pieces <= 2)
         return launch<T, S, 2, NL, U>(args, stream);
     if (pieces <= 4)

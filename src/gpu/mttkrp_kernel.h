@@ -8,6 +8,9 @@
  * shards once all are done. So the sum of a row does not depend on the order in which shards
  * arrive.
  *
+ * A launch may take several models whose rows are equally long: a block is decoded once for all.
+ * Each has the sums, bit for bit, of a launch of its own.
+ *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
  *            16 bytes; edge rows are `ld` elements too
@@ -36,6 +39,14 @@ struct ts_gpu_shard {
     uint32_t number;    /* its number in the mode copy */
 };
 
+#define TS_MTTKRP_MODELS 8u /* of a launch, at most */
+
+/* What a model has of its own: see struct ts_gpu_mttkrp. */
+struct ts_gpu_beside {
+    const void *factor[TS_MAX_ORDER - 1];
+    void *out, *edge;
+};
+
 struct ts_gpu_mttkrp {
     struct ts_gpu_shard one;         /* the shard of the launch, when n_many is 0 */
     const struct ts_gpu_shard *many; /* else the shards, ascending in first_cta */
@@ -53,6 +64,8 @@ struct ts_gpu_mttkrp {
     uint32_t *edge_row;                   /* 2 x shares of the mode copy */
     uint32_t ld;
     uint32_t out_float; /* of a wide launch: `out` has elements of float, not of double */
+    uint32_t n_beside;  /* models besides the one above, less than ts_mttkrp_models */
+    struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
 };
 
 /* Blocks that a thread block takes, of a mode copy of so many partitions: a partition, halved until
@@ -79,7 +92,11 @@ static inline uint32_t ts_mttkrp_shares(uint32_t n_blocks, uint32_t share_blocks
 cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                              cudaStream_t stream);
 
-/* The same with factors in float32; products, sums and edges are in float64. */
+/* How many models a launch takes: one where rows are so long that decoding takes the smaller part of
+ * the time. */
+uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
+
+/* The same, of one model, with factors in float32; products, sums and edges are in float64. */
 cudaError_t ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, cudaStream_t stream);
 
 /* The least compute capability that there is code for, times 100: 800. For newer devices there is

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several models side by side in the GPU backend: each has the bits that it has alone, whoever else takes
+ * part in a pass, whether shards stay on the devices or pass through, for any number of devices; and as
+ * many are at once as a budget has memory for. */
+#include <check.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "gpu/gpu_backend.h"
+#include "tests/run_suite.h"
+#include "tests/tsh_writer.h"
+
+#define OK(call) ck_assert_msg((call) == 0, "%s", err.text)
+#define MOST     12
+#define MODES    6
+
+static struct ts_err err;
+static const struct ts_backend *const be = &ts_backend_gpu;
+
+static int n_devices;
+
+/* ---- tensors and models */
+
+static const struct shape {
+    uint32_t order, nnz, partitions; /* of a shard; 0: one shard */
+    uint64_t dim[MODES];
+} shapes[] = {
+    { 2, 4000, 0, { 310, 400 } },
+    { 3, 6 * TS_PARTITION_NNZ - 500, 1, { 700, 3, 9000 } }, /* rows that reach over shards */
+    { 4, 40000, 1, { 51, 2, 116, 900 } },
+    { 5, 30000, 1, { 9, 80, 7, 300, 13 } },
+    { 6, 20000, 0, { 9, 8, 7, 11, 13, 17 } },
+};
+#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+
+static const struct group {
+    uint32_t n, rank[MOST];
+} groups[] = {
+    { 8, { 16, 16, 16, 16, 16, 16, 16, 16 } },
+    { 10, { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5 } },
+    { 4, { 1, 3, 8, 17 } },
+    { 7, { 20, 32, 20, 16, 16, 100, 32 } },
+    { 2, { 1, 1 } },
+};
+#define N_GROUPS (int)(sizeof groups / sizeof groups[0])
+
+struct disk {
+    char *top, *dir;
+    struct test_coo x;
+    struct ts_tensor *tensor;
+};
+
+static struct disk disk_new(const struct shape *s)
+{
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .shard_partitions = s->partitions };
+    struct disk d = { .top = test_tsh_tmp() };
+    d.dir = malloc(strlen(d.top) + 8);
+    d.x = test_coo_random(21, s->order, s->dim, s->nnz, 9, 1);
+    strcat(strcpy(d.dir, d.top), "/t.tsh");
+    test_tsh_write(d.dir, &d.x, &conf);
+    OK(ts_tensor_open(d.dir, &d.tensor, &err));
+    return d;
+}
+
+static void disk_free(struct disk *d)
+{
+    ts_tensor_close(d->tensor);
+    test_tsh_remove(d->dir);
+    test_tsh_remove(d->top);
+    free(d->dir);
+    free(d->top);
+    test_coo_free(&d->x);
+}
+
+static double *random_rows(uint64_t seed, uint64_t n, uint32_t rank)
+{
+    double *a = malloc(n * rank * sizeof *a);
+    for (uint64_t i = 0; i < n * rank; i++)
+        a[i] = (float)(ts_unit(ts_mix(seed + i)) - 0.3);
+    return a;
+}
+
+static double *start(const struct disk *d, uint32_t k, uint32_t mode, uint32_t rank)
+{
+    return random_rows(1000 * k + 100 * mode, d->tensor->mode[mode].disk.n_rows, rank);
+}
+
+/* Symmetric, with a diagonal that outweighs the rest. */
+static double *matrix(uint32_t k, uint32_t rank)
+{
+    double *g = malloc((size_t)rank * rank * sizeof *g);
+    for (uint32_t i = 0; i < rank; i++)
+        for (uint32_t j = 0; j <= i; j++)
+            g[i * rank + j] = g[j * rank + i] =
+                i == j ? rank + 1 : ts_unit(ts_mix(77 * k + 1000 * i + j)) - 0.5;
+    return g;
+}
+
+/* ---- what is wanted of a model, and what came */
+
+struct wish {
+    uint32_t rank, k;
+    int own;     /* rows come from the old ones */
+    int wide;    /* the last mode is summed in float64 */
+    int product; /* that alone */
+    double *matrix;
+    struct ts_row_update how;
+};
+
+struct answer {
+    double *rows, *gram, inner, size;
+    struct ts_row_sums sums;
+};
+
+static struct answer answer_new(const struct disk *d, const struct wish *w, uint32_t mode)
+{
+    return (struct answer){ .rows =
+                                calloc(d->tensor->mode[mode].disk.n_rows * w->rank, sizeof(double)),
+                            .gram = calloc((size_t)w->rank * w->rank, sizeof(double)) };
+}
+
+static void answer_free(struct answer *a)
+{
+    free(a->rows);
+    free(a->gram);
+}
+
+static struct ts_update update_of(void *model, struct wish *w, struct answer *a)
+{
+    w->how = (struct ts_row_update){ .kind = w->own ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES,
+                                     .matrix = w->matrix,
+                                     .upper = INFINITY,
+                                     .rounds = 3 };
+    a->sums = (struct ts_row_sums){ .gram = a->gram,
+                                    .inner = &a->inner,
+                                    .size = w->own ? &a->size : NULL };
+    return (struct ts_update){ model, w->product ? NULL : &w->how, w->product ? NULL : &a->sums };
+}
+
+static void put_start(const struct disk *d, void *model, const struct wish *w, uint32_t mode)
+{
+    double *rows = start(d, w->k, mode, w->rank);
+    OK(be->put_rows(model, mode, 0, d->tensor->mode[mode].disk.n_rows, rows, &err));
+    free(rows);
+}
+
+static void get(const struct disk *d, void *model, uint32_t mode, double *rows)
+{
+    OK(be->get_rows(model, mode, 0, d->tensor->mode[mode].disk.n_rows, rows, &err));
+}
+
+static void check_same(const char *what, const double *got, const double *want, uint64_t n,
+                       const struct wish *w, uint32_t mode)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got) != 0)
+            ck_abort_msg("model %u of rank %u, mode %u: %s %llu is %.17g, alone %.17g", w->k,
+                         w->rank, mode, what, (unsigned long long)i, got[i], want[i]);
+}
+
+/* ---- backends */
+
+struct team {
+    uint32_t n; /* members */
+    enum ts_precision precision;
+    uint64_t device_bytes, host_bytes;
+};
+
+static struct ts_backend_conf conf_of(const struct disk *d, const struct team *t, int own)
+{
+    struct ts_backend_conf conf = { .tensor = d->tensor,
+                                    .precision = t->precision,
+                                    .n_devices = t->n,
+                                    .device_bytes = t->device_bytes,
+                                    .only_mode = -1,
+                                    .own_rows = own ? (1u << d->tensor->order) - 1 : 0 };
+    for (uint32_t i = 0; i < t->n; i++)
+        conf.device[i] = t->n > 1 ? (int)i % n_devices : 0;
+    return conf;
+}
+
+static struct ts_feed *open_feed(const struct disk *d, void *gpu, uint64_t host_bytes)
+{
+    struct ts_feed_conf conf = { .tensor = d->tensor,
+                                 .host_bytes = host_bytes,
+                                 .only_mode = -1,
+                                 .checkers = 2,
+                                 .pin = be->pin,
+                                 .unpin = be->unpin,
+                                 .pin_bytes = 1 << 18 };
+    struct ts_feed *feed;
+    be->deal(gpu, &conf.deal);
+    conf.pin_ctx = gpu;
+    OK(ts_feed_new(&conf, &feed, &err));
+    return feed;
+}
+
+/* The answers of all modes of a model that is alone on one GPU. */
+static void alone(const struct disk *d, enum ts_precision precision, struct wish *w,
+                  struct answer ret[MODES])
+{
+    const struct team one = { .n = 1, .precision = precision };
+    struct ts_backend_conf conf = conf_of(d, &one, w->own);
+    struct ts_backend_times times;
+    struct ts_feed *feed;
+    void *gpu;
+    conf.rank = w->rank;
+    OK(be->open(&conf, &gpu, &err));
+    OK(be->own_rows(gpu, conf.own_rows, &err));
+    be->sum_in(gpu, w->wide ? TS_FLOAT64 : precision);
+    feed = open_feed(d, gpu, 64 << 20);
+    for (uint32_t m = 0; m < d->tensor->order; m++)
+        put_start(d, gpu, w, m);
+    for (uint32_t m = 0; m < d->tensor->order; m++) {
+        struct ts_update u;
+        ret[m] = answer_new(d, w, m);
+        u = update_of(gpu, w, &ret[m]);
+        ts_feed_rewind(feed);
+        if (u.how == NULL) {
+            OK(be->mttkrp(gpu, m, feed, &times, &err));
+        } else {
+            OK(be->update(gpu, m, feed, u.how, u.sums, &times, &err));
+        }
+        get(d, gpu, m, ret[m].rows);
+        put_start(d, gpu, w, m);
+    }
+    ts_feed_free(feed);
+    be->close(gpu);
+}
+
+/* Who takes part: all in the first sweep, then some, at least one. */
+static uint32_t who(uint32_t sweep, uint32_t mode, uint32_t n)
+{
+    const uint32_t all = (1u << n) - 1;
+    const uint32_t some = (uint32_t)ts_mix(10 * sweep + mode) & all;
+    return sweep == 0 || some == 0 ? all : some;
+}
+
+static void one_pass(const struct disk *d, struct ts_feed *feed, void *const *model,
+                     const struct group *g, struct wish *wish, uint32_t sweep, uint32_t mode,
+                     struct answer (*want)[MODES])
+{
+    const uint32_t in = who(sweep, mode, g->n);
+    const uint64_t n_rows = d->tensor->mode[mode].disk.n_rows;
+    struct ts_update update[MOST];
+    struct answer got[MOST];
+    struct ts_backend_times times;
+    uint64_t nnz = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < g->n; k++) {
+        got[k] = answer_new(d, &wish[k], mode);
+        if ((in >> k & 1) != 0)
+            update[n++] = update_of(model[k], &wish[k], &got[k]);
+    }
+    ts_feed_rewind(feed);
+    OK(be->update_of(update, n, mode, feed, &times, &err));
+    for (uint32_t i = 0; i < times.n_devices; i++)
+        nnz += times.device[i].nnz;
+    ck_assert_uint_eq(nnz, d->tensor->nnz);
+    for (uint32_t k = 0; k < g->n; k++) {
+        const struct wish *w = &wish[k];
+        const struct answer *a = &want[k][mode];
+        double *before = start(d, w->k, mode, w->rank), *now = got[k].rows;
+        get(d, model[k], mode, now);
+        if ((in >> k & 1) == 0) {
+            check_same("a row that was to stay, entry", now, before, n_rows * w->rank, w, mode);
+        } else {
+            check_same("entry", now, a->rows, n_rows * w->rank, w, mode);
+            check_same("Gram entry", got[k].gram, a->gram, (uint64_t)w->rank * w->rank, w, mode);
+            check_same("inner product", &got[k].inner, &a->inner, 1, w, mode);
+            check_same("size", &got[k].size, &a->size, 1, w, mode);
+        }
+        put_start(d, model[k], w, mode);
+        free(before);
+        answer_free(&got[k]);
+    }
+}
+
+/* Three sweeps: shards that stay are there from the second on. */
+static void together(const struct disk *d, const struct team *t, const struct group *g, int own,
+                     struct wish *wish, struct answer (*want)[MODES])
+{
+    struct ts_backend_conf conf = conf_of(d, t, own);
+    struct ts_feed *feed;
+    void *gpu, *model[MOST];
+    conf.n_models = g->n;
+    conf.ranks = g->rank;
+    OK(be->open(&conf, &gpu, &err));
+    feed = open_feed(d, gpu, t->host_bytes);
+    for (uint32_t k = 0; k < g->n; k++) {
+        model[k] = be->model(gpu, k);
+        OK(be->own_rows(model[k], conf.own_rows, &err));
+        be->sum_in(model[k], wish[k].wide ? TS_FLOAT64 : t->precision);
+        for (uint32_t m = 0; m < d->tensor->order; m++)
+            put_start(d, model[k], &wish[k], m);
+    }
+    ck_assert_ptr_eq(model[0], gpu);
+    for (uint32_t sweep = 0; sweep < 3; sweep++)
+        for (uint32_t m = 0; m < d->tensor->order; m++)
+            one_pass(d, feed, model, g, wish, sweep, m, want);
+    ts_feed_free(feed);
+    be->close(gpu);
+}
+
+static uint64_t largest_shard(const struct disk *d)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < d->tensor->order; m++)
+        for (uint64_t i = 0; i < d->tensor->mode[m].disk.n_shards; i++)
+            if (d->tensor->mode[m].shard[i].raw_bytes > most)
+                most = d->tensor->mode[m].shard[i].raw_bytes;
+    return most + 4096;
+}
+
+/* A budget with which the models leave room for `shards` of the largest shards; the process has a context, so that what
+ * the driver takes is assumed. */
+static uint64_t budget(const struct disk *d, const struct team *t, const struct group *g, int own,
+                       uint32_t shards)
+{
+    struct ts_backend_conf conf = conf_of(d, t, own);
+    struct ts_device_memory memory[TS_MAX_DEVICES];
+    void *gpu;
+    conf.n_models = g->n;
+    conf.ranks = g->rank;
+    OK(be->open(&conf, &gpu, &err));
+    be->memory(gpu, memory);
+    be->close(gpu);
+    return memory[0].factor_bytes + memory[0].sum_bytes + memory[0].driver_bytes +
+           shards * largest_shard(d);
+}
+
+/* ---- tests */
+
+static void check_group(const struct shape *s, const struct group *g, enum ts_precision precision,
+                        int own)
+{
+    struct disk d = disk_new(s);
+    struct wish wish[MOST];
+    struct answer want[MOST][MODES];
+    for (uint32_t k = 0; k < g->n; k++) {
+        wish[k] = (struct wish){ .rank = g->rank[k], .k = k, .own = own };
+        wish[k].wide = precision == TS_FLOAT32 && k % 3 == 1;
+        wish[k].product = !own && k % 4 == 3;
+        wish[k].matrix = matrix(k, g->rank[k]);
+        alone(&d, precision, &wish[k], want[k]);
+    }
+    for (uint32_t members = 1; members < 4; members += 2) {
+        struct team t = { .n = members, .precision = precision, .host_bytes = 64 << 20 };
+        together(&d, &t, g, own, wish, want);
+        if (d.tensor->mode[0].disk.n_shards > 1) { /* from host memory, then from disk */
+            t.device_bytes = budget(&d, &t, g, own, 4);
+            together(&d, &t, g, own, wish, want);
+            t.host_bytes = UINT64_C(768) << 10;
+            together(&d, &t, g, own, wish, want);
+        }
+    }
+    for (uint32_t k = 0; k < g->n; k++) {
+        for (uint32_t m = 0; m < d.tensor->order; m++)
+            answer_free(&want[k][m]);
+        free(wish[k].matrix);
+    }
+    disk_free(&d);
+}
+
+START_TEST(each_has_the_bits_that_it_has_alone)
+{
+    check_group(&shapes[_i / N_GROUPS], &groups[_i % N_GROUPS], TS_FLOAT32, 0);
+}
+END_TEST
+
+START_TEST(in_float64_too)
+{
+    check_group(&shapes[_i], &groups[(_i + 2) % N_GROUPS], TS_FLOAT64, 0);
+}
+END_TEST
+
+START_TEST(rows_from_old_ones_too)
+{
+    check_group(&shapes[1 + _i / 2], &groups[_i % 2 ? 3 : 0], _i % 2 ? TS_FLOAT64 : TS_FLOAT32, 1);
+}
+END_TEST
+
+/* A tensor of 4 shards in each mode, small ones beside the factors of a model. */
+static const struct shape tall = { 3, 60000, 1, { 60000, 3, 60000 } };
+#define ALL 14 /* shards, and one */
+
+START_TEST(as_many_as_there_is_memory_for)
+{
+    const struct group *g = &groups[0];
+    struct disk d = disk_new(&tall);
+    struct team t = { .n = 1 };
+    struct ts_backend_conf conf = conf_of(&d, &t, 0);
+    struct group few = *g;
+    void *gpu;
+    conf.n_models = g->n;
+    conf.ranks = g->rank;
+    ck_assert_uint_eq(be->most(&conf), 8);
+    few.n = 1;
+    (void)budget(&d, &t, &few, 0, 2); /* a context */
+    for (few.n = 2; few.n < g->n; few.n++) {
+        conf.device_bytes = budget(&d, &t, &few, 0, ALL);
+        conf.n_models = g->n;
+        ck_assert_uint_eq(be->most(&conf), few.n);
+        conf.n_models = few.n;
+        OK(be->open(&conf, &gpu, &err));
+        be->close(gpu);
+        conf.n_models = few.n + 1;
+        ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
+    }
+    conf.n_models = g->n;
+    conf.device_bytes = 1;
+    ck_assert_uint_eq(be->most(&conf), 1);
+    disk_free(&d);
+}
+END_TEST
+
+/* The engine opens with as many, and each model is there. */
+START_TEST(the_engine_has_as_many)
+{
+    const struct group *g = &groups[0];
+    struct disk d = disk_new(&tall);
+    struct team t = { .n = 1 };
+    struct group few = *g;
+    few.n = 3;
+    for (int tight = 0; tight < 2; tight++) {
+        struct ts_engine_conf conf = { .path = d.dir,
+                                       .n_models = g->n,
+                                       .ranks = g->rank,
+                                       .only_mode = -1,
+                                       .processor = { .gpus = "1" } };
+        struct ts_engine engine;
+        if (tight)
+            conf.processor.device_bytes = budget(&d, &t, &few, 0, ALL) + (1 << 20);
+        OK(ts_engine_open(&conf, &engine, &err));
+        if (tight)
+            ck_assert_msg(engine.n_models >= 1 && engine.n_models <= 3, "%u", engine.n_models);
+        else
+            ck_assert_uint_eq(engine.n_models, 8);
+        ck_assert_ptr_ne(ts_engine_model(&engine, engine.n_models - 1), NULL);
+        ts_engine_close(&engine);
+    }
+    disk_free(&d);
+}
+END_TEST
+
+static void add(Suite *suite, const char *name, const TTest *test, int n)
+{
+    TCase *tc = tcase_create(name);
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, test, 0, n);
+    suite_add_tcase(suite, tc);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_models");
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
+        return 77;
+    add(suite, "alone", each_has_the_bits_that_it_has_alone, N_SHAPES * N_GROUPS);
+    add(suite, "float64", in_float64_too, N_SHAPES);
+    add(suite, "old rows", rows_from_old_ones_too, 6);
+    add(suite, "memory", as_many_as_there_is_memory_for, 1);
+    add(suite, "engine", the_engine_has_as_many, 1);
+    return test_run_suite(suite, CK_NOFORK);
+}
