@@ -711,7 +711,7 @@ typedef struct {
 } ts_several_result;
 
 /* Computes n_ranks x restarts models, those of rank[0] first: side by side, each pass over the tensor serving all, on CPU cores
- * as many as there is memory for (see `tstream cp --restarts`), on GPUs one after another. Each is, bit for bit, what ts_cp computes
+ * and on GPUs as many as there is memory for (see `tstream cp --restarts`). Each is, bit for bit, what ts_cp computes
  * with this rank and seed. Of `session` the trace must be NULL. ret has room for a decomposition of each, result (may be NULL) for a
  * row of each, the size of the first being that of all. On failure none is left.
  *

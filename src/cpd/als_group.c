@@ -71,9 +71,12 @@ static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n; k++)
         if (is_in(g, k)) {
-            const struct ts_als *a = g->member[k].run;
-            g->be[n] = a->conf->init.be;
-            g->update[n++] = (struct ts_update){ a->conf->init.be, &a->how, &a->sums };
+            struct ts_als *a = g->member[k].run;
+            void *be = a->conf->init.be;
+            a->solved = g->backend->update_of != NULL && ts_row_by_backend(a->how.kind);
+            g->be[n] = be;
+            g->update[n++] = a->solved ? (struct ts_update){ be, &a->how, &a->sums }
+                                       : (struct ts_update){ be, NULL, NULL };
         }
     ts_feed_rewind(g->feed);
     return g->backend->update_of != NULL

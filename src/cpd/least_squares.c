@@ -104,7 +104,7 @@ static int pass(struct ts_als *a, struct ts_err *err)
     const struct ts_init_conf *c = &a->conf->init;
     const uint64_t start = ts_clock_ns();
     int rc;
-    if (c->backend->update != NULL) {
+    if (c->backend->update != NULL && ts_row_by_backend(a->how.kind)) {
         a->solved = 1;
         rc =
             c->backend->update(c->be, a->product, a->conf->feed, &a->how, &a->sums, &a->times, err);

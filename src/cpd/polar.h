@@ -18,7 +18,7 @@
 
 #define TS_POLAR_NONE 1e-13
 
-/* After the product of `mode`, with a backend that has no `update`. sums->gram is needed, scratch 2 x rank x rank.
+/* After the product of `mode`. sums->gram is needed, scratch 2 x rank x rank.
  * *singular := 1 where columns were drawn. */
 int ts_polar_solve(const struct ts_init_conf *init, enum ts_precision precision, uint32_t mode,
                    double *scratch, const struct ts_row_sums *sums, int *singular,

@@ -289,7 +289,8 @@ static void *gpu_model(void *be, uint32_t k)
 
 const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
-    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP,
+    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
+               1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH,
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,

@@ -56,13 +56,14 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
 {
     const struct ts_gpu *g = r->of->gpu;
     const struct ts_gpu_replica *my = r->my;
-    r->wide = r->how != NULL && r->sums->inner != NULL && g->precision == TS_FLOAT32 &&
-              r->of->summed == TS_FLOAT64;
+    const int for_fit = mode + 1 == g->tensor->order && (r->how == NULL || r->sums->inner != NULL);
+    const int kept = r->how != NULL && my->product != NULL;
+    r->wide = for_fit && g->precision == TS_FLOAT32 && r->of->summed == TS_FLOAT64;
     r->apart = ts_gpu_owns(g, mode);
     r->out = TS_GPU_FACTOR;
     r->out_bytes = ts_gpu_row_bytes(r->of);
     r->args.out = my->factor[mode];
-    if (r->wide && my->product != NULL) {
+    if (r->wide && kept) {
         r->out = TS_GPU_PRODUCT;
         r->out_bytes = ts_gpu_edge_bytes(r->of, 1);
         r->args.out = my->product;
@@ -70,7 +71,7 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         r->out = TS_GPU_APART;
         r->args.out = my->apart;
     }
-    r->args.out_float = r->wide && my->product == NULL;
+    r->args.out_float = r->wide && !kept;
 }
 
 static void fill_product(struct ts_gpu_pass *p, const struct ts_update *u, struct ts_gpu_product *r)

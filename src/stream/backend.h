@@ -161,7 +161,7 @@ struct ts_backend {
     /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in the
      * precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits until
      * it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It holds for
-     * calls of `update` with an `inner`, and without `update` for `mttkrp`. */
+     * calls of `update` with an `inner`, and of `mttkrp`. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
     /* factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors), taking every shard of

@@ -154,6 +154,12 @@ static inline uint32_t ts_descent_most(uint32_t rank)
     return n < 4096 ? n : 4096;
 }
 
+/* Whether a backend has the update; else the method makes it of the product, from the backend's calls. */
+static inline int ts_row_by_backend(enum ts_row_kind kind)
+{
+    return kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH;
+}
+
 /* Whether the old row is read: then product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
