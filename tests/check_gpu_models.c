@@ -108,6 +108,8 @@ struct wish {
     int wide;    /* the last mode is summed in float64 */
     int product; /* that alone */
     double *matrix;
+    double *later; /* the matrix, which is there once it is asked for; NULL: it is there before */
+    uint32_t asked;
     struct ts_row_update how;
 };
 
@@ -129,12 +131,29 @@ static void answer_free(struct answer *a)
     free(a->gram);
 }
 
+/* For `ready` of an update. */
+static int make_matrix(void *ctx, struct ts_err *unused)
+{
+    struct wish *w = ctx;
+    (void)unused;
+    memcpy(w->later, w->matrix, (size_t)w->rank * w->rank * sizeof *w->later);
+    w->asked++;
+    return 0;
+}
+
 static struct ts_update update_of(void *model, struct wish *w, struct answer *a)
 {
     w->how = (struct ts_row_update){ .kind = w->own ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES,
                                      .matrix = w->matrix,
                                      .upper = INFINITY,
                                      .rounds = 3 };
+    if (w->later != NULL) {
+        w->how.matrix = w->later;
+        w->how.ready = make_matrix;
+        w->how.ctx = w;
+        w->asked = 0;
+        memset(w->later, 0xff, (size_t)w->rank * w->rank * sizeof *w->later);
+    }
     a->sums = (struct ts_row_sums){ .gram = a->gram,
                                     .inner = &a->inner,
                                     .size = w->own ? &a->size : NULL };
@@ -273,6 +292,8 @@ static void one_pass(const struct disk *d, struct ts_feed *feed, void *const *mo
             check_same("Gram entry", got[k].gram, a->gram, (uint64_t)w->rank * w->rank, w, mode);
             check_same("inner product", &got[k].inner, &a->inner, 1, w, mode);
             check_same("size", &got[k].size, &a->size, 1, w, mode);
+            if (w->later != NULL && !w->product)
+                ck_assert_uint_eq(w->asked, 1);
         }
         put_start(d, model[k], w, mode);
         free(before);
@@ -346,6 +367,7 @@ static void check_group(const struct shape *s, const struct group *g, enum ts_pr
         wish[k].wide = precision == TS_FLOAT32 && k % 3 == 1;
         wish[k].product = !own && k % 4 == 3;
         wish[k].matrix = matrix(k, g->rank[k]);
+        wish[k].later = k % 2 && !own ? matrix(k, g->rank[k]) : NULL;
         alone(&d, precision, &wish[k], want[k]);
     }
     for (uint32_t members = 1; members < 4; members += 2) {
@@ -362,6 +384,7 @@ static void check_group(const struct shape *s, const struct group *g, enum ts_pr
         for (uint32_t m = 0; m < d.tensor->order; m++)
             answer_free(&want[k][m]);
         free(wish[k].matrix);
+        free(wish[k].later);
     }
     disk_free(&d);
 }
