@@ -22,7 +22,8 @@ run()
 }
 
 # ---- the fit of CPU cores, and the processor ----
-for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3"; do
+for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3" "--orthogonal 3" \
+    "--orthogonal 1 --nonneg 3" "--smooth 3=0.5"; do
     # shellcheck disable=SC2086 # several options
     run cpu --cpu --precision float64 $options
     want=$(number "done" fit) objective=$(number "done" objective)
@@ -56,6 +57,23 @@ for options in "--nonneg" "--nonneg --l1 0.1" "--nonneg 3 -r 70 -i 2"; do
             run more --gpus "$gpus" $options ${memory:+"$memory"}
             cmp -s one.cp/model.ktensor more.cp/model.ktensor ||
                 bad "other bytes with --gpus $gpus $memory $options"
+        done
+    done
+done
+
+# ---- several models in one pass: bytes of their own runs ----
+for options in "" "--nonneg" "--orthogonal 3"; do
+    for gpus in 1 2; do
+        [ "$gpus" -le "$usable" ] || continue
+        # shellcheck disable=SC2086
+        "$bin/tstream" cp x.tsh -r 4,9 --restarts 3 -i 3 --tol 0 --force -o many.cp --gpus "$gpus" $options > log 2>&1 ||
+            bad "cp --restarts $options: $(cat log)"
+        for name in r4.s2 r9.s1 r9.s3; do
+            # shellcheck disable=SC2086
+            "$bin/tstream" cp x.tsh -r "$(expr "$name" : 'r\([0-9]*\)')" -s "${name#*.s}" -i 3 --tol 0 --force -o own.cp \
+                --gpus 1 $options > log 2>&1 || bad "cp $options: $(cat log)"
+            cmp -s own.cp/model.ktensor "many.cp/$name/model.ktensor" ||
+                bad "model $name: other bytes side by side, --gpus $gpus $options"
         done
     done
 done
