@@ -183,6 +183,7 @@ static cudaError_t lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
 int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
 {
     const uint64_t bytes = ts_gpu_device_work_bytes(g);
+    int cache = 0;
     cudaError_t e = cudaSetDevice(me->device);
     me->replica = calloc(g->n_models, sizeof *me->replica);
     me->product = calloc(g->n_models, sizeof *me->product);
@@ -193,6 +194,8 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
         return check(err, e, "memory for the factor matrices");
     lay_out(g, me, me->memory);
     e = cudaMemset(me->memory, 0, bytes);
+    TRY(e, cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, me->device));
+    me->cache_bytes = cache > 0 ? (uint64_t)cache : 0;
     TRY(e, lock_memory(g, me));
     TRY(e, send_constants(g, me));
     TRY(e, cudaDeviceSynchronize()); /* streams made below do not wait for the default one */

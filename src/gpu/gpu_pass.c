@@ -209,15 +209,30 @@ static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct
     return args;
 }
 
+/* Of models in one launch, which read their factors in turn: as many as the second-level cache has
+ * room for, where there is for one. With more, rows are read from memory that would be read from
+ * the cache. */
+static uint32_t most_beside(const struct ts_gpu_pass *p, const struct ts_gpu_product *r)
+{
+    const uint32_t most = ts_mttkrp_models(p->g->precision, r->args.ld);
+    uint64_t bytes = 0, fit;
+    for (uint32_t m = 0; m < p->g->tensor->order; m++)
+        if (m != p->ask->mode)
+            bytes += p->g->mode[m].n_rows * ts_gpu_row_bytes(r->of);
+    fit = bytes > 0 ? p->me->cache_bytes / 4 * 3 / bytes : most;
+    return fit < 1 ? 1 : fit < most ? (uint32_t)fit : most;
+}
+
 /* Adds the models after the first to a launch, as far as it takes them; returns how many there are
  * then. */
-static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct ts_gpu_mttkrp *args)
+static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct ts_gpu_mttkrp *args,
+                           struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1])
 {
-    const uint32_t most = ts_mttkrp_models(p->g->precision, args->ld);
+    const uint32_t most = most_beside(p, &p->product[first]);
     uint32_t n = 1;
     for (; n < most && first + n < p->n; n++) {
         const struct ts_gpu_product *r = &p->product[first + n];
-        struct ts_gpu_beside *to = &args->beside[n - 1];
+        struct ts_gpu_beside *to = &beside[n - 1];
         if (r->wide || r->args.ld != args->ld)
             break;
         memcpy(to->factor, r->args.factor, sizeof to->factor);
@@ -225,6 +240,7 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
         to->edge = r->args.edge;
     }
     args->n_beside = n - 1;
+    args->beside = beside;
     return n;
 }
 
@@ -235,7 +251,8 @@ static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct sha
     cudaError_t e = cudaSuccess;
     for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
         struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
-        n = p->product[k].wide ? 1 : add_beside(p, k, &args);
+        struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
+        n = p->product[k].wide ? 1 : add_beside(p, k, &args, beside);
         e = p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
                                : ts_mttkrp_launch(p->g->precision, &args, stream);
     }

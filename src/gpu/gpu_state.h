@@ -140,9 +140,10 @@ struct ts_gpu_member {
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
     double *dict;
-    double *stage; /* TS_GPU_STAGE elements, or the largest factor */
-    void *locked;  /* page-locked: `host` and host_scale of all models */
-    int scaling;   /* `scaled` is recorded, and the host has not seen it */
+    double *stage;        /* TS_GPU_STAGE elements, or the largest factor */
+    void *locked;         /* page-locked: `host` and host_scale of all models */
+    int scaling;          /* `scaled` is recorded, and the host has not seen it */
+    uint64_t cache_bytes; /* second-level cache */
     struct ts_gpu_table table[TS_MAX_ORDER];
     struct ts_gpu_product *product; /* of the pass under way, n_models */
 

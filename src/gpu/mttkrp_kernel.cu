@@ -230,6 +230,13 @@ template <class T, int LPR, int NL> struct shared_size {
     }
 };
 
+/* The other models of a launch that has several (MANY). */
+template <bool MANY> struct other_models {
+};
+template <> struct other_models<true> {
+    ts_gpu_beside at[TS_MTTKRP_MODELS - 1];
+};
+
 /* What a warp knows of its nonzeros, for the sum over the thread block. */
 struct warp_span {
     uint32_t row_first, row_last;
@@ -400,11 +407,19 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
     uint32_t row_bytes, out_row_bytes;
     uint64_t byte; /* in a row of a factor */
     char *out;
-    const void *const *level; /* the factors, as they begin */
+    const void *const *level; /* NL is 0: the factors, as they begin */
     const char *factor[NL > 0 ? NL : 1];
-    __device__ lane_columns(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, uint32_t k)
+    template <bool MANY>
+    __device__ lane_columns(const ts_gpu_mttkrp &p, const other_models<MANY> &others,
+                            const lane_place<LPR> &at, uint32_t k)
     {
-        level = k == 0 ? p.factor : p.beside[k - 1].factor;
+        const void *const *from = p.factor;
+        char *to = (char *)p.out;
+        if constexpr (MANY) {
+            from = k == 0 ? p.factor : others.at[k - 1].factor;
+            to = (char *)(k == 0 ? p.out : others.at[k - 1].out);
+        }
+        level = NL > 0 ? nullptr : from;
         const uint32_t column = (blockIdx.y * LPR + at.member) * piece<T>::N;
         narrow = sizeof(T) > sizeof(S) && p.out_float;
         const uint32_t out_element = narrow ? 4 : sizeof(T);
@@ -412,10 +427,10 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
         row_bytes = p.ld * (uint32_t)sizeof(S);
         out_row_bytes = p.ld * out_element;
         byte = active ? column * sizeof(S) : 0;
-        out = (char *)(k == 0 ? p.out : p.beside[k - 1].out) + (active ? column * out_element : 0);
+        out = to + (active ? column * out_element : 0);
 #pragma unroll
         for (int l = 0; l < NL; l++) {
-            factor[l] = (const char *)level[l] + byte;
+            factor[l] = (const char *)from[l] + byte;
             asm volatile("" : "+l"(factor[l])); /* or each load computes it anew */
         }
     }
@@ -622,7 +637,8 @@ sum_block(const ts_gpu_mttkrp &p, const lane_place<LPR> &at, const warp_memory<T
  * `edge` has sums in double, and so has `out` unless p.out_float. */
 template <class T, class S, int LPR, int NL, int U, bool MANY>
 __global__ void __launch_bounds__(32 * WARPS, CTAS)
-    mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p)
+    mttkrp_packed(const __grid_constant__ ts_gpu_mttkrp p,
+                  const __grid_constant__ other_models<MANY> others)
 {
     extern __shared__ uint4 shared[];
     const lane_place<LPR> at;
@@ -634,7 +650,7 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     blocks.first = share * p.share_blocks + at.warp * warp_share;
     blocks.end = min(blocks.first + warp_share, shard.n_blocks);
 
-    const lane_columns<T, S, LPR, NL> own(p, at, 0);
+    const lane_columns<T, S, LPR, NL> own(p, others, at, 0);
     warp_rows rows = start_warp(shard, at, mem, n_models, blocks);
 #pragma unroll 1
     for (uint32_t b = blocks.first; b < blocks.end; b++) {
@@ -647,7 +663,8 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
             for (uint32_t k = 0; k < n_models; k++) {
                 rows.any = any;
                 sum_block<T, S, LPR, NL, U>(p, at, mem.of_model(k),
-                                            lane_columns<T, S, LPR, NL>(p, at, k), row, rows);
+                                            lane_columns<T, S, LPR, NL>(p, others, at, k), row,
+                                            rows);
             }
         } else {
             sum_block<T, S, LPR, NL, U>(p, at, mem, own, row, rows);
@@ -660,9 +677,11 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
     }
     __syncthreads();
     store_edges<T, S, LPR>(p, p.out, p.edge, shard, share, mem.all_ends, mem.span);
-    for (uint32_t k = 1; k < n_models; k++)
-        store_edges<T, S, LPR>(p, p.beside[k - 1].out, p.beside[k - 1].edge, shard, share,
-                               mem.of_model(k).all_ends, mem.span);
+    if constexpr (MANY) {
+        for (uint32_t k = 1; k < n_models; k++)
+            store_edges<T, S, LPR>(p, others.at[k - 1].out, others.at[k - 1].edge, shard, share,
+                                   mem.of_model(k).all_ends, mem.span);
+    }
 }
 
 /* ------------------------------------------------------------------ launching */
@@ -681,7 +700,12 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
         if (rc != cudaSuccess)
             return rc;
     }
-    kernel<<<grid, 32 * WARPS, bytes, stream>>>(*args);
+    other_models<MANY> others = {};
+    if constexpr (MANY) {
+        for (uint32_t k = 0; k < args->n_beside; k++)
+            others.at[k] = args->beside[k];
+    }
+    kernel<<<grid, 32 * WARPS, bytes, stream>>>(*args, others);
     return cudaGetLastError();
 }
 

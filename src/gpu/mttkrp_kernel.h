@@ -65,7 +65,7 @@ struct ts_gpu_mttkrp {
     uint32_t ld;
     uint32_t out_float; /* of a wide launch: `out` has elements of float, not of double */
     uint32_t n_beside;  /* models besides the one above, less than ts_mttkrp_models */
-    struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
+    const struct ts_gpu_beside *beside; /* of each; host memory, read by the call that launches */
 };
 
 /* Blocks that a thread block takes, of a mode copy of so many partitions: a partition, halved until
