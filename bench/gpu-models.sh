@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Several models in one pass on one GPU: ms a sweep of one start of rank 16 and of eight at once, resident and
+# streamed, and whether the factors of a start are those of its own run. Run by `make bench-gpu-models`, or
+#   bench/gpu-models.sh DIR_OF_PROGRAMS [DIR_OF_OTHERS]
+# With a second directory first sweeps of one model at rank 32 by both programs in turn, three times: what a change
+# costs those who compute one model. Tensors of shapes as in docs/performance.md; 1.2 GB in $TMPDIR, 100 s on an
+# H200 with 16 cores.
+set -eu
+bin=$1/tools
+other=${2:+$2/tools}
+here=$(dirname "$0")
+events=$(cat "$here/events.awk")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# median FILE FROM: of the sweeps of a run.json, in ms, from that one on
+median()
+{
+    sed 's/{"sweep":/\n&/g' "$1" | awk -v from="$2" "$events"'
+        /^{"sweep":/ && value("sweep") >= from { all[++n] = value("seconds") }
+        END { printf "%.3f", 1e3 * median(all, n) }'
+}
+
+# cp PROGRAMS NAME SWEEPS OPTION...: into NAME.cp
+cp_gpu()
+{
+    programs=$1 name=$2 sweeps=$3
+    shift 3
+    "$programs/tstream" cp "$tmp/x.tsh" --gpus 1 -i "$sweeps" --tol 0 --force --format npy -o "$tmp/$name.cp" "$@" \
+        > "$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+}
+
+# A budget with which eight models fit and only part of the shards stays: what a refusal counts for one, in MiB (factors,
+# sums, driver, two shards), of factors and sums eight times, and slots for some shards more.
+little()
+{
+    "$bin/tstream" cp "$tmp/x.tsh" -r 16 --gpus 1 --gpu-memory 1M > "$tmp/log" 2>&1 && exit 1
+    grep -o '[0-9]* MiB' "$tmp/log" |
+        awk 'NR == 2 || NR == 3 { sum += 8 * ($1 + 1) } NR > 3 { sum += $1 + 1 } END { print sum + 160 "M" }'
+}
+
+# label, options of both
+compare()
+{
+    label=$1
+    shift
+    cp_gpu "$bin" one "$sweeps" -r 16 -s 1 "$@"
+    cp_gpu "$bin" eight "$sweeps" -r 16 -s 1 --restarts 8 "$@"
+    same=same
+    for mode in 1 2; do
+        cmp -s "$tmp/one.cp/mode$mode.npy" "$tmp/eight.cp/r16.s1/mode$mode.npy" || same=OTHER
+    done
+    one=$(median "$tmp/one.cp/run.json" 3)
+    eight=$(median "$tmp/eight.cp/r16.s1/run.json" 3)
+    awk -v name="$tensor" -v label="$label" -v one="$one" -v eight="$eight" -v same=$same \
+        'BEGIN { printf "%-12s %-9s %9.3f %9.3f %6.2f  %s\n", name, label, one, eight, eight / one, same }'
+}
+
+# name, shape, law, draws, sweeps
+measure()
+{
+    tensor=$1 sweeps=$5
+    "$bin/tshard" gen --dims "$2" --law "$3" -n "$4" -o "$tmp/x.tsh" > "$tmp/log" 2>&1
+    for _ in ${other:+1 2 3}; do
+        cp_gpu "$other" old "$sweeps" -r 32
+        cp_gpu "$bin" new "$sweeps" -r 32
+        printf '%-12s one, R = 32: %s before, %s now\n' "$tensor" "$(median "$tmp/old.cp/run.json" 3)" \
+            "$(median "$tmp/new.cp/run.json" 3)"
+    done
+    rows="$rows$(compare resident)
+"
+    if [ "$4" = 60M ] || [ "$4" = 20M ]; then
+        rows="$rows$(compare streamed --gpu-memory "$(little)")
+"
+    fi
+    rm -rf "$tmp/x.tsh"
+}
+
+rows=
+measure uber-like 91x24x887x1410 power:0.8 2M 60
+measure icews-like 7127x230x7128x365 power:0.8 100K 200
+measure uniform20M 30000x40000x50000 uniform 20M 20
+measure power60M 600000x225000x225000 power:0.8 60M 10
+printf 'float32, R = 16, ms a sweep\n%-12s %-9s %9s %9s %6s  %s\n%s' tensor shards one eight times factors "$rows"
