@@ -31,22 +31,24 @@ cp_gpu()
         > "$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 }
 
-# A budget with which eight models fit and only part of the shards stays: what a refusal counts for one, in MiB (factors,
-# sums, driver, two shards), of factors and sums eight times, and slots for some shards more.
+# little MODELS: a budget with which so many fit and only part of the shards stays, the same for any number: what a
+# refusal counts for one, in MiB (factors, sums, driver, two shards), of factors and sums so many times, and slots for some
+# shards more.
 little()
 {
     "$bin/tstream" cp "$tmp/x.tsh" -r 16 --gpus 1 --gpu-memory 1M > "$tmp/log" 2>&1 && exit 1
     grep -o '[0-9]* MiB' "$tmp/log" |
-        awk 'NR == 2 || NR == 3 { sum += 8 * ($1 + 1) } NR > 3 { sum += $1 + 1 } END { print sum + 160 "M" }'
+        awk -v models="$1" 'NR == 2 || NR == 3 { sum += models * ($1 + 1) } NR > 3 { sum += $1 + 1 } END { print sum + 160 "M" }'
 }
 
-# label, options of both
+# label; with a second argument shards are streamed
 compare()
 {
     label=$1
-    shift
-    cp_gpu "$bin" one "$sweeps" -r 16 -s 1 "$@"
-    cp_gpu "$bin" eight "$sweeps" -r 16 -s 1 --restarts 8 "$@"
+    # shellcheck disable=SC2046
+    cp_gpu "$bin" one "$sweeps" -r 16 -s 1 ${2:+$(echo --gpu-memory "$(little 1)")}
+    # shellcheck disable=SC2046
+    cp_gpu "$bin" eight "$sweeps" -r 16 -s 1 --restarts 8 ${2:+$(echo --gpu-memory "$(little 8)")}
     same=same
     for mode in 1 2; do
         cmp -s "$tmp/one.cp/mode$mode.npy" "$tmp/eight.cp/r16.s1/mode$mode.npy" || same=OTHER
@@ -71,7 +73,7 @@ measure()
     rows="$rows$(compare resident)
 "
     if [ "$4" = 60M ] || [ "$4" = 20M ]; then
-        rows="$rows$(compare streamed --gpu-memory "$(little)")
+        rows="$rows$(compare streamed yes)
 "
     fi
     rm -rf "$tmp/x.tsh"
