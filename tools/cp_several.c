@@ -14,6 +14,7 @@
 #include "tools/cp_run.h"
 #include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
+#include "tools/tool_version.h"
 #include "tools/tstream_operand.h"
 
 /* A model under way. */
@@ -37,7 +38,7 @@ struct several {
     char *named; /* X.cp */
     char *partial;
     struct ts_atomic_dir *dir; /* NULL: this rank writes nothing */
-    struct cp_models models;
+    struct ts_models_table models;
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
     int started;                          /* a model was begun in this process */
     uint64_t start_ns;
@@ -58,25 +59,22 @@ struct several {
 
 static int open_dir(struct several *s, struct ts_err *err)
 {
-    const struct ts_atomic_conf conf = { .path = s->named,
-                                         .suffix = ".partial",
-                                         .place = "--out",
-                                         .what = "decomposition",
-                                         .force = s->args->force,
-                                         .resume = s->args->models_from.dir != NULL,
-                                         .resumable = 1,
-                                         .kind = ts_model_kind_of };
+    char *options = NULL;
+    uint64_t bytes = 0;
     int rc = 0;
-    if (asprintf(&s->partial, "%s%s", s->named, conf.suffix) < 0) {
+    if (asprintf(&s->partial, "%s.partial", s->named) < 0) {
         s->partial = NULL;
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
     }
     if (!tool_ranks_speaks())
         return 0;
-    rc = ts_atomic_dir_open(&conf, &s->dir, err);
+    rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from.dir != NULL, 1, &s->dir,
+                            err);
     if (rc == 0)
-        rc = cp_models_run_write(s->cmd, s->args, s->path, s->tensor->hash,
-                                 ts_atomic_dir_fd(s->dir), ts_atomic_dir_partial(s->dir), err);
+        rc = tstream_resume_record(s->cmd, s->args, 1, s->path, &options, &bytes, err);
+    if (rc == 0)
+        rc = ts_models_run_write(s->dir, options, bytes, s->tensor->hash, err);
+    free(options);
     return rc;
 }
 
@@ -93,7 +91,7 @@ static int take_done(struct several *s, uint32_t row, struct ts_err *err)
 {
     s->n_done++;
     s->models.row[row].done = 1;
-    return s->dir == NULL ? 0 : cp_models_read(&s->models, row, s->partial, err);
+    return s->dir == NULL ? 0 : ts_models_table_read(&s->models, row, s->partial, err);
 }
 
 /* Models that an earlier process finished: of several ranks the one that writes knows. rc: what came before. */
@@ -115,7 +113,7 @@ static int find_done(struct several *s, int rc, struct ts_err *err)
 /* ---- one model ---- */
 
 /* Options as of a run of one model. */
-static struct cp_args options_of(const struct several *s, const struct cp_models_row *row)
+static struct cp_args options_of(const struct several *s, const struct ts_models_row *row)
 {
     struct cp_args own = *s->args;
     own.rank = row->rank;
@@ -167,7 +165,7 @@ static int check_state(const struct one *o, int rc, struct ts_err *err)
 /* Which model it is; what it needs comes when it begins. */
 static void name_one(struct several *s, struct one *o, uint32_t row)
 {
-    const struct cp_models_row *r = &s->models.row[row];
+    const struct ts_models_row *r = &s->models.row[row];
     *o = (struct one){ .row = row, .own = options_of(s, r) };
     o->model = (struct cp_model){ .out = s->named,
                                   .name = r->name,
@@ -406,7 +404,7 @@ static int run_all(struct several *s, struct ts_err *err)
 
 static void print_end(const struct several *s)
 {
-    const struct cp_models *m = &s->models;
+    const struct ts_models_table *m = &s->models;
     char time[TS_NUM_CHARS], plain[4096];
     struct tool_json j;
     if (s->args->json) {
@@ -414,7 +412,7 @@ static void print_end(const struct several *s)
         tool_json_str(&j, "event", "models");
         tool_json_str(&j, "out", s->named);
         tool_json_f64(&j, "seconds", (double)(ts_clock_ns() - s->start_ns) * 1e-9);
-        cp_models_json(m, &j);
+        ts_models_table_json(m, &j);
         tool_json_close(&j);
         return;
     }
@@ -424,22 +422,38 @@ static void print_end(const struct several *s)
            tool_plain(s->named, plain, sizeof plain));
 }
 
+static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
+{
+    const struct several *s = ctx;
+    char *path;
+    int rc;
+    if (asprintf(&path, "%s/%s", s->partial, s->models.row[row].name) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    rc = ts_model_open(path, ret, err);
+    free(path);
+    return rc;
+}
+
 /* With all models done. */
 static int finish(struct several *s, struct ts_err *err)
 {
+    const struct ts_models_writer who = { .version = tool_version(),
+                                          .commit = tool_commit(),
+                                          .tensor = s->path,
+                                          .opts = s->cmd->opts,
+                                          .args = s->args };
     const char *dir = s->partial;
     struct ts_err warn = { 0 };
     uint32_t threads;
     int rc = ts_threads_get(s->args->threads, 0, &threads, err);
     if (rc == 0)
-        rc = cp_models_match(&s->models, dir, threads, err);
+        rc = ts_models_table_match(&s->models, open_model, s, threads, &tool_stop, err);
     if (rc == 0 && s->args->diagnose)
         rc = cp_models_diagnose(s->cmd, &s->models, dir, s->tensor, threads, err);
     (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME,
                    0); /* of a process before this one */
     if (rc == 0)
-        rc = cp_models_write(&s->models, s->cmd, s->args, s->path, s->tensor,
-                             ts_atomic_dir_fd(s->dir), dir, err);
+        rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->dir), dir, err);
     if (rc == 0)
         rc = ts_atomic_dir_commit(s->dir, &warn, err);
     tool_warn(s->cmd, &warn);
@@ -506,7 +520,7 @@ static int check(const struct several *s, struct ts_err *err)
     if (args->out != NULL)
         rc = tool_outside(args->out, s->path, err);
     if (rc == 0 && args->models_from.dir != NULL)
-        rc = cp_models_run_check(&args->models_from, s->path, s->tensor->hash, err);
+        rc = ts_models_run_check(&args->models_from, s->path, s->tensor->hash, err);
     if (rc == 0 && args->diagnose)
         rc = ts_core_check(s->tensor->order, args->rank, err);
     if (rc == 0 && args->diagnose && s->tensor->part.n > 0)
@@ -539,7 +553,8 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         rc = check(s, err);
     rc = tstream_cp_same_ranks(args, s->tensor, rc, err);
     if (rc == 0)
-        rc = cp_models_new(args, &s->models, err);
+        rc = ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts, args->seed,
+                                 &s->models, err);
     if (rc == 0)
         rc = open_dir(s, err);
     rc = find_done(s, rc, err);
@@ -557,7 +572,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
             rc = end_early(s, rc, err);
     }
     ts_atomic_dir_close(s->dir);
-    cp_models_free(&s->models);
+    ts_models_table_free(&s->models);
     ts_tensor_close(s->tensor);
     free(s->named);
     free(s->partial);

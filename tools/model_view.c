@@ -75,15 +75,15 @@ static void drop_tensor(struct model_view *v)
 /* The tensor that run.json names, if it is still the same. */
 static void try_recorded(struct model_view *v)
 {
-    const struct tool_value *t = tool_json_get(v->run, "tensor");
-    const char *path = tool_json_text(t, "path", NULL);
+    const struct ts_json_value *t = ts_json_get(v->run, "tensor");
+    const char *path = ts_json_text(t, "path", NULL);
     char checksum[17];
     struct ts_err none;
     struct stat st;
     if (path == NULL || stat(path, &st) != 0 || ts_tensor_open(path, &v->tensor, &none) < 0)
         return;
     snprintf(checksum, sizeof checksum, "%016" PRIx64, v->tensor->hash);
-    if (strcmp(checksum, tool_json_text(t, "checksum", "")) != 0 || !fits(v))
+    if (strcmp(checksum, ts_json_text(t, "checksum", "")) != 0 || !fits(v))
         drop_tensor(v);
 }
 
@@ -112,7 +112,7 @@ static int read_record(struct model_view *v, struct ts_err *err)
     int rc;
     if (asprintf(&name, "%s/" TS_RUN_RECORD_NAME, v->model->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path);
-    rc = tool_json_read(name, &v->record, &why);
+    rc = ts_json_read(name, &v->record, &why);
     free(name);
     if (rc == 0)
         v->run = v->record.value;
@@ -206,7 +206,7 @@ void model_view_close(struct model_view *v)
 {
     free(v->by_weight);
     ts_tensor_close(v->tensor);
-    tool_json_free(&v->record);
+    ts_json_free(&v->record);
     ts_model_close(v->model);
     *v = (struct model_view){ 0 };
 }
@@ -218,21 +218,21 @@ uint32_t model_view_components(const struct model_view *v, uint32_t n)
 
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode)
 {
-    const struct tool_value *names = tool_json_get(tool_json_get(v->run, "tensor"), "modes");
-    const struct tool_value *name = names == NULL ? NULL : names->first;
+    const struct ts_json_value *names = ts_json_get(ts_json_get(v->run, "tensor"), "modes");
+    const struct ts_json_value *name = names == NULL ? NULL : names->first;
     if (v->tensor != NULL && ts_name(v->tensor, mode) != NULL)
         return ts_name(v->tensor, mode);
     for (uint32_t m = 0; m < mode && name != NULL; m++)
         name = name->next;
-    return name == NULL || name->kind != TOOL_STRING ? NULL : name->text;
+    return name == NULL || name->kind != TS_JSON_STRING ? NULL : name->text;
 }
 
 uint32_t model_view_base(const struct model_view *v)
 {
-    const struct tool_value *base = tool_json_get(tool_json_get(v->run, "tensor"), "base");
+    const struct ts_json_value *base = ts_json_get(ts_json_get(v->run, "tensor"), "base");
     if (v->tensor != NULL)
         return ts_first_index(v->tensor);
-    return base != NULL && base->kind == TOOL_NUMBER && base->number == 0 ? 0 : 1;
+    return base != NULL && base->kind == TS_JSON_NUMBER && base->number == 0 ? 0 : 1;
 }
 
 /* ---- rows ---- */

@@ -15,14 +15,13 @@
 #define TS_TOOLS_MODEL_VIEW_H
 
 #include "api/tools.h"
-#include "tools/tool_json_read.h"
 
 struct model_view {
     struct ts_model *model;
-    struct ts_tensor *tensor;     /* NULL: no names */
-    struct tool_json_doc record;  /* run.json; value NULL: there is none */
-    const struct tool_value *run; /* its value, or NULL */
-    uint32_t *by_weight;          /* rank components, largest weight first */
+    struct ts_tensor *tensor;        /* NULL: no names */
+    struct ts_json_doc record;       /* run.json; value NULL: there is none */
+    const struct ts_json_value *run; /* its value, or NULL */
+    uint32_t *by_weight;             /* rank components, largest weight first */
 };
 
 /* Operands in any order: what ends with .tsh is the tensor. Both may be missing. */

@@ -34,10 +34,10 @@ static void put_number(FILE *to, const char *format, double x)
     fputs("</td>", to);
 }
 
-static void put_model(FILE *to, const struct cp_models *m, uint32_t i)
+static void put_model(FILE *to, const struct ts_models_table *m, uint32_t i)
 {
-    const struct cp_models_row *row = &m->row[i];
-    const struct cp_models_rank *rank = &m->rank[i / m->restarts];
+    const struct ts_models_row *row = &m->row[i];
+    const struct ts_models_rank *rank = &m->rank[i / m->restarts];
     fputs("<tr><td>", to);
     report_text(to, row->name, 0);
     fprintf(to, "%s</td>", rank->best == i ? " (best)" : "");
@@ -52,10 +52,10 @@ static void put_model(FILE *to, const struct cp_models *m, uint32_t i)
 
 void report_models_put(FILE *to, const char *path)
 {
-    struct cp_models m = { 0 };
+    struct ts_models_table m = { 0 };
     struct ts_err none;
     char *dir = report_models_of(path);
-    if (dir != NULL && cp_models_load(dir, &m, &none) == 0) {
+    if (dir != NULL && ts_models_table_load(dir, &m, &none) == 0) {
         fputs(
             "<section><h2>Ranks and starts</h2>\n<p class=\"mu\">Models that were computed with this one. "
             "The score tells how alike the components are to those of the best model of the rank; 1: the same "
@@ -66,6 +66,6 @@ void report_models_put(FILE *to, const char *path)
             put_model(to, &m, i);
         fputs("</table></section>\n", to);
     }
-    cp_models_free(&m);
+    ts_models_table_free(&m);
     free(dir);
 }

@@ -65,8 +65,8 @@ static void put_shape(FILE *to, const struct report_page *p)
 
 static void put_head(FILE *to, const struct report_page *p)
 {
-    const struct tool_value *run = p->view->run;
-    const struct tool_value *sweeps = tool_json_get(run, "sweeps");
+    const struct ts_json_value *run = p->view->run;
+    const struct ts_json_value *sweeps = ts_json_get(run, "sweeps");
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
           "<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>",
@@ -79,9 +79,9 @@ static void put_head(FILE *to, const struct report_page *p)
     put_shape(to, p);
     fputs("</p>\n", to);
     if (run != NULL) {
-        const char *ended = tool_json_text(run, "ended", "?");
+        const char *ended = ts_json_text(run, "ended", "?");
         fprintf(to, "<p class=\"big\">fit %.6f after %u sweep%s, <span class=\"%s\">",
-                tool_json_number(run, "fit"), sweeps == NULL ? 0 : sweeps->n,
+                ts_json_number(run, "fit"), sweeps == NULL ? 0 : sweeps->n,
                 sweeps != NULL && sweeps->n == 1 ? "" : "s", tone_of(ended));
         report_text(to, strcmp(ended, "iterations") == 0 ? "not converged" : ended, 0);
         fputs("</span></p>\n", to);
@@ -93,15 +93,15 @@ static void put_head(FILE *to, const struct report_page *p)
 
 static void put_tensor(FILE *to, const struct report_page *p)
 {
-    const struct tool_value *t = tool_json_get(p->view->run, "tensor");
-    const double cells = tool_json_number(t, "nnz");
+    const struct ts_json_value *t = ts_json_get(p->view->run, "tensor");
+    const double cells = ts_json_number(t, "nnz");
     char a[TS_NUM_CHARS], text[64];
     double density = cells;
     for (uint32_t m = 0; m < p->scan->order; m++)
         density /= (double)p->scan->mode[m].dim;
     fputs("<dl>\n", to);
     term(to, "tensor",
-         t != NULL                 ? tool_json_text(t, "path", "?")
+         t != NULL                 ? ts_json_text(t, "path", "?")
          : p->view->tensor != NULL ? p->view->tensor->path
                                    : "not known");
     fputs("<dt>shape</dt><dd>", to);
@@ -110,27 +110,28 @@ static void put_tensor(FILE *to, const struct report_page *p)
     if (t != NULL) {
         snprintf(text, sizeof text, "%s, density %.3g", count(a, cells), density);
         term(to, "nonzeros", text);
-        snprintf(text, sizeof text, "%.9g", tool_json_number(t, "norm"));
+        snprintf(text, sizeof text, "%.9g", ts_json_number(t, "norm"));
         term(to, "norm", text);
-        term(to, "checksum", tool_json_text(t, "checksum", "?"));
+        term(to, "checksum", ts_json_text(t, "checksum", "?"));
     }
     term(to, "names",
          p->view->tensor != NULL ? p->view->tensor->path : "none: indices are numbers from 1");
     fputs("</dl>\n", to);
 }
 
-static void put_options(FILE *to, const struct tool_value *options)
+static void put_options(FILE *to, const struct ts_json_value *options)
 {
     fputs("<dt>options</dt><dd>", to);
-    for (const struct tool_value *o = options == NULL ? NULL : options->first; o != NULL;
+    for (const struct ts_json_value *o = options == NULL ? NULL : options->first; o != NULL;
          o = o->next) {
-        if (o->kind == TOOL_NULL || o->key == NULL || (o->kind == TOOL_BOOL && o->number == 0))
+        if (o->kind == TS_JSON_NULL || o->key == NULL ||
+            (o->kind == TS_JSON_BOOL && o->number == 0))
             continue;
         fputs("--", to);
         report_text(to, o->key, 0);
-        if (o->kind == TOOL_NUMBER)
+        if (o->kind == TS_JSON_NUMBER)
             fprintf(to, " %.10g", o->number);
-        else if (o->kind == TOOL_STRING) {
+        else if (o->kind == TS_JSON_STRING) {
             putc(' ', to);
             report_text(to, o->text, 0);
         }
@@ -139,27 +140,28 @@ static void put_options(FILE *to, const struct tool_value *options)
     fputs("</dd>\n", to);
 }
 
-static void put_run(FILE *to, const struct tool_value *run)
+static void put_run(FILE *to, const struct ts_json_value *run)
 {
-    const struct tool_value *gpus = tool_json_get(run, "gpus");
+    const struct ts_json_value *gpus = ts_json_get(run, "gpus");
     char text[512];
     fputs("<dl>\n", to);
-    snprintf(text, sizeof text, "%s to %s", tool_json_text(run, "start", "?"),
-             tool_json_text(run, "end", "?"));
+    snprintf(text, sizeof text, "%s to %s", ts_json_text(run, "start", "?"),
+             ts_json_text(run, "end", "?"));
     term(to, "run", text);
-    snprintf(text, sizeof text, "%s %s, commit %s", tool_json_text(run, "program", "?"),
-             tool_json_text(run, "version", "?"), tool_json_text(run, "commit", "?"));
+    snprintf(text, sizeof text, "%s %s, commit %s", ts_json_text(run, "program", "?"),
+             ts_json_text(run, "version", "?"), ts_json_text(run, "commit", "?"));
     term(to, "program", text);
-    snprintf(text, sizeof text, "%s, %.0f of %.0f CPUs%s%s", tool_json_text(run, "host", "?"),
-             tool_json_number(run, "threads"), tool_json_number(run, "cpus"),
-             *tool_json_text(run, "cpu", "") != '\0' ? ", " : "", tool_json_text(run, "cpu", ""));
+    snprintf(text, sizeof text, "%s, %.0f of %.0f CPUs%s%s", ts_json_text(run, "host", "?"),
+             ts_json_number(run, "threads"), ts_json_number(run, "cpus"),
+             *ts_json_text(run, "cpu", "") != '\0' ? ", " : "", ts_json_text(run, "cpu", ""));
     term(to, "machine", text);
-    for (const struct tool_value *g = gpus == NULL ? NULL : gpus->first; g != NULL; g = g->next) {
-        snprintf(text, sizeof text, "%.0f, %s", tool_json_number(g, "number"),
-                 tool_json_text(g, "name", "?"));
+    for (const struct ts_json_value *g = gpus == NULL ? NULL : gpus->first; g != NULL;
+         g = g->next) {
+        snprintf(text, sizeof text, "%.0f, %s", ts_json_number(g, "number"),
+                 ts_json_text(g, "name", "?"));
         term(to, "GPU", text);
     }
-    put_options(to, tool_json_get(run, "options"));
+    put_options(to, ts_json_get(run, "options"));
     fputs("</dl>\n", to);
 }
 
@@ -184,16 +186,17 @@ struct sweeps {
     int any;
 };
 
-static void read_sweeps(const struct tool_value *run, const char *key, struct sweeps *ret)
+static void read_sweeps(const struct ts_json_value *run, const char *key, struct sweeps *ret)
 {
-    const struct tool_value *sweeps = tool_json_get(run, "sweeps");
+    const struct ts_json_value *sweeps = ts_json_get(run, "sweeps");
     const uint32_t n = sweeps == NULL ? 0 : sweeps->n;
     uint32_t i = 0;
     memset(ret, 0, sizeof *ret);
     ret->n = n < MOST_SWEEPS ? n : MOST_SWEEPS;
-    for (const struct tool_value *s = n > 0 ? sweeps->first : NULL; s != NULL; s = s->next, i++) {
-        const struct tool_value *v = tool_json_get(s, key);
-        const int said = v != NULL && v->kind == TOOL_NUMBER;
+    for (const struct ts_json_value *s = n > 0 ? sweeps->first : NULL; s != NULL;
+         s = s->next, i++) {
+        const struct ts_json_value *v = ts_json_get(s, key);
+        const int said = v != NULL && v->kind == TS_JSON_NUMBER;
         ret->y[(uint64_t)i * ret->n / n] = said ? v->number : NAN;
         ret->sum += said ? v->number : 0;
         ret->any |= said;
@@ -219,7 +222,7 @@ static void put_weights(FILE *to, const struct report_page *p)
 }
 
 /* Where the time of all sweeps went: each a bar against their sum. */
-static void put_kinds(FILE *to, const struct tool_value *run, double total)
+static void put_kinds(FILE *to, const struct ts_json_value *run, double total)
 {
     static const char *const key[] = { "wait_seconds", "copy_seconds", "kernel_seconds",
                                        "solve_seconds" };

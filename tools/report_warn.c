@@ -25,10 +25,10 @@ static FILE *item(struct list *l)
     return l->to;
 }
 
-static void warn_end(struct list *l, const struct tool_value *run)
+static void warn_end(struct list *l, const struct ts_json_value *run)
 {
-    const struct tool_value *sweeps = tool_json_get(run, "sweeps"), *s, *before = NULL;
-    const char *ended = tool_json_text(run, "ended", "");
+    const struct ts_json_value *sweeps = ts_json_get(run, "sweeps"), *s, *before = NULL;
+    const char *ended = ts_json_text(run, "ended", "");
     if (strcmp(ended, "iterations") == 0 && sweeps != NULL && sweeps->n > 1) {
         for (s = sweeps->first; s->next != NULL; s = s->next)
             before = s;
@@ -36,7 +36,7 @@ static void warn_end(struct list *l, const struct tool_value *run)
             item(l),
             "The run ended at --iters before it converged: the fit still changed by %.2g in the last sweep. "
             "tstream cp --resume with more --iters goes on.",
-            tool_json_number(s, "fit") - tool_json_number(before, "fit"));
+            ts_json_number(s, "fit") - ts_json_number(before, "fit"));
     } else if (strncmp(ended, "stopped", 7) == 0) {
         fputs("The run was ", item(l));
         report_text(l->to, ended, 0);
@@ -44,14 +44,15 @@ static void warn_end(struct list *l, const struct tool_value *run)
     }
 }
 
-static void warn_singular(struct list *l, const struct tool_value *run)
+static void warn_singular(struct list *l, const struct ts_json_value *run)
 {
-    const struct tool_value *sweeps = tool_json_get(run, "sweeps");
+    const struct ts_json_value *sweeps = ts_json_get(run, "sweeps");
     uint32_t n = 0;
     double first = 0, last = 0;
-    for (const struct tool_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL; s = s->next)
-        if (tool_json_number(s, "singular_modes") > 0) {
-            last = tool_json_number(s, "sweep");
+    for (const struct ts_json_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL;
+         s = s->next)
+        if (ts_json_number(s, "singular_modes") > 0) {
+            last = ts_json_number(s, "sweep");
             first = n++ == 0 ? last : first;
         }
     if (n > 0)
@@ -97,12 +98,12 @@ static void warn_condition(struct list *l, const struct report_figures *f)
 
 static void warn_tensor(struct list *l, const struct model_view *v)
 {
-    const struct tool_value *t = tool_json_get(v->run, "tensor");
+    const struct ts_json_value *t = ts_json_get(v->run, "tensor");
     char checksum[17];
     if (t == NULL || v->tensor == NULL)
         return;
     snprintf(checksum, sizeof checksum, "%016" PRIx64, v->tensor->hash);
-    if (strcmp(checksum, tool_json_text(t, "checksum", "")) == 0)
+    if (strcmp(checksum, ts_json_text(t, "checksum", "")) == 0)
         return;
     fputs("Names are of ", item(l));
     report_text(l->to, v->tensor->path, 0);

@@ -343,7 +343,7 @@ static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_a
 static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                        struct ts_err *err)
 {
-    int rc = cp_models_run_open(args->resume, &args->models_from, err);
+    int rc = ts_models_run_open(args->resume, &args->models_from, err);
     if (rc < 0)
         return rc;
     if (args->models_from.dir != NULL)
@@ -471,7 +471,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     if (status < 0)
         status = tstream_operand_work(cmd, tensor, &args, work);
     ts_resume_close(&args.from);
-    cp_models_run_close(&args.models_from);
+    ts_models_run_close(&args.models_from);
     free(operand);
     return status;
 }

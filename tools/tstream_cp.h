@@ -4,7 +4,6 @@
 #define TS_TOOLS_TSTREAM_CP_H
 
 #include "api/tools.h"
-#include "tools/cp_models_run.h"
 #include "tools/tstream_resume.h"
 
 struct cp_args {
@@ -28,7 +27,7 @@ struct cp_args {
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;
     struct ts_resume from;            /* opened by tstream_cp_command, where --resume was given */
-    struct cp_models_run models_from; /* or this, where that run is of several models */
+    struct ts_models_run models_from; /* or this, where that run is of several models */
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */

@@ -12,7 +12,6 @@
 #include "api/tools.h"
 #include "tools/cp_models.h"
 #include "tools/tool.h"
-#include "tools/tool_json_read.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
 
@@ -34,10 +33,10 @@ static const struct ts_opt info_opts[] = {
 
 struct info {
     const char *path;
-    struct ts_model *model;       /* NULL: no factors are there */
-    struct tool_json_doc doc;     /* of run.json */
-    const struct tool_value *run; /* NULL: there is none */
-    unsigned formats;             /* bit i: format_name[i] is there */
+    struct ts_model *model;          /* NULL: no factors are there */
+    struct ts_json_doc doc;          /* of run.json */
+    const struct ts_json_value *run; /* NULL: there is none */
+    unsigned formats;                /* bit i: format_name[i] is there */
 };
 
 static const char *const format_name[] = { "ktensor", "npy", "splatt" };
@@ -54,10 +53,11 @@ static void put_count(struct tool_words *l, double x, const char *unit)
 
 /* ---- the record ---- */
 
-static void print_shape(struct tool_words *l, const struct tool_value *shape)
+static void print_shape(struct tool_words *l, const struct ts_json_value *shape)
 {
     char text[TS_NUM_CHARS + 8], number[TS_NUM_CHARS];
-    for (const struct tool_value *v = shape == NULL ? NULL : shape->first; v != NULL; v = v->next) {
+    for (const struct ts_json_value *v = shape == NULL ? NULL : shape->first; v != NULL;
+         v = v->next) {
         snprintf(
             text, sizeof text, "%s%s",
             ts_num_count(number, v->number >= 0 && v->number < 1.8e19 ? (uint64_t)v->number : 0),
@@ -67,120 +67,124 @@ static void print_shape(struct tool_words *l, const struct tool_value *shape)
 }
 
 /* Names of modes, where there is one. */
-static void print_names(struct tool_words *l, const struct tool_value *names)
+static void print_names(struct tool_words *l, const struct ts_json_value *names)
 {
     int any = 0;
-    for (const struct tool_value *v = names == NULL ? NULL : names->first; v != NULL; v = v->next)
-        any |= v->kind == TOOL_STRING;
+    for (const struct ts_json_value *v = names == NULL ? NULL : names->first; v != NULL;
+         v = v->next)
+        any |= v->kind == TS_JSON_STRING;
     if (!any)
         return;
     tool_words_start(l, "modes");
-    for (const struct tool_value *v = names->first; v != NULL; v = v->next)
-        tool_words_putf(l, "%s%s", v->kind == TOOL_STRING ? v->text : "-",
+    for (const struct ts_json_value *v = names->first; v != NULL; v = v->next)
+        tool_words_putf(l, "%s%s", v->kind == TS_JSON_STRING ? v->text : "-",
                         v->next != NULL ? "," : "");
 }
 
-static void print_tensor(struct tool_words *l, const struct tool_value *t)
+static void print_tensor(struct tool_words *l, const struct ts_json_value *t)
 {
     char text[64];
     if (t == NULL)
         return;
     tool_words_start(l, "tensor");
-    tool_words_put(l, tool_json_text(t, "path", "?"));
+    tool_words_put(l, ts_json_text(t, "path", "?"));
     tool_words_start(l, "");
-    print_shape(l, tool_json_get(t, "shape"));
-    put_count(l, tool_json_number(t, "nnz"), "nonzeros,");
-    snprintf(text, sizeof text, "norm %.9g,", tool_json_number(t, "norm"));
+    print_shape(l, ts_json_get(t, "shape"));
+    put_count(l, ts_json_number(t, "nnz"), "nonzeros,");
+    snprintf(text, sizeof text, "norm %.9g,", ts_json_number(t, "norm"));
     tool_words_put(l, text);
     tool_words_put(l, "checksum");
-    tool_words_put(l, tool_json_text(t, "checksum", "?"));
-    print_names(l, tool_json_get(t, "modes"));
+    tool_words_put(l, ts_json_text(t, "checksum", "?"));
+    print_names(l, ts_json_get(t, "modes"));
 }
 
-static void print_where(struct tool_words *l, const struct tool_value *run)
+static void print_where(struct tool_words *l, const struct ts_json_value *run)
 {
-    const struct tool_value *gpus = tool_json_get(run, "gpus");
+    const struct ts_json_value *gpus = ts_json_get(run, "gpus");
     char text[64];
     tool_words_start(l, "run");
-    tool_words_put(l, tool_json_text(run, "start", "?"));
+    tool_words_put(l, ts_json_text(run, "start", "?"));
     tool_words_put(l, "to");
-    tool_words_put(l, tool_json_text(run, "end", "?"));
+    tool_words_put(l, ts_json_text(run, "end", "?"));
     tool_words_start(l, "");
     tool_words_put(l, "by");
-    tool_words_put(l, tool_json_text(run, "program", "?"));
-    tool_words_put(l, tool_json_text(run, "version", "?"));
+    tool_words_put(l, ts_json_text(run, "program", "?"));
+    tool_words_put(l, ts_json_text(run, "version", "?"));
     tool_words_put(l, "of commit");
-    tool_words_put(l, tool_json_text(run, "commit", "?"));
+    tool_words_put(l, ts_json_text(run, "commit", "?"));
     tool_words_start(l, "");
     tool_words_put(l, "on");
-    tool_words_put(l, tool_json_text(run, "host", "?"));
+    tool_words_put(l, ts_json_text(run, "host", "?"));
     tool_words_put(l, "with");
-    put_count(l, tool_json_number(run, "threads"), "threads of");
-    put_count(l, tool_json_number(run, "cpus"), "CPUs");
-    tool_words_put(l, tool_json_text(run, "cpu", ""));
-    for (const struct tool_value *g = gpus == NULL ? NULL : gpus->first; g != NULL; g = g->next) {
+    put_count(l, ts_json_number(run, "threads"), "threads of");
+    put_count(l, ts_json_number(run, "cpus"), "CPUs");
+    tool_words_put(l, ts_json_text(run, "cpu", ""));
+    for (const struct ts_json_value *g = gpus == NULL ? NULL : gpus->first; g != NULL;
+         g = g->next) {
         tool_words_start(l, "");
-        snprintf(text, sizeof text, "and GPU %.0f", tool_json_number(g, "number"));
+        snprintf(text, sizeof text, "and GPU %.0f", ts_json_number(g, "number"));
         tool_words_put(l, text);
-        tool_words_put(l, tool_json_text(g, "name", ""));
+        tool_words_put(l, ts_json_text(g, "name", ""));
     }
 }
 
 /* As they would be typed; what is off or not given is left out. */
 /* "8,16": as they were given. */
-static void list_numbers(const struct tool_value *list, char *ret, size_t room)
+static void list_numbers(const struct ts_json_value *list, char *ret, size_t room)
 {
     size_t at = 0;
     ret[0] = '\0';
-    for (const struct tool_value *v = list->first; v != NULL && at < room; v = v->next)
+    for (const struct ts_json_value *v = list->first; v != NULL && at < room; v = v->next)
         at += (size_t)snprintf(ret + at, room - at, "%s%.10g", at > 0 ? "," : "", v->number);
 }
 
-static void print_options(struct tool_words *l, const struct tool_value *options)
+static void print_options(struct tool_words *l, const struct ts_json_value *options)
 {
     if (options == NULL || options->n == 0)
         return;
     tool_words_start(l, "options");
-    for (const struct tool_value *o = options->first; o != NULL; o = o->next) {
+    for (const struct ts_json_value *o = options->first; o != NULL; o = o->next) {
         char name[128], value[256];
-        if (o->kind == TOOL_NULL || o->key == NULL || (o->kind == TOOL_BOOL && o->number == 0))
+        if (o->kind == TS_JSON_NULL || o->key == NULL ||
+            (o->kind == TS_JSON_BOOL && o->number == 0))
             continue;
         snprintf(name, sizeof name, "--%s", o->key);
         tool_words_put(l, name);
-        if (o->kind == TOOL_ARRAY)
+        if (o->kind == TS_JSON_ARRAY)
             list_numbers(o, value, sizeof value);
         else
             snprintf(value, sizeof value, "%.10g", o->number);
-        if (o->kind == TOOL_NUMBER || o->kind == TOOL_ARRAY)
+        if (o->kind == TS_JSON_NUMBER || o->kind == TS_JSON_ARRAY)
             tool_words_put(l, value);
-        else if (o->kind == TOOL_STRING)
+        else if (o->kind == TS_JSON_STRING)
             tool_words_put(l, o->text);
     }
 }
 
 /* Sweeps in which the equations of a mode were singular. */
-static uint32_t count_singular(const struct tool_value *sweeps)
+static uint32_t count_singular(const struct ts_json_value *sweeps)
 {
     uint32_t n = 0;
-    for (const struct tool_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL; s = s->next)
-        n += tool_json_number(s, "singular_modes") > 0;
+    for (const struct ts_json_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL;
+         s = s->next)
+        n += ts_json_number(s, "singular_modes") > 0;
     return n;
 }
 
-static void print_fit(struct tool_words *l, const struct tool_value *run)
+static void print_fit(struct tool_words *l, const struct ts_json_value *run)
 {
-    const struct tool_value *sweeps = tool_json_get(run, "sweeps");
-    const double before = tool_json_number(run, "sweeps_before");
+    const struct ts_json_value *sweeps = ts_json_get(run, "sweeps");
+    const double before = ts_json_number(run, "sweeps_before");
     const uint32_t n = sweeps == NULL ? 0 : sweeps->n, singular = count_singular(sweeps);
-    const char *ended = tool_json_text(run, "ended", "?");
+    const char *ended = ts_json_text(run, "ended", "?");
     const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
     tool_words_start(l, "fit");
-    tool_words_putf(l, "%.9f after %u sweep%s, ended:", tool_json_number(run, "fit"), n,
+    tool_words_putf(l, "%.9f after %u sweep%s, ended:", ts_json_number(run, "fit"), n,
                     tool_plural(n));
     tool_words_paint(l, good ? TOOL_GOOD : TOOL_PAUSED, ended);
-    for (const struct tool_value *s = n > 0 ? sweeps->first : NULL; s != NULL; s = s->next) {
-        const struct tool_value *v = tool_json_get(s, "log_likelihood");
-        if (s->next == NULL && v != NULL && v->kind == TOOL_NUMBER)
+    for (const struct ts_json_value *s = n > 0 ? sweeps->first : NULL; s != NULL; s = s->next) {
+        const struct ts_json_value *v = ts_json_get(s, "log_likelihood");
+        if (s->next == NULL && v != NULL && v->kind == TS_JSON_NUMBER)
             tool_words_putf(l, "(log-likelihood %.9e)", v->number);
     }
     if (singular > 0) {
@@ -192,25 +196,25 @@ static void print_fit(struct tool_words *l, const struct tool_value *run)
         tool_words_putf(l, "(resumed after sweep %.0f)", before);
 }
 
-static const char *cell_of(const struct tool_value *sweep, const char *key, char *buf)
+static const char *cell_of(const struct ts_json_value *sweep, const char *key, char *buf)
 {
-    const struct tool_value *v = tool_json_get(sweep, key);
-    if (v == NULL || v->kind != TOOL_NUMBER)
+    const struct ts_json_value *v = ts_json_get(sweep, key);
+    if (v == NULL || v->kind != TS_JSON_NUMBER)
         return "";
     snprintf(buf, TS_NUM_CHARS, "%.3f", v->number);
     return buf;
 }
 
 static void print_sweep(const struct tool_column *c, uint32_t n, uint32_t shown,
-                        const struct tool_value *s, double before)
+                        const struct ts_json_value *s, double before)
 {
     static const char *const key[] = { "seconds", "wait_seconds", "copy_seconds", "kernel_seconds",
                                        "solve_seconds" };
-    const struct tool_value *bytes = tool_json_get(s, "bytes_read");
-    const double fit = tool_json_number(s, "fit");
+    const struct ts_json_value *bytes = ts_json_get(s, "bytes_read");
+    const double fit = ts_json_number(s, "fit");
     char text[3][TS_NUM_CHARS], time[5][TS_NUM_CHARS], read[TS_NUM_CHARS] = "";
     const char *cell[10] = { text[0], text[1], text[2] };
-    snprintf(text[0], TS_NUM_CHARS, "%.0f", tool_json_number(s, "sweep"));
+    snprintf(text[0], TS_NUM_CHARS, "%.0f", ts_json_number(s, "sweep"));
     snprintf(text[1], TS_NUM_CHARS, "%.9f", fit);
     snprintf(text[2], TS_NUM_CHARS, "%.2e", fit - before);
     for (int i = 0; i < 5; i++)
@@ -218,11 +222,11 @@ static void print_sweep(const struct tool_column *c, uint32_t n, uint32_t shown,
     if (bytes != NULL && bytes->number >= 0 && bytes->number < 1.8e19)
         ts_num_bytes(read, (uint64_t)bytes->number);
     cell[8] = read;
-    cell[9] = tool_json_number(s, "singular_modes") > 0 ? "singular" : "";
+    cell[9] = ts_json_number(s, "singular_modes") > 0 ? "singular" : "";
     tool_table_row(c, n, shown, cell);
 }
 
-static void print_sweeps(const struct tool_value *sweeps)
+static void print_sweeps(const struct ts_json_value *sweeps)
 {
     static const struct tool_column c[] = {
         { .name = "sweep", .width = 5 },
@@ -242,12 +246,12 @@ static void print_sweeps(const struct tool_value *sweeps)
     if (sweeps == NULL || sweeps->n == 0)
         return;
     tool_table_head(c, n, shown);
-    for (const struct tool_value *s = sweeps->first; s != NULL; s = s->next, i++) {
+    for (const struct ts_json_value *s = sweeps->first; s != NULL; s = s->next, i++) {
         if (i < FIRST || i + LAST >= sweeps->n)
             print_sweep(c, n, shown, s, fit);
         else if (i == FIRST)
             printf("  ...\n");
-        fit = tool_json_number(s, "fit");
+        fit = ts_json_number(s, "fit");
     }
 }
 
@@ -314,12 +318,12 @@ static void print_text(const struct info *f)
     print_model(&l, f);
     if (f->run != NULL) {
         print_fit(&l, f->run);
-        print_tensor(&l, tool_json_get(f->run, "tensor"));
+        print_tensor(&l, ts_json_get(f->run, "tensor"));
         print_where(&l, f->run);
-        print_options(&l, tool_json_get(f->run, "options"));
+        print_options(&l, ts_json_get(f->run, "options"));
     }
     tool_words_end(&l);
-    print_sweeps(tool_json_get(f->run, "sweeps"));
+    print_sweeps(ts_json_get(f->run, "sweeps"));
 }
 
 /* The record where there is one, and the factors; one of the two is enough. */
@@ -330,7 +334,7 @@ static int open_info(struct info *f, struct ts_err *err)
     int rc;
     if (asprintf(&name, "%s/" TS_RUN_RECORD_NAME, f->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path);
-    rc = tool_json_read(name, &f->doc, &none);
+    rc = ts_json_read(name, &f->doc, &none);
     free(name);
     if (rc == 0)
         f->run = f->doc.value;
@@ -347,15 +351,15 @@ static int open_info(struct info *f, struct ts_err *err)
 /* Several models: their table. */
 static int print_models(const char *path, int json, struct ts_err *err)
 {
-    struct tool_json_doc doc = { 0 };
-    struct cp_models m = { 0 };
+    struct ts_json_doc doc = { 0 };
+    struct ts_models_table m = { 0 };
     char *name;
     int rc;
     if (asprintf(&name, "%s/" TS_MODELS_JSON, path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    rc = tool_json_read(name, &doc, err);
+    rc = ts_json_read(name, &doc, err);
     if (rc == 0 && !json)
-        rc = cp_models_load(path, &m, err);
+        rc = ts_models_table_load(path, &m, err);
     if (rc == 0 && json) {
         fwrite(doc.raw, 1, doc.bytes, stdout);
     } else if (rc == 0) {
@@ -363,16 +367,16 @@ static int print_models(const char *path, int json, struct ts_err *err)
         tool_words_put(&l, path);
         l.indent = INDENT;
         tool_words_start(&l, "tensor");
-        tool_words_put(&l, tool_json_text(tool_json_get(doc.value, "tensor"), "path", "?"));
-        print_options(&l, tool_json_get(doc.value, "options"));
+        tool_words_put(&l, ts_json_text(ts_json_get(doc.value, "tensor"), "path", "?"));
+        print_options(&l, ts_json_get(doc.value, "options"));
         tool_words_end(&l);
         for (uint32_t i = 0; i < m.n; i++)
             cp_models_print_row(&m, i, i == 0);
         printf("\n");
         cp_models_print_ranks(&m);
     }
-    cp_models_free(&m);
-    tool_json_free(&doc);
+    ts_models_table_free(&m);
+    ts_json_free(&doc);
     free(name);
     return rc;
 }
@@ -422,7 +426,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     if (rc == 0)
         rc = tool_flushed(&err);
     ts_model_close(f.model);
-    tool_json_free(&f.doc);
+    ts_json_free(&f.doc);
     free(partial);
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }

@@ -12,7 +12,6 @@
 #include "tools/cp_models.h"
 #include "tools/status_file.h"
 #include "tools/tool.h"
-#include "tools/tool_json_read.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
@@ -36,7 +35,7 @@ static const struct ts_opt status_opts[] = {
 /* Where to look, and what is there. */
 struct look {
     char *out, *partial; /* X.cp, X.cp.partial */
-    struct tool_json_doc doc;
+    struct ts_json_doc doc;
     int there;   /* partial is a directory */
     int written; /* and has a status */
     int held;    /* a process writes to it */
@@ -94,7 +93,7 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
         l->held = ts_atomic_dir_held(l->partial, &l->pid);
         l->resumable = exists(l->partial, "/state.0") || exists(l->partial, "/state.1") ||
                        exists(l->partial, "/state") || ts_models_kept(l->partial);
-        rc = tool_json_read(file, &l->doc, err);
+        rc = ts_json_read(file, &l->doc, err);
         l->written = rc == 0;
         if (rc == TS_EIO && err->sys == ENOENT)
             rc = 0;
@@ -102,8 +101,8 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
     free(file);
     if (l->written) {
         gethostname(host, sizeof host - 1);
-        l->here = strcmp(tool_json_text(l->doc.value, "host", ""), host) == 0;
-        l->age = (double)time(NULL) - parse_time(tool_json_text(l->doc.value, "now", ""));
+        l->here = strcmp(ts_json_text(l->doc.value, "host", ""), host) == 0;
+        l->age = (double)time(NULL) - parse_time(ts_json_text(l->doc.value, "now", ""));
     }
     return rc;
 }
@@ -114,12 +113,12 @@ static int alive(const struct look *l)
     if (l->held)
         return 1;
     return l->written && !l->here && l->age < STALE_SECONDS &&
-           strcmp(tool_json_text(l->doc.value, "state", ""), "running") == 0;
+           strcmp(ts_json_text(l->doc.value, "state", ""), "running") == 0;
 }
 
 static const char *state_of(const struct look *l)
 {
-    const char *said = l->written ? tool_json_text(l->doc.value, "state", "") : "";
+    const char *said = l->written ? ts_json_text(l->doc.value, "state", "") : "";
     if (!l->there)
         return "ended";
     if (strcmp(said, "running") != 0 && l->written)
@@ -144,68 +143,67 @@ static const char *ago(char *buf, double seconds)
     return strcat(buf, " ago");
 }
 
-static const char *plain(const struct tool_value *v, const char *key, char buf[200])
+static const char *plain(const struct ts_json_value *v, const char *key, char buf[200])
 {
-    return tool_plain(tool_json_text(v, key, "?"), buf, 200);
+    return tool_plain(ts_json_text(v, key, "?"), buf, 200);
 }
 
-static void print_sweep(const struct tool_value *v, int running)
+static void print_sweep(const struct ts_json_value *v, int running)
 {
-    const double total = tool_json_number(v, "sweep_nnz");
+    const double total = ts_json_number(v, "sweep_nnz");
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
-    if (tool_json_number(v, "models") > 0)
-        printf("  model   %.0f of %.0f, rank %s, seed %s\n", tool_json_number(v, "model"),
-               tool_json_number(v, "models"),
-               tool_json_text(tool_json_get(v, "options"), "rank", "?"),
-               tool_json_text(tool_json_get(v, "options"), "seed", "?"));
-    if (tool_json_number(v, "side_by_side") > 1)
+    if (ts_json_number(v, "models") > 0)
+        printf("  model   %.0f of %.0f, rank %s, seed %s\n", ts_json_number(v, "model"),
+               ts_json_number(v, "models"), ts_json_text(ts_json_get(v, "options"), "rank", "?"),
+               ts_json_text(ts_json_get(v, "options"), "seed", "?"));
+    if (ts_json_number(v, "side_by_side") > 1)
         printf("  beside  %.0f more, computed in the same passes\n",
-               tool_json_number(v, "side_by_side") - 1);
-    printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", tool_json_number(v, "sweep"),
-           tool_json_number(v, "iters"), tool_json_number(v, "mode"), tool_json_number(v, "order"));
+               ts_json_number(v, "side_by_side") - 1);
+    printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", ts_json_number(v, "sweep"),
+           ts_json_number(v, "iters"), ts_json_number(v, "mode"), ts_json_number(v, "order"));
     if (total > 0)
-        printf(", %.0f %% of the sweep", 100 * tool_json_number(v, "done_nnz") / total);
+        printf(", %.0f %% of the sweep", 100 * ts_json_number(v, "done_nnz") / total);
     printf("\n");
     if (!running)
         return;
-    printf("  rate    %s nonzeros/s\n", ts_num_short(a, tool_json_number(v, "nnz_per_s")));
-    if (tool_json_get(v, "run_left_seconds") != NULL &&
-        tool_json_get(v, "run_left_seconds")->kind == TOOL_NUMBER)
+    printf("  rate    %s nonzeros/s\n", ts_num_short(a, ts_json_number(v, "nnz_per_s")));
+    if (ts_json_get(v, "run_left_seconds") != NULL &&
+        ts_json_get(v, "run_left_seconds")->kind == TS_JSON_NUMBER)
         printf("  left    %s of the sweep, at most %s of the run\n",
-               duration(a, tool_json_number(v, "sweep_left_seconds")),
-               duration(b, tool_json_number(v, "run_left_seconds")));
+               duration(a, ts_json_number(v, "sweep_left_seconds")),
+               duration(b, ts_json_number(v, "run_left_seconds")));
 }
 
-static const struct tool_value *last_of(const struct tool_value *array)
+static const struct ts_json_value *last_of(const struct ts_json_value *array)
 {
-    const struct tool_value *last = array == NULL ? NULL : array->first;
+    const struct ts_json_value *last = array == NULL ? NULL : array->first;
     while (last != NULL && last->next != NULL)
         last = last->next;
     return last;
 }
 
 /* What the last sweep of a Poisson model came to. */
-static void print_likelihood(const struct tool_value *sweep)
+static void print_likelihood(const struct ts_json_value *sweep)
 {
-    const struct tool_value *v = sweep == NULL ? NULL : tool_json_get(sweep, "log_likelihood");
-    if (v != NULL && v->kind == TOOL_NUMBER)
+    const struct ts_json_value *v = sweep == NULL ? NULL : ts_json_get(sweep, "log_likelihood");
+    if (v != NULL && v->kind == TS_JSON_NUMBER)
         printf("  log-likelihood %.9e\n", v->number);
 }
 
-static void print_fit(const struct tool_value *v)
+static void print_fit(const struct ts_json_value *v)
 {
-    const struct tool_value *sweeps = tool_json_get(v, "sweeps"), *last = NULL, *before = NULL;
-    for (const struct tool_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL;
+    const struct ts_json_value *sweeps = ts_json_get(v, "sweeps"), *last = NULL, *before = NULL;
+    for (const struct ts_json_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL;
          s = s->next) {
         before = last;
         last = s;
     }
     if (last == NULL)
         return;
-    printf("  fit     %.9f after sweep %.0f", tool_json_number(last, "fit"),
-           tool_json_number(last, "sweep"));
+    printf("  fit     %.9f after sweep %.0f", ts_json_number(last, "fit"),
+           ts_json_number(last, "sweep"));
     if (before != NULL)
-        printf(", change %.2e", tool_json_number(last, "fit") - tool_json_number(before, "fit"));
+        printf(", change %.2e", ts_json_number(last, "fit") - ts_json_number(before, "fit"));
     printf("\n");
     print_likelihood(last);
 }
@@ -221,7 +219,7 @@ static void print_way_on(const struct look *l)
 
 static void print_written(const struct look *l)
 {
-    const struct tool_value *v = l->doc.value;
+    const struct ts_json_value *v = l->doc.value;
     const char *state = state_of(l);
     const int running = strcmp(state, "running") == 0;
     char a[200], b[200], c[TS_NUM_CHARS + 8];
@@ -236,13 +234,13 @@ static void print_written(const struct look *l)
            tool_paint_end());
     if (strcmp(state, "failed") == 0)
         printf("  why     %s\n", plain(v, "sentence", a));
-    printf("  where   process %.0f on %s\n", tool_json_number(v, "pid"), plain(v, "host", a));
+    printf("  where   process %.0f on %s\n", ts_json_number(v, "pid"), plain(v, "host", a));
     printf("  since   %s\n", plain(v, "start", a));
     printf("  seen    %s, %s\n", plain(v, "now", b), ago(c, l->age));
     printf("  tensor  %s\n", plain(v, "tensor", a));
     print_sweep(v, running);
     print_fit(v);
-    if (tool_json_text(v, "saved", NULL) != NULL)
+    if (ts_json_text(v, "saved", NULL) != NULL)
         printf("  saved   %s\n", plain(v, "saved", a));
     if (!running)
         print_way_on(l);
@@ -251,10 +249,10 @@ static void print_written(const struct look *l)
 /* Several models that are done are told of by their table. */
 static int print_models(const struct look *l, int json, struct ts_err *err)
 {
-    struct cp_models m = { 0 };
+    struct ts_models_table m = { 0 };
     char a[200];
     struct tool_json j;
-    const int rc = cp_models_load(l->out, &m, err);
+    const int rc = ts_models_table_load(l->out, &m, err);
     if (rc < 0)
         return rc;
     if (json) {
@@ -271,14 +269,14 @@ static int print_models(const struct look *l, int json, struct ts_err *err)
                tool_paint(TOOL_GOOD), m.n, tool_paint_end());
         printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
     }
-    cp_models_free(&m);
+    ts_models_table_free(&m);
     return 0;
 }
 
 /* A run that is done is told of by its record. */
 static int print_ended(const struct look *l, int json, struct ts_err *err)
 {
-    struct tool_json_doc run = { 0 };
+    struct ts_json_doc run = { 0 };
     char *file = join(l->out, "/run.json"), a[200];
     struct tool_json j;
     int rc;
@@ -287,7 +285,7 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
         return print_models(l, json, err);
     }
     rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", l->out)
-                      : tool_json_read(file, &run, err);
+                      : ts_json_read(file, &run, err);
     free(file);
     if (rc == TS_EIO && err->sys == ENOENT)
         rc = ts_fail(err, TS_EIO, "%s: there is no run of tstream cp, neither under way nor ended",
@@ -298,16 +296,16 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
         tool_json_open(&j, stdout);
         tool_json_str(&j, "state", "ended");
         tool_json_str(&j, "out", l->out);
-        tool_json_str(&j, "ended", tool_json_text(run.value, "ended", NULL));
-        tool_json_f64(&j, "fit", tool_json_number(run.value, "fit"));
-        tool_json_str(&j, "end", tool_json_text(run.value, "end", NULL));
+        tool_json_str(&j, "ended", ts_json_text(run.value, "ended", NULL));
+        tool_json_f64(&j, "fit", ts_json_number(run.value, "fit"));
+        tool_json_str(&j, "end", ts_json_text(run.value, "end", NULL));
         tool_json_str(&j, "found", "ended");
         tool_json_bool(&j, "alive", 0);
         tool_json_bool(&j, "resumable", exists(l->out, "/state"));
         tool_json_close(&j);
     } else {
-        const struct tool_value *sweeps = tool_json_get(run.value, "sweeps");
-        const char *ended = tool_json_text(run.value, "ended", "?");
+        const struct ts_json_value *sweeps = ts_json_get(run.value, "sweeps");
+        const char *ended = ts_json_text(run.value, "ended", "?");
         const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
         char b[200];
         printf("%s: ended (%s%s%s)\n", tool_plain(l->out, a, sizeof a),
@@ -315,12 +313,12 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
                tool_paint_end());
         printf("  since   %s\n", plain(run.value, "start", a));
         printf("  until   %s\n", plain(run.value, "end", a));
-        printf("  fit     %.9f after %u sweep%s\n", tool_json_number(run.value, "fit"),
+        printf("  fit     %.9f after %u sweep%s\n", ts_json_number(run.value, "fit"),
                sweeps == NULL ? 0 : sweeps->n, tool_plural(sweeps == NULL ? 0 : sweeps->n));
         print_likelihood(last_of(sweeps));
         printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
     }
-    tool_json_free(&run);
+    ts_json_free(&run);
     return 0;
 }
 
@@ -383,7 +381,7 @@ static int run_status(const struct ts_cmd *cmd, int argc, char **argv)
             rc = l.there ? print_partial(&l, args.json) : print_ended(&l, args.json, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
     }
-    tool_json_free(&l.doc);
+    ts_json_free(&l.doc);
     free(l.out);
     free(l.partial);
     free(name);

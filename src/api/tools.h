@@ -37,6 +37,8 @@
  * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
  * ts_json_utf8_length */
 #include "base/json.h"
+/* files of it that these programs wrote: ts_json_read, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
+#include "base/json_read.h"
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
 
@@ -70,9 +72,8 @@
 /* ---- results that appear whole or not at all ---- */
 
 /* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
- * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_open, ts_atomic_dir_fd,
- * ts_atomic_dir_partial, ts_atomic_dir_held, ts_atomic_dir_replaced, ts_atomic_dir_commit, ts_atomic_dir_close,
- * ts_atomic_put, ts_atomic_head */
+ * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_fd,
+ * ts_atomic_dir_held, ts_atomic_dir_replaced, ts_atomic_dir_commit, ts_atomic_dir_close */
 #include "base/atomic_out.h"
 /* files without a name: ts_tempfile_new, ts_tempfile_read, ts_tempfile_write */
 #include "base/tempfile.h"
@@ -146,6 +147,12 @@
 /* status.json: ts_run_status_start, ts_run_status_tick, ts_run_status_mode, ts_run_status_at_once, ts_run_status_sweep,
  * ts_run_status_saved, ts_run_status_remove, ts_run_status_end */
 #include "engine/run_status.h"
+/* several models: ts_models_table_new, ts_models_table_free, ts_models_table_read, ts_models_table_match,
+ * ts_models_table_write, ts_models_table_json, ts_models_table_load */
+#include "engine/models_table.h"
+/* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_dir_open, ts_models_run_write,
+ * ts_models_run_check */
+#include "engine/models_run.h"
 /* which processor: ts_processor_check, ts_processor_choose */
 #include "engine/processor.h"
 /* what a backend tells of a pass */
@@ -202,7 +209,7 @@
 
 /* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
 
-/* which kind lies where: ts_model_kind_of, ts_models_there, ts_models_name, ts_models_kept */
+/* which kind lies where: ts_models_there, ts_models_kept */
 #include "model/model_files.h"
 /* row by row: ts_model_open, ts_model_open_first, ts_model_close, ts_model_rows, ts_model_index */
 #include "model/model_read.h"

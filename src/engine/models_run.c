@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads and writes models.run. */
-#include "tools/cp_models_run.h"
+#include "engine/models_run.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/tools.h"
-#include "tools/tstream_resume.h"
+#include "base/setting.h"
+#include "model/model_files.h"
 
 #define PARTIAL    ".partial"
 #define HEAD_BYTES sizeof TS_MODELS_MAGIC /* with its NUL */
@@ -28,7 +28,7 @@ static char *result_name(const char *name)
     return strndup(name, n);
 }
 
-int cp_models_run_open(const char *name, struct cp_models_run *ret, struct ts_err *err)
+int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err)
 {
     char *dir = result_name(name), *partial = NULL, *text = malloc(MAX_BYTES);
     int fd = -1, rc = 0, replaced;
@@ -65,36 +65,50 @@ int cp_models_run_open(const char *name, struct cp_models_run *ret, struct ts_er
     return rc;
 }
 
-void cp_models_run_close(struct cp_models_run *r)
+void ts_models_run_close(struct ts_models_run *r)
 {
     free(r->dir);
     free(r->text);
     memset(r, 0, sizeof *r);
 }
 
-int cp_models_run_write(const struct ts_cmd *cmd, const void *args, const char *tensor,
-                        uint64_t tensor_hash, int dir, const char *where, struct ts_err *err)
+int ts_models_dir_open(const char *path, int force, int resume, int resumable,
+                       struct ts_atomic_dir **ret, struct ts_err *err)
 {
-    char *options = NULL, *text = NULL;
-    uint64_t bytes = 0;
+    const struct ts_atomic_conf conf = { .path = path,
+                                         .suffix = PARTIAL,
+                                         .place = TS_SET_OUT,
+                                         .what = "decomposition",
+                                         .force = force,
+                                         .resume = resume,
+                                         .resumable = resumable,
+                                         .kind = ts_model_kind_of };
+    return ts_atomic_dir_open(&conf, ret, err);
+}
+
+int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,
+                        uint64_t tensor_hash, struct ts_err *err)
+{
+    const char *where = ts_atomic_dir_partial(dir);
+    char *text = NULL;
     size_t n = 0;
-    FILE *f = NULL;
-    int rc = tstream_resume_record(cmd, args, 1, tensor, &options, &bytes, err);
-    if (rc == 0 && (f = open_memstream(&text, &n)) != NULL) {
+    FILE *f = open_memstream(&text, &n);
+    int rc = 0;
+    if (f != NULL) {
         fwrite(TS_MODELS_MAGIC, 1, HEAD_BYTES, f);
         fwrite(options, 1, bytes, f);
         fprintf(f, "checksum=%016" PRIx64 "%c", tensor_hash, 0);
     }
-    if (rc == 0 && (f == NULL || fclose(f) != 0))
+    if (f == NULL || fclose(f) != 0)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", where);
     if (rc == 0)
-        rc = ts_atomic_put(dir, where, TS_MODELS_RUN, text, n, TS_ATOMIC_DURABLE, err);
-    free(options);
+        rc = ts_atomic_put(ts_atomic_dir_fd(dir), where, TS_MODELS_RUN, text, n, TS_ATOMIC_DURABLE,
+                           err);
     free(text);
     return rc;
 }
 
-int cp_models_run_check(const struct cp_models_run *r, const char *tensor, uint64_t tensor_hash,
+int ts_models_run_check(const struct ts_models_run *r, const char *tensor, uint64_t tensor_hash,
                         struct ts_err *err)
 {
     const char *was = ts_state_option(&r->options, "checksum");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parses JSON text into a tree of values. */
-#include "tools/tool_json_read.h"
+#include "base/json_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 struct parser {
     const char *path;
     char *start, *at, *end;
-    struct tool_value *value;
+    struct ts_json_value *value;
     uint32_t used;
     struct ts_err *err;
 };
@@ -102,7 +102,7 @@ static int parse_string(struct parser *p, const char **ret)
 }
 
 /* A number, true, false or null. */
-static int parse_word(struct parser *p, struct tool_value *v)
+static int parse_word(struct parser *p, struct ts_json_value *v)
 {
     const size_t n = strcspn(p->at, ",]} \t\n\r");
     char *text = malloc(n + 1), *end;
@@ -112,13 +112,13 @@ static int parse_word(struct parser *p, struct tool_value *v)
     memcpy(text, p->at, n);
     text[n] = '\0';
     v->text = text;
-    v->kind = TOOL_BOOL;
+    v->kind = TS_JSON_BOOL;
     if (strcmp(text, "null") == 0) {
-        v->kind = TOOL_NULL;
+        v->kind = TS_JSON_NULL;
     } else if (strcmp(text, "true") == 0) {
         v->number = 1;
     } else if (strcmp(text, "false") != 0) {
-        v->kind = TOOL_NUMBER;
+        v->kind = TS_JSON_NUMBER;
         v->number = strtod(text, &end);
         if (end == text || *end != '\0' || strchr("-0123456789", text[0]) == NULL)
             rc = bad(p, "expected a value");
@@ -127,11 +127,12 @@ static int parse_word(struct parser *p, struct tool_value *v)
     return rc;
 }
 
-static int parse_value(struct parser *p, const char *key, uint32_t depth, struct tool_value **ret);
+static int parse_value(struct parser *p, const char *key, uint32_t depth,
+                       struct ts_json_value **ret);
 
-static int parse_members(struct parser *p, struct tool_value *v, char close, uint32_t depth)
+static int parse_members(struct parser *p, struct ts_json_value *v, char close, uint32_t depth)
 {
-    const struct tool_value **link = &v->first;
+    const struct ts_json_value **link = &v->first;
     if (depth == MAX_DEPTH)
         return bad(p, "nested too deeply");
     p->at++;
@@ -141,7 +142,7 @@ static int parse_members(struct parser *p, struct tool_value *v, char close, uin
         return 0;
     }
     for (;;) {
-        struct tool_value *child;
+        struct ts_json_value *child;
         const char *key = NULL;
         int rc = 0;
         skip_blanks(p);
@@ -170,9 +171,10 @@ static int parse_members(struct parser *p, struct tool_value *v, char close, uin
     }
 }
 
-static int parse_value(struct parser *p, const char *key, uint32_t depth, struct tool_value **ret)
+static int parse_value(struct parser *p, const char *key, uint32_t depth,
+                       struct ts_json_value **ret)
 {
-    struct tool_value *v = &p->value[p->used++]; /* there are enough: see count_values */
+    struct ts_json_value *v = &p->value[p->used++]; /* there are enough: see count_values */
     v->key = key;
     *ret = v;
     skip_blanks(p);
@@ -180,13 +182,13 @@ static int parse_value(struct parser *p, const char *key, uint32_t depth, struct
         return bad(p, "the file ends where a value is expected");
     switch (*p->at) {
     case '{':
-        v->kind = TOOL_OBJECT;
+        v->kind = TS_JSON_OBJECT;
         return parse_members(p, v, '}', depth);
     case '[':
-        v->kind = TOOL_ARRAY;
+        v->kind = TS_JSON_ARRAY;
         return parse_members(p, v, ']', depth);
     case '"':
-        v->kind = TOOL_STRING;
+        v->kind = TS_JSON_STRING;
         return parse_string(p, &v->text);
     default:
         return parse_word(p, v);
@@ -202,7 +204,7 @@ static size_t count_values(const char *text, size_t n)
     return count;
 }
 
-static int read_bytes(const char *path, struct tool_json_doc *d, struct ts_err *err)
+static int read_bytes(const char *path, struct ts_json_doc *d, struct ts_err *err)
 {
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
@@ -239,11 +241,11 @@ static int read_bytes(const char *path, struct tool_json_doc *d, struct ts_err *
     return 0;
 }
 
-int tool_json_read(const char *path, struct tool_json_doc *ret, struct ts_err *err)
+int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
 {
-    struct tool_json_doc d = { 0 };
+    struct ts_json_doc d = { 0 };
     struct parser p = { .path = path, .err = err };
-    struct tool_value *all;
+    struct ts_json_value *all;
     int rc = read_bytes(path, &d, err);
     if (rc == 0) {
         d.value = calloc(count_values(d.text, d.bytes), sizeof *d.value);
@@ -260,22 +262,22 @@ int tool_json_read(const char *path, struct tool_json_doc *ret, struct ts_err *e
         skip_blanks(&p);
         if (p.at != p.end)
             rc = bad(&p, "something stands behind the value");
-        else if (d.value->kind != TOOL_OBJECT)
+        else if (d.value->kind != TS_JSON_OBJECT)
             rc = ts_fail(err, TS_EFORMAT, "%s: not an object", path);
     }
     if (rc == 0)
         *ret = d;
     else
-        tool_json_free(&d);
+        ts_json_free(&d);
     return rc;
 }
 
-void tool_json_free(struct tool_json_doc *d)
+void ts_json_free(struct ts_json_doc *d)
 {
     const size_t n = d->value == NULL ? 0 : count_values(d->raw, d->bytes);
     for (size_t i = 0; i < n; i++) /* a word has its own text, a string's lies in the file's */
-        if (d->value[i].kind == TOOL_NUMBER || d->value[i].kind == TOOL_BOOL ||
-            d->value[i].kind == TOOL_NULL)
+        if (d->value[i].kind == TS_JSON_NUMBER || d->value[i].kind == TS_JSON_BOOL ||
+            d->value[i].kind == TS_JSON_NULL)
             free((void *)(uintptr_t)d->value[i].text);
     free(d->value);
     free(d->text);
@@ -283,24 +285,24 @@ void tool_json_free(struct tool_json_doc *d)
     memset(d, 0, sizeof *d);
 }
 
-const struct tool_value *tool_json_get(const struct tool_value *of, const char *key)
+const struct ts_json_value *ts_json_get(const struct ts_json_value *of, const char *key)
 {
-    if (of == NULL || of->kind != TOOL_OBJECT)
+    if (of == NULL || of->kind != TS_JSON_OBJECT)
         return NULL;
-    for (const struct tool_value *v = of->first; v != NULL; v = v->next)
+    for (const struct ts_json_value *v = of->first; v != NULL; v = v->next)
         if (strcmp(v->key, key) == 0)
             return v;
     return NULL;
 }
 
-const char *tool_json_text(const struct tool_value *of, const char *key, const char *otherwise)
+const char *ts_json_text(const struct ts_json_value *of, const char *key, const char *otherwise)
 {
-    const struct tool_value *v = tool_json_get(of, key);
-    return v == NULL || v->text == NULL || v->kind == TOOL_NULL ? otherwise : v->text;
+    const struct ts_json_value *v = ts_json_get(of, key);
+    return v == NULL || v->text == NULL || v->kind == TS_JSON_NULL ? otherwise : v->text;
 }
 
-double tool_json_number(const struct tool_value *of, const char *key)
+double ts_json_number(const struct ts_json_value *of, const char *key)
 {
-    const struct tool_value *v = tool_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(of, key);
     return v == NULL ? 0 : v->number;
 }

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* json_read.h - reads JSON that this program wrote: run.json, status.json. The file is untrusted.
+ *
+ *   owner    the document owns its values until ts_json_free
+ *   threads  any, once it is read
+ *   errors   0, TS_EIO (sys ENOENT: there is no such file), TS_ENOMEM, or TS_EFORMAT with file and byte
+ */
+#ifndef TS_BASE_JSON_READ_H
+#define TS_BASE_JSON_READ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum ts_json_kind {
+    TS_JSON_NULL,
+    TS_JSON_BOOL,
+    TS_JSON_NUMBER,
+    TS_JSON_STRING,
+    TS_JSON_ARRAY,
+    TS_JSON_OBJECT
+};
+
+struct ts_json_value {
+    enum ts_json_kind kind;
+    const char *key;  /* of a member of an object; NULL in an array */
+    const char *text; /* of a string, decoded; of a number or bool, as it stands in the file */
+    double number;    /* of a bool: 0 or 1 */
+    uint32_t n;       /* members of an array or object */
+    const struct ts_json_value *first, *next;
+};
+
+struct ts_json_doc {
+    char *text;
+    struct ts_json_value *value; /* all of them; the first is the whole */
+    char *raw;                   /* the file as it is */
+    size_t bytes;
+};
+
+/* Reads the regular file `path`, which must hold one object. */
+int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err);
+void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
+
+/* The member of that name, or NULL; also when `of` is NULL or no object. */
+const struct ts_json_value *ts_json_get(const struct ts_json_value *of, const char *key);
+
+/* Its text, or `otherwise` where there is none; its number, or 0. */
+const char *ts_json_text(const struct ts_json_value *of, const char *key, const char *otherwise);
+double ts_json_number(const struct ts_json_value *of, const char *key);
+
+#endif

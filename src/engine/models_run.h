@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* models_run.h - models.run, the options of a run of several models: what --resume goes on with.
+ *
+ * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: those that a state has
+ * (cpd/state.h), and "checksum", that of the tensor's index.
+ *
+ *   owner    the struct owns its strings until close
+ *   threads  one
+ *   errors   0 or a negative ts_code; the file is untrusted
+ */
+#ifndef TS_ENGINE_MODELS_RUN_H
+#define TS_ENGINE_MODELS_RUN_H
+
+#include "base/atomic_out.h"
+#include "cpd/state.h"
+
+struct ts_models_run {
+    char *dir; /* X.cp; NULL: nothing is open */
+    char *text;
+    struct ts_state options; /* these alone, in text */
+};
+
+/* `name` is X.cp or X.cp.partial. ret->dir stays NULL where there is no run of several models of that name;
+ * TS_EARG where it is done. */
+int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err);
+void ts_models_run_close(struct ts_models_run *r); /* one of zeros is fine */
+
+/* Opens X.cp.partial of a run that writes the directory X.cp. resume: what is kept of an earlier run stays. resumable: sentences
+ * say that a run can go on. */
+int ts_models_dir_open(const char *path, int force, int resume, int resumable,
+                       struct ts_atomic_dir **ret, struct ts_err *err);
+
+/* Writes it into that directory: the options as in a state, `bytes` of them. */
+int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,
+                        uint64_t tensor_hash, struct ts_err *err);
+
+/* Whether the run was of this tensor. */
+int ts_models_run_check(const struct ts_models_run *r, const char *tensor, uint64_t tensor_hash,
+                        struct ts_err *err);
+
+#endif
