@@ -686,8 +686,8 @@ typedef struct {
     const uint32_t
         *rank; /* n_ranks of them, no two the same; that of the session's conf does not count */
     uint32_t restarts; /* models of each rank, with seeds seed, seed + 1 and so on; 0: 1 */
-    /* What the models have in common, NULL for defaults: without sweep, mode, start, out and resume.
-     * max_seconds is of all together. */
+    /* What the models have in common, NULL for defaults: without sweep, mode and start. max_seconds is of
+     * all together, and so are out, formats, held_rows, replace, resume and checkpoint_seconds. */
     const ts_cp_conf *run;
     const ts_cpd *const *start; /* initial factors of each model; NULL: random ones, or nvecs */
     ts_several_sweep_fn *sweep; /* from the calling thread; may be NULL */
@@ -712,7 +712,11 @@ typedef struct {
 
 /* Computes n_ranks x restarts models, those of rank[0] first: side by side, each pass over the tensor serving all, on CPU cores
  * and on GPUs as many as there is memory for (see `tstream cp --restarts`). Each is, bit for bit, what ts_cp computes
- * with this rank and seed. Of `session` the trace must be NULL. ret has room for a decomposition of each, result (may be NULL) for a
+ * with this rank and seed. With run->out they are written there too, as `tstream cp --rank 8,16 --restarts 5` writes them: r8.s1
+ * and so on, links to the best of each rank, models.json and models.tsv; the directory appears when all are done. Until then
+ * OUT.partial holds models that are done and states of others: with run->resume those are read, and these go on, also where
+ * the command began the run, and `tstream cp --resume OUT` goes on with what the library began. Where all are done there
+ * is nothing to go on with. Of `session` the trace must be NULL. ret has room for a decomposition of each, result (may be NULL) for a
  * row of each, the size of the first being that of all. On failure none is left.
  *
  *   returns  0, or the code of a failure

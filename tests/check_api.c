@@ -747,6 +747,135 @@ START_TEST(several_models_share_their_passes)
 }
 END_TEST
 
+/* As tstream cp --rank 4,2 --restarts 2 -s 3 -i 4 has it. */
+static const uint32_t kept_ranks[2] = { 4, 2 };
+static ts_cp_conf several_run(void)
+{
+    return (ts_cp_conf){
+        .size = sizeof(ts_cp_conf), .sweeps = 4, .seed = 3, .out = files, .checkpoint_seconds = -1
+    };
+}
+
+static int run_several(const ts_tensor *t, const ts_cp_conf *run, ts_several_sweep_fn *sweep,
+                       ts_cpd *ret[4], ts_several_result result[4])
+{
+    const ts_session_conf sc = { .size = sizeof sc, .threads = 2, .cpu = 1, .checkpoints = 1 };
+    const ts_several_conf conf = { .size = sizeof conf,
+                                   .n_ranks = 2,
+                                   .rank = kept_ranks,
+                                   .restarts = 2,
+                                   .run = run,
+                                   .sweep = sweep };
+    if (result != NULL)
+        result[0].size = sizeof *result;
+    return ts_cp_several(t, &sc, &conf, ret, result, &err);
+}
+
+/* While the second sweep of the models is under way. */
+static int stop_second(void *ctx, uint32_t model, const ts_sweep *s)
+{
+    (void)ctx;
+    return model == 3 && s->sweep == 1;
+}
+
+static void free_all(ts_cpd *all[4])
+{
+    for (uint32_t k = 0; k < 4; k++)
+        ts_cpd_free(all[k]);
+}
+
+/* The files hold these models. */
+static void hold_files(ts_cpd *const all[4])
+{
+    for (uint32_t k = 0; k < 4; k++) {
+        char path[4300];
+        ts_cpd *c;
+        snprintf(path, sizeof path, "%s/r%u.s%u", files, kept_ranks[k / 2], 3 + k % 2);
+        c = ts_cpd_load(path, NULL, &err);
+        ck_assert_msg(c != NULL, "%s", err.text);
+        ck_assert_mem_eq(ts_cpd_weights(all[k]), ts_cpd_weights(c),
+                         kept_ranks[k / 2] * sizeof(double));
+        ts_cpd_free(c);
+    }
+}
+
+/* What a kill leaves of a run whose last model was not done. */
+static void kill_last(void)
+{
+    char command[20000];
+    snprintf(command, sizeof command,
+             "mv '%s' '%s.partial' && cd '%s.partial' && rm -r models.json models.tsv best.* r2.s4",
+             files, files, files);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Stopped by the library, and gone on by it; by the command; and the other way round: always the models of a run
+ * that keeps nothing. */
+START_TEST(several_models_are_kept_and_go_on)
+{
+    ts_cp_conf run = several_run();
+    ts_several_result whole_row[4], row[4];
+    ts_tensor *t = open_tensor();
+    ts_cpd *whole[4], *all[4];
+    char arguments[9000];
+    run.out = NULL;
+    ck_assert_msg(run_several(t, &run, NULL, whole, whole_row) == 0, "%s", err.text);
+    run = several_run();
+    run.resume = TS_RESUME;
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "no run of several models") != NULL, "%s", err.text);
+
+    run.resume = TS_RESUME_IF_ANY; /* stopped, and gone on */
+    ck_assert_int_eq(run_several(t, &run, stop_second, all, NULL), TS_ERR_STOPPED);
+    ck_assert_msg(strstr(err.text, "states of the others, are in") != NULL, "%s", err.text);
+    run.resume = TS_RESUME_NEVER;
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_BUSY);
+    run.resume = TS_RESUME;
+    run.seed = 4;
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "the run has seed 3") != NULL, "%s", err.text);
+    run.seed = 3;
+    ck_assert_msg(run_several(t, &run, NULL, all, row) == 0, "%s", err.text);
+    hold_files(whole);
+    for (uint32_t k = 0; k < 4; k++) {
+        ck_assert(equal(whole[k], all[k]));
+        ck_assert(row[k].fit == whole_row[k].fit && row[k].score == whole_row[k].score);
+        ck_assert(row[k].best == whole_row[k].best && row[k].sweeps == 4);
+    }
+    free_all(all);
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT); /* all are done */
+    ck_assert_msg(strstr(err.text, "all its models are done") != NULL, "%s", err.text);
+
+    run.resume = TS_RESUME_NEVER; /* by the command */
+    run.replace = 1;
+    ck_assert_int_eq(run_several(t, &run, stop_second, all, NULL), TS_ERR_STOPPED);
+    snprintf(arguments, sizeof arguments, "--resume %s", files);
+    program(arguments);
+    hold_files(whole);
+
+    snprintf(arguments, sizeof arguments, "%s -r 4,2 --restarts 2 -s 3 -i 4 --tol 0 --force -o %s",
+             tensor, files);
+    program(arguments);
+    hold_files(whole);
+    kill_last();
+    run.replace = 0;
+    run.resume = TS_RESUME;
+    ck_assert_msg(run_several(t, &run, NULL, all, row) == 0, "%s", err.text);
+    hold_files(whole);
+    for (uint32_t k = 0; k < 4; k++) {
+        ck_assert(equal(whole[k], all[k]));
+        ck_assert(row[k].fit == whole_row[k].fit && row[k].best == whole_row[k].best);
+        ck_assert(fabs(row[k].score - whole_row[k].score) < 1e-12 && row[k].sweeps == 4);
+    }
+    kill_last();
+    run.nonneg = 1; /* models that are done have other constraints */
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    free_all(all);
+    free_all(whole);
+    ts_close(t);
+}
+END_TEST
+
 START_TEST(several_models_are_stopped_and_refused)
 {
     const uint32_t same[2] = { 3, 3 }, one[1] = { 3 };
@@ -767,8 +896,6 @@ START_TEST(several_models_are_stopped_and_refused)
     ck_assert_msg(strstr(err.text, "rank 3 is given twice") != NULL, "%s", err.text);
     conf.n_ranks = 1;
     conf.rank = one;
-    ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_ARGUMENT);
-    ck_assert_msg(strstr(err.text, "out of a run goes with one") != NULL, "%s", err.text);
     run.out = NULL;
     run.nonneg = 1; /* which the session was not asked for */
     ck_assert_int_eq(ts_cp_several(t, &sc, &conf, all, NULL, &err), TS_ERR_ARGUMENT);
@@ -1028,6 +1155,7 @@ int main(void)
     tcase_add_test(c, a_run_ends_in_time);
     tcase_add_loop_test(c, several_models_are_those_of_their_own_runs, 0, 3);
     tcase_add_test(c, several_models_share_their_passes);
+    tcase_add_test(c, several_models_are_kept_and_go_on);
     tcase_add_test(c, several_models_are_stopped_and_refused);
     tcase_add_test(c, a_session_knows_of_constraints);
     tcase_add_test(c, a_backend_may_lack_updates);

@@ -534,13 +534,25 @@ def test_ranks_and_starts(tensor, tmp_path):
     assert len(passed) == 1
     with pytest.raises(ts.Stopped):
         ts.cp(tensor, [2, 3], restarts=2, max_time=0.05, **{**several, "sweeps": 1000000000})
-    for wrong in (dict(rank=[2, 2]), dict(rank=[]), dict(rank=2, restarts=0), dict(rank=2, restarts=2, out=tmp_path / "x.cp"),
+    for wrong in (dict(rank=[2, 2]), dict(rank=[]), dict(rank=2, restarts=0), dict(rank=2, restarts=2, trace=tmp_path / "x.json"),
                   dict(rank=[2, 5], init=models), dict(rank=2, restarts=2, init=alone)):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, **wrong, **several)
+    kept = dict(out=tmp_path / "k.cp", formats="npy", **several)
+    with pytest.raises(KeyError):
+        ts.cp(tensor, [2, 4], restarts=3, on_sweep=end, **kept)
+    whole = ts.cp(tensor, [2, 4], restarts=3, resume="auto", **kept)
+    written = ts.load(tmp_path / "k.cp", tensor)
+    assert whole.rows == [dict(row, seconds=a["seconds"]) for row, a in zip(models.rows, whole.rows)]
+    assert all((a.factors[1] == b.factors[1]).all() for a, b in zip(whole, models))
+    assert all((a.factors[1] == b.factors[1]).all() for a, b in zip(written, models))
+    with pytest.raises(ts.ArgumentError):
+        ts.cp(tensor, [2, 4], restarts=3, resume=True, **kept)
     program = os.environ.get("TSTREAM_PROGRAM")
     if program is None:
         pytest.skip("TSTREAM_PROGRAM does not name tstream")
+    shown = subprocess.check_output([program, "info", tmp_path / "k.cp" / "best.r4"], text=True)
+    assert "k.cp" in shown
     subprocess.check_call([program, "cp", tensor.path, "--cpu", "-r2,4", "--restarts", "3", "-i8", "--tol", "0", "-s3",
                            "-f", "npy", "-o", tmp_path / "x.cp"], stdout=subprocess.DEVNULL)
     read = ts.load(tmp_path / "x.cp", tensor)
@@ -549,6 +561,7 @@ def test_ranks_and_starts(tensor, tmp_path):
         assert {k: a[k] for k in ("rank", "seed", "sweeps", "best")} == {k: b[k] for k in ("rank", "seed", "sweeps", "best")}
         assert a["fit"] == b["fit"] and a["score"] == pytest.approx(b["score"], abs=1e-6)
         assert (read[a["rank"], a["seed"]].factors[1] == models[b["rank"], b["seed"]].factors[1]).all()
+    assert [b.name for b in sorted((tmp_path / "x.cp").iterdir())] == [b.name for b in sorted((tmp_path / "k.cp").iterdir())]
     (tmp_path / "x.cp" / "models.json").write_text("{}")
     with pytest.raises(ts.FormatError):
         ts.load(tmp_path / "x.cp")

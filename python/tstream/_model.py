@@ -557,8 +557,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Columns of each factor, 1 to 1024; several: a :class:`Collection` with models of each.
     restarts : int, optional
         So many starts of each rank, of `seed`, `seed` + 1 and so on: a :class:`Collection`, even of one. They are computed
-        side by side, each pass over the tensor serving all, as many as there is memory for, and kept in memory: `out`,
-        `resume` and `trace` are for one model (``tstream cp --restarts`` writes several, and goes on).
+        side by side, each pass over the tensor serving all, as many as there is memory for. With `out` they are written as
+        ``tstream cp --restarts`` does it, and `resume` keeps those that are done. `trace` is for one model.
     sweeps : int
         At most so many.
     tol : float, optional
@@ -627,14 +627,14 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     progress : bool
         Show a bar, in a terminal or a notebook, where tqdm is installed.
     out : path, optional
-        Directory for the result. Until it is in place, states of the run lie beside it, in ``OUT.partial``. With the
+        Directory for the result, or for all models. Until it is in place, states of the run lie beside it, in ``OUT.partial``. With the
         format npy the model's large factors are these files, mapped, where they hold the same rows (see `rows`).
     formats, rows
         Of the files in `out`, as in :meth:`Model.save`.
     replace : bool
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
-        Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, precision,
+        Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, restarts, precision,
         seed, constraints and accelerate must be the same; sweeps and tol may be others.
     checkpoint : float
         Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
@@ -656,8 +656,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
     keys = [(each, start) for each in ranks for start in seeds]
     starts = None if init is None or isinstance(init, str) else _starts(init, keys, several)
-    if several and not (out is None and trace is None and not resume):
-        raise ArgumentError("out, resume and trace go with one model; tstream cp --restarts writes several")
+    if several and trace is not None:
+        raise ArgumentError("a trace is of one model: leave it out where several are computed")
     loss, _, width = loss.partition(":")
     if loss not in _LOSSES or (loss == "huber") != bool(width):
         raise ArgumentError(f"loss is one of {', '.join(_LOSSES)}:D, not {loss!r}")

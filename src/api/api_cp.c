@@ -16,7 +16,6 @@
 
 #define SWEEPS       50u
 #define INNER        10u
-#define STATES_NS    UINT64_C(300000000000) /* between two, as tstream cp has it */
 #define SECOND_NS    1e9
 #define MOST_SECONDS 1e9 /* some thirty years */
 
@@ -219,6 +218,13 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
     rc = ts_resume_open(c->conf.out, &c->from, err);
     if (rc == TS_EARG && c->conf.resume == TS_RESUME_IF_ANY)
         return 0;
+    if (rc < 0 && rc != TS_ENOMEM && c->place != NULL) { /* no reason to give up all models */
+        struct ts_err warn;
+        ts_fail(&warn, TS_EFORMAT, "%s; the model is computed from its start", err->text);
+        note(c, &warn);
+        c->conf.replace = 1;
+        return 0;
+    }
     if (rc < 0)
         return rc;
     if (c->from.damaged.code != 0) {
@@ -239,73 +245,9 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
 
 /* ---- what is kept ---- */
 
-/* Behind an option, which they end: as they would be given. */
-static void remember_constraints(const struct ts_api_run *c, FILE *to)
-{
-    for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
-        char text[TS_API_CONSTRAINT_CHARS];
-        ts_api_constraint_text(c->constraint, c->session->engine.tensor->order, k, text);
-        if (text[0] != '\0')
-            fprintf(to, "%c%s=%s", 0, ts_api_constraints[k], text);
-    }
-}
-
-/* What a state remembers of a run, by the names that `tstream cp` has for it: so that goes on from it. */
-static int remember(const struct ts_api_run *c, uint64_t every_ns, char **ret, uint64_t *bytes,
-                    struct ts_err *err)
-{
-    static const char *const format[] = { "ktensor", "npy", "splatt" };
-    const ts_session_conf *sc = &c->session->conf;
-    const char *path = c->session->engine.tensor->path;
-    char *real = realpath(path, NULL), *text = NULL;
-    const char *comma = "";
-    size_t n = 0;
-    FILE *to = open_memstream(&text, &n);
-    if (to != NULL) {
-        fprintf(to, "tensor=%s%crank=%u%cseed=%llu%c", real != NULL ? real : path, 0, sc->rank, 0,
-                (unsigned long long)c->conf.seed, 0);
-        fprintf(to, "init=%s%cprecision=%s%c",
-                c->conf.start != NULL ? "given"
-                : c->conf.nvecs       ? "nvecs"
-                                      : "random",
-                0, sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64", 0);
-        fprintf(to, "iters=%u%ctol=%.17g%cformat=", c->conf.sweeps, 0, c->conf.tol, 0);
-        for (unsigned f = 0; f < 3; f++)
-            if ((c->conf.formats >> f & 1) != 0) {
-                fprintf(to, "%s%s", comma, format[f]);
-                comma = ",";
-            }
-        remember_constraints(c, to);
-        if (c->conf.accelerate)
-            fprintf(to, "%caccelerate=1", 0);
-        if (c->conf.observed)
-            fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
-                    c->conf.l2_by_count ? "count" : "none", 0, c->conf.patience);
-        if (c->conf.loss == TS_LOSS_HUBER)
-            fprintf(to, "%closs=huber:%.17g", 0, c->conf.loss_at);
-        else if (c->conf.loss > TS_LOSS_POISSON)
-            fprintf(to, "%closs=%s", 0, ts_loss_of(ts_api_gcp(c->conf.loss))->name);
-        if (c->conf.loss == TS_LOSS_POISSON)
-            fprintf(to, "%closs=poisson%cinner=%u", 0, 0, c->conf.inner);
-        if (c->conf.hold_out > 0)
-            fprintf(to, "%chold-out=%.17g", 0, c->conf.hold_out);
-        fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, c->conf.held_rows ? "used" : "all", 0,
-                (unsigned long long)(every_ns / 1000000u), 0);
-    }
-    free(real);
-    if (to == NULL || fclose(to) != 0) {
-        free(text);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    }
-    *ret = text;
-    *bytes = n;
-    return 0;
-}
-
 static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_engine *e = &c->session->engine;
-    const double every_s = c->conf.checkpoint_seconds;
     struct ts_checkpoint_conf conf = { .tensor = e->tensor,
                                        .backend = e->backend,
                                        .be = e->be,
@@ -319,10 +261,9 @@ static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
                                        .ctx = c };
     char *options = NULL;
     int rc;
-    conf.every_ns = every_s == 0  ? STATES_NS
-                    : every_s < 0 ? 0
-                                  : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
-    rc = remember(c, conf.every_ns, &options, &conf.options_bytes, err);
+    conf.every_ns = ts_api_every_ns(&c->conf);
+    rc = ts_api_options_text(e->tensor, &c->session->conf, &c->conf, c->constraint,
+                             &c->session->conf.rank, 1, 0, &options, &conf.options_bytes, err);
     if (rc < 0)
         return rc;
     conf.dir = ts_model_dir(c->out, &conf.where);
@@ -334,7 +275,7 @@ static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
     rc = ts_checkpoint_new(&conf, &c->checkpoint, err);
     free(options);
     return rc == 0 ? ts_api_record_new(c->session, &c->conf, c->constraint, conf.every_ns,
-                                       conf.from, &c->record, err)
+                                       conf.from, c->place, &c->record, err)
                    : rc;
 }
 
@@ -443,15 +384,65 @@ static int can_load(const struct ts_api_run *c)
     return m == t->order && (c->conf.formats & TS_FILE_NPY) != 0;
 }
 
-/* From these files, so that large factors are not in memory twice. */
-static int load_result(const struct ts_api_run *c, struct ts_kruskal **ret, struct ts_err *err)
+/* Row by row into the other's precision, which was that of the numbers before they were written as text. */
+static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint32_t mode,
+                      double *row)
 {
-    const struct ts_tensor *t = c->session->engine.tensor;
+    const uint32_t rank = from->rank;
+    for (uint64_t i = 0; i < to->n_rows[mode]; i++) {
+        ts_kruskal_rows(from, mode, to->index[mode] == NULL ? i : to->index[mode][i], 1, row);
+        for (uint32_t r = 0; r < rank; r++)
+            if (to->precision == TS_FLOAT32)
+                ((float *)to->factor[mode])[i * rank + r] = (float)row[r];
+            else
+                ((double *)to->factor[mode])[i * rank + r] = row[r];
+    }
+}
+
+/* What a decomposition of the tensor holds, of one that was read. */
+static int hold_alike(const struct ts_tensor *t, enum ts_precision precision,
+                      struct ts_kruskal **at, struct ts_err *err)
+{
+    struct ts_kruskal *was = *at, *is = NULL;
+    uint64_t n_rows[TS_MAX_ORDER];
+    int same = was->precision == precision, rc;
+    double *row = malloc(was->rank * sizeof *row);
+    for (uint32_t m = 0; m < t->order; m++) {
+        n_rows[m] = t->mode[m].disk.n_rows;
+        same &= n_rows[m] == was->n_rows[m];
+    }
+    rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a decomposition")
+         : same      ? 0
+                     : ts_kruskal_new(t->order, was->rank, precision, was->dim, n_rows, &is, err);
+    for (uint32_t m = 0; m < t->order && is != NULL && rc == 0; m++) {
+        rc = ts_tensor_rows(t, m, &is->index[m], err);
+        if (rc == 0)
+            copy_rows(was, is, m, row);
+    }
+    if (rc == 0 && is != NULL) {
+        memcpy(is->weight, was->weight, was->rank * sizeof *was->weight);
+        ts_kruskal_free(was);
+        *at = is;
+    } else {
+        ts_kruskal_free(is);
+    }
+    free(row);
+    return rc;
+}
+
+int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
+                    enum ts_precision precision, const volatile int *stop, struct ts_kruskal **ret,
+                    struct ts_err *err)
+{
     struct ts_model *model = NULL;
     struct ts_kruskal *k = NULL;
-    int rc = ts_model_open_first(c->conf.out, TS_MODEL_NPY, &model, err);
+    int rc =
+        npy ? ts_model_open_first(dir, TS_MODEL_NPY, &model, err) : ts_model_open(dir, &model, err);
+    if (rc == 0 && model->order != t->order)
+        rc = ts_fail(err, TS_EFORMAT, "%s: the model has %u modes, %s has %u", dir, model->order,
+                     t->path, t->order);
     if (rc == 0)
-        rc = ts_kruskal_read(model, c->session->stop, &k, err);
+        rc = ts_kruskal_read(model, stop, &k, err);
     ts_model_close(model);
     for (uint32_t m = 0; m < t->order && rc == 0; m++) {
         k->dim[m] = t->mode[m].disk.dim;
@@ -460,8 +451,12 @@ static int load_result(const struct ts_api_run *c, struct ts_kruskal **ret, stru
             k->index[m] = NULL;
         }
     }
+    if (rc == 0 && !npy)
+        rc = hold_alike(t, precision, &k, err);
     if (rc == 0)
         *ret = k;
+    else
+        ts_kruskal_free(k);
     return rc;
 }
 
@@ -489,20 +484,18 @@ static int take_factors(struct ts_api_run *c, const struct ts_als_result *result
         if (rc < 0)
             ts_checkpoint_rescue(c->checkpoint);
         else if (can_load(c))
-            return load_result(c, ret, err);
+            /* from these files, so that large factors are not in memory twice */
+            return ts_api_run_load(e->tensor, c->conf.out, 1, sc->precision, c->session->stop, ret,
+                                   err);
     }
     return rc == 0 ? ts_kruskal_take(e->tensor, &f, sc->precision, result->weight, result->norm,
                                      c->session->stop, ret, err)
                    : rc;
 }
 
-/* Before anything is written. */
-static int take_constraints(struct ts_api_run *c, struct ts_err *err)
+int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
+                           struct ts_constraint *constraint, struct ts_err *err)
 {
-    const struct ts_engine *e = &c->session->engine;
-    const struct ts_tensor *t = e->tensor;
-    const ts_cp_conf *conf = &c->conf;
-    int rc;
     if (conf->nvecs && conf->start != NULL)
         return ts_fail(err, TS_EARG,
                        "a run starts from factors that are given or from nvecs, not from both");
@@ -512,7 +505,7 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     if ((conf->lower == NULL) != (conf->upper == NULL))
         return ts_fail(err, TS_EARG, "lower and upper bounds are given together, or neither");
     for (uint32_t m = 0; m < t->order; m++) {
-        struct ts_constraint *to = &c->constraint[m];
+        struct ts_constraint *to = &constraint[m];
         to->nonneg = (conf->nonneg >> m & 1) != 0;
         to->fixed = (conf->fix >> m & 1) != 0;
         to->simplex = (conf->simplex >> m & 1) != 0;
@@ -536,7 +529,16 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
                        : conf->fix >> t->order != 0     ? "fixed"
                        : conf->simplex >> t->order != 0 ? "on the simplex"
                                                         : "orthogonal");
-    rc = ts_constraint_check(c->constraint, t->order, err);
+    return ts_constraint_check(constraint, t->order, err);
+}
+
+/* Before anything is written. */
+static int take_constraints(struct ts_api_run *c, struct ts_err *err)
+{
+    const struct ts_engine *e = &c->session->engine;
+    const struct ts_tensor *t = e->tensor;
+    const ts_cp_conf *conf = &c->conf;
+    const int rc = ts_api_run_constraints(conf, t, c->constraint, err);
     if (rc < 0)
         return rc;
     if (conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != c->session->conf.loss)
@@ -564,6 +566,24 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     return conf->accelerate ? ts_accelerate_check(c->constraint, t->order, err) : 0;
 }
 
+int ts_api_run_check(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
+{
+    struct ts_als_conf conf = {
+        .init = { .tensor = t, .rank = c->session->conf.rank, .constraint = c->constraint },
+        .precision = c->session->conf.precision,
+        .iters = c->conf.sweeps,
+        .accelerate = c->conf.accelerate != 0
+    };
+    int rc = ts_api_run_constraints(&c->conf, t, c->constraint, err);
+    if (rc == 0)
+        rc = open_state(c, err);
+    conf.from = c->from.file;
+    if (rc == 0 && conf.from != NULL)
+        rc = ts_als_check_from(&conf, err);
+    ts_resume_close(&c->from);
+    return rc;
+}
+
 int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_state *from;
@@ -575,8 +595,8 @@ int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
     from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
     rc = from == NULL ? open_start(c, &c->start, err) : 0;
     set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
-    if (rc == 0 && c->record != NULL)
-        ts_api_record_start(c->record, ts_model_partial(c->out));
+    if (rc == 0 && c->record != NULL && c->place == NULL)
+        ts_api_record_start(c->record, ts_model_partial(c->out), 0);
     if (rc == 0) {
         c->als_conf = als_conf(c);
         c->als_conf.init.model = c->start;

@@ -10,12 +10,15 @@
 #include "api/version.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "engine/models_table.h"
 #include "engine/run_record.h"
 #include "engine/run_status.h"
 
-#define TICK_NS   UINT64_C(1000000000)
-#define SECOND_NS 1e9
-#define MOST_NS   9e18 /* of what is told */
+#define TICK_NS      UINT64_C(1000000000)
+#define SECOND_NS    1e9
+#define MOST_NS      9e18                   /* of what is told */
+#define STATES_NS    UINT64_C(300000000000) /* between two, as tstream cp has it */
+#define MOST_SECONDS 1e9                    /* some thirty years */
 
 /* ---- options, by the names of tstream cp ---- */
 
@@ -70,6 +73,7 @@ static const struct ts_opt opts[] = {
     { .name = "trace", .type = TS_OPT_STRING, .at = AT(trace) },
     { 0 },
 };
+#define N_OPTS (sizeof opts / sizeof opts[0]) /* with the end */
 
 const char *const ts_api_constraints[TS_API_CONSTRAINTS] = { "nonneg",     "fix",   "simplex",
                                                              "l1",         "l2",    "bounds",
@@ -96,11 +100,11 @@ void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t ord
     }
 }
 
-static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *conf,
-                      const struct ts_constraint *constraint)
+static const char *const formats[] = { "ktensor", "npy", "splatt" };
+
+static void take_args(struct args *a, const ts_session_conf *sc, const struct ts_tensor *t,
+                      const ts_cp_conf *conf, const struct ts_constraint *constraint)
 {
-    static const char *const format[] = { "ktensor", "npy", "splatt" };
-    const ts_session_conf *sc = &s->conf;
     size_t n = 0;
     a->rank = sc->rank;
     a->iters = conf->sweeps;
@@ -129,6 +133,7 @@ static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *con
     a->init = conf->start != NULL ? "given" : conf->nvecs ? "nvecs" : "random";
     a->precision = sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64";
     a->out = conf->out;
+    a->every_ns = ts_api_every_ns(conf);
     a->rows = conf->held_rows ? "used" : "all";
     a->trace = sc->trace;
     a->gpus = sc->gpus;
@@ -136,11 +141,132 @@ static void take_args(struct args *a, const ts_session *s, const ts_cp_conf *con
     for (unsigned f = 0; f < 3; f++)
         if ((conf->formats >> f & 1) != 0)
             n += (size_t)snprintf(a->format_text + n, sizeof a->format_text - n, "%s%s",
-                                  n > 0 ? "," : "", format[f]);
+                                  n > 0 ? "," : "", formats[f]);
     for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
-        ts_api_constraint_text(constraint, s->engine.tensor->order, k, a->constraint_text[k]);
+        ts_api_constraint_text(constraint, t->order, k, a->constraint_text[k]);
         a->constraint[k] = a->constraint_text[k][0] != '\0' ? a->constraint_text[k] : NULL;
     }
+}
+
+/* ---- what a state remembers ---- */
+
+uint64_t ts_api_every_ns(const ts_cp_conf *conf)
+{
+    const double every_s = conf->checkpoint_seconds;
+    return every_s == 0  ? STATES_NS
+           : every_s < 0 ? 0
+                         : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
+}
+
+/* Behind an option, which they end: as they would be given. */
+static void remember_constraints(const struct ts_constraint *constraint, uint32_t order, FILE *to)
+{
+    for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
+        char text[TS_API_CONSTRAINT_CHARS];
+        ts_api_constraint_text(constraint, order, k, text);
+        if (text[0] != '\0')
+            fprintf(to, "%c%s=%s", 0, ts_api_constraints[k], text);
+    }
+}
+
+static void remember_formats(const ts_cp_conf *conf, FILE *to)
+{
+    const char *comma = "";
+    fprintf(to, "format=");
+    for (unsigned f = 0; f < 3; f++)
+        if ((conf->formats >> f & 1) != 0) {
+            fprintf(to, "%s%s", comma, formats[f]);
+            comma = ",";
+        }
+}
+
+static void remember_loss(const ts_cp_conf *conf, FILE *to)
+{
+    if (conf->loss == TS_LOSS_HUBER)
+        fprintf(to, "%closs=huber:%.17g", 0, conf->loss_at);
+    else if (conf->loss > TS_LOSS_POISSON)
+        fprintf(to, "%closs=%s", 0, ts_loss_of(ts_api_gcp(conf->loss))->name);
+    if (conf->loss == TS_LOSS_POISSON)
+        fprintf(to, "%closs=poisson%cinner=%u", 0, 0, conf->inner);
+}
+
+int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
+                        const ts_cp_conf *conf, const struct ts_constraint *constraint,
+                        const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, char **ret,
+                        uint64_t *bytes, struct ts_err *err)
+{
+    char *real = realpath(t->path, NULL), *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (to != NULL) {
+        fprintf(to, "tensor=%s%crank=", real != NULL ? real : t->path, 0);
+        for (uint32_t i = 0; i < n_ranks; i++)
+            fprintf(to, "%s%u", i > 0 ? "," : "", ranks[i]);
+        fprintf(to, "%cseed=%llu%c", 0, (unsigned long long)conf->seed, 0);
+        fprintf(to, "init=%s%cprecision=%s%c",
+                conf->start != NULL ? "given"
+                : conf->nvecs       ? "nvecs"
+                                    : "random",
+                0, session->precision == TS_REAL_FLOAT32 ? "float32" : "float64", 0);
+        fprintf(to, "iters=%u%ctol=%.17g%c", conf->sweeps, 0, conf->tol, 0);
+        remember_formats(conf, to);
+        remember_constraints(constraint, t->order, to);
+        if (restarts > 0)
+            fprintf(to, "%crestarts=%u", 0, restarts);
+        if (conf->accelerate)
+            fprintf(to, "%caccelerate=1", 0);
+        if (conf->observed)
+            fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
+                    conf->l2_by_count ? "count" : "none", 0, conf->patience);
+        remember_loss(conf, to);
+        if (conf->hold_out > 0)
+            fprintf(to, "%chold-out=%.17g", 0, conf->hold_out);
+        fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, conf->held_rows ? "used" : "all", 0,
+                (unsigned long long)(ts_api_every_ns(conf) / 1000000u), 0);
+    }
+    free(real);
+    if (to == NULL || fclose(to) != 0) {
+        free(text);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    }
+    *ret = text;
+    *bytes = n;
+    return 0;
+}
+
+/* ---- the table of several models ---- */
+
+struct several_args {
+    struct args one; /* first: what opts point into */
+    struct ts_opt_numbers ranks;
+    uint32_t restarts;
+};
+
+int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *session,
+                        const ts_cp_conf *conf, const struct ts_constraint *constraint,
+                        const struct ts_models_table *table, const struct ts_atomic_dir *dir,
+                        int resumed, struct ts_err *err)
+{
+    struct several_args a = { .restarts = table->restarts };
+    struct ts_opt all[N_OPTS + 1]; /* rank has several numbers, and restarts end it */
+    const struct ts_models_writer who = { .version = ts_library_version(),
+                                          .commit = ts_version_commit(),
+                                          .tensor = t->path,
+                                          .opts = all,
+                                          .args = &a };
+    memcpy(all, opts, sizeof opts);
+    all[0].type = TS_OPT_NUMBERS;
+    all[0].at = offsetof(struct several_args, ranks);
+    all[N_OPTS - 1] = (struct ts_opt){ .name = "restarts",
+                                       .type = TS_OPT_U32,
+                                       .at = offsetof(struct several_args, restarts) };
+    all[N_OPTS] = (struct ts_opt){ 0 };
+    take_args(&a.one, session, t, conf, constraint);
+    a.one.resume = resumed ? conf->out : NULL;
+    for (uint32_t k = 0; k < table->n_ranks && k < TS_OPT_NUMBERS_MAX; k++)
+        a.ranks.at[a.ranks.n++] = table->rank[k].rank;
+    return ts_models_table_write(table, &who, t, ts_atomic_dir_fd(dir), ts_atomic_dir_partial(dir),
+                                 err);
 }
 
 /* ---- the object ---- */
@@ -151,6 +277,7 @@ struct ts_api_record {
     struct ts_run_record record;
     struct ts_run_status status;
     char *partial;
+    struct ts_api_place place;         /* n 0: it is the only model */
     uint32_t passes[TS_MAX_ORDER + 1]; /* of a sweep before each mode, and in all */
     uint32_t first_sweep, first_mode;
     _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
@@ -163,7 +290,8 @@ struct ts_api_record {
 
 int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
                       const struct ts_constraint *constraint, uint64_t every_ns,
-                      const struct ts_state *from, struct ts_api_record **ret, struct ts_err *err)
+                      const struct ts_state *from, const struct ts_api_place *place,
+                      struct ts_api_record **ret, struct ts_err *err)
 {
     struct ts_api_record *r = calloc(1, sizeof *r);
     const struct ts_tensor *t = s->engine.tensor;
@@ -171,9 +299,13 @@ int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
     if (r == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->out);
     r->session = s;
-    take_args(&r->args, s, conf, constraint);
+    take_args(&r->args, &s->conf, t, conf, constraint);
     r->args.every_ns = every_ns;
-    r->args.resume = from != NULL ? conf->out : NULL;
+    if (place != NULL) {
+        r->place = *place;
+        r->args.out = place->out;
+    }
+    r->args.resume = from != NULL ? r->args.out : NULL;
     for (uint32_t m = 0; m < t->order; m++)
         r->passes[m + 1] = r->passes[m] + !constraint[m].fixed;
     r->first_sweep = from != NULL ? from->sweep : 1;
@@ -255,7 +387,7 @@ static void *write_status(void *arg)
     return NULL;
 }
 
-void ts_api_record_start(struct ts_api_record *r, const char *partial)
+void ts_api_record_start(struct ts_api_record *r, const char *partial, uint32_t at_once)
 {
     pthread_condattr_t attr;
     r->partial = strdup(partial); /* NULL: no status */
@@ -268,6 +400,9 @@ void ts_api_record_start(struct ts_api_record *r, const char *partial)
     r->status.order = r->session->engine.tensor->order;
     r->status.figures = figures;
     r->status.ctx = r;
+    r->status.model = r->place.number;
+    r->status.n_models = r->place.n;
+    r->status.at_once = at_once;
     atomic_store(&r->sweep_start_ns, ts_clock_ns());
     ts_run_status_start(&r->status, r->first_sweep);
     ts_run_status_mode(&r->status, r->first_mode + 1);
@@ -300,6 +435,11 @@ static void end_thread(struct ts_api_record *r)
     r->running = 0;
 }
 
+void ts_api_record_at_once(struct ts_api_record *r, uint32_t n)
+{
+    ts_run_status_at_once(&r->status, n);
+}
+
 void ts_api_record_mode(struct ts_api_record *r, uint32_t mode)
 {
     ts_run_status_mode(&r->status, mode + 2);
@@ -310,6 +450,8 @@ void ts_api_record_sweep(struct ts_api_record *r, const struct ts_als_sweep *s)
     atomic_store(&r->sweep_start_ns, ts_clock_ns());
     atomic_store(&r->last_sweep_ns, s->total_ns);
     ts_run_record_sweep(&r->record, s);
+    r->first_sweep = s->sweep + 1;
+    r->first_mode = 0;
     ts_run_status_sweep(&r->status, s->sweep, s->fit, s->log_likelihood,
                         (double)s->total_ns / SECOND_NS);
 }

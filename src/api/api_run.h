@@ -28,7 +28,8 @@ struct ts_api_run {
     const struct ts_api *api;
     ts_several_sweep_fn *sweep; /* of one of several models, instead of that of conf; may be NULL */
     void *ctx;
-    uint32_t number; /* which of them */
+    uint32_t number;                  /* which of them */
+    const struct ts_api_place *place; /* of one of several that are kept on disk; else NULL */
 
     /* of a run that keeps something on disk */
     struct ts_resume from; /* file NULL: the run starts anew */
@@ -46,6 +47,19 @@ struct ts_api_run {
 
 /* What the caller asks for, with defaults where it says nothing. given: NULL: nothing at all. */
 int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *ret, struct ts_err *err);
+
+/* What is asked of each mode, if it makes sense. */
+int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
+                           struct ts_constraint *constraint, struct ts_err *err);
+
+/* Whether the run could go on from the state in conf.out, where there is one: of the session its conf counts alone. */
+int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);
+
+/* A model of this tensor that was written, with the rows and the precision that one in memory has. npy: of its .npy files, which
+ * become its memory, and have both. */
+int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
+                    enum ts_precision precision, const volatile int *stop, struct ts_kruskal **ret,
+                    struct ts_err *err);
 
 /* Everything before the first product. On failure nothing is under way, and only close is allowed. */
 int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);

@@ -60,8 +60,10 @@ static void note_engine(const struct ts_api *a, const ts_session_conf *c, struct
 
 static void count(void *ctx, uint64_t nnz)
 {
-    ts_session *s = ctx;
+    ts_session *s = ctx, *told = atomic_load(&s->told);
     atomic_fetch_add_explicit(&s->nnz, nnz, memory_order_relaxed);
+    if (told != NULL)
+        atomic_fetch_add_explicit(&told->nnz, nnz, memory_order_relaxed);
     if (s->conf.work != NULL)
         s->conf.work(s->conf.ctx, nnz);
 }

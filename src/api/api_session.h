@@ -18,6 +18,8 @@ struct ts_session {
     volatile int own_stop;  /* where the caller has none */
     volatile int *stop;
     int ended; /* it failed, or was stopped */
+    _Atomic(struct ts_session *)
+        told; /* of one of several models: that counts what is worked through, too */
 
     /* where a run is, for any thread */
     atomic_uint_fast32_t sweep, mode; /* under way; sweep from 1, 0 before a run */

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models of a tensor by the library: side by side, as many as there is room for, until all are done. */
+/* Several models of a tensor by the library: side by side, as many as there is room for, until all are done; where a
+ * directory is named, in it, as tstream cp leaves them. */
+#include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/api_run.h"
 #include "base/stop.h"
 #include "cpd/als_group.h"
-#include "model/match.h"
+#include "engine/models_run.h"
+#include "engine/models_table.h"
+#include "engine/run_status.h"
 
 #define MOST_AT_ONCE  64u
 #define MOST_RESTARTS 1000u
@@ -17,6 +23,9 @@ struct one {
     int under_way; /* from the begin of the run to its end */
     struct ts_session session;
     struct ts_api_run run;
+    struct ts_api_place place;
+    char *dir; /* of a model that is kept on disk */
+    int told;  /* the status of the run is that of this model */
 };
 
 struct several {
@@ -26,9 +35,15 @@ struct several {
     ts_cp_conf run; /* what all have in common */
     const struct ts_api *api;
     uint32_t n, restarts;
+    struct ts_models_table table;
     ts_cpd **model;            /* n, NULL: not yet */
     ts_several_result *result; /* n */
     struct ts_api_timer timer;
+
+    /* what is kept on disk; dir NULL: nothing is */
+    struct ts_atomic_dir *dir;
+    struct ts_models_run from; /* dir NULL: the run starts anew */
+    struct ts_constraint constraint[TS_MAX_ORDER];
 
     volatile int own_stop;        /* where the caller has none */
     ts_session *session;          /* NULL: none is open */
@@ -69,7 +84,6 @@ static int check_run(const ts_cp_conf *c, struct ts_err *err)
     const char *what = c->sweep != NULL   ? "sweep"
                        : c->mode != NULL  ? "mode"
                        : c->start != NULL ? "start"
-                       : c->out != NULL   ? "out"
                                           : NULL;
     return what == NULL
                ? 0
@@ -114,7 +128,163 @@ static int take_confs(struct several *s, const ts_session_conf *session,
         return rc;
     s->restarts = s->conf.restarts > 0 ? s->conf.restarts : 1;
     s->n = s->conf.n_ranks * s->restarts;
-    return check_starts(s, err);
+    if (s->run.out != NULL && s->conf.n_ranks > TS_OPT_NUMBERS_MAX)
+        return ts_fail(err, TS_EARG, "models of at most %u ranks are kept in one directory",
+                       TS_OPT_NUMBERS_MAX);
+    rc = check_starts(s, err);
+    return rc == 0 ? ts_models_table_new(s->conf.rank, s->conf.n_ranks, s->restarts, s->run.seed,
+                                         &s->table, err)
+                   : rc;
+}
+
+/* ---- what is kept on disk ---- */
+
+static char *path_of(const struct several *s, uint32_t row, struct ts_err *err)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", ts_atomic_dir_partial(s->dir), s->table.row[row].name) >= 0)
+        return path;
+    ts_fail(err, TS_ENOMEM, "%s: out of memory", s->run.out);
+    return NULL;
+}
+
+/* What a model has of the options of all. */
+static ts_cp_conf conf_of(const struct several *s, uint32_t row)
+{
+    ts_cp_conf own = s->run;
+    own.seed += row % s->restarts;
+    own.start = s->conf.start != NULL ? s->conf.start[row] : NULL;
+    own.out = NULL;
+    own.replace = 0;
+    own.resume = s->from.dir != NULL ? TS_RESUME_IF_ANY : TS_RESUME_NEVER;
+    return own;
+}
+
+/* The earlier run must have made the same models; what else it was asked for, their states say. */
+static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
+{
+    static const char *const same[] = { "rank", "restarts", "seed", "init", "precision", "loss" };
+    const struct ts_state now = { .options = options, .options_bytes = bytes };
+    int rc = ts_models_run_check(&s->from, s->tensor->path, s->tensor->hash, err);
+    for (size_t i = 0; i < sizeof same / sizeof *same && rc == 0; i++) {
+        const char *was = ts_state_option(&s->from.options, same[i]);
+        const char *is = ts_state_option(&now, same[i]);
+        const char *none = strcmp(same[i], "restarts") == 0 ? "1"
+                           : strcmp(same[i], "loss") == 0   ? "least-squares"
+                                                            : "none";
+        was = was == NULL ? none : was;
+        is = is == NULL ? none : is;
+        if (strcmp(same[i], "init") == 0 && strcmp(is, "given") == 0 &&
+            strcmp(was, "random") != 0 && strcmp(was, "nvecs") != 0)
+            continue; /* the command names the file */
+        if (strcmp(was, is) != 0)
+            rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot go on with %s %s",
+                         s->from.dir, same[i], was, same[i], is);
+    }
+    return rc;
+}
+
+/* The directory, and what an earlier run left in it. */
+static int open_out(struct several *s, struct ts_err *err)
+{
+    ts_cp_conf conf = s->run;
+    char *options = NULL;
+    uint64_t bytes = 0;
+    int rc = ts_api_run_constraints(&conf, s->tensor, s->constraint, err);
+    if (rc < 0 || s->run.out == NULL)
+        return rc;
+    if (conf.resume != TS_RESUME_NEVER) {
+        rc = ts_models_run_open(conf.out, &s->from, err);
+        if (rc == 0 && s->from.dir == NULL && conf.resume == TS_RESUME)
+            rc = ts_fail(err, TS_EARG, "%s: there is no run of several models to go on with",
+                         conf.out);
+        if (rc == TS_EARG && conf.resume == TS_RESUME_IF_ANY)
+            rc = 0; /* it is done: what is there stays, or is replaced */
+    }
+    conf.start = s->conf.start != NULL ? s->conf.start[0] : NULL;
+    if (rc == 0)
+        rc = ts_api_options_text(s->tensor, &s->session_conf, &conf, s->constraint, s->conf.rank,
+                                 s->conf.n_ranks, s->restarts, &options, &bytes, err);
+    if (rc == 0 && s->from.dir != NULL)
+        rc = check_from(s, options, bytes, err);
+    if (rc == 0)
+        rc = ts_models_dir_open(conf.out, conf.replace, s->from.dir != NULL, 1, &s->dir, err);
+    if (rc == 0)
+        rc = ts_models_run_write(s->dir, options, bytes, s->tensor->hash, err);
+    free(options);
+    return rc;
+}
+
+static int take_done(struct several *s, uint32_t row, struct ts_err *err)
+{
+    s->table.row[row].done = 1;
+    return ts_models_table_read(&s->table, row, ts_atomic_dir_partial(s->dir), err);
+}
+
+/* A model that an earlier run finished. */
+static int take_earlier(struct several *s, uint32_t row, const char *dir, struct ts_err *err)
+{
+    struct ts_session session = { .conf = s->session_conf };
+    struct ts_api_run run = { .session = &session, .api = s->api, .conf = conf_of(s, row) };
+    const struct ts_models_row *r = &s->table.row[row];
+    ts_several_result *to = &s->result[row];
+    int rc;
+    session.conf.rank = rank_of(s, row);
+    run.conf.out = dir;
+    rc = ts_api_run_check(&run, s->tensor, err);
+    if (rc == 0)
+        rc = take_done(s, row, err);
+    if (rc == 0)
+        rc = ts_api_run_load(s->tensor, dir, 0, s->session_conf.precision, s->session_conf.stop,
+                             &s->model[row], err);
+    if (rc < 0)
+        return rc;
+    to->rank = r->rank;
+    to->seed = r->seed;
+    to->fit = r->fit;
+    to->objective = r->objective;
+    to->held_out_rmse = r->held_out;
+    to->sweeps = r->n_sweeps;
+    to->exact = strcmp(r->ended, "exact") == 0;
+    to->converged = to->exact || strcmp(r->ended, "converged") == 0;
+    to->n_dead = r->n_dead;
+    to->seconds = r->seconds;
+    return 0;
+}
+
+static int find_done(struct several *s, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n && rc == 0 && s->from.dir != NULL; i++) {
+        char *path = path_of(s, i, err);
+        if (path == NULL)
+            return TS_ENOMEM;
+        if (access(path, F_OK) == 0)
+            rc = take_earlier(s, i, path, err);
+        free(path);
+    }
+    return rc;
+}
+
+/* The first that is under way tells how far the run is. */
+static void choose_told(struct several *s)
+{
+    struct one *first = NULL;
+    uint32_t n = 0;
+    for (uint32_t k = s->n_ones; k-- > 0;)
+        if (s->one[k].under_way) {
+            first = &s->one[k];
+            n++;
+        }
+    atomic_store(&s->session->told, first != NULL ? &first->session : NULL);
+    if (s->dir == NULL || first == NULL)
+        return;
+    n = s->n_ones > 1 ? n : 0;
+    if (first->told)
+        ts_api_record_at_once(first->run.record, n);
+    else
+        ts_api_record_start(first->run.record, ts_atomic_dir_partial(s->dir), n);
+    first->told = 1;
 }
 
 /* ---- those at once ---- */
@@ -125,14 +295,17 @@ static void close_session(struct several *s)
     s->session = NULL;
 }
 
-/* A session for as many of the models from `row` on as may be at once; the one that is open, where it will do. */
-static int open_session(struct several *s, uint32_t row, struct ts_err *err)
+/* A session for as many of the models that come next as may be at once; the one that is open, where it will do. */
+static int open_session(struct several *s, struct ts_err *err)
 {
     const uint32_t most = s->run.observed ? 1 : MOST_AT_ONCE; /* rows have Gram matrices then */
     uint32_t ranks[MOST_AT_ONCE], n = 0;
     int rc, same = s->session != NULL;
-    for (; row + n < s->n && n < most; n++)
-        ranks[n] = rank_of(s, row + n);
+    for (uint32_t row = 0; row < s->n && n < most; row++)
+        if (s->model[row] == NULL) {
+            ranks[n] = rank_of(s, row);
+            s->one[n++].row = row;
+        }
     for (uint32_t k = 0; same && k < n && k < s->session->engine.n_models; k++)
         same = ranks[k] == s->ranks[k];
     if (!same) {
@@ -146,9 +319,10 @@ static int open_session(struct several *s, uint32_t row, struct ts_err *err)
     return 0;
 }
 
-static int begin_one(struct several *s, uint32_t k, uint32_t row, struct ts_err *err)
+static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
 {
     struct one *o = &s->one[k];
+    const uint32_t row = o->row;
     int rc;
     memset(o, 0, sizeof *o);
     o->row = row;
@@ -162,14 +336,27 @@ static int begin_one(struct several *s, uint32_t k, uint32_t row, struct ts_err 
     o->run.sweep = s->conf.sweep;
     o->run.ctx = s->conf.ctx;
     o->run.number = row;
-    o->run.conf = s->run;
-    o->run.conf.seed += row % s->restarts;
-    o->run.conf.start = s->conf.start != NULL ? s->conf.start[row] : NULL;
+    o->run.conf = conf_of(s, row);
+    if (s->dir != NULL) {
+        o->dir = path_of(s, row, err);
+        if (o->dir == NULL)
+            return TS_ENOMEM;
+        o->place = (struct ts_api_place){ .out = s->run.out,
+                                          .partial = ts_atomic_dir_partial(s->dir),
+                                          .number = row + 1,
+                                          .n = s->n };
+        o->run.conf.out = o->dir;
+        o->run.place = &o->place;
+    }
     rc = ts_api_run_begin(&o->run, err);
     if (rc == 0)
         o->under_way = 1;
     else
         ts_api_run_close(&o->run, err);
+    if (rc < 0) {
+        free(o->dir);
+        o->dir = NULL;
+    }
     return rc;
 }
 
@@ -179,6 +366,8 @@ static int end_one(struct one *o, int rc, ts_cpd **ret, ts_cp_result *result, st
     rc = ts_api_run_end(&o->run, rc, ret, result, err);
     ts_api_run_close(&o->run, rc < 0 ? err : NULL);
     o->under_way = 0;
+    free(o->dir);
+    o->dir = NULL;
     return rc;
 }
 
@@ -187,21 +376,29 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct several *s = ctx;
     struct one *o = &s->one[k];
+    struct ts_models_row *row = &s->table.row[o->row];
     const uint64_t ns = o->run.sweeps_ns;
     ts_cp_result r;
-    const int rc = end_one(o, 0, &s->model[o->row], &r, err);
-    if (rc == 0)
-        s->result[o->row] = (ts_several_result){ .rank = rank_of(s, o->row),
-                                                 .seed = s->run.seed + o->row % s->restarts,
-                                                 .fit = r.fit,
-                                                 .objective = r.objective,
-                                                 .held_out_rmse = r.held_out_rmse,
-                                                 .sweeps = r.sweeps,
-                                                 .converged = r.converged,
-                                                 .exact = r.exact,
-                                                 .n_dead = r.n_dead,
-                                                 .seconds = 1e-9 * (double)ns,
-                                                 .score = NAN };
+    int rc = end_one(o, 0, &s->model[o->row], &r, err);
+    if (rc < 0)
+        return rc;
+    s->result[o->row] = (ts_several_result){ .rank = row->rank,
+                                             .seed = row->seed,
+                                             .fit = r.fit,
+                                             .objective = r.objective,
+                                             .held_out_rmse = r.held_out_rmse,
+                                             .sweeps = r.sweeps,
+                                             .converged = r.converged,
+                                             .exact = r.exact,
+                                             .n_dead = r.n_dead,
+                                             .seconds = 1e-9 * (double)ns };
+    row->done = 1;
+    row->fit = r.fit;
+    row->objective = r.objective;
+    row->held_out = r.held_out_rmse;
+    if (s->dir != NULL)
+        rc = take_done(s, o->row, err);
+    choose_told(s);
     return rc;
 }
 
@@ -219,18 +416,19 @@ static void end_all(struct several *s, int rc, struct ts_err *err)
     }
 }
 
-static int run_at_once(struct several *s, uint32_t row, struct ts_err *err)
+static int run_at_once(struct several *s, struct ts_err *err)
 {
     struct ts_als *run[MOST_AT_ONCE];
     uint32_t failed;
     int rc = 0;
     for (uint32_t k = 0; k < s->n_ones && rc == 0; k++) {
         s->one[k].under_way = 0;
-        rc = begin_one(s, k, row + k, err);
+        rc = begin_one(s, k, err);
         run[k] = s->one[k].run.als;
         if (rc < 0)
             s->n_ones = k;
     }
+    choose_told(s);
     if (rc == 0 && s->n_ones > 1) {
         rc = ts_als_group_run(run, s->n_ones, take_one, s, &failed, err);
     } else if (rc == 0) {
@@ -242,69 +440,73 @@ static int run_at_once(struct several *s, uint32_t row, struct ts_err *err)
     return rc;
 }
 
+static int all_done(const struct several *s)
+{
+    uint32_t row = 0;
+    while (row < s->n && s->model[row] != NULL)
+        row++;
+    return row == s->n;
+}
+
 static int run_all(struct several *s, struct ts_err *err)
 {
     int rc = 0;
-    for (uint32_t row = 0; row < s->n && rc == 0; row += s->n_ones) {
+    while (rc == 0 && !all_done(s)) {
+        const int first = s->session == NULL;
         rc = ts_stop_check(s->session_conf.stop, err);
         if (rc == 0)
-            rc = open_session(s, row, err);
-        if (rc == 0 && row == 0)
+            rc = open_session(s, err);
+        if (rc == 0 && first)
             rc = ts_api_timer_start(&s->timer, s->run.max_seconds, s->session_conf.stop, err);
         if (rc == 0)
-            rc = run_at_once(s, row, err);
+            rc = run_at_once(s, err);
     }
     return rc;
 }
 
 /* ---- which is the best, and how alike the others are to it ---- */
 
-static int is_better(const ts_several_result *a, const ts_several_result *b)
+static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
 {
-    if (isfinite(a->held_out_rmse) && isfinite(b->held_out_rmse))
-        return a->held_out_rmse < b->held_out_rmse;
-    if (isfinite(a->objective) && isfinite(b->objective))
-        return a->objective < b->objective;
-    return a->fit > b->fit || (!isnan(a->fit) && isnan(b->fit));
-}
-
-static int score(const struct several *s, uint32_t best, uint32_t row, double *ret,
-                 struct ts_err *err)
-{
-    struct ts_match_conf conf = { .threads = s->session_conf.threads,
-                                  .stop = s->session_conf.stop };
-    struct ts_match match = { 0 };
-    struct ts_match_pair *pair = NULL;
-    int rc = ts_kruskal_model(s->model[best], 0, &conf.a, err);
-    if (rc == 0)
-        rc = ts_kruskal_model(s->model[row], 0, &conf.b, err);
-    if (rc == 0)
-        rc = ts_match_run(&conf, &match, err);
-    if (rc == 0 && (pair = calloc(ts_match_pairs(&match), sizeof *pair)) == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "out of memory for pairs of components");
-    if (rc == 0)
-        rc = ts_match_assign(&match, TS_MATCH_GREEDY, 1, pair, ret, err);
-    free(pair);
-    ts_match_free(&match);
-    ts_model_close(conf.a);
-    ts_model_close(conf.b);
-    return rc;
+    const struct several *s = ctx;
+    return ts_kruskal_model(s->model[row], 0, ret, err);
 }
 
 static int compare(struct several *s, struct ts_err *err)
 {
-    int rc = 0;
-    for (uint32_t first = 0; first < s->n && rc == 0; first += s->restarts) {
-        uint32_t best = first;
-        for (uint32_t i = first + 1; i < first + s->restarts; i++)
-            best = is_better(&s->result[i], &s->result[best]) ? i : best;
-        s->result[best].best = 1;
-        s->result[best].score = 1;
-        for (uint32_t i = first; i < first + s->restarts && rc == 0; i++)
-            if (i != best)
-                rc = score(s, best, i, &s->result[i].score, err);
+    int rc = ts_models_table_match(&s->table, open_model, s, s->session_conf.threads,
+                                   s->session_conf.stop, err);
+    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+        s->result[i].best = s->table.rank[i / s->restarts].best == i;
+        s->result[i].score = s->table.row[i].score;
     }
     return rc;
+}
+
+/* The directory gets its name. */
+static int finish(struct several *s, struct ts_err *err)
+{
+    struct ts_err warn = { 0 };
+    ts_cp_conf conf = s->run;
+    int rc;
+    conf.start = s->conf.start != NULL ? s->conf.start[0] : NULL;
+    (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME, 0); /* of an earlier run */
+    rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, s->constraint, &s->table, s->dir,
+                             s->from.dir != NULL, err);
+    if (rc == 0)
+        rc = ts_atomic_dir_commit(s->dir, &warn, err);
+    ts_api_note(s->api, s->session_conf.note, s->session_conf.ctx, &warn);
+    return rc;
+}
+
+/* Adds to a sentence what is left of a run that did not come to its end. */
+static void tell_kept(const struct several *s, struct ts_err *err)
+{
+    const size_t at = strlen(err->text);
+    if (s->dir != NULL && ts_models_kept(ts_atomic_dir_partial(s->dir)))
+        snprintf(err->text + at, sizeof err->text - at,
+                 "; what is done, and the states of the others, are in %s",
+                 ts_atomic_dir_partial(s->dir));
 }
 
 /* ---- all of them ---- */
@@ -317,10 +519,20 @@ static int run_several(struct several *s, struct ts_err *err)
     s->result = calloc(s->n, sizeof *s->result);
     if (s->one == NULL || s->model == NULL || s->result == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for %u models", s->n);
-    rc = run_all(s, err);
+    rc = open_out(s, err);
+    if (rc == 0)
+        rc = find_done(s, err);
+    if (rc == 0)
+        rc = run_all(s, err);
     (void)ts_api_timer_end(&s->timer, rc, err);
     close_session(s);
-    return rc == 0 ? compare(s, err) : rc;
+    if (rc == 0)
+        rc = compare(s, err);
+    if (rc == 0 && s->dir != NULL)
+        rc = finish(s, err);
+    if (rc < 0)
+        tell_kept(s, err);
+    return rc;
 }
 
 static void give(const struct several *s, ts_cpd **ret, ts_several_result *result)
@@ -350,6 +562,9 @@ int ts_cp_several(const ts_tensor *t, const ts_session_conf *session, const ts_s
         give(&s, ret, result);
     for (uint32_t i = 0; i < s.n && rc < 0 && s.model != NULL; i++)
         ts_kruskal_free(s.model[i]);
+    ts_atomic_dir_close(s.dir);
+    ts_models_run_close(&s.from);
+    ts_models_table_free(&s.table);
     free(s.one);
     free(s.model);
     free(s.result);
