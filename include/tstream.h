@@ -689,7 +689,8 @@ typedef struct {
     /* What the models have in common, NULL for defaults: without sweep, mode and start. max_seconds is of
      * all together, and so are out, formats, held_rows, replace, resume and checkpoint_seconds. */
     const ts_cp_conf *run;
-    const ts_cpd *const *start; /* initial factors of each model; NULL: random ones, or nvecs */
+    /* Initial factors of each model, NULL for random ones; NULL: none is given. */
+    const ts_cpd *const *start;
     ts_several_sweep_fn *sweep; /* from the calling thread; may be NULL */
     void *ctx;
 } ts_several_conf;

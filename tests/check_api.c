@@ -710,6 +710,9 @@ START_TEST(several_models_are_those_of_their_own_runs)
             ck_assert(!equal(again[k], all[k]));
             ts_cpd_free(again[k]);
         }
+        ck_assert_msg(ts_cp_several(t, &sc, &from, again, NULL, &err) == 0, "%s", err.text);
+        for (uint32_t k = 0; k < 4; k++)
+            ts_cpd_free(again[k]);
         from.start = (const ts_cpd *const *)none;
         from.n_ranks = from.restarts = 1;
         ck_assert_int_eq(ts_cp_several(t, &sc, &from, again, NULL, &err), TS_ERR_ARGUMENT);

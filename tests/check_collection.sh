@@ -128,6 +128,23 @@ cp_cpu x.tsh --rank 3 --restarts 2 -o one.cp > log 2>&1
 cmp -s a.csv b.csv || bad "the only rank is not that of X.cp"
 cp_cpu x.tsh --init one.cp --iters 2 -o from.cp > log 2>&1 || bad "--init of several models: $(cat log)"
 
+# ---- starts that are given: to the first model of the rank, and to each of a directory of several ----
+"$bin/tstream" cp --cpu x.tsh --rank 4,3 --restarts 2 --init x.cp/best.r4 -i 3 --tol 0 -o given.cp > log 2>&1 || bad "--init FILE: $(cat log)"
+grep -q '1 of 4 models starts from x.cp/best.r4, the others from random numbers' log || bad "--init FILE: $(cat log)"
+cp_cpu x.tsh --init x.cp/best.r4 -i 3 --tol 0 -o given.1 > log 2>&1
+cp_cpu x.tsh --rank 4 --seed 2 -i 3 --tol 0 -o given.2 > log 2>&1
+cp_cpu x.tsh --rank 3 -i 3 --tol 0 -o given.3 > log 2>&1
+for pair in 1:r4.s1 2:r4.s2 3:r3.s1; do
+    cmp -s given.${pair%:*}/model.ktensor given.cp/${pair#*:}/model.ktensor || bad "--init FILE: ${pair#*:} has another start"
+done
+cp_cpu x.tsh --rank 4,6 --restarts 3 --seed 6 --init x.cp -i 3 --tol 0 --fix 2 -o no.cp > log 2>&1 && bad "--fix of models without a start"
+grep -q 'none for model r4.s8 of 6' log || bad "--fix: $(cat log)"
+cp_cpu x.tsh --rank 4,6 --restarts 2 --seed 6 --init x.cp -i 3 --tol 0 --fix 2 -o each.cp > log 2>&1 || bad "--init DIR: $(cat log)"
+cp_cpu x.tsh --init x.cp/r6.s7 -i 3 --tol 0 --fix 2 -o given.4 > log 2>&1
+cmp -s given.4/model.ktensor each.cp/r6.s7/model.ktensor || bad "--init DIR: r6.s7 has another start"
+cp_cpu x.tsh --rank 5,7 --init x.cp -o no.cp > log 2>&1 && bad "--init without a model of that rank"
+grep -q 'none of the models starts from it' log || bad "--init DIR: $(cat log)"
+
 
 # ---- the page of one of them has the table ----
 "$bin/tstream" report x.cp/best.r4 x.tsh > log 2>&1 || bad "report: $(cat log)"
@@ -142,7 +159,6 @@ refused 2 'must be 1 to 1024' cp_cpu x.tsh --rank 4,0
 refused 2 '4 twice' cp_cpu x.tsh --rank 4,6,4
 refused 2 'neither a whole number nor several' cp_cpu x.tsh --rank 4,,6
 refused 2 'must be 1 to 1000' cp_cpu x.tsh --restarts 0
-refused 2 '--init FILE goes with one' cp_cpu x.tsh --restarts 2 --init one.cp/best.r3
 refused 2 '--no-output goes with one' cp_cpu x.tsh --restarts 2 -n
 refused 2 '--trace goes with one' cp_cpu x.tsh --restarts 2 --trace t.json
 refused 2 'tstream fit --diagnose' cp_cpu x.tsh --diagnose

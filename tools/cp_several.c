@@ -27,7 +27,8 @@ struct one {
     struct ts_run_record record;
     struct cp_report report; /* stays where it is while the engine is open */
     struct cp_model model;
-    struct cp_run run; /* its report is NULL where it is over, or was not begun */
+    struct cp_run run;      /* its report is NULL where it is over, or was not begun */
+    struct ts_model *start; /* NULL: it is drawn, or a state has it */
 };
 
 struct several {
@@ -39,6 +40,7 @@ struct several {
     char *partial;
     struct ts_atomic_dir *dir; /* NULL: this rank writes nothing */
     struct ts_models_table models;
+    char **start;                         /* of each model the file that it starts from, or NULL */
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
     int started;                          /* a model was begun in this process */
     uint64_t start_ns;
@@ -110,12 +112,93 @@ static int find_done(struct several *s, int rc, struct ts_err *err)
     return rc;
 }
 
+/* ---- where they start ---- */
+
+/* Of a run that a program began with models in its memory: what has no state cannot be begun again. */
+static int is_given(const struct cp_args *args)
+{
+    return args->models_from.dir != NULL && strcmp(args->init, "given") == 0;
+}
+
+/* The one of this rank and seed in a directory of several. */
+static int find_start(const struct several *s, const struct ts_models_row *row, char **ret,
+                      struct ts_err *err)
+{
+    if (asprintf(ret, "%s/%s", s->args->init, row->name) < 0) {
+        *ret = NULL;
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    }
+    if (access(*ret, F_OK) == 0)
+        return 0;
+    free(*ret);
+    *ret = NULL;
+    return 0;
+}
+
+/* The first of the rank that the only model has. */
+static int find_one_start(struct several *s, struct ts_err *err)
+{
+    struct ts_model *model;
+    uint32_t i = 0;
+    int rc = ts_model_open(s->args->init, &model, err);
+    if (rc < 0)
+        return rc;
+    while (i < s->models.n && s->models.row[i].rank != model->rank)
+        i++;
+    ts_model_close(model);
+    if (i == s->models.n)
+        return 0;
+    s->start[i] = strdup(s->args->init);
+    return s->start[i] != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+}
+
+/* Which models start from --init FILE. */
+static int find_starts(struct several *s, struct ts_err *err)
+{
+    const struct cp_args *args = s->args;
+    uint32_t n = 0, missing = s->models.n;
+    int rc = 0;
+    s->start = calloc(s->models.n, sizeof *s->start);
+    if (s->start == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    if (!tstream_cp_init_is_file(args) || is_given(args))
+        return 0;
+    if (ts_models_there(args->init))
+        for (uint32_t i = 0; i < s->models.n && rc == 0; i++)
+            rc = find_start(s, &s->models.row[i], &s->start[i], err);
+    else
+        rc = find_one_start(s, err);
+    for (uint32_t i = s->models.n; i-- > 0;) {
+        n += s->start[i] != NULL;
+        missing = s->start[i] == NULL ? i : missing;
+    }
+    if (rc < 0)
+        return rc;
+    if (n == 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: none of the models starts from it, as it has no model of their rank%s",
+                       args->init, ts_models_there(args->init) ? " and seed" : "");
+    if (missing < s->models.n && args->fix != NULL)
+        return ts_fail(err, TS_EARG,
+                       "%s: --fix keeps factors of it, and it has none for model %s of %u",
+                       args->init, s->models.row[missing].name, s->models.n);
+    if (missing < s->models.n && tool_ranks_speaks())
+        tool_note(s->cmd, "%u of %u models start%s from %s, the others from random numbers", n,
+                  s->models.n, n == 1 ? "s" : "", args->init);
+    return 0;
+}
+
 /* ---- one model ---- */
 
 /* Options as of a run of one model. */
 static struct cp_args options_of(const struct several *s, const struct ts_models_row *row)
 {
+    const uint32_t i = (uint32_t)(row - s->models.row);
     struct cp_args own = *s->args;
+    if (s->start[i] != NULL)
+        own.init = s->start[i];
+    else if (tstream_cp_init_is_file(&own) && !is_given(&own))
+        own.init = "random";
     own.rank = row->rank;
     own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { row->rank } };
     own.restarts = 1;
@@ -201,14 +284,23 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
     if (rc == 0 && s->args->models_from.dir != NULL)
         rc = find_state(s, o, err);
+    if (rc == 0 && o->own.from.file == NULL && is_given(s->args))
+        rc = ts_fail(err, TS_EARG,
+                     "%s: its models started from factors in the memory of a program, and %s has "
+                     "no state: go on with that program",
+                     s->named, o->model.name);
+    if (rc == 0 && o->own.from.file == NULL && tstream_cp_init_is_file(&o->own))
+        rc = ts_model_open(o->own.init, &o->start, err);
     rc = check_state(o, rc, err);
-    return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, NULL, s->path, err) : rc;
+    return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, s->path, err) : rc;
 }
 
 static void close_one(struct one *o)
 {
     ts_resume_close(&o->own.from);
     ts_run_record_free(&o->record);
+    ts_model_close(o->start);
+    o->start = NULL;
     free(o->dir);
     o->dir = NULL;
 }
@@ -556,6 +648,8 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         rc = ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts, args->seed,
                                  &s->models, err);
     if (rc == 0)
+        rc = find_starts(s, err);
+    if (rc == 0)
         rc = open_dir(s, err);
     rc = find_done(s, rc, err);
     if (rc == 0) {
@@ -572,6 +666,9 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
             rc = end_early(s, rc, err);
     }
     ts_atomic_dir_close(s->dir);
+    for (uint32_t i = 0; i < s->models.n && s->start != NULL; i++)
+        free(s->start[i]);
+    free(s->start);
     ts_models_table_free(&s->models);
     ts_tensor_close(s->tensor);
     free(s->named);

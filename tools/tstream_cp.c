@@ -54,7 +54,8 @@ const struct ts_opt tstream_cp_opts[] = {
     { "init", 0, TS_OPT_STRING, AT(init), "random", "random|nvecs|FILE",
       "initial factors: random numbers in [0, 1); nvecs, leading left singular vectors of each unfolding, found with --seed "
       "in about the time of two sweeps (of modes that must not be negative the positive part); or a ktensor file or "
-      "directory of factors (./nvecs where it has such a name)" },
+      "directory of factors (./nvecs where it has such a name). Of several models: the first one of its rank starts from it, or from "
+      "a directory of several each that it has, by rank and seed; the others from random numbers" },
     { "save-init", 0, TS_OPT_FLAG, AT(save_init), NULL, NULL,
       "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file "
       "computes the same bits again, and other programs can start from it" },
@@ -358,9 +359,6 @@ static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args 
 /* Negative, or the exit status. */
 static int check_several(const struct ts_cmd *cmd, const struct cp_args *args)
 {
-    if (tstream_cp_init_is_file(args))
-        return tool_usage(cmd, "several models start from random factors or nvecs: --init FILE "
-                               "goes with one --rank and without --restarts");
     if (args->no_output)
         return tool_usage(cmd, "several models are compared as files: --no-output goes with one "
                                "--rank and without --restarts");

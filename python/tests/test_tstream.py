@@ -521,6 +521,12 @@ def test_ranks_and_starts(tensor, tmp_path):
     more = ts.cp(tensor, [2, 4], restarts=2, init=models, sweeps=2, seed=3, tol=0, **CPU)
     alone = ts.cp(tensor, 4, init=models[4, 4], sweeps=2, seed=4, tol=0, **CPU)
     assert (alone.factors[1] == more[4, 4].factors[1]).all()
+    partly = ts.cp(tensor, [4, 5], restarts=2, init=models, **several)
+    assert (partly[4, 4].weights == ts.cp(tensor, 4, init=models[4, 4], sweeps=8, tol=0, **CPU).weights).all()
+    assert (partly[5, 4].weights == ts.cp(tensor, 5, sweeps=8, tol=0, seed=4, **CPU).weights).all()
+    first = ts.cp(tensor, [2, 4], restarts=2, init=models[4, 5], **several)
+    assert (first[4, 3].weights == ts.cp(tensor, 4, init=models[4, 5], sweeps=8, tol=0, **CPU).weights).all()
+    assert (first[4, 4].weights == models[4, 4].weights).all()
     vectors = ts.cp(tensor, 4, restarts=2, init="nvecs", **several)
     assert (vectors[4, 4].weights == ts.cp(tensor, 4, init="nvecs", sweeps=8, tol=0, seed=4, **CPU).weights).all()
     known = ts.cp(tensor, 2, restarts=2, observed=True, l2=0.1, **several)
@@ -535,7 +541,7 @@ def test_ranks_and_starts(tensor, tmp_path):
     with pytest.raises(ts.Stopped):
         ts.cp(tensor, [2, 3], restarts=2, max_time=0.05, **{**several, "sweeps": 1000000000})
     for wrong in (dict(rank=[2, 2]), dict(rank=[]), dict(rank=2, restarts=0), dict(rank=2, restarts=2, trace=tmp_path / "x.json"),
-                  dict(rank=[2, 5], init=models), dict(rank=2, restarts=2, init=alone)):
+                  dict(rank=[3, 5], init=models), dict(rank=5, restarts=2, init=alone)):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, **wrong, **several)
     kept = dict(out=tmp_path / "k.cp", formats="npy", **several)

@@ -575,8 +575,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         With loss 'poisson': rounds of each row in a sweep.
     init : Model, 'nvecs' or Collection, optional
         Initial factors instead, of this rank. Their weights count with constraints alone. 'nvecs': leading left singular
-        vectors of each unfolding, found with `seed` in about the time of two sweeps. Of several models each starts from the one
-        of its rank and seed in a Collection.
+        vectors of each unfolding, found with `seed` in about the time of two sweeps. Of several models the first one of its
+        rank starts from a Model, and each from the one of its rank and seed in a Collection; the others from random numbers.
     nonneg : bool or int or sequence of int or of bool, optional
         Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode.
     l1, l2 : float or dict or sequence of float, optional
@@ -735,7 +735,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         return take_of(ctx, 0, s)
 
     conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn() if several else sweep_fn(take),
-                      mode=mode_fn(), start=None if several or starts is None else starts[0]._handle,
+                      mode=mode_fn(), start=None if several or starts is None or starts[0] is None else starts[0]._handle,
                       nvecs=init == "nvecs" if isinstance(init, str) else False, max_seconds=max_time or 0,
                       out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
                       held_rows=rows == "used", replace=bool(replace),
@@ -759,7 +759,7 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         several_conf = ts_several_conf(n_ranks=len(ranks), rank=(c.c_uint32 * len(ranks))(*ranks), restarts=len(seeds),
                                        run=c.pointer(conf), sweep=several_sweep_fn(take_of))
         if starts is not None:
-            several_conf.start = (c.c_void_p * len(keys))(*[m._handle for m in starts])
+            several_conf.start = (c.c_void_p * len(keys))(*[None if m is None else m._handle for m in starts])
         handles, results = (c.c_void_p * len(keys))(), (ts_several_result * len(keys))()
         results[0].size = c.sizeof(ts_several_result)
         try:
@@ -790,15 +790,17 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     return model
 
 
-def _starts(init: Any, keys: "Sequence[tuple[int, int]]", several: bool) -> "list[Model]":
-    """The initial factors of each model."""
+def _starts(init: Any, keys: "Sequence[tuple[int, int]]", several: bool) -> "list[Optional[Model]]":
+    """The initial factors of each model; None: random ones."""
     from ._collection import Collection
     if several and isinstance(init, Collection):
-        missing = [key for key in keys if key not in init.models]
-        if missing:
-            raise ArgumentError(f"init has no model of rank {missing[0][0]} and seed {missing[0][1]}")
-        return [init[key] for key in keys]
-    if not isinstance(init, Model) or len(keys) > 1:
-        raise ArgumentError("init of several models is 'nvecs', or a Collection that has each of them" if several else
+        starts: "list[Optional[Model]]" = [init[key] if key in init.models else None for key in keys]
+    elif isinstance(init, Model):
+        first = next((i for i, key in enumerate(keys) if key[0] == init.rank), None) if several else 0
+        starts = [init if i == first else None for i in range(len(keys))]
+    else:
+        raise ArgumentError("init of several models is 'nvecs', a Model or a Collection" if several else
                             f"init is a Model or 'nvecs', not {init!r}; tstream.load reads a model")
-    return [init]
+    if all(start is None for start in starts):
+        raise ArgumentError("init has no model of the rank and seed of any that is to be computed")
+    return starts

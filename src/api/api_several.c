@@ -94,12 +94,19 @@ static int check_run(const ts_cp_conf *c, struct ts_err *err)
 
 static int check_starts(const struct several *s, struct ts_err *err)
 {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < s->n && s->conf.start != NULL; i++) {
         const ts_cpd *k = s->conf.start[i];
-        if (k == NULL || k->rank != rank_of(s, i))
-            return ts_fail(err, TS_EARG, "model %u has rank %u, and its start %s", i, rank_of(s, i),
-                           k == NULL ? "is missing" : "another one");
+        if (k != NULL && k->rank != rank_of(s, i))
+            return ts_fail(err, TS_EARG, "model %u has rank %u, and its start has %u", i,
+                           rank_of(s, i), k->rank);
+        n += k != NULL;
     }
+    if (s->conf.start != NULL && n == 0)
+        return ts_fail(err, TS_EARG, "no model has a start, of those that are given");
+    if (n > 0 && s->run.nvecs)
+        return ts_fail(err, TS_EARG,
+                       "models start from factors that are given or from nvecs, not from both");
     return 0;
 }
 
@@ -160,6 +167,15 @@ static ts_cp_conf conf_of(const struct several *s, uint32_t row)
     return own;
 }
 
+/* Any: that there is one is what is told of it. */
+static const ts_cpd *first_start(const struct several *s)
+{
+    const ts_cpd *ret = NULL;
+    for (uint32_t i = s->conf.start != NULL ? s->n : 0; i-- > 0;)
+        ret = s->conf.start[i] != NULL ? s->conf.start[i] : ret;
+    return ret;
+}
+
 /* The earlier run must have made the same models; what else it was asked for, their states say. */
 static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
 {
@@ -201,7 +217,7 @@ static int open_out(struct several *s, struct ts_err *err)
         if (rc == TS_EARG && conf.resume == TS_RESUME_IF_ANY)
             rc = 0; /* it is done: what is there stays, or is replaced */
     }
-    conf.start = s->conf.start != NULL ? s->conf.start[0] : NULL;
+    conf.start = first_start(s);
     if (rc == 0)
         rc = ts_api_options_text(s->tensor, &s->session_conf, &conf, s->constraint, s->conf.rank,
                                  s->conf.n_ranks, s->restarts, &options, &bytes, err);
@@ -489,7 +505,7 @@ static int finish(struct several *s, struct ts_err *err)
     struct ts_err warn = { 0 };
     ts_cp_conf conf = s->run;
     int rc;
-    conf.start = s->conf.start != NULL ? s->conf.start[0] : NULL;
+    conf.start = first_start(s);
     (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME, 0); /* of an earlier run */
     rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, s->constraint, &s->table, s->dir,
                              s->from.dir != NULL, err);
