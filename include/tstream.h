@@ -686,8 +686,9 @@ typedef struct {
     const uint32_t
         *rank; /* n_ranks of them, no two the same; that of the session's conf does not count */
     uint32_t restarts; /* models of each rank, with seeds seed, seed + 1 and so on; 0: 1 */
-    /* What the models have in common, NULL for defaults: without sweep, mode and start. max_seconds is of
-     * all together, and so are out, formats, held_rows, replace, resume and checkpoint_seconds. */
+    /* What the models have in common, NULL for defaults: without
+     * sweep, mode and start. max_seconds is of all together, and out
+     * the directory of all. */
     const ts_cp_conf *run;
     /* Initial factors of each model, NULL for random ones; NULL: none is given. */
     const ts_cpd *const *start;

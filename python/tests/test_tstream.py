@@ -854,7 +854,6 @@ def test_pyttb_agrees(coo, tensor):
     assert mine.shape == shape and mine.full().data == pytest.approx(dense(m), abs=1e-12)
 
 
-@pytest.mark.parametrize("ranks", [(3, 3), (6, 4), (1, 1), (9, 2)])
 def sections_of(path):
     """Of a state (docs/checkpoint.md): the bytes of each section by its name."""
     state = path.read_bytes()
@@ -904,6 +903,7 @@ def test_pyttb_gradients_are_ours(loss, tmp_path):
     assert m.history[0].objective == pytest.approx(theirs, rel=1e-10)
 
 
+@pytest.mark.parametrize("ranks", [(3, 3), (6, 4), (1, 1), (9, 2)])
 def test_pyttb_scores_alike(ranks, tmp_path):
     """tstream compare and ktensor.score, of factors of any norm and weights of any sign."""
     pyttb = pytest.importorskip("pyttb")
