@@ -22,7 +22,7 @@ mpi()
     timeout 300 "${MPIRUN:-mpirun}" -n "$n" "$bin/tstream" cp "$@" < /dev/null
 }
 
-"$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 --law power:1.1 -s 3 -o x.tsh > log 2>&1
+"$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 --law power:1.1 --shard 64K -s 3 -o x.tsh > log 2>&1
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 -s 4 -o other.tsh > log 2>&1
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 20000 -s 5 -o small.tsh > log 2>&1
 
@@ -47,8 +47,11 @@ done << 'END'
 -r 4 -i 3 --simplex 1 --l2 0.1
 -r 4 -i 3 --orthogonal 2 --init nvecs
 -r 4 -i 3 --smooth 1=2,3 --l2 2=0.1
+-r 4 -i 3 --observed --l2 0.1 --hold-out 10%
+-r 4 -i 2 --loss poisson
+-r 4 -i 3 --loss gamma --observed --hold-out 10%
 END
-[ $run -eq 7 ] || bad "$run of 7 runs"
+[ $run -eq 10 ] || bad "$run of 10 runs"
 [ ! -e m3.1.partial ] || bad "m3.1.partial is left"
 
 # ---- stopped by its time, gone on with by other numbers of ranks ----
@@ -65,6 +68,13 @@ while [ ! -e part.cp ] && [ $turns -lt 40 ]; do
     fi
 done
 cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "after stops: not the bytes of one process"
+
+# ---- moments of rows, which rank 0 alone has whole, are saved, and dealt to another number of ranks ----
+loss='-r 4 --loss poisson-log --tol 0'
+"$bin/tstream" cp x.tsh --cpu $loss -i 4 -o whole.loss > log 2>&1 || bad "a loss: $(cat log)"
+mpi 3 x.tsh $loss -i 2 -o loss.cp > log 2> err || bad "a loss on 3 ranks: $(cat err)"
+mpi 2 --resume loss.cp -i 4 > log 2> err || bad "a loss, gone on with by 2: $(cat err)"
+cmp -s whole.loss/model.ktensor loss.cp/model.ktensor || bad "a loss, gone on with by 2 ranks: not the bytes of one process"
 
 # ---- several models at once, or in turns; all as of their own runs; stopped, too ----
 several='-r 3,9,17 --restarts 2 -i 4 --tol 0 --rows all'

@@ -41,6 +41,7 @@ struct conf {
     uint64_t host_bytes; /* 0: 1 GiB */
     const struct ts_constraint *constraint;
     int accelerate, nvecs;
+    struct ts_hold_out hold_out;
     uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
     uint32_t stops; /* the rank that is asked to stop after the second sweep, from 1; 0: none */
 };
@@ -53,7 +54,7 @@ struct outcome {
     struct ts_err err;
     volatile sig_atomic_t stop;
     uint32_t order, sweeps;
-    double fit[MOST_SWEEPS];
+    double fit[MOST_SWEEPS], objective[MOST_SWEEPS], told[MOST_SWEEPS][3];
     double weight[TS_MAX_RANK];
     uint64_t n_rows[TS_MAX_ORDER], slots, nnz;
     double *factor[TS_MAX_ORDER];
@@ -63,6 +64,10 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
 {
     struct outcome *o = ctx;
     o->fit[s->sweep - 1] = s->fit;
+    o->objective[s->sweep - 1] = s->objective;
+    o->told[s->sweep - 1][0] = s->held_out;
+    o->told[s->sweep - 1][1] = s->held_out_loss;
+    o->told[s->sweep - 1][2] = s->kkt;
     if (s->sweep == 2 && o->comm != NULL && o->comm->rank + 1 == o->conf->stops)
         o->stop = SIGTERM;
 }
@@ -96,7 +101,11 @@ static void *run_rank(void *ctx)
                                .stop = &o->stop,
                                .done = note_nnz,
                                .done_ctx = o };
-    struct ts_als_conf ac = { .iters = c->iters, .accelerate = c->accelerate, .ctx = o };
+    struct ts_als_conf ac = { .iters = c->iters,
+                              .accelerate = c->accelerate,
+                              .hold_out = c->hold_out,
+                              .inner = 5,
+                              .ctx = o };
     struct ts_als_result result;
     struct ts_feed_stats stats;
     volatile sig_atomic_t never = 0;
@@ -105,7 +114,8 @@ static void *run_rank(void *ctx)
     bc.tensor = fc.tensor = t;
     bc.comm = o->comm;
     bc.own_rows = ts_constraint_own(c->constraint, t->order);
-    ck_assert_int_eq(ts_backend_cpu.open(&bc, &be, &o->err), 0);
+    bc.updates = ts_constraint_updates(c->constraint, t->order);
+    ck_assert_msg(ts_backend_cpu.open(&bc, &be, &o->err) == 0, "%s", o->err.text);
     ts_backend_cpu.deal(be, &fc.deal);
     ck_assert_msg(ts_feed_new(&fc, &ac.feed, &o->err) == 0, "%s", o->err.text);
     ts_feed_stats(ac.feed, &stats);
@@ -164,6 +174,8 @@ static void ck_same(const struct outcome *a, const struct outcome *b)
     ck_assert_msg(b->rc == 0, "%s", b->err.text);
     ck_assert_uint_eq(a->sweeps, b->sweeps);
     ck_assert_mem_eq(a->fit, b->fit, sizeof a->fit);
+    ck_assert_mem_eq(a->objective, b->objective, sizeof a->objective);
+    ck_assert_mem_eq(a->told, b->told, sizeof a->told);
     ck_assert_mem_eq(a->weight, b->weight, sizeof a->weight);
     for (uint32_t m = 0; m < a->order; m++)
         ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->conf->rank * sizeof(double));
@@ -192,6 +204,19 @@ static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
     }
     free_outcome(&alone);
     return streamed;
+}
+
+/* Values of 1, or counts up to `most`. */
+static void write_counts(uint64_t seed, uint32_t order, const uint64_t *dim, uint64_t nnz,
+                         uint32_t shard_partitions, uint32_t most)
+{
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_F32,
+                                        .shard_partitions = shard_partitions };
+    struct test_coo x = test_coo_random(seed, order, dim, nnz, 0, 2);
+    for (uint64_t i = 0; i < x.nnz; i++)
+        x.val[i] = (float)(1 + ts_mix(i) % most);
+    test_tsh_write(dir, &x, &conf);
+    test_coo_free(&x);
 }
 
 static void write_tensor(uint64_t seed, uint32_t order, const uint64_t *dim, uint64_t nnz, int skew,
@@ -257,6 +282,71 @@ START_TEST(constraints_go_along)
     conf.accelerate = _i == 2;
     conf.iters = _i == 2 ? MOST_SWEEPS : 4;
     write_tensor(7, 3, dim, 120000, 2, 2);
+    ck_ranks(conf, 0);
+}
+END_TEST
+
+/* Rows with Gram matrices of their own, cells that are held out, bounds, and sums over cells. */
+START_TEST(observed_cells_go_along)
+{
+    static const struct {
+        uint32_t order;
+        uint64_t dim[4], nnz;
+        uint32_t shard_partitions, rank;
+        struct ts_constraint c;
+        double held;
+    } c[] = {
+        { 3, { 50, 9000, 3000 }, 150000, 2, 6, { .observed = 1, .l2 = 0.1 }, 0.1 },
+        { 3, { 1, 4000, 5 }, 100000, 1, 5, { .observed = 1, .l2 = 0.1, .by_count = 1 }, 0 },
+        { 4,
+          { 2, 700, 300, 12 },
+          120000,
+          0,
+          9,
+          { .observed = 1, .l2 = 0.1, .nonneg = 1, .upper = INFINITY },
+          0.2 },
+        { 2, { 60000, 3 }, 90000, 1, 3, { .observed = 1 }, 0 },
+    };
+    const int i = _i % (int)(sizeof c / sizeof *c);
+    struct ts_constraint all[TS_MAX_ORDER];
+    const struct conf conf = { .rank = c[i].rank,
+                               .iters = 3,
+                               .precision = _i == i ? TS_FLOAT32 : TS_FLOAT64,
+                               .constraint = all,
+                               .hold_out = { .share = c[i].held, .seed = 5 } };
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        all[m] = c[i].c;
+    write_tensor(60 + (uint64_t)i, c[i].order, c[i].dim, c[i].nnz, 2, c[i].shard_partitions);
+    ck_ranks(conf, 0);
+}
+END_TEST
+
+/* Rows of shards that several ranks have, all rounds of the others, gradients, drawn cells, moments. */
+START_TEST(losses_go_along)
+{
+    static const struct ts_constraint loss[] = {
+        { .poisson = 1 },
+        { .loss = TS_GCP_BERNOULLI },
+        { .loss = TS_GCP_BERNOULLI_LOGIT, .l2 = 0.1 },
+        { .loss = TS_GCP_GAMMA, .observed = 1 },
+        { .loss = TS_GCP_POISSON_LOG },
+        { .loss = TS_GCP_HUBER, .loss_at = 1 },
+        { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .l2 = 0.1 },
+        { .poisson = 1 },
+        { .loss = TS_GCP_BERNOULLI },
+    };
+    static const uint64_t dim[3] = { 50, 6000, 700 }, one[3] = { 1, 6000, 2 };
+    const int spans =
+        _i >= 7; /* rows that lie in shards of all ranks, and ranks without a row of their own */
+    struct ts_constraint all[3] = { loss[_i], loss[_i], loss[_i] };
+    const struct conf conf = { .rank = _i % 3 == 0 ? 5 : 8,
+                               .iters = 3,
+                               .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64,
+                               .constraint = all,
+                               .hold_out = { .share = _i == 6 ? 0.1 : 0, .seed = 5 } };
+    write_counts(70 + (uint64_t)_i, 3, spans ? one : dim, 100000, _i % 3 == 2 ? 0 : 1,
+                 loss[_i].loss == TS_GCP_BERNOULLI || loss[_i].loss == TS_GCP_BERNOULLI_LOGIT ? 1
+                                                                                              : 4);
     ck_ranks(conf, 0);
 }
 END_TEST
@@ -459,6 +549,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
     tcase_add_loop_test(tc, constraints_go_along, 0, 8);
+    tcase_add_loop_test(tc, observed_cells_go_along, 0, 5);
+    tcase_add_loop_test(tc, losses_go_along, 0, 9);
     tcase_add_loop_test(tc, models_go_along, 0, 4);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, ranks_end_together, 0, 2);

@@ -144,8 +144,9 @@ static int same_models(const struct cp_args *args, struct ts_err *err)
     char text[512];
     for (uint32_t i = 0; i < args->ranks.n; i++)
         ranks = ts_mix(ranks ^ args->ranks.at[i]);
-    snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %.200s", ranks, args->iters,
-             args->tol, args->seed, (int)args->precision, args->accelerate, args->init);
+    snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %a %u %u %.200s", ranks,
+             args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
+             args->observed, args->held_share, args->patience, args->inner, args->init);
     return tool_ranks_same("options", text, err);
 }
 
@@ -182,6 +183,29 @@ void tstream_cp_note_ranks(const struct ts_cmd *cmd, const struct ts_engine *e)
     if (tool_ranks() != NULL)
         tool_note(cmd, "%u processes compute together, this one with %u thread%s",
                   tool_ranks_count(), e->threads, tool_plural(e->threads));
+}
+
+/* Where the first rank fails to write what all have computed, or is stopped while it writes, all end so. */
+static int end_together(struct cp_report *r, int rc, struct ts_err *err)
+{
+    struct ts_err all;
+    int ret;
+    if (tool_ranks() == NULL)
+        return rc;
+    if (rc < 0)
+        all = *err;
+    else if (r->stopped)
+        ts_fail(&all, TS_ESTOP, "stopped");
+    ret = tool_ranks_agree(r->stopped ? TS_ESTOP : rc, &all);
+    if (r->stopped)
+        return rc;
+    if (ret == TS_ESTOP) {
+        tool_ranks_stopped();
+        return 0;
+    }
+    if (ret < 0)
+        *err = all;
+    return ret;
 }
 
 /* Everything that can be refused is, before the work. */
@@ -229,8 +253,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         tstream_cp_note_ranks(cmd, &e);
         cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
-        if (tool_ranks() != NULL && !r.stopped)
-            rc = tool_ranks_agree(rc, err);
+        rc = end_together(&r, rc, err);
     }
     ts_engine_close(&e);
     rc = tstream_trace_close(cmd, r.trace, rc, err);
@@ -250,8 +273,6 @@ static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, cons
 
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
-    if (args->observed)
-        return ts_fail(err, TS_EARG, "--observed is computed by one process");
     if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
         return ts_fail(err, TS_EARG,
                        "several processes compute on CPU cores: --gpus and --gpu-memory go with "
@@ -406,8 +427,6 @@ static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
         return tool_usage(cmd, "--patience goes with --hold-out");
     if (args->hold_out != NULL && hold_out_share(args->hold_out, &args->held_share, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
-    if (args->observed && tool_ranks() != NULL)
-        return tool_usage(cmd, "--observed is computed by one process");
     if (args->observed && args->constraint[0].loss != TS_GCP_NONE)
         return -1; /* its constraints were checked */
     if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&

@@ -334,8 +334,9 @@ static int sum_up(struct ts_als *a, struct ts_err *err)
     struct judging j = {
         .a = a, .loss = loss_of(a), .at = a->constraint[0].loss_at, .order = a->order
     };
-    const struct ts_weighted what = {
+    struct ts_weighted what = {
         .take = take,
+        .part_bytes = sizeof *j.part,
         .ctx = &j,
         .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
     };
@@ -344,7 +345,7 @@ static int sum_up(struct ts_als *a, struct ts_err *err)
     int rc;
     for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
         n += ts_shard_partitions(&t->mode[a->product].shard[k]);
-    j.part = calloc(n + 1, sizeof *j.part);
+    what.part = j.part = calloc(n + 1, sizeof *j.part);
     rc = j.part == NULL
              ? ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path)
              : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);

@@ -75,8 +75,9 @@ static int sum_errors(struct ts_als *a, struct ts_err *err)
     const struct ts_hold_out *hold_out = &a->conf->hold_out;
     struct observed *own = a->own;
     struct sums s = { .hold_out = hold_out, .order = t->order };
-    const struct ts_weighted what = {
+    struct ts_weighted what = {
         .take = take,
+        .part_bytes = sizeof *s.part,
         .ctx = &s,
         .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
     };
@@ -84,7 +85,7 @@ static int sum_errors(struct ts_als *a, struct ts_err *err)
     int rc;
     for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
         n += ts_shard_partitions(&t->mode[a->product].shard[k]);
-    s.part = calloc(n + 1, sizeof *s.part);
+    what.part = s.part = calloc(n + 1, sizeof *s.part);
     rc = s.part == NULL
              ? ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path)
              : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);

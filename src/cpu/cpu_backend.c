@@ -218,11 +218,6 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     const uint32_t columns = conf_of_all(conf).rank;
     struct shared *s;
     int rc;
-    if (ts_comm_many(conf->comm) && multiplies(conf))
-        return ts_fail(
-            err, TS_EARG,
-            "a model with a loss is computed by one process: start one, which takes all CPUs "
-            "of its machine");
     if (columns == 0 || columns > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
     s = calloc(1, sizeof *s);
@@ -388,30 +383,41 @@ static struct ts_pass_model prepare_product(struct cpu *c, uint32_t mode)
     return (struct ts_pass_model){ .col = c->col, .out = &c->product, .summed = summed };
 }
 
+/* Rows of a mode, which are where its pass left them, to the ranks that have their groups, until all get all: in solve or
+ * gram. */
+static int deal_rows(struct cpu *c, uint32_t mode, struct ts_fmat *rows,
+                     struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    uint64_t moved_ns;
+    int rc;
+    c->scattered = mode + 1;
+    c->ranks.here = 0;
+    ts_rowsolve_deal(c->rows, rows->n_rows, &c->ranks);
+    rc = ts_share_move_rows(c->shared->share, rows, c->ranks.row, err);
+    moved_ns = ts_clock_ns() - start;
+    if (rc == 0 && times != NULL) {
+        times->total_ns += moved_ns;
+        times->device[0].exchange_ns += moved_ns;
+        times->device[0].exposed_ns += moved_ns;
+    }
+    return rc;
+}
+
 static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
                          struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
     struct shared *s = ((struct cpu *)be[0])->shared;
-    uint64_t start;
     int rc;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS);
     model[0] = prepare_product(be[0], mode);
     for (uint32_t k = 1; k < n; k++)
         model[k] = prepare_product(be[k], mode);
     rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
-    start = ts_clock_ns();
     for (uint32_t k = 0; k < n && rc == 0 && s->share != NULL; k++) {
         struct cpu *c = be[k];
-        c->scattered = mode + 1;
-        ts_rowsolve_deal(c->rows, c->product.n_rows, &c->ranks);
-        rc = ts_share_move_rows(s->share, &c->product, c->ranks.row, err);
-    }
-    if (rc == 0 && s->share != NULL && times != NULL) {
-        const uint64_t moved_ns = ts_clock_ns() - start;
-        times->total_ns += moved_ns;
-        times->device[0].exchange_ns += moved_ns;
-        times->device[0].exposed_ns += moved_ns;
+        rc = deal_rows(c, mode, &c->product, times, err);
     }
     return rc;
 }
@@ -433,9 +439,8 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
                         struct ts_err *err)
 {
     struct shared *s = ((struct cpu *)be)->shared;
-    if (s->n_models > 1 || s->share != NULL)
-        return ts_fail(err, TS_EARG,
-                       "values of a model are computed of one at a time, by one process");
+    if (s->n_models > 1)
+        return ts_fail(err, TS_EARG, "values of a model are computed of one at a time");
     return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
 }
 
@@ -443,11 +448,14 @@ static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
                         const struct ts_row_update *how, const struct ts_row_sums *sums,
                         struct ts_backend_times *times, struct ts_err *err)
 {
-    struct shared *s = ((struct cpu *)be)->shared;
-    if (s->n_models > 1 || s->share != NULL)
-        return ts_fail(err, TS_EARG,
-                       "models of observed cells are computed one at a time, by one process");
-    return ts_pass_complete(s->pass, mode, s->factor, how, sums->size, feed, times, err);
+    struct cpu *c = be;
+    struct shared *s = c->shared;
+    int rc;
+    if (s->n_models > 1)
+        return ts_fail(err, TS_EARG, "models of observed cells are computed one at a time");
+    c->factor[mode].rest = NULL;
+    rc = ts_pass_complete(s->pass, mode, s->factor, how, sums->size, feed, times, err);
+    return rc == 0 && s->share != NULL ? deal_rows(c, mode, &c->factor[mode], times, err) : rc;
 }
 
 static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
@@ -495,8 +503,9 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     struct cpu *c = be;
     struct shared *s = c->shared;
     int rc = 0;
-    if (s->n_models > 1 || s->share != NULL)
-        return ts_fail(err, TS_EARG, "rows are multiplied of one model at a time, by one process");
+    if (s->n_models > 1)
+        return ts_fail(err, TS_EARG, "rows are multiplied of one model at a time");
+    assert(s->share == NULL || ts_share_is_whole(s->share));
     if (s->rounds == NULL)
         rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
                            &s->rounds, err);
@@ -505,7 +514,14 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     c->product = ts_fmat_view(&s->apart, c->col, c->rank);
     c->product.n_rows = c->factor[mode].n_rows;
     c->factor[mode].rest = NULL;
-    return ts_rounds_run(s->rounds, mode, s->factor, &c->product, feed, how, ret, times, err);
+    rc = ts_rounds_run(s->rounds, s->share, mode, s->factor, &c->product, feed, how, ret, times,
+                       err);
+    if (rc == 0 && s->share != NULL && feed != NULL) { /* gram, which comes next, is divided */
+        ts_rowsolve_deal(c->rows, c->product.n_rows, &c->ranks);
+        c->ranks.here = 1;
+        c->scattered = mode + 1;
+    }
+    return rc;
 }
 
 static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
@@ -514,35 +530,42 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     const uint64_t start = ts_clock_ns();
     struct cpu *c = be;
     struct shared *s = c->shared;
-    uint64_t wait_ns = 0, then;
+    uint64_t wait_ns = 0, exchange_ns = 0, dealt_ns, then;
     int rc = 0;
-    if (s->n_models > 1 || s->share != NULL)
-        return ts_fail(err, TS_EARG, "rows descend of one model at a time, by one process");
+    if (s->n_models > 1)
+        return ts_fail(err, TS_EARG, "rows descend of one model at a time");
+    assert(s->share == NULL || ts_share_is_whole(s->share));
     if (s->rounds == NULL)
         rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
                            &s->rounds, err);
     if (rc == 0 && s->steps == NULL)
         rc = ts_steps_new(s->tensor, c->rank, s->threads, &s->steps, err);
-    if (rc == 0 && feed == NULL) {
-        *zeros = ts_steps_zeros(s->steps, mode, s->factor, how);
-        return 0;
-    }
+    if (rc == 0 && feed == NULL)
+        return ts_steps_zeros(s->steps, s->share, mode, s->factor, how, zeros, err);
     c->product = ts_fmat_view(&s->apart, c->col, c->rank);
     c->product.n_rows = c->factor[mode].n_rows;
     c->factor[mode].rest = NULL;
     if (rc == 0)
-        rc = ts_rounds_gradient(s->rounds, mode, s->factor, &c->product, feed, how, &wait_ns, err);
+        rc = ts_rounds_gradient(s->rounds, s->share, mode, s->factor, &c->product, feed, how,
+                                &wait_ns, &exchange_ns, err);
     then = ts_clock_ns();
+    if (rc == 0 && s->share != NULL)
+        rc = deal_rows(c, mode, &c->product, NULL, err);
+    dealt_ns = ts_clock_ns() - then;
     if (rc == 0)
-        ts_steps_make(s->steps, mode, s->factor, &c->product, how);
-    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start,
-                                        .n_devices = 1,
-                                        .device[0] = { .number = -1,
-                                                       .nnz = s->tensor->nnz,
-                                                       .wait_ns = wait_ns,
-                                                       .kernel_ns = then - start - wait_ns,
-                                                       .solve_ns = ts_clock_ns() - then,
-                                                       .share = 1 } };
+        rc =
+            ts_steps_make(s->steps, s->share, c->ranks.row, mode, s->factor, &c->product, how, err);
+    *times =
+        (struct ts_backend_times){ .total_ns = ts_clock_ns() - start,
+                                   .n_devices = 1,
+                                   .device[0] = { .number = -1,
+                                                  .nnz = s->tensor->nnz,
+                                                  .wait_ns = wait_ns,
+                                                  .kernel_ns = then - start - wait_ns - exchange_ns,
+                                                  .solve_ns = ts_clock_ns() - then - dealt_ns,
+                                                  .exchange_ns = exchange_ns + dealt_ns,
+                                                  .exposed_ns = exchange_ns + dealt_ns,
+                                                  .share = 1 } };
     return rc;
 }
 

@@ -11,6 +11,7 @@
 #include "base/bigmem.h"
 #include "base/fpmode.h"
 #include "base/rng.h"
+#include "cpu/share.h"
 #include "stream/loss.h"
 
 #define GROUP 512u /* rows that are summed together */
@@ -25,11 +26,14 @@ struct ts_steps {
     uint64_t memory_bytes;
     double *sum[TS_MAX_ORDER]; /* of each mode: rank columns of each group and those before it */
     double *linear;            /* rank: products of column sums of the modes but one */
-    double *share;             /* rank: what components have of the model's sum, and those before */
+    double *upto;              /* rank: what components have of the model's sum, and those before */
     double *column;            /* drawn columns, rank x n_drawn: of a component one after another */
     double *weight;            /* of each */
     double *of_group;          /* sums over the rows of a group of the mode */
     double *thread;            /* 2 x rank of each */
+    struct ts_share *share;    /* of the call under way; or NULL */
+    uint32_t self;             /* this rank */
+    struct ts_err *err;
 };
 
 /* ---- memory ---- */
@@ -57,7 +61,7 @@ static uint64_t lay_out(struct ts_steps *s, double *at)
         s->sum[m] = place(&at, n * s->rank);
     }
     s->linear = place(&at, s->rank);
-    s->share = place(&at, s->rank);
+    s->upto = place(&at, s->rank);
     s->column = place(&at, (uint64_t)ts_descent_most(s->rank) * s->rank);
     s->weight = place(&at, ts_descent_most(s->rank));
     s->of_group = place(&at, most);
@@ -126,13 +130,25 @@ static void set_item(void *at, uint64_t i, enum ts_precision precision, double x
 
 /* ---- column sums ---- */
 
-/* Of each group and those before it. Returns those of all rows. */
-static const double *sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *f)
+/* Groups of this rank: first[self] .. first[self + 1] - 1. */
+static const uint64_t *deal(const struct ts_steps *s, uint64_t groups, uint64_t alone[2])
+{
+    alone[0] = 0;
+    alone[1] = groups;
+    return s->share == NULL ? alone : ts_share_groups(s->share, groups);
+}
+
+/* Of each group and those before it. *ret: those of all rows. */
+static int sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *f,
+                       const double **ret)
 {
     const uint64_t groups = groups_of(s->tensor, mode);
     const uint32_t rank = s->rank;
+    uint64_t alone[2];
+    const uint64_t *first = deal(s, groups, alone);
+    int rc = 0;
 #pragma omp parallel for num_threads(s->threads) schedule(static)
-    for (uint64_t g = 0; g < groups; g++) {
+    for (uint64_t g = first[s->self]; g < first[s->self + 1]; g++) {
         double *to = s->sum[mode] + g * rank;
         const uint64_t end = (g + 1) * GROUP < f->n_rows ? (g + 1) * GROUP : f->n_rows;
         memset(to, 0, rank * sizeof *to);
@@ -140,29 +156,35 @@ static const double *sum_columns(struct ts_steps *s, uint32_t mode, const struct
             for (uint32_t r = 0; r < rank; r++)
                 to[r] += item(f->data, i * f->stride + r, f->precision);
     }
+    if (s->share != NULL)
+        rc = ts_share_gather(s->share, s->sum[mode], rank * sizeof(double), first, s->err);
     for (uint64_t i = rank; i < groups * rank; i++)
         s->sum[mode][i] += s->sum[mode][i - rank];
-    return s->sum[mode] + (groups > 0 ? groups - 1 : 0) * rank;
+    *ret = s->sum[mode] + (groups > 0 ? groups - 1 : 0) * rank;
+    return rc;
 }
 
-/* linear := products of the column sums of all modes but one; share: with that, too. Returns the model's sum. */
-static double sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor)
+/* linear := products of the column sums of all modes but one; upto: with that, too. *ret: the model's sum. */
+static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor, double *ret)
 {
     double sum = 0;
+    int rc = 0;
     for (uint32_t r = 0; r < s->rank; r++)
-        s->linear[r] = s->share[r] = 1;
-    for (uint32_t m = 0; m < s->tensor->order; m++) {
-        const double *of = sum_columns(s, m, &factor[m]);
+        s->linear[r] = s->upto[r] = 1;
+    for (uint32_t m = 0; m < s->tensor->order && rc == 0; m++) {
+        const double *of;
+        rc = sum_columns(s, m, &factor[m], &of);
         for (uint32_t r = 0; r < s->rank; r++) {
-            s->share[r] *= of[r];
+            s->upto[r] *= of[r];
             s->linear[r] *= m != mode ? of[r] : 1;
         }
     }
     for (uint32_t r = 0; r < s->rank; r++) {
-        sum += s->share[r];
-        s->share[r] = sum;
+        sum += s->upto[r];
+        s->upto[r] = sum;
     }
-    return sum;
+    *ret = sum;
+    return rc;
 }
 
 /* ---- draws ---- */
@@ -268,7 +290,7 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
         uint64_t row[TS_MAX_ORDER] = { 0 };
         double all = 0;
         const uint32_t r =
-            from_model ? (uint32_t)find(s->share, rank, 1, sum * draw(how, mode, 0, k, n)) : 0;
+            from_model ? (uint32_t)find(s->upto, rank, 1, sum * draw(how, mode, 0, k, n)) : 0;
         for (uint32_t m = 0; m < t->order; m++) {
             const struct ts_fmat *f = &factor[m];
             double unit;
@@ -285,16 +307,24 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
     return n;
 }
 
-/* What has to be known of all cells before rows can be told. Returns the number of columns drawn. */
-static uint32_t prepare(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                        const struct ts_descent *how, double *sum)
+/* What has to be known of all cells before rows can be told. *n: the number of columns drawn. */
+static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
+                   const struct ts_fmat *factor, const struct ts_descent *how, double *sum,
+                   uint32_t *n, struct ts_err *err)
 {
+    int rc = 0;
+    s->share = share;
+    s->self = share == NULL ? 0 : ts_share_comm(share)->rank;
+    s->err = err;
     *sum = 0;
+    *n = 0;
     if (how->observed || factor[mode].n_rows == 0)
         return 0;
     if (how->loss->linear != 0 || how->loss->lower == 0)
-        *sum = sum_model(s, mode, factor);
-    return draw_columns(s, mode, factor, how, *sum);
+        rc = sum_model(s, mode, factor, sum);
+    if (rc == 0)
+        *n = draw_columns(s, mode, factor, how, *sum);
+    return rc;
 }
 
 /* ---- rows ---- */
@@ -361,19 +391,27 @@ static void step_row(const struct ts_steps *s, const struct ts_descent *how, uin
     }
 }
 
-void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
-                   const struct ts_fmat *apart, const struct ts_descent *how)
+int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
+                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *how,
+                  struct ts_err *err)
 {
     struct ts_fmat *f = &factor[mode];
     double sum;
-    const uint32_t n = prepare(s, mode, factor, how, &sum);
+    uint32_t n;
+    int rc = prepare(s, share, mode, factor, how, &sum, &n, err);
     const double linear = how->observed ? 0 : how->loss->linear;
+    const uint64_t first = share == NULL ? 0 : has[s->self];
+    const uint64_t end = share == NULL ? f->n_rows : has[s->self + 1];
+    const uint64_t row_bytes =
+        s->rank * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
+    if (rc < 0)
+        return rc;
 #pragma omp parallel num_threads(s->threads)
     {
         double *a = s->thread + 2 * (uint64_t)omp_get_thread_num() * s->rank, *g = a + s->rank;
         const uint64_t before = ts_fpmode_flush();
 #pragma omp for schedule(dynamic, 64)
-        for (uint64_t i = 0; i < f->n_rows; i++) {
+        for (uint64_t i = first; i < end; i++) {
             get_row(f, i, s->rank, a);
             get_row(apart, i, s->rank, g);
             for (uint32_t r = 0; r < s->rank; r++)
@@ -383,6 +421,9 @@ void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
         }
         ts_fpmode_restore(before);
     }
+    for (int k = 0; k < 2 && share != NULL && rc == 0; k++)
+        rc = ts_share_to_first(share, how->moment[k], row_bytes, has, err);
+    return rc;
 }
 
 /* The sum of what the drawn columns say of a row. */
@@ -400,20 +441,27 @@ static double judge_row(const struct ts_steps *s, const struct ts_descent *how, 
     return sum;
 }
 
-double ts_steps_zeros(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                      const struct ts_descent *how)
+int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
+                   const struct ts_fmat *factor, const struct ts_descent *how, double *ret,
+                   struct ts_err *err)
 {
     const struct ts_fmat *f = &factor[mode];
     const uint64_t groups = groups_of(s->tensor, mode);
     double sum;
-    const uint32_t n = prepare(s, mode, factor, how, &sum);
+    uint64_t alone[2];
+    const uint64_t *first;
+    uint32_t n;
+    int rc = prepare(s, share, mode, factor, how, &sum, &n, err);
+    if (rc < 0)
+        return rc;
+    first = deal(s, groups, alone);
     sum *= how->loss->linear;
 #pragma omp parallel num_threads(s->threads)
     {
         double *a = s->thread + 2 * (uint64_t)omp_get_thread_num() * s->rank;
         const uint64_t before = ts_fpmode_flush();
 #pragma omp for schedule(dynamic, 1)
-        for (uint64_t g = 0; g < groups; g++) {
+        for (uint64_t g = first[s->self]; g < first[s->self + 1]; g++) {
             const uint64_t end = (g + 1) * GROUP < f->n_rows ? (g + 1) * GROUP : f->n_rows;
             double of = 0;
             for (uint64_t i = g * GROUP; i < end; i++) {
@@ -424,7 +472,10 @@ double ts_steps_zeros(struct ts_steps *s, uint32_t mode, const struct ts_fmat *f
         }
         ts_fpmode_restore(before);
     }
+    if (share != NULL)
+        rc = ts_share_gather(share, s->of_group, sizeof *s->of_group, first, err);
     for (uint64_t g = 0; g < groups && n > 0; g++)
         sum += s->of_group[g];
-    return sum;
+    *ret = sum;
+    return rc;
 }

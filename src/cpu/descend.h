@@ -6,7 +6,7 @@
  *
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads
- *   errors   0 or a negative ts_code
+ *   errors   0 or a negative ts_code; of the calls that have a share only those of what travels
  *   bits     of the factors, the moments and `how`: not of threads
  */
 #ifndef TS_CPU_DESCEND_H
@@ -15,18 +15,22 @@
 #include "cpu/fmat.h"
 
 struct ts_steps;
+struct ts_share;
 
 int ts_steps_new(const struct ts_tensor *t, uint32_t rank, uint32_t threads, struct ts_steps **ret,
                  struct ts_err *err);
 void ts_steps_free(struct ts_steps *s); /* NULL is fine */
 uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
-/* factor: of all modes, the rows of `mode` make their step; apart: the gradient at its nonzeros. */
-void ts_steps_make(struct ts_steps *s, uint32_t mode, struct ts_fmat *factor,
-                   const struct ts_fmat *apart, const struct ts_descent *how);
+/* factor: of all modes, the rows of `mode` make their step; apart: the gradient at its nonzeros. Of several ranks, for which
+ * share is not NULL, rank r has rows has[r] .. has[r + 1] - 1 of apart, and these make their step there; rank 0 gets all moments. */
+int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
+                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *how,
+                  struct ts_err *err);
 
 /* The sum of the loss of value 0 over all cells, estimated from columns of `mode`. */
-double ts_steps_zeros(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                      const struct ts_descent *how);
+int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
+                   const struct ts_fmat *factor, const struct ts_descent *how, double *ret,
+                   struct ts_err *err);
 
 #endif

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/clock.h"
 #include "base/fpmode.h"
+#include "cpu/share.h"
 
 #define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
 #define MAX_ROUNDS    500 /* of coordinate descent; a few dozen are usual */
@@ -29,12 +31,6 @@ struct thread {
     uint16_t kept[TS_BLOCK_NNZ]; /* positions that are not held out */
 };
 
-/* Rows at the ends of a partition. */
-struct ends {
-    uint32_t first, last;
-    double size; /* of the rows between */
-};
-
 struct ts_gram_rows {
     const struct ts_gram_ops *ops;
     enum ts_precision precision;
@@ -43,8 +39,9 @@ struct ts_gram_rows {
     struct thread *thread;
     double *parts; /* of each partition those of its first and its last row */
     uint64_t parts_bytes;
-    struct ends *ends;
-    double *memory; /* of all threads */
+    struct ts_kernel_edge *edge; /* of each partition its first and last row, */
+    double *size;                /* and of the rows between; then of all that end in it */
+    double *memory;              /* of all threads */
     uint64_t memory_bytes;
 
     const struct ts_row_update *how;
@@ -73,7 +70,7 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
                             uint32_t threads)
 {
     return sizeof(struct ts_gram_rows) + threads * sizeof(struct thread) +
-           partitions * sizeof(struct ends) +
+           partitions * (sizeof(struct ts_kernel_edge) + sizeof(double)) +
            ts_bigmem_cost(partitions * 2 * part_of(rank) * sizeof(double)) +
            ts_bigmem_cost(threads * thread_size(rank, precision) * sizeof(double));
 }
@@ -95,10 +92,11 @@ int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
     g->threads = threads;
     g->part = part_of(rank);
     g->thread = calloc(threads, sizeof *g->thread);
-    g->ends = calloc(partitions + 1, sizeof *g->ends);
+    g->edge = calloc(partitions + 1, sizeof *g->edge);
+    g->size = calloc(partitions + 1, sizeof *g->size);
     g->parts_bytes = partitions * 2 * g->part * sizeof(double);
     g->memory_bytes = threads * each * sizeof(double);
-    if (g->thread == NULL || g->ends == NULL)
+    if (g->thread == NULL || g->edge == NULL || g->size == NULL)
         rc = ts_fail(err, TS_ENOMEM, "out of memory for rows' Gram matrices");
     if (rc == 0)
         rc =
@@ -132,7 +130,8 @@ void ts_gram_rows_free(struct ts_gram_rows *g)
     if (g->memory != NULL)
         ts_bigmem_free(g->memory, g->memory_bytes);
     free(g->thread);
-    free(g->ends);
+    free(g->edge);
+    free(g->size);
     free(g);
 }
 
@@ -317,34 +316,78 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
     t->size = 0;
     clear(t);
     g->ops->pass(job, in, scratch, t->product, take_block, t);
-    g->ends[at] = (struct ends){ t->first, t->row, t->size };
+    g->edge[at] = (struct ts_kernel_edge){ t->first, t->row };
+    g->size[at] = t->size;
     end_row(t, 1);
 }
 
 /* ---- all of them ---- */
 
-void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size)
+/* Part i (cpu/share.h) of n partitions, and the row that ends with it. */
+static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
+{
+    struct thread *t = &g->thread[0];
+    const uint64_t k = i / 2;
+    const struct ts_kernel_edge *e = &g->edge[k];
+    const int one = e->first == e->last, last = i % 2 == 1;
+    if (last && one)
+        return;
+    add_packed(t, part_at(g, k, last));
+    if ((last || one) && k + 1 < n && g->edge[k + 1].first == e->last)
+        return;
+    solve(t, last ? e->last : e->first);
+    clear(t);
+}
+
+/* Adds parts begin .. end - 1, and solves the rows that end among them. */
+static void fold(struct ts_gram_rows *g, uint64_t begin, uint64_t end, uint64_t n)
 {
     struct thread *t = &g->thread[0];
     const uint64_t mode = ts_fpmode_flush();
-    double sum = 0;
     clear(t);
-    for (uint64_t k = 0; k < n; k++) {
-        const struct ends *e = &g->ends[k];
-        t->size = 0;
-        add_packed(t, part_at(g, k, 0));
-        if (e->last != e->first) {
-            solve(t, e->first);
-            clear(t);
-            add_packed(t, part_at(g, k, 1));
+    t->size = 0;
+    for (uint64_t i = begin; i < end; i++) {
+        fold_part(g, i, n);
+        if (i % 2 == 1 ||
+            i + 1 ==
+                end) { /* no row ends with the parts of a partition that are folded elsewhere */
+            g->size[i / 2] += t->size;
+            t->size = 0;
         }
-        if (k + 1 == n || g->ends[k + 1].first != e->last) {
-            solve(t, e->last);
-            clear(t);
-        }
-        sum += e->size + t->size;
     }
     ts_fpmode_restore(mode);
+}
+
+static double add_sizes(const struct ts_gram_rows *g, uint64_t n)
+{
+    double sum = 0;
+    for (uint64_t k = 0; k < n; k++)
+        sum += g->size[k];
+    return sum;
+}
+
+void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size)
+{
+    fold(g, 0, 2 * n, n);
     if (size != NULL)
-        *size = sum;
+        *size = add_sizes(g, n);
+}
+
+int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
+                            double *size, uint64_t *exchange_ns, struct ts_err *err)
+{
+    const uint64_t n = ts_share_partitions(share, mode), start = ts_clock_ns();
+    uint64_t begin, end, folded;
+    rc = ts_share_ends(share, mode, rc, g->edge, g->parts, g->part * sizeof *g->parts, &begin, &end,
+                       err);
+    if (rc < 0)
+        return rc;
+    *exchange_ns = ts_clock_ns() - start;
+    fold(g, begin, end, n);
+    folded = ts_clock_ns();
+    rc = ts_share_gather_parts(share, mode, g->size, sizeof *g->size, err);
+    *exchange_ns += ts_clock_ns() - folded;
+    if (rc == 0 && size != NULL)
+        *size = add_sizes(g, n);
+    return rc;
 }

@@ -8,13 +8,15 @@
  *   owner    the object owns its memory, made for the mode with most partitions
  *   units    partitions are those of the mode copy
  *   threads  `take` from any, each with its own number; the rest from one
- *   errors   0 or TS_ENOMEM
+ *   errors   0 or TS_ENOMEM; of several ranks those of cpu/share.h
  */
 #ifndef TS_CPU_GRAM_ROWS_H
 #define TS_CPU_GRAM_ROWS_H
 
 #include "cpu/fmat.h"
 #include "cpu/kernel.h"
+
+struct ts_share;
 
 struct ts_gram_rows;
 
@@ -36,5 +38,10 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 
 /* All n partitions are done: solves the rows at their ends. *size: see struct ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
+
+/* The same of one of several ranks, each of which has done its partitions of the mode, or failed with rc; then each has the rows
+ * that ts_share_rows says. exchange_ns: what it waited for others. */
+int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
+                            double *size, uint64_t *exchange_ns, struct ts_err *err);
 
 #endif

@@ -145,8 +145,13 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
         rc = ts_bigmem_new(p->heads_bytes, "partial rows", &p->heads, err);
     if (rc == 0)
         rc = ts_bigmem_new(p->scratch_bytes, "buffers of threads", (void **)&p->scratch, err);
-    if (rc == 0 && ts_comm_many(conf->comm))
-        rc = ts_share_new(conf->tensor, conf->comm, &p->share, err);
+    if (rc == 0 &&
+        ts_comm_many(
+            conf->comm)) /* rows of a shard that take several rounds together need it whole */
+        rc = ts_share_new(conf->tensor, conf->comm,
+                          (conf->updates >> TS_ROW_MULTIPLY & 1) != 0 ||
+                              (conf->updates >> TS_ROW_DESCEND & 1) != 0,
+                          &p->share, err);
     if (rc < 0) {
         ts_pass_free(p);
         return rc;
@@ -480,7 +485,7 @@ int ts_pass_cells(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor
     struct run r = { .pass = p, .feed = feed, .mode = mode, .what = what, .rc = 1, .err = err };
     struct ts_fmat own = factor[mode];
     const struct ts_pass_model all = { .out = &own };
-    assert(p->share == NULL);
+    uint64_t computed;
     if (p->rows == NULL) {
         p->rows = malloc(p->threads * (size_t)TS_MAX_ORDER * TS_BLOCK_NNZ * sizeof *p->rows);
         if (p->rows == NULL)
@@ -489,11 +494,19 @@ int ts_pass_cells(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor
     fill_job(p, mode, TS_FLOAT64, factor, &all, &r.cells); /* values are float64 */
     r.cells.table[0] = own.data;
     r.end = mode_partitions(p->tensor, mode);
+    if (p->share != NULL)
+        ts_share_range(p->share, mode, &r.begin, &r.end);
     run_threads(&r);
+    computed = ts_clock_ns();
+    if (p->share != NULL)
+        r.rc = ts_share_agree(p->share, r.rc, err);
+    if (r.rc == 0 && p->share != NULL && what->part != NULL)
+        r.rc = ts_share_gather_parts(p->share, mode, what->part, what->part_bytes, err);
     if (r.rc < 0)
         return r.rc;
     if (times != NULL)
-        tell_times(&r, ts_clock_ns() - begin, 0, times);
+        tell_times(&r, ts_clock_ns() - begin, p->share == NULL ? 0 : ts_clock_ns() - computed,
+                   times);
     return 0;
 }
 
@@ -504,7 +517,7 @@ int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
     const uint64_t begin = ts_clock_ns();
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
     const struct ts_pass_model all = { .out = &factor[mode] };
-    assert(p->share == NULL);
+    uint64_t exchange_ns = 0;
     if (p->gram == NULL) {
         const int rc = ts_gram_rows_new(p->max_partitions, p->tensor->order, p->rank, p->precision,
                                         p->isa, p->threads, &p->gram, err);
@@ -515,11 +528,17 @@ int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
     r.gram = p->gram;
     r.end = mode_partitions(p->tensor, mode);
     ts_gram_rows_begin(p->gram, how, p->tensor->mode[mode].disk.level, &factor[mode]);
+    if (p->share != NULL)
+        ts_share_range(p->share, mode, &r.begin, &r.end);
     run_threads(&r);
+    r.rc = p->share != NULL
+               ? ts_gram_rows_end_shared(p->gram, p->share, mode, r.rc, size, &exchange_ns, err)
+               : r.rc;
     if (r.rc < 0)
         return r.rc;
-    ts_gram_rows_end(p->gram, r.end, size);
+    if (p->share == NULL)
+        ts_gram_rows_end(p->gram, r.end, size);
     if (times != NULL)
-        tell_times(&r, ts_clock_ns() - begin, 0, times);
+        tell_times(&r, ts_clock_ns() - begin, exchange_ns, times);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "cpu/share.h"
 
 #define HELD_BYTES (UINT64_C(512) << 10) /* of p, of a row that takes several rounds */
 #define GROUP      4096u                 /* rows whose columns are summed together */
@@ -55,6 +56,7 @@ struct ts_rounds {
 
 struct run {
     struct ts_rounds *r;
+    struct ts_share *share; /* or NULL */
     uint32_t mode;
     struct ts_feed *feed;
     const struct ts_multiply *how;
@@ -69,7 +71,7 @@ struct run {
     int rc;     /* 1: there is a shard; 0: no more; or the failure */
     struct ts_shard_view view;
     double kkt;
-    uint64_t wait_ns;
+    uint64_t wait_ns, exchange_ns;
     struct ts_err *err;
 };
 
@@ -552,7 +554,9 @@ static int any_spans(const struct ts_mode *m)
 static void borrow(struct run *u)
 {
     const uint64_t begin = ts_clock_ns();
-    u->rc = ts_feed_next(u->feed, u->mode, 0, &u->view, u->err);
+    u->rc = u->share != NULL && ts_share_poll(u->share)
+                ? ts_fail(u->err, TS_ESTOP, "another rank has stopped")
+                : ts_feed_next(u->feed, u->mode, 0, &u->view, u->err);
     u->wait_ns += ts_clock_ns() - begin;
 }
 
@@ -598,6 +602,15 @@ static void work(struct run *u)
     ts_fpmode_restore(mode);
 }
 
+/* All ranks have passed over their shards. */
+static int meet(struct run *u)
+{
+    const uint64_t start = ts_clock_ns();
+    const int rc = ts_share_shards(u->share, u->mode, u->rc, u->err);
+    u->exchange_ns += ts_clock_ns() - start;
+    return rc;
+}
+
 static int pass(struct run *u, int rounds, int judge)
 {
     u->rounds = rounds;
@@ -607,7 +620,22 @@ static int pass(struct run *u, int rounds, int judge)
     work(u);
     for (uint32_t i = 0; i < u->r->threads; i++)
         u->kkt = u->r->worker[i].kkt > u->kkt ? u->r->worker[i].kkt : u->kkt;
-    return u->rc;
+    return u->share == NULL ? u->rc : meet(u);
+}
+
+/* All parts of rows are there: those that go on in other shards are folded. */
+static int fold_all(struct run *u)
+{
+    struct ts_rounds *r = u->r;
+    const uint64_t start = ts_clock_ns();
+    int rc = 0;
+    if (u->share != NULL)
+        rc = ts_share_gather(u->share, r->span, 2 * r->stride * sizeof *r->span,
+                             ts_share_first_shards(u->share, u->mode), u->err);
+    u->exchange_ns += ts_clock_ns() - start;
+    if (rc == 0)
+        fold_spans(u, r->worker[0].phi);
+    return rc;
 }
 
 /* ---- the matrix ---- */
@@ -741,12 +769,32 @@ static void add_judged(const struct ts_rounds *r, uint32_t mode, struct ts_multi
         }
 }
 
-int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, struct ts_fmat *apart,
-                  struct ts_feed *feed, const struct ts_multiply *how, struct ts_multiply_sums *ret,
+/* What the ranks have judged, and the rows that each has, to all. */
+static int gather(struct run *u, int judged)
+{
+    const uint64_t start = ts_clock_ns();
+    int rc = 0;
+    if (u->share == NULL)
+        return 0;
+    if (judged)
+        rc = ts_share_gather_parts(u->share, u->mode, u->r->judged, 2 * sizeof *u->r->judged,
+                                   u->err);
+    if (rc == 0)
+        rc = ts_share_largest(u->share, &u->kkt, u->err);
+    if (rc == 0)
+        rc = ts_share_gather_rows(u->share, u->apart, ts_share_rows(u->share), u->err);
+    u->exchange_ns += ts_clock_ns() - start;
+    return rc;
+}
+
+int ts_rounds_run(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
+                  struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
+                  const struct ts_multiply *how, struct ts_multiply_sums *ret,
                   struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
     struct run u = { .r = r,
+                     .share = share,
                      .mode = mode,
                      .feed = feed,
                      .how = how,
@@ -764,11 +812,13 @@ int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, st
         fill_job(r, mode, factor, how->loss, &u.job);
         rc = pass(&u, 1, how->judge && !again);
         if (rc == 0)
-            fold_spans(&u, r->worker[0].phi);
+            rc = fold_all(&u);
         if (rc == 0 && how->judge && again) {
             ts_feed_rewind(feed);
             rc = pass(&u, 0, 1);
         }
+        if (rc == 0)
+            rc = gather(&u, how->judge);
         if (rc == 0 && how->judge)
             add_judged(r, mode, ret);
         kernel_ns = ts_clock_ns() - begin;
@@ -785,18 +835,22 @@ int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, st
             .device[0] = { .number = -1,
                            .nnz = feed != NULL ? r->tensor->nnz : 0,
                            .wait_ns = u.wait_ns,
-                           .kernel_ns = kernel_ns - u.wait_ns,
+                           .kernel_ns = kernel_ns - u.wait_ns - u.exchange_ns,
+                           .exchange_ns = u.exchange_ns,
+                           .exposed_ns = u.exchange_ns,
                            .solve_ns = ts_clock_ns() - start - kernel_ns,
                            .share = 1 },
         };
     return 0;
 }
 
-int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
-                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descent *how,
-                       uint64_t *wait_ns, struct ts_err *err)
+int ts_rounds_gradient(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
+                       const struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
+                       const struct ts_descent *how, uint64_t *wait_ns, uint64_t *exchange_ns,
+                       struct ts_err *err)
 {
     struct run u = { .r = r,
+                     .share = share,
                      .mode = mode,
                      .feed = feed,
                      .apart = apart,
@@ -810,7 +864,8 @@ int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat 
     u.job.zeros = !how->observed;
     rc = pass(&u, 1, 0);
     if (rc == 0)
-        fold_spans(&u, r->worker[0].phi);
+        rc = fold_all(&u);
     *wait_ns = u.wait_ns;
+    *exchange_ns = u.exchange_ns;
     return rc;
 }

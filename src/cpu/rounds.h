@@ -8,6 +8,8 @@
  * the last row of each may go on in its neighbours, so their parts are added in the order of the file, round by round.
  * A row that goes on in another shard gets one round, when all shards were there, its parts added in the order of the file.
  *
+ * Of several ranks each takes whole shards (cpu/share.h); rows that go on in another one are folded by all of them.
+ *
  *   owner    the object owns its memory, the caller the matrices
  *   units    rows are compact ones
  *   threads  one thread calls; inside, OpenMP threads
@@ -63,6 +65,7 @@ typedef void ts_rounds_fn(const struct ts_rounds_job *job, const struct ts_flat 
 ts_rounds_fn *ts_rounds_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 struct ts_rounds;
+struct ts_share;
 
 int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                   enum ts_isa isa, uint32_t threads, struct ts_rounds **ret, struct ts_err *err);
@@ -70,15 +73,19 @@ void ts_rounds_free(struct ts_rounds *r); /* NULL is fine */
 uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                          uint32_t threads);
 
-/* factor: of all modes, that of `mode` is updated; apart: as many rows, for B. feed NULL: as in stream/backend.h. */
-/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `how` say; the factor stays as
- * it is. wait_ns: what it waited for shards. */
-int ts_rounds_gradient(struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
-                       struct ts_fmat *apart, struct ts_feed *feed, const struct ts_descent *how,
-                       uint64_t *wait_ns, struct ts_err *err);
+/* share: how ranks divide the work; NULL: there is one. */
 
-int ts_rounds_run(struct ts_rounds *r, uint32_t mode, struct ts_fmat *factor, struct ts_fmat *apart,
-                  struct ts_feed *feed, const struct ts_multiply *how, struct ts_multiply_sums *ret,
+/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `how` say; the factor stays as
+ * it is. wait_ns: what it waited for shards, exchange_ns: for other ranks. Of several ranks each has the rows that ts_share_rows says. */
+int ts_rounds_gradient(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
+                       const struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
+                       const struct ts_descent *how, uint64_t *wait_ns, uint64_t *exchange_ns,
+                       struct ts_err *err);
+
+/* factor: of all modes, that of `mode` is updated, on all ranks; apart: as many rows, for B. feed NULL: as in stream/backend.h. */
+int ts_rounds_run(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
+                  struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
+                  const struct ts_multiply *how, struct ts_multiply_sums *ret,
                   struct ts_backend_times *times, struct ts_err *err);
 
 #endif

@@ -322,7 +322,7 @@ static void exchange(struct job *j)
     if (r == NULL)
         return;
     start = ts_clock_ns();
-    j->rc = ts_share_gather_rows(r->share, j->f, r->row, j->err);
+    j->rc = r->here ? 0 : ts_share_gather_rows(r->share, j->f, r->row, j->err);
     if (j->rc == 0)
         j->rc = ts_share_gather(r->share, j->s->part, j->s->group_size * sizeof *j->s->part,
                                 r->group, j->err);

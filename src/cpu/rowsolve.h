@@ -39,6 +39,7 @@ struct ts_rowsolve_ranks {
     struct ts_share *share;
     uint64_t *group,
         *row; /* n + 1: rank r updates groups group[r] .. group[r + 1] - 1, rows row[r] .. row[r + 1] - 1 */
+    int here; /* all rows are on all ranks already: sums alone are divided */
 };
 void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,
                       struct ts_rowsolve_ranks *ranks);

@@ -20,14 +20,15 @@ struct ts_share {
     const struct ts_tensor *tensor;
     struct ts_comm *comm;
     uint32_t n;
-    uint64_t *cut[TS_MAX_ORDER];       /* n + 1 partitions */
-    unsigned char *deal[TS_MAX_ORDER]; /* n_shards */
-    uint64_t *first_row, *byte;        /* n + 1 */
-    struct ts_share_row *row;          /* n */
-    struct ts_comm_move *move;         /* 4 n */
-    char *stage;                       /* or NULL */
+    uint64_t *cut[TS_MAX_ORDER];                /* n + 1 partitions */
+    unsigned char *deal[TS_MAX_ORDER];          /* n_shards */
+    uint64_t *first_row, *byte, *shard, *group; /* n + 1 */
+    double *each;                               /* n */
+    struct ts_share_row *row;                   /* n */
+    struct ts_comm_move *move;                  /* 4 n */
+    char *stage;                                /* or NULL */
     uint64_t polled_ns, noted_ns;
-    int given_up;
+    int given_up, whole;
 };
 
 /* ---- how it is found out ---- */
@@ -78,6 +79,18 @@ void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t
     struct walk w = { .shard = shard, .n_shards = n_shards };
     for (uint32_t k = 0; k <= n; k++)
         cut[k] = next_cut(&w, total, k, n);
+}
+
+void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut)
+{
+    uint64_t at = 0, i = 0;
+    for (uint32_t r = 1; r < n; r++) {
+        uint64_t behind;
+        while (i < n_shards && at + ts_shard_partitions(&shard[i]) <= cut[r])
+            at += ts_shard_partitions(&shard[i++]);
+        behind = i < n_shards ? at + ts_shard_partitions(&shard[i]) : at;
+        cut[r] = cut[r] - at < behind - cut[r] || behind == at ? at : behind;
+    }
 }
 
 /* Whether a shard of partitions first .. behind - 1 has some of begin .. end - 1. */
@@ -172,14 +185,35 @@ void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64
     }
 }
 
-/* Heads of cut rows, to where they are folded. */
-static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows,
+/* The part that a row begins with. */
+static uint64_t first_end(const struct ts_share_row *row)
+{
+    return row->from == row->to ? 2 * row->first : 2 * row->first - 1;
+}
+
+void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
+                        uint32_t r, uint64_t *begin, uint64_t *end)
+{
+    *begin = 2 * cut[r];
+    *end = 2 * cut[r + 1];
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const uint64_t first = first_end(&row[i]);
+        if (row[i].to == r && first < *begin)
+            *begin = first;
+        else if (row[i].to > r && first < *end)
+            *end = first;
+    }
+}
+
+/* Heads of cut rows, to where they are folded; ends: with the partition that has a row's first part. */
+static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows, int ends,
                            uint64_t bytes)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_rows; i++)
         for (uint32_t r = 0; r < s->n; r++) {
-            const uint64_t begin = cut[r] > s->row[i].first ? cut[r] : s->row[i].first;
+            const uint64_t first = ends ? first_end(&s->row[i]) / 2 : s->row[i].first;
+            const uint64_t begin = cut[r] > first ? cut[r] : first;
             const uint64_t end = cut[r + 1] <= s->row[i].last ? cut[r + 1] : s->row[i].last + 1;
             if (r != s->row[i].to && begin < end)
                 s->move[n++] = (struct ts_comm_move){ r, s->row[i].to, begin * bytes, end * bytes };
@@ -231,6 +265,9 @@ static char *lay_out(struct ts_share *s, const struct ts_tensor *t, uint32_t n, 
     }
     s->first_row = take(&at, numbers);
     s->byte = take(&at, numbers);
+    s->shard = take(&at, numbers);
+    s->group = take(&at, numbers);
+    s->each = take(&at, numbers);
     s->row = take(&at, n * sizeof *s->row);
     s->move = take(&at, 4 * UINT64_C(1) * n * sizeof *s->move);
     return at;
@@ -254,7 +291,7 @@ static void mark_shards(struct ts_share *s, uint32_t mode)
     }
 }
 
-int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_share **ret,
+int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, int whole, struct ts_share **ret,
                  struct ts_err *err)
 {
     struct ts_share *s = calloc(1, ts_share_bytes(t, comm->n));
@@ -263,9 +300,12 @@ int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_shar
     s->tensor = t;
     s->comm = comm;
     s->n = comm->n;
+    s->whole = whole;
     lay_out(s, t, comm->n, (char *)(s + 1));
     for (uint32_t m = 0; m < t->order; m++) {
         ts_share_cut(t->mode[m].shard, t->mode[m].disk.n_shards, s->n, s->cut[m]);
+        if (whole)
+            ts_share_round(t->mode[m].shard, t->mode[m].disk.n_shards, s->n, s->cut[m]);
         mark_shards(s, m);
     }
     *ret = s;
@@ -296,6 +336,11 @@ int ts_share_stage(struct ts_share *s, struct ts_err *err)
 struct ts_comm *ts_share_comm(const struct ts_share *s)
 {
     return s->comm;
+}
+
+uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode)
+{
+    return s->cut[mode][s->n];
 }
 
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end)
@@ -344,6 +389,35 @@ int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint6
     for (uint32_t r = 0; r <= s->n; r++)
         s->byte[r] = first[r] * bytes;
     return s->comm->ops->gather(s->comm, array, s->byte, err);
+}
+
+int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err)
+{
+    int rc;
+    for (uint32_t r = 0; r <= s->n; r++)
+        s->byte[r] = r * sizeof *s->each;
+    s->each[s->comm->rank] = *x;
+    rc = s->comm->ops->gather(s->comm, s->each, s->byte, err);
+    for (uint32_t r = 0; rc == 0 && r < s->n; r++)
+        *x = s->each[r] > *x ? s->each[r] : *x;
+    return rc;
+}
+
+int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
+                      struct ts_err *err)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 1; r < s->n; r++)
+        if (first[r] < first[r + 1])
+            s->move[n++] = (struct ts_comm_move){ r, 0, first[r] * bytes, first[r + 1] * bytes };
+    return s->comm->ops->move(s->comm, array, s->move, n, err);
+}
+
+const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n)
+{
+    for (uint32_t r = 0; r <= s->n; r++)
+        s->group[r] = n * r / s->n;
+    return s->group;
 }
 
 /* Columns of rows: all of them, or those of one matrix of several side by side. */
@@ -431,24 +505,89 @@ static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct
     return rc;
 }
 
-int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
-                   void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
-                   uint64_t *end, struct ts_err *err)
+int ts_share_agree(struct ts_share *s, int rc, struct ts_err *err)
+{
+    s->given_up = 0;
+    return s->comm->ops->agree(s->comm, rc, err);
+}
+
+/* All have all edges, and know which rows are cut and which rank has which rows. */
+static int meet(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
+                uint32_t *n_rows, struct ts_err *err)
 {
     const uint64_t *cut = s->cut[mode], n_partitions = cut[s->n];
-    uint32_t n_rows;
-    s->given_up = 0;
-    rc = s->comm->ops->agree(s->comm, rc, err);
+    rc = ts_share_agree(s, rc, err);
     if (rc == 0)
         rc = ts_share_gather(s, edge, sizeof *edge, cut, err);
     if (rc < 0)
         return rc;
-    n_rows = ts_share_cut_rows(edge, n_partitions, cut, s->n, s->row);
+    *n_rows = ts_share_cut_rows(edge, n_partitions, cut, s->n, s->row);
     for (uint32_t r = 0; r <= s->n; r++)
-        s->first_row[r] = r == 0 ? 0 : cut[r] < n_partitions ? edge[cut[r]].first : out->n_rows;
-    ts_share_fold(s->row, n_rows, cut, s->comm->rank, begin, end);
-    rc = s->comm->ops->move(s->comm, heads, s->move, head_moves(s, cut, n_rows, head_bytes), err);
+        s->first_row[r] = r == 0                  ? 0
+                          : cut[r] < n_partitions ? edge[cut[r]].first
+                                                  : s->tensor->mode[mode].disk.n_rows;
+    return 0;
+}
+
+int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
+                   void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
+                   uint64_t *end, struct ts_err *err)
+{
+    uint32_t n_rows;
+    rc = meet(s, mode, rc, edge, &n_rows, err);
+    if (rc < 0)
+        return rc;
+    ts_share_fold(s->row, n_rows, s->cut[mode], s->comm->rank, begin, end);
+    rc = s->comm->ops->move(s->comm, heads, s->move,
+                            head_moves(s, s->cut[mode], n_rows, 0, head_bytes), err);
     return rc == 0 ? move_matrix(s, out, part_moves(s, n_rows), err) : rc;
+}
+
+int ts_share_ends(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
+                  void *parts, uint64_t part_bytes, uint64_t *begin, uint64_t *end,
+                  struct ts_err *err)
+{
+    uint32_t n_rows;
+    rc = meet(s, mode, rc, edge, &n_rows, err);
+    if (rc < 0)
+        return rc;
+    ts_share_fold_ends(s->row, n_rows, s->cut[mode], s->comm->rank, begin, end);
+    return s->comm->ops->move(s->comm, parts, s->move,
+                              head_moves(s, s->cut[mode], n_rows, 1, 2 * part_bytes), err);
+}
+
+int ts_share_is_whole(const struct ts_share *s)
+{
+    return s->whole;
+}
+
+const uint64_t *ts_share_first_shards(struct ts_share *s, uint32_t mode)
+{
+    const struct ts_mode *m = &s->tensor->mode[mode];
+    uint64_t at = 0, i = 0;
+    for (uint32_t r = 0; r <= s->n; r++) {
+        while (i < m->disk.n_shards && at < s->cut[mode][r])
+            at += ts_shard_partitions(&m->shard[i++]);
+        s->shard[r] = i;
+    }
+    return s->shard;
+}
+
+int ts_share_shards(struct ts_share *s, uint32_t mode, int rc, struct ts_err *err)
+{
+    const struct ts_mode *m = &s->tensor->mode[mode];
+    const uint64_t *first = ts_share_first_shards(s, mode);
+    for (uint32_t r = 0; r <= s->n; r++)
+        s->first_row[r] = r == 0                        ? 0
+                          : first[r] < m->disk.n_shards ? m->shard[first[r]].row_first
+                                                        : m->disk.n_rows;
+    return ts_share_agree(s, rc, err);
+}
+
+int ts_share_gather_parts(struct ts_share *s, uint32_t mode, void *array, uint64_t bytes,
+                          struct ts_err *err)
+{
+    return ts_share_gather(s, array, bytes, s->cut[mode], err);
 }
 
 int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,

@@ -22,14 +22,18 @@ struct ts_share;
 int ts_share_stage(struct ts_share *s, struct ts_err *err);
 uint64_t ts_share_stage_bytes(uint32_t n_ranks);
 
-int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, struct ts_share **ret,
+/* whole: a rank computes whole shards, the nearest to those ranges; they are among those that ts_share_shards_of tells. */
+int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, int whole, struct ts_share **ret,
                  struct ts_err *err);
 void ts_share_free(struct ts_share *s); /* NULL is fine */
 uint64_t ts_share_bytes(const struct ts_tensor *t, uint32_t n_ranks);
 
 struct ts_comm *ts_share_comm(const struct ts_share *s);
 
-/* Partitions of this rank; and for each shard an enum ts_deal (stream/feed.h): those of others are left. */
+/* Partitions of all ranks, */
+uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
+
+/* of this one; and for each shard an enum ts_deal (stream/feed.h): those of others are left. */
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 
@@ -47,6 +51,38 @@ int ts_share_poll(struct ts_share *s);
 int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                    void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
                    uint64_t *end, struct ts_err *err);
+
+/* The same of parts that are not rows: two of each partition, side by side, of its first row and of its last one (not used
+ * where they are one). Those of a row that is cut come to the rank that folds it. begin and end: the parts to be folded here, part i
+ * being of partition i / 2, of its last row where i is odd. */
+int ts_share_ends(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
+                  void *parts, uint64_t part_bytes, uint64_t *begin, uint64_t *end,
+                  struct ts_err *err);
+
+/* After this rank's range was computed, or failed with rc, where ranges are whole shards: sets the rows that ranks have. A row
+ * that goes on in a shard of another rank is that of the last one. */
+int ts_share_shards(struct ts_share *s, uint32_t mode, int rc, struct ts_err *err);
+int ts_share_is_whole(const struct ts_share *s);
+
+/* Shards of this rank, where ranges are whole ones: first[r] .. first[r + 1] - 1 are rank r's. Valid until the next call. */
+const uint64_t *ts_share_first_shards(struct ts_share *s, uint32_t mode);
+
+/* After this rank's part was computed, or failed with rc: what it failed with, anywhere. */
+int ts_share_agree(struct ts_share *s, int rc, struct ts_err *err);
+
+/* All ranks get all of an array that has `bytes` for each partition of the mode. */
+int ts_share_gather_parts(struct ts_share *s, uint32_t mode, void *array, uint64_t bytes,
+                          struct ts_err *err);
+
+/* *x := the largest that any rank has. */
+int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err);
+
+/* Elements first[r] .. first[r + 1] - 1, of `bytes` each, of rank r go to rank 0. */
+int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
+                      struct ts_err *err);
+
+/* n groups of work, dealt evenly; valid until the next call. */
+const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n);
 
 /* Then rank r has rows first[r] .. first[r + 1] - 1 of the product. Brings them to where they are wanted: on rank r
  * rows want[r] .. want[r + 1] - 1. */
@@ -89,6 +125,14 @@ struct ts_share_row {
 /* The rows that are cut, at most n - 1, in order; returns their number. edge: of all n_partitions. */
 uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
                            const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
+
+/* Parts begin .. end - 1 that rank r folds, as in ts_share_ends; none where begin is not below end. */
+void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
+                        uint32_t r, uint64_t *begin, uint64_t *end);
+
+/* The cuts at the nearest ends of shards. */
+void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
+                    uint64_t *cut);
 
 /* Partitions begin .. end - 1 whose heads rank r folds; none where begin is not below end. */
 void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,

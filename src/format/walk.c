@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/stop.h"
+#include "format/part.h"
 #include "format/shard.h"
 
 int ts_walk_open(const struct ts_tensor *t, uint32_t mode, struct ts_walk *ret, struct ts_err *err)
@@ -138,7 +139,8 @@ static void walk_shards(struct walk_all *a)
         const uint64_t shard = __atomic_fetch_add(&a->next, 1, __ATOMIC_RELAXED);
         if (shard >= n_shards)
             break;
-        rc = walk_shard(a, shard, raw, index, value, &err);
+        if (!a->walk->here || ts_part_has(t, a->walk->mode, shard))
+            rc = walk_shard(a, shard, raw, index, value, &err);
     }
     if (rc < 0)
         note_failure(a, rc, &err);

@@ -20,6 +20,7 @@
 struct ts_walk {
     const struct ts_tensor *tensor;
     uint32_t mode;
+    int here; /* set once it is open: of a part of a tensor (format/part.h) only the shards that are here are walked */
     uint64_t *rows[TS_MAX_ORDER]; /* NULL: row i is index i */
 };
 

@@ -36,6 +36,10 @@ struct ts_weighted {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows; /* bit m: rows of mode m are wanted */
+    /* What take keeps of each partition, part_bytes each; NULL: nothing. Where ranks divide the partitions, all of them have all of
+     * it when the pass is over. */
+    void *part;
+    uint64_t part_bytes;
 };
 
 #endif
