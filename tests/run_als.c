@@ -49,7 +49,7 @@ static void note_mode(void *ctx, const struct ts_als_mode *m)
     const uint32_t order = a->order;
     if (m->sweep == a->n_modes / order + 1 && m->mode == a->n_modes % order &&
         m->times->n_devices > 0 && m->total_ns >= m->times->device[0].solve_ns)
-        a->n_modes++;
+        a->each_mode[a->n_modes++ % 100] = m->objective;
     if (a->conf->patient)
         await_states(a->conf->states);
     if (m->sweep == a->conf->stop_sweep && m->mode == a->conf->stop_mode && !a->conf->stop_inside)
@@ -232,6 +232,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                               .whole_start = c->nvecs,
                               .started = note_start,
                               .mode = note_mode,
+                              .each_mode = c->each_mode,
                               .sweep = note_sweep,
                               .ctx = a };
     struct ts_backend backend = ts_backend_cpu;

@@ -22,7 +22,8 @@ struct test_als_conf {
     struct ts_hold_out hold_out;            /* of observed cells */
     uint32_t patience;
     int accelerate;
-    int one_call; /* product and rows in one call, with the times of two devices (see test_als) */
+    int each_mode; /* modes tell what is minimised */
+    int one_call;  /* product and rows in one call, with the times of two devices (see test_als) */
     const char *states; /* NULL, or a directory for states */
     uint64_t every_ns;  /* how often one is saved there; 0: only when it is stopped */
     int patient;      /* each mode waits a moment while fewer than two were saved beside the run */
@@ -42,6 +43,7 @@ struct test_als {
     int converged, overfits;
     double fit[100]; /* after each sweep */
     double objective[100];
+    double each_mode[100]; /* what is minimised, after each mode */
     uint32_t n_modes; /* modes that were told of, in order; those out of order are not counted */
     struct ts_als_sweep last; /* sweep */
     uint64_t n_rows[TS_MAX_ORDER];

@@ -320,6 +320,7 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .whole_start = args->save_init,
         .started = starts_with_vectors(args) ? take_vectors : NULL,
         .mode = cp_report_mode,
+        .each_mode = args->details && args->json,
         .sweep = cp_report_sweep,
         .ctx = r,
         .trace = r->trace,

@@ -50,6 +50,11 @@ static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64
 
 /* ---- one product ---- */
 
+static int watches(const struct ts_als *a)
+{
+    return a->conf->each_mode && a->conf->mode != NULL && a->method->sums_of_modes;
+}
+
 /* What is needed before the pass, and how rows are to be updated, are the method's. */
 int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind, struct ts_err *err)
 {
@@ -63,7 +68,9 @@ int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     a->how = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
     a->sums = (struct ts_row_sums){
         .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square, /* w: of no use */
-        .inner = mode + 1 == a->order ? &a->inner : NULL,
+        .inner = mode + 1 == a->order ? &a->inner
+                 : watches(a)         ? &a->watched
+                                      : NULL,
     };
     a->singular = 0;
     a->solved = 0;
@@ -89,7 +96,9 @@ static uint64_t exchanged(const struct ts_als *a)
 static int end_product(struct ts_als *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_als_mode done = { .sweep = a->now.sweep, .mode = a->product, .times = &a->times };
+    struct ts_als_mode done = {
+        .sweep = a->now.sweep, .mode = a->product, .times = &a->times, .objective = NAN
+    };
     uint64_t then;
     int rc = 0;
     if (!a->solved) {
@@ -113,6 +122,8 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     a->last_singular = (uint32_t)a->singular;
     a->now.n_singular += a->last_singular;
     add_times(a, &a->times, done.total_ns);
+    if (rc == 0 && watches(a))
+        done.objective = ts_als_fit_watched(a, *a->sums.inner);
     if (rc == 0 && a->conf->mode != NULL && a->now.sweep > 0)
         a->conf->mode(a->conf->ctx, &done);
     return rc;
@@ -261,7 +272,8 @@ static int step(struct ts_als *a, struct ts_err *err)
         if (a->conf->mode != NULL)
             a->conf->mode(a->conf->ctx, &(struct ts_als_mode){ .sweep = a->now.sweep,
                                                                .mode = a->mode,
-                                                               .times = &a->times });
+                                                               .times = &a->times,
+                                                               .objective = NAN });
         return end_mode(a, err);
     }
     a->at = TS_ALS_AGAIN;

@@ -73,6 +73,8 @@ struct ts_als_mode {
     uint32_t sweep, mode; /* from 1, from 0 */
     uint64_t total_ns;
     const struct ts_backend_times *times; /* device by device; lent for the call */
+    double
+        objective; /* what is minimised, penalties with it; NaN: it was not asked for, or nothing was solved */
 };
 
 struct ts_als_conf {
@@ -93,6 +95,7 @@ struct ts_als_conf {
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;
+    int each_mode; /* modes tell the objective: a sum more for each, of alternating least squares */
     struct ts_trace *trace;           /* what each mode did when; NULL: nobody asks */
     struct ts_checkpoint *checkpoint; /* is told where the run is; NULL: nobody asks */
     const struct ts_state_file *from; /* goes on there; NULL: starts with `init` */

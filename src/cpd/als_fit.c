@@ -32,15 +32,22 @@ void ts_als_scale_both(const struct ts_als *a, double *x)
     }
 }
 
+/* |model|^2; a->v is overwritten. */
+static double model_square(struct ts_als *a)
+{
+    double sum = 0;
+    ts_als_multiply_grams(a, a->order);
+    for (uint32_t i = 0; i < a->rank; i++)
+        for (uint32_t j = 0; j < a->rank; j++)
+            sum += a->lambda[i] * a->lambda[j] * a->v[(size_t)i * a->rank + j];
+    return sum;
+}
+
 /* The fit after the last mode of a sweep. */
 double ts_als_fit_now(struct ts_als *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
-    a->model = 0;
-    ts_als_multiply_grams(a, a->order);
-    for (uint32_t i = 0; i < a->rank; i++)
-        for (uint32_t j = 0; j < a->rank; j++)
-            a->model += a->lambda[i] * a->lambda[j] * a->v[(size_t)i * a->rank + j];
+    a->model = model_square(a);
     a->left = norm * norm + a->model - 2 * a->inner;
     if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
         return a->model == 0 ? 1 : -INFINITY;
@@ -90,18 +97,31 @@ double ts_als_fit_trace(const struct ts_als *a, uint32_t mode)
     return sum;
 }
 
-/* What is minimised, where it is more than the distance. */
-double ts_als_fit_objective(const struct ts_als *a)
+/* With |X - model|^2 = left. */
+static double objective(const struct ts_als *a, double left)
 {
-    double sum = 0.5 * (a->left < 0 ? 0 : a->left);
-    if (!a->penalty)
-        return NAN;
-    for (uint32_t m = 0; m < a->order; m++) {
+    double sum = 0.5 * (left < 0 ? 0 : left);
+    for (uint32_t m = 0; m < a->order && a->penalty; m++) {
         const struct ts_constraint *c = &a->constraint[m];
         sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * ts_als_fit_trace(a, m) +
                (c->smooth > 0 ? 0.5 * c->smooth * a->size[m] : 0);
     }
     return sum;
+}
+
+/* What is minimised, where it is more than the distance. */
+double ts_als_fit_objective(const struct ts_als *a)
+{
+    return a->penalty ? objective(a, a->left) : NAN;
+}
+
+double ts_als_fit_watched(struct ts_als *a, double inner)
+{
+    const double norm = a->conf->init.tensor->header.norm;
+    for (uint32_t m = a->product + 1; m < a->order && a->penalty && a->now.sweep <= 1; m++)
+        if (a->constraint[m].l1 > 0 || a->constraint[m].smooth > 0)
+            return NAN; /* nobody has summed the start's factor */
+    return objective(a, norm * norm + model_square(a) - 2 * inner);
 }
 
 uint32_t ts_als_fit_count_dead(const struct ts_als *a)

@@ -39,7 +39,8 @@ struct ts_als {
     double *v, *w;      /* rank x rank: product of Gram matrices, its inverse */
     double *lambda;     /* rank: what the columns of the mode solved last were divided by */
     double *scale;      /* rank: what columns are multiplied with */
-    double inner;       /* <X, model> after the last mode */
+    double inner;       /* <X, model> after the last mode, */
+    double watched;     /* after another one, where each tells the objective */
     double model, left; /* |model|^2, |X - model|^2 with its rounding */
     int exact;          /* nothing but rounding is left of it after the last sweep */
     int wide;           /* the last mode is summed in float64, its factors being float32 */
@@ -127,6 +128,10 @@ int ts_als_fit_is_rounded(const struct ts_als *a);
 int ts_als_fit_nothing_left(const struct ts_als *a);
 int ts_als_fit_float32_will_do(const struct ts_als *a, double margin);
 double ts_als_fit_objective(const struct ts_als *a);
+
+/* What is minimised after the mode that was just solved, inner being <X, model>; a->v is overwritten. NaN in
+ * the first sweep before modes whose penalties are sums of their own. */
+double ts_als_fit_watched(struct ts_als *a, double inner);
 uint32_t ts_als_fit_count_dead(const struct ts_als *a);
 
 /* ---- als_state.c ---- */

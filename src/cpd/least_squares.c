@@ -217,6 +217,7 @@ static int is_asked(const struct ts_constraint *c)
 
 const struct ts_method ts_least_squares = {
     .name = "least squares",
+    .sums_of_modes = 1,
     .is_asked = is_asked,
     .begin = begin,
     .pass = pass,

@@ -31,6 +31,8 @@ struct ts_method {
     size_t own_bytes;
     int fit_apart; /* `judge` knows nothing without a pass: a fixed last mode takes no product before, and a state has no errors */
 
+    int sums_of_modes; /* the inner product with the tensor is known after each mode, where it is asked for */
+
     int holds_out; /* cells can be held out: it tells of the error there */
 
     /* Whether these constraints, of all modes, ask for it. The last entry is always asked for. */
