@@ -113,14 +113,19 @@ for i in $(seq 600); do
     sleep 0.1
 done
 [ "$i" -lt 600 ] || bad "no state in a minute"
-rank=
-for process in /proc/[0-9]*; do
-    [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
-    case $(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) in
-    *mpirun* | *mpiexec* | *hydra*) ;;
-    *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
-    esac
-done
+# find_rank: sets $rank to the process of one of those that compute kill.cp
+find_rank()
+{
+    rank=
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
+        case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
+        *mpirun* | *mpiexec* | *hydra*) ;;
+        *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
+        esac
+    done
+}
+find_rank
 [ -n "$rank" ] || bad "no rank is found"
 [ -z "$rank" ] || kill -KILL "$rank"
 wait $pid && bad "a rank is killed, and the exit status is 0"
@@ -130,6 +135,20 @@ for i in $(seq 300); do # their last one goes with the launcher's second signal
     sleep 0.2
 done
 grep -q 'goes on from sweep' err || bad "--resume after a kill: $(cat err)"
+
+# ---- a rank that is stopped, of which a launcher knows nothing, ends all, within 7 seconds and what a busy machine takes ----
+rm -rf kill.cp kill.cp.partial
+mpi 3 x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+pid=$!
+for i in $(seq 600); do
+    [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
+    sleep 0.1
+done
+find_rank
+[ -n "$rank" ] || bad "no rank is found to be stopped"
+[ -z "$rank" ] || kill -STOP "$rank"
+wait $pid && bad "a rank is stopped, and the exit status is 0"
+grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "does not say that a rank says nothing: $(cat err)"
 
 # ---- what is not the same is refused, by its name ----
 # ranks_refused TEXT ARGS...: of mpirun

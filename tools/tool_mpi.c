@@ -23,7 +23,7 @@ static void leave(int status)
 int tool_mpi_main(const char *name, int argc, char **argv, int (*run)(int argc, char **argv))
 {
     struct ts_err err;
-    if (ts_comm_mpi_open(&argc, &argv, &comm, &err) < 0) {
+    if (ts_comm_mpi_open(name, &argc, &argv, &comm, &err) < 0) {
         fprintf(stderr, "%s: %s\n", name, err.text);
         return 1;
     }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mpi/heartbeat.h"
+
 #define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
 #define TAG_MOVE 1
 #define TAG_DEAL 3
@@ -17,6 +19,7 @@
 struct mpi_ranks {
     struct ts_comm comm; /* first: a comm is one of these */
     MPI_Comm all, leave;
+    struct ts_heartbeat *heartbeat; /* or NULL */
     uint32_t beside;
     int *count, *place; /* n */
     int *rc;            /* n */
@@ -213,6 +216,7 @@ void ts_comm_mpi_close(struct ts_comm *c)
     struct mpi_ranks *m = of(c);
     if (m == NULL)
         return;
+    ts_heartbeat_stop(m->heartbeat);
     MPI_Comm_free(&m->all);
     MPI_Comm_free(&m->leave);
     free(m->count);
@@ -231,14 +235,15 @@ static uint32_t ranks_beside(void)
     return (uint32_t)n;
 }
 
-int ts_comm_mpi_open(int *argc, char ***argv, struct ts_comm **ret, struct ts_err *err)
+int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm **ret,
+                     struct ts_err *err)
 {
     static const struct ts_comm_ops ops = {
         .agree = agree, .gather = gather, .move = move, .deal = deal, .poll = poll
     };
     struct mpi_ranks *m = calloc(1, sizeof *m);
     int rank, n, level;
-    MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     if (m != NULL) {
@@ -258,6 +263,7 @@ int ts_comm_mpi_open(int *argc, char ***argv, struct ts_comm **ret, struct ts_er
     MPI_Comm_dup(MPI_COMM_WORLD, &m->all);
     MPI_Comm_dup(MPI_COMM_WORLD, &m->leave);
     m->beside = ranks_beside();
+    m->heartbeat = ts_heartbeat_start(name, level);
     m->comm = (struct ts_comm){ .ops = &ops, .rank = (uint32_t)rank, .n = (uint32_t)n };
     *ret = &m->comm;
     return 0;
