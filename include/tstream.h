@@ -452,6 +452,11 @@ enum {
     TS_LOSS_HUBER = 6
 };
 
+/* How models by losses after TS_LOSS_POISSON descend: a step of each
+ * mode a sweep, cells that are not listed being drawn anew; or a step of
+ * all modes by L-BFGS-B, the same cells standing for them. */
+enum { TS_OPTIMIZER_ADAM = 0, TS_OPTIMIZER_LBFGSB = 1 };
+
 typedef struct {
     size_t size;
     uint32_t rank;        /* 1 to 1024 */
@@ -486,6 +491,7 @@ typedef struct {
      * more for each thread, and those after it two more models besides;
      * on CPU cores. */
     int loss;
+    int optimizer; /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models, not two */
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -642,6 +648,7 @@ typedef struct {
     int loss;
     uint32_t inner; /* with TS_LOSS_POISSON: rounds of each row in a sweep; 0: 10 */
     double loss_at; /* with TS_LOSS_HUBER: errors up to this count by their squares */
+    int optimizer;  /* TS_OPTIMIZER_..., of a session that was opened for it */
 } ts_cp_conf;
 
 typedef struct {

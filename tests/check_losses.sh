@@ -43,6 +43,25 @@ for loss in bernoulli bernoulli-logit; do
     done
     rm -r whole.cp one.cp part.cp
 done
+
+# By L-BFGS-B nothing rises, and bits and states are as ever.
+for loss in bernoulli huber:0.5; do
+    cp_t --loss $loss -i 30 --optimizer lbfgsb -n --json > json
+    sed -n 's/.*"event":"sweep".*"objective":\([^,}]*\).*/\1/p' json > fell
+    awk 'NR > 1 && $1 > last * (1 + 1e-6) { bad = 1 } { last = $1 } END { exit bad || NR != 30 }' fell ||
+        bad "$loss by L-BFGS-B: $(cat fell)"
+    cp_t --loss $loss -i 6 --optimizer lbfgsb -f npy -o whole.cp -q > out
+    cp_t --loss $loss -i 6 --optimizer lbfgsb -f npy -o one.cp -q -t 1 --host-memory 3M > out
+    cp_t --loss $loss -i 2 --optimizer lbfgsb -f npy -o part.cp -q > out
+    refused 1 'cannot go on with --optimizer adam' "$bin/tstream" cp --cpu --resume part.cp --optimizer adam -i 6 -n
+    "$bin/tstream" cp --cpu --resume part.cp -i 6 --tol 0 -q > out
+    for k in 1 2 3; do
+        cmp whole.cp/mode$k.npy one.cp/mode$k.npy
+        cmp whole.cp/mode$k.npy part.cp/mode$k.npy
+    done
+    rm -r whole.cp one.cp part.cp
+done
+refused 2 'L-BFGS-B descends by a loss' cp_t --optimizer lbfgsb -n
 cp_g --loss huber:2 -i 5 --hold-out 20% --nonneg --l2 0.1 -f npy -o whole.cp > out
 head -n 1 out | grep -q 'held out' || bad "held-out cells have no loss: $(cat out)"
 cp_g --loss huber:2 -i 3 --hold-out 20% --nonneg --l2 0.1 -f npy -o part.cp -q > out

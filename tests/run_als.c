@@ -139,6 +139,20 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     return ts_backend_cpu.multiply(be, mode, feed, how, ret, times, err);
 }
 
+/* And of one whose rows descend. */
+static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
+                       double *zeros, struct ts_backend_times *times, struct ts_err *err)
+{
+    if (feed != NULL) {
+        n_products++;
+        if (modes_until_stop > 0 && --modes_until_stop == 0) {
+            stop = 1;
+            return ts_fail(err, TS_ESTOP, "stopped");
+        }
+    }
+    return ts_backend_cpu.descend(be, mode, feed, how, zeros, times, err);
+}
+
 /* As a backend of several devices has it. The second device computes three times as long as the
  * first; each millisecond is one of rows that travel. */
 static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
@@ -267,6 +281,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     backend.complete = cpu_complete;
     backend.multiply = cpu_multiply;
     backend.weighted = cpu_weighted;
+    backend.descend = cpu_descend;
     a->order = p->tensor->order;
     ac.init = (struct ts_init_conf){ .tensor = p->tensor,
                                      .backend = &backend,

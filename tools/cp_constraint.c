@@ -211,10 +211,11 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
                                                       .poisson = args->poisson,
                                                       .loss = loss,
                                                       .loss_at = loss_at,
+                                                      .lbfgsb = args->optimizer == 1,
                                                       .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
                                                       .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
     }
-    return args->poisson || loss != TS_GCP_NONE
+    return args->poisson || loss != TS_GCP_NONE || args->optimizer == 1
                ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err)
                : 0;
 }

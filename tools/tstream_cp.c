@@ -42,8 +42,12 @@ const struct ts_opt tstream_cp_opts[] = {
       "what a model is judged by: least-squares, the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means are the "
       "model's (CP-APR, multiplicative updates; no entries below 0); of zeros and ones that whose odds, or log odds, are the model's; of numbers "
       "above 0 that as gamma numbers whose means are the model's; of counts whose logarithms of means are; or the square "
-      "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend by Adam, a step of each mode a sweep: give "
+      "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend (--optimizer): give "
       "--iters some hundred. On CPU cores" },
+    { "optimizer", 0, TS_OPT_CHOICE, AT(optimizer), "adam", "adam|lbfgsb",
+      "how models by losses other than least-squares and poisson descend: adam, a step of each mode a sweep, for which cells that are not "
+      "listed are drawn anew; lbfgsb, a step of all modes a sweep by gradients of the last five (L-BFGS-B), the cells that stand for those not "
+      "listed being the same: fewer sweeps on small tensors and with --observed, and memory for twelve more models, not two" },
     { "inner", 0, TS_OPT_U32, AT(inner), "10", "N",
       "with --loss poisson: rounds of each row while its shard is in memory" },
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
@@ -273,6 +277,8 @@ static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, cons
 
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
+    if (args->constraint[0].lbfgsb)
+        return ts_fail(err, TS_EARG, "--optimizer lbfgsb is computed by one process");
     if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
         return ts_fail(err, TS_EARG,
                        "several processes compute on CPU cores: --gpus and --gpu-memory go with "

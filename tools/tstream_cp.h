@@ -17,6 +17,7 @@ struct cp_args {
     int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
         observed, l2_scale;
     const char *loss;
+    int optimizer;
     int poisson; /* of loss; by tstream_cp_command */
     uint32_t patience;
     double held_share; /* of hold_out; by tstream_cp_command */

@@ -395,7 +395,10 @@ def test_other_losses_are_those_of_the_program(tensor, tmp_path):
         again = ts.cp(tensor, 3, sweeps=10, tol=0, seed=3, loss=loss, **given, **CPU)
         assert all((np.load(tmp_path / loss[:5] / f"mode{k + 1}.npy") == again.factors[k]).all()
                    for k in range(len(tensor.shape)))
-    for wrong in ({"loss": "huber"}, {"loss": "huber:x"}, {"loss": "huber:-1"}, {"loss": "gamma"}, {"loss": "bernoulli"},
+    adam, steps = ([s.objective for s in ts.cp(tensor, 3, sweeps=30, tol=0, loss="gamma", observed=True, l2=0.1, optimizer=o, **CPU).history]
+                   for o in ("adam", "lbfgsb"))
+    assert all(np.diff(steps) <= 1e-6 * abs(steps[0])) and steps[-1] < adam[-1]
+    for wrong in ({"optimizer": "lbfgsb"}, {"optimizer": "sgd", "loss": "huber:1"}, {"loss": "huber"}, {"loss": "huber:x"}, {"loss": "huber:-1"}, {"loss": "gamma"}, {"loss": "bernoulli"},
                   {"loss": "poisson-log", "l1": 0.1}):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, 3, **wrong, **CPU)

@@ -148,7 +148,7 @@ class ts_session_conf(_Sized):
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
                 ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
                 ("own_rows", c.c_uint32), ("accelerate", c.c_int), ("smooth", c.c_uint32),
-                ("observed", c.c_int), ("loss", c.c_int)]
+                ("observed", c.c_int), ("loss", c.c_int), ("optimizer", c.c_int)]
 
 
 class ts_session_info(_Sized):
@@ -186,7 +186,8 @@ class ts_cp_conf(_Sized):
                 ("simplex", c.c_uint32), ("lower", c.c_void_p), ("upper", c.c_void_p),
                 ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p),
                 ("observed", c.c_int), ("l2_by_count", c.c_int), ("hold_out", c.c_double),
-                ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32), ("loss_at", c.c_double)]
+                ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32), ("loss_at", c.c_double),
+                ("optimizer", c.c_int)]
 
 
 class ts_cp_result(_Sized):

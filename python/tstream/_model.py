@@ -528,11 +528,12 @@ def _bounds(bounds: Any, order: int, fixed: int) -> Optional[Array]:
 
 
 _LOSSES = ("least-squares", "poisson", "bernoulli", "bernoulli-logit", "gamma", "poisson-log", "huber")  # TS_LOSS_... of tstream.h
+_OPTIMIZERS = ("adam", "lbfgsb")
 
 
 def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: Optional[float] = None, seed: int = 1,
-       loss: str = "least-squares", inner: int = 10,
+       loss: str = "least-squares", optimizer: str = "adam", inner: int = 10,
        init: Any = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
@@ -568,9 +569,13 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         Of the random initial factors.
     loss : {'least-squares', 'poisson', 'bernoulli', 'bernoulli-logit', 'gamma', 'poisson-log', 'huber:D'}
         What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
-        are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint. The others take a step
-        of each mode a sweep, so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
+        are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint. The others descend
+        (`optimizer`), so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
         `bounds` and `observed` go with them.
+    optimizer : {'adam', 'lbfgsb'}
+        Of the losses after 'poisson': a step of each mode a sweep, cells that are not listed being drawn anew; or a step of
+        all modes by L-BFGS-B, the same cells standing for them: fewer sweeps on small tensors and with `observed`, and memory
+        for twelve more models, not two.
     inner : int
         With loss 'poisson': rounds of each row in a sweep.
     init : Model, 'nvecs' or Collection, optional
@@ -665,6 +670,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
         loss_at = float(width) if width else 0.0
     except ValueError:
         raise ArgumentError(f"huber takes a width above 0, as huber:0.5, not {width!r}") from None
+    if optimizer not in _OPTIMIZERS or (optimizer != "adam" and _LOSSES.index(loss) < 2):
+        raise ArgumentError(f"optimizer is one of {', '.join(_OPTIMIZERS)}, of losses after 'poisson'")
     if inner < 1:
         raise ArgumentError("a row takes at least one round a sweep")
     if tol is None:
@@ -747,13 +754,15 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
                       observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience,
-                      loss=_LOSSES.index(loss), inner=inner, loss_at=loss_at)
+                      loss=_LOSSES.index(loss), inner=inner, loss_at=loss_at,
+                      optimizer=_OPTIMIZERS.index(optimizer))
 
     session_conf = _session_conf(call, rank=ranks[0], precision=precision, threads=threads,
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                  own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                 loss=_LOSSES.index(loss), trace=None if trace is None else os.fsencode(trace))
+                                 loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer),
+                                 trace=None if trace is None else os.fsencode(trace))
     bar = _progress_bar(sweeps * len(keys)) if progress else None
     if several:
         several_conf = ts_several_conf(n_ranks=len(ranks), rank=(c.c_uint32 * len(ranks))(*ranks), restarts=len(seeds),

@@ -514,6 +514,7 @@ int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
         to->poisson = conf->loss == TS_LOSS_POISSON;
         to->loss = ts_api_gcp(conf->loss);
         to->loss_at = conf->loss == TS_LOSS_HUBER ? conf->loss_at : 0;
+        to->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
         to->by_count = conf->observed && conf->l2_by_count;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
@@ -544,6 +545,9 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     if (conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != c->session->conf.loss)
         return ts_fail(err, TS_EARG,
                        "a run with a loss takes a session that was opened with the same loss");
+    if (conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != c->session->conf.optimizer)
+        return ts_fail(err, TS_EARG,
+                       "a run by L-BFGS-B takes a session that was opened with this optimizer");
     if ((ts_constraint_updates(c->constraint, t->order) & ~e->backend->updates) != 0)
         return ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
     if (conf->loss == TS_LOSS_LEAST_SQUARES &&
@@ -691,6 +695,8 @@ int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "a run goes on from the state of a directory: none is named");
     if (c->loss < TS_LOSS_LEAST_SQUARES || c->loss > TS_LOSS_HUBER)
         return ts_fail(err, TS_EARG, "there is no loss %d", c->loss);
+    if (c->optimizer != TS_OPTIMIZER_ADAM && c->optimizer != TS_OPTIMIZER_LBFGSB)
+        return ts_fail(err, TS_EARG, "there is no optimizer %d", c->optimizer);
     if (c->sweeps == 0)
         c->sweeps = SWEEPS;
     if (c->inner == 0)

@@ -28,7 +28,7 @@ struct args {
     uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
     int accelerate, force, cpu, observed;
     uint32_t patience, inner;
-    const char *loss, *l2_scale, *hold_out;
+    const char *loss, *optimizer, *l2_scale, *hold_out;
     char hold_out_text[32], loss_text[40];
     const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
     const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
@@ -39,6 +39,7 @@ struct args {
 static const struct ts_opt opts[] = {
     { .name = "rank", .type = TS_OPT_U32, .at = AT(rank) },
     { .name = "loss", .type = TS_OPT_STRING, .at = AT(loss) },
+    { .name = "optimizer", .type = TS_OPT_STRING, .at = AT(optimizer) },
     { .name = "inner", .type = TS_OPT_U32, .at = AT(inner) },
     { .name = "iters", .type = TS_OPT_U32, .at = AT(iters) },
     { .name = "tol", .type = TS_OPT_DOUBLE, .at = AT(tol) },
@@ -127,6 +128,7 @@ static void take_args(struct args *a, const ts_session_conf *sc, const struct ts
         snprintf(a->loss_text, sizeof a->loss_text, "huber:%.17g", conf->loss_at);
         a->loss = a->loss_text;
     }
+    a->optimizer = conf->optimizer == TS_OPTIMIZER_LBFGSB ? "lbfgsb" : "adam";
     a->inner = conf->inner;
     a->force = conf->replace != 0;
     a->cpu = sc->cpu != 0;
@@ -188,6 +190,8 @@ static void remember_loss(const ts_cp_conf *conf, FILE *to)
         fprintf(to, "%closs=%s", 0, ts_loss_of(ts_api_gcp(conf->loss))->name);
     if (conf->loss == TS_LOSS_POISSON)
         fprintf(to, "%closs=poisson%cinner=%u", 0, 0, conf->inner);
+    if (conf->optimizer == TS_OPTIMIZER_LBFGSB)
+        fprintf(to, "%coptimizer=lbfgsb", 0);
 }
 
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,

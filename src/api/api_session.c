@@ -22,6 +22,8 @@ static int take_conf(const ts_session_conf *given, ts_session_conf *conf, struct
         rc = ts_fail(err, TS_EARG, "at most %u threads are possible", TS_MAX_THREADS);
     if (rc == 0 && (conf->loss < TS_LOSS_LEAST_SQUARES || conf->loss > TS_LOSS_HUBER))
         rc = ts_fail(err, TS_EARG, "there is no loss %d", conf->loss);
+    if (rc == 0 && conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != TS_OPTIMIZER_LBFGSB)
+        rc = ts_fail(err, TS_EARG, "there is no optimizer %d", conf->optimizer);
     p = (struct ts_processor){ .cpu = conf->cpu,
                                .gpus = conf->gpus,
                                .device_bytes = conf->gpu_memory };
@@ -111,6 +113,7 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
         ret[m].poisson = conf->loss == TS_LOSS_POISSON;
         ret[m].loss = ts_api_gcp(conf->loss);
         ret[m].loss_at = conf->loss == TS_LOSS_HUBER; /* any */
+        ret[m].lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB && conf->loss > TS_LOSS_POISSON;
     }
     return 0;
 }

@@ -307,7 +307,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
         s->before_rows[m] = c->rows + at;
         at += s->n_rows[m] * row_bytes;
     }
-    for (uint32_t i = 0; i < 2 && s->moment[0][0] != NULL; i++)
+    for (uint32_t i = 0; i < ts_constraint_moments(&s->constraint[0]); i++)
         for (uint32_t m = 0; m < s->order && rc == 0; m++) {
             memcpy(c->rows + at, s->moment[i][m], s->n_rows[m] * row_bytes);
             s->moment[i][m] = c->rows + at;

@@ -122,6 +122,11 @@ uint32_t ts_constraint_rounds(int first, uint32_t order, uint64_t nnz, uint64_t 
     return 2 + (first ? 0 : more < 4 ? (uint32_t)more : 4);
 }
 
+uint32_t ts_constraint_moments(const struct ts_constraint *c)
+{
+    return c->loss == TS_GCP_NONE ? 0 : c->lbfgsb ? TS_MOMENTS_LBFGSB : TS_MOMENTS_ADAM;
+}
+
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err)
 {
     uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
@@ -135,6 +140,10 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            m + 1);
         if (c[m].loss != c[0].loss || c[m].loss_at != c[0].loss_at)
             return ts_fail(err, TS_EARG, "a model has the same loss in all modes");
+        if (!c[m].lbfgsb != !c[0].lbfgsb || (c[m].lbfgsb && c[m].loss == TS_GCP_NONE))
+            return ts_fail(err, TS_EARG,
+                           "L-BFGS-B descends by a loss of all modes other than least-squares and "
+                           "poisson");
         if (c[m].loss == TS_GCP_HUBER && !(c[m].loss_at > 0 && isfinite(c[m].loss_at)))
             return ts_fail(err, TS_EARG, "the width of huber must be a number above 0");
         if (c[m].loss != TS_GCP_NONE && !ts_loss_of(c[m].loss)->zeros && !c[m].observed)
@@ -232,6 +241,8 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
         snprintf(loss, sizeof loss, ", loss %s", ts_loss_of(c->loss)->name);
     if (c->loss == TS_GCP_HUBER)
         snprintf(loss, sizeof loss, ", loss huber:%.9g", c->loss_at);
+    if (c->lbfgsb)
+        snprintf(loss + strlen(loss), sizeof loss - strlen(loss), " by L-BFGS-B");
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
     snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s%s", loss, c->poisson ? ", poisson" : "",
@@ -246,10 +257,11 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b)
 {
-    return a->loss == b->loss && a->loss_at == b->loss_at && !a->poisson == !b->poisson &&
-           !a->observed == !b->observed && !a->by_count == !b->by_count &&
-           !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
-           a->smooth == b->smooth && !a->simplex == !b->simplex &&
-           !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
+    return a->loss == b->loss && a->loss_at == b->loss_at && !a->lbfgsb == !b->lbfgsb &&
+           !a->poisson == !b->poisson && !a->observed == !b->observed &&
+           !a->by_count == !b->by_count && !a->nonneg == !b->nonneg && !a->fixed == !b->fixed &&
+           a->l1 == b->l1 && a->l2 == b->l2 && a->smooth == b->smooth &&
+           !a->simplex == !b->simplex && !a->orthogonal == !b->orthogonal &&
+           !a->bounded == !b->bounded &&
            (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
 }

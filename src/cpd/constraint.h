@@ -46,6 +46,7 @@ struct ts_constraint {
     enum ts_loss_kind
         loss;       /* of each mode: the factors descend (gcp.h); TS_GCP_NONE: they do not */
     double loss_at; /* D of huber; else 0 */
+    int lbfgsb;     /* with a loss, of each mode: the steps are of all modes at once (lbfgsb.c) */
     int by_count;   /* and l2 counts once for each nonzero of a row */
 };
 
@@ -94,6 +95,13 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 
 /* "nonnegative, l1 0.1" or "none", for sentences. */
 void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room);
+
+/* Matrices of the size of each factor that a method keeps between modes, and a state holds: moments of Adam, or what
+ * lbfgsb.c says. */
+#define TS_MOMENTS_ADAM   2u
+#define TS_MOMENTS_LBFGSB 12u
+#define TS_MOMENTS_MOST   TS_MOMENTS_LBFGSB
+uint32_t ts_constraint_moments(const struct ts_constraint *c); /* c: of the first mode */
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b);
 

@@ -16,7 +16,7 @@
  * Random starts are scaled to what the values are on average; with a loss whose model is a logarithm one component is that
  * average, the others are small and of both signs.
  */
-#include "cpd/gcp.h"
+#include "cpd/gcp_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,6 @@
 #include "base/rng.h"
 #include "base/stop.h"
 #include "cpd/loss_values.h"
-#include "cpd/method.h"
 #include "format/shard.h"
 #include "stream/loss.h"
 
@@ -37,20 +36,6 @@
 #define LEAST_DRAWN 64.0
 #define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
-
-/* Over nonzeros: of f, of f at 0, of x. */
-struct sums {
-    double n, loss, zero, x;
-};
-
-struct gcp {
-    void *memory; /* of the moments */
-    uint64_t memory_bytes;
-    void *moment[2][TS_MAX_ORDER];
-    double rate, before; /* before: the objective of the sweep before; NaN: there was none */
-    struct sums kept, held;
-    double zeros; /* estimate over all cells of f(0, m) */
-};
 
 static const struct ts_loss *loss_of(const struct ts_als *a)
 {
@@ -75,7 +60,8 @@ uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precisio
 {
     uint64_t sum = 0;
     for (uint32_t m = 0; m < t->order && c != NULL && c[0].loss != TS_GCP_NONE; m++)
-        sum += 2 * moment_bytes(t, m, rank, precision);
+        sum += ts_constraint_moments(c) * moment_bytes(t, m, rank, precision);
+    sum += sum > 0 && c[0].lbfgsb ? ts_lbfgsb_bytes(t, rank) : 0;
     return sum > 0 ? ts_bigmem_cost(sum) : 0;
 }
 
@@ -87,24 +73,24 @@ uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
     return want >= most ? most : want > LEAST_DRAWN ? (uint32_t)want : (uint32_t)LEAST_DRAWN;
 }
 
-/* The moments, of zeros. */
-static int make(struct ts_als *a, struct ts_err *err)
+int ts_gcp_make(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
-    struct gcp *g = a->own;
+    const uint32_t n = ts_constraint_moments(a->constraint);
+    struct ts_gcp *g = a->own;
     char *at;
     int rc;
     g->rate = RATE;
     g->before = NAN;
     g->memory_bytes = 1;
     for (uint32_t m = 0; m < a->order; m++)
-        g->memory_bytes += 2 * moment_bytes(t, m, a->rank, a->conf->precision);
+        g->memory_bytes += n * moment_bytes(t, m, a->rank, a->conf->precision);
     rc = ts_bigmem_new(g->memory_bytes, "moments of factors", &g->memory, err);
     if (rc < 0)
         return rc;
     memset(g->memory, 0, g->memory_bytes);
     at = g->memory;
-    for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t k = 0; k < n; k++)
         for (uint32_t m = 0; m < a->order; m++) {
             g->moment[k][m] = at;
             at += moment_bytes(t, m, a->rank, a->conf->precision);
@@ -112,10 +98,10 @@ static int make(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-/* A state at the end of the run refers to them. */
-static void end(struct ts_als *a)
+/* A state at the end of the run refers to the moments. */
+void ts_gcp_end(struct ts_als *a)
 {
-    struct gcp *g = a->own;
+    struct ts_gcp *g = a->own;
     if (g->memory != NULL && a->conf->checkpoint != NULL)
         ts_checkpoint_keep_moments(a->conf->checkpoint, g->memory, g->memory_bytes);
     else
@@ -124,7 +110,7 @@ static void end(struct ts_als *a)
 
 /* ---- values ---- */
 
-static int check(const struct ts_als *a, struct ts_err *err)
+int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
 {
     const struct ts_als_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
@@ -213,7 +199,7 @@ static int scale_mode(struct ts_als *a, uint32_t mode, const struct start *s, do
     return rc == 0 ? c->backend->gram(c->be, mode, a->gram + mode * a->square, err) : rc;
 }
 
-static int start(struct ts_als *a, struct ts_err *err)
+int ts_gcp_start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const enum ts_loss_kind kind = a->constraint[0].loss;
@@ -224,7 +210,7 @@ static int start(struct ts_als *a, struct ts_err *err)
     struct start s = { .logarithm = is_logarithm(kind),
                        .scale = pow(fabs(m) / of_random, 1.0 / a->order) };
     double *rows;
-    int rc = make(a, err);
+    int rc = ts_gcp_make(a, err);
     if (rc < 0 || c->model != NULL)
         return rc;
     rows = malloc(CHUNK_BYTES);
@@ -240,8 +226,7 @@ static int start(struct ts_als *a, struct ts_err *err)
 
 /* ---- modes ---- */
 
-/* Root mean square of the entries of a factor. */
-static double size_of(const struct ts_als *a, uint32_t mode)
+double ts_gcp_size(const struct ts_als *a, uint32_t mode)
 {
     const double n = (double)a->conf->init.tensor->mode[mode].disk.n_rows * a->rank;
     double sum = 0;
@@ -250,24 +235,31 @@ static double size_of(const struct ts_als *a, uint32_t mode)
     return n > 0 ? sqrt(sum / n) : 0;
 }
 
-static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
+struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode)
 {
     const struct ts_constraint *c = &a->constraint[mode];
-    const struct gcp *g = a->own;
     struct ts_descent ret = { .loss = loss_of(a),
                               .at = c->loss_at,
                               .observed = c->observed,
                               .hold_out = a->conf->hold_out,
-                              .n_drawn = ts_gcp_drawn(a->conf->init.tensor, mode, a->rank),
                               .seed = ts_mix(a->conf->init.seed),
-                              .draw = a->now.sweep,
                               .l2 = c->l2,
                               .lower = fmax(loss_of(a)->lower, c->nonneg ? 0 : -INFINITY),
-                              .upper = c->bounded ? c->upper : INFINITY,
-                              .rate = g->rate * size_of(a, mode),
-                              .step = a->now.sweep,
-                              .moment = { g->moment[0][mode], g->moment[1][mode] } };
+                              .upper = c->bounded ? c->upper : INFINITY };
     ret.lower = c->bounded ? fmax(ret.lower, c->lower) : ret.lower;
+    return ret;
+}
+
+static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
+{
+    const struct ts_gcp *g = a->own;
+    struct ts_descent ret = ts_gcp_descent(a, mode);
+    ret.n_drawn = ts_gcp_drawn(a->conf->init.tensor, mode, a->rank);
+    ret.draw = a->now.sweep;
+    ret.rate = g->rate * ts_gcp_size(a, mode);
+    ret.step = a->now.sweep;
+    ret.moment[0] = g->moment[0][mode];
+    ret.moment[1] = g->moment[1][mode];
     return ret;
 }
 
@@ -275,7 +267,7 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
 
 /* Of a partition. */
 struct part {
-    struct sums kept, held;
+    struct ts_gcp_sums kept, held;
 };
 
 struct judging {
@@ -286,7 +278,7 @@ struct judging {
     struct part *part;
 };
 
-static void add(const struct judging *j, struct sums *s, double x, double m)
+static void add(const struct judging *j, struct ts_gcp_sums *s, double x, double m)
 {
     static const double zero;
     s->n++;
@@ -317,7 +309,7 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
     return 0;
 }
 
-static void add_sums(struct sums *to, const struct sums *from)
+static void add_sums(struct ts_gcp_sums *to, const struct ts_gcp_sums *from)
 {
     to->n += from->n;
     to->loss += from->loss;
@@ -325,12 +317,11 @@ static void add_sums(struct sums *to, const struct sums *from)
     to->x += from->x;
 }
 
-/* F, over all shards of the last mode. */
-static int sum_up(struct ts_als *a, struct ts_err *err)
+int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const struct ts_tensor *t = c->tensor;
-    struct gcp *g = a->own;
+    struct ts_gcp *g = a->own;
     struct judging j = {
         .a = a, .loss = loss_of(a), .at = a->constraint[0].loss_at, .order = a->order
     };
@@ -340,7 +331,6 @@ static int sum_up(struct ts_als *a, struct ts_err *err)
         .ctx = &j,
         .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
     };
-    struct ts_descent how = descend(a, a->product);
     uint64_t n = 0;
     int rc;
     for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
@@ -349,23 +339,22 @@ static int sum_up(struct ts_als *a, struct ts_err *err)
     rc = j.part == NULL
              ? ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path)
              : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
-    g->kept = g->held = (struct sums){ 0 };
+    g->kept = g->held = (struct ts_gcp_sums){ 0 };
     for (uint64_t k = 0; k < n && rc == 0; k++) {
         add_sums(&g->kept, &j.part[k].kept);
         add_sums(&g->held, &j.part[k].held);
     }
     free(j.part);
     g->zeros = 0;
-    how.draw = 0; /* the same cells in all sweeps */
-    if (rc == 0 && !how.observed)
-        rc = c->backend->descend(c->be, a->product, NULL, &how, &g->zeros, &a->times, err);
+    if (rc == 0 && !how->observed)
+        rc = c->backend->descend(c->be, a->product, NULL, how, &g->zeros, &a->times, err);
     return rc;
 }
 
 /* F of the best model that has one value everywhere. f is linear in x but for huber, whose model is 0. */
 static double sum_of_constant(const struct ts_als *a)
 {
-    const struct gcp *g = a->own;
+    const struct ts_gcp *g = a->own;
     static const double zero, one = 1;
     const double at = a->constraint[0].loss_at;
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -384,13 +373,20 @@ static double sum_of_constant(const struct ts_als *a)
     return n * f0 + g->kept.x * (loss_of(a)->judge(1, &one, &m, at) - f0);
 }
 
-static double objective(const struct ts_als *a)
+double ts_gcp_objective(const struct ts_als *a)
 {
-    const struct gcp *g = a->own;
+    const struct ts_gcp *g = a->own;
     double sum = g->kept.loss + g->zeros;
     for (uint32_t m = 0; m < a->order; m++)
         sum += 0.5 * a->constraint[m].l2 * ts_als_fit_trace(a, m);
     return sum;
+}
+
+double ts_gcp_fit(const struct ts_als *a)
+{
+    const struct ts_gcp *g = a->own;
+    const double of_constant = sum_of_constant(a), sum = g->kept.loss + g->zeros;
+    return g->kept.n == 0 ? 1 : of_constant == 0 ? -sum : (of_constant - sum) / fabs(of_constant);
 }
 
 /* ---- a sweep ---- */
@@ -400,10 +396,11 @@ static int pass(struct ts_als *a, struct ts_err *err)
     const struct ts_init_conf *c = &a->conf->init;
     const uint64_t begun_ns = ts_clock_ns();
     const int again = a->at == TS_ALS_AGAIN;
-    const struct ts_descent how = descend(a, a->product);
-    const int rc =
-        again ? sum_up(a, err)
-              : c->backend->descend(c->be, a->product, a->conf->feed, &how, NULL, &a->times, err);
+    struct ts_descent how = descend(a, a->product);
+    int rc;
+    how.draw = again ? 0 : how.draw; /* F is of the same cells in all sweeps */
+    rc = again ? ts_gcp_sum_up(a, &how, err)
+               : c->backend->descend(c->be, a->product, a->conf->feed, &how, NULL, &a->times, err);
     ts_als_trace(a, again ? "loss" : "product and rows", begun_ns, a->product);
     return rc;
 }
@@ -424,23 +421,20 @@ static int judge(struct ts_als *a, struct ts_err *err)
 /* Some losses are of any sign. */
 static int judged(struct ts_als *a, struct ts_err *err)
 {
-    struct gcp *g = a->own;
-    const double of_constant = sum_of_constant(a), sum = g->kept.loss + g->zeros;
-    const double now = objective(a);
+    struct ts_gcp *g = a->own;
+    const double now = ts_gcp_objective(a);
     (void)err;
     a->pending = 0;
-    a->now.fit = g->kept.n == 0     ? 1
-                 : of_constant == 0 ? -sum
-                                    : (of_constant - sum) / fabs(of_constant);
+    a->now.fit = ts_gcp_fit(a);
     if (now > g->before)
         g->rate *= SLOWER;
     g->before = now;
     return 0;
 }
 
-static int tell(struct ts_als *a)
+int ts_gcp_tell(struct ts_als *a)
 {
-    const struct gcp *g = a->own;
+    const struct ts_gcp *g = a->own;
     if (g->held.n > 0)
         a->now.held_out_loss = g->held.loss / g->held.n;
     return 1;
@@ -448,21 +442,21 @@ static int tell(struct ts_als *a)
 
 /* ---- states ---- */
 
-static void save(const struct ts_als *a, struct ts_state *s)
+void ts_gcp_save(const struct ts_als *a, struct ts_state *s)
 {
-    const struct gcp *g = a->own;
+    const struct ts_gcp *g = a->own;
     memcpy(&s->part[TS_PART_RATE], &g->rate, sizeof g->rate);
     memcpy(&s->part[TS_PART_OBJECTIVE], &g->before, sizeof g->before);
-    for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t k = 0; k < ts_constraint_moments(a->constraint); k++)
         for (uint32_t m = 0; m < a->order; m++)
             s->moment[k][m] = g->moment[k][m];
 }
 
-static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
 {
-    struct gcp *g = a->own;
-    int rc = make(a, err);
-    for (uint32_t k = 0; k < 2; k++)
+    struct ts_gcp *g = a->own;
+    int rc = ts_gcp_make(a, err);
+    for (uint32_t k = 0; k < ts_constraint_moments(a->constraint); k++)
         for (uint32_t m = 0; m < a->order && rc == 0; m++)
             rc = ts_state_moment(a->conf->from, k, m, g->moment[k][m], err);
     memcpy(&g->rate, &s->part[TS_PART_RATE], sizeof g->rate);
@@ -472,25 +466,25 @@ static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
 
 static int is_asked(const struct ts_constraint *c)
 {
-    return c[0].loss != TS_GCP_NONE;
+    return c[0].loss != TS_GCP_NONE && !c[0].lbfgsb;
 }
 
 const struct ts_method ts_gcp = {
     .name = "gcp",
-    .own_bytes = sizeof(struct gcp),
+    .own_bytes = sizeof(struct ts_gcp),
     .fit_apart = 1,
     .holds_out = 1,
     .is_asked = is_asked,
-    .check = check,
-    .start = start,
+    .check = ts_gcp_check,
+    .start = ts_gcp_start,
     .pass = pass,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,
     .judged = judged,
-    .tell = tell,
-    .objective = objective,
-    .save = save,
-    .restore = restore,
-    .end = end,
+    .tell = ts_gcp_tell,
+    .objective = ts_gcp_objective,
+    .save = ts_gcp_save,
+    .restore = ts_gcp_restore,
+    .end = ts_gcp_end,
 };

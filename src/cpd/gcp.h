@@ -10,11 +10,17 @@
 #include "cpd/constraint.h"
 #include "stream/backend.h"
 
-/* Memory of the moments: 0 where the constraints (may be NULL) ask for no such loss. */
+/* Memory of the moments, and of what steps of L-BFGS-B take besides: 0 where the constraints (may be NULL) ask for no such loss. */
 uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                       const struct ts_constraint *c);
 
 /* Columns that are drawn for a mode: about four cells for each nonzero, 64 to ts_descent_most. */
 uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
+
+/* Of L-BFGS-B (lbfgsb.c), beside the moments. */
+uint64_t ts_lbfgsb_bytes(const struct ts_tensor *t, uint32_t rank);
+
+/* Cells that stand for those that are not listed: a power of four, at least 4 for each nonzero. */
+uint64_t ts_lbfgsb_cells(const struct ts_tensor *t);
 
 #endif

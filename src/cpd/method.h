@@ -8,6 +8,7 @@
  *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
  *   poisson         rows are multiplied (apr.c)
  *   gcp             rows descend by the gradient of another loss (gcp.c)
+ *   lbfgsb          the same, all modes at once (lbfgsb.c)
  *
  * Of a mode, the run asks for `begin`, `pass`, `rows` and `norm`, in this order. When all modes of a sweep have been
  * through, it asks for `judge`: it says what the fit is, or begins one more product (ts_als_begin_product) and returns
@@ -82,7 +83,7 @@ struct ts_method {
     void (*end)(struct ts_als *a);
 };
 
-extern const struct ts_method ts_least_squares, ts_observed, ts_apr, ts_gcp;
+extern const struct ts_method ts_least_squares, ts_observed, ts_apr, ts_gcp, ts_lbfgsb;
 
 /* That of the constraints of n modes, or least squares where c is NULL. */
 const struct ts_method *ts_method_of(const struct ts_constraint *c);

@@ -18,7 +18,7 @@
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
 #define N_NAMED      (N_FIXED + 2) /* with those that may be missing */
-#define MAX_SECTIONS (N_NAMED + 4 * TS_MAX_ORDER)
+#define MAX_SECTIONS (N_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
 /* What is not the same for all states comes by name, so that what a later program adds is refused by an
  * older one, and not overlooked. */
@@ -33,8 +33,8 @@ enum section {
     ACCELERATE,
     FACTOR,
     BEFORE,
-    MOMENT,
-    MOMENT_2
+    MOMENT, /* and those that follow */
+    LAST = MOMENT + TS_MOMENTS_MOST - 1
 };
 
 /* Those that must be there, and two that may be. */
@@ -42,15 +42,17 @@ static const char *const section_name[N_NAMED] = {
     "shape", "gram", "lambda", "sweep", "past", "options", "constraints", "accelerate"
 };
 
-/* "factor3", "before3", "first3" or "second3" */
+/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on */
 static void factor_name(enum section what, uint32_t mode, char ret[16])
 {
+    static const char *const moment[TS_MOMENTS_MOST] = { "first", "second", "third",    "fourth",
+                                                         "fifth", "sixth",  "seventh",  "eighth",
+                                                         "ninth", "tenth",  "eleventh", "twelfth" };
     char text[24];
     snprintf(text, sizeof text, "%s%" PRIu32,
              what == FACTOR   ? "factor"
              : what == BEFORE ? "before"
-             : what == MOMENT ? "first"
-                              : "second",
+                              : moment[what - MOMENT],
              mode + 1);
     memset(ret, 0, 16);
     memcpy(ret, text, strnlen(text, 15));
@@ -169,17 +171,17 @@ static int has_section(const struct ts_state *s, uint32_t what)
            (what == ACCELERATE && s->accelerated);
 }
 
-/* Whether the factors have moments. */
-static int descends(const struct ts_state *s)
+/* How many moments the factors have. */
+static uint32_t moments(const struct ts_state *s)
 {
-    return s->constraint[0].loss != TS_GCP_NONE;
+    return ts_constraint_moments(&s->constraint[0]);
 }
 
 static uint32_t count_sections(const struct ts_state *s)
 {
     return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) +
            (uint32_t)__builtin_popcount(s->factors) + (uint32_t)__builtin_popcount(s->kept) +
-           (descends(s) ? 2 * s->order : 0);
+           moments(s) * s->order;
 }
 
 uint64_t ts_state_bytes(const struct ts_state *s)
@@ -191,7 +193,7 @@ uint64_t ts_state_bytes(const struct ts_state *s)
     for (uint32_t m = 0; m < s->order; m++) {
         sum += (s->factors >> m & 1) != 0 ? padded(section_bytes(s, FACTOR, m)) : 0;
         sum += (s->kept >> m & 1) != 0 ? padded(section_bytes(s, BEFORE, m)) : 0;
-        sum += descends(s) ? 2 * padded(section_bytes(s, MOMENT, m)) : 0;
+        sum += moments(s) * padded(section_bytes(s, MOMENT, m));
     }
     return sum;
 }
@@ -236,8 +238,8 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
         }
     list_factors(s, FACTOR, s->factors, section, &n);
     list_factors(s, BEFORE, s->kept, section, &n);
-    list_factors(s, MOMENT, descends(s) ? (UINT32_C(1) << s->order) - 1 : 0, section, &n);
-    list_factors(s, MOMENT_2, descends(s) ? (UINT32_C(1) << s->order) - 1 : 0, section, &n);
+    for (uint32_t i = 0; i < moments(s); i++)
+        list_factors(s, (enum section)(MOMENT + i), (UINT32_C(1) << s->order) - 1, section, &n);
     rc = put(k, &h, sizeof h, err);
     if (rc == 0)
         rc = put(k, section, n * sizeof *section, err);
@@ -262,7 +264,7 @@ static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, 
             (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
             (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u) | (c->observed ? TS_DEMAND_OBSERVED : 0u) |
             (c->by_count ? TS_DEMAND_BY_COUNT : 0u) | (c->poisson ? TS_DEMAND_POISSON : 0u) |
-            (uint32_t)c->loss * TS_DEMAND_LOSS,
+            (uint32_t)c->loss * TS_DEMAND_LOSS | (c->lbfgsb ? TS_DEMAND_LBFGSB : 0u),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
@@ -316,7 +318,7 @@ int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
     for (uint32_t m = 0; m < s->order && rc == 0; m++)
         if ((s->kept >> m & 1) != 0)
             rc = put_section(&k, s->before_rows[m], section_bytes(s, BEFORE, m), err);
-    for (uint32_t i = 0; i < 2 && descends(s); i++)
+    for (uint32_t i = 0; i < moments(s); i++)
         for (uint32_t m = 0; m < s->order && rc == 0; m++)
             rc = put_section(&k, s->moment[i][m], section_bytes(s, MOMENT, m), err);
     free(k.piece);
@@ -332,7 +334,7 @@ struct ts_state_file {
     int fd;
     uint64_t bytes;
     uint64_t fixed_at[N_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER],
-        moment_at[2][TS_MAX_ORDER]; /* 0: not there */
+        moment_at[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* 0: not there */
 };
 
 static int bad(const struct ts_state_file *f, const char *what, struct ts_err *err)
@@ -400,7 +402,7 @@ static int find_section(const char *name, uint32_t order, uint32_t *mode)
         if (strncmp(name, section_name[i], 16) == 0)
             return (int)i;
     for (*mode = 0; *mode < order; (*mode)++)
-        for (int what = FACTOR; what <= MOMENT_2; what++) {
+        for (int what = FACTOR; what <= LAST; what++) {
             factor_name((enum section)what, *mode, want);
             if (strncmp(name, want, sizeof want) == 0)
                 return what;
@@ -463,8 +465,9 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
         if (f->factor_at[m] == 0 &&
             ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (stays >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
-        if ((f->moment_at[0][m] != 0) != descends(s) || (f->moment_at[1][m] != 0) != descends(s))
-            return bad(f, "a section is missing", err);
+        for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
+            if ((f->moment_at[i][m] != 0) != (i < moments(s)))
+                return bad(f, "a section is missing", err);
     }
     if (s->kept != 0 && !s->accelerated)
         return bad(f, "a section is missing", err);
@@ -517,13 +520,15 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                                     .by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0,
                                     .loss = (enum ts_loss_kind)(d->demands / TS_DEMAND_LOSS % 16),
                                     .loss_at = d->loss_at,
+                                    .lbfgsb = (d->demands & TS_DEMAND_LBFGSB) != 0,
                                     .fixed = (int)d->fixed,
                                     .l1 = d->l1,
                                     .l2 = d->l2,
                                     .lower = d->lower,
                                     .upper = d->upper };
         s->size[m] = d->size;
-        if (d->demands / TS_DEMAND_LOSS >= TS_N_GCP || !isfinite(d->loss_at) ||
+        if (d->demands / TS_DEMAND_LOSS % 16 >= TS_N_GCP || d->demands >= 2 * TS_DEMAND_LBFGSB ||
+            !isfinite(d->loss_at) ||
             d->demands % TS_DEMAND_LOSS >
                 (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL |
                  TS_DEMAND_SMOOTH | TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON) ||
@@ -570,7 +575,7 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
     if (rc == 0 && s->constrained)
         rc = read_constraints(f, err);
     if (rc == 0 && s->precision != TS_FLOAT32 && (s->flags & TS_STATE_FIT) != 0 &&
-        !s->constraint[0].observed && !descends(s))
+        !s->constraint[0].observed && moments(s) == 0)
         rc = bad(f, "a header that is not possible", err);
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }

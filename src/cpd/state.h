@@ -74,7 +74,8 @@ enum ts_demand {
     TS_DEMAND_OBSERVED = 32,
     TS_DEMAND_BY_COUNT = 64,
     TS_DEMAND_POISSON = 128,
-    TS_DEMAND_LOSS = 256 /* times enum ts_loss_kind (stream/loss.h), up to 15 of them */
+    TS_DEMAND_LOSS = 256, /* times enum ts_loss_kind (stream/loss.h), up to 15 of them */
+    TS_DEMAND_LBFGSB = 4096
 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
@@ -122,7 +123,8 @@ enum ts_state_part {
     TS_PART_LOSS,      /* float64: log-likelihood after the last whole sweep */
     TS_PART_RATE,      /* of a model that descends: float64, the rate of its steps; */
     TS_PART_OBJECTIVE, /* float64: the objective after the last whole sweep */
-    TS_N_PARTS = 16    /* the rest is zero */
+    TS_PART_PAIRS,     /* of one by L-BFGS-B: what is kept of its steps (lbfgsb.c) */
+    TS_N_PARTS = 16
 };
 
 struct ts_state_past { /* of a sweep that is over */
@@ -146,7 +148,10 @@ struct ts_state {
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
     uint32_t kept;  /* bit m: the factor of mode m of the sweep before is there */
-    const void *moment[2][TS_MAX_ORDER]; /* to be written of a model that descends: of all modes */
+    const void *moment
+        [TS_MOMENTS_MOST]
+        [TS_MAX_ORDER]; /* to be written of a model that descends: of all modes, as many as its
+                                                        * constraints ask for */
     const void *before_rows[TS_MAX_ORDER]; /* to be written: these, in the precision of the run */
     double *gram;                          /* order x rank x rank */
     double *lambda;                        /* rank: norms of the mode solved last */
@@ -187,7 +192,7 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
 /* All rows of the factor of the sweep before, in the precision of the run; it is there (kept). */
 int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
 
-/* All rows of a moment (0 or 1) of a factor, likewise; of a model that descends. */
+/* All rows of a moment (from 0) of a factor, likewise; of a model that descends. */
 int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
                     struct ts_err *err);
 

@@ -534,6 +534,8 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     int rc = 0;
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "rows descend of one model at a time");
+    if (s->share != NULL && how->gradient != NULL)
+        return ts_fail(err, TS_EARG, "models by L-BFGS-B are computed by one process");
     assert(s->share == NULL || ts_share_is_whole(s->share));
     if (s->rounds == NULL)
         rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,

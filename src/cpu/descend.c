@@ -12,6 +12,7 @@
 #include "base/fpmode.h"
 #include "base/rng.h"
 #include "cpu/share.h"
+#include "cpu/zero_cells.h"
 #include "stream/loss.h"
 
 #define GROUP 512u /* rows that are summed together */
@@ -30,7 +31,7 @@ struct ts_steps {
     double *column;            /* drawn columns, rank x n_drawn: of a component one after another */
     double *weight;            /* of each */
     double *of_group;          /* sums over the rows of a group of the mode */
-    double *thread;            /* 2 x rank of each */
+    double *thread;            /* of each 2 x rank, and what zero_cells.h takes */
     struct ts_share *share;    /* of the call under way; or NULL */
     uint32_t self;             /* this rank */
     struct ts_err *err;
@@ -50,6 +51,11 @@ static double *place(double **at, uint64_t n)
     return ret;
 }
 
+static uint64_t thread_room(const struct ts_steps *s)
+{
+    return (2 * (uint64_t)s->rank + ts_zero_cells_scratch(s->rank) + 7) / 8 * 8;
+}
+
 /* Places of everything behind `at`; returns how many numbers that are. */
 static uint64_t lay_out(struct ts_steps *s, double *at)
 {
@@ -65,7 +71,7 @@ static uint64_t lay_out(struct ts_steps *s, double *at)
     s->column = place(&at, (uint64_t)ts_descent_most(s->rank) * s->rank);
     s->weight = place(&at, ts_descent_most(s->rank));
     s->of_group = place(&at, most);
-    s->thread = place(&at, 2 * (uint64_t)s->threads * s->rank);
+    s->thread = place(&at, s->threads * thread_room(s));
     return (uint64_t)(at - begin);
 }
 
@@ -322,7 +328,7 @@ static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
         return 0;
     if (how->loss->linear != 0 || how->loss->lower == 0)
         rc = sum_model(s, mode, factor, sum);
-    if (rc == 0)
+    if (rc == 0 && how->n_cells == 0)
         *n = draw_columns(s, mode, factor, how, *sum);
     return rc;
 }
@@ -391,6 +397,13 @@ static void step_row(const struct ts_steps *s, const struct ts_descent *how, uin
     }
 }
 
+static void keep_row(const struct ts_steps *s, const struct ts_descent *how, uint64_t row,
+                     const double *g, enum ts_precision precision)
+{
+    for (uint32_t r = 0; r < s->rank; r++)
+        set_item(how->gradient, row * s->rank + r, precision, g[r]);
+}
+
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
                   struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *how,
                   struct ts_err *err)
@@ -404,11 +417,13 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
     const uint64_t end = share == NULL ? f->n_rows : has[s->self + 1];
     const uint64_t row_bytes =
         s->rank * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
+    const int cells = !how->observed && how->n_cells > 0;
+    const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, how);
     if (rc < 0)
         return rc;
 #pragma omp parallel num_threads(s->threads)
     {
-        double *a = s->thread + 2 * (uint64_t)omp_get_thread_num() * s->rank, *g = a + s->rank;
+        double *a = s->thread + (uint64_t)omp_get_thread_num() * thread_room(s), *g = a + s->rank;
         const uint64_t before = ts_fpmode_flush();
 #pragma omp for schedule(dynamic, 64)
         for (uint64_t i = first; i < end; i++) {
@@ -416,12 +431,18 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
             get_row(apart, i, s->rank, g);
             for (uint32_t r = 0; r < s->rank; r++)
                 g[r] += how->l2 * a[r] + (linear != 0 ? linear * s->linear[r] : 0);
-            add_drawn(s, how, n, a, g);
-            step_row(s, how, i, a, g, f);
+            if (cells)
+                ts_zero_cells_row(&z, i, a, g + s->rank, g);
+            else
+                add_drawn(s, how, n, a, g);
+            if (how->gradient != NULL)
+                keep_row(s, how, i, g, f->precision);
+            else
+                step_row(s, how, i, a, g, f);
         }
         ts_fpmode_restore(before);
     }
-    for (int k = 0; k < 2 && share != NULL && rc == 0; k++)
+    for (int k = 0; k < 2 && share != NULL && how->gradient == NULL && rc == 0; k++)
         rc = ts_share_to_first(share, how->moment[k], row_bytes, has, err);
     return rc;
 }
@@ -452,13 +473,14 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
     const uint64_t *first;
     uint32_t n;
     int rc = prepare(s, share, mode, factor, how, &sum, &n, err);
+    const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, how);
     if (rc < 0)
         return rc;
     first = deal(s, groups, alone);
     sum *= how->loss->linear;
 #pragma omp parallel num_threads(s->threads)
     {
-        double *a = s->thread + 2 * (uint64_t)omp_get_thread_num() * s->rank;
+        double *a = s->thread + (uint64_t)omp_get_thread_num() * thread_room(s);
         const uint64_t before = ts_fpmode_flush();
 #pragma omp for schedule(dynamic, 1)
         for (uint64_t g = first[s->self]; g < first[s->self + 1]; g++) {
@@ -466,7 +488,8 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
             double of = 0;
             for (uint64_t i = g * GROUP; i < end; i++) {
                 get_row(f, i, s->rank, a);
-                of += judge_row(s, how, n, a);
+                of += how->n_cells > 0 ? ts_zero_cells_row(&z, i, a, a + s->rank, NULL)
+                                       : judge_row(s, how, n, a);
             }
             s->of_group[g] = of;
         }
@@ -474,7 +497,7 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
     }
     if (share != NULL)
         rc = ts_share_gather(share, s->of_group, sizeof *s->of_group, first, err);
-    for (uint64_t g = 0; g < groups && n > 0; g++)
+    for (uint64_t g = 0; g < groups && (n > 0 || how->n_cells > 0); g++)
         sum += s->of_group[g];
     *ret = sum;
     return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* descend.h - rows that go a step against a gradient, once the part of it that nonzeros have is there.
  *
- * Adds what cells that are not listed say, by column sums and at drawn columns, and makes Adam's step
- * (stream/row_update.h, `descend`).
+ * Adds what cells that are not listed say, by column sums and at drawn columns or cells, and makes Adam's step
+ * or hands the gradient out (stream/row_update.h, `descend`).
  *
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads

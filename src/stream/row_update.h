@@ -127,7 +127,8 @@ struct ts_multiply_sums {
  * and l2 a. Of the last sum the part of g that is loss->linear is closed, through column sums of the other factors; the rest is
  * estimated from n_drawn columns (cells of the other modes), the same for all rows, drawn by counter from seed, draw and the
  * mode: of a loss whose lower is 0 from the model itself, else uniformly, and evenly over the rows of each other mode (a Latin
- * hypercube). Where there are no more columns than that, all of them count once, and nothing is estimated. Entry by entry, with the moments u and v,
+ * hypercube). Where there are no more columns than that, all of them count once, and nothing is estimated.
+ * With n_cells it is estimated from so many cells instead, the same for all modes and draws. Entry by entry, with the moments u and v,
  *     u := b u + (1 - b) g,  v := c v + (1 - c) g^2,  a := clamp(a - rate u / (1 - b^step) / (sqrt(v / (1 - c^step)) + 1e-8))
  * b = TS_DESCEND_FIRST, c = TS_DESCEND_SECOND. */
 #define TS_DESCEND_FIRST  0.9
@@ -140,7 +141,9 @@ struct ts_descent {
     double at; /* of the loss */
     int observed;
     struct ts_hold_out hold_out;
-    uint32_t n_drawn; /* not with observed */
+    uint32_t n_drawn; /* not with observed, nor is: */
+    uint64_t n_cells; /* 0, or a power of four, at most 2^32 */
+    void *gradient;   /* NULL, or as a moment: gets the gradient, and the rows stay */
     uint64_t seed, draw;
     double l2, lower, upper, rate;
     uint64_t step;   /* from 1 */

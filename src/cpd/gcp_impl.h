@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gcp_impl.h - what the methods that descend by a loss share: gcp.c, by Adam, and lbfgsb.c. Of their `own` it is the first
+ * member.
+ *
+ *   owner    the run (method.h); moments are in memory of `make`, until `end`
+ *   threads  one calls
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_CPD_GCP_IMPL_H
+#define TS_CPD_GCP_IMPL_H
+
+#include "cpd/gcp.h"
+#include "cpd/method.h"
+
+/* Over nonzeros: of f, of f at 0, of x. */
+struct ts_gcp_sums {
+    double n, loss, zero, x;
+};
+
+struct ts_gcp {
+    void *memory; /* of the moments */
+    uint64_t memory_bytes;
+    void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_constraint_moments says */
+    double rate, before; /* before: the objective of the sweep before; NaN: there was none */
+    struct ts_gcp_sums kept, held;
+    double zeros; /* estimate over all cells of f(0, m) */
+};
+
+int ts_gcp_check(const struct ts_als *a, struct ts_err *err);
+
+/* Moments of zeros. */
+int ts_gcp_make(struct ts_als *a, struct ts_err *err);
+void ts_gcp_end(struct ts_als *a);
+
+/* The same, and random factors of the size that the values ask for. */
+int ts_gcp_start(struct ts_als *a, struct ts_err *err);
+
+/* Loss, l2, bounds and hold-out of a mode; nothing of steps, draws and cells. */
+struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode);
+
+/* Root mean square of the entries of a factor. */
+double ts_gcp_size(const struct ts_als *a, uint32_t mode);
+
+/* kept, held and zeros, over all shards of a->product; `how` says which cells stand for zeros. */
+int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err *err);
+
+/* What is minimised, of these sums, and the share of the deviance that is explained. */
+double ts_gcp_objective(const struct ts_als *a);
+double ts_gcp_fit(const struct ts_als *a);
+int ts_gcp_tell(struct ts_als *a);
+
+/* Moments, rate and `before`. */
+void ts_gcp_save(const struct ts_als *a, struct ts_state *s);
+int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err);
+
+#endif
