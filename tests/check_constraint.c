@@ -52,7 +52,7 @@ static void slow_descend(uint64_t n, uint32_t rank, const double *g, const doubl
                     size += t * t;
                     a[i * rank + r] = t;
                 }
-            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+            if (moved <= TS_ROW_TOL(rounds) * TS_ROW_TOL(rounds) * size)
                 break;
         }
 }
@@ -315,6 +315,18 @@ static double book_objective(const struct book *b)
     return sum;
 }
 
+static int starts_too_large(const struct book *b)
+{
+    double *v = malloc(b->rank * b->rank * sizeof *v), cells = 1, square = 0;
+    book_grams(b, TS_MAX_ORDER, v);
+    for (uint32_t i = 0; i < b->rank * b->rank; i++)
+        square += b->weight[i / b->rank] * b->weight[i % b->rank] * v[i];
+    for (uint32_t m = 0; m < b->x->order; m++)
+        cells *= (double)b->x->dim[m];
+    free(v);
+    return b->sweep <= 1 && ts_constraint_too_large(sqrt(b->size2), b->x->nnz, cells, square);
+}
+
 static void book_solve(struct book *b, uint32_t mode)
 {
     const uint32_t rank = b->rank;
@@ -329,9 +341,8 @@ static void book_solve(struct book *b, uint32_t mode)
     if (c->nonneg || c->l1 > 0) {
         for (uint64_t i = 0; i < n * rank; i++)
             a[i] *= b->weight[i % rank];
-        slow_descend(
-            n, rank, v, m, c->l1, c->nonneg ? 0 : -INFINITY,
-            ts_constraint_rounds(b->sweep <= 1 && mode == 0, b->x->order, b->x->nnz, n, rank), a);
+        slow_descend(n, rank, v, m, c->l1, c->nonneg ? 0 : -INFINITY,
+                     ts_constraint_rounds(starts_too_large(b), b->x->order, b->x->nnz, n, rank), a);
     } else {
         double
             length[32]; /* as for columns of norm 1: which are dependent is no matter of length */

@@ -214,7 +214,7 @@ static void descend(struct problem *p)
                     size += now * now;
                     *x = now;
                 }
-            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+            if (moved <= TS_ROW_TOL(p->demand.rounds) * TS_ROW_TOL(p->demand.rounds) * size)
                 break;
         }
         memcpy(p->a + top * p->ld, a, n * p->ld * sizeof *a);

@@ -224,7 +224,7 @@ static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
                     size += t * t;
                     *entry = t;
                 }
-            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+            if (moved <= TS_ROW_TOL(rounds) * TS_ROW_TOL(rounds) * size)
                 break;
         }
 }
@@ -318,13 +318,26 @@ void test_slow_signs(struct test_slow *s)
     s->sweeps[last] = 0; /* of which this is none */
 }
 
+static int starts_too_large(const struct test_slow *s, uint32_t mode)
+{
+    double *v = malloc(s->rank * s->rank * sizeof *v), cells = 1, square = 0;
+    test_slow_grams(s, TS_MAX_ORDER, v);
+    for (uint32_t i = 0; i < s->rank * s->rank; i++)
+        square += s->weight[i / s->rank] * s->weight[i % s->rank] * v[i];
+    for (uint32_t m = 0; m < s->x->order; m++)
+        cells *= (double)s->x->dim[m];
+    free(v);
+    return s->sweeps[mode] == 0 &&
+           ts_constraint_too_large(sqrt(s->size2), s->x->nnz, cells, square);
+}
+
 void test_slow_solve(struct test_slow *s, uint32_t mode)
 {
     const struct ts_constraint *c = &s->c[mode];
     const uint64_t n = s->x->dim[mode];
     const uint32_t rank = s->rank;
     const uint32_t rounds =
-        ts_constraint_rounds(s->sweeps[mode] == 0 && mode == 0, s->x->order, s->x->nnz, n, rank);
+        ts_constraint_rounds(starts_too_large(s, mode), s->x->order, s->x->nnz, n, rank);
     double *m, *v;
     if (c->fixed)
         return;

@@ -32,8 +32,7 @@ void ts_als_scale_both(const struct ts_als *a, double *x)
     }
 }
 
-/* |model|^2; a->v is overwritten. */
-static double model_square(struct ts_als *a)
+double ts_als_fit_model_square(struct ts_als *a)
 {
     double sum = 0;
     ts_als_multiply_grams(a, a->order);
@@ -47,7 +46,7 @@ static double model_square(struct ts_als *a)
 double ts_als_fit_now(struct ts_als *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
-    a->model = model_square(a);
+    a->model = ts_als_fit_model_square(a);
     a->left = norm * norm + a->model - 2 * a->inner;
     if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
         return a->model == 0 ? 1 : -INFINITY;
@@ -121,7 +120,7 @@ double ts_als_fit_watched(struct ts_als *a, double inner)
     for (uint32_t m = a->product + 1; m < a->order && a->penalty && a->now.sweep <= 1; m++)
         if (a->constraint[m].l1 > 0 || a->constraint[m].smooth > 0)
             return NAN; /* nobody has summed the start's factor */
-    return objective(a, norm * norm + model_square(a) - 2 * inner);
+    return objective(a, norm * norm + ts_als_fit_model_square(a) - 2 * inner);
 }
 
 uint32_t ts_als_fit_count_dead(const struct ts_als *a)

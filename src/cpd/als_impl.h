@@ -122,6 +122,9 @@ void ts_als_scale_both(const struct ts_als *a, double *x);
 /* Of the squares of a factor's entries. */
 double ts_als_fit_trace(const struct ts_als *a, uint32_t mode);
 
+/* |model|^2; a->v is overwritten. */
+double ts_als_fit_model_square(struct ts_als *a);
+
 /* The fit after the last mode of a sweep. */
 double ts_als_fit_now(struct ts_als *a);
 int ts_als_fit_is_rounded(const struct ts_als *a);

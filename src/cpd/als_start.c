@@ -59,16 +59,18 @@ int ts_als_start(struct ts_als *a, struct ts_err *err)
     const uint32_t sign = sign_mode(a);
     /* the first mode is solved before it is an operand */
     const int unused = sign == a->order && ts_als_kind(a, 0) != TS_ROW_KEEP;
+    /* nor looked at, but where it is begun from */
+    const int unseen = unused && !ts_row_reads_old(ts_als_kind(a, 0));
     const struct ts_nvecs_conf nvecs = {
         .init = c,
         .feed = a->conf->feed,
-        .first = !unused || ts_row_reads_old(ts_als_kind(a, 0)) || a->conf->whole_start,
+        .first = !unseen || a->conf->whole_start,
         .gram = a->gram,
         .scratch = a->v, /* and w */
     };
     int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
     for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
-        rc = ts_init_mode(c, m, m == 0 && unused ? NULL : a->gram + m * a->square, err);
+        rc = ts_init_mode(c, m, m == 0 && unseen ? NULL : a->gram + m * a->square, err);
     if (rc == 0 && a->conf->started != NULL)
         rc = a->conf->started(a->conf->ctx, err);
     if (rc == 0)

@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stream/row_update.h"
+
+#define TOO_LARGE 1e-4 /* of a start: the size of the next factor beside it */
+
 static int is_none(const struct ts_constraint *c)
 {
     return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
@@ -115,11 +119,17 @@ uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
     return reads_old(c, n) | for_fit;
 }
 
-uint32_t ts_constraint_rounds(int first, uint32_t order, uint64_t nnz, uint64_t n_rows,
+int ts_constraint_too_large(double norm, uint64_t nnz, double cells, double model_square)
+{
+    return norm * sqrt((double)nnz / cells) < TOO_LARGE * sqrt(model_square);
+}
+
+uint32_t ts_constraint_rounds(int too_large, uint32_t order, uint64_t nnz, uint64_t n_rows,
                               uint32_t rank)
 {
     const double more = 0.3 * order * (double)nnz / ((double)rank * (double)(n_rows + 1));
-    return 2 + (first ? 0 : more < 4 ? (uint32_t)more : 4);
+    const uint32_t most = TS_ROW_MANY - 2;
+    return 2 + (too_large ? 0 : more < most ? (uint32_t)more : most);
 }
 
 uint32_t ts_constraint_moments(const struct ts_constraint *c)

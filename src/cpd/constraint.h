@@ -82,12 +82,16 @@ uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n);
 /* Bit m: the factor of mode m is not replaced when its turn comes, so that a state needs it even then. */
 uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n);
 
-/* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 6. More lead further in a sweep,
+/* Whether a start is so much larger than a tensor of this norm, with nnz of so many cells, that the next factor is a ten thousandth of
+ * the one before, or less. Its model is about the same in all cells, so that this is |X| / |model| times the root of nnz / cells. */
+int ts_constraint_too_large(double norm, uint64_t nnz, double cells, double model_square);
+
+/* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 5. More lead further in a sweep,
  * and are worth it where the product takes most of the time. A round over a row costs about rank^2 / 30 ns, the
- * product rank / 20 ns for a nonzero, on one core: a fifth or so of that may go into rounds beyond the second. first: of the first
- * mode in the first sweep, 2: all factors are those of the start, and more rounds would choose for the run, by a model
- * that is not there yet, which components it finds. */
-uint32_t ts_constraint_rounds(int first, uint32_t order, uint64_t nnz, uint64_t n_rows,
+ * product rank / 20 ns for a nonzero, on one core: a fifth or so of that may go into rounds beyond the second. too_large: 2: all
+ * factors are those of a start of another size, and more rounds would choose for the run, by a model that is not there yet, which
+ * components it finds. */
+uint32_t ts_constraint_rounds(int too_large, uint32_t order, uint64_t nnz, uint64_t n_rows,
                               uint32_t rank);
 
 /* TS_EARG where they cannot be met together. */

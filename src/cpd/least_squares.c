@@ -66,12 +66,25 @@ void ts_als_limit_rows(struct ts_als *a)
     how->l2 = c->l2;
 }
 
+/* Before the first mode that is solved in the first sweep a start may be of any size. */
+static int starts_too_large(struct ts_als *a)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    double cells = 1;
+    for (uint32_t m = 0; m < a->order; m++)
+        cells *= (double)t->mode[m].disk.n_rows;
+    return a->now.sweep <= 1 &&
+           ts_constraint_too_large(t->header.norm, t->nnz, cells, ts_als_fit_model_square(a));
+}
+
 static int begin(struct ts_als *a, struct ts_err *err)
 {
     const uint32_t mode = a->product;
     struct ts_row_update *how = &a->how;
+    int too_large;
     if (how->kind == TS_ROW_POLAR)
         return 0;
+    too_large = ts_row_reads_old(how->kind) && starts_too_large(a);
     ts_als_limit_rows(a);
     ts_als_multiply_grams(a, mode);
     for (uint32_t r = 0; r < a->rank && how->l2 > 0; r++)
@@ -90,9 +103,8 @@ static int begin(struct ts_als *a, struct ts_err *err)
     how->l1 = a->now.sweep > 0 ? a->constraint[mode].l1
                                : 0; /* before the first sweep it might leave nothing */
     a->sums.size = how->l1 > 0 ? &a->size[mode] : NULL;
-    how->rounds =
-        ts_constraint_rounds(a->now.sweep <= 1 && mode == 0, a->order, a->conf->init.tensor->nnz,
-                             a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
+    how->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
+                                       a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
     return how->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, how, err) : 0;
 }
 

@@ -331,12 +331,13 @@ descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
 {
     const double *m = b->unit;
     double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
+    const double tol = TS_ROW_TOL(b->rounds) * TS_ROW_TOL(b->rounds);
     for (uint32_t round = 0; round < b->rounds; round++) {
         vec moved = { 0 }, size = { 0 };
         for (uint32_t r = 0; r < n; r += STEP_COLUMNS)
             for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += STEP_VECS * TS_LANES)
                 descend_columns(n, r, i, m, a, b, simple, &moved, &size);
-        if (add_lanes(moved) <= TS_ROW_TOL * TS_ROW_TOL * add_lanes(size))
+        if (add_lanes(moved) <= tol * add_lanes(size))
             break;
     }
 }

@@ -233,7 +233,7 @@ static __global__ void __launch_bounds__(32 * NARROW_WARPS, B == 4 ? 3 : 4)
             }
             moved = warp_sum(moved);
             size = warp_sum(size);
-            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+            if (moved <= TS_ROW_TOL(d.rounds) * TS_ROW_TOL(d.rounds) * size)
                 break;
         }
 #pragma unroll
@@ -361,7 +361,7 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
                 size += sums[1][w];
             }
             __syncthreads(); /* sums are written again */
-            if (moved <= TS_ROW_TOL * TS_ROW_TOL * size)
+            if (moved <= TS_ROW_TOL(d.rounds) * TS_ROW_TOL(d.rounds) * size)
                 break;
         }
         for (uint32_t k = threadIdx.x; k < eights * TILE_LANES; k += 32 * WARPS) {

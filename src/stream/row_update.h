@@ -13,7 +13,8 @@
  *                   1/2 a G a' - m a' + l1 sum |a_r| within the bounds in every step. lower = 0 is nonnegative
  *                   least squares by HALS (Cichocki, Phan 2009; Gillis, Glineur 2012). Where G_rr is 0 the
  *                   entry does not matter and stays, or becomes 0 where it costs. Rows are taken by
- *                   the 32: they are done after `rounds`, or when one changes them by less than TS_ROW_TOL of their size.
+ *                   the 32: they are done after `rounds`, or when one changes them by less than
+ *                   TS_ROW_TOL(rounds) of their size.
  *   simplex         a := the row of entries of 0 or more with the sum 1 that lowers 1/2 a G a' - m a' to the least, by
  *                   rounds of ADMM (Huang, Sidiropoulos, Liavas 2016). With rho = trace(G) / rank (1 where that is 0),
  *                   P(x) the nearest such row (Michelot 1986) and u the scaled dual row,
@@ -66,7 +67,10 @@ enum ts_row_kind {
     TS_N_ROW_KINDS
 };
 
-#define TS_ROW_TOL 0.01 /* see above */
+/* See above. Where many rounds are wanted they take little beside the product, and what they leave decides which solution the
+ * run comes to: there they are made but where nothing is left to do. */
+#define TS_ROW_TOL(rounds) ((rounds) < TS_ROW_MANY ? 0.01 : 0.001)
+#define TS_ROW_MANY        5u
 #define TS_ROW_NONE \
     1e-12 /* what rounding may leave of an entry that is 0, in a row whose sum is 1 */
 
