@@ -638,7 +638,9 @@ typedef struct {
     int observed;
     int l2_by_count; /* l2 counts once for each nonzero of a row, not once for the row */
     /* Nothing is learnt from this share of the listed cells, chosen by a
-     * hash of each cell and seed, and their error is told. Below 1. */
+     * hash of each cell and seed, and their error is told. Below 1. It
+     * goes with observed, or with a loss after TS_LOSS_POISSON: then they
+     * are zeros to the model, like cells that are not listed. */
     double hold_out;
     uint32_t patience; /* ends when that error has not fallen for so many sweeps; 0: never */
     /* TS_LOSS_..., of a session that was opened for it. With

@@ -77,10 +77,11 @@ const struct ts_opt tstream_cp_opts[] = {
     { "l2-scale", 0, TS_OPT_CHOICE, AT(l2_scale), "none", "none|count",
       "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
-      "with --observed: nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE there. Which they are "
+      "with --observed, or with a loss after poisson: nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells "
+      "the RMSE or loss there. Without --observed they are zeros to the model like all cells that are not listed. Which they are "
       "is a hash of their cells and --seed: those of tshard split with the same share and seed" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
-      "with --hold-out: stop when the RMSE there has not fallen for N sweeps; 0: never" },
+      "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never" },
     { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
       "rows of the factors of these modes are not negative and sum to 1: a share of each component. Their columns are "
       "written as they are, so that weights are of the other modes" },
@@ -426,9 +427,11 @@ static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
 static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
 {
     struct ts_err err;
-    if (!args->observed && (args->hold_out != NULL || args->l2_scale != 0))
-        return tool_usage(cmd, "--%s goes with --observed",
-                          args->hold_out != NULL ? "hold-out" : "l2-scale");
+    const int apart = args->observed || args->constraint[0].loss != TS_GCP_NONE;
+    if (!args->observed && args->l2_scale != 0)
+        return tool_usage(cmd, "--l2-scale goes with --observed");
+    if (!apart && args->hold_out != NULL)
+        return tool_usage(cmd, "--hold-out goes with --observed, or with a loss after poisson");
     if (args->patience > 0 && args->hold_out == NULL)
         return tool_usage(cmd, "--patience goes with --hold-out");
     if (args->hold_out != NULL && hold_out_share(args->hold_out, &args->held_share, &err) < 0)

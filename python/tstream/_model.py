@@ -611,7 +611,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     l2_scale : {'none', 'count'}
         With `observed`: whether `l2` counts once for a row, or once for each of its nonzeros.
     hold_out : float
-        With `observed`: nothing is learnt from this share of the listed cells, and each sweep tells the error there.
+        With `observed`, or a loss after 'poisson': nothing is learnt from this share of the listed cells, and each sweep tells
+        the error there. Without `observed` they are zeros to the model, like cells that are not listed.
     patience : int
         With `hold_out`: end when that error has not fallen for so many sweeps; 0: never.
     precision : {'float32', 'float64'}

@@ -681,8 +681,11 @@ int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "the tolerance must not be negative");
     if (!(c->hold_out >= 0 && c->hold_out < 1))
         return ts_fail(err, TS_EARG, "what is held out is a share from 0 to less than 1");
-    if (!c->observed && (c->hold_out > 0 || c->l2_by_count))
-        return ts_fail(err, TS_EARG, "hold_out and l2_by_count go with observed");
+    if (!c->observed && c->l2_by_count)
+        return ts_fail(err, TS_EARG, "l2_by_count goes with observed");
+    if (!c->observed && c->hold_out > 0 && c->loss <= TS_LOSS_POISSON)
+        return ts_fail(err, TS_EARG,
+                       "hold_out goes with observed, or with a loss after TS_LOSS_POISSON");
     if (c->patience > 0 && c->hold_out == 0)
         return ts_fail(err, TS_EARG, "patience goes with hold_out");
     if (!(c->max_seconds >= 0) || isnan(c->checkpoint_seconds))

@@ -222,6 +222,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
         if (conf->observed)
             fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
                     conf->l2_by_count ? "count" : "none", 0, conf->patience);
+        else if (conf->patience > 0)
+            fprintf(to, "%cpatience=%u", 0, conf->patience);
         remember_loss(conf, to);
         if (conf->hold_out > 0)
             fprintf(to, "%chold-out=%.17g", 0, conf->hold_out);

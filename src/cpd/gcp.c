@@ -118,8 +118,6 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
     const struct ts_loss *loss = ts_loss_of(c[0].loss);
     if (conf->accelerate)
         return ts_fail(err, TS_EARG, "a model with loss %s cannot be accelerated", loss->name);
-    if (conf->hold_out.share > 0 && !c[0].observed)
-        return ts_fail(err, TS_EARG, "cells are held out where others are observed");
     if (conf->init.nvecs)
         return ts_fail(err, TS_EARG,
                        "a model with loss %s starts from random factors or from a model, not from "
@@ -278,13 +276,13 @@ struct judging {
     struct part *part;
 };
 
-static void add(const struct judging *j, struct ts_gcp_sums *s, double x, double m)
+static void add(const struct judging *j, struct ts_gcp_sums *s, double x, double m, int held)
 {
     static const double zero;
     s->n++;
     s->x += x;
     s->loss += j->loss->judge(1, &x, &m, j->at);
-    if (!j->a->constraint[0].observed)
+    if (!j->a->constraint[0].observed && !held)
         s->loss -= j->loss->judge(1, &zero, &m, j->at);
     if (j->loss->constant == NULL)
         s->zero += j->loss->judge(1, &x, &zero, j->at);
@@ -304,7 +302,7 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
         for (uint32_t m = 0; m < j->order && h->share > 0; m++)
             hash = ts_hold_out_add(hash, c->row[m][i]);
         held = h->share > 0 && ts_hold_out_held(h, hash);
-        add(j, held ? &part->held : &part->kept, c->value[i], c->model[i]);
+        add(j, held ? &part->held : &part->kept, c->value[i], c->model[i], held);
     }
     return 0;
 }
