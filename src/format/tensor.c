@@ -199,6 +199,7 @@ void ts_tensor_close(struct ts_tensor *t)
         if (t->mode[m].labels_fd >= 0)
             close(t->mode[m].labels_fd);
     }
+    free(t->dense);
     free(t->path);
     free(t);
 }

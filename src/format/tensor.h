@@ -21,6 +21,7 @@
 #include "format/layout.h"
 
 struct ts_block; /* block_codec.h */
+struct ts_dense; /* dense.h */
 
 struct ts_mode {
     struct ts_disk_mode disk;
@@ -50,6 +51,8 @@ struct ts_tensor {
     char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
     struct ts_mode mode[TS_MAX_ORDER];
     struct ts_part part;
+    struct ts_dense
+        *dense; /* an array of cells, which has no shards; NULL: a directory of shards */
 };
 
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Dense arrays as tensors: their shape as a matrix, their slabs, their cells as numbers. */
+#include "format/dense.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Fewer columns than these keep a product from the speed of the processor, and rows of more than those do not stay in its
+ * caches. */
+#define LEAST_INNER 64u
+#define MOST_INNER  8192u
+
+/* A slab has this size, or so many rows if these are not more than the larger size. */
+#define SLAB_BYTES      (UINT64_C(4) << 20)
+#define SLAB_ROWS       64u
+#define MOST_SLAB_ROWS  4096u /* products have a row for each */
+#define MOST_SLAB_BYTES (UINT64_C(16) << 20)
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+    int narrow;
+} kinds[TS_N_CELLS] = {
+    [TS_CELL_F32] = { "float32", 4, 1 }, [TS_CELL_F64] = { "float64", 8, 0 },
+    [TS_CELL_I8] = { "int8", 1, 1 },     [TS_CELL_U8] = { "uint8", 1, 1 },
+    [TS_CELL_I16] = { "int16", 2, 1 },   [TS_CELL_U16] = { "uint16", 2, 1 },
+    [TS_CELL_I32] = { "int32", 4, 0 },   [TS_CELL_U32] = { "uint32", 4, 0 },
+    [TS_CELL_I64] = { "int64", 8, 0 },   [TS_CELL_U64] = { "uint64", 8, 0 },
+};
+
+uint32_t ts_cell_bytes(enum ts_cell_type type)
+{
+    return kinds[type].bytes;
+}
+
+const char *ts_cell_name(enum ts_cell_type type)
+{
+    return kinds[type].name;
+}
+
+int ts_cell_named(const char *name, enum ts_cell_type *ret)
+{
+    for (int i = 0; i < TS_N_CELLS; i++)
+        if (strcmp(kinds[i].name, name) == 0) {
+            *ret = (enum ts_cell_type)i;
+            return 1;
+        }
+    return 0;
+}
+
+int ts_cell_is_narrow(enum ts_cell_type type)
+{
+    return kinds[type].narrow;
+}
+
+/* ---- the shape ---- */
+
+static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct ts_err *err)
+{
+    *cells = 1;
+    if (a->order < 2 || a->order > TS_DENSE_MAX_ORDER)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: an array of %u dimension%s; a dense tensor has 2 to %u", a->path,
+                       a->order, a->order == 1 ? "" : "s", TS_DENSE_MAX_ORDER);
+    for (uint32_t m = 0; m < a->order; m++) {
+        if (a->dim[m] == 0)
+            return ts_fail(err, TS_EFORMAT, "%s: mode %u has size 0, so there is no cell", a->path,
+                           m + 1);
+        if (a->dim[m] > UINT32_MAX)
+            return ts_fail(err, TS_ELIMIT,
+                           "%s: mode %u has size %" PRIu64 "; at most 2^32 - 1 is possible",
+                           a->path, m + 1, a->dim[m]);
+        if (a->dim[m] > TS_MAX_NNZ / *cells)
+            return ts_fail(err, TS_ELIMIT,
+                           "%s: its shape has more than 2^40 cells, the most that are possible",
+                           a->path);
+        *cells *= a->dim[m];
+    }
+    return 0;
+}
+
+/* Short modes that lie next to each other in memory are taken together until they have enough columns; of several
+ * ways, the one with fewest rows and columns. */
+static void choose_rows(struct ts_dense *d)
+{
+    const uint32_t n = d->array.order;
+    uint64_t inner = 1;
+    d->inner = 0;
+    for (uint32_t k = n - 1; k > 0; k--) {
+        uint64_t sum;
+        inner *= d->array.dim[d->layout[k]];
+        sum = inner + d->cells / inner;
+        if (d->inner >= LEAST_INNER && (inner > MOST_INNER || sum >= d->inner + d->outer))
+            break;
+        d->inner = inner;
+        d->outer = d->cells / inner;
+        d->n_outer = k;
+    }
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static void choose_slabs(struct ts_dense *d)
+{
+    const uint64_t row_bytes = d->inner * d->cell_bytes;
+    const uint64_t own = d->array.slab_bytes;
+    const uint64_t size = own > 0 ? own : SLAB_BYTES, most = own > 0 ? 4 * own : MOST_SLAB_BYTES;
+    d->slab_cols = d->inner;
+    d->slab_rows = size / row_bytes;
+    if (d->slab_rows < SLAB_ROWS)
+        d->slab_rows = most / row_bytes < SLAB_ROWS ? most / row_bytes : SLAB_ROWS;
+    if (d->slab_rows == 0) {
+        d->slab_rows = 1;
+        d->slab_cols = most / d->cell_bytes;
+    }
+    if (d->slab_rows > MOST_SLAB_ROWS)
+        d->slab_rows = MOST_SLAB_ROWS;
+    if (d->slab_rows > d->outer)
+        d->slab_rows = d->outer;
+    d->n_slabs = ceil_div(d->outer, d->slab_rows) * ceil_div(d->inner, d->slab_cols);
+}
+
+void ts_dense_slab(const struct ts_dense *d, uint64_t k, struct ts_dense_part *ret)
+{
+    const uint64_t a_row = ceil_div(d->inner, d->slab_cols);
+    ret->row = k / a_row * d->slab_rows;
+    ret->col = k % a_row * d->slab_cols;
+    ret->rows = d->outer - ret->row < d->slab_rows ? d->outer - ret->row : d->slab_rows;
+    ret->cols = d->inner - ret->col < d->slab_cols ? d->inner - ret->col : d->slab_cols;
+}
+
+uint64_t ts_dense_slab_at(const struct ts_dense *d, uint64_t k)
+{
+    struct ts_dense_part p;
+    ts_dense_slab(d, k, &p);
+    return (p.row * d->inner + p.col) * d->cell_bytes;
+}
+
+uint64_t ts_dense_slab_bytes(const struct ts_dense *d, uint64_t k)
+{
+    struct ts_dense_part p;
+    ts_dense_slab(d, k, &p);
+    return p.rows * p.cols * d->cell_bytes;
+}
+
+uint64_t ts_dense_most_bytes(const struct ts_dense *d)
+{
+    return ts_dense_slab_bytes(d, 0);
+}
+
+void ts_dense_index(const struct ts_dense *d, uint64_t cell, uint64_t ret[TS_DENSE_MAX_ORDER])
+{
+    for (uint32_t l = d->array.order; l-- > 0;) {
+        const uint64_t dim = d->array.dim[d->layout[l]];
+        ret[d->layout[l]] = cell % dim;
+        cell /= dim;
+    }
+}
+
+/* ---- opening ---- */
+
+int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_tensor *t;
+    struct ts_dense *d;
+    uint64_t cells;
+    const int rc = check_shape(array, &cells, err);
+    if (rc < 0)
+        return rc;
+    t = calloc(1, sizeof *t);
+    d = calloc(1, sizeof *d);
+    for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
+        t->mode[m].rows_fd = t->mode[m].labels_fd = -1;
+    if (t == NULL || d == NULL || (t->path = strdup(array->path)) == NULL) {
+        free(t);
+        free(d);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", array->path);
+    }
+    t->dense = d;
+    d->tensor = t;
+    d->array = *array;
+    d->array.path = t->path;
+    d->cell_bytes = kinds[array->type].bytes;
+    d->cells = cells;
+    for (uint32_t l = 0; l < array->order; l++)
+        d->layout[l] = array->fortran ? array->order - 1 - l : l;
+    choose_rows(d);
+    choose_slabs(d);
+    t->order = t->header.order = array->order;
+    t->nnz = t->header.nnz = t->header.input_nnz = cells;
+    t->header.value_kind = d->cell_bytes == 8 ? TS_VALUE_F64 : TS_VALUE_F32;
+    t->header.value_bytes = kinds[array->type].narrow ? 4 : 8;
+    for (uint32_t m = 0; m < array->order; m++) {
+        struct ts_disk_mode *disk = &t->mode[m].disk;
+        disk->dim = disk->n_rows = array->dim[m];
+        disk->largest_slice = cells / array->dim[m];
+        disk->level[0] = (uint8_t)m;
+    }
+    *ret = t;
+    return 0;
+}
+
+static int little_endian(void)
+{
+    const uint16_t one = 1;
+    return *(const uint8_t *)&one == 1;
+}
+
+int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_dense_array a;
+    struct ts_tensor *t = NULL;
+    struct stat st;
+    uint64_t end;
+    int rc = ts_npy_header(path, &a, err);
+    if (rc == 0)
+        rc = ts_dense_open(&a, &t, err);
+    if (rc < 0)
+        return rc;
+    if (stat(path, &st) < 0) {
+        rc = ts_fail_errno(err, TS_EIO, "%s", path);
+    } else {
+        end = a.offset + t->dense->cells * t->dense->cell_bytes;
+        if (!S_ISREG(st.st_mode))
+            rc = ts_fail(err, TS_EFORMAT, "%s: not a file", path);
+        else if ((uint64_t)st.st_size < end)
+            rc = ts_fail(err, TS_EFORMAT,
+                         "%s: byte %" PRIu64 ": the file ends; by its header it has %" PRIu64
+                         " bytes (it was cut short)",
+                         path, (uint64_t)st.st_size, end);
+    }
+    if (rc == 0)
+        *ret = t;
+    else
+        ts_tensor_close(t);
+    return rc;
+}
+
+/* ---- cells as numbers ---- */
+
+static uint64_t swap_bytes(uint64_t x, uint32_t bytes)
+{
+    return bytes == 8   ? __builtin_bswap64(x)
+           : bytes == 4 ? __builtin_bswap32((uint32_t)x)
+           : bytes == 2 ? __builtin_bswap16((uint16_t)x)
+                        : x;
+}
+
+static double number(const struct ts_dense *d, const uint8_t *cell)
+{
+    uint64_t x = 0;
+    double wide;
+    float narrow;
+    uint32_t low;
+    memcpy((uint8_t *)&x + (little_endian() ? 0 : 8 - d->cell_bytes), cell, d->cell_bytes);
+    if (d->array.swapped)
+        x = swap_bytes(x, d->cell_bytes);
+    low = (uint32_t)x;
+    switch (d->array.type) {
+    case TS_CELL_F32:
+        memcpy(&narrow, &low, sizeof narrow);
+        return narrow;
+    case TS_CELL_F64:
+        memcpy(&wide, &x, sizeof wide);
+        return wide;
+    case TS_CELL_I8:
+        return (int8_t)x;
+    case TS_CELL_I16:
+        return (int16_t)x;
+    case TS_CELL_I32:
+        return (int32_t)x;
+    case TS_CELL_I64:
+        return (double)(int64_t)x;
+    default:
+        return (double)x;
+    }
+}
+
+void ts_dense_get_f64(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
+                      double *ret)
+{
+    const uint8_t *from = (const uint8_t *)cells + at * d->cell_bytes;
+    if (d->array.type == TS_CELL_F64 && !d->array.swapped) {
+        memcpy(ret, from, n * sizeof *ret);
+    } else if (d->array.type == TS_CELL_F32 && !d->array.swapped) {
+        for (uint64_t i = 0; i < n; i++) {
+            float x;
+            memcpy(&x, from + i * sizeof x, sizeof x);
+            ret[i] = x;
+        }
+    } else {
+        for (uint64_t i = 0; i < n; i++)
+            ret[i] = number(d, from + i * d->cell_bytes);
+    }
+}
+
+void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
+                      float *ret)
+{
+    const uint8_t *from = (const uint8_t *)cells + at * d->cell_bytes;
+    assert(kinds[d->array.type].narrow);
+    if (d->array.type == TS_CELL_F32 && !d->array.swapped)
+        memcpy(ret, from, n * sizeof *ret);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            ret[i] = (float)number(d, from + i * d->cell_bytes);
+}

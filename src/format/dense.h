@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dense.h - tensors whose cells are all there: an array in a file or in memory, opened as a struct ts_tensor.
+ *
+ * Such a tensor has `dense`, and no shards: mode[m].disk has its size alone, every index is a used one, and nnz is the
+ * number of cells. What needs nonzeros one by one (format/walk.h) is not for it. Norm, least and greatest value and the
+ * hash of the cells are not known before all of them were read once (cpu/dense_scan.h).
+ *
+ * The array is a matrix of `outer` rows of `inner` columns, one row after another: `inner` is what the modes count whose
+ * cells lie next to each other, from layout[n_outer] on, `outer` what those before count. layout[] names the modes
+ * from the one whose index changes most slowly to the one whose index changes with each cell.
+ * Slabs are what is read and computed on at a time: whole rows, or parts of one row. They are cut by the tensor alone, and
+ * sums over cells are over slabs in their order.
+ *
+ *   owner    the tensor owns its `dense`, as all else; memory of an array is lent until it is closed
+ *   units    bytes; cells
+ *   threads  read-only after opening: any thread
+ *   errors   0 or a negative ts_code with one sentence; on failure *ret is not touched
+ */
+#ifndef TS_FORMAT_DENSE_H
+#define TS_FORMAT_DENSE_H
+
+#include "format/tensor.h"
+
+#define TS_DENSE_MAX_ORDER 8u
+
+/* Numbers that cells may be. */
+enum ts_cell_type {
+    TS_CELL_F32,
+    TS_CELL_F64,
+    TS_CELL_I8,
+    TS_CELL_U8,
+    TS_CELL_I16,
+    TS_CELL_U16,
+    TS_CELL_I32,
+    TS_CELL_U32,
+    TS_CELL_I64,
+    TS_CELL_U64,
+    TS_N_CELLS,
+};
+
+/* An array, as somebody describes it. */
+struct ts_dense_array {
+    const char *path;   /* the file, or a name for what lies in memory */
+    const void *memory; /* the cells; NULL: they are in the file */
+    uint64_t offset;    /* of the first cell in the file */
+    enum ts_cell_type type;
+    int swapped; /* the bytes of a cell are in the other order than those of this machine */
+    int fortran; /* the first index changes with each cell; else the last one does */
+    uint32_t order;
+    uint64_t dim[TS_DENSE_MAX_ORDER];
+    uint64_t slab_bytes; /* of tests: the size of slabs; 0: 4 MiB */
+};
+
+struct ts_dense {
+    struct ts_tensor *tensor; /* that it belongs to */
+    struct ts_dense_array array;
+    uint32_t cell_bytes;
+    uint64_t cells;
+    uint32_t n_outer;
+    uint64_t outer, inner;
+    uint32_t layout[TS_DENSE_MAX_ORDER];
+    uint64_t slab_rows, slab_cols; /* of a slab; one of them is 1, or slab_cols is `inner` */
+    uint64_t n_slabs;
+    int scanned; /* the tensor's norm, hash, least and greatest value are there */
+};
+
+/* A part of the array: `rows` rows from `row` on, and `cols` of their columns from `col` on. */
+struct ts_dense_part {
+    uint64_t row, col, rows, cols;
+};
+
+int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err);
+
+/* A file of NumPy, of formats 1.0 to 3.0. */
+int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err);
+
+/* What the header says; on failure *ret may be changed. Its path is the one given. */
+int ts_npy_header(const char *path, struct ts_dense_array *ret, struct ts_err *err);
+
+uint32_t ts_cell_bytes(enum ts_cell_type type);
+const char *ts_cell_name(enum ts_cell_type type);            /* float32 ... */
+int ts_cell_named(const char *name, enum ts_cell_type *ret); /* whether there is one of this name */
+
+/* Whether float32 has all values of the type. */
+int ts_cell_is_narrow(enum ts_cell_type type);
+
+/* Slab k, and where it begins in the array. Its cells lie next to each other. */
+void ts_dense_slab(const struct ts_dense *d, uint64_t k, struct ts_dense_part *ret);
+uint64_t ts_dense_slab_at(const struct ts_dense *d, uint64_t k); /* in bytes, from the first cell */
+uint64_t ts_dense_slab_bytes(const struct ts_dense *d, uint64_t k);
+uint64_t ts_dense_most_bytes(const struct ts_dense *d); /* of the largest */
+
+/* n cells from cells[at] on as numbers; cells may be anywhere in memory. */
+void ts_dense_get_f64(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
+                      double *ret);
+void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
+                      float *ret);
+
+/* The indices, from 0 and in the order of the modes, of a cell of the array. */
+void ts_dense_index(const struct ts_dense *d, uint64_t cell, uint64_t ret[TS_DENSE_MAX_ORDER]);
+
+#endif
