@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes and frees a feed: budget, memory, reader, checkers and queues. */
 #include "format/part.h"
+#include "stream/slabs.h"
 #include "stream/feed_impl.h"
 
 #include <assert.h>
@@ -161,7 +162,13 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
     f->tensor = conf->tensor;
     f->n_consumers = conf->deal.n_consumers > 0 ? conf->deal.n_consumers : 1;
     assert(f->n_consumers <= TS_FEED_MAX_CONSUMERS);
-    if (conf->only_mode >= (int)f->tensor->order)
+    if (f->tensor->dense != NULL)
+        rc = ts_slabs_new(&(struct ts_slabs_conf){ .tensor = f->tensor,
+                                                   .host_bytes = conf->host_bytes,
+                                                   .avoid = conf->avoid,
+                                                   .stop = conf->stop },
+                          &f->slabs, err);
+    else if (conf->only_mode >= (int)f->tensor->order)
         rc = ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", f->tensor->path,
                      conf->only_mode + 1, f->tensor->order);
     else if ((rc = check_part(conf, err)) == 0) {
@@ -183,6 +190,7 @@ void ts_feed_free(struct ts_feed *f)
     if (f == NULL)
         return;
     assert(f->n_lent == 0);
+    ts_slabs_free(f->slabs);
     if (f->locks_up)
         ts_feed_check_stop(f);
     ts_reader_free(f->reader);
@@ -214,6 +222,8 @@ void ts_feed_take_turns(struct ts_feed *f, uint32_t skip)
 void ts_feed_skip(struct ts_feed *f, uint32_t modes)
 {
     uint32_t skipped = 0;
+    if (f->slabs != NULL)
+        return;
     pthread_mutex_lock(&f->lock);
     assert(!f->open || f->left == 0);
     for (uint32_t m = f->first_mode, k = 0; m < f->first_mode + f->n_modes; m++) {
@@ -234,6 +244,10 @@ void ts_feed_skip(struct ts_feed *f, uint32_t modes)
 
 void ts_feed_rewind(struct ts_feed *f)
 {
+    if (f->slabs != NULL) {
+        ts_slabs_rewind(f->slabs);
+        return;
+    }
     pthread_mutex_lock(&f->lock);
     f->open = 0;
     pthread_mutex_unlock(&f->lock);
@@ -243,6 +257,8 @@ void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
 {
     struct ts_feed_mode *m = &f->mode[mode];
     struct ts_feed_queue raw[TS_FEED_MAX_CONSUMERS];
+    if (f->slabs != NULL)
+        return;
     assert(mode >= f->first_mode && mode < f->first_mode + f->n_modes);
     pthread_mutex_lock(&f->lock);
     assert(!f->open || f->left == 0 || ts_feed_mode_of(f, f->now) != mode);
@@ -263,6 +279,8 @@ void ts_feed_deal(struct ts_feed *f, uint32_t mode, const uint64_t *first)
 void ts_feed_fail_with(struct ts_feed *f, int rc, const struct ts_err *err)
 {
     assert(rc < 0);
+    if (f->slabs != NULL)
+        return;
     pthread_mutex_lock(&f->lock);
     ts_feed_fail(f, rc, err);
     pthread_mutex_unlock(&f->lock);
@@ -271,6 +289,20 @@ void ts_feed_fail_with(struct ts_feed *f, int rc, const struct ts_err *err)
 void ts_feed_stats(struct ts_feed *f, struct ts_feed_stats *ret)
 {
     struct ts_reader_facts facts;
+    if (f->slabs != NULL) {
+        struct ts_slabs_stats s;
+        ts_slabs_stats(f->slabs, &s);
+        *ret = (struct ts_feed_stats){ .bytes_read = s.bytes_read,
+                                       .wait_ns = s.wait_ns,
+                                       .resident_bytes = s.resident_bytes,
+                                       .slot_bytes = s.slot_bytes,
+                                       .n_slots = s.n_slots,
+                                       .direct = s.direct,
+                                       .uring = s.uring,
+                                       .registered = s.registered,
+                                       .fallback = s.fallback };
+        return;
+    }
     ts_reader_facts(f->reader, &facts);
     pthread_mutex_lock(&f->lock);
     memset(ret, 0, sizeof *ret);

@@ -35,6 +35,7 @@
 #include "base/err.h"
 #include "format/tensor.h"
 
+struct ts_slabs;
 struct ts_feed;
 struct ts_trace;
 
@@ -92,6 +93,10 @@ struct ts_feed_stats {
     int direct, uring, registered;                /* what the kernel granted */
     const char *fallback; /* NULL, or a sentence about what was refused, to be shown once */
 };
+
+/* Of a dense tensor (format/dense.h) a feed has no shards: what follows does nothing for it, ts_feed_next gives none, and
+ * ts_feed_slabs what it lends instead (slabs.h), for one consumer. NULL: it has shards. */
+struct ts_slabs *ts_feed_slabs(struct ts_feed *feed);
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
 void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every view is back */

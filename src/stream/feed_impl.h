@@ -101,6 +101,7 @@ struct ts_feed_consumer {
 
 struct ts_feed {
     struct ts_feed_conf conf;
+    struct ts_slabs *slabs; /* of a dense tensor, and then all that follows is of no use; or NULL */
     const struct ts_tensor *tensor;
     uint32_t first_mode, n_modes; /* that can be served: the only one, or all from 0 */
     uint32_t turn[TS_MAX_ORDER];  /* modes in the order of passes: those that are not skipped */

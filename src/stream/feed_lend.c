@@ -320,6 +320,8 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_
     struct pick p = { 0 };
     uint64_t since = 0, until;
     int rc;
+    if (f->slabs != NULL)
+        return 0;
     assert(mode >= f->first_mode && mode < f->first_mode + f->n_modes);
     assert(consumer < f->n_consumers);
     pthread_mutex_lock(&f->lock);
@@ -364,6 +366,8 @@ uint32_t ts_feed_expect(struct ts_feed *f, uint32_t consumer, struct ts_shard_vi
 {
     const struct ts_feed_mode *m;
     uint32_t mode, n = 0;
+    if (f->slabs != NULL)
+        return 0;
     assert(consumer < f->n_consumers);
     pthread_mutex_lock(&f->lock);
     mode = ts_feed_mode_of(f, f->now + 1);

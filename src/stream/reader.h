@@ -32,6 +32,8 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
+    uint64_t
+        spare; /* of its bytes, the last so many need not be there: the file may end before them */
     uint64_t tag; /* for the owner */
 };
 

@@ -29,10 +29,12 @@ static int read_job(struct ts_reader_files *f, const struct ts_read_job *job, st
         const ssize_t n =
             pread(f->fd[job->file], (char *)job->addr + at,
                   left < TS_READ_BYTES ? left : TS_READ_BYTES, (off_t)(job->offset + at));
-        if (n > 0) {
+        if (n > 0)
             at += (uint64_t)n;
+        if (n >= 0 && at + job->spare >= job->bytes) /* where the file ends */
+            return 0;
+        if (n > 0)
             continue;
-        }
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct) {

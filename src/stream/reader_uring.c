@@ -156,6 +156,11 @@ static void end_read(struct ts_reader_uring *u, struct flight *f)
 static void complete(struct ts_reader_uring *u, struct flight *f, int res)
 {
     struct work *w = f->work;
+    if (res >= 0 && (uint64_t)res < f->bytes &&
+        f->at + (uint64_t)res + w->job.spare >= w->job.bytes) { /* the end of the file */
+        end_read(u, f);
+        return;
+    }
     if (res > 0 && (uint64_t)res < f->bytes && (!f->direct || res % (int)TS_DIRECT_BYTES == 0)) {
         f->at += (uint64_t)res; /* a short read, as it happens near the end of cached data */
         f->bytes -= (uint64_t)res;

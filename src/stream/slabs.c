@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Slabs of a dense tensor: which stay, and the slots of the others.
+ *
+ * Places in the sequence of all passes are numbered: slab k of pass p is number p * n_slabs + k. `want` is the next
+ * one to be lent, `ahead` the next one that the reader is told of. */
+#include "stream/slabs.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bigmem.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/setting.h"
+#include "base/stop.h"
+#include "stream/feed_impl.h"
+#include "stream/reader.h"
+
+#define MOST_SLOTS   8u
+#define LEAST_SLOTS  2u
+#define STOP_LOOK_MS 100
+
+enum slot_state { FREE, READING, READY };
+
+struct slot {
+    enum slot_state state;
+    uint64_t number; /* in the sequence */
+    char *base;
+};
+
+enum { UNREAD, ASKED, HERE };
+
+struct ts_slabs {
+    struct ts_slabs_conf conf;
+    const struct ts_dense *dense;
+    struct ts_slabs_plan plan;
+    char *resident, *slots;
+    uint64_t *place;      /* of each slab that stays; or NOWHERE */
+    unsigned char *known; /* UNREAD, ASKED or HERE, of those */
+    struct slot slot[MOST_SLOTS];
+    struct ts_reader *reader;
+
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    uint64_t want, ahead;
+    struct slot *lent;
+    int begun;         /* a slab of the pass was lent */
+    uint64_t n_unread; /* slabs that stay and were not asked for */
+    int failed;
+    struct ts_err err;
+    uint64_t bytes_read, wait_ns;
+};
+
+#define NOWHERE UINT64_MAX
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+}
+
+/* Pages of the file in which a slab lies. */
+static uint64_t file_at(const struct ts_dense *d, uint64_t k)
+{
+    return (d->array.offset + ts_dense_slab_at(d, k)) / TS_PAGE * TS_PAGE;
+}
+
+static uint64_t file_bytes(const struct ts_dense *d, uint64_t k)
+{
+    const uint64_t end = d->array.offset + ts_dense_slab_at(d, k) + ts_dense_slab_bytes(d, k);
+    return round_up(end) - file_at(d, k);
+}
+
+/* Of a slab that stays: so many do, evenly spread. */
+static int stays(const struct ts_slabs_plan *p, uint64_t n_slabs, uint64_t k)
+{
+    return (__uint128_t)(k + 1) * p->n_stay / n_slabs > (__uint128_t)k * p->n_stay / n_slabs;
+}
+
+int ts_slabs_plan(const struct ts_tensor *t, uint64_t host_bytes, struct ts_slabs_plan *ret,
+                  struct ts_err *err)
+{
+    const struct ts_dense *d = t->dense;
+    const uint64_t slot = round_up(ts_dense_most_bytes(d)) + TS_PAGE;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    uint64_t all = 0;
+    struct ts_slabs_plan p = { .slot_bytes = slot };
+    if (d->array.memory != NULL) {
+        *ret = (struct ts_slabs_plan){ .n_stay = d->n_slabs };
+        return 0;
+    }
+    for (uint64_t k = 0; k < d->n_slabs; k++)
+        all += file_bytes(d, k);
+    if (ts_bigmem_cost(all) <= host_bytes) {
+        *ret = (struct ts_slabs_plan){ .resident_bytes = all, .n_stay = d->n_slabs };
+        return 0;
+    }
+    p.n_slots = d->n_slabs < MOST_SLOTS ? (uint32_t)d->n_slabs : MOST_SLOTS;
+    while (p.n_slots > LEAST_SLOTS && ts_bigmem_cost(p.n_slots * slot) > host_bytes / 2)
+        p.n_slots--;
+    if (p.n_slots < LEAST_SLOTS)
+        p.n_slots = LEAST_SLOTS;
+    if (ts_bigmem_cost(p.n_slots * slot) > host_bytes)
+        return ts_fail(err, TS_ELIMIT,
+                       "%s: " TS_SET_HOST_MEMORY
+                       ": %s are left for slabs of the tensor, and %u of them take %s",
+                       t->path, ts_num_bytes(a, host_bytes), LEAST_SLOTS,
+                       ts_num_bytes(b, ts_bigmem_cost(p.n_slots * slot)));
+    p.n_stay = (host_bytes - ts_bigmem_cost(p.n_slots * slot)) / slot;
+    p.n_stay = p.n_stay >= d->n_slabs ? d->n_slabs - 1 : p.n_stay;
+    for (; p.n_stay > 0 &&
+           ts_bigmem_cost(p.n_stay * slot) + ts_bigmem_cost(p.n_slots * slot) > host_bytes;)
+        p.n_stay--;
+    p.resident_bytes = p.n_stay * slot;
+    *ret = p;
+    return 0;
+}
+
+/* ---- the reader's side ---- */
+
+static struct slot *free_slot(struct ts_slabs *b)
+{
+    for (uint32_t i = 0; i < b->plan.n_slots; i++) {
+        struct slot *s = &b->slot[i];
+        if (s->state == READY && s->number < b->want && s != b->lent)
+            s->state = FREE; /* of a pass that was given up */
+        if (s->state == FREE)
+            return s;
+    }
+    return NULL;
+}
+
+/* It reads ahead at most one pass. */
+static int read_next(void *ctx, struct ts_read_job *ret)
+{
+    struct ts_slabs *b = ctx;
+    const struct ts_dense *d = b->dense;
+    int rc = 0;
+    pthread_mutex_lock(&b->lock);
+    b->ahead = b->ahead < b->want ? b->want : b->ahead;
+    while (b->failed == 0 && b->ahead < b->want + d->n_slabs &&
+           (b->n_unread > 0 || b->plan.n_slots > 0)) {
+        const uint64_t k = b->ahead % d->n_slabs;
+        struct slot *s = NULL;
+        uint64_t file_end;
+        if (b->place[k] != NOWHERE && b->known[k] != UNREAD) {
+            b->ahead++;
+            continue;
+        }
+        if (b->place[k] == NOWHERE && (s = free_slot(b)) == NULL)
+            break;
+        if (s != NULL) {
+            s->state = READING;
+            s->number = b->ahead;
+        } else {
+            b->known[k] = ASKED;
+            b->n_unread--;
+        }
+        b->ahead++;
+        file_end = d->array.offset + d->cells * d->cell_bytes;
+        *ret = (struct ts_read_job){ .offset = file_at(d, k),
+                                     .bytes = file_bytes(d, k),
+                                     .addr = s != NULL ? s->base : b->resident + b->place[k],
+                                     .tag = s != NULL ? (uint64_t)(s - b->slot) : MOST_SLOTS + k };
+        ret->spare = ret->offset + ret->bytes > file_end ? ret->offset + ret->bytes - file_end : 0;
+        rc = 1;
+        break;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return rc;
+}
+
+static void read_done(void *ctx, const struct ts_read_job *job, int rc, const struct ts_err *err)
+{
+    struct ts_slabs *b = ctx;
+    pthread_mutex_lock(&b->lock);
+    if (rc < 0 && b->failed == 0) {
+        b->failed = rc;
+        b->err = *err;
+    }
+    b->bytes_read += rc == 0 ? job->bytes - job->spare : 0;
+    if (job->tag >= MOST_SLOTS)
+        b->known[job->tag - MOST_SLOTS] = rc == 0 ? HERE : ASKED;
+    else
+        b->slot[job->tag].state = rc == 0 ? READY : FREE;
+    pthread_cond_broadcast(&b->arrived);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- the caller's side ---- */
+
+static int make(struct ts_slabs *b, struct ts_err *err)
+{
+    const struct ts_dense *d = b->dense;
+    const char *path = d->array.path;
+    struct ts_reader_conf conf = { .n_files = 1,
+                                   .path = &path,
+                                   .buffer_bytes = b->plan.slot_bytes,
+                                   .n_buffers = b->plan.n_slots,
+                                   .avoid = b->conf.avoid,
+                                   .next = read_next,
+                                   .done = read_done,
+                                   .ctx = b };
+    uint64_t at = 0;
+    int rc = 0;
+    if (d->array.memory != NULL)
+        return 0;
+    b->place = malloc(d->n_slabs * sizeof *b->place);
+    b->known = calloc(d->n_slabs, 1);
+    if (b->place == NULL || b->known == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    for (uint64_t k = 0; k < d->n_slabs; k++) {
+        b->place[k] = NOWHERE;
+        if (!stays(&b->plan, d->n_slabs, k))
+            continue;
+        b->place[k] = at;
+        at += file_bytes(d, k);
+        b->n_unread++;
+    }
+    if (b->plan.resident_bytes > 0)
+        rc = ts_bigmem_new(b->plan.resident_bytes, "slabs of the tensor", (void **)&b->resident,
+                           err);
+    if (rc == 0 && b->plan.n_slots > 0)
+        rc = ts_bigmem_new(b->plan.n_slots * b->plan.slot_bytes, "slabs of the tensor",
+                           (void **)&b->slots, err);
+    for (uint32_t i = 0; i < b->plan.n_slots && rc == 0; i++)
+        b->slot[i].base = b->slots + i * b->plan.slot_bytes;
+    conf.buffers = b->slots;
+    return rc == 0 ? ts_reader_new(&conf, &b->reader, err) : rc;
+}
+
+int ts_slabs_new(const struct ts_slabs_conf *conf, struct ts_slabs **ret, struct ts_err *err)
+{
+    struct ts_slabs *b = calloc(1, sizeof *b);
+    pthread_condattr_t attr;
+    int rc;
+    if (b == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+    b->conf = *conf;
+    b->dense = conf->tensor->dense;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->arrived, &attr);
+    pthread_condattr_destroy(&attr);
+    rc = ts_slabs_plan(conf->tensor, conf->host_bytes, &b->plan, err);
+    if (rc == 0)
+        rc = make(b, err);
+    if (rc == 0)
+        *ret = b;
+    else
+        ts_slabs_free(b);
+    return rc;
+}
+
+void ts_slabs_free(struct ts_slabs *b)
+{
+    if (b == NULL)
+        return;
+    ts_reader_free(b->reader);
+    if (b->resident != NULL)
+        ts_bigmem_free(b->resident, b->plan.resident_bytes);
+    if (b->slots != NULL)
+        ts_bigmem_free(b->slots, b->plan.n_slots * b->plan.slot_bytes);
+    pthread_cond_destroy(&b->arrived);
+    pthread_mutex_destroy(&b->lock);
+    free(b->place);
+    free(b->known);
+    free(b);
+}
+
+/* Gives back what is lent; the reader may go on where it waits for that. */
+static void give_back(struct ts_slabs *b)
+{
+    if (b->lent != NULL)
+        b->lent->state = FREE;
+    b->lent = NULL;
+}
+
+/* Where the slab that is wanted lies, or NULL: not here yet. */
+static const char *find(struct ts_slabs *b, uint64_t k)
+{
+    if (b->place[k] != NOWHERE)
+        return b->known[k] == HERE ? b->resident + b->place[k] : NULL;
+    for (uint32_t i = 0; i < b->plan.n_slots; i++)
+        if (b->slot[i].state == READY && b->slot[i].number == b->want) {
+            b->lent = &b->slot[i];
+            return b->lent->base;
+        }
+    return NULL;
+}
+
+static int wait_more(struct ts_slabs *b, struct ts_err *err)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += STOP_LOOK_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_cond_timedwait(&b->arrived, &b->lock, &until);
+    return ts_stop_check(b->conf.stop, err);
+}
+
+/* Waits for the slab that is wanted. */
+static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err *err)
+{
+    const struct ts_dense *d = b->dense;
+    const uint64_t start = ts_clock_ns();
+    const char *base = NULL;
+    int rc = 0, kick;
+    pthread_mutex_lock(&b->lock);
+    give_back(b);
+    kick = b->plan.n_slots > 0 || b->n_unread > 0;
+    pthread_mutex_unlock(&b->lock);
+    if (kick)
+        ts_reader_kick(b->reader);
+    pthread_mutex_lock(&b->lock);
+    while (rc == 0 && b->failed == 0 && (base = find(b, k)) == NULL)
+        rc = wait_more(b, err);
+    if (b->failed != 0) {
+        rc = b->failed;
+        if (err != NULL)
+            *err = b->err;
+    }
+    b->want += rc == 0;
+    b->wait_ns += ts_clock_ns() - start;
+    pthread_mutex_unlock(&b->lock);
+    if (rc == 0)
+        *ret = base + (d->array.offset + ts_dense_slab_at(d, k) - file_at(d, k));
+    return rc;
+}
+
+int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *err)
+{
+    const struct ts_dense *d = b->dense;
+    const uint64_t k = b->want % d->n_slabs;
+    const char *cells = NULL;
+    int rc;
+    if (b->begun && k == 0) {
+        ts_slabs_rewind(b);
+        return 0;
+    }
+    rc = ts_stop_check(b->conf.stop, err);
+    if (rc < 0)
+        return rc;
+    if (d->array.memory != NULL) {
+        cells = (const char *)d->array.memory + ts_dense_slab_at(d, k);
+        b->want++;
+    } else {
+        rc = fetch(b, k, &cells, err);
+        if (rc < 0)
+            return rc;
+    }
+    b->begun = 1;
+    ret->number = k;
+    ts_dense_slab(d, k, &ret->part);
+    ret->cells = cells;
+    return 1;
+}
+
+void ts_slabs_rewind(struct ts_slabs *b)
+{
+    const uint64_t n = b->dense->n_slabs;
+    int kick;
+    pthread_mutex_lock(&b->lock);
+    give_back(b);
+    b->want = (b->want + n - 1) / n * n;
+    b->begun = 0;
+    kick = b->reader != NULL && (b->plan.n_slots > 0 || b->n_unread > 0);
+    pthread_mutex_unlock(&b->lock);
+    if (kick)
+        ts_reader_kick(b->reader);
+}
+
+void ts_slabs_stats(struct ts_slabs *b, struct ts_slabs_stats *ret)
+{
+    struct ts_reader_facts facts = { 0 };
+    if (b->reader != NULL)
+        ts_reader_facts(b->reader, &facts);
+    pthread_mutex_lock(&b->lock);
+    *ret = (struct ts_slabs_stats){ .bytes_read = b->bytes_read,
+                                    .wait_ns = b->wait_ns,
+                                    .resident_bytes = b->plan.resident_bytes,
+                                    .slot_bytes = b->plan.slot_bytes,
+                                    .n_slots = b->plan.n_slots,
+                                    .direct = facts.direct,
+                                    .uring = facts.uring,
+                                    .registered = facts.registered,
+                                    .fallback = facts.fallback };
+    b->bytes_read = b->wait_ns = 0;
+    pthread_mutex_unlock(&b->lock);
+}
+
+struct ts_slabs *ts_feed_slabs(struct ts_feed *f)
+{
+    return f->slabs;
+}
