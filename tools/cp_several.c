@@ -640,7 +640,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     if (args->max_time_ns > 0)
         tool_stop_after(args->max_time_ns);
     rc = s->one == NULL || s->named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
-                                            : ts_tensor_open(path, &s->tensor, err);
+                                            : ts_tensor_open_any(path, &s->tensor, err);
     if (rc == 0)
         rc = check(s, err);
     rc = tstream_cp_same_ranks(args, s->tensor, rc, err);

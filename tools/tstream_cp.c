@@ -518,6 +518,8 @@ const struct ts_cmd tstream_cp = {
         "does not list are zeros, unless --observed says that they are unknown. Shards that "
         "do not fit into --host-memory are streamed from disk, read ahead of the computation. Where all "
         "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
+        "TENSOR may be a file of NumPy, too, data.npy: a dense tensor of 2 to 8 modes, which is read in place, on CPU cores. "
+        "Its cells are all known, and the nonzeros that are told of are its cells.\n\n"
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
         "fit (1 - |X - model| / |X|; 1 is exact), its change, wall seconds, nonzeros per second (each mode "
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "

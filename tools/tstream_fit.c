@@ -171,16 +171,18 @@ static int report(const struct ts_cmd *cmd, const struct fit_args *args, const c
 }
 
 /* The mode whose product is taken, and the memory, before the processor is set up for them. */
-static int plan(struct ts_engine_conf *ec, const struct ts_model *model, struct ts_err *err)
+static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int diagnose,
+                struct ts_err *err)
 {
     struct ts_tensor *t;
-    const int rc = ts_tensor_open(ec->path, &t, err);
+    int rc = ts_tensor_open_any(ec->path, &t, err);
     if (rc < 0)
         return rc;
     ec->only_mode = (int)ts_exact_fit_mode(t);
     ec->own_bytes = ts_exact_fit_bytes(t, model);
+    rc = diagnose ? ts_tensor_is_sparse(t, "a core consistency is", err) : 0;
     ts_tensor_close(t);
-    return 0;
+    return rc;
 }
 
 static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const char *path,
@@ -207,7 +209,7 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     if (args->diagnose)
         rc = ts_core_check(model->order, model->rank, err);
     if (rc == 0)
-        rc = plan(&ec, model, err);
+        rc = plan(&ec, model, args->diagnose, err);
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
@@ -250,7 +252,8 @@ const struct ts_cmd tstream_fit = {
     .summary = "compute the exact fit of a model, of whatever program",
     .text =
         "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and of M, "
-        "and the time it took. Cells that are not listed in the tensor are zeros, and count.\n\n"
+        "and the time it took. Cells that are not listed in the tensor are zeros, and count. TENSOR may be a dense one, "
+        "a file of NumPy.\n\n"
         "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory that holds "
         "model.ktensor, or weights.npy and modeK.npy (float32 or float64), or lambda.mat and modeK.mat "
         "as SPLATT writes them. It has a row for every index of a mode, or for those alone that "

@@ -86,7 +86,8 @@ char *tstream_operand_swap(const char *tensor, const char *suffix)
         end--;
     for (start = end; start > 0 && tensor[start - 1] != '/'; start--)
         ;
-    if (end - start > 4 && strncmp(tensor + end - 4, ".tsh", 4) == 0)
+    if (end - start > 4 &&
+        (strncmp(tensor + end - 4, ".tsh", 4) == 0 || strncmp(tensor + end - 4, ".npy", 4) == 0))
         end -= 4;
     s = malloc(end - start + strlen(suffix) + 1);
     if (s != NULL) {

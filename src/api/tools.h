@@ -87,6 +87,8 @@
  * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value,
  * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
 #include "format/tensor.h"
+/* tensors of any kind: ts_tensor_open_any, ts_tensor_is_sparse */
+#include "format/tensor_kind.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */

@@ -11,6 +11,7 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "cpu/dense_product.h"
 #include "cpu/descend.h"
 #include "cpu/fmat.h"
 #include "cpu/pass.h"
@@ -26,7 +27,8 @@
 struct shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct ts_pass *pass;
+    struct ts_pass *pass;           /* over shards; NULL: the tensor is dense */
+    struct ts_dense_product *dense; /* of its slabs; NULL: it has shards */
     struct ts_fmat factor[TS_MAX_ORDER];
     struct ts_fmat rest;      /* of products of the last mode; no data: not kept */
     struct ts_fmat apart;     /* for products of any mode of `own`; no data: there are none */
@@ -125,6 +127,7 @@ static void cpu_close(void *be)
         return;
     s = c->shared;
     ts_pass_free(s->pass);
+    ts_dense_product_free(s->dense);
     ts_rounds_free(s->rounds);
     ts_steps_free(s->steps);
     for (uint32_t k = 0; k < s->n_models; k++)
@@ -161,6 +164,18 @@ static int open_model(const struct ts_backend_conf *conf, struct shared *s, uint
     return rc;
 }
 
+static struct ts_dense_product_conf dense_conf(const struct ts_backend_conf *conf)
+{
+    return (struct ts_dense_product_conf){ .tensor = conf->tensor,
+                                           .rank = rank_of(conf, 0),
+                                           .threads = thread_count(conf),
+                                           .precision = conf->precision,
+                                           .isa = ts_isa_best(),
+                                           .spare_bytes = conf->spare_bytes,
+                                           .done = conf->done,
+                                           .done_ctx = conf->done_ctx };
+}
+
 static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;
@@ -176,8 +191,12 @@ static int open_all(const struct ts_backend_conf *conf, struct shared *s, struct
     if (rc == 0 && ts_backend_keeps_rest(conf))
         rc = ts_fmat_new(t->mode[t->order - 1].disk.n_rows, all.rank, TS_FLOAT32,
                          "what float32 loses of a product", &s->rest, err);
-    if (rc == 0)
+    if (rc == 0 && t->dense != NULL) {
+        const struct ts_dense_product_conf dense = dense_conf(conf);
+        rc = ts_dense_product_new(&dense, &s->dense, err);
+    } else if (rc == 0) {
         rc = ts_pass_new(&all, ts_isa_best(), s->threads, &s->pass, err);
+    }
     for (uint32_t k = 0; rc == 0 && k < s->n_models; k++) {
         rc = open_model(conf, s, k, col, err);
         col += columns_of(rank_of(conf, k), conf->precision);
@@ -212,12 +231,37 @@ static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_er
     return s->n_models > 1 ? ts_share_stage(s->share, err) : 0;
 }
 
+/* What there is for shards alone. */
+static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    const char *path = conf->tensor->path;
+    if (conf->tensor->dense == NULL)
+        return 0;
+    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: a dense tensor is decomposed by least squares, all cells known: other "
+                       "losses and unknown cells go with tensors of nonzeros",
+                       path);
+    if (ts_comm_many(conf->comm))
+        return ts_fail(err, TS_EARG, "%s: a dense tensor is decomposed by one process: start one",
+                       path);
+    return 0;
+}
+
+static int refuse_dense(const struct shared *s, struct ts_err *err)
+{
+    return ts_fail(err, TS_EARG, "%s: that works nonzero by nonzero, and the tensor is dense",
+                   s->tensor->path);
+}
+
 static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;
     const uint32_t columns = conf_of_all(conf).rank;
     struct shared *s;
-    int rc;
+    int rc = check_dense(conf, err);
+    if (rc < 0)
+        return rc;
     if (columns == 0 || columns > TS_FMAT_MAX_RANK)
         return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
     s = calloc(1, sizeof *s);
@@ -264,8 +308,14 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
         add_matrix(conf, conf->tensor->mode[m].disk.n_rows, factor_bytes, &padded);
     if (conf->own_rows != 0)
         add_matrix(conf, apart_rows(conf->tensor, conf->own_rows), factor_bytes, &padded);
-    *other_bytes = sizeof(struct shared) + n_models(conf) * sizeof(struct cpu) + padded -
-                   *factor_bytes + ts_pass_bytes(&all, threads);
+    *other_bytes =
+        sizeof(struct shared) + n_models(conf) * sizeof(struct cpu) + padded - *factor_bytes;
+    if (conf->tensor->dense != NULL) {
+        const struct ts_dense_product_conf dense = dense_conf(conf);
+        *other_bytes += ts_dense_product_bytes(&dense);
+    } else {
+        *other_bytes += ts_pass_bytes(&all, threads);
+    }
     for (uint32_t k = 0, same; k < n_models(conf); k++) {
         if (has_rank_of(conf, k, &same))
             continue;
@@ -291,6 +341,8 @@ static uint32_t cpu_most(const struct ts_backend_conf *conf)
     uint32_t n = 0, columns = 0;
     if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
         return 1; /* rows have products of their own */
+    if (conf->tensor->dense != NULL)
+        return 1;
     while (n < conf->n_models && n < MOST_MODELS) {
         columns += columns_of(conf->ranks[n], conf->precision);
         if (columns > TS_FMAT_MAX_RANK)
@@ -325,6 +377,10 @@ static void *cpu_model(void *be, uint32_t k)
 static uint64_t cpu_wish(const struct ts_backend_conf *conf)
 {
     uint64_t sum = 0;
+    if (conf->tensor->dense != NULL) {
+        const struct ts_dense_product_conf dense = dense_conf(conf);
+        return ts_dense_product_wish(&dense);
+    }
     for (uint32_t m = 0; m < conf->tensor->order; m++) {
         const struct ts_mode *mode = &conf->tensor->mode[m];
         uint64_t begin = 0, end = UINT64_MAX;
@@ -345,11 +401,19 @@ static void cpu_deal(void *be, struct ts_feed_deal *ret)
         ret->keep[m] = ts_share_deal(s->share, m);
 }
 
+/* The factor is to be another one. */
+static void note_change(struct cpu *c, uint32_t mode)
+{
+    if (c->shared->dense != NULL)
+        ts_dense_product_changed(c->shared->dense, mode);
+}
+
 static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
                         struct ts_err *err)
 {
     struct cpu *c = be;
     (void)err;
+    note_change(c, mode);
     c->factor[mode].rest = NULL;
     ts_fmat_put(&c->factor[mode], row, n, rows, c->shared->threads);
     return 0;
@@ -412,6 +476,12 @@ static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_f
     int rc;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS);
     model[0] = prepare_product(be[0], mode);
+    if (s->dense != NULL) {
+        struct cpu *c = be[0];
+        note_change(c, mode);
+        return ts_dense_product_run(s->dense, mode, s->factor, &c->product, model[0].summed, feed,
+                                    times, err);
+    }
     for (uint32_t k = 1; k < n; k++)
         model[k] = prepare_product(be[k], mode);
     rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
@@ -439,6 +509,8 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
                         struct ts_err *err)
 {
     struct shared *s = ((struct cpu *)be)->shared;
+    if (s->dense != NULL)
+        return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "values of a model are computed of one at a time");
     return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
@@ -451,6 +523,8 @@ static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
     struct cpu *c = be;
     struct shared *s = c->shared;
     int rc;
+    if (s->dense != NULL)
+        return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "models of observed cells are computed one at a time");
     c->factor[mode].rest = NULL;
@@ -491,6 +565,7 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     const int rc =
         ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(how->kind) ? &c->product : NULL,
                         how, sums, ranks, err);
+    note_change(c, mode);
     c->factor[mode].rest = NULL;
     c->scattered = 0;
     return rc;
@@ -503,6 +578,8 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     struct cpu *c = be;
     struct shared *s = c->shared;
     int rc = 0;
+    if (s->dense != NULL)
+        return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "rows are multiplied of one model at a time");
     assert(s->share == NULL || ts_share_is_whole(s->share));
@@ -532,6 +609,8 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     struct shared *s = c->shared;
     uint64_t wait_ns = 0, exchange_ns = 0, dealt_ns, then;
     int rc = 0;
+    if (s->dense != NULL)
+        return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "rows descend of one model at a time");
     if (s->share != NULL && how->gradient != NULL)
@@ -575,6 +654,7 @@ static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *er
 {
     struct cpu *c = be;
     (void)err;
+    note_change(c, mode);
     ts_rowsolve_scale(c->rows, &c->factor[mode], s);
     return 0;
 }

@@ -10,6 +10,9 @@
 #include "base/setting.h"
 #include "base/threads.h"
 #include "cpd/als.h"
+#include "cpu/dense_scan.h"
+#include "format/dense.h"
+#include "format/tensor_kind.h"
 #include "model/model_read.h"
 
 #define MAX_CHECKERS 16u
@@ -97,6 +100,10 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     fc.unpin = e->backend->unpin;
     fc.pin_ctx = e->be;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
+    if (e->tensor->dense != NULL) {
+        rc = ts_feed_new(&fc, &e->feed, err);
+        return rc == 0 ? ts_dense_scan(e->tensor, e->feed, e->threads, err) : rc;
+    }
     rc = conf->without_feed ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
                                                 fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
                                                 fc.most_slots, fc.host_bytes, &e->residency, err)
@@ -204,6 +211,18 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
     return rc;
 }
 
+/* GPUs have no product for a dense tensor. */
+static int check_dense(const struct ts_engine_conf *conf, const struct ts_engine *e,
+                       struct ts_err *err)
+{
+    const struct ts_processor *p = &conf->processor;
+    if (e->tensor->dense == NULL || (p->gpus == NULL && p->device_bytes == 0))
+        return 0;
+    return ts_fail(err, TS_EARG, "%s%s: a dense tensor is decomposed on CPU cores only",
+                   p->gpus != NULL ? TS_SET_GPUS " " : TS_SET_GPU_MEMORY,
+                   p->gpus != NULL ? p->gpus : "");
+}
+
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank,
@@ -223,11 +242,14 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                            TS_MAX_RANK);
     }
     e->tensor = conf->sample != NULL ? conf->sample : conf->tensor;
-    rc = e->tensor != NULL ? 0 : ts_tensor_open(conf->path, &e->own, err);
+    rc = e->tensor != NULL ? 0 : ts_tensor_open_any(conf->path, &e->own, err);
     if (rc < 0)
         return rc;
     if (e->tensor == NULL)
         e->tensor = e->own;
+    rc = check_dense(conf, e, err);
+    if (rc < 0)
+        return rc;
     if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
         return ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", conf->path,
                        conf->only_mode + 1, e->tensor->order);
@@ -244,7 +266,9 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order);
     bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
     before = ts_engine_memory_resident();
-    rc = ts_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
+    rc = ts_processor_choose(e->tensor->dense == NULL ? &conf->processor
+                                                      : &(struct ts_processor){ .cpu = 1 },
+                             &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)
         return rc;
     bc.tensor = e->tensor;

@@ -15,6 +15,7 @@
 #include "cpd/als.h"
 #include "cpd/smooth.h"
 #include "cpu/share.h"
+#include "format/dense.h"
 
 /* Memory of a run beside budget and factors that is not counted: it is enough for the partial rows
  * and Gram matrices of all but the largest tensors and ranks, so that a small budget is a budget
@@ -24,6 +25,9 @@
 static uint64_t shard_bytes(const struct ts_backend_conf *bc)
 {
     const int many = ts_comm_many(bc->comm);
+    const struct ts_dense *dense = bc->tensor->dense;
+    if (dense != NULL)
+        return dense->array.memory != NULL ? 0 : dense->cells * dense->cell_bytes;
     return ts_share_shard_bytes(bc->tensor, bc->only_mode, many ? bc->comm->n : 1,
                                 many ? bc->comm->rank : 0);
 }
@@ -70,6 +74,8 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
     const uint64_t left = m->feed_bytes > shards ? m->feed_bytes - shards : 0;
     const uint64_t most = m->free_bytes > taken ? (m->free_bytes - taken) / 8 * 7 : 0;
     const uint64_t there = left < most ? left : most;
+    if (bc->tensor->dense != NULL) /* it saves passes, which blocks that stay do not */
+        return wish <= m->feed_bytes / 2 && wish < m->free_bytes / 2 ? wish : 0;
     return there < wish ? there : wish;
 }
 

@@ -52,8 +52,3 @@ int ts_tensor_is_sparse(const struct ts_tensor *t, const char *what, struct ts_e
                ? 0
                : ts_fail(err, TS_EARG, "%s: %s not possible with a dense tensor", t->path, what);
 }
-
-const char *ts_tensor_cells_word(const struct ts_tensor *t)
-{
-    return t->dense == NULL ? "nonzeros" : "cells";
-}

@@ -18,7 +18,4 @@ int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *
 /* 0; or TS_EARG where it is dense: what does not work for such a tensor, like "scores". */
 int ts_tensor_is_sparse(const struct ts_tensor *t, const char *what, struct ts_err *err);
 
-/* Whether it is, and what it has: "nonzeros" or "cells". */
-const char *ts_tensor_cells_word(const struct ts_tensor *t);
-
 #endif

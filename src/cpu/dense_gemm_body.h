@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dense_gemm_body.h - text of the tile product, to be included with TS_REAL, TS_LANES, TS_TILE_ROWS and TS_GEMM_NAME, which
+ * it undefines all but TS_TILE_ROWS. The sums of a tile stay in registers: TS_TILE_ROWS rows of two vectors. */
+
+#define JOIN2(a, b) a##b
+#define JOIN(a, b)  JOIN2(a, b)
+#define V           JOIN(TS_GEMM_NAME, _vector)
+#define COLS        (2 * TS_LANES)
+
+typedef TS_REAL V
+    __attribute__((vector_size(TS_LANES * sizeof(TS_REAL)), aligned(sizeof(TS_REAL)), may_alias));
+
+#define TILE(AT)                                                  \
+    const TS_REAL *a = a_, *b = b_;                               \
+    V sum[TS_TILE_ROWS][2] = { { { 0 } } };                       \
+    for (uint32_t p = 0; p < k; p++, b += COLS) {                 \
+        const V left = *(const V *)b;                             \
+        const V right = *(const V *)(b + TS_LANES);               \
+        TS_UNROLL                                                 \
+        for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {             \
+            const TS_REAL x = a[AT];                              \
+            sum[i][0] += x * left;                                \
+            sum[i][1] += x * right;                               \
+        }                                                         \
+    }                                                             \
+    TS_UNROLL                                                     \
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                 \
+        *(V *)((TS_REAL *)out + i * COLS) = sum[i][0];            \
+        *(V *)((TS_REAL *)out + i * COLS + TS_LANES) = sum[i][1]; \
+    }
+
+static void JOIN(TS_GEMM_NAME, _along)(uint32_t k, const void *a_, const void *b_, void *out)
+{
+    TILE((size_t)i * TS_GEMM_STRIDE + p)
+}
+
+static void JOIN(TS_GEMM_NAME, _across)(uint32_t k, const void *a_, size_t stride, const void *b_,
+                                        void *out)
+{
+    TILE((size_t)p * stride + i)
+}
+
+const struct ts_gemm TS_GEMM_NAME = { .rows = TS_TILE_ROWS,
+                                      .cols = COLS,
+                                      .along = JOIN(TS_GEMM_NAME, _along),
+                                      .across = JOIN(TS_GEMM_NAME, _across) };
+
+#undef TILE
+#undef COLS
+#undef V
+#undef JOIN
+#undef JOIN2
+#undef TS_REAL
+#undef TS_LANES
+#undef TS_GEMM_NAME

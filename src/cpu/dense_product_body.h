@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dense_product_body.h - what dense_product.c does in float32 and in float64: to be included with REAL, NAME(x) and
+ * GET_CELLS. Rows of Y, and of B and K in panels of gemm->cols columns, are of REAL; W is float64. */
+
+/* Row q of the products of the factors' rows, in panels: at `place` of panels of `n` rows. */
+static void NAME(put_products)(const struct ts_dense_product *p, const struct grid *g, uint64_t q,
+                               void *panels, uint64_t n, uint64_t place, double *row)
+{
+    const uint32_t cols = p->gemm->cols;
+    REAL *to = panels;
+    grid_row(p, g, q, row);
+    for (uint32_t r = 0; r < p->width; r += cols)
+        for (uint32_t i = 0; i < cols; i++)
+            to[(r / cols * n + place) * cols + i] = (REAL)row[r + i];
+}
+
+/* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. */
+static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                        uint64_t row, uint64_t n, REAL *y, struct scratch *s)
+{
+    const uint32_t tile = p->gemm->rows, cols = p->gemm->cols;
+    const uint64_t high = (n + tile - 1) / tile * tile;
+    REAL *a = s->tile, *out = s->out;
+    for (uint64_t c = 0; c < v->part.cols; c += TS_GEMM_DEPTH) {
+        const uint64_t left = v->part.cols - c;
+        const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
+        const int first = v->part.col + c == 0;
+        for (uint64_t i = 0; i < high; i++)
+            if (i < n)
+                GET_CELLS(p->dense, v->cells, (row + i) * v->part.cols + c, k,
+                          a + i * TS_GEMM_STRIDE);
+            else
+                memset(a + i * TS_GEMM_STRIDE, 0, k * sizeof *a);
+        for (uint32_t r = 0; r < p->width; r += cols) {
+            const REAL *b =
+                (const REAL *)p->b + (r / cols * p->dense->inner + v->part.col + c) * cols;
+            for (uint64_t i = 0; i < high; i += tile) {
+                const uint64_t rows = n - i < tile ? n - i : tile;
+                p->gemm->along(k, a + i * TS_GEMM_STRIDE, b, out);
+                for (uint64_t j = 0; j < rows; j++) {
+                    REAL *to = y + (row + i + j) * p->width + r;
+                    for (uint32_t l = 0; l < cols; l++)
+                        to[l] = first ? out[j * cols + l] : to[l] + out[j * cols + l];
+                }
+            }
+        }
+    }
+}
+
+/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. */
+static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                         uint64_t col, uint64_t n, struct scratch *s)
+{
+    const uint32_t tile = p->gemm->rows, cols = p->gemm->cols;
+    const uint64_t wide = (n + tile - 1) / tile * tile;
+    REAL *a = s->tile, *out = s->out;
+    for (uint64_t row = 0; row < v->part.rows; row += TS_GEMM_DEPTH) {
+        const uint64_t left = v->part.rows - row;
+        const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
+        for (uint32_t i = 0; i < k; i++) {
+            GET_CELLS(p->dense, v->cells, (row + i) * v->part.cols + col, n, a + i * STRIP_STRIDE);
+            for (uint64_t j = n; j < wide; j++)
+                a[i * STRIP_STRIDE + j] = 0;
+        }
+        for (uint32_t r = 0; r < p->width; r += cols) {
+            const REAL *b = (const REAL *)p->k + (r / cols * p->dense->slab_rows + row) * cols;
+            for (uint64_t i = 0; i < wide; i += tile) {
+                const uint64_t rows = n - i < tile ? n - i : tile;
+                p->gemm->across(k, a + i, STRIP_STRIDE, b, out);
+                for (uint64_t j = 0; j < rows; j++) {
+                    double *to = p->w + (v->part.col + col + i + j) * p->width + r;
+                    for (uint32_t l = 0; l < cols; l++)
+                        to[l] += out[j * cols + l];
+                }
+            }
+        }
+    }
+}
+
+/* Of the task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first .. end - 1 of z, whose row q
+ * lies at z + (q - base) * width. */
+static void NAME(gather)(const struct ts_dense_product *p, const struct target *t, const REAL *z,
+                         uint64_t base, uint64_t first, uint64_t end, uint32_t task,
+                         struct scratch *s)
+{
+    const struct gather_task w = task_of(t, task, p->rank);
+    const uint64_t dim = t->dim, after = t->after;
+    const uint32_t n = w.col_end - w.col;
+    double *const left = s->row, *const acc = s->row + p->width, *const other = acc + p->width;
+    for (uint64_t l = first / (dim * after); l * dim * after < end; l++) {
+        int known = 0;
+        for (uint64_t i = w.row; i < w.row_end; i++) {
+            const uint64_t from = (l * dim + i) * after;
+            const uint64_t a = from > first ? from : first;
+            const uint64_t e = from + after < end ? from + after : end;
+            double *sum = p->sum + i * p->rank + w.col;
+            if (a >= e)
+                continue;
+            if (!known)
+                grid_part(p, &t->before, l, w.col, n, left);
+            known = 1;
+            memset(acc, 0, n * sizeof *acc);
+            for (uint64_t q = a; q < e; q++) {
+                const REAL *x = z + (q - base) * p->width + w.col;
+                const double *y = grid_part(p, &t->behind, q - from, w.col, n, other);
+                for (uint32_t c = 0; c < n; c++)
+                    acc[c] += x[c] * y[c];
+            }
+            for (uint32_t c = 0; c < n; c++)
+                sum[c] += acc[c] * left[c];
+        }
+    }
+}
+
+#undef REAL
+#undef NAME
+#undef GET_CELLS
