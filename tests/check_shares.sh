@@ -35,6 +35,14 @@ sed -n 's/.*"event":"sweep".*"fit":\([0-9.e-]*\).*/\1/p' some.json > fits
 [ "$(wc -l < fits)" -eq 6 ]
 awk 'NR > 2 && $1 < before - 1e-6 { exit 1 } { before = $1 }' fits || bad "the fit falls: $(cat fits)"
 
+# Components die in a mode of shares; in float32 the run goes on with finite numbers, and they can come back.
+"$bin/tshard" gen -o dense.tsh --dims 20x10x30x40 --law power:0.8 -n 20000 -s 1 -q > gen.out
+for seed in 1 2 4; do
+    "$bin/tstream" cp dense.tsh --cpu -r 32 --seed $seed --simplex 1 -i 12 --tol 0 -f splatt -o died.cp --force > died.out 2>&1 ||
+        bad "a run in which components die does not end: $(cat died.out)"
+    shares died.cp/mode1.mat || bad "rows of mode 1 are no shares where components die"
+done
+
 # Resumed bits, also of a result that is started from, and nothing else.
 cp_t --simplex 1 --nonneg -i 7 --tol 0 -f npy -o whole.cp > whole.out
 cp_t --simplex 1 --nonneg -i 3 --tol 0 -f npy -o part.cp > part.out

@@ -159,6 +159,24 @@ static void norm_columns(struct ts_als *a, uint32_t mode)
     ts_als_scale_both(a, gram);
 }
 
+/* Of columns that keep their lengths those of length 1, but for a power of two, that the model does not see, since the component is
+ * zeros in another mode: least squares leaves rounding there, which beyond the range of float32 would end the run.
+ * At such a length the component can come back in that mode. ret: whether there are any. */
+static int norm_unseen(struct ts_als *a, uint32_t mode)
+{
+    double *gram = a->gram + mode * a->square;
+    int any = 0;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const size_t at = (size_t)r * a->rank + r;
+        const int unseen = a->v[at] == 0 && gram[at] > 0 && isfinite(gram[at]);
+        a->scale[r] = unseen ? 1 / exp2(rint(log2(sqrt(gram[at])))) : 1;
+        any |= unseen;
+    }
+    if (any)
+        ts_als_scale_both(a, gram);
+    return any;
+}
+
 /* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
 int ts_als_norm(struct ts_als *a, struct ts_err *err)
 {
@@ -170,6 +188,8 @@ int ts_als_norm(struct ts_als *a, struct ts_err *err)
     }
     for (uint32_t r = 0; r < a->rank; r++)
         a->lambda[r] = 1;
+    if (a->how.kind == TS_ROW_LEAST_SQUARES && a->how.l2 == 0 && norm_unseen(a, mode))
+        return c->backend->scale(c->be, mode, a->scale, err);
     return 0;
 }
 
