@@ -84,7 +84,10 @@ typedef void ts_note_fn(void *ctx, const char *sentence);
 /* A sparse tensor on disk, opened: read-only. */
 typedef struct ts_tensor ts_tensor;
 
-/* Opens the tensor in the directory `path`. Memory: a few bytes for each shard.
+/* Opens the tensor in the directory `path`, or the dense one in a file of NumPy (.npy). Memory: a few bytes for each
+ * shard. Of a dense one ts_nnz is the number of cells, and what is computed nonzero by nonzero refuses it (ts_each, ts_cursor_open,
+ * ts_build_copy, ts_build_select, scores, and losses other than least squares); its norm is not known, NaN, before a session
+ * was opened.
  *
  *   returns  the tensor, NULL on failure
  *   owner    the caller, until ts_close
@@ -92,6 +95,27 @@ typedef struct ts_tensor ts_tensor;
  *            replaced)
  */
 TS_API ts_tensor *ts_open(const char *path, ts_error *err);
+
+/* A dense tensor in memory: an array without gaps. */
+typedef struct {
+    size_t size;         /* sizeof(ts_array_conf) */
+    const char *name;    /* for sentences and records; NULL: "array" */
+    const void *cells;   /* of any alignment */
+    const char *type;    /* of a cell: "float32", "float64", or "int8" to "uint64" */
+    uint32_t order;      /* 2 to 8 */
+    const uint64_t *dim; /* that many sizes */
+    int fortran;         /* the first index changes with each cell; 0: the last one */
+    int swapped;         /* the bytes of a cell are in the other order than this machine's */
+} ts_array_conf;
+
+/* Opens it, and reads it once, for the norm. Nothing is copied.
+ *
+ *   returns  the tensor, NULL on failure
+ *   owner    the caller, until ts_close; the cells are the caller's, and must not change until then
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (a shape that is not possible, a cell that is not finite), TS_ERR_LIMIT,
+ *            TS_ERR_MEMORY
+ */
+TS_API ts_tensor *ts_open_array(const ts_array_conf *conf, ts_error *err);
 
 /* Closes a tensor; NULL is fine. No session, cursor or walk may use it any more.
  *

@@ -104,6 +104,8 @@ cp="$bin/tstream cp groceries.tsh --cpu --rank 2"
 "$bin/tstream" plan --cpu --json groceries.tsh --rank 2 --no-output >> plan2
 is 'tstream plan' plan2
 $cp --json --format ktensor,npy,splatt --rows used --save-init -o all.cp > cp
+"$bin/tshard" info --json all.cp/mode1.npy > info.dense
+is 'tshard info of a dense tensor' info.dense
 $cp --json -n >> cp
 $cp --json --rank 1,2 --restarts 2 --diagnose -o models.cp >> cp
 for name in start mode sweep; do

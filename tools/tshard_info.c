@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tstream.h>
@@ -250,6 +251,56 @@ static void print_table(const struct ts_tensor *t)
     }
 }
 
+/* ---- a dense tensor: what the header of its file says ---- */
+
+static void print_dense(const struct ts_tensor *t)
+{
+    const struct ts_dense *d = t->dense;
+    struct tool_words w = { .indent = 14, .columns = tool_columns() };
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], path[4096];
+    printf("%s\n", tool_plain(t->path, path, sizeof path));
+    tool_words_start(&w, "  shape");
+    for (uint32_t m = 0; m < t->order; m++)
+        tool_words_putf(&w, "%s%s", ts_num_count(a, ts_dim(t, m)), m + 1 < t->order ? " x" : "");
+    tool_words_start(&w, "  cells");
+    tool_words_putf(&w, "%s, all known: %s%s, in %s order", ts_num_count(a, d->cells),
+                    ts_cell_name(d->array.type), d->array.swapped ? " of swapped bytes" : "",
+                    d->array.fortran ? "Fortran" : "C");
+    tool_words_start(&w, "  on disk");
+    tool_words_putf(&w, "%s, read in slabs of %s", ts_num_bytes(a, d->cells * d->cell_bytes),
+                    ts_num_bytes(b, ts_dense_most_bytes(d)));
+    tool_words_end(&w);
+}
+
+static void json_dense(const struct ts_tensor *t)
+{
+    const struct ts_dense *d = t->dense;
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "tensor", t->path);
+    tool_json_u64(&j, "order", t->order);
+    tool_json_array(&j, "shape");
+    for (uint32_t m = 0; m < t->order; m++)
+        tool_json_u64(&j, NULL, ts_dim(t, m));
+    tool_json_close(&j);
+    tool_json_u64(&j, "nnz", t->nnz);
+    tool_json_str(&j, "values", ts_cell_name(d->array.type));
+    tool_json_u64(&j, "value_bytes", d->cell_bytes);
+    tool_json_u64(&j, "bytes", d->cells * d->cell_bytes);
+    tool_json_bool(&j, "fortran_order", d->array.fortran);
+    tool_json_u64(&j, "slab_bytes", ts_dense_most_bytes(d));
+    tool_json_close(&j);
+}
+
+static int open_any(const char *operand, struct ts_tensor **ret, struct ts_err *err)
+{
+    char *path = tool_operand(operand, ".tsh");
+    const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", operand)
+                                : ts_tensor_open_any(path, ret, err);
+    free(path);
+    return rc;
+}
+
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct info_args args;
@@ -260,9 +311,11 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
-    if (tshard_open(operand[0], &t, &err) < 0)
+    if (open_any(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
-    if (args.json) {
+    if (t->dense != NULL) {
+        (args.json ? json_dense : print_dense)(t);
+    } else if (args.json) {
         print_json(t);
     } else {
         print_head(t);
@@ -279,12 +332,13 @@ const struct ts_cmd tshard_info_cmd = {
     .min_operands = 1,
     .max_operands = 1,
     .summary = "print shape, counts and bytes per nonzero of a tensor",
-    .text = "Prints what the index of a tensor directory says; no shard is read.\n\n"
-            "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
-            "its share of the index. It stands beside the entropy bound, "
-            "(log2 C(cells, nnz) + nnz * entropy of the values) / (8 nnz), which no packing of a "
-            "tensor without structure can beat, and beside coordinate form: an index of 4 bytes "
-            "(8 for modes above 2^32) per mode and the value.",
+    .text =
+        "Prints what the index of a tensor directory says, or the header of a dense tensor in a file of NumPy; no shard or cell is read.\n\n"
+        "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
+        "its share of the index. It stands beside the entropy bound, "
+        "(log2 C(cells, nnz) + nnz * entropy of the values) / (8 nnz), which no packing of a "
+        "tensor without structure can beat, and beside coordinate form: an index of 4 bytes "
+        "(8 for modes above 2^32) per mode and the value.",
     .examples = "tshard info amazon.tsh\n  a table of the modes\n"
                 "tshard info --json amazon.tsh\n  the same and more, for programs\n",
     .opts = info_opts,

@@ -824,7 +824,7 @@ def test_structs_are_those_of_the_header(tmp_path):
     subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
     want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
     got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
-    assert len(structs) == 14 and got == want
+    assert len(structs) == 15 and got == want
 
 
 def test_pictures(tensor):
@@ -956,3 +956,79 @@ def test_tensorly_agrees(coo, tensor):
     m = ts.cp(tensor, 3, sweeps=5, tol=0, precision="float64", init=ts.Model.from_factors(None, init), **CPU)
     assert dense(m) == pytest.approx(cp_to_tensor(theirs), abs=1e-9)
     assert cp_to_tensor(m.to_tensorly()) == pytest.approx(dense(m), abs=1e-12)
+
+
+def dense_array(order="C", dtype=np.float64):
+    """Of rank 3, with noise."""
+    rng = np.random.default_rng(4)
+    factors = [rng.random((n, 3)) + 0.1 for n in (9, 11, 7, 13)]
+    whole = np.einsum("ar,br,cr,dr->abcd", *factors) + 0.05 * rng.standard_normal((9, 11, 7, 13))
+    return np.asarray(whole, dtype=dtype, order=order)
+
+
+def obvious_als(x, factors, sweeps):
+    """Alternating least squares with unfoldings; the fit after each sweep."""
+    fits, norm = [], np.linalg.norm(x)
+    for _ in range(sweeps):
+        for mode in range(x.ndim):
+            others = [f for m, f in enumerate(factors) if m != mode]
+            letters = "abcdefgh"[: x.ndim]
+            terms = ",".join(letter + "r" for m, letter in enumerate(letters) if m != mode)
+            product = np.einsum(f"{letters},{terms}->{letters[mode]}r", x, *others, optimize=True)
+            gram = np.prod([f.T @ f for f in others], axis=0)
+            factors[mode] = product @ np.linalg.pinv(gram)
+        model = np.einsum(",".join(letter + "r" for letter in letters) + "->" + letters, *factors)
+        fits.append(1 - np.linalg.norm(x - model) / norm)
+    return fits
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_dense_array_as_obvious_als(order):
+    x = dense_array(order)
+    start = [np.array(f, dtype=np.float64) for f in start_factors(x.shape, 3)]
+    want = obvious_als(x, start, 6)
+    m = ts.cp(x, 3, sweeps=6, tol=0, precision="float64", progress=False)
+    assert np.allclose([s.fit for s in m.history], want, rtol=0, atol=1e-12)
+
+
+def start_factors(shape, rank):
+    """Those of seed 1."""
+    def mix(z):
+        z = (z + 0x9E3779B97F4A7C15) % 2**64
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        return z ^ (z >> 31)
+    return [[[(mix((mix((mix(1 + m) + i) % 2**64) + r) % 2**64) >> 11) * 2.0**-53 for r in range(rank)]
+             for i in range(n)] for m, n in enumerate(shape)]
+
+
+def test_dense_arrays_of_all_kinds(tmp_path):
+    x = dense_array()
+    m = ts.cp(x, 3, sweeps=4, precision="float64", progress=False)
+    np.save(tmp_path / "x.npy", x)
+    for other in (np.load(tmp_path / "x.npy", mmap_mode="r"), tmp_path / "x.npy", np.asfortranarray(x), x.astype(">f8"),
+                  x[::1, :, :, ::1], np.repeat(x, 2, axis=3)[..., ::2]):
+        again = ts.cp(other, 3, sweeps=4, precision="float64", progress=False)
+        assert np.allclose(again.factors[1], m.factors[1], rtol=0, atol=1e-10)
+    t = ts.from_array(x, name="cells")
+    assert t.shape == x.shape and t.nnz == x.size and t.dtype == np.float64
+    assert np.isclose(t.norm, np.linalg.norm(x), rtol=1e-14)
+    assert abs(m.fit(t) - m.history[-1].fit) < 1e-10
+    with pytest.raises(ts.ArgumentError, match="a walk over nonzeros is not possible with a dense tensor"):
+        next(t.blocks())
+    with pytest.raises(ts.ArgumentError, match="complex128 are not possible"):
+        ts.cp(x.astype(complex), 3)
+    with pytest.raises(ts.FormatError, match="1 dimension; a dense tensor has 2 to 8"):
+        ts.cp(x.ravel(), 3)
+    x[1, 2, 3, 4] = np.nan
+    with pytest.raises(ts.FormatError, match=r"array: cell \[1, 2, 3, 4\]"):
+        ts.from_array(x)
+
+
+def test_exact_low_rank_of_a_dense_array():
+    rng = np.random.default_rng(2)
+    truth = [np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in (12, 10, 8)]
+    x = np.einsum("ar,br,cr->abc", *truth)
+    m = ts.cp(x, 3, sweeps=200, tol=0, precision="float64", progress=False)
+    model = np.einsum("r,ar,br,cr->abc", m.weights, *m.factors)
+    assert np.linalg.norm(model - x) < 1e-12 * np.linalg.norm(x)

@@ -6,7 +6,7 @@
 >>> m = ts.cp(t, rank=32, on_sweep=print)                         # doctest: +SKIP
 >>> m.weights, m.factors[0], m.top(0, mode=1)                     # doctest: +SKIP
 
-Tensors are directories (:func:`open`, :func:`build`, :func:`from_coo`, :func:`from_frame`,
+Tensors are directories (:func:`open`, :func:`build`, :func:`from_coo`, :func:`from_frame`, :func:`from_array`,
 :func:`from_batches`), decompositions are :class:`Model` (:func:`cp`, :func:`load`), several of
 them a :class:`Collection`. Modes, indices and components
 count from 0. Failures are subclasses of :class:`Error` with the sentences of the programs; notes are
@@ -18,11 +18,11 @@ from ._collection import Collection
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
 from ._model import Model, Sweep, cp, load
-from ._tensor import Tensor, open
+from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "FileError", "FormatError",
            "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
-           "cp", "from_batches", "from_coo", "from_frame", "load", "open"]
+           "cp", "from_array", "from_batches", "from_coo", "from_frame", "load", "open"]
 
 
 def __getattr__(name: str) -> str:

@@ -220,12 +220,18 @@ class ts_fit_result(_Sized):
                 ("residual", c.c_double), ("norm", c.c_double), ("model_norm", c.c_double)]
 
 
+class ts_array_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("cells", c.c_void_p), ("type", c.c_char_p),
+                ("order", c.c_uint32), ("dim", c.POINTER(c.c_uint64)), ("fortran", c.c_int), ("swapped", c.c_int)]
+
+
 _handle, _u32, _u64, _int, _path = c.c_void_p, c.c_uint32, c.c_uint64, c.c_int, c.c_char_p
 _err = c.POINTER(ts_error)
 _functions = {
     "ts_library_version": (_path, []),
     "ts_words": (None, [_int]),
     "ts_open": (_handle, [_path, _err]),
+    "ts_open_array": (_handle, [c.POINTER(ts_array_conf), _err]),
     "ts_close": (None, [_handle]),
     "ts_order": (_u32, [_handle]),
     "ts_dim": (_u64, [_handle, _u32]),

@@ -13,7 +13,7 @@ import numpy as np
 from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, several_sweep_fn, size, sweep_fn,
                    ts_cp_conf, ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf, ts_session_conf,
                    ts_several_conf, ts_several_result)
-from ._tensor import Tensor
+from ._tensor import Tensor, from_array
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 _precisions = {"float32": 0, "float64": 1}
@@ -531,7 +531,7 @@ _LOSSES = ("least-squares", "poisson", "bernoulli", "bernoulli-logit", "gamma", 
 _OPTIMIZERS = ("adam", "lbfgsb")
 
 
-def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
+def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *,
        restarts: Optional[int] = None, sweeps: int = 50, tol: Optional[float] = None, seed: int = 1,
        loss: str = "least-squares", optimizer: str = "adam", inner: int = 10,
        init: Any = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
@@ -553,7 +553,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
 
     Parameters
     ----------
-    tensor : Tensor or path
+    tensor : Tensor, path or array
+        An array of NumPy is a dense tensor, see :func:`from_array`, and so is a file of one, ``data.npy``.
     rank : int or sequence of int
         Columns of each factor, 1 to 1024; several: a :class:`Collection` with models of each.
     restarts : int, optional
@@ -654,6 +655,8 @@ def cp(tensor: "Union[Tensor, Path]", rank: "Union[int, Sequence[int]]", *,
     -------
     Model, or Collection where several ranks or `restarts` are given
     """
+    if isinstance(tensor, np.ndarray):
+        tensor = from_array(tensor)
     tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
     several = restarts is not None or isinstance(rank, (Iterable, np.ndarray))
     ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]

@@ -9,7 +9,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import ArgumentError, Array, BusyError, Mode, Path, check, lib, ts_error
+from ._lib import ArgumentError, Array, BusyError, Mode, Path, check, lib, ts_array_conf, ts_error
 
 
 class Tensor:
@@ -39,10 +39,17 @@ class Tensor:
         Indices of each mode that have a nonzero.
     """
 
-    def __init__(self, path: Path, _temporary: Optional[str] = None) -> None:
+    def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None) -> None:
         err = ts_error()
         self.path = os.fsdecode(path)
-        self._handle: Any = check(lib.ts_open(os.fsencode(self.path), c.byref(err)), err)
+        self._cells = _array  # which the library reads where it is
+        if _array is None:
+            self._handle: Any = check(lib.ts_open(os.fsencode(self.path), c.byref(err)), err)
+        else:
+            conf = ts_array_conf(name=os.fsencode(self.path), cells=_array.ctypes.data, order=_array.ndim,
+                                 type=_array.dtype.name.encode(), dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
+                                 fortran=not _array.flags.c_contiguous, swapped=not _array.dtype.isnative)
+            self._handle = check(lib.ts_open_array(c.byref(conf), c.byref(err)), err)
         self._close = weakref.finalize(self, _close, self._handle, _temporary)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
@@ -50,10 +57,17 @@ class Tensor:
         self.shape = tuple(lib.ts_dim(self._handle, m) for m in range(order))
         self.used = tuple(lib.ts_used(self._handle, m) for m in range(order))
         self.nnz = lib.ts_nnz(self._handle)
-        self.norm = lib.ts_norm(self._handle)
+        self._norm = lib.ts_norm(self._handle)
         self.dtype = np.dtype(np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
         self.mode_names = tuple(name[:-1])
         self.value_name = name[-1]
+
+    @property
+    def norm(self) -> float:
+        """Square root of the sum of squares; of an array in a file NaN until it was decomposed."""
+        if self._handle is not None:
+            self._norm = lib.ts_norm(self._handle)
+        return float(self._norm)
 
     @property
     def order(self) -> int:
@@ -256,3 +270,27 @@ def open(path: Path) -> Tensor:
     Tensor
     """
     return Tensor(path)
+
+
+def from_array(array: Any, name: str = "array") -> Tensor:
+    """A dense tensor: an array of NumPy, or a memory map, all of whose cells are known.
+
+    Nothing is copied where the array is contiguous, in C or Fortran order, and of float32, float64 or whole numbers; the cells are
+    read once, and must not change while the tensor is used.
+
+    Parameters
+    ----------
+    array : array_like, of 2 to 8 dimensions
+    name : str
+        What sentences and records call it.
+
+    Returns
+    -------
+    Tensor
+    """
+    array = np.asanyarray(array)
+    if array.dtype in (np.dtype(np.float16), np.dtype(np.bool_)):
+        array = array.astype(np.float32)
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        array = np.ascontiguousarray(array)
+    return Tensor(name, None, array)

@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "format/shard.h"
 #include "format/tensor.h"
+#include "format/tensor_kind.h"
 #include "format/walk.h"
 
 ts_tensor *ts_open(const char *path, ts_error *err)
@@ -13,7 +14,7 @@ ts_tensor *ts_open(const char *path, ts_error *err)
     struct ts_tensor *t = NULL;
     struct ts_api a;
     ts_api_begin(&a);
-    ts_api_end(&a, ts_tensor_open(path, &t, &a.err), err);
+    ts_api_end(&a, ts_tensor_open_any(path, &t, &a.err), err);
     return t;
 }
 

@@ -89,6 +89,8 @@
 #include "format/tensor.h"
 /* tensors of any kind: ts_tensor_open_any, ts_tensor_is_sparse */
 #include "format/tensor_kind.h"
+/* what a dense one is: ts_dense_most_bytes, ts_cell_name */
+#include "format/dense.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     choose_rows(d);
     choose_slabs(d);
     t->order = t->header.order = array->order;
+    t->header.norm = t->header.value_min = t->header.value_max = NAN; /* until all were read */
     t->nnz = t->header.nnz = t->header.input_nnz = cells;
     t->header.value_kind = d->cell_bytes == 8 ? TS_VALUE_F64 : TS_VALUE_F32;
     t->header.value_bytes = kinds[array->type].narrow ? 4 : 8;

@@ -11,11 +11,14 @@
 #include "base/stop.h"
 #include "format/part.h"
 #include "format/shard.h"
+#include "format/tensor_kind.h"
 
 int ts_walk_open(const struct ts_tensor *t, uint32_t mode, struct ts_walk *ret, struct ts_err *err)
 {
     struct ts_walk w = { .tensor = t, .mode = mode };
-    int rc = 0;
+    int rc = ts_tensor_is_sparse(t, "a walk over nonzeros is", err);
+    if (rc < 0)
+        return rc;
     if (mode >= t->order)
         return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu32 ", only %" PRIu32, t->path,
                        mode + 1, t->order);

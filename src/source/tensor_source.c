@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/stop.h"
+#include "format/tensor_kind.h"
 #include "format/block_codec.h"
 #include "format/row_names.h"
 
@@ -72,7 +73,11 @@ int ts_tensor_source_new(const struct ts_tensor_source_conf *conf, struct ts_ten
 {
     struct ts_tensor_source *s = calloc(1, sizeof *s);
     struct ts_row_names_conf names = names_of(conf);
-    int rc = 0;
+    int rc = ts_tensor_is_sparse(conf->tensor, "a copy of its nonzeros is", err);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
     if (s == NULL || (s->worker = calloc(conf->threads, sizeof *s->worker)) == NULL) {
         free(s);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Dense tensors in a program's memory. */
+#include <math.h>
+
+#include "api/api.h"
+#include "base/threads.h"
+#include "cpu/dense_scan.h"
+#include "format/dense.h"
+
+static int take_array(const ts_array_conf *conf, struct ts_dense_array *ret, struct ts_err *err)
+{
+    if (conf->cells == NULL || conf->dim == NULL || conf->type == NULL)
+        return ts_fail(err, TS_EARG, "an array has cells, sizes and a type");
+    ret->path = conf->name != NULL ? conf->name : "array";
+    ret->memory = conf->cells;
+    ret->swapped = conf->swapped != 0;
+    ret->fortran = conf->fortran != 0;
+    ret->order = conf->order;
+    if (!ts_cell_named(conf->type, &ret->type))
+        return ts_fail(err, TS_EARG,
+                       "%s: cells of type %s are not possible: float32, float64 and whole numbers "
+                       "from int8 to uint64 are",
+                       ret->path, conf->type);
+    for (uint32_t m = 0; m < conf->order && m < TS_DENSE_MAX_ORDER; m++)
+        ret->dim[m] = conf->dim[m];
+    return 0;
+}
+
+/* Its norm, and whether all cells are finite. */
+static int scan(const struct ts_tensor *t, struct ts_err *err)
+{
+    const struct ts_feed_conf conf = { .tensor = t, .only_mode = -1 };
+    struct ts_feed *feed = NULL;
+    uint32_t threads = 1;
+    int rc = ts_threads_get(0, 0, &threads, err);
+    if (rc == 0)
+        rc = ts_feed_new(&conf, &feed, err);
+    if (rc == 0)
+        rc = ts_dense_scan(t, feed, threads, err);
+    ts_feed_free(feed);
+    return rc;
+}
+
+ts_tensor *ts_open_array(const ts_array_conf *given, ts_error *err)
+{
+    struct ts_dense_array array = { 0 };
+    struct ts_tensor *t = NULL;
+    ts_array_conf conf;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    memset(&conf, 0, sizeof conf);
+    rc = ts_api_conf(&conf, sizeof conf, given, given->size, &a.err);
+    if (rc == 0)
+        rc = take_array(&conf, &array, &a.err);
+    if (rc == 0)
+        rc = ts_dense_open(&array, &t, &a.err);
+    if (rc == 0)
+        rc = scan(t, &a.err);
+    if (rc < 0) {
+        ts_tensor_close(t);
+        t = NULL;
+    }
+    ts_api_end(&a, rc, err);
+    return t;
+}
