@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Coordinate descent on a GPU equals plain float64 loops, at every rank and number of rows, with
- * thresholds, bounds, weights and columns that do not matter; the bits do not depend on how the
- * units are divided. */
+/* Coordinate descent and ADMM on a GPU equal plain float64 loops, at every rank and number of rows,
+ * with thresholds, bounds, weights and columns that do not matter; the bits do not depend on how
+ * the units are divided. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "cpd/symm.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/descend_kernel.h"
+#include "gpu/simplex_kernel.h"
 #include "tests/on_gpu.h"
 #include "tests/run_suite.h"
+#include "tests/slow_cp.h"
 
 static const uint32_t ranks[] = { 1, 3, 8, 9, 17, 32, 33, 64, 100, 130, 257, 900, 1024 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
@@ -392,6 +395,126 @@ START_TEST(nothing_to_do)
 }
 END_TEST
 
+/* ---- rows on the simplex */
+
+static const uint32_t simplex_ranks[] = { 1, 2, 3, 8, 9, 17, 32, 33, 64, 100, 257, 520 };
+#define N_SIMPLEX_RANKS (int)(sizeof simplex_ranks / sizeof simplex_ranks[0])
+#define N_SIMPLEX       (N_SIMPLEX_RANKS * N_COUNTS * N_TYPES)
+
+struct simplex {
+    struct problem p;
+    struct ts_descend d;
+    double *g, *inverse, *dev_inverse; /* rank x rank on the host */
+};
+
+/* Of high ranks one number of rows and one type: the inverse takes long. */
+static int pick_simplex(int i, struct simplex *s)
+{
+    const uint32_t rank = simplex_ranks[i % N_SIMPLEX_RANKS];
+    const uint64_t n = counts[i / N_SIMPLEX_RANKS % N_COUNTS];
+    const int type = i / N_SIMPLEX_RANKS / N_COUNTS;
+    struct problem *p = &s->p;
+    double *padded, rho = 0;
+    if (rank > 100 && (n != 33 || type != (rank > 300 ? 0 : 2)))
+        return 0;
+    *p = make(rank, n, type, &demands[i % 2]);
+    s->g = calloc((size_t)rank * rank, sizeof *s->g);
+    s->inverse = calloc((size_t)rank * rank, sizeof *s->inverse);
+    padded = calloc((size_t)p->ld * p->ld, sizeof *padded);
+    for (uint32_t r = 0; r < rank; r++) {
+        rho += p->g[(size_t)r * p->ld + r] / rank;
+        memcpy(s->g + (size_t)r * rank, p->g + (size_t)r * p->ld, rank * sizeof *s->g);
+    }
+    for (uint32_t r = 0; r < rank; r++)
+        s->g[(size_t)r * rank + r] += rho;
+    ck_assert_int_eq(ts_symm_pinv(rank, s->g, TS_SYMM_CUT, NULL, s->inverse, NULL, NULL), 0);
+    for (uint32_t r = 0; r < rank; r++) {
+        s->g[(size_t)r * rank + r] = p->g[(size_t)r * p->ld + r];
+        memcpy(padded + (size_t)r * p->ld, s->inverse + (size_t)r * rank, rank * sizeof *padded);
+    }
+    s->dev_inverse = to_device(padded, (size_t)p->ld * p->ld * sizeof *padded);
+    free(padded);
+    s->d = descend_of(p);
+    s->d.rank = rank;
+    s->d.inverse = s->dev_inverse;
+    s->d.rho = rho;
+    s->d.rounds = 1 + 4 * (uint32_t)(i % 3);
+    return 1;
+}
+
+static void unmake_simplex(struct simplex *s)
+{
+    free(s->g);
+    free(s->inverse);
+    cudaFree(s->dev_inverse);
+    unmake(&s->p);
+}
+
+/* p->a := the new rows. */
+static void slow_simplex(struct simplex *s)
+{
+    const struct problem *p = &s->p;
+    double *m = malloc(p->n * p->rank * sizeof *m), *a = malloc(p->n * p->rank * sizeof *a);
+    for (uint64_t i = 0; i < p->n * p->rank; i++) {
+        const uint64_t at = i / p->rank * p->ld + i % p->rank;
+        m[i] = p->m[at];
+        a[i] = p->a[at] * p->weight[i % p->rank];
+    }
+    test_slow_simplex(p->n, p->rank, s->g, m, s->d.rounds, a);
+    for (uint64_t i = 0; i < p->n * p->rank; i++)
+        p->a[i / p->rank * p->ld + i % p->rank] = a[i];
+    free(m);
+    free(a);
+}
+
+START_TEST(simplex_equals_slow_way)
+{
+    struct simplex s;
+    void *got;
+    if (!pick_simplex(_i, &s))
+        return;
+    CUDA(ts_simplex_rows(&s.d, NULL));
+    got = from_device(s.p.dev_a, bytes_of(&s.p));
+    check_sums(&s.p, got, NULL);
+    slow_simplex(&s);
+    check_rows(&s.p, got);
+    free(got);
+    unmake_simplex(&s);
+}
+END_TEST
+
+START_TEST(simplex_has_same_bits_in_any_launch)
+{
+    struct simplex s;
+    struct ts_descend d;
+    double *inner, *size;
+    void *again;
+    if (!pick_simplex(_i, &s))
+        return;
+    again = narrowed(s.p.a, s.p.n * s.p.ld, s.p.precision == TS_FLOAT32);
+    inner = nan_on_device(8 * s.p.n_units);
+    size = nan_on_device(8 * s.p.n_units);
+    CUDA(ts_simplex_rows(&s.d, NULL));
+    d = s.d;
+    d.a = again;
+    d.inner = inner;
+    d.size = size;
+    for (uint64_t end = s.p.n_units, n; end > 0; end -= n) {
+        n = 1 + end % 3 < end ? 1 + end % 3 : end;
+        d.first_unit = end - n;
+        d.n_units = n;
+        CUDA(ts_simplex_rows(&d, NULL));
+    }
+    ck_assert(same_on_device(again, s.p.dev_a, bytes_of(&s.p)));
+    ck_assert(same_on_device(inner, s.p.dev_inner, 8 * s.p.n_units));
+    ck_assert(same_on_device(size, s.p.dev_size, 8 * s.p.n_units));
+    cudaFree(again);
+    cudaFree(inner);
+    cudaFree(size);
+    unmake_simplex(&s);
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, const TTest *test, int n)
 {
     TCase *tcase = tcase_create(name);
@@ -410,5 +533,7 @@ int main(void)
     add(suite, "keep", rows_that_stay_are_summed, N_CASES);
     add(suite, "many", many_units, 2);
     add(suite, "nothing", nothing_to_do, 1);
+    add(suite, "simplex", simplex_equals_slow_way, N_SIMPLEX);
+    add(suite, "simplex launches", simplex_has_same_bits_in_any_launch, N_SIMPLEX);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -104,7 +104,7 @@ static double *matrix(uint32_t k, uint32_t rank)
 
 struct wish {
     uint32_t rank, k;
-    int own;     /* rows come from the old ones */
+    int own;     /* rows come from the old ones, of shares where it is 2 */
     int wide;    /* the last mode is summed in float64 */
     int product; /* that alone */
     double *matrix;
@@ -143,10 +143,14 @@ static int make_matrix(void *ctx, struct ts_err *unused)
 
 static struct ts_update update_of(void *model, struct wish *w, struct answer *a)
 {
-    w->how = (struct ts_row_update){ .kind = w->own ? TS_ROW_COORDINATE : TS_ROW_LEAST_SQUARES,
+    w->how = (struct ts_row_update){ .kind = w->own == 2 ? TS_ROW_SIMPLEX
+                                             : w->own    ? TS_ROW_COORDINATE
+                                                         : TS_ROW_LEAST_SQUARES,
                                      .matrix = w->matrix,
                                      .upper = INFINITY,
-                                     .rounds = 3 };
+                                     .rounds = 3,
+                                     .inverse = w->matrix,
+                                     .rho = 1.5 };
     if (w->later != NULL) {
         w->how.matrix = w->later;
         w->how.ready = make_matrix;
@@ -407,6 +411,12 @@ START_TEST(rows_from_old_ones_too)
 }
 END_TEST
 
+START_TEST(rows_of_shares_too)
+{
+    check_group(&shapes[1 + _i], &groups[3], _i % 2 ? TS_FLOAT64 : TS_FLOAT32, 2);
+}
+END_TEST
+
 /* A tensor of 4 shards in each mode, small ones beside the factors of a model. */
 static const struct shape tall = { 3, 60000, 1, { 60000, 3, 60000 } };
 #define ALL 14 /* shards, and one */
@@ -487,6 +497,7 @@ int main(void)
     add(suite, "alone", each_has_the_bits_that_it_has_alone, N_SHAPES * N_GROUPS);
     add(suite, "float64", in_float64_too, N_SHAPES);
     add(suite, "old rows", rows_from_old_ones_too, 6);
+    add(suite, "shares", rows_of_shares_too, 2);
     add(suite, "memory", as_many_as_there_is_memory_for, 1);
     add(suite, "engine", the_engine_has_as_many, 1);
     return test_run_suite(suite, CK_NOFORK);

@@ -49,6 +49,9 @@ struct ts_descend {
     const double *table;          /* TS_DESCEND_TABLE x ld */
     int simple;                   /* all thresholds are 0, all upper bounds infinite */
     uint32_t rounds;
+    uint32_t rank;         /* simplex (simplex_kernel.h): this and what follows */
+    const double *inverse; /* ld x ld: (G + rho I)^-1, zeros from the rank on */
+    double rho;
     double *inner;   /* [unit]: sum of m .* a over its rows; or NULL */
     double *size;    /* [unit]: sum of |a|; or NULL */
     double *scratch; /* ts_dense_scratch(ld) elements */

@@ -143,7 +143,8 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
     *factors = *other = 0; /* the factors are on the devices */
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
-        *other += ts_gpu_locked_bytes(ts_gpu_plan_stride(rank, 8)) * conf->n_devices;
+        *other +=
+            ts_gpu_locked_bytes(ts_gpu_plan_stride(rank, 8), conf->own_rows != 0) * conf->n_devices;
     }
 }
 
@@ -290,7 +291,7 @@ static void *gpu_model(void *be, uint32_t k)
 const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
-               1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH,
+               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH,
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,

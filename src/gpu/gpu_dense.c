@@ -7,6 +7,7 @@
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
+#include "gpu/simplex_kernel.h"
 
 struct job {
     struct ts_gpu_model *of;
@@ -96,12 +97,21 @@ cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member
         .table = my->w + (size_t)of->ld * of->ld,
         .simple = how->l1 == 0 && how->upper == INFINITY,
         .rounds = how->rounds,
+        .rank = of->rank,
+        .inverse = my->w + ((size_t)of->ld + TS_DESCEND_TABLE) * of->ld,
+        .rho = how->rho,
         .inner = sums->inner != NULL ? my->row_inner : NULL,
         .size = sums->size != NULL ? unit_sizes(of, my, mode) : NULL,
         .scratch = my->parts,
     };
-    return how->kind == TS_ROW_KEEP ? ts_descend_keep(&d, me->dense)
-                                    : ts_descend_rows(&d, me->dense);
+    switch (how->kind) {
+    case TS_ROW_KEEP:
+        return ts_descend_keep(&d, me->dense);
+    case TS_ROW_SIMPLEX:
+        return ts_simplex_rows(&d, me->dense);
+    default:
+        return ts_descend_rows(&d, me->dense);
+    }
 }
 
 cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,

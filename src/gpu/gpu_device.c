@@ -10,6 +10,7 @@
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
+#include "gpu/simplex_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
@@ -54,7 +55,7 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->parts = take(base, used, 8 * ts_dense_scratch(of->ld));
     my->sums = take(base, used, 8 * TS_DENSE_SUM_SCRATCH);
     my->gram = take(base, used, 8 * (square + 2));
-    my->w = take(base, used, ts_gpu_host_bytes(of->ld));
+    my->w = take(base, used, ts_gpu_host_bytes(of->ld, g->apart_rows > 0));
     my->inner = base == NULL ? NULL : my->gram + square;
 }
 
@@ -161,11 +162,12 @@ static cudaError_t make_events(struct ts_gpu_member *me)
 /* Page-locked memory, a part of it for each model. */
 static cudaError_t lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
+    const int own = g->apart_rows > 0;
     uint64_t bytes = 0;
     cudaError_t e;
     char *at;
     for (uint32_t k = 0; k < g->n_models; k++)
-        bytes += ts_gpu_locked_bytes(g->model[k].ld);
+        bytes += ts_gpu_locked_bytes(g->model[k].ld, own);
     e = cudaHostAlloc(&me->locked, bytes, cudaHostAllocDefault);
     if (e != cudaSuccess)
         return e;
@@ -174,8 +176,8 @@ static cudaError_t lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
     for (uint32_t k = 0; k < g->n_models; k++) {
         const uint32_t ld = g->model[k].ld;
         me->replica[k].host = at;
-        me->replica[k].host_scale = (double *)(at + ts_gpu_host_bytes(ld));
-        at += ts_gpu_locked_bytes(ld);
+        me->replica[k].host_scale = (double *)(at + ts_gpu_host_bytes(ld, own));
+        at += ts_gpu_locked_bytes(ld, own);
     }
     return e;
 }
@@ -311,13 +313,17 @@ static cudaError_t warm_own(const struct ts_gpu_model *of, struct ts_gpu_member 
         .g = my->w,
         .table = my->w + (size_t)of->ld * of->ld,
         .rounds = 1,
+        .rank = of->rank,
+        .inverse = my->w + ((size_t)of->ld + TS_DESCEND_TABLE) * of->ld,
+        .rho = 1,
         .inner = my->row_inner,
         .scratch = my->parts,
     };
-    cudaError_t e = cudaMemsetAsync(my->w, 0, ts_gpu_host_bytes(of->ld), me->dense);
+    cudaError_t e = cudaMemsetAsync(my->w, 0, ts_gpu_host_bytes(of->ld, 1), me->dense);
     TRY(e, cudaMemsetAsync(my->apart, 0, ts_gpu_row_bytes(of), me->dense));
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
         e = ts_descend_rows(&d, me->dense);
+    TRY(e, ts_simplex_rows(&d, me->dense));
     TRY(e, ts_descend_keep(&d, me->dense));
     if (e != cudaSuccess || my->product == NULL)
         return e;
@@ -325,6 +331,7 @@ static cudaError_t warm_own(const struct ts_gpu_model *of, struct ts_gpu_member 
     d.m = my->product;
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
         e = ts_descend_rows(&d, me->dense);
+    TRY(e, ts_simplex_rows(&d, me->dense));
     return e == cudaSuccess ? ts_descend_keep(&d, me->dense) : e;
 }
 
@@ -450,12 +457,16 @@ cudaError_t ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_g
                                       const struct ts_row_update *how)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
+    const uint64_t bytes = ts_gpu_host_bytes(of->ld, how->kind == TS_ROW_SIMPLEX);
     double *host = my->host;
     if (!ts_row_reads_old(how->kind))
         return send_matrix(of, me, how->matrix);
-    memset(host, 0, ts_gpu_host_bytes(of->ld));
+    memset(host, 0, bytes);
     for (uint32_t i = 0; i < of->rank && how->matrix != NULL; i++)
         memcpy(host + (size_t)i * of->ld, how->matrix + (size_t)i * of->rank, 8 * (size_t)of->rank);
     fill_table(of, how, host + (size_t)of->ld * of->ld);
-    return ts_dense_copy(my->w, host, ts_gpu_host_bytes(of->ld), me->dense);
+    for (uint32_t i = 0; i < of->rank && how->kind == TS_ROW_SIMPLEX; i++)
+        memcpy(host + ((size_t)of->ld + TS_DESCEND_TABLE + i) * of->ld,
+               how->inverse + (size_t)i * of->rank, 8 * (size_t)of->rank);
+    return ts_dense_copy(my->w, host, bytes, me->dense);
 }

@@ -119,10 +119,10 @@ struct ts_gpu_replica {
     double *parts;        /* parts of a Gram matrix: ts_dense_scratch elements */
     double *sums;         /* TS_DENSE_SUM_SCRATCH */
     double *gram, *inner; /* ld x ld, then one element for `inner` and one for `size` */
-    double *w;            /* ld x ld, then the table of columns (descend_kernel.h) */
-    void *host;           /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
-    double *host_scale;   /* behind it: ld factors of columns */
-    int scaling;          /* the device reads host_scale until the member's `scaled` */
+    double *w; /* ld x ld, then the table of columns (descend_kernel.h), then the inverse of ADMM */
+    void *host;         /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
+    double *host_scale; /* behind it: ld factors of columns */
+    int scaling;        /* the device reads host_scale until the member's `scaled` */
 };
 
 struct ts_gpu_product;
@@ -267,17 +267,17 @@ static inline uint64_t ts_gpu_edge_bytes(const struct ts_gpu_model *of, int wide
     return (uint64_t)of->ld * (wide ? 8 : of->gpu->element);
 }
 
-/* What is sent of a model to a member before a pass, or comes back: a matrix and the table of
- * columns, or a matrix and two sums. */
-static inline uint64_t ts_gpu_host_bytes(uint32_t ld)
+/* What is sent of a model to a member before a pass, or comes back: a matrix, the table of columns
+ * and, with updates that read the old rows (own), a second matrix; or a matrix and two sums. */
+static inline uint64_t ts_gpu_host_bytes(uint32_t ld, int own)
 {
-    return 8 * ((uint64_t)ld + TS_DESCEND_TABLE) * ld;
+    return 8 * ((uint64_t)ld * (own ? 2 : 1) + TS_DESCEND_TABLE) * ld;
 }
 
 /* All page-locked memory of a model on a device: that, and a row of scales. */
-static inline uint64_t ts_gpu_locked_bytes(uint32_t ld)
+static inline uint64_t ts_gpu_locked_bytes(uint32_t ld, int own)
 {
-    return ts_gpu_host_bytes(ld) + 8 * (uint64_t)ld;
+    return ts_gpu_host_bytes(ld, own) + 8 * (uint64_t)ld;
 }
 
 /* Whether the product of a mode lies beside its factor. */
@@ -320,7 +320,7 @@ int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_er
 void ts_gpu_device_close(struct ts_gpu_member *me);
 
 /* Sends what an update of a model's rows needs to its `w`: its matrix, and where it reads the old
- * rows the table of columns behind that. */
+ * rows the table of columns behind that, and its inverse. */
 cudaError_t ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                       const struct ts_row_update *how);
 
