@@ -162,17 +162,19 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
 }
 #endif
 
-/* A backend without one of the updates is none for this run: where it was not asked for, CPU cores compute. */
+/* A backend without one of the updates, or not with the rank, is none for this run: where it was not asked for, CPU cores compute. */
 static int check_updates(const struct ts_processor *want, int optional,
                          const struct ts_backend **ret, struct ts_backend_conf *conf,
                          struct ts_err *no_gpu, struct ts_err *err)
 {
+    const uint32_t most =
+        (*ret)->most_rank != NULL ? (*ret)->most_rank(conf->updates, conf->precision) : UINT32_MAX;
     const char *say = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0
-                          ? "a Poisson model is computed on CPU cores only"
+                          ? "a Poisson model of so high a rank is computed on CPU cores only"
                       : (conf->updates >> TS_ROW_DESCEND & 1) != 0
                           ? "a model with this loss is computed on CPU cores only"
                           : "the constraints asked for are computed on CPU cores only";
-    if ((conf->updates & ~(*ret)->updates) == 0)
+    if ((conf->updates & ~(*ret)->updates) == 0 && conf->rank <= most)
         return 0;
     if (!optional)
         return ts_fail(err, TS_EARG, "%s%s: %s",

@@ -12,6 +12,7 @@
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
+#include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
@@ -273,6 +274,19 @@ static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return gpu_update(be, mode, feed, NULL, NULL, times, err);
 }
 
+static int gpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                        struct ts_backend_times *times, struct ts_err *err)
+{
+    return ts_gpu_multiply(be, mode, feed, how, ret, times, err);
+}
+
+/* Rows that are multiplied are held by the lanes of a warp. */
+static uint32_t gpu_most_rank(uint32_t updates, enum ts_precision precision)
+{
+    return (updates >> TS_ROW_MULTIPLY & 1) != 0 ? ts_weigh_most(precision) : UINT32_MAX;
+}
+
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     return ts_gpu_dense_scale(be, mode, s, err);
@@ -291,7 +305,9 @@ static void *gpu_model(void *be, uint32_t k)
 const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
-               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH,
+               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
+               1u << TS_ROW_MULTIPLY,
+    .most_rank = gpu_most_rank,
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,
@@ -310,6 +326,7 @@ const struct ts_backend ts_backend_gpu = {
     .update_of = gpu_update_of,
     .solve = gpu_solve,
     .update = gpu_update,
+    .multiply = gpu_multiply,
     .scale = gpu_scale,
     .gram = gpu_gram,
 };

@@ -11,6 +11,7 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 #include "gpu/simplex_kernel.h"
+#include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
@@ -48,6 +49,8 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
         my->factor[m] = take(base, used, g->mode[m].n_rows * row);
     my->product = of->keeps_rest ? take(base, used, last->n_rows * wide) : NULL;
     my->apart = g->apart_rows > 0 ? take(base, used, g->apart_rows * row) : NULL;
+    my->phi = g->multiplies ? take(base, used, g->apart_rows * row) : NULL;
+    my->judged = g->multiplies ? take(base, used, 16 * most->shares) : NULL;
     my->edge = take(base, used, 2 * more(most->shares * row, last->n_shares * wide));
     my->shard_edge = take(
         base, used, more(ts_edge_count(most->shards) * row, ts_edge_count(last->n_shards) * wide));
@@ -249,6 +252,19 @@ static cudaError_t warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member
     return e;
 }
 
+/* Of a model of counts; the rows that it leaves do not matter. */
+static cudaError_t warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              const struct ts_gpu_mttkrp *args)
+{
+    const struct ts_gpu *g = of->gpu;
+    struct ts_gpu_replica *my = &me->replica[of->number];
+    struct ts_gpu_weigh weigh = { .own = my->apart, .n_rows = 1 };
+    cudaError_t e = ts_weigh_launch(g->precision, args, &weigh, me->dense);
+    weigh.judged = my->judged;
+    TRY(e, ts_weigh_launch(g->precision, args, &weigh, me->dense));
+    return e;
+}
+
 static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                 const struct ts_gpu_shard *shard)
 {
@@ -276,6 +292,8 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
     TRY(e, ts_edge_fold_shards(g->precision, &args, my->shard_edge, me->dense));
     TRY(e, ts_edge_fold(g->precision, 1, my->shard_edge, me->shard_row[0], of->ld, my->factor[0],
                         me->dense));
+    if (my->apart != NULL && my->phi != NULL && of->ld <= ts_weigh_most(g->precision))
+        TRY(e, warm_weigh(of, me, &args));
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 

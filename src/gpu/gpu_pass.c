@@ -58,6 +58,13 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
     const struct ts_gpu_replica *my = r->my;
     const int for_fit = mode + 1 == g->tensor->order && (r->how == NULL || r->sums->inner != NULL);
     const int kept = r->how != NULL && my->product != NULL;
+    if (r->pass->ask->multiply != NULL) { /* what is sent are the rows that are multiplied */
+        r->apart = 1;
+        r->out = TS_GPU_APART;
+        r->out_bytes = ts_gpu_row_bytes(r->of);
+        r->args.out = my->phi;
+        return;
+    }
     r->wide = for_fit && g->precision == TS_FLOAT32 && r->of->summed == TS_FLOAT64;
     r->apart = ts_gpu_owns(g, mode);
     r->out = TS_GPU_FACTOR;
@@ -249,6 +256,10 @@ static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct sha
                                    cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
+    if (p->ask->multiply != NULL) {
+        const struct ts_gpu_mttkrp args = args_of(&p->product[0], s);
+        return ts_gpu_multiply_launch(&p->product[0], &args, stream);
+    }
     for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
         struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
         struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
@@ -263,6 +274,8 @@ static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct shards 
                                cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
+    if (p->ask->multiply != NULL) /* that was done before the next round */
+        return e;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
         const struct ts_gpu_product *r = &p->product[k];
         const struct ts_gpu_mttkrp args = args_of(r, s);

@@ -28,7 +28,7 @@ uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element)
 
 uint64_t ts_gpu_plan_factors(const struct ts_gpu *g)
 {
-    uint64_t rows = g->apart_rows, sum = 0;
+    uint64_t rows = g->apart_rows * (g->multiplies ? 2 : 1), sum = 0;
     for (uint32_t m = 0; m < g->tensor->order; m++)
         rows += g->mode[m].n_rows;
     for (uint32_t k = 0; k < g->n_models; k++)
@@ -149,6 +149,7 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
     g->only_mode = conf->only_mode;
     g->trace = conf->trace;
     g->done = conf->done;
+    g->multiplies = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;
     g->done_ctx = conf->done_ctx;
     rc = make_models(g, conf, err);
     if (rc < 0)

@@ -46,6 +46,28 @@ static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last
     return 1;
 }
 
+/* Of rows that are multiplied, all that no shard outside of first..last has a part of: they are done. */
+static int multiplied_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last,
+                           uint64_t *row, uint64_t *n)
+{
+    const struct ts_disk_shard *s = m->shard;
+    uint64_t end = (uint64_t)s[last].row_last + 1;
+    *row = s[first].row_first;
+    *row += first > 0 && s[first - 1].row_last == *row;
+    end -= last + 1 < m->n_shards && (uint64_t)s[last + 1].row_first + 1 == end;
+    *n = end > *row ? end - *row : 0;
+    return *n > 0;
+}
+
+/* The rows of shards first..last that the member sends. 0: there are none. */
+static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last, uint64_t *row,
+                     uint64_t *n)
+{
+    if (p->ask->multiply == NULL)
+        return inner_rows(p->mode, first, last, row, n);
+    return p->ask->rounds > 0 && multiplied_rows(p->mode, first, last, row, n);
+}
+
 /* The next range of consecutive shards that the member computes, at or after *first and below end.
  * 0: there is none. */
 static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last, uint64_t end)
@@ -174,7 +196,7 @@ static cudaError_t solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
     cudaError_t e = cudaSuccess;
     open_part(p, part);
     for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
-        if (!inner_rows(p->mode, first, last, &row, &n))
+        if (!sent_rows(p, first, last, &row, &n))
             continue;
         add_span(p, part, row * sent_bytes(r), n * sent_bytes(r));
         e = solve_rows(r, row, NULL, n);
@@ -316,6 +338,12 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
 
 /* ---- the end of a pass */
 
+/* A pass that judges rows has no products. */
+static int sends_edges(const struct ts_gpu_pass *p)
+{
+    return p->ask->multiply == NULL || p->ask->rounds > 0;
+}
+
 /* Rows of a model that the member computed in others' ranges, and the edges of all its shards. */
 static cudaError_t prepare_product(struct ts_gpu_product *r)
 {
@@ -331,14 +359,14 @@ static cudaError_t prepare_product(struct ts_gpu_product *r)
     open_part(p, rows);
     for (uint64_t i = 0; i < m->n_shards && e == cudaSuccess; i++) {
         const int mine = i >= m->first[number] && i < m->first[number + 1];
-        if (mine || b->taken[i] != number || !inner_rows(m, i, i, &row, &n))
+        if (mine || b->taken[i] != number || !sent_rows(p, i, i, &row, &n))
             continue;
         add_span(p, rows, row * bytes, n * bytes);
         e = solve_rows(r, row, NULL, n);
     }
     derive_inner(r, k);
     open_part(p, edges);
-    for (uint64_t i = 0; next_run(p, &i, &last, m->n_shards); i = last + 1)
+    for (uint64_t i = 0; sends_edges(p) && next_run(p, &i, &last, m->n_shards); i = last + 1)
         add_span(p, edges, 2 * i * edge_bytes, 2 * (last + 1 - i) * edge_bytes);
     return e;
 }
@@ -528,8 +556,11 @@ static cudaError_t finish_rows(struct ts_gpu_product *r)
 /* The rest of a model's pass, its rows being there but for those that shards share. */
 static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 {
-    cudaError_t e = finish_rows(r);
-    int rc = e == cudaSuccess ? 0 : fail(err, e);
+    cudaError_t e = sends_edges(r->pass) ? finish_rows(r) : cudaSuccess;
+    int rc;
+    if (r->pass->ask->multiply != NULL && r->pass->ask->rounds > 0)
+        TRY(e, ts_gpu_multiply_spans(r));
+    rc = e == cudaSuccess ? 0 : fail(err, e);
     if (rc < 0 || r->how == NULL)
         return rc;
     if (r->apart)

@@ -111,6 +111,9 @@ enum ts_gpu_buffer {
 struct ts_gpu_replica {
     char *factor[TS_MAX_ORDER]; /* n_rows x ld */
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
+    char *
+        phi; /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
+    double *judged; /* 2 of each share: sums of what such a model is judged by */
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
     void *edge;  /* 2 rows for each share of the largest mode */
     void *shard_edge; /* ts_edge_count(shards of the largest mode) rows */
@@ -222,6 +225,7 @@ struct ts_gpu {
     uint32_t n_models;
     struct ts_gpu_model *model;
     uint64_t apart_rows; /* of the largest mode whose update may read the old rows; or 0 */
+    int multiplies;      /* there may be models of counts */
     uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
     struct ts_trace *trace;
@@ -346,6 +350,10 @@ struct ts_gpu_request {
     struct ts_feed *feed;
     uint32_t n;                 /* models */
     const struct ts_update *of; /* each, a struct ts_gpu_model, and how; sums NULL where that is */
+    const struct ts_multiply
+        *multiply;   /* NULL, or rounds of one model's rows, in place of `of` 's how */
+    uint32_t rounds; /* of it in this pass */
+    int judge;       /* it is judged, after the rounds */
 };
 
 /* A whole pass; to be called from the thread that calls the backend. */
@@ -438,6 +446,17 @@ cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_mem
                                 const struct ts_row_sums *sums);
 void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
                            const struct ts_row_sums *sums);
+
+/* ---- gpu_multiply.c */
+/* Enqueues what becomes of a launch's shards, edges and rows included. */
+cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                   cudaStream_t stream);
+/* Multiplies the rows that lie in several shards, once their products are there. */
+cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r);
+/* What the backend's table says, of the same name. */
+int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                    const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                    struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_models.c: what the backend's table says, of the same name */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);

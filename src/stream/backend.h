@@ -123,6 +123,9 @@ struct ts_update {
 struct ts_backend {
     const char *name;
     uint32_t updates; /* bit k: it has the row update of enum ts_row_kind k */
+
+    /* The highest rank with which it has these updates; NULL: any. */
+    uint32_t (*most_rank)(uint32_t updates, enum ts_precision precision);
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* NULL is fine */
 

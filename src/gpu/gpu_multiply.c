@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Models of counts on GPUs: rows that are multiplied with their weighted products, several rounds
+ * while a shard is on the device.
+ *
+ * Rows b lie where other updates have their products (`apart`), their products in `phi`; the factor
+ * stays as it is until all is done. A round of the shards of a launch is the products, the edges inside
+ * the shards, and the rows. A row that goes on in another shard gets one round, when all shards were
+ * there: its parts of the first round are kept in shard_edge, and all members get them. Rows that lie
+ * in one shard are sent as products are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/setting.h"
+#include "gpu/dense_kernel.h"
+#include "gpu/edge_kernel.h"
+#include "gpu/gpu_fail.h"
+#include "gpu/gpu_state.h"
+#include "gpu/multiply_kernel.h"
+#include "gpu/weigh_kernel.h"
+
+static int fail(struct ts_err *err, cudaError_t e)
+{
+    return ts_gpu_fail(err, e, "rounds of rows");
+}
+
+/* Where the sums are: those of columns come first. */
+static double *kkt_of(const struct ts_gpu_model *of, const struct ts_gpu_replica *my)
+{
+    return my->gram + of->ld;
+}
+
+static struct ts_gpu_rows rows_of(const struct ts_gpu_model *of, const struct ts_gpu_member *me,
+                                  uint32_t mode)
+{
+    const struct ts_gpu *g = of->gpu;
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    return (struct ts_gpu_rows){
+        .precision = g->precision,
+        .a = my->factor[mode],
+        .b = my->apart,
+        .phi = my->phi,
+        .n_rows = g->mode[mode].n_rows,
+        .rank = of->rank,
+        .ld = of->ld,
+        .shard_row = me->shard_row[mode],
+        .n_shards = g->mode[mode].n_shards,
+        .kkt = kkt_of(of, my),
+    };
+}
+
+cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                   cudaStream_t stream)
+{
+    const struct ts_gpu_pass *p = r->pass;
+    const struct ts_gpu_request *ask = p->ask;
+    const enum ts_precision precision = p->g->precision;
+    const struct ts_gpu_rows rows = rows_of(r->of, p->me, ask->mode);
+    struct ts_gpu_weigh weigh = { .own = r->my->apart, .n_rows = (uint32_t)p->mode->n_rows };
+    cudaError_t e = cudaSuccess;
+    for (uint32_t k = 0; k < ask->rounds && e == cudaSuccess; k++) {
+        e = ts_weigh_launch(precision, args, &weigh, stream);
+        if (k == 0 && !p->alone)
+            TRY(e, ts_edge_fold_shards(precision, args, r->my->shard_edge, stream));
+        TRY(e, ts_edge_fold_shards(precision, args, NULL, stream));
+        TRY(e, ts_multiply_shards(&rows, args, k == 0, k + 1 == ask->rounds, stream));
+    }
+    weigh.judged = r->my->judged;
+    if (ask->judge)
+        TRY(e, ts_weigh_launch(precision, args, &weigh, stream));
+    return e;
+}
+
+cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r)
+{
+    const struct ts_gpu_pass *p = r->pass;
+    const struct ts_gpu_rows rows = rows_of(r->of, p->me, p->ask->mode);
+    return ts_multiply_spans(&rows, p->me->dense);
+}
+
+/* ---- before and after the passes */
+
+struct job {
+    struct ts_gpu_model *of;
+    uint32_t mode;
+    const struct ts_multiply *how;
+    double *judged[TS_MAX_DEVICES]; /* 2 of each share, on the host; NULL: not wanted */
+};
+
+static uint64_t judged_bytes(const struct job *j)
+{
+    return 16 * j->of->gpu->mode[j->mode].n_shares;
+}
+
+static int begin_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const struct job *j = arg;
+    const struct ts_gpu_replica *my = &me->replica[j->of->number];
+    const struct ts_gpu_rows rows = rows_of(j->of, me, j->mode);
+    cudaError_t e;
+    (void)g;
+    memset(my->host, 0, 8 * (size_t)j->of->ld);
+    memcpy(my->host, j->how->weight, 8 * (size_t)j->of->rank);
+    e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)j->of->ld, me->dense);
+    TRY(e, ts_multiply_begin(&rows, my->w, j->how->grow, me->dense));
+    if (judged_bytes(j) > 0)
+        TRY(e, cudaMemsetAsync(my->judged, 0, judged_bytes(j), me->dense));
+    TRY(e, cudaStreamSynchronize(me->dense));
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
+static int end_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const struct job *j = arg;
+    const struct ts_gpu_replica *my = &me->replica[j->of->number];
+    const struct ts_gpu_rows rows = rows_of(j->of, me, j->mode);
+    cudaError_t e = ts_multiply_end(&rows, my->parts, my->gram, me->dense);
+    (void)g;
+    TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)j->of->ld + 2), me->dense));
+    if (j->judged[me->number] != NULL && judged_bytes(j) > 0)
+        TRY(e, cudaMemcpyAsync(j->judged[me->number], my->judged, judged_bytes(j),
+                               cudaMemcpyDeviceToHost, me->dense));
+    TRY(e, cudaStreamSynchronize(me->dense));
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
+/* ---- the call */
+
+static int any_spans(const struct ts_gpu_mode *m)
+{
+    for (uint64_t s = 1; s < m->n_shards; s++)
+        if (m->shard[s - 1].row_last == m->shard[s].row_first)
+            return 1;
+    return 0;
+}
+
+/* Adds what a second pass took. */
+static void add_times(struct ts_backend_times *to, const struct ts_backend_times *more)
+{
+    for (uint32_t i = 0; i < to->n_devices; i++) {
+        struct ts_device_times *a = &to->device[i];
+        const struct ts_device_times *b = &more->device[i];
+        a->bytes += b->bytes;
+        a->early_bytes += b->early_bytes;
+        a->wait_ns += b->wait_ns;
+        a->copy_ns += b->copy_ns;
+        a->kernel_ns += b->kernel_ns;
+        a->solve_ns += b->solve_ns;
+        a->exchange_ns += b->exchange_ns;
+        a->exposed_ns += b->exposed_ns;
+        a->idle_ns += b->idle_ns;
+        a->share = b->share;
+    }
+}
+
+static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_times *times,
+                  struct ts_err *err)
+{
+    struct ts_gpu *g = j->of->gpu;
+    const struct ts_update of = { .be = j->of };
+    const int again = any_spans(&g->mode[j->mode]);
+    struct ts_gpu_request ask = {
+        .mode = j->mode,
+        .feed = feed,
+        .n = 1,
+        .of = &of,
+        .multiply = j->how,
+        .rounds = j->how->rounds,
+        .judge = j->how->judge && !again,
+    };
+    struct ts_backend_times more;
+    int rc = ts_gpu_pass_run(g, &ask, times, err);
+    if (rc < 0 || !j->how->judge || !again)
+        return rc;
+    ask.rounds = 0;
+    ask.judge = 1;
+    ts_feed_rewind(feed);
+    rc = ts_gpu_pass_run(g, &ask, &more, err);
+    if (rc == 0)
+        add_times(times, &more);
+    return rc;
+}
+
+/* Each share was judged by one member; the others have zeros. */
+static void add_up(const struct job *j, struct ts_multiply_sums *ret)
+{
+    const struct ts_gpu *g = j->of->gpu;
+    memcpy(ret->column, g->member[0].replica[j->of->number].host,
+           j->of->rank * sizeof *ret->column);
+    ret->kkt = ret->loss = ret->inner = 0;
+    for (uint32_t i = 0; i < g->n_members; i++) {
+        const double *host = g->member[i].replica[j->of->number].host;
+        ret->kkt = host[j->of->ld] > ret->kkt ? host[j->of->ld] : ret->kkt;
+    }
+    for (uint64_t k = 0; j->judged[0] != NULL && k < g->mode[j->mode].n_shares; k++)
+        for (uint32_t i = 0; i < g->n_members; i++) {
+            ret->loss += j->judged[i][2 * k];
+            ret->inner += j->judged[i][2 * k + 1];
+        }
+}
+
+static int run(struct job *j, struct ts_feed *feed, struct ts_multiply_sums *ret,
+               struct ts_backend_times *times, struct ts_err *err)
+{
+    struct ts_gpu *g = j->of->gpu;
+    int rc = ts_gpu_team_run(g, begin_job, j, NULL, err);
+    if (rc == 0 && feed != NULL)
+        rc = passes(j, feed, times, err);
+    if (rc == 0)
+        rc = ts_gpu_team_run(g, end_job, j, NULL, err);
+    if (rc == 0)
+        add_up(j, ret);
+    return rc;
+}
+
+int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                    const struct ts_multiply *how, struct ts_multiply_sums *ret,
+                    struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_gpu *g = of->gpu;
+    struct job j = { .of = of, .mode = mode, .how = how };
+    struct ts_backend_times none;
+    struct ts_backend_times *to = times != NULL ? times : &none;
+    int rc = 0;
+    if (!g->multiplies || !ts_gpu_owns(g, mode))
+        return ts_fail(err, TS_EARG, "mode %u: no GPU memory was set aside for its rows", mode + 1);
+    if (of->ld > ts_weigh_most(g->precision))
+        return ts_fail(err, TS_EARG,
+                       "on GPUs a Poisson model has a rank of at most %u; take " TS_SET_CPU
+                       ", or a lower rank",
+                       ts_weigh_most(g->precision));
+    *to = (struct ts_backend_times){ .n_devices = g->n_members };
+    for (uint32_t i = 0; i < g->n_members; i++)
+        to->device[i].number = g->member[i].device;
+    for (uint32_t i = 0; i < g->n_members && how->judge && rc == 0; i++) {
+        j.judged[i] = calloc(1, judged_bytes(&j) + 1);
+        if (j.judged[i] == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
+    }
+    if (rc == 0)
+        rc = run(&j, feed, ret, to, err);
+    to->total_ns = ts_clock_ns() - start;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        free(j.judged[i]);
+    return rc;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weigh_kernel.h - the weighted product of packed shards on a GPU: each nonzero's factor rows p count by what
+ * its value x and the model's value there, m = <p, b> with the row b of the mode itself, say; here x / m, of a
+ * Poisson model (stream/loss.h).
+ *
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model and no more columns than
+ * ts_weigh_most, and leaves partial rows as that does, for edge_kernel.h.
+ *
+ *   owner    the caller owns all memory; pointers in the structs are device pointers
+ *   threads  launches are asynchronous, in the order of the stream
+ *   errors   a cudaError_t
+ */
+#ifndef TS_GPU_WEIGH_KERNEL_H
+#define TS_GPU_WEIGH_KERNEL_H
+
+#include "gpu/mttkrp_kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ts_gpu_weigh {
+    const void *own; /* n_rows x ld: the rows b; signs do not count */
+    uint32_t n_rows;
+    double
+        *judged; /* NULL, or 2 x shares of the mode copy: sums of x log m and of x m, and no rows */
+};
+
+uint32_t ts_weigh_most(enum ts_precision precision);
+
+cudaError_t ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                            const struct ts_gpu_weigh *weigh, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
