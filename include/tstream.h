@@ -512,8 +512,8 @@ typedef struct {
     int observed;
     /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
      * memory for a second factor as large as the largest, and a little
-     * more for each thread, and those after it two more models besides;
-     * on CPU cores. */
+     * more for each thread, on GPUs up to rank 128 (float64: 64); those
+     * after it take two more models besides, on CPU cores. */
     int loss;
     int optimizer; /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models, not two */
 } ts_session_conf;

@@ -43,7 +43,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "model's (CP-APR, multiplicative updates; no entries below 0); of zeros and ones that whose odds, or log odds, are the model's; of numbers "
       "above 0 that as gamma numbers whose means are the model's; of counts whose logarithms of means are; or the square "
       "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend (--optimizer): give "
-      "--iters some hundred. On CPU cores" },
+      "--iters some hundred; on CPU cores. Least squares and poisson are computed on GPUs, too" },
     { "optimizer", 0, TS_OPT_CHOICE, AT(optimizer), "adam", "adam|lbfgsb",
       "how models by losses other than least-squares and poisson descend: adam, a step of each mode a sweep, for which cells that are not "
       "listed are drawn anew; lbfgsb, a step of all modes a sweep by gradients of the last five (L-BFGS-B), the cells that stand for those not "
