@@ -515,7 +515,9 @@ typedef struct {
      * more for each thread, on GPUs up to rank 128 (float64: 64); those
      * after it take two more models besides, on CPU cores. */
     int loss;
-    int optimizer; /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models, not two */
+    /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models,
+     * not two. */
+    int optimizer;
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -663,8 +665,8 @@ typedef struct {
     int l2_by_count; /* l2 counts once for each nonzero of a row, not once for the row */
     /* Nothing is learnt from this share of the listed cells, chosen by a
      * hash of each cell and seed, and their error is told. Below 1. It
-     * goes with observed, or with a loss after TS_LOSS_POISSON: then they
-     * are zeros to the model, like cells that are not listed. */
+     * goes with observed, or with a loss after TS_LOSS_POISSON, to whose
+     * model they are zeros then, like cells that are not listed. */
     double hold_out;
     uint32_t patience; /* ends when that error has not fallen for so many sweeps; 0: never */
     /* TS_LOSS_..., of a session that was opened for it. With
