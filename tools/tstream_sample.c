@@ -245,11 +245,11 @@ static int next_read(void *ctx, struct ts_read_job *job)
         const uint64_t all = (s->stored_bytes + (uint64_t)TS_PAGE - 1) / TS_PAGE * TS_PAGE;
         const uint32_t buffer = d->free_buffer[--d->n_free];
         d->start_ns = d->start_ns == 0 ? ts_clock_ns() : d->start_ns;
-        job->file = d->mode;
-        job->offset = s->offset + d->at;
-        job->bytes = all - d->at < READ_BYTES ? all - d->at : READ_BYTES;
-        job->addr = d->memory + buffer * READ_BYTES;
-        job->tag = buffer;
+        *job = (struct ts_read_job){ .file = d->mode,
+                                     .offset = s->offset + d->at,
+                                     .bytes = all - d->at < READ_BYTES ? all - d->at : READ_BYTES,
+                                     .addr = d->memory + buffer * READ_BYTES,
+                                     .tag = buffer };
         d->at += job->bytes;
         if (d->at == all) {
             d->at = 0;

@@ -124,12 +124,14 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
     }
     item->read_for = f->ahead;
     c->cursor++;
-    ret->file = mode - f->first_mode;
-    ret->offset = s->offset;
-    ret->bytes = ts_residency_stored(s);
-    ret->addr = base + ts_residency_read_at(s);
-    ret->tag = shard | (slot == NULL ? 0 : (uint64_t)(slot - f->slot + 1)) << TAG_SHARD_BITS |
-               (uint64_t)take_lane(f) << (TAG_SHARD_BITS + TAG_SLOT_BITS);
+    *ret = (struct ts_read_job){
+        .file = mode - f->first_mode,
+        .offset = s->offset,
+        .bytes = ts_residency_stored(s),
+        .addr = base + ts_residency_read_at(s),
+        .tag = shard | (slot == NULL ? 0 : (uint64_t)(slot - f->slot + 1)) << TAG_SHARD_BITS |
+               (uint64_t)take_lane(f) << (TAG_SHARD_BITS + TAG_SLOT_BITS),
+    };
     return 1;
 }
 
