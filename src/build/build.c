@@ -72,13 +72,16 @@ static int new_areas(struct ts_build *b, struct ts_err *err)
     ts_build_memory_share_beside(b->o, b->order, b->beside_bytes, &b->memory);
     b->area_words = b->memory.area_words;
     b->scratch_words = b->memory.scratch_words;
-    b->area_bytes = (2 * b->area_words + b->scratch_words) * 8;
+    b->rooms.words = b->memory.room_words;
+    b->area_bytes = (2 * (b->area_words + b->rooms.words) + b->scratch_words) * 8;
     rc = ts_bigmem_new(b->area_bytes, "sorting, most of " TS_SET_MEMORY, &b->area_mem, err);
     if (rc < 0)
         return rc;
     b->area[0] = b->area_mem;
     b->area[1] = b->area[0] + b->area_words;
     b->scratch = b->area[1] + b->area_words;
+    b->rooms.mem[0] = b->scratch + b->scratch_words;
+    b->rooms.mem[1] = b->rooms.mem[0] + b->rooms.words;
     return 0;
 }
 

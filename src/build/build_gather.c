@@ -81,7 +81,7 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
     uint64_t total = 0, done = 0;
     int rc = c->n > 0 ? spill_collected(b, err) : 0;
     if (rc == 0)
-        rc = ts_spool_file(&b->spool, &c->layout, b->tmp, err);
+        rc = ts_spool_file(&b->spool, &c->layout, b->tmp, &b->rooms, err);
     if (rc == 0)
         rc = ts_extsort_begin(b->runs, &c->layout, ts_build_key_bits(&c->layout), b->area,
                               b->area_words, err);
@@ -147,7 +147,7 @@ static int merge_ranks(struct ts_build *b, struct ts_err *err)
                          ", or build it with one process",
                          b->o->out, m + 1, b->dim[m]);
     if (rc == 0)
-        rc = ts_spool_file(&b->spool, l, b->tmp, err);
+        rc = ts_spool_file(&b->spool, l, b->tmp, &b->rooms, err);
     rc = ts_build_ranks_sort(b, rc, &s, err);
     if (rc == 0)
         rc = merge_records(b, b->area[0], 0, err);

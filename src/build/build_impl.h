@@ -57,6 +57,7 @@ struct ts_build {
     size_t area_bytes;
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
+    struct ts_spool_rooms rooms; /* of several ranks, which sort what lies in spools; none else */
 
     struct ts_build_comm ranks;
     struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */
@@ -76,7 +77,7 @@ struct ts_build {
     struct ts_table *table; /* NULL: the input is not a table */
     struct ts_names *names; /* NULL: no mode has names */
     struct ts_label_writer *label[TS_MAX_ORDER];
-    const struct ts_tensor *from; /* NULL: the input is not a tensor */
+    const struct ts_tensor *from;     /* NULL: the input is not a tensor */
     uint32_t from_mode[TS_MAX_ORDER]; /* its mode that each mode was */
     struct ts_value_code *code;
     double sum_of_squares;

@@ -49,12 +49,13 @@ static void share_reading(uint64_t memory, struct ts_build_memory *m)
     m->read_bytes = most(part, smallest);
 }
 
-static void share_areas(uint64_t memory, struct ts_build_memory *m)
+static void share_areas(uint64_t memory, int rooms, struct ts_build_memory *m)
 {
     const uint64_t other = m->sort_bytes + most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
     /* at least a quarter stays for the areas; it matters only in tests with very little memory */
     const uint64_t words = (memory - least(other, memory / 4 * 3)) / 8;
-    uint64_t area = words / (2 * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
+    uint64_t area = words / ((rooms ? 3 : 2) * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
+    m->room_words = rooms && area / SCRATCH_SHARE >= SCRATCH_WORDS ? area / 2 : 0;
     if (area / SCRATCH_SHARE < SCRATCH_WORDS)
         area = words / 3 > SCRATCH_WORDS ? (words - SCRATCH_WORDS) / 2 : words / 3;
     m->area_words = area / 512 * 512;
@@ -83,9 +84,11 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;
     m.pack_bytes = least(ts_mode_writer_bytes(order, m.threads, o->shard_bytes),
                          most(memory / 4, ts_mode_writer_bytes(order, 0, o->shard_bytes)));
-    share_areas(memory, &m);
-    if (o->area_words > 0)
+    share_areas(memory, ts_comm_many(o->comm), &m);
+    if (o->area_words > 0) {
         m.area_words = o->area_words / 512 * 512;
+        m.room_words = ts_comm_many(o->comm) ? m.area_words / 2 : 0;
+    }
     while (m.piece_bytes / 2 > m.area_words && m.piece_bytes > 1024) /* tests: a piece must fit */
         m.piece_bytes /= 2;
     m.scratch_words = m.area_words / SCRATCH_SHARE;

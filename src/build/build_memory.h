@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_memory.h - how the memory of a build is divided, before anything is read.
  *
- * Most of it is two areas in which records are sorted, and a smaller one. Besides, a build needs
+ * Most of it is two areas in which records are sorted, and a smaller one. Several ranks keep what they
+ * have read beside the areas, in two rooms of half their size, and the rest in files. Besides, a build needs
  * memory for one of three things at a time: reading (text, batches), merging (tables of values and
  * used slices), packing (shards that wait for the disk), each together with what sorting needs. The
  * largest of the three is subtracted from the budget. Where a thread would need too much, fewer
@@ -30,6 +31,7 @@ struct ts_build_memory {
     uint64_t read_bytes, merge_bytes, pack_bytes; /* what each of the three needs, and */
     uint64_t sort_bytes;                          /* what sorting needs beside it */
     uint64_t area_words, scratch_words;           /* of each of the two areas, and of the third */
+    uint64_t room_words; /* of several ranks: of each of two rooms of spools (build/spool.h) */
 };
 
 /* Divides the memory. beside_bytes are held during reading, beside everything else. */

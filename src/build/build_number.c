@@ -136,7 +136,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         g.out.layout = g.numbered;
         rc = 0;
     } else {
-        rc = ts_spool_file(&g.out, &g.numbered, b->tmp, err);
+        rc = ts_spool_file(&g.out, &g.numbered, b->tmp, &b->rooms, err);
     }
     if (rc == 0)
         rc = ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &g.rows, err);
@@ -294,7 +294,7 @@ static int compact(struct ts_build *b, struct ts_err *err)
         compact_memory(b, &to);
         return 0;
     }
-    rc = ts_spool_file(&out, &to, b->tmp, err);
+    rc = ts_spool_file(&out, &to, b->tmp, &b->rooms, err);
     for (uint64_t at = 0, n; at < b->spool.n && rc == 0; at += n) {
         const uint64_t *in;
         n = b->area_words / b->spool.layout.words;

@@ -7,6 +7,7 @@
 
 #include "build/record_sort.h"
 
+#define FEW_RANGES  5u                  /* are counted rather than searched */
 #define SAMPLES     1024u               /* of all records, for each rank; */
 #define ALL_SAMPLES 32768u              /* but no more than these */
 #define FOLD_BYTES  (UINT64_C(1) << 20) /* of a set of used slices that travel at a time */
@@ -32,7 +33,7 @@ int ts_build_ranks_keep(struct ts_build *b, struct ts_err *err)
             return ts_build_comm_no_memory(err);
         b->kept = more;
         last = &more[b->n_kept];
-        rc = ts_spool_file(last, &c->layout, b->tmp, err);
+        rc = ts_spool_file(last, &c->layout, b->tmp, &b->rooms, err);
         b->n_kept += rc == 0;
     }
     return rc == 0 ? ts_spool_append(last, rec, c->n, err) : rc;
@@ -167,14 +168,15 @@ struct deal {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
-    uint32_t spool;              /* that is being read, */
-    uint64_t at;                 /* from here on */
-    uint64_t piece;              /* most records dealt at a time by a rank */
-    uint64_t *in, *moved, *send; /* that many, of the two layouts */
-    uint32_t *to;                /* the rank of each of `moved` */
-    uint64_t *split;             /* n - 1 records: where ranges begin */
-    uint64_t *count;             /* n x n: records that go from one rank to another in this round */
-    uint64_t *place;             /* threads x n */
+    uint32_t spool;                  /* that is being read, */
+    uint64_t at;                     /* from here on */
+    uint64_t piece;                  /* most records dealt at a time by a rank */
+    uint64_t *in, *moved, *send;     /* that many, of the two layouts */
+    uint32_t *to;                    /* the rank of each of `moved` */
+    uint64_t *split;                 /* n - 1 records: where ranges begin */
+    uint64_t split_word[FEW_RANGES]; /* their first words */
+    uint64_t *count; /* n x n: records that go from one rank to another in this round */
+    uint64_t *place; /* threads x n */
     uint64_t *send_first, *got_first;
     struct ts_extsort *runs;
     uint64_t filled, done, total; /* records of this rank: in the area; given to consume; all */
@@ -298,14 +300,31 @@ static int choose_splits(struct deal *d, int rc, struct ts_err *err)
                             b->memory.threads, NULL);
     for (uint32_t r = 1; r < c->n && n > 0; r++)
         memcpy(d->split + (uint64_t)(r - 1) * l->words, sorted + n * r / c->n * l->words, bytes);
+    for (uint32_t r = 0; r < FEW_RANGES && r + 1 < c->n; r++)
+        d->split_word[r] = d->split[(uint64_t)r * l->words];
     return 0;
 }
 
 /* ---- a round ---- */
 
+/* Few ranges are counted by first words, without branches; ranges that begin with the record's own word are compared. */
+static uint32_t few_rank_of(const struct deal *d, const uint64_t *rec, uint32_t words)
+{
+    const uint32_t n = d->c->n - 1;
+    uint32_t r = 0;
+    for (uint32_t i = 0; i < n; i++)
+        r += d->split_word[i] < rec[0];
+    while (r < n && d->split_word[r] == rec[0] &&
+           ts_record_compare(d->split + (uint64_t)r * words, rec, words) <= 0)
+        r++;
+    return r;
+}
+
 static uint32_t rank_of(const struct deal *d, const uint64_t *rec, uint32_t words)
 {
     uint32_t low = 0, high = d->c->n - 1;
+    if (high <= FEW_RANGES)
+        return few_rank_of(d, rec, words);
     while (low < high) {
         const uint32_t mid = (low + high) / 2;
         if (ts_record_compare(d->split + (uint64_t)mid * words, rec, words) <= 0)

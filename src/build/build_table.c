@@ -38,11 +38,12 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
                                   .stop = b->o->stop,
                                   .label = add_label,
                                   .label_arg = b };
-    int any = 0, rc;
+    uint32_t any = 0; /* a mode of names, from 1 */
+    int rc;
     for (uint32_t m = 0; m < b->order; m++) {
         const enum ts_table_field field = ts_table_mode_field(b->table, m);
         conf.named[m] = field == TS_TABLE_NAME;
-        any |= conf.named[m];
+        any = any == 0 && conf.named[m] ? m + 1 : any;
         if (field != TS_TABLE_NUMBER && b->o->map[m] != NULL)
             return ts_fail(
                 err, TS_EARG,
@@ -55,13 +56,17 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
                            "there are",
                            m + 1, field == TS_TABLE_NAME ? "names" : "times");
     }
-    if (!any)
+    if (any == 0)
         return 0;
-    if (ts_build_comm_many(&b->ranks))
-        return ts_fail(err, TS_EARG,
-                       "%s: fields of a mode are names, which several processes do not number "
-                       "together: build it with one",
-                       b->o->out);
+    if (ts_build_comm_many(&b->ranks)) {
+        const char *name = ts_table_mode_name(b->table, any - 1);
+        return ts_fail(
+            err, TS_EARG,
+            "%s: fields of mode %u%s%s%s are names, which several processes do not number "
+            "together: build it with one",
+            b->o->out, any, name == NULL ? "" : " (", name == NULL ? "" : name,
+            name == NULL ? "" : ")");
+    }
     rc = ts_names_new(&conf, &b->names, err);
     if (rc < 0)
         return rc;

@@ -7,28 +7,59 @@
 
 #include "base/tempfile.h"
 
-int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
-                  struct ts_err *err)
+static void take_room(struct ts_spool *s, struct ts_spool_rooms *rooms)
 {
+    for (uint32_t i = 0; i < 2 && rooms->words > 0 && s->rooms == NULL; i++)
+        if (!rooms->taken[i]) {
+            rooms->taken[i] = 1;
+            s->rooms = rooms;
+            s->room = i;
+            s->head = rooms->mem[i];
+            s->head_n = rooms->words / s->layout.words;
+        }
+}
+
+int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
+                  struct ts_spool_rooms *rooms, struct ts_err *err)
+{
+    int rc;
     memset(s, 0, sizeof *s);
     s->layout = *layout;
     s->tmp = tmp;
     s->fd = -1;
-    return ts_tempfile_new(tmp, &s->fd, err);
+    rc = ts_tempfile_new(tmp, &s->fd, err);
+    if (rc == 0)
+        take_room(s, rooms);
+    return rc;
 }
 
 void ts_spool_close(struct ts_spool *s)
 {
+    if (s->rooms != NULL)
+        s->rooms->taken[s->room] = 0;
     if (s->fd >= 0)
         close(s->fd);
     memset(s, 0, sizeof *s);
     s->fd = -1;
 }
 
+/* How many of records first .. first + n - 1 lie in the room. */
+static uint64_t in_room(const struct ts_spool *s, uint64_t first, uint64_t n)
+{
+    const uint64_t left = first < s->head_n ? s->head_n - first : 0;
+    return n < left ? n : left;
+}
+
 int ts_spool_append(struct ts_spool *s, const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
-    const uint64_t bytes = s->layout.words * sizeof *rec;
-    const int rc = ts_tempfile_write(s->fd, s->tmp, rec, n * bytes, s->n * bytes, err);
+    const uint64_t words = s->layout.words, bytes = words * sizeof *rec;
+    const uint64_t head = in_room(s, s->n, n);
+    int rc = 0;
+    if (head > 0)
+        memcpy(s->head + s->n * words, rec, head * bytes);
+    if (head < n)
+        rc = ts_tempfile_write(s->fd, s->tmp, rec + head * words, (n - head) * bytes,
+                               (s->n + head - s->head_n) * bytes, err);
     s->n += rc == 0 ? n : 0;
     return rc;
 }
@@ -36,11 +67,15 @@ int ts_spool_append(struct ts_spool *s, const uint64_t *rec, uint64_t n, struct 
 int ts_spool_read(const struct ts_spool *s, uint64_t first, uint64_t n, uint64_t *buf,
                   const uint64_t **ret, struct ts_err *err)
 {
-    const uint64_t bytes = s->layout.words * sizeof *buf;
-    if (s->mem != NULL) {
-        *ret = s->mem + first * s->layout.words;
+    const uint64_t words = s->layout.words, bytes = words * sizeof *buf;
+    const uint64_t head = in_room(s, first, n);
+    if (s->mem != NULL || (n > 0 && head == n)) {
+        *ret = (s->mem != NULL ? s->mem : s->head) + first * words;
         return 0;
     }
     *ret = buf;
-    return ts_tempfile_read(s->fd, s->tmp, buf, n * bytes, first * bytes, err);
+    if (head > 0)
+        memcpy(buf, s->head + first * words, head * bytes);
+    return ts_tempfile_read(s->fd, s->tmp, buf + head * words, (n - head) * bytes,
+                            (first + head - s->head_n) * bytes, err);
 }

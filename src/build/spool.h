@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spool.h - a sequence of records, in memory or in a temporary file.
+/* spool.h - a sequence of records, in memory or in a temporary file, or the first of them in memory and the rest in a file.
  *
- *   owner    the spool owns its file; memory belongs to the caller
+ *   owner    the spool owns its file; memory and rooms belong to the caller
  *   units    records of one layout
  *   threads  one at a time
  *   errors   0 or a negative ts_code
@@ -14,17 +14,27 @@
 #include "base/err.h"
 #include "build/record.h"
 
+/* Memory for the first records of two spools at a time: what is read, and what becomes of it. */
+struct ts_spool_rooms {
+    uint64_t *mem[2], words; /* words: of each; 0: there are none */
+    int taken[2];
+};
+
 struct ts_spool {
     struct ts_record_layout layout;
     uint64_t n;
     uint64_t *mem; /* NULL: in the file */
     int fd;        /* -1: none */
     const char *tmp;
+    struct ts_spool_rooms *rooms; /* NULL: no room is this spool's */
+    uint32_t room;
+    uint64_t *head, head_n; /* the room: the first records, as many as fit */
 };
 
-/* Makes an empty spool in a temporary file of directory tmp, which must stay. */
+/* Makes an empty spool in a temporary file of directory tmp, which must stay, and in a room, if one is free, until it is
+ * closed. */
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
-                  struct ts_err *err);
+                  struct ts_spool_rooms *rooms, struct ts_err *err);
 void ts_spool_close(struct ts_spool *s);
 
 int ts_spool_append(struct ts_spool *s, const uint64_t *rec, uint64_t n, struct ts_err *err);
