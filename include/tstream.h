@@ -108,11 +108,12 @@ typedef struct {
     int swapped;         /* the bytes of a cell are in the other order than this machine's */
 } ts_array_conf;
 
-/* Opens it, and reads it once, for the norm. Nothing is copied.
+/* Opens it, and reads it once, for the norm. Nothing is copied. Cells that are NaN are unknown, which
+ * takes `observed` of ts_cp_conf.
  *
  *   returns  the tensor, NULL on failure
  *   owner    the caller, until ts_close; the cells are the caller's, and must not change until then
- *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (a shape that is not possible, a cell that is not finite), TS_ERR_LIMIT,
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (a shape that is not possible, an infinite cell), TS_ERR_LIMIT,
  *            TS_ERR_MEMORY
  */
 TS_API ts_tensor *ts_open_array(const ts_array_conf *conf, ts_error *err);
@@ -518,6 +519,7 @@ typedef struct {
     /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models,
      * not two. */
     int optimizer;
+    int patience; /* not 0: runs have patience, with memory for the best factors */
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -586,7 +588,7 @@ typedef struct {
     double log_likelihood;
     double violation;
     double
-        held_out_loss; /* of a loss after TS_LOSS_POISSON: its mean at cells held out; else NaN */
+        held_out_loss; /* of another loss than least squares: its mean at cells held out; else NaN */
 } ts_sweep;
 
 /* A sweep is over. Not 0 ends the run with TS_ERR_STOPPED. */
@@ -664,11 +666,14 @@ typedef struct {
     int observed;
     int l2_by_count; /* l2 counts once for each nonzero of a row, not once for the row */
     /* Nothing is learnt from this share of the listed cells, chosen by a
-     * hash of each cell and seed, and their error is told. Below 1. It
-     * goes with observed, or with a loss after TS_LOSS_POISSON, to whose
-     * model they are zeros then, like cells that are not listed. */
+     * hash of each cell and seed, and their error is told. Below 1.
+     * Without observed they are zeros to the model, like cells that are
+     * not listed. On CPU cores. */
     double hold_out;
-    uint32_t patience; /* ends when that error has not fallen for so many sweeps; 0: never */
+    /* Ends when that error has not fallen for so many sweeps; 0: never.
+     * The result is the model that had the least, which is kept in host
+     * memory: it takes a session that was opened for it. */
+    uint32_t patience;
     /* TS_LOSS_..., of a session that was opened for it. With
      * TS_LOSS_POISSON the run is done when the violation is less than
      * tol, and nothing else but nonneg can be asked of the factors; with
@@ -677,6 +682,14 @@ typedef struct {
     uint32_t inner; /* with TS_LOSS_POISSON: rounds of each row in a sweep; 0: 10 */
     double loss_at; /* with TS_LOSS_HUBER: errors up to this count by their squares */
     int optimizer;  /* TS_OPTIMIZER_..., of a session that was opened for it */
+    /* Not 0, with observed and least squares: the model is of the cells
+     * less the mean of those that are not held out. The result has a
+     * component more than its rank, whose values are that mean. */
+    int mean;
+    /* Where the share of hold_out begins, from 0 to less than 1: of
+     * cross-validation with K folds, k / K with a hold_out of 1 / K.
+     * Not 0: without `out`. */
+    double hold_out_from;
 } ts_cp_conf;
 
 typedef struct {
@@ -691,6 +704,8 @@ typedef struct {
     double rmse, held_out_rmse; /* likewise */
     int overfits;               /* it ended because the error of held-out cells did not fall */
     double log_likelihood, violation, held_out_loss; /* as in ts_sweep */
+    double mean;                                     /* that was subtracted; NaN: none was */
+    uint32_t best_sweep;                             /* with patience, whose model it is; else 0 */
 } ts_cp_result;
 
 /* Computes a CP decomposition by alternating least squares: columns of norm 1, sorted by weight, signs fixed.
@@ -745,6 +760,7 @@ typedef struct {
     double seconds; /* of its sweeps, others beside it included */
     double score;   /* factor match score with the best of its rank: 1 for the same components */
     double held_out_rmse; /* as in ts_cp_result */
+    double held_out_loss; /* likewise */
 } ts_several_result;
 
 /* Computes n_ranks x restarts models, those of rank[0] first: side by side, each pass over the tensor serving all, on CPU cores

@@ -2,7 +2,6 @@
 /* Folders, lists of nonzeros and their text, for the tests of builds. */
 #include "tests/build_case.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/rng.h"
 #include "format/tensor.h"
+#include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
 char *tmp, text[4096], out[4096], other[4096];

@@ -32,7 +32,7 @@ for rank in 4 6; do
             *) cmp -s "alone.$name/$file" "x.cp/$name/$file" || bad "$name/$file: not the bytes of its own run" ;;
             esac
         done
-        fit=$(sed 's/.*"fit"://; s/}$//' alone.$name/run.json)
+        fit=$(sed 's/.*"fit":\([^,}]*\).*/\1/' alone.$name/run.json)
         grep -q "^$name	$rank	$seed	$fit	" x.cp/models.tsv || bad "$name: another fit than $fit in the table"
         grep -q "\"rank\":$rank,\"restarts\":1" x.cp/$name/run.json || bad "$name: options in run.json"
     done

@@ -245,7 +245,7 @@ START_TEST(gradients_are_those_of_the_obvious_loop)
         struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
                                   .at = at_of(kind),
                                   .observed = 1,
-                                  .hold_out = { _i % 4 == 0 ? 0.3 : 0, 9 },
+                                  .hold_out = { .share = _i % 4 == 0 ? 0.3 : 0, .seed = 9 },
                                   .l2 = 0.01,
                                   .rate = 0.01,
                                   .step = 1,

@@ -38,9 +38,13 @@ static const struct ts_row_update ways[] = {
       .by_count = 1,
       .lower = -INFINITY,
       .upper = INFINITY,
-      .hold_out = { 0.3, 5 } },
+      .hold_out = { .share = 0.3, .seed = 5 } },
     { .kind = TS_ROW_OBSERVED, .l2 = 0.5, .lower = 0, .upper = INFINITY },
-    { .kind = TS_ROW_OBSERVED, .l2 = 0.5, .lower = -0.2, .upper = 0.4, .hold_out = { 0.9, 2 } },
+    { .kind = TS_ROW_OBSERVED,
+      .l2 = 0.5,
+      .lower = -0.2,
+      .upper = 0.4,
+      .hold_out = { .share = 0.9, .seed = 2 } },
 };
 #define N_WAYS (int)(sizeof ways / sizeof ways[0])
 

@@ -171,7 +171,7 @@ START_TEST(threads_memory_and_stops_do_not_matter)
     struct test_als a;
     demand(kind, _i % 2, c);
     if (kind == TS_GCP_GAMMA)
-        conf.hold_out = (struct ts_hold_out){ 0.2, 5 };
+        conf.hold_out = (struct ts_hold_out){ .share = 0.2, .seed = 5 };
     write_tensor(kind, 1);
     a = test_case_streamed(&conf);
     test_als_free(&a);

@@ -92,5 +92,4 @@ refused 2 'huber takes a width above 0' cp_t --loss huber -n
 refused 2 'no l1 is computed' cp_t --loss bernoulli --l1 1 -n
 refused 2 'goes with no constraint but' cp_t --loss bernoulli --accelerate -n
 refused 1 'not from singular vectors' cp_t --loss bernoulli --init nvecs -n
-refused 2 'goes with --observed' cp_t --hold-out 10% -n
 exit $failed

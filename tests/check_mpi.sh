@@ -120,7 +120,7 @@ find_rank()
     for process in /proc/[0-9]*; do
         [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
         case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
-        *mpirun* | *mpiexec* | *hydra*) ;;
+        *mpirun* | *mpiexec* | *hydra* | timeout*) ;;
         *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
         esac
     done
@@ -137,18 +137,68 @@ done
 grep -q 'goes on from sweep' err || bad "--resume after a kill: $(cat err)"
 
 # ---- a rank that is stopped, of which a launcher knows nothing, ends all, within 7 seconds and what a busy machine takes ----
-rm -rf kill.cp kill.cp.partial
-mpi 3 x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
-pid=$!
-for i in $(seq 600); do
-    [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
-    sleep 0.1
-done
-find_rank
-[ -n "$rank" ] || bad "no rank is found to be stopped"
-[ -z "$rank" ] || kill -STOP "$rank"
-wait $pid && bad "a rank is stopped, and the exit status is 0"
-grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "does not say that a rank says nothing: $(cat err)"
+# stop_one LAUNCHER PROGRAM
+stop_one()
+{
+    rm -rf kill.cp kill.cp.partial
+    timeout 300 "$1" -n 3 "$2" cp x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp < /dev/null > log 2> err &
+    pid=$!
+    for i in $(seq 600); do
+        [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
+        sleep 0.1
+    done
+    find_rank
+    [ -n "$rank" ] || bad "$1: no rank is found to be stopped"
+    [ -z "$rank" ] || kill -STOP "$rank"
+    wait $pid && bad "$1: a rank is stopped, and the exit status is 0"
+    grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "$1: does not say that a rank says nothing: $(cat err)"
+    for i in $(seq 300); do
+        "$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err && break
+        sleep 0.2
+    done
+    grep -q 'goes on from sweep' err || bad "$1: --resume after a stop: $(cat err)"
+}
+stop_one "${MPIRUN:-mpirun}" "$bin/tstream"
+
+# ---- the other MPI of the distribution ----
+mpich=${bin%/tools}/tests/tstream-mpich
+if [ -x "$mpich" ] && timeout 120 mpirun.mpich -n 2 "$mpich" --version > log 2>&1 < /dev/null; then
+    timeout 300 mpirun.mpich -n 3 "$mpich" cp x.tsh --ranks 3 --tol 0 --rows all -r 9 -i 4 -o mpich.cp < /dev/null > log 2> err || bad "MPICH: $(cat err)"
+    cmp -s one.1/model.ktensor mpich.cp/model.ktensor || bad "MPICH: not the bytes of one process"
+    stop_one mpirun.mpich "$mpich"
+else
+    echo "MPICH is not there: $(tail -n 1 log)"
+fi
+
+# ---- a rank that runs out of disk ends all, and what was there stays ----
+# Neither MPI nor its launcher have files in this test that a limit of their size would end them by.
+# full KIB COMMAND...: two ranks, and one that may write no file of more than that
+full()
+{
+    kib=$1 who=$2
+    shift 2
+    ( # what follows a signal is an error: EFBIG
+        export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo PMIX_MCA_gds=hash PRTE_MCA_gds=hash MPIR_CVAR_NO_LOCAL=1
+        if [ "$who" -eq 0 ]; then
+            timeout 300 "${MPIRUN:-mpirun}" -n 1 sh -c "ulimit -f $((2 * kib)); exec \"\$@\"" rank "$@" : -n 2 "$@"
+        else
+            timeout 300 "${MPIRUN:-mpirun}" -n 1 "$@" : -n 1 sh -c "ulimit -f $((2 * kib)); exec \"\$@\"" rank "$@" : -n 1 "$@"
+        fi
+    ) < /dev/null > log 2> err
+}
+limits=1 # whether MPI itself gets by within them
+full 50 1 "$bin/tstream-mpi" --version || { limits=0; echo "no disk is full here: $(tail -n 1 err)"; }
+if [ $limits -eq 1 ]; then
+    mpi 3 x.tsh -r 9 -i 3 --tol 0 -o full.cp > log 2>&1 || bad "before the disk is full: $(cat log)"
+    cat full.cp/* > before
+    full 50 0 "$bin/tstream" cp --resume full.cp -i 8 && bad "rank 0's disk is full, and the exit status is 0"
+    grep -q 'rank 0 of 3, on .*: full.cp.partial/.*: cannot be written: File too large' err || bad "rank 0's disk is full: $(cat err)"
+    [ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "rank 0's disk is full: not one sentence: $(cat err)"
+    cat full.cp/* | cmp -s - before || bad "rank 0's disk is full: what was there has changed"
+    "$bin/tstream" cp x.tsh --cpu -r 9 -i 8 --tol 0 -o whole8.cp > log 2>&1
+    mpi 2 --resume full.cp -i 8 > log 2> err || bad "once there is room: $(cat err)"
+    cmp -s whole8.cp/model.ktensor full.cp/model.ktensor || bad "once there is room: not the bytes of one process"
+fi
 
 # ---- what is not the same is refused, by its name ----
 # ranks_refused TEXT ARGS...: of mpirun
@@ -173,6 +223,29 @@ ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4,5 -o whole.cp
 ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
 
+# ---- other commands are one process's: a sentence of rank 0, and nothing computed ----
+while read -r program command; do
+    got=0
+    # shellcheck disable=SC2086
+    timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/$program" $command < /dev/null > log 2> err || got=$?
+    [ $got -ne 0 ] && [ $got -ne 124 ] || bad "$program $command on 3 ranks: exit $got: $(cat log err)"
+    [ "$(grep -c "^${program%-mpi} ${command%% *}: started as 3 processes" err)" -eq 1 ] ||
+        bad "$program $command on 3 ranks: not one sentence: $(cat err)"
+    [ ! -e no.tns ] && [ ! -e no.tsh ] && [ ! -e no.csv ] || bad "$program $command on 3 ranks: something is left"
+    grep -q 'fit\|rmse\|Wrote' log && bad "$program $command on 3 ranks: is computed: $(cat log)"
+done << 'END'
+tstream fit x.tsh whole.cp
+tstream score whole.cp x.tsh
+tstream predict whole.cp x.tsh -o no.csv
+tstream mttkrp x.tsh --rank 4
+tstream-mpi bench
+tshard export x.tsh -o no.tns
+tshard gen --dims 10x20 --nnz 50 -o no.tsh
+END
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" fit --help < /dev/null > log 2>&1 || bad "fit --help on 3 ranks: $(cat log)"
+[ "$(grep -c 'tstream fit' log)" -gt 0 ] || bad "fit --help on 3 ranks: $(cat log)"
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" verify x.tsh < /dev/null > log 2>&1 || bad "verify on 3 ranks, each by itself: $(cat log)"
+
 # ---- a damaged shard, seen by the rank that reads it, is told by all in one sentence ----
 size=$(wc -c < small.tsh/mode2.shards)
 printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log
@@ -196,9 +269,17 @@ ranks_refused 'its options differs from that of rank 0' -n 1 "$bin/tshard" build
 ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build again.tns.gz -o no.cp
 ranks_refused 'by.tsh exists' -n 2 "$bin/tshard" build x.tns -o by.tsh
 ranks_refused 'standard input: several processes' -n 2 "$bin/tshard" build - -o no.cp
+printf 'user,item,stars\n1,book,3\n2,lamp,4\n' > names.csv
+ranks_refused 'fields of mode 2 (item) are names, which several processes do not number' -n 2 "$bin/tshard" build names.csv -o no.cp
 sed '90000s/.*/1 x 3 4/' x.tns > wrong.tns
 ranks_refused "wrong.tns:90000: index 'x'" -n 3 "$bin/tshard" build wrong.tns -o no.cp
 [ "$(grep -c '^tshard build: rank' err)" -eq 1 ] || bad "a bad line: not one sentence: $(cat err)"
 [ ! -e no.cp.building ] || bad "no.cp.building is left"
+if [ $limits -eq 1 ]; then
+    full 50 1 "$bin/tshard" build x.tns -o no.cp -m 32M && bad "the disk of a rank that builds is full, and the exit status is 0"
+    grep -q 'rank 1 of 3, on .*: File too large' err || bad "the disk of a rank that builds is full: $(cat err)"
+    [ "$(grep -c '^tshard build: rank' err)" -eq 1 ] || bad "the disk of a rank that builds is full: not one sentence: $(cat err)"
+    [ ! -e no.cp ] && [ ! -e no.cp.building ] || bad "the disk of a rank that builds is full: something is left"
+fi
 
 exit $failed

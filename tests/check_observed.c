@@ -18,6 +18,7 @@ static void demand(uint32_t order, int which, struct ts_constraint *c)
         c[m] = (struct ts_constraint){ .observed = 1,
                                        .l2 = L2,
                                        .by_count = which == 1,
+                                       .mean = which == 1 || which == 2,
                                        .nonneg = which == 2 || (which == 3 && m == 0) };
 }
 #define N_DEMANDS 4
@@ -29,6 +30,7 @@ struct slow {
     struct ts_hold_out hold_out;
     uint32_t rank;
     int by_count;
+    double mean; /* of the cells that are not held out; 0: it is not subtracted */
     double *a[TS_MAX_ORDER];
 };
 
@@ -56,7 +58,7 @@ static double model(const struct slow *b, uint64_t i)
     products(b, i, b->x->order, p);
     for (uint32_t r = 0; r < b->rank; r++)
         sum += p[r];
-    return sum;
+    return sum + b->mean;
 }
 
 static void solve_row(const struct slow *b, uint32_t mode, uint64_t row)
@@ -71,7 +73,7 @@ static void solve_row(const struct slow *b, uint32_t mode, uint64_t row)
         for (uint32_t j = 0; j < n; j++) {
             for (uint32_t k = 0; k < n; k++)
                 s[j][k] += p[j] * p[k];
-            s[j][n] += b->x->val[i] * p[j];
+            s[j][n] += (b->x->val[i] - b->mean) * p[j];
         }
     }
     for (uint32_t k = 0; k < n; k++)
@@ -88,6 +90,16 @@ static void solve_row(const struct slow *b, uint32_t mode, uint64_t row)
             a[k] -= s[k][j] * a[j];
         a[k] /= s[k][k];
     }
+}
+
+static double mean_of(const struct slow *b)
+{
+    double sum = 0, n = 0;
+    for (uint64_t i = 0; i < b->x->nnz; i++) {
+        sum += is_held(b, i) ? 0 : b->x->val[i];
+        n += !is_held(b, i);
+    }
+    return sum / n;
 }
 
 /* Root mean squares over the cells that are held out, or that are not; *size: of the values. */
@@ -119,7 +131,7 @@ START_TEST(runs_are_those_of_the_slow_program)
                                   .threads = 2,
                                   .precision = TS_FLOAT64,
                                   .constraint = c,
-                                  .hold_out = { held ? 0.2 : 0, 7 } };
+                                  .hold_out = { .share = held ? 0.2 : 0, .seed = 7 } };
     struct slow b = { .x = &x, .hold_out = conf.hold_out, .rank = s->rank, .by_count = which == 1 };
     struct test_als a;
     demand(s->order, which, c);
@@ -127,6 +139,13 @@ START_TEST(runs_are_those_of_the_slow_program)
         x.val[i] = 0;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
+    if (c[0].mean) {
+        b.mean = mean_of(&b);
+        ck_assert_double_eq_tol(a.last.mean, b.mean, 1e-13 * fabs(b.mean));
+        ck_assert_uint_eq(a.rank, s->rank + 1);
+    } else {
+        ck_assert(isnan(a.last.mean));
+    }
     for (uint32_t m = 0; m < x.order; m++) {
         b.a[m] = malloc(x.dim[m] * s->rank * sizeof(double));
         for (uint64_t i = 0; i < x.dim[m] * s->rank; i++)
@@ -149,7 +168,8 @@ START_TEST(runs_are_those_of_the_slow_program)
     for (uint32_t m = 0; m < x.order; m++) {
         double off = 0, all = 0;
         for (uint64_t i = 0; i < x.dim[m] * s->rank; i++) {
-            const double d = a.factor[m][i] * a.norm[m * s->rank + i % s->rank] - b.a[m][i];
+            const uint64_t row = i / s->rank, r = i % s->rank;
+            const double d = a.factor[m][row * a.rank + r] * a.norm[m * a.rank + r] - b.a[m][i];
             off += d * d;
             all += b.a[m][i] * b.a[m][i];
         }
@@ -196,7 +216,7 @@ START_TEST(threads_and_memory_do_not_matter)
                                                     .seed = 3,
                                                     .threads = 1,
                                                     .precision = (enum ts_precision)(_i % 2),
-                                                    .hold_out = { 0.1, 3 },
+                                                    .hold_out = { .share = 0.1, .seed = 3 },
                                                     .constraint = c });
     test_als_free(&a);
 }
@@ -207,16 +227,18 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_constraint c[TS_MAX_ORDER];
     demand(3, _i, c);
+    for (uint32_t m = 0; m < 3; m++)
+        c[m].best = 1;
     test_case_write(42, &tc);
     test_case_stopped(&(struct test_als_conf){ .rank = 3,
                                                .iters = 2,
                                                .seed = 1,
                                                .threads = 1,
                                                .precision = (enum ts_precision)(_i % 2),
-                                               .hold_out = { 0.1, 3 },
+                                               .hold_out = { .share = 0.1, .seed = 3 },
                                                .patience = 2,
                                                .constraint = c },
-                      _i == 3); /* the mode that takes the signs */
+                      _i > 0); /* the mean, or the mode that takes the signs */
 }
 END_TEST
 
@@ -224,22 +246,157 @@ END_TEST
 START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als a;
-    struct test_als_conf conf = { .rank = 20,
-                                  .iters = 60,
-                                  .seed = 1,
-                                  .threads = 2,
-                                  .hold_out = { 0.2, 3 },
-                                  .patience = 3,
-                                  .constraint = c };
+    struct ts_constraint c[TS_MAX_ORDER], plain[TS_MAX_ORDER];
+    struct test_als a, b;
+    struct test_als_conf best, conf = { .rank = 20,
+                                        .iters = 60,
+                                        .seed = 1,
+                                        .threads = 2,
+                                        .hold_out = { .share = 0.2, .seed = 3 },
+                                        .patience = 3,
+                                        .constraint = c };
     demand(3, 0, c);
+    demand(3, 0, plain);
+    for (uint32_t m = 0; m < 3; m++)
+        c[m].best = 1;
     test_case_write(43, &tc);
     a = test_case_run(&conf);
     ck_assert(a.overfits && !a.converged);
     ck_assert_uint_ge(a.sweeps, 4);
     ck_assert_uint_lt(a.sweeps, 60);
+    ck_assert_uint_eq(a.best_sweep, a.sweeps - 3);
+
+    /* it is the model that a run of so many sweeps ends with, also where it goes on from a state after that */
+    best = conf;
+    best.iters = a.best_sweep;
+    best.patience = 0;
+    best.constraint = plain;
+    b = test_case_run(&best);
+    ck_assert_mem_eq(a.weight, b.weight, a.rank * sizeof(double));
+    for (uint32_t m = 0; m < 3; m++)
+        ck_assert_mem_eq(a.factor[m], b.factor[m], a.n_rows[m] * a.rank * sizeof(double));
+    test_als_free(&b);
+    conf.states = test_case_states;
+    conf.stop_sweep = a.sweeps;
+    conf.stop_mode = 1;
+    b = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(b.rc, TS_ESTOP);
+    test_als_free(&b);
+    conf.stop_sweep = 0;
+    conf.from = test_case_state;
+    b = test_case_run(&conf);
+    ck_assert_uint_eq(b.best_sweep, a.best_sweep);
+    test_case_same(&a, &b);
+    test_als_free(&b);
     test_als_free(&a);
+}
+END_TEST
+
+/* Held-out nonzeros are zeros to least squares and to models of counts: the model is that of a tensor with zeros there. */
+START_TEST(what_is_held_out_of_other_models_is_zero_to_them)
+{
+    const struct test_shape *s = &test_shapes[_i / 2];
+    const int counts = _i % 2;
+    struct test_coo x = test_coo_random(19, s->order, s->dim, s->nnz, 9, 0.5);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER], plain[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = s->rank,
+                                  .iters = 3,
+                                  .inner = 3,
+                                  .seed = 5,
+                                  .threads = 1, /* rounds of several wait for each other */
+                                  .precision = TS_FLOAT64,
+                                  .constraint = c,
+                                  .hold_out = { .share = 0.2, .seed = 7 } };
+    struct slow b = { .x = &x, .hold_out = conf.hold_out, .rank = s->rank };
+    struct test_als a, z;
+    double n = 0, squares = 0, loss = 0;
+    for (uint32_t m = 0; m < s->order; m++) {
+        c[m] = (struct ts_constraint){ .held = 1, .poisson = counts };
+        plain[m] = (struct ts_constraint){ .poisson = counts };
+    }
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_case_run(&conf);
+    for (uint32_t m = 0; m < x.order; m++) {
+        b.a[m] = malloc(x.dim[m] * s->rank * sizeof(double));
+        for (uint64_t i = 0; i < x.dim[m] * s->rank; i++)
+            b.a[m][i] = a.factor[m][i] * (m == 0 ? a.weight[i % s->rank] : 1);
+    }
+    for (uint64_t i = 0; i < x.nnz; i++) {
+        const double m = model(&b, i), at = m > 1e-10 ? m : 1e-10;
+        if (!is_held(&b, i))
+            continue;
+        n++;
+        squares += (x.val[i] - m) * (x.val[i] - m);
+        loss += m - x.val[i] * log(at);
+    }
+    if (counts)
+        ck_assert_double_eq_tol(a.last.held_out_loss, loss / n, 1e-9 * (1 + fabs(loss / n)));
+    else
+        ck_assert_double_eq_tol(a.last.held_out, sqrt(squares / n), 1e-9 * sqrt(squares / n));
+    for (uint64_t i = 0; i < x.nnz; i++)
+        x.val[i] = is_held(&b, i) ? 0 : x.val[i];
+    test_tsh_remove(test_case_dir);
+    test_tsh_write(test_case_dir, &x, &tc);
+    conf.hold_out.share = 0;
+    conf.constraint = counts ? plain : NULL;
+    z = test_case_run(&conf);
+    for (uint32_t k = 0; k < conf.iters; k++)
+        ck_assert_double_eq_tol(a.fit[k], z.fit[k], 1e-9);
+    if (counts)
+        ck_assert_double_eq_tol(a.last.log_likelihood, z.last.log_likelihood,
+                                1e-9 * fabs(z.last.log_likelihood));
+    for (uint32_t m = 0; m < x.order; m++)
+        free(b.a[m]);
+    test_als_free(&a);
+    test_als_free(&z);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* Least squares, with a bound, with the mode that takes the signs, and of counts. */
+START_TEST(held_out_cells_have_the_same_bits)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .stretch = 2, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 3,
+                                  .iters = 2,
+                                  .inner = 2,
+                                  .seed = 1,
+                                  .threads = 1,
+                                  .precision = (enum ts_precision)(_i % 2),
+                                  .hold_out = { .share = 0.1, .seed = 3 },
+                                  .patience = 2,
+                                  .constraint = c };
+    static const uint64_t dim[3] = { 400, 300, 200 };
+    struct test_coo x;
+    struct test_als a;
+    for (uint32_t m = 0; m < 3; m++)
+        c[m] = (struct ts_constraint){
+            .held = 1, .best = 1, .nonneg = _i == 1 || (_i == 2 && m == 0), .poisson = _i == 3
+        };
+    x = test_coo_random(44, 3, dim, 50000, 99, 0.5);
+    test_tsh_write(test_case_dir, &x, &tc);
+    test_coo_free(&x);
+    a = test_case_streamed(&conf);
+    test_als_free(&a);
+    test_case_stopped(&conf, _i == 2);
+}
+END_TEST
+
+START_TEST(each_cell_is_in_one_fold)
+{
+    for (uint32_t folds = 2; folds <= 20; folds++)
+        for (uint64_t cell = 0; cell < 2000; cell++) {
+            uint32_t n = 0;
+            for (uint32_t k = 0; k < folds; k++) {
+                const struct ts_hold_out h = { .share = 1.0 / folds,
+                                               .seed = folds,
+                                               .from = (double)k / folds };
+                n += (uint32_t)ts_hold_out_held(&h, ts_hold_out_add(ts_hold_out_begin(&h), cell));
+            }
+            ck_assert_uint_eq(n, 1);
+        }
 }
 END_TEST
 
@@ -256,6 +413,11 @@ START_TEST(what_cannot_be_asked_is_refused)
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "mode 2: of observed cells alone no l1"));
     demand(3, 0, c);
+    c[2].mean = 1;
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "subtracted from all observed cells"));
+    demand(3, 0, c);
     c[2].observed = 0;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
@@ -264,7 +426,7 @@ START_TEST(what_cannot_be_asked_is_refused)
     conf.hold_out.share = 0.1;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_ptr_nonnull(strstr(a.err.text, "where others are observed"));
+    ck_assert_ptr_nonnull(strstr(a.err.text, "whose constraints say so"));
 }
 END_TEST
 
@@ -279,6 +441,9 @@ int main(void)
     tcase_add_loop_test(t, threads_and_memory_do_not_matter, 0, N_DEMANDS);
     tcase_add_loop_test(t, a_run_that_was_stopped_has_the_same_bits, 0, N_DEMANDS);
     tcase_add_test(t, a_run_ends_when_the_error_on_held_out_cells_does_not_fall);
+    tcase_add_loop_test(t, what_is_held_out_of_other_models_is_zero_to_them, 0, 2 * TEST_SHAPES);
+    tcase_add_loop_test(t, held_out_cells_have_the_same_bits, 0, 4);
+    tcase_add_test(t, each_cell_is_in_one_fold);
     tcase_add_test(t, what_cannot_be_asked_is_refused);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_FORK_GETENV);

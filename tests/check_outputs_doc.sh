@@ -116,6 +116,12 @@ event 'done' cp > of
 is 'tstream cp: done' of
 event models cp > of
 is 'tstream cp: models' of
+$cp --json --rank 1,2 --folds 2 > folds
+$cp --json --rank 1 --folds 2 --loss poisson --patience 1 >> folds
+event fold folds > of
+is 'tstream cp: fold' of
+event folds folds > of
+is 'tstream cp: folds' of
 "$bin/tstream" cp groceries.tsh --cpu --json --rank 2 --restarts 2 --nonneg --l1 0.01 -o penalties.cp > log 2>&1
 "$bin/tstream" cp groceries.tsh --cpu --json --rank 1,2 -o ranks.cp > log 2>&1
 is models.json models.cp/models.json penalties.cp/models.json ranks.cp/models.json

@@ -101,6 +101,22 @@ refused 1 "compute on CPU cores" "$bin/tstream" plan x.tsh --ranks 2 --gpus 1
 grep -q 'one of 2 processes' table || bad "plan --ranks --observed: $(cat table)"
 refused 1 "--ranks 2: started as 1 process; mpirun -n 2" "$bin/tstream" cp x.tsh --ranks 2 -o no.cp
 
+# ---- other methods by their names, and the pass that a sweep is judged by ----
+"$bin/tstream" plan x.tsh -t 1 -r 8 -m 500K --cpu --json > plan.json
+plain=$(member disk_bytes)
+[ "$(member judge_seconds)" = 0 ] || bad "plan: least squares take no pass more: $(cat plan.json)"
+for how in 'completion --observed --patience 2 --hold-out 10%' 'products --hold-out 10%' 'gradients --loss huber:1'; do
+    # shellcheck disable=SC2086
+    set -- $how
+    word=$1
+    shift
+    "$bin/tstream" plan x.tsh -t 1 -r 8 -m 500K --cpu "$@" > table || bad "plan $*: $(cat table)"
+    grep -q "^  $word" table && grep -q 'another pass, last mode' table || bad "plan $*: $(cat table)"
+    awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan $*: lines of more than 80 columns"
+    "$bin/tstream" plan x.tsh -t 1 -r 8 -m 500K --cpu "$@" --json > plan.json
+    [ "$plain" -eq 0 ] || [ "$(member disk_bytes)" -gt "$plain" ] || bad "plan $*: no pass more is read: $(cat plan.json)"
+done
+
 # ---- refused alike ----
 alike() # TEXT OPTION...: by plan and by cp, before any sweep
 {

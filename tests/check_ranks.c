@@ -153,20 +153,40 @@ static void free_outcome(struct outcome *o)
         free(o->factor[m]);
 }
 
-static void run_ranks(const struct conf *c, uint32_t n, struct outcome *ret)
+/* shuffle: not 0, then processes get other ranges than in their order, and differ in threads and in memory. */
+static void run_ranks_as(const struct conf *c, uint64_t shuffle, uint32_t n, struct outcome *ret)
 {
+    static struct conf each[TEST_COMM_MOST];
     struct test_comm comm[TEST_COMM_MOST];
     pthread_t thread[TEST_COMM_MOST];
+    uint32_t rank[TEST_COMM_MOST];
     struct test_comm_group *g = test_comm_new(n, comm);
     for (uint32_t r = 0; r < n; r++) {
+        const uint32_t with = shuffle == 0 ? r : (uint32_t)(ts_mix(shuffle + r) % (r + 1));
+        each[r] = *c;
+        if (shuffle != 0) {
+            each[r].threads = 1 + (uint32_t)(ts_mix(shuffle * 31 + r) % 3);
+            each[r].host_bytes = r % 2 == 0 ? 0 : c->host_bytes;
+        }
+        if (with != r)
+            rank[r] = rank[with];
+        rank[with] = r;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t r = rank[i];
         memset(&ret[r], 0, sizeof ret[r]);
-        ret[r].conf = c;
+        ret[r].conf = &each[i];
         ret[r].comm = &comm[r].comm;
         ck_assert_int_eq(pthread_create(&thread[r], NULL, run_rank, &ret[r]), 0);
     }
     for (uint32_t r = 0; r < n; r++)
         pthread_join(thread[r], NULL);
     test_comm_free(g);
+}
+
+static void run_ranks(const struct conf *c, uint32_t n, struct outcome *ret)
+{
+    run_ranks_as(c, 0, n, ret);
 }
 
 static void ck_same(const struct outcome *a, const struct outcome *b)
@@ -195,7 +215,7 @@ static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
     for (uint32_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
         c.threads = k % 2 == 0 ? 3 : 1;
         c.host_bytes = k < 3 ? least_bytes : 0; /* one of more ranks has too little to stream */
-        run_ranks(&c, ranks[k], o);
+        run_ranks_as(&c, k % 2 == 1 ? ranks[k] + c.rank : 0, ranks[k], o);
         for (uint32_t r = 0; r < ranks[k]; r++) {
             ck_same(&alone, &o[r]);
             streamed += o[r].slots > 0;
@@ -297,7 +317,13 @@ START_TEST(observed_cells_go_along)
         double held;
     } c[] = {
         { 3, { 50, 9000, 3000 }, 150000, 2, 6, { .observed = 1, .l2 = 0.1 }, 0.1 },
-        { 3, { 1, 4000, 5 }, 100000, 1, 5, { .observed = 1, .l2 = 0.1, .by_count = 1 }, 0 },
+        { 3,
+          { 1, 4000, 5 },
+          100000,
+          1,
+          5,
+          { .observed = 1, .l2 = 0.1, .by_count = 1, .mean = 1 },
+          0.1 },
         { 4,
           { 2, 700, 300, 12 },
           120000,
@@ -306,6 +332,7 @@ START_TEST(observed_cells_go_along)
           { .observed = 1, .l2 = 0.1, .nonneg = 1, .upper = INFINITY },
           0.2 },
         { 2, { 60000, 3 }, 90000, 1, 3, { .observed = 1 }, 0 },
+        { 3, { 50, 900, 300 }, 60000, 1, 6, { .held = 1 }, 0.1 },
     };
     const int i = _i % (int)(sizeof c / sizeof *c);
     struct ts_constraint all[TS_MAX_ORDER];
@@ -332,19 +359,21 @@ START_TEST(losses_go_along)
         { .loss = TS_GCP_POISSON_LOG },
         { .loss = TS_GCP_HUBER, .loss_at = 1 },
         { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .l2 = 0.1 },
-        { .poisson = 1 },
+        { .loss = TS_GCP_GAMMA, .observed = 1, .lbfgsb = 1 },
+        { .loss = TS_GCP_BERNOULLI_LOGIT, .lbfgsb = 1 },
+        { .poisson = 1, .held = 1 },
         { .loss = TS_GCP_BERNOULLI },
     };
-    static const uint64_t dim[3] = { 50, 6000, 700 }, one[3] = { 1, 6000, 2 };
+    static const uint64_t dim[3] = { 50, 2000, 300 }, one[3] = { 1, 3000, 2 };
     const int spans =
-        _i >= 7; /* rows that lie in shards of all ranks, and ranks without a row of their own */
+        _i >= 9; /* rows that lie in shards of all ranks, and ranks without a row of their own */
     struct ts_constraint all[3] = { loss[_i], loss[_i], loss[_i] };
     const struct conf conf = { .rank = _i % 3 == 0 ? 5 : 8,
                                .iters = 3,
                                .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64,
                                .constraint = all,
-                               .hold_out = { .share = _i == 6 ? 0.1 : 0, .seed = 5 } };
-    write_counts(70 + (uint64_t)_i, 3, spans ? one : dim, 100000, _i % 3 == 2 ? 0 : 1,
+                               .hold_out = { .share = _i == 6 || _i == 9 ? 0.1 : 0, .seed = 5 } };
+    write_counts(70 + (uint64_t)_i, 3, spans ? one : dim, 60000, _i % 3 == 2 ? 0 : 1,
                  loss[_i].loss == TS_GCP_BERNOULLI || loss[_i].loss == TS_GCP_BERNOULLI_LOGIT ? 1
                                                                                               : 4);
     ck_ranks(conf, 0);
@@ -549,8 +578,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
     tcase_add_loop_test(tc, constraints_go_along, 0, 8);
-    tcase_add_loop_test(tc, observed_cells_go_along, 0, 5);
-    tcase_add_loop_test(tc, losses_go_along, 0, 9);
+    tcase_add_loop_test(tc, observed_cells_go_along, 0, 6);
+    tcase_add_loop_test(tc, losses_go_along, 0, 11);
     tcase_add_loop_test(tc, models_go_along, 0, 4);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, ranks_end_together, 0, 2);

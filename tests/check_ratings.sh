@@ -41,6 +41,26 @@ for part in "test $held" "train $kept"; do
         bad "$1: the run says $2, tstream score $(last rmse)"
 done
 
+# ---- ratings beyond a mean, which may be below 0: it is a component of what is written, apart from constraints ----
+for mean in 5 -5; do
+    awk -v mean=$mean '{ $4 += mean; print }' x.tns > y.tns
+    rm -rf y.tsh y.train.tsh y.test.tsh
+    "$bin/tshard" build y.tns > log
+    "$bin/tstream" cp y.tsh --observed --mean --cpu -r 2 -f npy --hold-out 10% -i 40 --tol 1e-7 --bounds 1=0:9 -o y.cp --force --json > json 2> log ||
+        bad "--mean: $(cat log)"
+    most "$(last held_out_rmse)" 0.11 || bad "--mean: held-out cells are off by $(last held_out_rmse), and the noise is 0.1"
+    held=$(last held_out_rmse) said=$(last mean)
+    "$bin/tshard" split y.tsh --hold-out 10% > log
+    "$bin/tstream" score y.cp y.test.tsh --json > json
+    awk -v a="$(last rmse)" -v b="$held" 'BEGIN { d = a / b - 1; exit !(d < 1e-4 && d > -1e-4) }' ||
+        bad "--mean: the run says $held, tstream score $(last rmse)"
+    "$bin/tshard" export y.train.tsh -o - 2> log | awk -v said="$said" '{ n++; s += $4 } END { d = said - s / n; exit !(d < 1e-6 && d > -1e-6) }' ||
+        bad "the mean is not $said: $(cat log)"
+    grep -q "\"mean\":$said" y.cp/run.json || bad "run.json does not have the mean $said"
+done
+refused 2 '--mean goes with --observed and least squares' "$bin/tstream" cp y.tsh --cpu --mean -n
+refused 2 'no other loss than least squares' "$bin/tstream" cp y.tsh --cpu --observed --mean --loss huber:1 -n
+
 # ---- one percent of a model that tshard gen plants: what was planted is off by the noise, what is recovered by little more ----
 "$bin/tshard" gen --ratings 3 --noise 0.3 --dims 300x200x100 -n 60000 -t 1 -o r.tsh --truth r.ktensor > log || bad "gen: $(cat log)"
 grep -q 'read 60,000, merged 0 duplicates, dropped 0 zeros' log || bad "ratings of one cell: $(cat log)"
@@ -65,7 +85,7 @@ refused 2 '--ratings and --law exclude each other' "$bin/tshard" gen --ratings 4
 
 # ---- any threads and memory, and after a stop ----
 same() { for f in "$1"/*.npy; do cmp -s "$f" "$2/${f##*/}" || bad "$3: $f differs"; done; }
-for how in '--nonneg 1,2 --precision float64' '--l2 0.02 --l2-scale count --hold-out 5% --seed 3'; do
+for how in '--nonneg 1,2 --precision float64' '--l2 0.02 --l2-scale count --hold-out 5% --seed 3 --mean'; do
     # shellcheck disable=SC2086
     $cp $how -i 6 --tol 0 -t 1 -o one.cp --force > log 2>&1
     # shellcheck disable=SC2086
@@ -79,8 +99,12 @@ done
 refused 1 'it cannot go on with --hold-out 6%' "$bin/tstream" cp --resume part.cp --hold-out 6% -i 9
 
 # ---- a penalty in whose shape it is, patience, plan, what is printed ----
-$cp --hold-out 20% -r 30 --l2 0.001 --patience 2 -i 60 -n > log 2>&1
-grep -q "held-out error no longer falls" log || bad "patience: $(cat log)"
+$cp --hold-out 20% -r 30 --l2 0.001 --patience 2 -i 60 -o best.cp > log 2>&1
+grep -q "of sweep [0-9]*, the best of [0-9]* (held-out error no longer falls)" log || bad "patience: $(cat log)"
+best=$(sed -n 's/.*of sweep \([0-9]*\), the best of.*/\1/p' log)
+$cp --hold-out 20% -r 30 --l2 0.001 -i "$best" --tol 0 -o early.cp > early.log 2>&1
+same best.cp early.cp "patience: the best sweep"
+grep -q "\"best_sweep\":$best," best.cp/run.json || bad "run.json does not name sweep $best"
 head -n 1 log | grep -q 'fit .*RMSE  *held out' || bad "columns: $(head -n 1 log)"
 "$bin/tstream" plan x.tsh --cpu --rank 2 > log 2>&1
 "$bin/tstream" plan x.tsh --cpu --rank 2 --observed --json > json 2> log || bad "plan: $(cat log)"
@@ -99,8 +123,26 @@ awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
     END { for (r in best) if (best[r] != said[r]) exit 1; exit n != 4 }' several.cp/models.tsv ||
     bad "the best are not those with the least error: $(cat several.cp/models.tsv)"
 
+# ---- folds: the first is what is held out, no cell is in two, and the table tells their mean ----
+for how in '--observed --l2 0.1' '--loss huber:1' '' '--observed --patience 1'; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh --cpu $how -r 1,2 --folds 5 -i 3 --tol 0 -s 3 --json > json 2> log || bad "--folds: $(cat log)"
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh --cpu $how -r 2 --hold-out 20% -i 3 --tol 0 -s 3 -n --json 2> log | tail -n 1 > one
+    said=$(sed -n 's/.*\("held_out_rmse":[^,]*,"held_out_loss":[^,]*\),.*/\1/p' one)
+    grep '"rank":2,"fold":1,' json | grep -qF "$said" || bad "--folds $how: the first fold is not $said: $(cat json)"
+    [ "$(grep -c '"event":"fold"' json)" -eq 10 ] || bad "--folds $how: $(cat json)"
+    grep '"event":"fold"' json | sed 's/.*"rank":\([0-9]*\).*"held_out_rmse":\([^,]*\),"held_out_loss":\([^,]*\),.*/\1 \2 \3/; s/null//' |
+        awk -v all="$(tail -n 1 json)" '{ s[$1] += $2 / 5; if (seen[$2]++) exit 1 }
+            END { for (r in s) { t = all; sub(".*\"rank\":" r ",\"held_out\":", "", t); d = (t + 0) / s[r] - 1; if (d > 1e-9 || d < -1e-9) exit 1 } }' ||
+        bad "--folds $how: the means are not those of the folds: $(cat json)"
+done
+"$bin/tstream" cp x.tsh --cpu --observed -r 1,2 --folds 3 -i 2 > log 2>&1 || bad "$(cat log)"
+head -n 1 log | grep -q 'rank  *held out std error  *fold 1  *fold 2  *fold 3' || bad "--folds: $(cat log)"
+refused 2 '--folds must be 2 to 20' "$bin/tstream" cp x.tsh --observed --folds 1
+refused 2 'it does not go with --hold-out' "$bin/tstream" cp x.tsh --observed --folds 3 --hold-out 10%
+
 # ---- refusals ----
-refused 2 '--hold-out goes with --observed' "$bin/tstream" cp x.tsh --hold-out 10%
 refused 2 '--l2-scale goes with --observed' "$bin/tstream" cp x.tsh --l2-scale count
 refused 2 '--patience goes with --hold-out' "$bin/tstream" cp x.tsh --observed --patience 2
 refused 2 'expected a share like 20% or 0.2' "$bin/tstream" cp x.tsh --observed --hold-out 120%

@@ -84,7 +84,7 @@ grep -q 'class="fl"' n.html && bad "report --lines none: a line"
 [ "$(grep -c 'class="fl"' n.html)" -eq 8 ] || bad "report --lines 1,2"
 
 # ---- what it says ----
-fit=$(sed -n 's/.*"fit":\([0-9.]*\)}$/\1/p' x.cp/run.json)
+fit=$(sed -n 's/.*"fit":\([0-9.]*\),"mean".*/\1/p' x.cp/run.json)
 grep -q "fit $(printf %.6f "$fit") after 6 sweeps, <span class=\"paused\">not converged" x.html || bad "report: no fit"
 grep -q "$(sed 's/.*"checksum":"\([0-9a-f]*\)".*/\1/' x.cp/run.json)" x.html || bad "report: no checksum"
 grep -q "ended at --iters before it converged" x.html || bad "report: no warning"

@@ -2,13 +2,13 @@
 /* Lends shards from memory in a shuffled order. */
 #include "tests/memfeed.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+#include "tests/run_suite.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -188,14 +188,15 @@ struct parts {
 };
 
 /* As they are written: columns of norm 1 (or 0), in the precision of the run. */
-static int get_factors(struct test_als *a, const struct parts *p, const double *norm,
+static int get_factors(struct test_als *a, const struct parts *p, struct ts_als_result *result,
                        enum ts_precision precision, struct ts_err *err)
 {
+    const double *norm = result->norm;
     int rc = 0;
     for (uint32_t m = 0; m < a->order && rc == 0; m++) {
         a->n_rows[m] = p->tensor->mode[m].disk.n_rows;
         a->factor[m] = malloc(a->n_rows[m] * a->rank * sizeof(double) + 1);
-        rc = ts_backend_cpu.get_rows(p->be, m, 0, a->n_rows[m], a->factor[m], err);
+        rc = ts_als_rows(&result->rows, m, 0, a->n_rows[m], a->factor[m], err);
         for (uint64_t i = 0; i < a->n_rows[m] * a->rank; i++) {
             const double length = norm[m * a->rank + i % a->rank];
             a->factor[m][i] *= 1 / (length > 0 ? length : 1);
@@ -317,15 +318,16 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         a->saved_sweep = a->saved_mode = 0;
     if (rc < 0)
         return rc;
-    a->rank = c->rank;
+    a->rank = result.rank;
     a->sweeps = result.sweeps;
     a->converged = result.converged;
     a->overfits = result.overfits;
+    a->best_sweep = result.best_sweep;
     a->weight = result.weight;
     a->norm = result.norm;
-    rc = get_factors(a, p, result.norm, c->precision, err);
+    rc = get_factors(a, p, &result, c->precision, err);
     return rc == 0 && p->out != NULL
-               ? ts_model_write(p->out, ts_backend_cpu.get_rows, p->be, result.weight, result.norm,
+               ? ts_model_write(p->out, ts_als_rows, &result.rows, result.weight, result.norm,
                                 &(struct ts_err){ 0 }, err)
                : rc;
 }

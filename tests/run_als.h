@@ -41,6 +41,7 @@ struct test_als {
     struct ts_err err;
     uint32_t order, rank, sweeps;
     int converged, overfits;
+    uint32_t best_sweep;
     double fit[100]; /* after each sweep */
     double objective[100];
     double each_mode[100]; /* what is minimised, after each mode */

@@ -2,7 +2,6 @@
 /* CP decompositions from every nonzero, for tests. */
 #include "tests/slow_cp.h"
 
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "base/rng.h"
 #include "cpd/symm.h"
+#include "tests/run_suite.h"
 
 void test_slow_new(struct test_slow *s, uint64_t seed)
 {

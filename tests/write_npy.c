@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* write_npy KIND NOISE FILE.npy FILE.tns SIZE... - writes an array of rank 3 and noise of this size as a file of NumPy and,
- * where its name is not "-", as text of nonzeros. KIND: f4 or f8, then C or F for the order of cells. */
+ * where its name is not "-", as text of nonzeros. KIND: f4 or f8, then C or F for the order of cells, and ":SHARE" where
+ * so many of them are unknown, in slice 0 of the first mode more than half: NaN in the array, and not listed in the text. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,11 @@
 #include "base/rng.h"
 
 #define MOST 8
+
+static int is_unknown(const uint64_t *index, uint64_t number, double share)
+{
+    return share > 0 && ts_unit(ts_mix(number + 12345)) < (index[0] == 0 ? 0.75 : share);
+}
 
 static double cell(uint32_t n, const uint64_t *index, uint64_t number, double noise)
 {
@@ -29,9 +36,11 @@ int main(int argc, char **argv)
     char text[256] = "", head[10] = "\x93NUMPY\x01";
     FILE *npy, *tns = NULL;
     int wide, fortran;
-    double noise;
-    if (argc < 7 || argc > 5 + MOST || strlen(argv[1]) != 3)
+    double noise, share = 0;
+    if (argc < 7 || argc > 5 + MOST || strlen(argv[1]) < 3)
         return 2;
+    if (argv[1][3] == ':')
+        share = strtod(argv[1] + 4, NULL);
     wide = argv[1][1] == '8';
     fortran = argv[1][2] == 'F';
     noise = strtod(argv[2], NULL);
@@ -65,16 +74,17 @@ int main(int argc, char **argv)
         }
         for (uint32_t m = 0; m < n; m++)
             number = number * dim[m] + index[m];
-        x = cell(n, index, number, noise);
+        x = is_unknown(index, number, share) ? (double)NAN : cell(n, index, number, noise);
         y = (float)x;
         if (wide)
             fwrite(&x, sizeof x, 1, npy);
         else
             fwrite(&y, sizeof y, 1, npy);
-        for (uint32_t m = 0; tns != NULL && m < n; m++)
+        if (tns == NULL || isnan(x))
+            continue;
+        for (uint32_t m = 0; m < n; m++)
             fprintf(tns, "%" PRIu64 " ", index[m] + 1);
-        if (tns != NULL)
-            fprintf(tns, "%.17g\n", wide ? x : (double)y);
+        fprintf(tns, "%.17g\n", wide ? x : (double)y);
     }
     return fclose(npy) != 0 || (tns != NULL && fclose(tns) != 0);
 }

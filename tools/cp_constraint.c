@@ -198,22 +198,27 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
         modes_of(args->bounds, args->bounds != NULL && strchr(args->bounds, '=') != NULL, fixed);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         const int bounded = bounds[m].bounded && (modes[3] >> m & 1) != 0;
-        args->constraint[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
-                                                      .simplex = simplex >> m & 1,
-                                                      .orthogonal = orthogonal >> m & 1,
-                                                      .smooth = smooth[m],
-                                                      .observed = args->observed,
-                                                      .by_count = args->observed && args->l2_scale,
-                                                      .bounded = bounded,
-                                                      .lower = bounded ? bounds[m].lower : 0,
-                                                      .upper = bounded ? bounds[m].upper : 0,
-                                                      .fixed = fixed >> m & 1,
-                                                      .poisson = args->poisson,
-                                                      .loss = loss,
-                                                      .loss_at = loss_at,
-                                                      .lbfgsb = args->optimizer == 1,
-                                                      .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
-                                                      .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
+        args->constraint[m] =
+            (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
+                                    .simplex = simplex >> m & 1,
+                                    .orthogonal = orthogonal >> m & 1,
+                                    .smooth = smooth[m],
+                                    .observed = args->observed,
+                                    .mean = args->mean,
+                                    .best = args->patience > 0,
+                                    .held = (args->hold_out != NULL || args->folds > 0) &&
+                                            !args->observed && loss == TS_GCP_NONE,
+                                    .by_count = args->observed && args->l2_scale,
+                                    .bounded = bounded,
+                                    .lower = bounded ? bounds[m].lower : 0,
+                                    .upper = bounded ? bounds[m].upper : 0,
+                                    .fixed = fixed >> m & 1,
+                                    .poisson = args->poisson,
+                                    .loss = loss,
+                                    .loss_at = loss_at,
+                                    .lbfgsb = args->optimizer == 1,
+                                    .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
+                                    .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
     }
     return args->poisson || loss != TS_GCP_NONE || args->optimizer == 1
                ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err)

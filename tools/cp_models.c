@@ -85,6 +85,7 @@ enum { MODEL, FIT, OBJECTIVE, HELD_OUT, SWEEPS, SECONDS, ENDED, SCORE, N_COLUMNS
 void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head)
 {
     const struct ts_models_row *row = &m->row[i];
+    const double held_out = isfinite(row->held_out) ? row->held_out : row->held_out_loss;
     char text[N_COLUMNS][TS_NUM_CHARS];
     const char *cell[N_COLUMNS];
     struct tool_column column[N_COLUMNS] = {
@@ -92,10 +93,10 @@ void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head)
         [FIT] = { .name = "fit", .width = 11 },
         [OBJECTIVE] = { .name = "objective",
                         .width = 13,
-                        .drop = isfinite(row->held_out)    ? 3
+                        .drop = isfinite(held_out)         ? 3
                                 : isfinite(row->objective) ? 1
                                                            : 2 },
-        [HELD_OUT] = { .name = "held out", .width = 9, .drop = isfinite(row->held_out) ? 0 : 4 },
+        [HELD_OUT] = { .name = "held out", .width = 9, .drop = isfinite(held_out) ? 0 : 4 },
         [SWEEPS] = { .name = "sweeps", .width = 6 },
         [SECONDS] = { .name = "seconds", .width = 9 },
         [ENDED] = { .name = "ended", .width = 10, .left = 1 },
@@ -104,7 +105,7 @@ void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head)
     uint32_t shown = tool_table_fit(column, N_COLUMNS, TOOL_LEAST_COLUMNS);
     if (!isfinite(row->objective))
         shown &= ~(1u << OBJECTIVE);
-    if (!isfinite(row->held_out))
+    if (!isfinite(held_out))
         shown &= ~(1u << HELD_OUT);
     if (!isfinite(row->score))
         shown &= ~(1u << SCORE);
@@ -115,7 +116,7 @@ void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head)
     snprintf(text[SWEEPS], TS_NUM_CHARS, "%u", row->n_sweeps);
     put_number(text[FIT], "%.9f", row->fit);
     put_number(text[OBJECTIVE], "%.7e", row->objective);
-    put_number(text[HELD_OUT], "%.6g", row->held_out);
+    put_number(text[HELD_OUT], "%.6g", held_out);
     put_number(text[SECONDS], "%.3f", row->seconds);
     put_number(text[SCORE], "%.6f", row->score);
     for (uint32_t c = 0; c < N_COLUMNS; c++)

@@ -2,6 +2,7 @@
 /* The tables and JSON events of tstream cp. */
 #include "tools/cp_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,15 @@ static uint64_t n_passes(const struct cp_report *r)
     const struct cp_args *args = r->args;
     const uint32_t order = r->engine->tensor->order;
     const uint32_t skipped = ts_constraint_skipped(args->constraint, order);
-    return order - (uint32_t)__builtin_popcount(skipped) + (uint32_t)(args->observed != 0);
+    return order - (uint32_t)__builtin_popcount(skipped) + (uint32_t)(args->observed != 0) +
+           (uint32_t)(args->constraint[0].held && !args->poisson);
+}
+
+/* A pass before the first sweep is counted with it. */
+static uint64_t finds_mean(const struct cp_report *r)
+{
+    const struct cp_args *args = r->args;
+    return r->sweeps_done == 0 && args->from.file == NULL && args->mean;
 }
 
 /* The sweep before says how long one takes, and all that may come are counted: at most, since
@@ -45,7 +54,8 @@ static void start_sweep(struct cp_report *r)
         return;
     r->done_nnz = 0;
     name_mode(r, 0, name, sizeof name);
-    tool_progress_start(&r->progress, name, "nonzeros", n_passes(r) * t->nnz / tool_ranks_count());
+    tool_progress_start(&r->progress, name, "nonzeros",
+                        (n_passes(r) + finds_mean(r)) * t->nnz / tool_ranks_count());
     tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1,
                        r->model == NULL        ? "run at most"
                        : r->model->at_once > 1 ? "models at most"
@@ -207,7 +217,7 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
         snprintf(text[RMSE], TS_NUM_CHARS, "%.6g", s->rmse);
     if (r->held_out)
         snprintf(text[HELD_OUT], TS_NUM_CHARS, "%.6g",
-                 r->descends ? s->held_out_loss : s->held_out);
+                 isfinite(s->held_out) ? s->held_out : s->held_out_loss);
     snprintf(text[SECONDS], TS_NUM_CHARS, "%.3f", seconds(s->total_ns));
     ts_num_short(text[RATE], nnz_per_s(r, s));
     ts_num_bytes(text[READ], s->bytes_read);
@@ -340,7 +350,11 @@ static void print_done(const struct cp_report *r, const struct ts_als_result *re
         tool_plain(out, plain, sizeof plain);
     width = r->poisson ? printf("log-likelihood %.9e, fit %.9f", res->log_likelihood, res->fit)
                        : printf("fit %.9f", res->fit);
-    width += printf(" after %u sweep%s (", res->sweeps, tool_plural(res->sweeps));
+    if (isfinite(res->mean))
+        width += printf(" with the mean %.6g", res->mean);
+    width += res->best_sweep > 0 && res->best_sweep < res->sweeps
+                 ? printf(" of sweep %u, the best of %u (", res->best_sweep, res->sweeps)
+                 : printf(" after %u sweep%s (", res->sweeps, tool_plural(res->sweeps));
     printf("%s%s%s", tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), why, tool_paint_end());
     if (r->n_singular > 0)
         printf("%s%s%s", tool_paint(TOOL_BAD), singular, tool_paint_end());
@@ -363,6 +377,7 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
     }
     open_event(r, &j, "done");
     tool_json_f64(&j, "fit", res->fit);
+    tool_json_f64(&j, "mean", res->mean);
     tool_json_f64(&j, "objective", res->objective);
     tool_json_f64(&j, "log_likelihood", res->log_likelihood);
     tool_json_f64(&j, "violation", res->kkt);
@@ -371,6 +386,7 @@ void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, 
     tool_json_f64(&j, "held_out_loss", res->held_out_loss);
     tool_json_u64(&j, "dead_components", res->n_dead);
     tool_json_u64(&j, "sweeps", res->sweeps);
+    tool_json_f64(&j, "best_sweep", res->best_sweep > 0 ? res->best_sweep : NAN);
     tool_json_bool(&j, "converged", res->converged);
     tool_json_bool(&j, "exact", res->exact);
     tool_json_f64(&j, "seconds", seconds(total_ns));

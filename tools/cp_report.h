@@ -25,9 +25,10 @@ struct cp_model {
     uint32_t at_once;   /* so many are computed side by side; 0: this one alone */
     uint32_t rank;
     uint64_t seed;
-    int kept;   /* there is something that --resume goes on with */
-    int first;  /* of this process */
-    int hinted; /* the sentence of a failure says how to go on */
+    int kept;                    /* there is something that --resume goes on with */
+    int first;                   /* of this process */
+    int hinted;                  /* the sentence of a failure says how to go on */
+    struct ts_als_result result; /* of its run, once it is over; without weights and norms */
 };
 
 struct cp_report {

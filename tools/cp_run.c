@@ -22,11 +22,11 @@
 
 /* run.json, which gets its place with the factors. */
 static int add_record(const struct cp_report *r, struct ts_model_out *out, const char *ended,
-                      double fit, struct ts_err *err)
+                      const struct ts_als_result *result, struct ts_err *err)
 {
     char *text;
     size_t bytes;
-    int rc = ts_run_record_end(r->record, ended, fit, &text, &bytes, err);
+    int rc = ts_run_record_end(r->record, ended, result, &text, &bytes, err);
     if (rc < 0)
         return rc;
     rc = ts_model_add(out, TS_RUN_RECORD_NAME, text, bytes, err);
@@ -148,14 +148,13 @@ static int starts_with_vectors(const struct cp_args *args)
     return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
 }
 
-static int write_factors(struct cp_report *r, const struct ts_als_result *result,
+static int write_factors(struct cp_report *r, struct ts_als_result *result,
                          struct ts_model_out *out, const char *out_dir, struct ts_err *err)
 {
     struct ts_err warn = { 0 };
     int rc;
     status_file_remove(r->status);
-    rc = ts_model_write(out, r->engine->backend->get_rows, r->be, result->weight, result->norm,
-                        &warn, err);
+    rc = ts_model_write(out, ts_als_rows, &result->rows, result->weight, result->norm, &warn, err);
     tool_warn(r->cmd, &warn);
     if (rc == 0 && r->model == NULL)
         tool_in_place(out_dir);
@@ -180,12 +179,10 @@ const char *cp_run_stopped_by(void)
 static void tell_stopped(struct cp_report *r, struct ts_model_out *out, const char *resume,
                          uint32_t sweep, uint32_t mode, uint64_t total_ns)
 {
-    const struct ts_run_record *record = r->record;
     char ended[64];
     struct ts_err err;
     snprintf(ended, sizeof ended, "stopped by %s", cp_run_stopped_by());
-    if (resume != NULL && out != NULL &&
-        add_record(r, out, ended, record->n > 0 ? record->sweep[record->n - 1].fit : NAN, &err) < 0)
+    if (resume != NULL && out != NULL && add_record(r, out, ended, NULL, &err) < 0)
         tool_note(r->cmd, "%s", err.text);
     cp_report_stopped(r, cp_run_stopped_by(), resume, sweep, mode, total_ns);
 }
@@ -315,7 +312,7 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .inner = args->inner,
         .tol = args->tol,
         .accelerate = args->accelerate,
-        .hold_out = { args->held_share, args->seed },
+        .hold_out = { .share = args->held_share, .seed = args->seed, .from = args->held_from },
         .patience = args->patience,
         .whole_start = args->save_init,
         .started = starts_with_vectors(args) ? take_vectors : NULL,
@@ -351,7 +348,7 @@ static int take_result(struct cp_run *run, int rc, struct ts_err *err)
                         : result.converged ? "converged"
                         : result.overfits  ? "held-out error no longer falls"
                                            : "iterations",
-                        result.fit, err);
+                        &result, err);
     if (run->out != NULL && rc == 0)
         rc = write_factors(r, &result, run->out, out_dir, err);
     if (rc < 0 && run->checkpoint != NULL) {
@@ -362,6 +359,8 @@ static int take_result(struct cp_run *run, int rc, struct ts_err *err)
         cp_report_done(r, &result, out_dir, ts_clock_ns() - run->start_ns);
         if (r->model != NULL) { /* the table of all models tells */
             free(result.weight);
+            result.weight = result.norm = NULL;
+            r->model->result = result;
             return 0;
         }
         note_dead(r, &result);
@@ -439,7 +438,7 @@ struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *a
                                .details = args->details,
                                .poisson = args->poisson,
                                .observed = args->observed,
-                               .held_out = args->hold_out != NULL,
+                               .held_out = args->hold_out != NULL || args->folds > 0,
                                .descends = args->constraint[0].loss != TS_GCP_NONE,
                                .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER) ||
                                           args->constraint[0].loss != TS_GCP_NONE,
@@ -492,6 +491,7 @@ int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *
     *run = (struct cp_run){ .report = r, .mc = mc };
     if (r->be == NULL)
         r->be = e->be;
+    mc->rank = args->rank + (uint32_t)ts_constraint_mean(args->constraint);
     mc->shape = ts_model_shape_of(e->tensor);
     mc->used_rows = tstream_cp_used_rows(args, e->tensor);
     mc->threads = e->threads;

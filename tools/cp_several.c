@@ -604,6 +604,14 @@ static int end_early(struct several *s, int rc, struct ts_err *err)
     return tool_flushed(err);
 }
 
+/* That of a dense tensor is told by its cells, and is to stand in the run's files from the beginning. */
+static int find_checksum(const struct several *s, struct ts_err *err)
+{
+    uint32_t threads = 1;
+    const int rc = ts_threads_get(s->args->threads, 0, &threads, err);
+    return rc == 0 ? ts_dense_scan_alone(s->tensor, threads, &tool_stop, err) : rc;
+}
+
 /* Everything that can be refused is, before the work. */
 static int check(const struct several *s, struct ts_err *err)
 {
@@ -641,6 +649,8 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         tool_stop_after(args->max_time_ns);
     rc = s->one == NULL || s->named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                                             : ts_tensor_open_any(path, &s->tensor, err);
+    if (rc == 0 && s->tensor->dense != NULL)
+        rc = find_checksum(s, err);
     if (rc == 0)
         rc = check(s, err);
     rc = tstream_cp_same_ranks(args, s->tensor, rc, err);

@@ -21,7 +21,7 @@ static int is_tensor(const char *name)
     size_t n = strlen(name);
     while (n > 0 && name[n - 1] == '/')
         n--;
-    return n > 4 && strncmp(name + n - 4, ".tsh", 4) == 0;
+    return (n > 4 && strncmp(name + n - 4, ".tsh", 4) == 0) || ts_tensor_is_array(name);
 }
 
 /* "amazon", where there is an amazon.tsh and nothing of the name itself. */
@@ -167,7 +167,7 @@ static int open_tensor(const char *name, struct model_view *v, struct ts_err *er
 {
     char *path = tool_operand(name, ".tsh");
     const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name)
-                                : ts_tensor_open(path, &v->tensor, err);
+                                : ts_tensor_open_any(path, &v->tensor, err);
     free(path);
     return rc;
 }

@@ -239,6 +239,13 @@ static int about(const struct tool_program *program, int argc, char **argv)
     return -1;
 }
 
+static int (*before_command)(const struct ts_cmd *cmd, int argc, char **argv);
+
+void tool_before_command(int (*call)(const struct ts_cmd *cmd, int argc, char **argv))
+{
+    before_command = call;
+}
+
 static int dispatch(const struct tool_program *self, int argc, char **argv)
 {
     const char *program = self->name, *summary = self->summary;
@@ -265,8 +272,11 @@ static int dispatch(const struct tool_program *self, int argc, char **argv)
         return 0;
     }
     for (size_t i = 0; cmds[i] != NULL; i++)
-        if (strcmp(cmds[i]->name, word) == 0)
-            return cmds[i]->run(cmds[i], argc - 1, argv + 1);
+        if (strcmp(cmds[i]->name, word) == 0) {
+            const int ends =
+                before_command == NULL ? -1 : before_command(cmds[i], argc - 1, argv + 1);
+            return ends >= 0 ? ends : cmds[i]->run(cmds[i], argc - 1, argv + 1);
+        }
     return unknown(program, word, cmds);
 }
 

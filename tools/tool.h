@@ -53,6 +53,9 @@ struct tool_program {
 
 int tool_main(const struct tool_program *program, int argc, char **argv);
 
+/* Called before a command runs, with its arguments from its name on: what it returns is the exit status, -1 that it runs. */
+void tool_before_command(int (*call)(const struct ts_cmd *cmd, int argc, char **argv));
+
 /* Called once before tool_main ends, by a signal too, with its exit status. */
 void tool_before_end(void (*call)(int status));
 

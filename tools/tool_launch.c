@@ -56,15 +56,24 @@ static void become(const char *program, char **argv)
     execvp(program, argv);
 }
 
-int tool_launch_become(const char *program, const char *command, char **argv)
+int tool_launch_together(int argc, char **argv, const char *const *by_itself)
+{
+    if (argc < 2 || argv[1][0] == '-' || tool_launch_mpi() <= 1)
+        return 0;
+    while (*by_itself != NULL && strcmp(argv[1], *by_itself) != 0)
+        by_itself++;
+    return *by_itself == NULL;
+}
+
+int tool_launch_become(const char *program, char **argv)
 {
     uint32_t rank, n;
     become(program, argv);
     if (!tool_launch_place(&rank, &n) || rank == 0)
         fprintf(
             stderr,
-            "%s: started as %u processes by a launcher of MPI, for which there is %s, and it is not "
+            "%.*s %s: started as %u processes by a launcher of MPI, for which there is %s, and it is not "
             "installed: build with --with-mpi, or start one\n",
-            command, tool_launch_mpi(), program);
+            (int)strcspn(program, "-"), program, argv[1], tool_launch_mpi(), program);
     return 1;
 }

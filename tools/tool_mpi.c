@@ -3,6 +3,7 @@
 #include "tools/tool_mpi.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/tool.h"
 #include "tools/tool_ranks.h"
@@ -20,7 +21,25 @@ static void leave(int status)
     comm = NULL;
 }
 
-int tool_mpi_main(const char *name, int argc, char **argv, int (*run)(int argc, char **argv))
+static const char *command;
+
+/* Several of it would each compute all, and write to the same files. */
+static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    if (tool_ranks() == NULL || strcmp(cmd->name, command) == 0)
+        return -1;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return -1;
+    return tool_usage(
+        cmd,
+        "started as %u processes by a launcher of MPI, and one is enough: %s %s alone "
+        "is computed by several",
+        tool_ranks_count(), cmd->program, command);
+}
+
+int tool_mpi_main(const char *name, const char *together, int argc, char **argv,
+                  int (*run)(int argc, char **argv))
 {
     struct ts_err err;
     if (ts_comm_mpi_open(name, &argc, &argv, &comm, &err) < 0) {
@@ -28,6 +47,8 @@ int tool_mpi_main(const char *name, int argc, char **argv, int (*run)(int argc, 
         return 1;
     }
     tool_ranks_set(comm, ts_comm_mpi_beside(comm));
+    command = together;
+    tool_before_command(refuse);
     tool_before_end(leave);
     return run(argc, argv);
 }

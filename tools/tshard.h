@@ -12,6 +12,7 @@ extern const struct ts_cmd tshard_info_cmd;
 extern const struct ts_cmd tshard_verify_cmd;
 extern const struct ts_cmd tshard_export_cmd;
 extern const struct ts_cmd tshard_split_cmd;
+extern const struct ts_cmd tshard_index_cmd;
 extern const struct ts_cmd tshard_part_cmd;
 extern const struct ts_cmd tshard_select_cmd;
 extern const struct ts_cmd tshard_gen_cmd;

@@ -9,16 +9,19 @@
 #include <tstream.h>
 
 #include "api/tools.h"
+#include "tools/array_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tshard.h"
 
 struct info_args {
     int json, quiet;
+    struct array_opts array;
 };
 
 #define AT(field) offsetof(struct info_args, field)
 static const struct ts_opt info_opts[] = {
+    ARRAY_OPTS(AT(array)),
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
     { 0 },
@@ -263,7 +266,7 @@ static void print_dense(const struct ts_tensor *t)
     for (uint32_t m = 0; m < t->order; m++)
         tool_words_putf(&w, "%s%s", ts_num_count(a, ts_dim(t, m)), m + 1 < t->order ? " x" : "");
     tool_words_start(&w, "  cells");
-    tool_words_putf(&w, "%s, all known: %s%s, in %s order", ts_num_count(a, d->cells),
+    tool_words_putf(&w, "%s: %s%s, in %s order", ts_num_count(a, d->cells),
                     ts_cell_name(d->array.type), d->array.swapped ? " of swapped bytes" : "",
                     d->array.fortran ? "Fortran" : "C");
     tool_words_start(&w, "  on disk");
@@ -292,12 +295,18 @@ static void json_dense(const struct ts_tensor *t)
     tool_json_close(&j);
 }
 
-static int open_any(const char *operand, struct ts_tensor **ret, struct ts_err *err)
+static int open_any(const struct array_opts *array, const char *operand, struct ts_tensor **ret,
+                    struct ts_err *err)
 {
-    char *path = tool_operand(operand, ".tsh");
-    const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", operand)
-                                : ts_tensor_open_any(path, ret, err);
+    char *name = NULL, *path;
+    int rc = array_opts_name(array, operand, &name, err);
+    if (rc < 0)
+        return rc;
+    path = tool_operand(name, ".tsh");
+    rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", operand)
+                      : ts_tensor_open_any(path, ret, err);
     free(path);
+    free(name);
     return rc;
 }
 
@@ -311,7 +320,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
-    if (open_any(operand[0], &t, &err) < 0)
+    if (open_any(&args.array, operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
     if (t->dense != NULL) {
         (args.json ? json_dense : print_dense)(t);
@@ -333,7 +342,7 @@ const struct ts_cmd tshard_info_cmd = {
     .max_operands = 1,
     .summary = "print shape, counts and bytes per nonzero of a tensor",
     .text =
-        "Prints what the index of a tensor directory says, or the header of a dense tensor in a file of NumPy; no shard or cell is read.\n\n"
+        "Prints what the index of a tensor directory says, or what is known of a dense tensor (tstream cp --help) without its cells; no shard or cell is read, but of one that is text.\n\n"
         "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
         "its share of the index. It stands beside the entropy bound, "
         "(log2 C(cells, nnz) + nnz * entropy of the values) / (8 nnz), which no packing of a "

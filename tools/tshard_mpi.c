@@ -5,5 +5,5 @@
 
 int main(int argc, char **argv)
 {
-    return tool_mpi_main("tshard-mpi", argc, argv, tshard_run);
+    return tool_mpi_main("tshard-mpi", "build", argc, argv, tshard_run);
 }

@@ -102,7 +102,7 @@ int tstream_run(int argc, char **argv)
         .see_also = "tshard",
     };
     static const char *const other[] = {
-        "build", "verify", "gen", "split", "part", "select", NULL
+        "build", "verify", "index", "gen", "split", "part", "select", NULL
     };
     set_environment();
     tool_sibling("tshard", other);

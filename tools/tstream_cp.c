@@ -18,6 +18,7 @@
 #include "tools/tstream_cp.h"
 #include "tools/tstream_operand.h"
 #include "tools/cp_constraint.h"
+#include "tools/cp_folds.h"
 #include "tools/cp_report.h"
 #include "tools/cp_run.h"
 #include "tools/cp_several.h"
@@ -71,17 +72,25 @@ const struct ts_opt tstream_cp_opts[] = {
       "makes more entries 0" },
     { "l2", 0, TS_OPT_STRING, AT(l2), NULL, "X|MODE=X,...",
       "minimise X / 2 times the sum of squares of the factor too, for all modes or those named" },
+    ARRAY_OPTS(AT(array)),
     { "observed", 0, TS_OPT_FLAG, AT(observed), NULL, NULL,
-      "cells that the tensor does not list are unknown, not zeros: completion, as of ratings. Each row is solved for with its own "
+      "cells that the tensor does not list (NaN in a dense one) are unknown, not zeros: completion, as of ratings. Each row is solved for with its own "
       "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores" },
+    { "mean", 0, TS_OPT_FLAG, AT(mean), NULL, NULL,
+      "with --observed: subtract the mean of the listed cells that are not held out. It is a component of the model that is written, "
+      "of columns of equal entries beside the --rank others, so that score and predict add it; on CPU cores" },
     { "l2-scale", 0, TS_OPT_CHOICE, AT(l2_scale), "none", "none|count",
       "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
-      "with --observed, or with a loss after poisson: nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells "
-      "the RMSE or loss there. Without --observed they are zeros to the model like all cells that are not listed. Which they are "
-      "is a hash of their cells and --seed: those of tshard split with the same share and seed" },
+      "nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE or, of losses other than "
+      "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed. Which they are "
+      "is a hash of their cells and --seed: those of tshard split with the same share and seed. On CPU cores" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
-      "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never" },
+      "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
+      "that had the least, for which there is memory for a second one" },
+    { "folds", 0, TS_OPT_U32, AT(folds), "0", "K",
+      "cross-validation: divide the nonzeros into K folds, 2 to 20, by a hash of their cells and --seed, and compute a model without each, for "
+      "each --rank. The table tells the error there, and its mean and standard error over the folds; no factors are written" },
     { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
       "rows of the factors of these modes are not negative and sum to 1: a share of each component. Their columns are "
       "written as they are, so that weights are of the other modes" },
@@ -269,17 +278,42 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     return rc;
 }
 
+/* Negative, or the exit status. */
+static int check_folds(const struct ts_cmd *cmd, struct cp_args *args)
+{
+    const char *other = args->hold_out != NULL   ? "--hold-out"
+                        : args->out != NULL      ? "--out"
+                        : args->resume != NULL   ? "--resume"
+                        : args->restarts != 1    ? "--restarts"
+                        : args->diagnose         ? "--diagnose"
+                        : args->save_init        ? "--save-init"
+                        : args->trace != NULL    ? "--trace"
+                        : args->max_time_ns != 0 ? "--max-time"
+                                                 : NULL;
+    if (args->folds == 0)
+        return -1;
+    if (args->folds < 2 || args->folds > CP_FOLDS_MOST)
+        return tool_usage(cmd, "--folds must be 2 to %u", CP_FOLDS_MOST);
+    if (other != NULL)
+        return tool_usage(cmd, "--folds tells errors and writes no factors: it does not go with %s",
+                          other);
+    args->no_output = 1;
+    return -1;
+}
+
 static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                       struct ts_err *err)
 {
+    if (args->folds > 0)
+        return cp_folds(cmd, args, path, err);
     return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)
                                        : run_one(cmd, args, path, err);
 }
 
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
-    if (args->constraint[0].lbfgsb)
-        return ts_fail(err, TS_EARG, "--optimizer lbfgsb is computed by one process");
+    if (args->folds > 0)
+        return ts_fail(err, TS_EARG, "--folds is computed by one process");
     if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
         return ts_fail(err, TS_EARG,
                        "several processes compute on CPU cores: --gpus and --gpu-memory go with "
@@ -415,7 +449,7 @@ static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
     }
     if (args->restarts == 0 || args->restarts > MAX_RESTARTS)
         return tool_usage(cmd, "--restarts must be 1 to %u", MAX_RESTARTS);
-    if (tstream_cp_models(args) > 1)
+    if (tstream_cp_models(args) > 1 && args->folds == 0)
         return check_several(cmd, args);
     if (args->diagnose)
         return tool_usage(cmd, "--diagnose goes with several ranks or --restarts; for one model "
@@ -427,13 +461,12 @@ static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
 static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
 {
     struct ts_err err;
-    const int apart = args->observed || args->constraint[0].loss != TS_GCP_NONE;
     if (!args->observed && args->l2_scale != 0)
         return tool_usage(cmd, "--l2-scale goes with --observed");
-    if (!apart && args->hold_out != NULL)
-        return tool_usage(cmd, "--hold-out goes with --observed, or with a loss after poisson");
-    if (args->patience > 0 && args->hold_out == NULL)
-        return tool_usage(cmd, "--patience goes with --hold-out");
+    if (args->mean && (!args->observed || args->poisson || args->constraint[0].loss != TS_GCP_NONE))
+        return tool_usage(cmd, "--mean goes with --observed and least squares");
+    if (args->patience > 0 && args->hold_out == NULL && args->folds == 0)
+        return tool_usage(cmd, "--patience goes with --hold-out or --folds");
     if (args->hold_out != NULL && hold_out_share(args->hold_out, &args->held_share, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
     if (args->observed && args->constraint[0].loss != TS_GCP_NONE)
@@ -456,6 +489,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     uint64_t given;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
     const char *tensor = NULL;
+    char *name = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, &given);
     if (status < 0 && args.resume != NULL && open_resume(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
@@ -472,6 +506,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
         status = check_observed(cmd, &args);
+    if (status < 0)
+        status = check_folds(cmd, &args);
     if (status < 0 && args.inner == 0)
         status = tool_usage(cmd, "--inner must be at least 1");
     if (status < 0 && args.iters == 0)
@@ -494,8 +530,13 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         tensor = tstream_resume_tensor(ts_state_get(args.from.file));
     else if (status < 0 && args.models_from.dir != NULL)
         tensor = tstream_resume_tensor(&args.models_from.options);
+    if (status < 0 && array_opts_name(&args.array, tensor != NULL ? tensor : "", &name, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && args.array.dims != NULL && n_operands == 0)
+        status = tool_usage(cmd, "--dims needs the name of a file");
     if (status < 0)
-        status = tstream_operand_work(cmd, tensor, &args, work);
+        status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work);
+    free(name);
     ts_resume_close(&args.from);
     ts_models_run_close(&args.models_from);
     free(operand);
@@ -518,8 +559,9 @@ const struct ts_cmd tstream_cp = {
         "does not list are zeros, unless --observed says that they are unknown. Shards that "
         "do not fit into --host-memory are streamed from disk, read ahead of the computation. Where all "
         "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
-        "TENSOR may be a file of NumPy, too, data.npy: a dense tensor of 2 to 8 modes, which is read in place, on CPU cores. "
-        "Its cells are all known, and the nonzeros that are told of are its cells.\n\n"
+        "TENSOR may be a dense one, too, of 2 to 8 modes, on CPU cores: a file of NumPy (data.npy), a contiguous dataset of HDF5 (file.h5:/path) or a file of "
+        "cells alone (--dims, --dtype), which are read in place, or text of Tensor Toolbox (\"tensor\"), which is held in memory. "
+        "The nonzeros that are told of are its cells. Those that are NaN are unknown, which takes --observed.\n\n"
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
         "fit (1 - |X - model| / |X|; 1 is exact), its change, wall seconds, nonzeros per second (each mode "
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "
@@ -561,6 +603,7 @@ const struct ts_cmd tstream_cp = {
         "tstream cp links.tsh --loss bernoulli --rank 16 --iters 300\n  a model of what is there and what is not\n"
         "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
         "  complete ratings, until the error on a tenth of them no longer falls\n"
+        "tstream cp amazon.tsh --observed --rank 2,4,8 --folds 5\n  which rank tells cells that it did not see best\n"
         "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
         "  five starts of each of three ranks, to choose one\n"
         "tstream cp --gpus 4 --details --trace cp.json\n"

@@ -4,6 +4,7 @@
 #define TS_TOOLS_TSTREAM_CP_H
 
 #include "api/tools.h"
+#include "tools/array_opts.h"
 #include "tools/tstream_resume.h"
 
 struct cp_args {
@@ -15,23 +16,26 @@ struct cp_args {
     double tol;
     uint64_t seed, host_bytes;
     int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
-        observed, l2_scale;
+        observed, mean, l2_scale;
     const char *loss;
     int optimizer;
     int poisson; /* of loss; by tstream_cp_command */
-    uint32_t patience;
-    double held_share; /* of hold_out; by tstream_cp_command */
+    uint32_t patience, folds;
+    double held_share, held_from; /* of hold_out, by tstream_cp_command; or of a fold */
     struct ts_processor processor;
     const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *smooth, *fix, *hold_out;
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
     uint32_t n_named;                              /* the highest mode that an option names */
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;
+    struct array_opts array;
     struct ts_resume from;            /* opened by tstream_cp_command, where --resume was given */
     struct ts_models_run models_from; /* or this, where that run is of several models */
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
+
+#define CP_FOLDS_MOST 20u
 
 #define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given */
 

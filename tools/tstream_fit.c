@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/tools.h"
+#include "tools/array_opts.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
@@ -17,6 +18,7 @@ struct fit_args {
     uint64_t host_bytes;
     int diagnose, json, quiet;
     struct ts_processor processor;
+    struct array_opts array;
     const char *model; /* the first operand */
 };
 
@@ -28,6 +30,7 @@ static const struct ts_opt fit_opts[] = {
       "memory for shards; what does not fit is streamed from disk. The model's factor matrices, in "
       "float64, come on top. Default: what the machine has free, less an eighth and 64M" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
+    ARRAY_OPTS(AT(array)),
     { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
       "the core consistency, too: near 100 % where the model's components are as many as the data support. On CPU cores; "
       "rank^modes is at most 2^24" },
@@ -228,16 +231,19 @@ static int run_fit(const struct ts_cmd *cmd, int argc, char **argv)
     struct fit_args args;
     struct ts_err err;
     uint32_t n_operands;
-    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    char **operand = calloc((size_t)argc + 1, sizeof *operand), *name = NULL;
     int status =
         operand == NULL ? 1 : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && array_opts_name(&args.array, operand[1], &name, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0) {
         char *model = tool_operand(operand[0], ".cp");
         args.model = model != NULL ? model : operand[0];
-        status = tstream_operand_work(cmd, operand[1], &args, open_and_compute);
+        status = tstream_operand_work(cmd, name, &args, open_and_compute);
         free(model);
+        free(name);
     }
     free(operand);
     return status;
@@ -252,8 +258,8 @@ const struct ts_cmd tstream_fit = {
     .summary = "compute the exact fit of a model, of whatever program",
     .text =
         "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and of M, "
-        "and the time it took. Cells that are not listed in the tensor are zeros, and count. TENSOR may be a dense one, "
-        "a file of NumPy.\n\n"
+        "and the time it took. Cells that are not listed in the tensor are zeros, and count. TENSOR may be a dense one "
+        "(tstream cp --help).\n\n"
         "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory that holds "
         "model.ktensor, or weights.npy and modeK.npy (float32 or float64), or lambda.mat and modeK.mat "
         "as SPLATT writes them. It has a row for every index of a mode, or for those alone that "

@@ -5,5 +5,5 @@
 
 int main(int argc, char **argv)
 {
-    return tool_mpi_main("tstream-mpi", argc, argv, tstream_run);
+    return tool_mpi_main("tstream-mpi", "cp", argc, argv, tstream_run);
 }

@@ -9,6 +9,7 @@
 #include <tstream.h>
 
 #include "api/tools.h"
+#include "tools/array_opts.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
@@ -21,6 +22,7 @@ struct mttkrp_args {
     uint64_t seed, host_bytes;
     int precision, check, details, force, json, quiet;
     struct ts_processor processor;
+    struct array_opts array;
     const char *trace;
 };
 
@@ -39,6 +41,7 @@ static const struct ts_opt mttkrp_opts[] = {
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
       "compare with the obvious loop in float64, which takes two more float64 copies of the factors" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
+    ARRAY_OPTS(AT(array)),
     TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
     { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing file of --trace" },
     TOOL_QUIET_OPT(AT(quiet)),
@@ -100,6 +103,39 @@ static void obvious_block(struct obvious *o, const struct ts_block *b)
     }
 }
 
+/* Cells of a slab, one after another. */
+static void obvious_slab(struct obvious *o, const struct ts_slab_view *v)
+{
+    const struct ts_dense *d = o->tensor->dense;
+    const uint64_t first = v->part.row * d->inner + v->part.col;
+    for (uint64_t i = 0; i < v->part.rows * v->part.cols; i++) {
+        uint64_t index[TS_DENSE_MAX_ORDER];
+        double value;
+        size_t at;
+        ts_dense_get_f64(d, v->cells, i, 1, &value);
+        ts_dense_index(d, first + i, index);
+        at = index[o->mode] * o->rank;
+        for (uint32_t r = 0; r < o->rank; r++) {
+            double term = value;
+            for (uint32_t m = 0; m < o->tensor->order; m++)
+                term *= m == o->mode ? 1 : o->factor[m][index[m] * o->rank + r];
+            o->factor[o->mode][at + r] += term;
+            o->size[at + r] += fabs(term);
+        }
+    }
+}
+
+static int obvious_slabs(struct obvious *o, struct ts_feed *feed, struct ts_err *err)
+{
+    struct ts_slabs *slabs = ts_feed_slabs(feed);
+    struct ts_slab_view v;
+    int rc;
+    ts_slabs_rewind(slabs);
+    while ((rc = ts_slabs_next(slabs, &v, err)) > 0)
+        obvious_slab(o, &v);
+    return rc;
+}
+
 static int obvious_run(struct obvious *o, struct ts_err *err)
 {
     const struct ts_mode *m = &o->tensor->mode[o->mode];
@@ -147,7 +183,7 @@ static int check(const struct ts_engine *e, const struct mttkrp_args *args, stru
     double off = 0;
     int rc = obvious_new(e, &o, err);
     if (rc == 0)
-        rc = obvious_run(&o, err);
+        rc = e->tensor->dense != NULL ? obvious_slabs(&o, e->feed, err) : obvious_run(&o, err);
     if (rc == 0)
         rc = compare(e, &o, &off, err);
     obvious_free(&o);
@@ -175,7 +211,9 @@ static void print_rep(const struct ts_engine *e, const struct mttkrp_args *args,
                       uint64_t ns, const struct ts_backend_times *times, uint64_t bytes_read)
 {
     const double s = (double)ns * 1e-9, rate = (double)e->tensor->nnz / s;
-    const double packed = (double)e->tensor->mode[args->mode - 1].disk.shards_bytes;
+    const struct ts_dense *d = e->tensor->dense;
+    const double packed = d != NULL ? (double)(d->cells * d->cell_bytes)
+                                    : (double)e->tensor->mode[args->mode - 1].disk.shards_bytes;
     const struct ts_device_times mean = tstream_times_mean(times);
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     if (args->json) {
@@ -273,7 +311,7 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
     struct mttkrp_args args;
     struct ts_err err;
     uint32_t n_operands;
-    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    char **operand = calloc((size_t)argc + 1, sizeof *operand), *name = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
         status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
@@ -285,8 +323,12 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 &&
+        array_opts_name(&args.array, n_operands > 0 ? operand[0] : "", &name, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
-        status = tstream_operand_work(cmd, n_operands > 0 ? operand[0] : NULL, &args, measure);
+        status = tstream_operand_work(cmd, n_operands > 0 ? name : NULL, &args, measure);
+    free(name);
     free(operand);
     return status;
 }
@@ -300,7 +342,8 @@ const struct ts_cmd tstream_mttkrp = {
     .text =
         "Computes the matricized tensor times Khatri-Rao product of one mode with random factors, "
         "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
-        "The first time includes reading what stays in memory and checking all shards.",
+        "The first time includes reading what stays in memory and checking all shards. TENSOR may be a dense one (tstream cp --help): "
+        "packed bytes are those of its cells, then.",
     .examples = "tstream mttkrp --mode 2 --rank 32 --check\n"
                 "  time mode 2 and compare with the obvious loop\n",
     .opts = mttkrp_opts,

@@ -82,6 +82,8 @@ char *tstream_operand_swap(const char *tensor, const char *suffix)
 {
     size_t end = strlen(tensor), start;
     char *s;
+    if (ts_array_name_cells(tensor) > 0)
+        end = ts_array_name_cells(tensor);
     while (end > 1 && tensor[end - 1] == '/')
         end--;
     for (start = end; start > 0 && tensor[start - 1] != '/'; start--)

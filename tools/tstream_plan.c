@@ -30,6 +30,7 @@ struct plan {
     const char *path;
     char *out;
     const char *backend;
+    int dense;                 /* slabs of cells in place of shards */
     uint32_t threads, at_once; /* at_once: models side by side, which memory is that of */
 
     struct ts_engine_memory memory;
@@ -67,6 +68,23 @@ static uint64_t host_bytes(const struct plan *p)
            p->library_bytes;
 }
 
+/* A sweep passes over the last mode once more, for errors or a loss. */
+static int judges_apart(const struct plan *p)
+{
+    const struct ts_constraint *c = &p->args->constraint[0];
+    return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
+}
+
+/* What the passes over the modes compute. */
+static const char *passes_name(const struct plan *p)
+{
+    const struct ts_constraint *c = &p->args->constraint[0];
+    return c->poisson               ? "rounds of the rows"
+           : c->loss != TS_GCP_NONE ? "gradients of the loss"
+           : c->observed            ? "completion, a Gram matrix a row"
+                                    : "products";
+}
+
 /* Where each shard of a mode is, with what passes from there in a sweep. */
 static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *deal, uint32_t m,
                        struct plan *p)
@@ -74,6 +92,7 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
     const struct ts_mode *mode = &e->tensor->mode[m];
     const int skipped =
         (ts_constraint_skipped(p->args->constraint, e->tensor->order) >> m & 1) != 0;
+    const uint64_t n_times = m + 1 == e->tensor->order && judges_apart(p) ? 2 : 1;
     uint32_t device = 0;
     for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
         const struct ts_disk_shard *s = &mode->shard[i];
@@ -91,10 +110,24 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
         if (deal->keep[m] != NULL && deal->keep[m][i])
             continue;
         p->passing_bytes += place;
-        p->link_bytes[device] += p->n_devices > 0 ? s->raw_bytes : 0;
+        p->link_bytes[device] += p->n_devices > 0 ? n_times * s->raw_bytes : 0;
         if (e->residency.place[m][i] == TS_NOT_RESIDENT)
-            p->disk_bytes += ts_residency_stored(s);
+            p->disk_bytes += n_times * ts_residency_stored(s);
     }
+}
+
+/* Cells are the same for all modes. */
+static void count_slabs(const struct ts_engine *e, struct plan *p)
+{
+    const struct ts_dense *d = e->tensor->dense;
+    const uint64_t bytes = d->cells * d->cell_bytes;
+    const uint32_t skipped = ts_constraint_skipped(p->args->constraint, e->tensor->order);
+    p->resident_bytes = e->slabs.resident_bytes < bytes ? e->slabs.resident_bytes : bytes;
+    p->slot_bytes = e->slabs.slot_bytes;
+    p->n_slots = e->slabs.n_slots;
+    p->whole_bytes = p->packed_bytes = p->shard_bytes = p->passing_bytes = bytes;
+    p->disk_bytes = (bytes - p->resident_bytes) *
+                    ts_dense_passes(d, e->memory.spare_bytes > 0 || d->n_outer == 1, skipped);
 }
 
 static void count_all(const struct ts_engine *e, struct plan *p)
@@ -109,6 +142,10 @@ static void count_all(const struct ts_engine *e, struct plan *p)
     p->at_once = e->n_models;
     p->memory = e->memory;
     p->library_bytes = e->library_bytes;
+    if (e->tensor->dense != NULL) {
+        count_slabs(e, p);
+        return;
+    }
     p->resident_bytes = e->residency.resident_bytes;
     p->slot_bytes = e->residency.slot_bytes;
     p->n_slots = e->residency.n_slots;
@@ -140,10 +177,10 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     if (rc < 0 || p->args->no_output)
         return rc;
     for (uint32_t i = 0; i < p->args->ranks.n; i++) {
-        mc.rank = p->args->ranks.at[i];
+        mc.rank = p->args->ranks.at[i] + (uint32_t)(p->args->mean != 0);
         p->result_bytes += p->args->restarts * ts_model_bytes(&mc);
     }
-    mc.rank = p->args->rank;
+    mc.rank = p->args->rank + (uint32_t)(p->args->mean != 0);
     p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,
                                         p->args->constraint, p->args->accelerate);
     /* two in turn and the next, or that of a run stopped; and those of models that are done */
@@ -195,6 +232,8 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
     for (uint32_t m = 0; m < t->order; m++)
         for (uint64_t i = 0; i < s.tensor.mode[m].disk.n_shards; i++)
             bytes += ts_residency_stored(&s.tensor.mode[m].shard[i]);
+    if (t->dense != NULL)
+        bytes = s.tensor.dense->cells * t->dense->cell_bytes;
     p->sample_share = p->whole_bytes > 0 ? (double)bytes / (double)p->whole_bytes : 1;
     ec.processor.device_bytes = sample_device_bytes(p, &s);
     if (t->nnz > 0)
@@ -225,6 +264,7 @@ static void divide(struct plan *p, const struct ts_tensor *t)
 {
     struct tstream_pace *pace = &p->pace;
     const double more_s = (pace->first_s - pace->sweep_s) / p->ranks.n;
+    pace->again_s *= p->ranks.product_share[t->order - 1];
     for (uint32_t m = 0; m < t->order; m++) {
         pace->product_s[m] *= p->ranks.product_share[m];
         pace->rows_s[m] *= p->ranks.row_share[m];
@@ -232,7 +272,8 @@ static void divide(struct plan *p, const struct ts_tensor *t)
             p->exchange_bytes += p->ranks.exchange_bytes[m];
     }
     p->exchange_s = (double)p->exchange_bytes / PLAN_NETWORK_BYTES_PER_S;
-    pace->sweep_s = sum(pace->product_s, t->order) + sum(pace->rows_s, t->order) + p->exchange_s;
+    pace->sweep_s = sum(pace->product_s, t->order) + sum(pace->rows_s, t->order) + pace->again_s +
+                    p->exchange_s;
     pace->first_s = pace->sweep_s + more_s;
 }
 
@@ -262,7 +303,9 @@ static void print_host(const struct plan *p)
     snprintf(note, sizeof note, p->n_slots == 0 ? "all of them" : "%.0f %% of %s",
              100 * (double)p->resident_bytes / (double)(p->passing_bytes + 1),
              ts_num_bytes(a, p->passing_bytes));
-    plan_bytes_row(p->n_devices > 0 ? "shards that stay here" : "shards that stay",
+    plan_bytes_row(p->dense           ? "slabs that stay"
+                   : p->n_devices > 0 ? "shards that stay here"
+                                      : "shards that stay",
                    p->resident_bytes, note);
     if (p->n_slots > 0) {
         snprintf(note, sizeof note, "%" PRIu64 " of %s", p->n_slots,
@@ -270,12 +313,13 @@ static void print_host(const struct plan *p)
         plan_bytes_row("slots for the others", p->n_slots * p->slot_bytes, note);
     }
     if (p->memory.spare_bytes > 0)
-        plan_bytes_row("shards decoded", p->memory.spare_bytes, "at most");
+        plan_bytes_row(p->dense ? "products of several modes" : "shards decoded",
+                       p->memory.spare_bytes, p->dense ? "" : "at most");
     if (p->memory.copy_bytes > 0)
         plan_bytes_row("copy of the state", p->memory.copy_bytes, "for --checkpoint");
     if (p->library_bytes > 0)
         plan_bytes_row("driver and libraries of the GPUs", p->library_bytes, "");
-    plan_bytes_row("program, tables of shards", p->program_bytes, "");
+    plan_bytes_row(p->dense ? "program" : "program, tables of shards", p->program_bytes, "");
     snprintf(note, sizeof note, "of %s free", ts_num_bytes(a, p->memory.free_bytes));
     plan_bytes_row("in all", host_bytes(p), note);
     if (p->memory.rest_bytes > 0)
@@ -307,9 +351,13 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
         snprintf(what, sizeof what, "to GPU %d", p->device[i].number);
         plan_bytes_row(what, p->link_bytes[i], "");
     }
-    snprintf(note, sizeof note, "%s nonzeros/s",
-             ts_num_short(a, products > 0 ? (double)t->nnz * n_passes / products : 0));
-    plan_time_row("products", products, note);
+    snprintf(note, sizeof note, "%s %s/s",
+             ts_num_short(a, products > 0 ? (double)t->nnz * n_passes / products : 0),
+             p->dense ? "cells" : "nonzeros");
+    plan_time_row(passes_name(p), products, note);
+    if (p->pace.again_s > 0)
+        plan_time_row(p->args->constraint[0].loss != TS_GCP_NONE ? "the loss" : "errors",
+                      p->pace.again_s, "another pass, last mode");
     plan_time_row("rows of the factor matrices", rows, "");
     if (p->ranks.n > 0) {
         snprintf(note, sizeof note, "%s at %.0f GB/s, assumed", ts_num_bytes(a, p->exchange_bytes),
@@ -365,7 +413,8 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
     plan_bytes_row("disk", (uint64_t)p->disk_per_s, "a second");
     if (p->pace.link_bytes_per_s > 0)
         plan_bytes_row("host to GPU", (uint64_t)p->pace.link_bytes_per_s, "a second");
-    printf("  %u sweeps over %.3g %% of the shards\n", p->pace.n_sweeps, 100 * p->sample_share);
+    printf("  %u sweeps over %.3g %% of the %s\n", p->pace.n_sweeps, 100 * p->sample_share,
+           p->dense ? "cells" : "shards");
 }
 
 /* ---- JSON ---- */
@@ -419,6 +468,7 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
     tool_json_f64(&j, "sweep_seconds", p->pace.sweep_s);
     tool_json_f64(&j, "product_seconds", sum(p->pace.product_s, t->order));
     tool_json_f64(&j, "row_seconds", sum(p->pace.rows_s, t->order));
+    tool_json_f64(&j, "judge_seconds", p->pace.again_s);
     tool_json_array(&j, "modes");
     for (uint32_t m = 0; m < t->order; m++) {
         tool_json_object(&j, NULL);
@@ -515,12 +565,13 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
     int rc;
     p.out = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
     rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
-                       : ts_tensor_open(path, &t, err);
+                       : ts_tensor_open_any(path, &t, err);
     if (rc == 0 && t->part.n > 0)
         rc = ts_fail(err, TS_EARG,
                      "%s: is part %u of %u of a tensor, and a plan is of the whole one", path,
                      t->part.part, t->part.n);
     p.program_bytes = ts_engine_memory_resident();
+    p.dense = rc == 0 && t->dense != NULL;
     if (rc == 0)
         rc = plan_processes(&ec, t, &p, err);
     if (rc == 0)

@@ -25,7 +25,7 @@ static const struct {
     { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },       { "checkpoint", MAY_CHANGE },
     { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },   { "diagnose", OF_SEVERAL },
     { "accelerate", SAME_TEXT }, { "loss", SAME_VALUE },       { "inner", SAME_TEXT },
-    { "optimizer", SAME_TEXT },
+    { "optimizer", SAME_TEXT },  { "mean", SAME_TEXT },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 
@@ -85,7 +85,7 @@ const char *tstream_resume_tensor(const struct ts_state *s)
 int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int several,
                           const char *tensor, char **ret, uint64_t *bytes, struct ts_err *err)
 {
-    char *real = realpath(tensor, NULL), *text = NULL, value[4096];
+    char *real = ts_array_name_real(tensor), *text = NULL, value[4096];
     size_t n = 0;
     FILE *to = open_memstream(&text, &n);
     uint32_t at;

@@ -15,6 +15,7 @@ void tstream_sample_free(struct tstream_sample *s)
 {
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
         free(s->tensor.mode[m].shard);
+    ts_tensor_close(s->array);
     memset(s, 0, sizeof *s);
 }
 
@@ -35,12 +36,39 @@ static int pick(const struct ts_mode *from, uint64_t n, struct ts_mode *to, uint
     return 0;
 }
 
+/* The slices at the beginning of the file, one at least. */
+static int sample_array(const struct ts_tensor *t, uint64_t bytes, struct tstream_sample *ret,
+                        struct ts_err *err)
+{
+    const struct ts_dense *d = t->dense;
+    struct ts_dense_array array = d->array;
+    const uint32_t slow = d->layout[0];
+    const uint64_t slice = d->cells / array.dim[slow] * d->cell_bytes;
+    struct tstream_sample s = { 0 };
+    int rc;
+    if (bytes / slice < array.dim[slow])
+        array.dim[slow] = bytes / slice > 0 ? bytes / slice : 1;
+    array.n_outer = d->n_outer;
+    rc = ts_dense_open(&array, &s.array, err);
+    if (rc < 0)
+        return rc;
+    s.tensor = *s.array;
+    s.whole = array.dim[slow] == d->array.dim[slow];
+    for (uint32_t m = 0; m < t->order; m++)
+        s.nnz[m] = s.array->nnz;
+    *ret = s;
+    ret->tensor.dense->tensor = &ret->tensor; /* what is told of its cells is told of the copy */
+    return 0;
+}
+
 int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream_sample *ret,
                        struct ts_err *err)
 {
     struct tstream_sample s = { .tensor = *t, .whole = 1 };
     uint64_t all = 0;
     int rc = 0;
+    if (t->dense != NULL)
+        return sample_array(t, bytes, ret, err);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
         s.tensor.mode[m].shard = NULL; /* the sample's own */
     for (uint32_t m = 0; m < t->order; m++)
@@ -73,7 +101,10 @@ struct pace {
     uint64_t until_ns;
     sig_atomic_t stop; /* enough was measured, or the user wants to stop */
     double product_s[TS_MAX_ORDER][MOST_SWEEPS], rows_s[TS_MAX_ORDER][MOST_SWEEPS];
+    double again_s[MOST_SWEEPS];
     double first_s;
+    uint32_t
+        judged; /* the sweep whose last mode was told; once more comes the pass that it is judged by */
     uint64_t sent_bytes, sent_ns;
     uint32_t n; /* sweeps done, the first included */
 };
@@ -102,19 +133,28 @@ static double product_seconds(const struct ts_als_mode *m)
 static void take_mode(void *ctx, const struct ts_als_mode *m)
 {
     struct pace *p = ctx;
-    const double product = product_seconds(m), rest = seconds(m->total_ns) - product;
+    const double more_rows = (double)p->whole->mode[m->mode].disk.n_rows /
+                             (double)p->sample->tensor.mode[m->mode].disk.n_rows;
+    const double product = product_seconds(m), rest = (seconds(m->total_ns) - product) * more_rows;
     const uint64_t in_sample = p->sample->nnz[m->mode];
     const double times = in_sample > 0 ? (double)p->whole->nnz / (double)in_sample : 1;
     for (uint32_t i = 0; i < m->times->n_devices; i++) {
         p->sent_bytes += m->times->device[i].bytes;
         p->sent_ns += m->times->device[i].copy_ns;
     }
-    if (m->sweep == 1)
+    const int last = m->mode + 1 == p->whole->order, again = last && p->judged == m->sweep;
+    p->judged = last ? m->sweep : p->judged;
+    if (m->sweep == 1) {
         p->first_s += product * times + rest;
-    else if (m->sweep <= WARM_UP + MOST_SWEEPS) {
+    } else if (m->sweep <= WARM_UP + MOST_SWEEPS) {
         const uint32_t at = m->sweep <= WARM_UP ? 0 : m->sweep - WARM_UP - 1;
-        p->product_s[m->mode][at] = product * times;
-        p->rows_s[m->mode][at] = rest;
+        if (again) {
+            p->again_s[at] += product * times + rest;
+        } else {
+            p->product_s[m->mode][at] = product * times;
+            p->rows_s[m->mode][at] = rest;
+            p->again_s[at] = 0;
+        }
     }
     if (tool_stop != 0)
         p->stop = tool_stop;
@@ -151,6 +191,8 @@ static void sum_up(struct pace *p, struct tstream_pace *ret)
         ret->rows_s[m] = median(p->rows_s[m], n);
         ret->sweep_s += ret->product_s[m] + ret->rows_s[m];
     }
+    ret->again_s = median(p->again_s, n);
+    ret->sweep_s += ret->again_s;
     ret->first_s = p->first_s > ret->sweep_s ? p->first_s : ret->sweep_s;
     ret->link_bytes_per_s = p->sent_ns > 0 ? (double)p->sent_bytes / seconds(p->sent_ns) : 0;
 }
@@ -189,6 +231,8 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
             .mode = take_mode,
             .sweep = take_sweep,
             .ctx = p,
+            /* of which nothing is held out: every sweep is the best */
+            .patience = ts_constraint_best(conf->constraint) ? UINT32_MAX : 0,
         };
         p->until_ns = ts_clock_ns() + (uint64_t)(length * 1e9);
         rc = ts_als_run(&als, &result, err);
@@ -223,15 +267,28 @@ struct disk {
     struct ts_err err;
 };
 
+static int in_time(const struct disk *d)
+{
+    return d->rc == 0 && tool_stop == 0 &&
+           (d->start_ns == 0 || ts_clock_ns() < d->start_ns + READ_NS);
+}
+
+/* Whole pages of the file, from `at` on. */
+static uint64_t array_end(const struct ts_dense *a)
+{
+    return (a->array.offset + a->cells * a->cell_bytes) / TS_PAGE * TS_PAGE;
+}
+
 static int more_shards(struct disk *d)
 {
     const struct ts_tensor *t = &d->sample->tensor;
+    if (t->dense != NULL)
+        return in_time(d) && d->at < array_end(t->dense);
     while (d->mode < t->order && d->shard == t->mode[d->mode].disk.n_shards) {
         d->mode++;
         d->shard = 0;
     }
-    return d->rc == 0 && d->mode < t->order && tool_stop == 0 &&
-           (d->start_ns == 0 || ts_clock_ns() < d->start_ns + READ_NS);
+    return in_time(d) && d->mode < t->order;
 }
 
 static int next_read(void *ctx, struct ts_read_job *job)
@@ -240,7 +297,16 @@ static int next_read(void *ctx, struct ts_read_job *job)
     int there;
     pthread_mutex_lock(&d->lock);
     there = d->n_free > 0 && more_shards(d);
-    if (there) {
+    if (there && d->sample->tensor.dense != NULL) {
+        const uint64_t left = array_end(d->sample->tensor.dense) - d->at;
+        const uint32_t buffer = d->free_buffer[--d->n_free];
+        d->start_ns = d->start_ns == 0 ? ts_clock_ns() : d->start_ns;
+        *job = (struct ts_read_job){ .offset = d->at,
+                                     .bytes = left < READ_BYTES ? left : READ_BYTES,
+                                     .addr = d->memory + buffer * READ_BYTES,
+                                     .tag = buffer };
+        d->at += job->bytes;
+    } else if (there) {
         const struct ts_disk_shard *s = &d->sample->tensor.mode[d->mode].shard[d->shard];
         const uint64_t all = (s->stored_bytes + (uint64_t)TS_PAGE - 1) / TS_PAGE * TS_PAGE;
         const uint32_t buffer = d->free_buffer[--d->n_free];
@@ -311,11 +377,16 @@ int tstream_sample_disk(const struct tstream_sample *s, double *ret, struct ts_e
         d.free_buffer[i] = i;
     for (uint32_t m = 0; m < s->tensor.order; m++)
         path[m] = s->tensor.mode[m].shards_path;
+    if (s->tensor.dense != NULL) {
+        conf.n_files = 1;
+        path[0] = s->tensor.dense->array.file;
+        d.at = s->tensor.dense->array.offset / TS_PAGE * TS_PAGE;
+    }
     conf.buffers = d.memory;
     rc = ts_reader_new(&conf, &reader, err);
     if (rc == 0) {
         read_all(&d, reader);
-        *ret = (double)d.bytes / seconds(ts_clock_ns() - d.start_ns);
+        *ret = d.bytes == 0 ? 0 : (double)d.bytes / seconds(ts_clock_ns() - d.start_ns);
         ts_reader_free(reader);
         rc = d.rc;
         if (rc < 0)

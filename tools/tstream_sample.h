@@ -22,6 +22,8 @@ struct tstream_sample {
     struct ts_tensor tensor;
     uint64_t nnz[TS_MAX_ORDER]; /* of each mode: in its shards */
     int whole;                  /* all shards of all modes */
+    struct ts_tensor *array; /* of a dense tensor: an array of fewer slices of the mode whose index
+                                 * changes most slowly, as `tensor` is; or NULL */
 };
 
 /* At most `bytes` of shards, but two of each mode at least. */
@@ -33,10 +35,11 @@ void tstream_sample_free(struct tstream_sample *s);
 struct tstream_pace {
     double product_s[TS_MAX_ORDER]; /* of a later sweep: the MTTKRP, waiting for shards included */
     double rows_s[TS_MAX_ORDER];    /* all else: inverse, rows, Gram matrix, scaling */
-    double first_s;                 /* a first sweep, which reads and checks what stays */
-    double sweep_s;                 /* a later one */
-    double link_bytes_per_s;        /* host to device, one of them; 0: nothing was sent */
-    uint32_t n_sweeps;              /* that were measured, without the first */
+    double again_s; /* a pass over the last mode that the sweep is judged by; 0: there is none */
+    double first_s; /* a first sweep, which reads and checks what stays */
+    double sweep_s; /* a later one */
+    double link_bytes_per_s; /* host to device, one of them; 0: nothing was sent */
+    uint32_t n_sweeps;       /* that were measured, without the first */
 };
 
 /* Sweeps over the sample for `seconds`, two at least. `conf` is that of the run. */

@@ -9,6 +9,7 @@
 #include <tstream.h>
 
 #include "api/tools.h"
+#include "tools/array_opts.h"
 #include "tools/cell_lines.h"
 #include "tools/engine_note.h"
 #include "tools/export_sink.h"
@@ -23,6 +24,7 @@ struct score_args {
     uint64_t host_bytes;
     uint32_t mode, top, threads;
     int by_slice, format, numbers, precision, force, json, quiet;
+    struct array_opts array;
 };
 
 #define AT(field) offsetof(struct score_args, field)
@@ -50,6 +52,7 @@ static const struct ts_opt score_opts[] = {
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. The model's factor matrices come on "
       "top. Default: what the machine has free, less an eighth and 64M" },
+    ARRAY_OPTS(AT(array)),
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "one JSON object on standard output; nonzeros and slices are written to FILE alone, then" },
@@ -230,14 +233,6 @@ static int open_names(struct scoring *s, struct ts_err *err)
     return ts_row_names_open(&conf, &s->lines.names, err);
 }
 
-static uint64_t count_partitions(const struct ts_tensor *t, uint32_t mode)
-{
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < t->mode[mode].disk.n_shards; i++)
-        n += ts_shard_partitions(&t->mode[mode].shard[i]);
-    return n;
-}
-
 static int open_lines(struct scoring *s, struct ts_err *err)
 {
     const struct score_args *args = s->args;
@@ -261,8 +256,8 @@ static int open_lines(struct scoring *s, struct ts_err *err)
     if (rc == 0)
         rc = open_names(s, err);
     if (rc == 0)
-        rc = ordered_out_open(&s->order, &s->sink, tmp_dir(), count_partitions(t, args->mode - 1),
-                              err);
+        rc = ordered_out_open(&s->order, &s->sink, tmp_dir(),
+                              ts_tensor_partitions(t, args->mode - 1), err);
     return rc == 0 ? put_head(s, err) : rc;
 }
 
@@ -323,6 +318,7 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
                                  .host_bytes = args->host_bytes,
                                  .processor = { .cpu = 1 },
                                  .only_mode = (int)args->mode - 1,
+                                 .unknown = 1,
                                  .own_bytes =
                                      ts_score_bytes(t, args->mode - 1, s->model->rank, s->threads,
                                                     args->top, args->by_slice) +
@@ -350,7 +346,7 @@ static void print_words(const struct scoring *s)
     const double n = (double)x->n;
     char a[TS_NUM_CHARS], time[TS_NUM_CHARS];
     struct tool_words w = { .indent = 15, .columns = tool_columns() };
-    tool_words_start(&w, "nonzeros");
+    tool_words_start(&w, s->view.tensor->dense != NULL ? "cells" : "nonzeros");
     tool_words_putf(&w, "%s: RMSE %.6g, MAE %.6g, %s", ts_num_count(a, x->n), sqrt(x->squares / n),
                     x->magnitudes / n, ts_num_duration(time, s->ns));
     tool_words_start(&w, "mean");
@@ -427,7 +423,7 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
     struct scoring s = { .cmd = cmd, .args = &args, .sink = { .fd = -1 }, .order = { .fd = -1 } };
     struct ts_err err;
     uint32_t n_operands;
-    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    char **operand = calloc((size_t)argc + 1, sizeof *operand), *name = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && tool_threads_check(args.threads, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
@@ -436,8 +432,11 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
     if (status < 0 && args.json && args.out != NULL && strcmp(args.out, "-") == 0)
         status =
             tool_usage(cmd, "--json and --output - both print on standard output: name a file");
+    if (status < 0 && array_opts_name(&args.array, operand[1], &name, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
     if (status < 0) {
         int rc;
+        operand[1] = name;
         s.start_ns = ts_clock_ns();
         tool_catch_signals();
         rc = ts_threads_get(args.threads, 0, &s.threads, &err);
@@ -451,6 +450,7 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
         close_all(&s);
     }
+    free(name);
     free(operand);
     return status;
 }
@@ -469,6 +469,8 @@ const struct ts_cmd tstream_score = {
         "each slice of a mode. Cells that are not listed are not looked at: tstream fit takes them as zeros.\n\n"
         "The Gaussian log-likelihood is that of residuals with the variance that they have. Poisson's, of counts where the model is above 0, is the sum of value "
         "log(model) over the nonzeros less the sum of the model over all cells; terms that no model changes are left out.\n\n"
+        "TENSOR may be a dense one (tstream cp --help), of which all known cells are compared, in the order of the array; indices are "
+        "counted from 0 then.\n\n"
         "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, and "
         "streams what the memory does not hold. Sums have the same bits for any threads and memory.",
     .examples =

@@ -38,7 +38,7 @@ def tensor(coo, tmp_path_factory):
 
 
 def dense(model):
-    letters = "abc"
+    letters = "abcdefgh"[: len(model.factors)]
     return np.einsum("r," + ",".join(x + "r" for x in letters) + "->" + letters, model.weights,
                      *[np.asarray(f, dtype=float) for f in model.factors])
 
@@ -300,11 +300,52 @@ def test_observed_cells_are_those_of_the_program(tensor, tmp_path):
         again = ts.cp(tensor, 4, sweeps=7, tol=0, seed=3, observed=True, l2_scale="count", hold_out=0.1, **CPU)
         assert all((np.load(tmp_path / "a" / f"mode{k + 1}.npy") == again.factors[k]).all()
                    for k in range(len(tensor.shape)))
-    for wrong in ({"hold_out": 0.1}, {"observed": True, "hold_out": 1.0}, {"observed": True, "patience": 2},
+    for wrong in ({"hold_out": -0.1}, {"observed": True, "hold_out": 1.0}, {"observed": True, "patience": 2},
                   {"observed": True, "l1": 0.1}, {"observed": True, "l2_scale": "rows"},
                   {"observed": True, "accelerate": True}):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, 4, progress=False, cpu=True, **wrong)
+
+
+def test_the_mean_of_observed_cells_is_a_component(tensor, tmp_path):
+    m = ts.cp(tensor, 3, sweeps=4, tol=0, seed=3, observed=True, mean=True, l2=0.1, out=tmp_path / "a", **CPU)
+    assert m.rank == 4 and ts.load(tmp_path / "a").rank == 4
+    constant = [r for r in range(4) if all(np.ptp(m.rows(k)[1][:, r]) == 0 for k in range(len(tensor.shape)))]
+    value = m.weights[constant[0]] * np.prod([float(m.rows(k)[1][0, constant[0]]) for k in range(len(tensor.shape))])
+    assert len(constant) == 1 and value == pytest.approx(m.mean, rel=1e-5)
+    assert ts.cp(tensor, 3, sweeps=1, observed=True, **CPU).mean is None
+    with pytest.raises(ts.ArgumentError):
+        ts.cp(tensor, 3, mean=True, **CPU)
+
+
+@pytest.mark.parametrize("options", [{"observed": True, "l2": 0.3, "patience": 2}, {}, {"loss": "huber:1"}])
+def test_folds_are_those_of_the_program(tensor, options):
+    rows = ts.cross_validate(tensor, [2, 3], folds=3, sweeps=4, tol=0, seed=2, **options, **CPU)
+    assert [row["rank"] for row in rows] == [2, 3] and all(len(set(row["errors"])) == 3 for row in rows)
+    first = ts.cp(tensor, 2, sweeps=4, tol=0, seed=2, hold_out=1 / 3, **options, **CPU)
+    s = first.history[-1 if first.best_sweep is None else first.best_sweep - 1]
+    assert rows[0]["errors"][0] == (s.held_out_loss if "loss" in options else s.held_out_rmse)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        given = [f"--{k}" if v is True else f"--{k}={v}" for k, v in options.items()]
+        out = subprocess.check_output([program, "cp", tensor.path, "--cpu", "-r2,3", "-i4", "--tol", "0", "-s2", "--folds", "3",
+                                       "-q", "--json", *given], text=True)
+        for theirs, mine in zip(json.loads(out.splitlines()[-1])["ranks"], rows):
+            assert theirs["held_out"] == pytest.approx(mine["held_out"], rel=1e-12)
+            assert theirs["standard_error"] == pytest.approx(mine["standard_error"], rel=1e-9)
+    for wrong in ({"folds": 1}, {"hold_out": 0.1}, {"out": "x"}):
+        with pytest.raises(ts.ArgumentError):
+            ts.cross_validate(tensor, 2, **wrong)
+
+
+def test_patience_keeps_the_best_model(tensor):
+    m = ts.cp(tensor, 12, sweeps=60, tol=0, observed=True, l2=1e-3, hold_out=0.2, patience=2, **CPU)
+    errors = [s.held_out_rmse for s in m.history]
+    assert m.best_sweep == 1 + np.argmin(errors) and len(errors) == m.best_sweep + 2
+    best = ts.cp(tensor, 12, sweeps=m.best_sweep, tol=0, observed=True, l2=1e-3, hold_out=0.2, **CPU)
+    assert best.best_sweep is None and all((best.factors[k] == m.factors[k]).all() for k in range(len(tensor.shape)))
+    c = ts.cp(tensor, [2, 3], sweeps=2, tol=0, loss="huber:1", hold_out=0.2, **CPU)
+    assert all(row["held_out_loss"] > 0 and row["held_out_rmse"] is None and row["best"] for row in c.rows)
 
 
 def test_the_best_of_observed_cells_is_told_by_those_held_out(tensor, tmp_path):
@@ -1021,7 +1062,14 @@ def test_dense_arrays_of_all_kinds(tmp_path):
     with pytest.raises(ts.FormatError, match="1 dimension; a dense tensor has 2 to 8"):
         ts.cp(x.ravel(), 3)
     x[1, 2, 3, 4] = np.nan
-    with pytest.raises(ts.FormatError, match=r"array: cell \[1, 2, 3, 4\]"):
+    with pytest.raises(ts.ArgumentError, match=r"array: cell \[1, 2, 3, 4\] .* is NaN, the first of 1: unknown cells go with observed alone"):
+        ts.cp(x, 3)
+    m = ts.cp(x, 2, sweeps=3, observed=True, precision="float64")
+    known = ~np.isnan(x)
+    error = np.linalg.norm((x - dense(m))[known])
+    assert m.history[-1].fit == pytest.approx(1 - error / np.linalg.norm(x[known]), abs=1e-12)
+    x[1, 2, 3, 4] = np.inf
+    with pytest.raises(ts.FormatError, match=r"array: cell \[1, 2, 3, 4\] .* is infinite"):
         ts.from_array(x)
 
 

@@ -17,12 +17,12 @@ from ._build import build, from_batches, from_coo, from_frame
 from ._collection import Collection
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
-from ._model import Model, Sweep, cp, load
+from ._model import Model, Sweep, cp, cross_validate, load
 from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "FileError", "FormatError",
            "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
-           "cp", "from_array", "from_batches", "from_coo", "from_frame", "load", "open"]
+           "cp", "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load", "open"]
 
 
 def __getattr__(name: str) -> str:

@@ -43,7 +43,7 @@ class Collection:
     best : dict of int to Model
         The best model of each rank: highest fit, with penalties lowest objective, with hold_out lowest error there.
     rows : list of dict
-        Of each model: rank, seed, fit, objective (None without penalties), held_out_rmse (None without hold_out), sweeps, seconds, score, best. `score` is the factor
+        Of each model: rank, seed, fit, objective (None without penalties), held_out_rmse and held_out_loss (None without hold_out), sweeps, seconds, score, best. `score` is the factor
         match score with the best model of the rank, as ``tstream compare`` prints it: 1 where the start found the same
         components. `seconds` of models that were computed side by side are those of all of them.
     """
@@ -106,6 +106,7 @@ def table(results: Any) -> "List[Dict[str, Any]]":
     """The rows of models that have just been computed, of the library's."""
     return [dict(rank=r.rank, seed=r.seed, fit=r.fit, objective=r.objective if math.isfinite(r.objective) else None,
                  held_out_rmse=r.held_out_rmse if math.isfinite(r.held_out_rmse) else None,
+                 held_out_loss=r.held_out_loss if math.isfinite(r.held_out_loss) else None,
                  sweeps=r.sweeps, seconds=r.seconds, score=r.score, best=bool(r.best)) for r in results]
 
 
@@ -117,7 +118,7 @@ def read(path: str, read_one: "Callable[[str], Model]") -> Collection:
             rows = json.load(f)["models"]
         names = {(row["rank"], row["seed"]): row.pop("model") for row in rows}
         rows = [dict({key: row[key] for key in ("rank", "seed", "fit", "objective", "sweeps", "seconds", "score", "best")},
-                     held_out_rmse=row.get("held_out_rmse")) for row in rows]
+                     held_out_rmse=row.get("held_out_rmse"), held_out_loss=row.get("held_out_loss")) for row in rows]
     except (KeyError, TypeError, ValueError) as e:
         raise FormatError(f"{file}: is no table of models") from e
     return Collection(_Lazy(names, read_one), rows)

@@ -148,7 +148,7 @@ class ts_session_conf(_Sized):
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
                 ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
                 ("own_rows", c.c_uint32), ("accelerate", c.c_int), ("smooth", c.c_uint32),
-                ("observed", c.c_int), ("loss", c.c_int), ("optimizer", c.c_int)]
+                ("observed", c.c_int), ("loss", c.c_int), ("optimizer", c.c_int), ("patience", c.c_int)]
 
 
 class ts_session_info(_Sized):
@@ -187,7 +187,7 @@ class ts_cp_conf(_Sized):
                 ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p),
                 ("observed", c.c_int), ("l2_by_count", c.c_int), ("hold_out", c.c_double),
                 ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32), ("loss_at", c.c_double),
-                ("optimizer", c.c_int)]
+                ("optimizer", c.c_int), ("mean", c.c_int), ("hold_out_from", c.c_double)]
 
 
 class ts_cp_result(_Sized):
@@ -195,7 +195,8 @@ class ts_cp_result(_Sized):
                 ("converged", c.c_int), ("exact", c.c_int), ("sweeps_before", c.c_uint32),
                 ("n_dead", c.c_uint32), ("objective", c.c_double),
                 ("rmse", c.c_double), ("held_out_rmse", c.c_double), ("overfits", c.c_int),
-                ("log_likelihood", c.c_double), ("violation", c.c_double), ("held_out_loss", c.c_double)]
+                ("log_likelihood", c.c_double), ("violation", c.c_double), ("held_out_loss", c.c_double),
+                ("mean", c.c_double), ("best_sweep", c.c_uint32)]
 
 
 several_sweep_fn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint32, c.POINTER(ts_sweep))
@@ -212,7 +213,7 @@ class ts_several_result(_Sized):
                 ("seed", c.c_uint64), ("fit", c.c_double), ("objective", c.c_double),
                 ("converged", c.c_int), ("exact", c.c_int), ("n_dead", c.c_uint32),
                 ("best", c.c_int), ("seconds", c.c_double), ("score", c.c_double),
-                ("held_out_rmse", c.c_double)]
+                ("held_out_rmse", c.c_double), ("held_out_loss", c.c_double)]
 
 
 class ts_fit_result(_Sized):

@@ -42,7 +42,7 @@ class Sweep:
         With loss 'poisson': sum of x log m over the nonzeros without the sum of m over all cells; the largest violation
         of the conditions of an optimum that the sweep met. Else NaN.
     held_out_loss : float
-        With `hold_out` and a loss after 'poisson': its mean at the cells that are held out. Else NaN.
+        With `hold_out` and a loss other than 'least-squares': its mean at the cells that are held out. Else NaN.
     rank, seed : int
         Of the model, one of several or the only one.
     """
@@ -137,6 +137,10 @@ class Model:
         How the run ended: the fit changed by less than the tolerance; nothing but rounding was left.
     sweeps_before : int
         Sweeps of an earlier run that this one went on from; they are not in `history`.
+    mean : float or None
+        What :func:`cp` subtracted, where it was asked to; one of the components has it.
+    best_sweep : int or None
+        With `patience`: the sweep, from 1, whose model this is.
     """
 
     def __init__(self, handle: Any, tensor: Optional[Tensor] = None) -> None:
@@ -151,6 +155,8 @@ class Model:
         self.history: "list[Sweep]" = []
         self.converged = self.exact = False
         self.sweeps_before = 0
+        self.mean: Optional[float] = None
+        self.best_sweep: Optional[int] = None
 
     def _view(self, address: int, dtype: Any, shape: "tuple[int, ...]") -> Array:
         """What the library holds, as an array that keeps it alive."""
@@ -539,7 +545,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
-       observed: bool = False, l2_scale: str = "none", hold_out: float = 0, patience: int = 0,
+       observed: bool = False, l2_scale: str = "none", mean: bool = False, hold_out: float = 0,
+       hold_out_from: float = 0, patience: int = 0,
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
@@ -611,11 +618,18 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         it is not given), `nonneg`, `bounds` and `fix`; on CPU cores.
     l2_scale : {'none', 'count'}
         With `observed`: whether `l2` counts once for a row, or once for each of its nonzeros.
+    mean : bool
+        With `observed` and least squares: subtract the mean of the listed cells that are not held out. It is a component of the
+        model beside the `rank` others, with columns of equal entries, so that values of the model have it.
     hold_out : float
-        With `observed`, or a loss after 'poisson': nothing is learnt from this share of the listed cells, and each sweep tells
-        the error there. Without `observed` they are zeros to the model, like cells that are not listed.
+        Nothing is learnt from this share of the listed cells, and each sweep tells the error there (``held_out_rmse``, with
+        another loss than 'least-squares' ``held_out_loss``). Without `observed` they are zeros to the model, like cells that are not
+        listed. On CPU cores.
+    hold_out_from : float
+        Where that share begins among all cells, 0 to less than 1; see :func:`cross_validate`.
     patience : int
-        With `hold_out`: end when that error has not fallen for so many sweeps; 0: never.
+        With `hold_out`: end when that error has not fallen for so many sweeps; 0: never. The model is that of the sweep with the
+        least error (``best_sweep``), not of the last one.
     precision : {'float32', 'float64'}
         Of factors and products.
     threads : int
@@ -716,7 +730,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     if observed or loss != "least-squares":
         own_rows = 0
     if gpus is None and gpu_memory is None:
-        cpu = cpu or bool(observed) or loss != "least-squares" or on_simplex != 0 or orthonormal != 0 or bent != 0
+        cpu = cpu or bool(observed) or hold_out > 0 or loss != "least-squares" or on_simplex != 0 or orthonormal != 0 or bent != 0
 
     def swept(s: Sweep) -> None:
         histories[s.rank, s.seed].append(s)
@@ -757,7 +771,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
                       upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
-                      observed=bool(observed), l2_by_count=l2_scale == "count", hold_out=hold_out, patience=patience,
+                      observed=bool(observed), l2_by_count=l2_scale == "count", mean=bool(mean), hold_out=hold_out, hold_out_from=hold_out_from,
+                      patience=patience,
                       loss=_LOSSES.index(loss), inner=inner, loss_at=loss_at,
                       optimizer=_OPTIMIZERS.index(optimizer))
 
@@ -765,7 +780,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                  own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                 loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer),
+                                 loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0,
                                  trace=None if trace is None else os.fsencode(trace))
     bar = _progress_bar(sweeps * len(keys)) if progress else None
     if several:
@@ -800,7 +815,49 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     model.history = histories[keys[0]]
     model.converged, model.exact = bool(ended.converged), bool(ended.exact)
     model.sweeps_before = ended.sweeps_before
+    model.mean = ended.mean if mean else None
+    model.best_sweep = ended.best_sweep or None
     return model
+
+
+def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *, folds: int = 5,
+                   **options: Any) -> "list[Dict[str, Any]]":
+    """How well models tell cells that nothing was learnt from, as ``tstream cp --folds`` does.
+
+    Parameters
+    ----------
+    tensor
+        As for :func:`cp`.
+    rank : int or sequence of int
+    folds : int
+        The listed cells are divided into so many, by a hash of each and `seed`; for each rank a model is computed without each.
+    options
+        Of :func:`cp`; with `patience` the best model of each counts.
+
+    Returns
+    -------
+    list of dict
+        Of each rank: ``rank``, ``errors`` (of each fold, root mean square or with another loss its mean), ``held_out``, their
+        mean, and ``standard_error`` of that.
+    """
+    if folds < 2:
+        raise ArgumentError("cross-validation takes at least two folds")
+    for name in ("hold_out", "hold_out_from", "out", "restarts", "resume", "trace"):
+        if name in options:
+            raise ArgumentError(f"cross-validation does not go with {name}")
+    if isinstance(tensor, np.ndarray):
+        tensor = from_array(tensor)
+    tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+    rows = []
+    for r in [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]:
+        errors = []
+        for k in range(folds):
+            m = cp(tensor, r, hold_out=1 / folds, hold_out_from=k / folds, **options)
+            s = m.history[-1 if m.best_sweep is None else m.best_sweep - 1]
+            errors.append(s.held_out_loss if np.isnan(s.held_out_rmse) else s.held_out_rmse)
+        rows.append(dict(rank=r, errors=errors, held_out=float(np.mean(errors)),
+                         standard_error=float(np.std(errors, ddof=1) / np.sqrt(folds))))
+    return rows
 
 
 def _starts(init: Any, keys: "Sequence[tuple[int, int]]", several: bool) -> "list[Optional[Model]]":

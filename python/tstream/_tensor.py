@@ -273,7 +273,7 @@ def open(path: Path) -> Tensor:
 
 
 def from_array(array: Any, name: str = "array") -> Tensor:
-    """A dense tensor: an array of NumPy, or a memory map, all of whose cells are known.
+    """A dense tensor: an array of NumPy, or a memory map. Cells that are NaN are unknown: ``cp(array, 8, observed=True)``.
 
     Nothing is copied where the array is contiguous, in C or Fortran order, and of float32, float64 or whole numbers; the cells are
     read once, and must not change while the tensor is used.

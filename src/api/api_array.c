@@ -29,16 +29,9 @@ static int take_array(const ts_array_conf *conf, struct ts_dense_array *ret, str
 /* Its norm, and whether all cells are finite. */
 static int scan(const struct ts_tensor *t, struct ts_err *err)
 {
-    const struct ts_feed_conf conf = { .tensor = t, .only_mode = -1 };
-    struct ts_feed *feed = NULL;
     uint32_t threads = 1;
-    int rc = ts_threads_get(0, 0, &threads, err);
-    if (rc == 0)
-        rc = ts_feed_new(&conf, &feed, err);
-    if (rc == 0)
-        rc = ts_dense_scan(t, feed, threads, err);
-    ts_feed_free(feed);
-    return rc;
+    const int rc = ts_threads_get(0, 0, &threads, err);
+    return rc == 0 ? ts_dense_scan_alone(t, threads, NULL, err) : rc;
 }
 
 ts_tensor *ts_open_array(const ts_array_conf *given, ts_error *err)

@@ -368,7 +368,7 @@ static int take_pick(const ts_select_conf *given, const ts_tensor *t,
         return ts_fail(err, TS_EARG, "nothing is held out with a hold_out of 0");
     if (c.sum_modes >> t->order != 0)
         return ts_fail(err, TS_EARG, "sum_modes has modes that %s has not", t->path);
-    pick->hold_out = (struct ts_hold_out){ c.hold_out, c.seed };
+    pick->hold_out = (struct ts_hold_out){ .share = c.hold_out, .seed = c.seed };
     pick->side = c.held ? TS_PICK_HELD : c.hold_out > 0 ? TS_PICK_KEPT : TS_PICK_ALL;
     pick->left_out = c.sum_modes;
     for (uint32_t m = 0; m < t->order && rc == 0; m++)

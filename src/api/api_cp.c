@@ -299,7 +299,9 @@ static struct ts_als_conf als_conf(struct ts_api_run *c)
                                  .inner = c->conf.inner,
                                  .tol = c->conf.tol,
                                  .accelerate = c->conf.accelerate != 0,
-                                 .hold_out = { c->conf.hold_out, c->conf.seed },
+                                 .hold_out = { .share = c->conf.hold_out,
+                                               .seed = c->conf.seed,
+                                               .from = c->conf.hold_out_from },
                                  .patience = c->conf.patience,
                                  .mode = take_mode,
                                  .sweep = take_sweep,
@@ -325,7 +327,8 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
                                 .formats = c->conf.formats,
                                 .used_rows = c->conf.held_rows,
                                 .shape = ts_model_shape_of(e->tensor),
-                                .rank = c->session->conf.rank,
+                                .rank = c->session->conf.rank +
+                                        (uint32_t)ts_constraint_mean(c->constraint),
                                 .threads = e->threads,
                                 .force = c->conf.replace,
                                 .precision = c->session->conf.precision,
@@ -461,14 +464,16 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
 }
 
 /* The result: on disk first, where it is wanted there. */
-static int take_factors(struct ts_api_run *c, const struct ts_als_result *result,
-                        struct ts_kruskal **ret, struct ts_err *err)
+static int take_factors(struct ts_api_run *c, struct ts_als_result *result, struct ts_kruskal **ret,
+                        struct ts_err *err)
 {
     const struct ts_engine *e = &c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
-    struct ts_factors f = ts_factors_of(e->tensor, sc->rank, e->backend, e->be);
+    struct ts_factors f = ts_factors_of(e->tensor, result->rank, e->backend, e->be);
     struct ts_err warn = { 0 };
     int rc = 0;
+    f.get_rows = ts_als_rows;
+    f.from = &result->rows;
     if (c->out != NULL) {
         rc = ts_api_record_add(c->record, c->out,
                                result->exact       ? "exact"
@@ -478,8 +483,8 @@ static int take_factors(struct ts_api_run *c, const struct ts_als_result *result
                                result, err);
         ts_api_record_hide(c->record);
         if (rc == 0)
-            rc = ts_model_write(c->out, e->backend->get_rows, e->be, result->weight, result->norm,
-                                &warn, err);
+            rc = ts_model_write(c->out, f.get_rows, f.from, result->weight, result->norm, &warn,
+                                err);
         note(c, &warn);
         if (rc < 0)
             ts_checkpoint_rescue(c->checkpoint);
@@ -516,6 +521,9 @@ int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
         to->loss_at = conf->loss == TS_LOSS_HUBER ? conf->loss_at : 0;
         to->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
         to->by_count = conf->observed && conf->l2_by_count;
+        to->mean = conf->mean != 0;
+        to->best = conf->patience > 0;
+        to->held = conf->hold_out > 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
         to->smooth = conf->smooth == NULL ? 0 : conf->smooth[m];
@@ -564,6 +572,9 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     if (conf->observed && !c->session->conf.observed)
         return ts_fail(err, TS_EARG,
                        "a run with observed takes a session that was opened with observed");
+    if (conf->patience > 0 && !c->session->conf.patience)
+        return ts_fail(err, TS_EARG,
+                       "a run with patience takes a session that was opened with patience");
     if (conf->accelerate && !c->session->conf.accelerate)
         return ts_fail(err, TS_EARG,
                        "a run with accelerate takes a session that was opened with accelerate");
@@ -627,6 +638,8 @@ static ts_cp_result result_of(const struct ts_api_run *c, const struct ts_als_re
                            .log_likelihood = result->log_likelihood,
                            .violation = result->kkt,
                            .held_out_loss = result->held_out_loss,
+                           .mean = result->mean,
+                           .best_sweep = result->best_sweep,
                            .sweeps_before =
                                c->from.file != NULL ? ts_state_get(c->from.file)->sweep - 1 : 0 };
 }
@@ -681,11 +694,15 @@ int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         return ts_fail(err, TS_EARG, "the tolerance must not be negative");
     if (!(c->hold_out >= 0 && c->hold_out < 1))
         return ts_fail(err, TS_EARG, "what is held out is a share from 0 to less than 1");
+    if (!(c->hold_out_from >= 0 && c->hold_out_from < 1) ||
+        (c->hold_out_from > 0 && c->hold_out == 0))
+        return ts_fail(err, TS_EARG, "where the share that is held out begins is 0 to less than 1");
+    if (c->hold_out_from > 0 && c->out != NULL)
+        return ts_fail(err, TS_EARG, "models of folds are not kept on disk: leave out away");
     if (!c->observed && c->l2_by_count)
         return ts_fail(err, TS_EARG, "l2_by_count goes with observed");
-    if (!c->observed && c->hold_out > 0 && c->loss <= TS_LOSS_POISSON)
-        return ts_fail(err, TS_EARG,
-                       "hold_out goes with observed, or with a loss after TS_LOSS_POISSON");
+    if (c->mean && (!c->observed || c->loss != TS_LOSS_LEAST_SQUARES))
+        return ts_fail(err, TS_EARG, "mean goes with observed and least squares");
     if (c->patience > 0 && c->hold_out == 0)
         return ts_fail(err, TS_EARG, "patience goes with hold_out");
     if (!(c->max_seconds >= 0) || isnan(c->checkpoint_seconds))

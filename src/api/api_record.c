@@ -13,6 +13,7 @@
 #include "engine/models_table.h"
 #include "engine/run_record.h"
 #include "engine/run_status.h"
+#include "format/array_name.h"
 
 #define TICK_NS      UINT64_C(1000000000)
 #define SECOND_NS    1e9
@@ -26,7 +27,7 @@ struct args {
     uint32_t rank, iters, threads;
     double tol;
     uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
-    int accelerate, force, cpu, observed;
+    int accelerate, force, cpu, observed, mean;
     uint32_t patience, inner;
     const char *loss, *optimizer, *l2_scale, *hold_out;
     char hold_out_text[32], loss_text[40];
@@ -55,6 +56,7 @@ static const struct ts_opt opts[] = {
     { .name = "smooth", .type = TS_OPT_STRING, .at = AT(constraint[7]) },
     { .name = "accelerate", .type = TS_OPT_FLAG, .at = AT(accelerate) },
     { .name = "observed", .type = TS_OPT_FLAG, .at = AT(observed) },
+    { .name = "mean", .type = TS_OPT_FLAG, .at = AT(mean) },
     { .name = "l2-scale", .type = TS_OPT_STRING, .at = AT(l2_scale) },
     { .name = "hold-out", .type = TS_OPT_STRING, .at = AT(hold_out) },
     { .name = "patience", .type = TS_OPT_U32, .at = AT(patience) },
@@ -117,6 +119,7 @@ static void take_args(struct args *a, const ts_session_conf *sc, const struct ts
     a->max_ns = (uint64_t)fmin(SECOND_NS * conf->max_seconds, MOST_NS);
     a->accelerate = conf->accelerate != 0;
     a->observed = conf->observed != 0;
+    a->mean = conf->mean != 0;
     a->l2_scale = conf->l2_by_count ? "count" : "none";
     snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
     a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
@@ -199,7 +202,7 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
                         const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, char **ret,
                         uint64_t *bytes, struct ts_err *err)
 {
-    char *real = realpath(t->path, NULL), *text = NULL;
+    char *real = ts_array_name_real(t->path), *text = NULL;
     size_t n = 0;
     FILE *to = open_memstream(&text, &n);
     if (to != NULL) {
@@ -224,6 +227,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
                     conf->l2_by_count ? "count" : "none", 0, conf->patience);
         else if (conf->patience > 0)
             fprintf(to, "%cpatience=%u", 0, conf->patience);
+        if (conf->mean)
+            fprintf(to, "%cmean=1", 0);
         remember_loss(conf, to);
         if (conf->hold_out > 0)
             fprintf(to, "%chold-out=%.17g", 0, conf->hold_out);
@@ -487,10 +492,9 @@ int ts_api_record_add(const struct ts_api_record *r, struct ts_model_out *out, c
                       const struct ts_als_result *result, struct ts_err *err)
 {
     const struct ts_run_record *of = &r->record;
-    const double fit = result != NULL ? result->fit : of->n > 0 ? of->sweep[of->n - 1].fit : NAN;
     char *text;
     size_t bytes;
-    int rc = ts_run_record_end(of, ended, fit, &text, &bytes, err);
+    int rc = ts_run_record_end(of, ended, result, &text, &bytes, err);
     if (rc < 0)
         return rc;
     rc = ts_model_add(out, TS_RUN_RECORD_NAME, text, bytes, err);

@@ -110,6 +110,7 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
         ret[m].nonneg = (conf->own_rows >> m & 1) != 0;
         ret[m].smooth = conf->smooth >> m & 1;
         ret[m].observed = conf->observed != 0;
+        ret[m].best = conf->patience != 0;
         ret[m].poisson = conf->loss == TS_LOSS_POISSON;
         ret[m].loss = ts_api_gcp(conf->loss);
         ret[m].loss_at = conf->loss == TS_LOSS_HUBER; /* any */

@@ -260,6 +260,7 @@ static int take_earlier(struct several *s, uint32_t row, const char *dir, struct
     to->fit = r->fit;
     to->objective = r->objective;
     to->held_out_rmse = r->held_out;
+    to->held_out_loss = r->held_out_loss;
     to->sweeps = r->n_sweeps;
     to->exact = strcmp(r->ended, "exact") == 0;
     to->converged = to->exact || strcmp(r->ended, "converged") == 0;
@@ -314,7 +315,8 @@ static void close_session(struct several *s)
 /* A session for as many of the models that come next as may be at once; the one that is open, where it will do. */
 static int open_session(struct several *s, struct ts_err *err)
 {
-    const uint32_t most = s->run.observed ? 1 : MOST_AT_ONCE; /* rows have Gram matrices then */
+    /* rows have Gram matrices then, or products leave cells out that are of one model alone */
+    const uint32_t most = s->run.observed || s->run.hold_out > 0 ? 1 : MOST_AT_ONCE;
     uint32_t ranks[MOST_AT_ONCE], n = 0;
     int rc, same = s->session != NULL;
     for (uint32_t row = 0; row < s->n && n < most; row++)
@@ -403,6 +405,7 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
                                              .fit = r.fit,
                                              .objective = r.objective,
                                              .held_out_rmse = r.held_out_rmse,
+                                             .held_out_loss = r.held_out_loss,
                                              .sweeps = r.sweeps,
                                              .converged = r.converged,
                                              .exact = r.exact,
@@ -412,6 +415,7 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
     row->fit = r.fit;
     row->objective = r.objective;
     row->held_out = r.held_out_rmse;
+    row->held_out_loss = r.held_out_loss;
     if (s->dir != NULL)
         rc = take_done(s, o->row, err);
     choose_told(s);

@@ -87,10 +87,20 @@
  * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value,
  * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
 #include "format/tensor.h"
-/* tensors of any kind: ts_tensor_open_any, ts_tensor_is_sparse */
+/* tensors of any kind: ts_tensor_open_any, ts_tensor_open_array, ts_tensor_is_array, ts_tensor_is_sparse,
+ * ts_tensor_partitions */
 #include "format/tensor_kind.h"
-/* what a dense one is: ts_dense_most_bytes, ts_cell_name */
+/* what a dense one is: ts_dense_most_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
+ * ts_dense_passes; one of fewer slices: ts_dense_open */
 #include "format/dense.h"
+/* its name: ts_array_name_cells, ts_array_name_make, ts_array_name_real */
+#include "format/array_name.h"
+/* its cells: ts_feed_slabs, ts_slabs_rewind, ts_slabs_next */
+#include "stream/slabs.h"
+/* its index: ts_array_index_path, ts_array_index_new, ts_array_index_read, ts_array_index_write */
+#include "format/array_index.h"
+/* its checksum: ts_dense_scan_alone, ts_dense_scan_sums */
+#include "cpu/dense_scan.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */
@@ -184,14 +194,14 @@
 
 /* ---- methods: alternating least squares, and fits ---- */
 
-/* the method: ts_als_run; in steps: ts_als_new, ts_als_next, ts_als_multiply, ts_als_fail, ts_als_result,
+/* the method: ts_als_run; in steps: ts_als_new, ts_als_next, ts_als_multiply, ts_als_fail, ts_als_result, ts_als_rows,
  * ts_als_free */
 #include "cpd/als.h"
 /* for several models at once: ts_als_group_run */
 #include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_check, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
+/* what is asked of factors: ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
 #include "cpd/constraint.h"
 /* what a model is judged by: ts_loss_parse */
 #include "stream/loss.h"

@@ -19,6 +19,7 @@ static const struct setting {
     { TS_SET_SWEEPS, { "sweeps", "sweeps", "--iters" } },
     { TS_SET_ACCELERATE, { "accelerate", "accelerate", "--accelerate" } },
     { TS_SET_NONNEG, { "nonneg", "nonneg", "--nonneg" } },
+    { TS_SET_OBSERVED, { "observed", "observed", "--observed" } },
     { TS_SET_HOST_MEMORY, { "host_memory", "host_memory", "--host-memory" } },
     { TS_SET_GPU_MEMORY, { "gpu_memory", "gpu_memory", "--gpu-memory" } },
     { TS_SET_GPUS, { "gpus", "gpus", "--gpus" } },

@@ -28,6 +28,7 @@
 #define TS_SET_SWEEPS      TS_SET_("sweeps")
 #define TS_SET_ACCELERATE  TS_SET_("accelerate")
 #define TS_SET_NONNEG      TS_SET_("nonneg")
+#define TS_SET_OBSERVED    TS_SET_("observed")
 #define TS_SET_HOST_MEMORY TS_SET_("host memory")
 #define TS_SET_GPU_MEMORY  TS_SET_("gpu memory")
 #define TS_SET_GPUS        TS_SET_("gpus")

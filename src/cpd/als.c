@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
+#include "cpd/best.h"
 #include "cpd/method.h"
 
 enum ts_row_kind ts_als_kind(const struct ts_als *a, uint32_t mode)
@@ -190,6 +191,7 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->rounded = ret->exact && ts_als_fit_is_rounded(a);
     ret->overfits = a->conf->patience > 0 && a->held_since >= a->conf->patience;
     ret->converged = done && !a->exact && !ret->overfits;
+    ret->mean = a->now.mean;
     ret->rmse = a->now.rmse;
     ret->held_out = a->now.held_out;
     ret->held_out_loss = a->now.held_out_loss;
@@ -207,12 +209,12 @@ static int begin_sweep(struct ts_als *a, struct ts_err *err)
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
-/* How long ago the error on held-out cells was the least. */
+/* How long ago the error on held-out cells was the least. Where there are no such cells the last sweep counts as the best. */
 static void note_held_out(struct ts_als *a)
 {
     const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
     a->held_since++;
-    if (a->now.sweep == 1 || error < a->held_best) {
+    if (a->now.sweep == 1 || error < a->held_best || isnan(error)) {
         a->held_best = error;
         a->held_since = 0;
     }
@@ -220,7 +222,8 @@ static void note_held_out(struct ts_als *a)
 
 int ts_als_tell(struct ts_als *a)
 {
-    a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood = a->now.kkt = NAN;
+    a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
+        a->now.kkt = NAN;
     return a->method->tell == NULL || a->method->tell(a);
 }
 
@@ -237,6 +240,10 @@ static int end_sweep(struct ts_als *a, struct ts_err *err)
     a->now.change = a->now.fit - a->result.fit;
     if (!finite)
         return ts_als_not_finite(a, err);
+    if (a->best != NULL && a->held_since == 0)
+        rc = ts_best_take(a->best, &a->now, a->lambda, a->gram, err);
+    if (rc < 0)
+        return rc;
     if (a->accelerate != NULL)
         ts_accelerate_fit(a->accelerate, sweep, a->now.fit);
     ts_als_state_count_read(a);
@@ -315,6 +322,8 @@ static int go_on(struct ts_als *a, struct ts_err *err)
         struct ts_state end = ts_als_state_at(a, a->result.sweeps + 1, 0, TS_STATE_ENDED);
         ts_checkpoint_end(a->conf->checkpoint, &end);
     }
+    if (rc == 0 && a->best != NULL && ts_best_sweep(a->best) > 0)
+        rc = ts_best_swap(a->best, ts_best_sweep(a->best) < a->result.sweeps, err);
     return rc;
 }
 
@@ -330,22 +339,6 @@ static int take_product(struct ts_als *a, struct ts_err *err)
     return rc == 0 ? end_sweep(a, err) : keep_place(a, rc);
 }
 
-/* The weights of columns of norm 1, and the norms that the columns have; columns of modes whose lengths are not to be
- * changed stay as they are. */
-static void take_weights(const struct ts_als *a, struct ts_als_result *ret)
-{
-    ret->norm = ret->weight + a->rank;
-    for (uint32_t r = 0; r < a->rank; r++) {
-        ret->weight[r] = a->lambda[r];
-        for (uint32_t m = 0; m < a->order; m++) {
-            const double norm = sqrt(a->gram[m * a->square + (size_t)r * a->rank + r]);
-            const int stays = a->constraint != NULL && ts_constraint_as_it_is(&a->constraint[m]);
-            ret->weight[r] *= stays ? 1 : norm;
-            ret->norm[m * (size_t)a->rank + r] = stays ? TS_AS_IT_IS : norm;
-        }
-    }
-}
-
 static int make(struct ts_als *a, struct ts_err *err)
 {
     a->square = (size_t)a->rank * a->rank;
@@ -358,6 +351,11 @@ static int make(struct ts_als *a, struct ts_err *err)
     a->w = a->v + a->square;
     a->scale = a->w + a->square;
     a->lambda = a->scale + a->rank;
+    if (ts_constraint_best(a->constraint)) {
+        const int rc = ts_best_new(&a->conf->init, a->conf->precision, &a->best, err);
+        if (rc < 0)
+            return rc;
+    }
     return a->conf->accelerate
                ? ts_accelerate_new(&a->conf->init, a->conf->precision, &a->accelerate, err)
                : 0;
@@ -388,10 +386,13 @@ void ts_als_free(struct ts_als *a)
 {
     if (a == NULL)
         return;
-    if (a->conf->checkpoint != NULL)
+    if (a->conf->checkpoint != NULL) {
         ts_checkpoint_keep(a->conf->checkpoint, a->accelerate);
-    else
+        ts_checkpoint_keep_best(a->conf->checkpoint, a->best);
+    } else {
         ts_accelerate_free(a->accelerate);
+        ts_best_free(a->best);
+    }
     if (a->own != NULL && a->method->end != NULL)
         a->method->end(a);
     free(a->own);
@@ -411,16 +412,6 @@ int ts_als_next(struct ts_als *a, struct ts_err *err)
 void ts_als_fail(struct ts_als *a, int rc)
 {
     (void)keep_place(a, rc);
-}
-
-int ts_als_result(const struct ts_als *a, struct ts_als_result *ret, struct ts_err *err)
-{
-    *ret = a->result;
-    ret->weight = malloc((a->order + 1) * (size_t)a->rank * sizeof *ret->weight);
-    if (ret->weight == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for %u weights", a->rank);
-    take_weights(a, ret);
-    return 0;
 }
 
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err)

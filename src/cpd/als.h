@@ -56,6 +56,7 @@ struct ts_als_sweep {
     double held_out_loss; /* of a model that descends (gcp.h): mean of held-out cells; NaN: none */
     double rmse,
         held_out; /* observed: of listed cells, those held out apart; NaN: there are none */
+    double mean;  /* that is subtracted from these cells; NaN: none is */
     double log_likelihood,
         kkt;         /* of a Poisson model (apr.c), whose objective is -log_likelihood; else NaN */
     uint32_t n_dead; /* components that are zero in some mode */
@@ -87,10 +88,12 @@ struct ts_als_conf {
     double
         tol; /* done when the fit changes by less; of a Poisson model, when the violation is less */
     struct ts_hold_out
-        hold_out;      /* observed: cells that errors are told of, and nothing is learnt from */
-    uint32_t patience; /* ends when their error was not the least for so many sweeps; 0: never */
-    int accelerate;    /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
-    int whole_start;   /* the start has the factor of the first mode even where no sweep needs it */
+        hold_out; /* observed: cells that errors are told of, and nothing is learnt from */
+    uint32_t
+        patience; /* ends when their error was not the least for so many sweeps; 0: never. Not 0 where constraints have
+                                 * best: the result is the model that had the least */
+    int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
+    int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
     int (*started)(void *ctx, struct ts_err *err); /* the backend holds the start; NULL: none */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
@@ -101,11 +104,27 @@ struct ts_als_conf {
     const struct ts_state_file *from; /* goes on there; NULL: starts with `init` */
 };
 
+/* Rows of the factors of a result, in the backend: ts_als_rows is a ts_get_rows_fn of it. */
+struct ts_als_rows {
+    const struct ts_backend *backend;
+    void *be;
+    uint32_t rank;       /* of the backend's */
+    int mean;            /* a column follows, of a component that is the mean: */
+    uint32_t minus_mode; /* of -1 in this mode, else of 1 */
+};
+
+int ts_als_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
+                struct ts_err *err);
+
 struct ts_als_result {
+    uint32_t rank;  /* of the model: one more than was asked for, where a mean is subtracted */
     double *weight; /* rank of them, not sorted, for columns of norm 1; to be freed */
     double *
         norm; /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
                      * memory of `weight` */
+    struct ts_als_rows rows;
+    uint32_t best_sweep; /* whose model it is, with patience; 0: the last one's */
+    double mean;         /* as in struct ts_als_sweep */
     double fit;
     double objective;                     /* of the last sweep, as in struct ts_als_sweep */
     double log_likelihood, kkt;           /* likewise */

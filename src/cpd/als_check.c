@@ -48,6 +48,12 @@ int ts_als_not_finite(const struct ts_als *a, struct ts_err *err)
                                                       : "scale them so that the largest is near 1");
 }
 
+/* Of these methods the one of counts asks its constraints. */
+static int holds_out_cells(const struct ts_als *a)
+{
+    return a->method->holds_out && (a->method != &ts_apr || ts_constraint_held(a->constraint));
+}
+
 /* The constraints must make sense, and the backend have what they take. */
 static int take_constraints(struct ts_als *a, struct ts_err *err)
 {
@@ -62,6 +68,12 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     }
     if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)
         rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    if (rc == 0 && ts_constraint_mean(a->constraint) && !c->backend->means)
+        rc = ts_fail(err, TS_EARG, "the mean of observed cells is subtracted on CPU cores only");
+    if (rc == 0 && ts_constraint_mean(a->constraint) && c->tensor->dense != NULL)
+        rc = ts_fail(err, TS_EARG,
+                     "the mean of a dense tensor's cells is not subtracted: subtract it from the "
+                     "array");
     if (rc == 0)
         rc = ts_smooth_check(c->tensor, a->constraint, err);
     for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)
@@ -71,8 +83,12 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
                          "orthogonal, and the rank is %u",
                          m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
     a->method = ts_method_of(a->constraint);
-    if (rc == 0 && !a->method->holds_out && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
-        rc = ts_fail(err, TS_EARG, "cells are held out where others are observed");
+    if (rc == 0 && !holds_out_cells(a) && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
+        rc = ts_fail(err, TS_EARG, "cells are held out of models whose constraints say so");
+    if (rc == 0 &&
+        c->backend->hold_out != NULL) /* of none, where a run before this one left some out */
+        c->backend->hold_out(c->be, a->method == &ts_held_out ? &a->conf->hold_out
+                                                              : &(struct ts_hold_out){ 0 });
     return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
 }
 
@@ -86,10 +102,15 @@ int ts_als_check(struct ts_als *a, struct ts_err *err)
         rc = take_constraints(a, err);
     if (rc == 0 && a->method->check != NULL)
         rc = a->method->check(a, err);
+    if (rc == 0 && !ts_constraint_best(a->constraint) != (conf->patience == 0))
+        rc = ts_fail(err, TS_EARG, "patience keeps the best factors, and nothing else does");
     if (rc == 0 && conf->accelerate)
         rc = ts_accelerate_check(a->constraint, a->order, err);
     if (rc == 0 && conf->from != NULL)
         rc = ts_als_check_from(conf, err);
+    if (rc == 0 && a->rank == TS_MAX_RANK && ts_constraint_mean(a->constraint))
+        rc = ts_fail(err, TS_EARG, "the mean is a component of its own: the rank must be 1 to %u",
+                     TS_MAX_RANK - 1);
     if (rc == 0 && (a->rank == 0 || a->rank > TS_MAX_RANK || conf->iters == 0))
         rc = ts_fail(err, TS_EARG, "rank must be 1 to %u and there must be at least one sweep",
                      TS_MAX_RANK);

@@ -46,8 +46,14 @@ double ts_als_fit_model_square(struct ts_als *a)
 double ts_als_fit_now(struct ts_als *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
+    return ts_als_fit_of(a, norm * norm);
+}
+
+double ts_als_fit_of(struct ts_als *a, double square)
+{
+    const double norm = sqrt(square);
     a->model = ts_als_fit_model_square(a);
-    a->left = norm * norm + a->model - 2 * a->inner;
+    a->left = square + a->model - 2 * a->inner;
     if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
         return a->model == 0 ? 1 : -INFINITY;
     return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax: NaN is to be seen */

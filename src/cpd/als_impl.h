@@ -4,6 +4,7 @@
  *   als.c        the order of things: modes, sweeps, when to stop
  *   als_check.c  what is refused
  *   als_start.c  what the first sweep starts from
+ *   als_errors.c how far the model is off at the nonzeros
  *   als_fit.c    what Gram matrices and the last product say of the fit
  *   als_state.c  states: saved, and gone on from
  *   als_group.c  several runs that share their passes
@@ -52,6 +53,7 @@ struct ts_als {
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not */
+    struct ts_best *best;             /* NULL: that of the last sweep is the result */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
@@ -111,6 +113,18 @@ void ts_als_limit_rows(struct ts_als *a);
 /* The columns of the product's mode get lengths near 1, and the weights the rest. */
 int ts_als_norm(struct ts_als *a, struct ts_err *err);
 
+/* ---- als_errors.c ---- */
+
+/* Of nonzeros x and the model m there: how many, of x, of x^2, of x m, of (x - m)^2. */
+struct ts_als_errors {
+    double n, sum, squares, inner, left;
+};
+
+/* A weighted pass over the product's mode, with the weights inside the factors, m being what they give and the mean; those that
+ * are held out apart. */
+int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_als_errors *kept,
+                      struct ts_als_errors *held, struct ts_err *err);
+
 /* ---- als_fit.c ---- */
 
 /* v := elementwise product of the Gram matrices of all modes but `skip` */
@@ -127,6 +141,9 @@ double ts_als_fit_model_square(struct ts_als *a);
 
 /* The fit after the last mode of a sweep. */
 double ts_als_fit_now(struct ts_als *a);
+
+/* The same where |X|^2 is this. */
+double ts_als_fit_of(struct ts_als *a, double square);
 int ts_als_fit_is_rounded(const struct ts_als *a);
 int ts_als_fit_nothing_left(const struct ts_als *a);
 int ts_als_fit_float32_will_do(const struct ts_als *a, double margin);

@@ -8,6 +8,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/accelerate.h"
+#include "cpd/best.h"
 #include "cpd/method.h"
 
 #define RESTORE_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
@@ -38,6 +39,8 @@ struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode,
     }
     if (a->accelerate != NULL)
         ts_accelerate_tell(a->accelerate, &s);
+    if (a->best != NULL)
+        ts_best_save(a->best, &s);
     if (mode == 0) /* nothing was done of it */
         return s;
     ts_als_state_count_read(a);
@@ -121,6 +124,8 @@ int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
         rc = a->method->restore(a, s, err);
     memcpy(&a->held_best, &s->part[TS_PART_HELD_BEST], sizeof a->held_best);
     a->held_since = s->part[TS_PART_HELD_SINCE];
+    if (rc == 0 && a->best != NULL)
+        rc = ts_best_restore(a->best, a->conf->from, err);
     ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
     return rc == 0 && a->accelerate != NULL
                ? ts_accelerate_restore(a->accelerate, a->conf->from, err)

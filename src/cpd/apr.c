@@ -12,6 +12,8 @@
  * The violation (of the Karush-Kuhn-Tucker conditions) is the largest |min(b, 1 - phi)| of the first round of any mode
  * of the sweep: 0 at a local optimum. The run has converged when it is less than the tolerance.
  *
+ * Nonzeros that are held out are zeros to the model; what is told of them is their mean negative log-likelihood, m - x log m.
+ *
  * All rounds of a row are made while its shard is there; a row that lies in several shards gets one round a sweep
  * (cpu/rounds.h).
  */
@@ -79,7 +81,8 @@ static int pass(struct ts_als *a, struct ts_err *err)
                                      .weight = a->lambda,
                                      .grow = GROW,
                                      .rounds = a->conf->inner,
-                                     .judge = a->product + 1 == a->order };
+                                     .judge = a->product + 1 == a->order,
+                                     .hold_out = a->conf->hold_out };
     const int rc = multiply(a, a->product, a->conf->feed, &how, err);
     ts_als_trace(a, "product and rows", begun_ns, a->product);
     return rc;
@@ -106,8 +109,10 @@ static int rows(struct ts_als *a, struct ts_err *err)
 
 static int judge(struct ts_als *a, struct ts_err *err)
 {
+    const struct ts_multiply_sums *sums = &((const struct apr *)a->own)->multiplied;
+    const double norm = a->conf->init.tensor->header.norm;
     (void)err;
-    a->now.fit = ts_als_fit_now(a);
+    a->now.fit = ts_als_fit_of(a, norm * norm - sums->held_squares);
     return 0;
 }
 
@@ -116,6 +121,9 @@ static int tell(struct ts_als *a)
     const struct apr *own = a->own;
     a->now.log_likelihood = own->loss;
     a->now.kkt = own->kkt;
+    if (own->multiplied.held_n > 0)
+        a->now.held_out_loss =
+            (own->multiplied.held_model - own->multiplied.held_loss) / own->multiplied.held_n;
     return isfinite(own->loss);
 }
 
@@ -156,6 +164,7 @@ static int is_asked(const struct ts_constraint *c)
 const struct ts_method ts_apr = {
     .name = "poisson",
     .own_bytes = sizeof(struct apr),
+    .holds_out = 1,
     .is_asked = is_asked,
     .check = check,
     .start = start,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cpd/accelerate.h"
+#include "cpd/best.h"
 #include "cpd/gcp.h"
 
 #define CHUNK_BYTES   (UINT64_C(1) << 20) /* of float64 rows from the backend */
@@ -28,6 +29,7 @@ struct ts_checkpoint {
     uint32_t saved_sweep, saved_mode;
     int ended;                        /* all sweeps were made, and that state is not on disk */
     struct ts_accelerate *accelerate; /* it has what that state needs; NULL: nothing */
+    struct ts_best *best;             /* the same */
     void *moments;                    /* the same */
     uint64_t moment_bytes;
     double *chunk; /* of rows as the backend gives them */
@@ -71,14 +73,15 @@ static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
 
 static uint64_t gram_bytes(uint32_t order, uint32_t rank)
 {
-    return ((uint64_t)order * rank + order + 2) * rank * sizeof(double);
+    return (((uint64_t)order * rank + 2 * order + 3) * rank + TS_BEST_NUMBERS) * sizeof(double);
 }
 
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_constraint *constraint)
 {
     return ts_bigmem_cost(factor_bytes(t, rank, precision, constraint)) +
-           ts_gcp_bytes(t, rank, precision, constraint) + gram_bytes(t->order, rank) +
+           ts_gcp_bytes(t, rank, precision, constraint) +
+           ts_best_bytes(t, rank, precision, constraint) + gram_bytes(t->order, rank) +
            3 * CHUNK_BYTES;
 }
 
@@ -164,6 +167,7 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     memcpy(to->size, s->size, sizeof to->size);
     to->pace = s->pace;
     to->before = s->before;
+    to->best = s->best;
     to->kept = s->kept;
     memcpy(to->before_rows, s->before_rows, sizeof to->before_rows);
     memcpy(to->moment, s->moment, sizeof to->moment);
@@ -260,6 +264,11 @@ static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
                (s->order + 1) * (size_t)s->rank * sizeof *c->gram);
         s->before = c->gram + n + s->rank;
     }
+    if (s->constraint[0].best) {
+        double *to = c->gram + n + (s->order + (size_t)2) * s->rank;
+        memcpy(to, s->best, (TS_BEST_NUMBERS + (s->order + (size_t)1) * s->rank) * sizeof *c->gram);
+        s->best = to;
+    }
     return 0;
 }
 
@@ -281,6 +290,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
     const uint64_t bytes =
         factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
         ts_gcp_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
+        ts_best_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
         (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank, s->precision, s->constraint)
                         : 0);
     uint64_t at = 0;
@@ -307,8 +317,9 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
         s->before_rows[m] = c->rows + at;
         at += s->n_rows[m] * row_bytes;
     }
-    for (uint32_t i = 0; i < ts_constraint_moments(&s->constraint[0]); i++)
-        for (uint32_t m = 0; m < s->order && rc == 0; m++) {
+    for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
+        for (uint32_t m = 0;
+             m < s->order && rc == 0 && ts_constraint_has_moment(&s->constraint[0], i); m++) {
             memcpy(c->rows + at, s->moment[i][m], s->n_rows[m] * row_bytes);
             s->moment[i][m] = c->rows + at;
             at += s->n_rows[m] * row_bytes;
@@ -371,6 +382,7 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
     free(c->chunk);
     free(c->state.options);
     ts_accelerate_free(c->accelerate);
+    ts_best_free(c->best);
     ts_bigmem_free(c->moments, c->moment_bytes);
     free(c);
 }
@@ -446,6 +458,11 @@ void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a)
     c->accelerate = a;
 }
 
+void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b)
+{
+    c->best = b;
+}
+
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes)
 {
     c->moments = memory;
@@ -458,7 +475,9 @@ void ts_checkpoint_rescue(struct ts_checkpoint *c)
     int rc;
     if (!c->ended)
         return;
-    rc = write_state(c, live_rows, &err);
+    rc = c->best != NULL ? ts_best_swap(c->best, 0, &err) : 0;
+    if (rc == 0)
+        rc = write_state(c, live_rows, &err);
     c->ended = rc != 0;
     note(c, rc, &err);
 }

@@ -84,6 +84,10 @@ void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
+/* The same of the best factors, which the caller has put into the backend. */
+struct ts_best;
+void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
+
 /* The same of moments, the memory of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 

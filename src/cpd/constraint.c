@@ -12,7 +12,8 @@
 static int is_none(const struct ts_constraint *c)
 {
     return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
-           c->l2 == 0 && c->smooth == 0 && !c->observed && !c->poisson && c->loss == TS_GCP_NONE;
+           c->l2 == 0 && c->smooth == 0 && !c->observed && !c->held && !c->best && !c->poisson &&
+           c->loss == TS_GCP_NONE;
 }
 
 int ts_constraint_any(const struct ts_constraint *c, uint32_t n)
@@ -44,7 +45,7 @@ int ts_constraint_as_it_is(const struct ts_constraint *c)
 int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n)
 {
     for (uint32_t m = 0; c != NULL && m < n; m++)
-        if (ts_constraint_rigid(&c[m]) || c[m].observed || c[m].loss != TS_GCP_NONE)
+        if (ts_constraint_rigid(&c[m]) || c[m].observed || c[m].held || c[m].loss != TS_GCP_NONE)
             return 1;
     return ts_constraint_penalty(c, n);
 }
@@ -81,7 +82,8 @@ uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n)
     uint32_t bits = 0;
     for (uint32_t m = 0; c != NULL && m < n; m++) {
         const enum ts_row_kind kind = ts_constraint_kind(&c[m]);
-        if (kind == TS_ROW_KEEP && (m + 1 < n || c[m].observed))
+        bits |= c[m].held ? 1u << TS_ROW_HELD : 0;
+        if (kind == TS_ROW_KEEP && (m + 1 < n || c[m].observed || c[m].held))
             continue;
         bits |= 1u << kind;
         if (m + 1 == n && ts_row_reads_old(kind))
@@ -115,7 +117,8 @@ uint32_t ts_constraint_own(const struct ts_constraint *c, uint32_t n)
 
 uint32_t ts_constraint_stays(const struct ts_constraint *c, uint32_t n)
 {
-    const uint32_t for_fit = c != NULL && c[n - 1].observed ? UINT32_C(1) << (n - 1) : 0;
+    const uint32_t for_fit =
+        c != NULL && (c[n - 1].observed || c[n - 1].held) ? UINT32_C(1) << (n - 1) : 0;
     return reads_old(c, n) | for_fit;
 }
 
@@ -142,7 +145,7 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
     uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
     for (uint32_t m = 0; m < n; m++) {
         struct ts_constraint rest = c[m];
-        rest.poisson = rest.nonneg = 0;
+        rest.poisson = rest.nonneg = rest.best = rest.held = 0;
         if (!c[m].poisson != !c[0].poisson || (c[m].poisson && !is_none(&rest)))
             return ts_fail(err, TS_EARG,
                            "mode %u: a Poisson model has no entries below 0, and nothing else can "
@@ -150,6 +153,12 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            m + 1);
         if (c[m].loss != c[0].loss || c[m].loss_at != c[0].loss_at)
             return ts_fail(err, TS_EARG, "a model has the same loss in all modes");
+        if (!c[m].held != !c[0].held || (c[m].held && (c[m].observed || c[m].loss != TS_GCP_NONE)))
+            return ts_fail(err, TS_EARG,
+                           "held-out nonzeros are zeros to all modes of a model of least "
+                           "squares or of counts");
+        if (!c[m].best != !c[0].best)
+            return ts_fail(err, TS_EARG, "the best factors are kept of all modes or of none");
         if (!c[m].lbfgsb != !c[0].lbfgsb || (c[m].lbfgsb && c[m].loss == TS_GCP_NONE))
             return ts_fail(err, TS_EARG,
                            "L-BFGS-B descends by a loss of all modes other than least-squares and "
@@ -185,6 +194,10 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            m + 1);
         if (!c[m].observed != !c[0].observed || (c[m].by_count && !c[m].observed))
             return ts_fail(err, TS_EARG, "cells are observed ones in all modes or in none");
+        if (!c[m].mean != !c[0].mean || (c[m].mean && (!c[m].observed || c[m].loss != TS_GCP_NONE)))
+            return ts_fail(err, TS_EARG,
+                           "a mean is subtracted from all observed cells, with no other loss than "
+                           "least squares");
         if (c[m].observed && (c[m].l1 > 0 || c[m].simplex || c[m].orthogonal || c[m].smooth > 0))
             return ts_fail(err, TS_EARG,
                            "mode %u: of observed cells alone no %s is computed; l2, no entries "
@@ -255,10 +268,13 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
         snprintf(loss + strlen(loss), sizeof loss - strlen(loss), " by L-BFGS-B");
     if (c->bounded)
         snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
-    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s%s", loss, c->poisson ? ", poisson" : "",
-             c->observed ? ", observed cells" : "", c->nonneg ? ", nonnegative" : "",
-             c->fixed ? ", fixed" : "", c->simplex ? ", simplex" : "",
-             c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1, l2);
+    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s%s%s%s", loss, c->poisson ? ", poisson" : "",
+             c->mean       ? ", observed cells less their mean"
+             : c->observed ? ", observed cells"
+                           : "",
+             c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
+             c->simplex ? ", simplex" : "", c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1,
+             l2, c->best ? ", patience" : "", c->held ? ", held-out nonzeros" : "");
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
@@ -269,7 +285,8 @@ int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint
 {
     return a->loss == b->loss && a->loss_at == b->loss_at && !a->lbfgsb == !b->lbfgsb &&
            !a->poisson == !b->poisson && !a->observed == !b->observed &&
-           !a->by_count == !b->by_count && !a->nonneg == !b->nonneg && !a->fixed == !b->fixed &&
+           !a->by_count == !b->by_count && !a->mean == !b->mean && !a->best == !b->best &&
+           !a->held == !b->held && !a->nonneg == !b->nonneg && !a->fixed == !b->fixed &&
            a->l1 == b->l1 && a->l2 == b->l2 && a->smooth == b->smooth &&
            !a->simplex == !b->simplex && !a->orthogonal == !b->orthogonal &&
            !a->bounded == !b->bounded &&

@@ -15,6 +15,9 @@
  *     1/2 sum over listed cells of (x - model)^2 + sum over modes of 1/2 l2 sum A^2
  * with the squares of a row counted once, or once for each of its nonzeros (by_count).
  *
+ * and with mean, model is that of the factors and the mean of these cells, which is a component of its own in what a run
+ * hands out: its columns are of ones, and nothing that is demanded of factors is demanded of them.
+ *
  * A factor with bounds or on the simplex is handed out with the lengths that it has, so that it keeps to them; the
  * weights are of the other modes. Orthonormal columns leave the weights to others while they are computed.
  *
@@ -47,7 +50,10 @@ struct ts_constraint {
         loss;       /* of each mode: the factors descend (gcp.h); TS_GCP_NONE: they do not */
     double loss_at; /* D of huber; else 0 */
     int lbfgsb;     /* with a loss, of each mode: the steps are of all modes at once (lbfgsb.c) */
-    int by_count;   /* and l2 counts once for each nonzero of a row */
+    int held; /* of each mode, of least squares and of counts: nonzeros are held out, and to the model they are zeros */
+    int best; /* of each mode: the factors of the least error at held-out cells are kept until the end (best.h) */
+    int by_count; /* and l2 counts once for each nonzero of a row */
+    int mean; /* of each mode, with observed: the model is of values less the mean of those that are not held out */
 };
 
 /* Whether there is any among those of n modes; c may be NULL. */
@@ -67,6 +73,23 @@ int ts_constraint_lengths(const struct ts_constraint *c, uint32_t n);
 
 /* No entry may be below 0. */
 int ts_constraint_positive(const struct ts_constraint *c);
+
+static inline int ts_constraint_best(const struct ts_constraint *c)
+{
+    return c != NULL && c[0].best;
+}
+
+/* Nonzeros are held out of products, and to the model they are zeros. */
+static inline int ts_constraint_held(const struct ts_constraint *c)
+{
+    return c != NULL && c[0].held;
+}
+
+/* Whether a mean is subtracted; c may be NULL. Then a model has a component more than its rank. */
+static inline int ts_constraint_mean(const struct ts_constraint *c)
+{
+    return c != NULL && c[0].mean;
+}
 
 enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c);
 
@@ -104,8 +127,15 @@ void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room);
  * lbfgsb.c says. */
 #define TS_MOMENTS_ADAM   2u
 #define TS_MOMENTS_LBFGSB 12u
-#define TS_MOMENTS_MOST   TS_MOMENTS_LBFGSB
+#define TS_MOMENT_BEST    TS_MOMENTS_LBFGSB /* where there is one: the factors that best.h keeps */
+#define TS_MOMENTS_MOST   (TS_MOMENT_BEST + 1)
 uint32_t ts_constraint_moments(const struct ts_constraint *c); /* c: of the first mode */
+
+/* Whether there is this one of TS_MOMENTS_MOST. */
+static inline int ts_constraint_has_moment(const struct ts_constraint *c, uint32_t which)
+{
+    return which == TS_MOMENT_BEST ? c->best : which < ts_constraint_moments(c);
+}
 
 int ts_constraint_same(const struct ts_constraint *a, const struct ts_constraint *b);
 

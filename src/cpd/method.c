@@ -2,8 +2,8 @@
 /* The table of methods: a method is a file beside this one and a row here. */
 #include "cpd/method.h"
 
-static const struct ts_method *const methods[] = { &ts_gcp, &ts_lbfgsb, &ts_apr, &ts_observed,
-                                                   &ts_least_squares };
+static const struct ts_method *const methods[] = { &ts_gcp,      &ts_lbfgsb,   &ts_apr,
+                                                   &ts_observed, &ts_held_out, &ts_least_squares };
 
 const struct ts_method *ts_method_of(const struct ts_constraint *c)
 {

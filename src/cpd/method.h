@@ -5,6 +5,7 @@
  * know what is computed. A method does, and is one entry here:
  *
  *   least squares   an MTTKRP and the rows' update by Gram matrices (least_squares.c); constraints are its, too
+ *   held out        the same where nonzeros are held out: a pass for the errors, too (held_out.c)
  *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
  *   poisson         rows are multiplied (apr.c)
  *   gcp             rows descend by the gradient of another loss (gcp.c)
@@ -83,7 +84,7 @@ struct ts_method {
     void (*end)(struct ts_als *a);
 };
 
-extern const struct ts_method ts_least_squares, ts_observed, ts_apr, ts_gcp, ts_lbfgsb;
+extern const struct ts_method ts_least_squares, ts_observed, ts_held_out, ts_apr, ts_gcp, ts_lbfgsb;
 
 /* That of the constraints of n modes, or least squares where c is NULL. */
 const struct ts_method *ts_method_of(const struct ts_constraint *c);

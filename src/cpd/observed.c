@@ -1,101 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Models of the cells that are listed, others being unknown: rows with a Gram matrix of their own, in the pass itself,
- * and a pass after the last mode that sums the errors, those of cells that are held out apart.
+ * and a pass after the last mode that sums the errors, those of cells that are held out apart. Where their mean is
+ * subtracted, such a pass before the first sweep finds it, and factors are those of the rest.
  *
  *   bits     sums are made by partition and added in the order of the file: they do not depend on threads
  */
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cpd/method.h"
-#include "format/shard.h"
-
-/* Of nonzeros x and the model m there. */
-struct errors {
-    double n, squares, left; /* how many, of x^2, of (x - m)^2 */
-};
 
 struct observed {
-    struct errors kept, held; /* after the last mode */
+    struct ts_als_errors kept, held; /* after the last mode */
+    double mean;                     /* that is subtracted */
 };
 
-/* ---- errors ---- */
+/* ---- the mean ---- */
 
-/* Of a partition. */
-struct part {
-    struct errors kept, held;
-};
-
-struct sums {
-    const struct ts_hold_out *hold_out;
-    uint32_t order;
-    struct part *part;
-};
-
-static void add(struct errors *s, double value, double model)
+/* Of values alone: whatever the factors are. */
+static int start(struct ts_als *a, struct ts_err *err)
 {
-    s->n++;
-    s->squares += value * value;
-    s->left += (value - model) * (value - model);
-}
-
-/* A partition is one thread's: nobody else writes to its part. */
-static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
-{
-    const struct sums *s = ctx;
-    struct part *part = &s->part[c->partition];
-    (void)thread;
-    (void)err;
-    for (uint32_t i = 0; i < c->n; i++) {
-        uint64_t hash = ts_hold_out_begin(s->hold_out);
-        int held = 0;
-        if (s->hold_out->share > 0) {
-            for (uint32_t m = 0; m < s->order; m++)
-                hash = ts_hold_out_add(hash, c->row[m][i]);
-            held = ts_hold_out_held(s->hold_out, hash);
-        }
-        add(held ? &part->held : &part->kept, c->value[i], c->model[i]);
-    }
-    return 0;
-}
-
-static void add_sums(struct errors *to, const struct errors *from)
-{
-    to->n += from->n;
-    to->squares += from->squares;
-    to->left += from->left;
-}
-
-/* A weighted pass over the product's mode, with the weights inside the factors. */
-static int sum_errors(struct ts_als *a, struct ts_err *err)
-{
-    const struct ts_init_conf *c = &a->conf->init;
-    const struct ts_tensor *t = c->tensor;
-    const struct ts_hold_out *hold_out = &a->conf->hold_out;
     struct observed *own = a->own;
-    struct sums s = { .hold_out = hold_out, .order = t->order };
-    struct ts_weighted what = {
-        .take = take,
-        .part_bytes = sizeof *s.part,
-        .ctx = &s,
-        .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
-    };
-    uint64_t n = 0;
     int rc;
-    for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
-        n += ts_shard_partitions(&t->mode[a->product].shard[k]);
-    what.part = s.part = calloc(n + 1, sizeof *s.part);
-    rc = s.part == NULL
-             ? ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path)
-             : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
-    own->kept = own->held = (struct errors){ 0 };
-    for (uint64_t k = 0; k < n && rc == 0; k++) {
-        add_sums(&own->kept, &s.part[k].kept);
-        add_sums(&own->held, &s.part[k].held);
-    }
-    free(s.part);
+    if (!ts_constraint_mean(a->constraint))
+        return 0;
+    a->product = a->order - 1;
+    ts_feed_rewind(a->conf->feed);
+    rc = ts_als_sum_errors(a, 0, &own->kept, &own->held, err);
+    own->mean = own->kept.n > 0 ? own->kept.sum / own->kept.n : 0;
     return rc;
+}
+
+static void save(const struct ts_als *a, struct ts_state *s)
+{
+    const struct observed *own = a->own;
+    if (ts_constraint_mean(a->constraint))
+        memcpy(&s->part[TS_PART_MEAN], &own->mean, sizeof own->mean);
+}
+
+static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+{
+    struct observed *own = a->own;
+    if (ts_constraint_mean(a->constraint))
+        memcpy(&own->mean, &s->part[TS_PART_MEAN], sizeof own->mean);
+    return isfinite(own->mean) ? 0
+                               : ts_fail(err, TS_EFORMAT, "%s: the mean of the cells is no number",
+                                         ts_state_path(a->conf->from));
 }
 
 /* ---- modes ---- */
@@ -106,16 +57,18 @@ static int begin(struct ts_als *a, struct ts_err *err)
     ts_als_limit_rows(a);
     a->how.by_count = a->constraint[a->product].by_count;
     a->how.hold_out = a->conf->hold_out;
+    a->how.mean = ((const struct observed *)a->own)->mean;
     a->sums.size = &a->size[a->product];
     return 0;
 }
 
 static int pass(struct ts_als *a, struct ts_err *err)
 {
+    struct observed *own = a->own;
     const struct ts_init_conf *c = &a->conf->init;
     const uint64_t begun_ns = ts_clock_ns();
     const int errors = a->at == TS_ALS_AGAIN;
-    const int rc = errors ? sum_errors(a, err)
+    const int rc = errors ? ts_als_sum_errors(a, own->mean, &own->kept, &own->held, err)
                           : c->backend->complete(c->be, a->product, a->conf->feed, &a->how,
                                                  &a->sums, &a->times, err);
     ts_als_trace(a, errors ? "errors" : "rows", begun_ns, a->product);
@@ -158,6 +111,8 @@ static int exact(const struct ts_als *a)
 static int tell(struct ts_als *a)
 {
     const struct observed *own = a->own;
+    if (ts_constraint_mean(a->constraint))
+        a->now.mean = own->mean;
     if (own->kept.n > 0)
         a->now.rmse = sqrt(own->kept.left / own->kept.n);
     if (own->held.n > 0)
@@ -186,6 +141,7 @@ const struct ts_method ts_observed = {
     .fit_apart = 1,
     .holds_out = 1,
     .is_asked = is_asked,
+    .start = start,
     .begin = begin,
     .pass = pass,
     .rows = rows,
@@ -195,4 +151,6 @@ const struct ts_method ts_observed = {
     .exact = exact,
     .tell = tell,
     .objective = objective,
+    .save = save,
+    .restore = restore,
 };

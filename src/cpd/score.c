@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "base/stop.h"
+#include "cpu/dense_cells.h"
+#include "format/dense.h"
 #include "format/shard.h"
+#include "format/tensor_kind.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows on their way to the backend */
 #define LANES       4u                  /* sums of every fourth nonzero of a block */
@@ -34,6 +37,11 @@ struct worker {
     uint32_t *rows;      /* top x order */
 };
 
+struct slab_cell {
+    double value, model;
+    uint32_t row;
+};
+
 /* Of a partition: its sums, and those of its first and last slice. */
 struct part {
     struct ts_score_sums sums, first, last;
@@ -47,7 +55,11 @@ struct score {
     uint64_t n_parts;
     struct part *part;
     struct worker *worker; /* threads */
-    int counts;            /* logs are summed: as far as is known all values are counts; atomic */
+    /* Sums of slices of a dense tensor, whose cells are not sorted by them: of each partition of a slab its cells, */
+    struct slab_cell *slab;
+    uint32_t *slab_n; /* and how many they are */
+    uint64_t settled; /* partitions of the slabs before */
+    int counts;       /* logs are summed: as far as is known all values are counts; atomic */
 };
 
 /* ---- the model's rows into the backend ---- */
@@ -316,6 +328,34 @@ static void add_slices(const struct score *s, struct worker *w, const struct ts_
         p->last = w->slice;
 }
 
+static void keep_cells(const struct score *s, const struct ts_cells *c)
+{
+    const uint64_t k = c->partition - s->settled;
+    struct slab_cell *to = s->slab + k * TS_PARTITION_NNZ + c->first;
+    for (uint32_t i = 0; i < c->n; i++)
+        to[i] = (struct slab_cell){ c->value[i], c->model[i], c->row[s->conf->mode][i] };
+    s->slab_n[k] = c->first + c->n;
+}
+
+/* All cells of a slab are there: they are added in the order of the array. */
+static void settle(void *ctx, uint64_t first, uint64_t end)
+{
+    struct score *s = ctx;
+    for (uint64_t k = 0; s->slab != NULL && k < end - first; k++) {
+        const struct slab_cell *x = s->slab + k * TS_PARTITION_NNZ;
+        for (uint32_t i = 0; i < s->slab_n[k]; i++) {
+            struct ts_score_sums *to = &s->ret->slice[x[i].row];
+            const double r = x[i].value - x[i].model;
+            to->n++;
+            to->value += x[i].value;
+            to->model += x[i].model;
+            to->squares += r * r;
+            to->magnitudes += fabs(r);
+        }
+    }
+    s->settled = end;
+}
+
 static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
     struct score *s = ctx;
@@ -328,13 +368,15 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
         memset(&w->slice, 0, sizeof w->slice);
         w->logs = 0;
         w->in_first = 1;
-        if (s->conf->slices)
+        if (s->conf->slices && s->slab == NULL)
             w->row = s->part[c->partition].first_row = c->row[s->conf->mode][0];
     }
     add_block(&w->sums, c);
     if (__atomic_load_n(&s->counts, __ATOMIC_RELAXED))
         add_logs(s, w, c);
-    if (s->conf->slices)
+    if (s->slab != NULL)
+        keep_cells(s, c);
+    else if (s->conf->slices)
         add_slices(s, w, c);
     if (s->conf->top > 0)
         keep_large(s, w, c);
@@ -347,12 +389,20 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
 
 /* ---- before and after the pass ---- */
 
-static uint64_t count_parts(const struct ts_tensor *t, uint32_t mode)
+/* Partitions of the largest slab. */
+static uint64_t slab_partitions(const struct ts_dense *d)
 {
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < t->mode[mode].disk.n_shards; i++)
-        n += ts_shard_partitions(&t->mode[mode].shard[i]);
-    return n;
+    return (ts_dense_most_bytes(d) / d->cell_bytes + TS_PARTITION_NNZ - 1) / TS_PARTITION_NNZ;
+}
+
+static uint64_t dense_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads, int slices)
+{
+    return t->dense == NULL
+               ? 0
+               : ts_dense_cells_bytes(t, rank, threads) +
+                     (slices ? slab_partitions(t->dense) *
+                                   (TS_PARTITION_NNZ * sizeof(struct slab_cell) + sizeof(uint32_t))
+                             : 0);
 }
 
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
@@ -363,9 +413,9 @@ uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
     for (uint32_t m = 0; m < t->order; m++)
         if (t->mode[m].disk.rows_bytes > 0 && t->mode[m].disk.n_rows > most)
             most = t->mode[m].disk.n_rows;
-    return count_parts(t, mode) * sizeof(struct part) + threads * sizeof(struct worker) +
+    return ts_tensor_partitions(t, mode) * sizeof(struct part) + threads * sizeof(struct worker) +
            top * (uint64_t)threads * (cell + sizeof(struct found)) +
-           top * (uint64_t)sizeof(struct ts_score_cell) +
+           top * (uint64_t)sizeof(struct ts_score_cell) + dense_bytes(t, rank, threads, slices) +
            (slices ? t->mode[mode].disk.n_rows * sizeof(struct ts_score_sums) : 0) +
            most * sizeof(uint64_t) + chunk_rows(rank) * rank * sizeof(double);
 }
@@ -375,7 +425,7 @@ static int new_sums(struct score *s, struct ts_err *err)
     const struct ts_score_conf *c = s->conf;
     const uint64_t n_rows = c->tensor->mode[c->mode].disk.n_rows;
     int there;
-    s->n_parts = count_parts(c->tensor, c->mode);
+    s->n_parts = ts_tensor_partitions(c->tensor, c->mode);
     s->part = calloc(s->n_parts + 1, sizeof *s->part);
     s->worker = aligned_alloc(LINE, c->threads * sizeof *s->worker);
     if (s->worker != NULL)
@@ -391,6 +441,12 @@ static int new_sums(struct score *s, struct ts_err *err)
         s->ret->slice = calloc(n_rows + 1, sizeof *s->ret->slice);
         there = s->ret->slice != NULL;
     }
+    if (there && c->slices && c->tensor->dense != NULL) {
+        const uint64_t n = slab_partitions(c->tensor->dense);
+        s->slab = malloc(n * TS_PARTITION_NNZ * sizeof *s->slab);
+        s->slab_n = malloc(n * sizeof *s->slab_n);
+        there = s->slab != NULL && s->slab_n != NULL;
+    }
     return there ? 0 : ts_fail(err, TS_ENOMEM, "out of memory for sums of residuals");
 }
 
@@ -402,6 +458,8 @@ static void free_sums(struct score *s)
     }
     free(s->worker);
     free(s->part);
+    free(s->slab);
+    free(s->slab_n);
 }
 
 static int conclude(struct score *s, struct ts_err *err)
@@ -412,7 +470,7 @@ static int conclude(struct score *s, struct ts_err *err)
         const struct part *p = &s->part[k];
         add(&ret->all, &p->sums);
         logs += p->logs;
-        if (!s->conf->slices)
+        if (!s->conf->slices || s->slab != NULL)
             continue;
         add(&ret->slice[p->first_row], &p->first);
         if (p->last_row != p->first_row)
@@ -448,7 +506,7 @@ int ts_score_run(const struct ts_score_conf *conf, struct ts_score *ret, struct 
 {
     struct ts_score result = { 0 };
     struct score s = { .conf = conf, .ret = &result, .counts = 1 };
-    struct ts_weighted what = { .take = take, .ctx = &s, .rows = conf->rows };
+    struct ts_weighted what = { .take = take, .settle = settle, .ctx = &s, .rows = conf->rows };
     int rc = check(conf, err);
     what.rows |= conf->slices ? 1u << conf->mode : 0;
     what.rows |= conf->top > 0 ? (1u << conf->tensor->order) - 1 : 0;

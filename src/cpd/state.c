@@ -17,7 +17,7 @@
 
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
-#define N_NAMED      (N_FIXED + 2) /* with those that may be missing */
+#define N_NAMED      (N_FIXED + 3) /* with those that may be missing */
 #define MAX_SECTIONS (N_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
 /* What is not the same for all states comes by name, so that what a later program adds is refused by an
@@ -31,23 +31,25 @@ enum section {
     OPTIONS,
     CONSTRAINTS,
     ACCELERATE,
+    BEST,
     FACTOR,
     BEFORE,
     MOMENT, /* and those that follow */
     LAST = MOMENT + TS_MOMENTS_MOST - 1
 };
 
-/* Those that must be there, and two that may be. */
-static const char *const section_name[N_NAMED] = {
-    "shape", "gram", "lambda", "sweep", "past", "options", "constraints", "accelerate"
-};
+/* Those that must be there, and three that may be. */
+static const char *const section_name[N_NAMED] = { "shape",       "gram",       "lambda",
+                                                   "sweep",       "past",       "options",
+                                                   "constraints", "accelerate", "best" };
 
-/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on */
+/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on to "twelfth3", and "best3" */
 static void factor_name(enum section what, uint32_t mode, char ret[16])
 {
     static const char *const moment[TS_MOMENTS_MOST] = { "first", "second", "third",    "fourth",
                                                          "fifth", "sixth",  "seventh",  "eighth",
-                                                         "ninth", "tenth",  "eleventh", "twelfth" };
+                                                         "ninth", "tenth",  "eleventh", "twelfth",
+                                                         "best" };
     char text[24];
     snprintf(text, sizeof text, "%s%" PRIu32,
              what == FACTOR   ? "factor"
@@ -94,6 +96,10 @@ static uint64_t section_bytes(const struct ts_state *s, enum section what, uint3
     case ACCELERATE:
         return s->accelerated ? sizeof s->pace + (s->order + UINT64_C(1)) * s->rank * sizeof(double)
                               : 0;
+    case BEST:
+        return s->constraint[0].best
+                   ? (TS_BEST_NUMBERS + (s->order + UINT64_C(1)) * s->rank) * sizeof(double)
+                   : 0;
     default:
         return s->n_rows[mode] * row_bytes(s);
     }
@@ -168,18 +174,23 @@ static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t m
 static int has_section(const struct ts_state *s, uint32_t what)
 {
     return what < N_FIXED || (what == CONSTRAINTS && s->constrained) ||
-           (what == ACCELERATE && s->accelerated);
+           (what == ACCELERATE && s->accelerated) || (what == BEST && s->constraint[0].best);
 }
 
-/* How many moments the factors have. */
+/* How many moments the factors have, the best factors with them. */
 static uint32_t moments(const struct ts_state *s)
 {
-    return ts_constraint_moments(&s->constraint[0]);
+    return ts_constraint_moments(&s->constraint[0]) + (s->constraint[0].best != 0);
+}
+
+static int has_moment(const struct ts_state *s, uint32_t which)
+{
+    return ts_constraint_has_moment(&s->constraint[0], which);
 }
 
 static uint32_t count_sections(const struct ts_state *s)
 {
-    return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) +
+    return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) + (s->constraint[0].best != 0) +
            (uint32_t)__builtin_popcount(s->factors) + (uint32_t)__builtin_popcount(s->kept) +
            moments(s) * s->order;
 }
@@ -238,8 +249,9 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
         }
     list_factors(s, FACTOR, s->factors, section, &n);
     list_factors(s, BEFORE, s->kept, section, &n);
-    for (uint32_t i = 0; i < moments(s); i++)
-        list_factors(s, (enum section)(MOMENT + i), (UINT32_C(1) << s->order) - 1, section, &n);
+    for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
+        if (has_moment(s, i))
+            list_factors(s, (enum section)(MOMENT + i), (UINT32_C(1) << s->order) - 1, section, &n);
     rc = put(k, &h, sizeof h, err);
     if (rc == 0)
         rc = put(k, section, n * sizeof *section, err);
@@ -264,7 +276,9 @@ static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, 
             (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
             (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u) | (c->observed ? TS_DEMAND_OBSERVED : 0u) |
             (c->by_count ? TS_DEMAND_BY_COUNT : 0u) | (c->poisson ? TS_DEMAND_POISSON : 0u) |
-            (uint32_t)c->loss * TS_DEMAND_LOSS | (c->lbfgsb ? TS_DEMAND_LBFGSB : 0u),
+            (uint32_t)c->loss * TS_DEMAND_LOSS | (c->lbfgsb ? TS_DEMAND_LBFGSB : 0u) |
+            (c->mean ? TS_DEMAND_MEAN : 0u) | (c->best ? TS_DEMAND_BEST : 0u) |
+            (c->held ? TS_DEMAND_HELD : 0u),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
@@ -293,6 +307,8 @@ static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_e
             rc = put_section(k, from[i], section_bytes(s, (enum section)i, 0), err);
     if (rc == 0 && s->accelerated)
         rc = put_pace(k, s, err);
+    if (rc == 0 && has_section(s, BEST))
+        rc = put_section(k, s->best, section_bytes(s, BEST, 0), err);
     return rc;
 }
 
@@ -318,8 +334,8 @@ int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
     for (uint32_t m = 0; m < s->order && rc == 0; m++)
         if ((s->kept >> m & 1) != 0)
             rc = put_section(&k, s->before_rows[m], section_bytes(s, BEFORE, m), err);
-    for (uint32_t i = 0; i < moments(s); i++)
-        for (uint32_t m = 0; m < s->order && rc == 0; m++)
+    for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
+        for (uint32_t m = 0; m < s->order && rc == 0 && has_moment(s, i); m++)
             rc = put_section(&k, s->moment[i][m], section_bytes(s, MOMENT, m), err);
     free(k.piece);
     XXH3_freeState(k.hash);
@@ -466,10 +482,11 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
             ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (stays >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
         for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
-            if ((f->moment_at[i][m] != 0) != (i < moments(s)))
+            if ((f->moment_at[i][m] != 0) != has_moment(s, i))
                 return bad(f, "a section is missing", err);
     }
-    if (s->kept != 0 && !s->accelerated)
+    if ((f->fixed_at[BEST] != 0) != (s->constraint[0].best != 0) ||
+        (s->kept != 0 && !s->accelerated))
         return bad(f, "a section is missing", err);
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
 }
@@ -521,13 +538,16 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
                                     .loss = (enum ts_loss_kind)(d->demands / TS_DEMAND_LOSS % 16),
                                     .loss_at = d->loss_at,
                                     .lbfgsb = (d->demands & TS_DEMAND_LBFGSB) != 0,
+                                    .held = (d->demands & TS_DEMAND_HELD) != 0,
+                                    .best = (d->demands & TS_DEMAND_BEST) != 0,
+                                    .mean = (d->demands & TS_DEMAND_MEAN) != 0,
                                     .fixed = (int)d->fixed,
                                     .l1 = d->l1,
                                     .l2 = d->l2,
                                     .lower = d->lower,
                                     .upper = d->upper };
         s->size[m] = d->size;
-        if (d->demands / TS_DEMAND_LOSS % 16 >= TS_N_GCP || d->demands >= 2 * TS_DEMAND_LBFGSB ||
+        if (d->demands / TS_DEMAND_LOSS % 16 >= TS_N_GCP || d->demands >= TS_DEMAND_END ||
             !isfinite(d->loss_at) ||
             d->demands % TS_DEMAND_LOSS >
                 (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL |
@@ -575,7 +595,8 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
     if (rc == 0 && s->constrained)
         rc = read_constraints(f, err);
     if (rc == 0 && s->precision != TS_FLOAT32 && (s->flags & TS_STATE_FIT) != 0 &&
-        !s->constraint[0].observed && moments(s) == 0)
+        !s->constraint[0].observed && !s->constraint[0].held &&
+        ts_constraint_moments(&s->constraint[0]) == 0)
         rc = bad(f, "a header that is not possible", err);
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }
@@ -598,6 +619,22 @@ static int read_pace(struct ts_state_file *f, struct ts_err *err)
     return rc;
 }
 
+static int read_best(struct ts_state_file *f, struct ts_err *err)
+{
+    struct ts_state *s = &f->state;
+    const uint64_t bytes = section_bytes(s, BEST, 0);
+    int rc;
+    s->best = malloc(bytes);
+    rc = s->best == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+                         : ts_file_read_at(f->fd, f->path, f->fixed_at[BEST], bytes, s->best, err);
+    if (rc == 0 && !(s->best[0] >= 0 && s->best[0] < s->sweep))
+        rc = bad(f, "a best sweep that is not possible", err);
+    for (uint64_t i = TS_BEST_NUMBERS; i < bytes / sizeof *s->best && rc == 0; i++)
+        if (!isfinite(s->best[i]))
+            rc = bad(f, "a best sweep that is not possible", err);
+    return rc;
+}
+
 /* Everything but the factors into memory: no more than the file has. */
 static int read_fixed(struct ts_state_file *f, struct ts_err *err)
 {
@@ -615,6 +652,8 @@ static int read_fixed(struct ts_state_file *f, struct ts_err *err)
                                              section_bytes(s, (enum section)i, 0), to[i], err);
     if (rc == 0 && s->accelerated)
         rc = read_pace(f, err);
+    if (rc == 0 && s->constraint[0].best)
+        rc = read_best(f, err);
     if (rc == 0 && s->options_bytes > 0 && s->options[s->options_bytes - 1] != '\0')
         rc = bad(f, "options that do not end", err);
     return rc;
@@ -680,6 +719,7 @@ void ts_state_close(struct ts_state_file *f)
     free(f->state.lambda);
     free(f->state.past);
     free(f->state.before);
+    free(f->state.best);
     free(f->state.options);
     free(f->path);
     free(f);

@@ -75,7 +75,11 @@ enum ts_demand {
     TS_DEMAND_BY_COUNT = 64,
     TS_DEMAND_POISSON = 128,
     TS_DEMAND_LOSS = 256, /* times enum ts_loss_kind (stream/loss.h), up to 15 of them */
-    TS_DEMAND_LBFGSB = 4096
+    TS_DEMAND_LBFGSB = 4096,
+    TS_DEMAND_MEAN = 8192,
+    TS_DEMAND_BEST = 16384,
+    TS_DEMAND_HELD = 32768,
+    TS_DEMAND_END = 65536
 };
 
 /* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
@@ -95,6 +99,11 @@ _Static_assert(sizeof(struct ts_disk_accelerate) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
+
+/* Starts the section "best", which is there where the best factors are kept (best.h): of their sweep its number (0: there was
+ * none), fit, change, objective, errors at observed and held-out cells, loss there, log-likelihood, violation, components that
+ * are zero, and the mean. The weights (rank float64) and the norms of columns (order x rank) follow. */
+#define TS_BEST_NUMBERS 16u
 
 enum ts_state_flag {
     TS_STATE_ENDED = 1, /* the run made all its sweeps: only its result may be missing */
@@ -120,10 +129,11 @@ enum ts_state_part {
     TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
     TS_PART_HELD_SINCE, /* and how many of them came after it */
     TS_PART_KKT, /* of a Poisson model: float64, the violation of the modes that are done, or of the last sweep */
-    TS_PART_LOSS,      /* float64: log-likelihood after the last whole sweep */
-    TS_PART_RATE,      /* of a model that descends: float64, the rate of its steps; */
-    TS_PART_OBJECTIVE, /* float64: the objective after the last whole sweep */
-    TS_PART_PAIRS,     /* of one by L-BFGS-B: what is kept of its steps (lbfgsb.c) */
+    TS_PART_LOSS,                /* float64: log-likelihood after the last whole sweep */
+    TS_PART_RATE,                /* of a model that descends: float64, the rate of its steps; */
+    TS_PART_OBJECTIVE,           /* float64: the objective after the last whole sweep */
+    TS_PART_PAIRS,               /* of one by L-BFGS-B: what is kept of its steps (lbfgsb.c) */
+    TS_PART_MEAN = TS_PART_LOSS, /* of observed cells less their mean: float64, that */
     TS_N_PARTS = 16
 };
 
@@ -147,6 +157,7 @@ struct ts_state {
     int accelerated;           /* there are these: */
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
+    double *best;   /* TS_BEST_NUMBERS + rank + order x rank, where they are kept */
     uint32_t kept;  /* bit m: the factor of mode m of the sweep before is there */
     const void *moment
         [TS_MOMENTS_MOST]

@@ -11,7 +11,9 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "cpu/dense_cells.h"
 #include "cpu/dense_product.h"
+#include "cpu/dense_rows.h"
 #include "cpu/descend.h"
 #include "cpu/fmat.h"
 #include "cpu/pass.h"
@@ -27,8 +29,9 @@
 struct shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct ts_pass *pass;           /* over shards; NULL: the tensor is dense */
-    struct ts_dense_product *dense; /* of its slabs; NULL: it has shards */
+    struct ts_pass *pass;             /* over shards; NULL: the tensor is dense */
+    struct ts_dense_product *dense;   /* of its slabs; NULL: it has shards */
+    struct ts_dense_rows *dense_rows; /* NULL: no rows of unknown cells were solved for yet */
     struct ts_fmat factor[TS_MAX_ORDER];
     struct ts_fmat rest;      /* of products of the last mode; no data: not kept */
     struct ts_fmat apart;     /* for products of any mode of `own`; no data: there are none */
@@ -128,6 +131,7 @@ static void cpu_close(void *be)
     s = c->shared;
     ts_pass_free(s->pass);
     ts_dense_product_free(s->dense);
+    ts_dense_rows_free(s->dense_rows);
     ts_rounds_free(s->rounds);
     ts_steps_free(s->steps);
     for (uint32_t k = 0; k < s->n_models; k++)
@@ -237,10 +241,10 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
     const char *path = conf->tensor->path;
     if (conf->tensor->dense == NULL)
         return 0;
-    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+    if (multiplies(conf))
         return ts_fail(err, TS_EARG,
-                       "%s: a dense tensor is decomposed by least squares, all cells known: other "
-                       "losses and unknown cells go with tensors of nonzeros",
+                       "%s: a dense tensor is decomposed by least squares: other losses go with "
+                       "tensors of nonzeros",
                        path);
     if (ts_comm_many(conf->comm))
         return ts_fail(err, TS_EARG, "%s: a dense tensor is decomposed by one process: start one",
@@ -313,6 +317,10 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
     if (conf->tensor->dense != NULL) {
         const struct ts_dense_product_conf dense = dense_conf(conf);
         *other_bytes += ts_dense_product_bytes(&dense);
+        if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+            *other_bytes += ts_dense_rows_bytes(conf->tensor, all.rank, conf->precision, threads) +
+                            ts_dense_cells_bytes(conf->tensor, all.rank, threads) +
+                            2 * (uint64_t)all.rank * all.rank * sizeof(double);
     } else {
         *other_bytes += ts_pass_bytes(&all, threads);
     }
@@ -339,8 +347,9 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
 static uint32_t cpu_most(const struct ts_backend_conf *conf)
 {
     uint32_t n = 0, columns = 0;
-    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
-        return 1; /* rows have products of their own */
+    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0 ||
+        (conf->updates >> TS_ROW_HELD & 1) != 0)
+        return 1; /* rows have products of their own, or nonzeros are held out of one model alone */
     if (conf->tensor->dense != NULL)
         return 1;
     while (n < conf->n_models && n < MOST_MODELS) {
@@ -509,11 +518,67 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
                         struct ts_err *err)
 {
     struct shared *s = ((struct cpu *)be)->shared;
-    if (s->dense != NULL)
-        return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "values of a model are computed of one at a time");
+    if (s->dense != NULL)
+        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, what, feed,
+                                  times, err);
     return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
+}
+
+/* The elementwise product of the Gram matrices of the other modes' factors; one: room for a matrix. */
+static int gram_product(struct cpu *c, uint32_t mode, double *ret, double *one, struct ts_err *err)
+{
+    const size_t n = (size_t)c->rank * c->rank;
+    int rc = 0;
+    for (size_t i = 0; i < n; i++)
+        ret[i] = 1;
+    for (uint32_t m = 0; m < c->shared->tensor->order && rc == 0; m++) {
+        if (m == mode)
+            continue;
+        rc = ts_rowsolve_run(c->rows, &c->factor[m], NULL, NULL,
+                             &(struct ts_row_sums){ .gram = one }, NULL, err);
+        for (size_t i = 0; i < n && rc == 0; i++)
+            ret[i] *= one[i];
+    }
+    return rc;
+}
+
+/* Of a dense tensor, whose product is where unknown cells count 0. */
+static int complete_dense(struct cpu *c, uint32_t mode, struct ts_feed *feed,
+                          const struct ts_row_update *how, const struct ts_row_sums *sums,
+                          struct ts_backend_times *times, struct ts_err *err)
+{
+    struct shared *s = c->shared;
+    const uint64_t start = ts_clock_ns();
+    double *gram = malloc(2 * sizeof *gram * c->rank * c->rank);
+    uint64_t then;
+    int rc = gram == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path) : 0;
+    if (rc == 0 && how->hold_out.share > 0)
+        rc = ts_fail(
+            err, TS_EARG,
+            "%s: cells of a dense tensor are not held out: make those NaN that nothing is to "
+            "be learnt from",
+            s->tensor->path);
+    if (rc == 0 && s->dense_rows == NULL)
+        rc = ts_dense_rows_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(),
+                               s->threads, &s->dense_rows, err);
+    if (rc == 0)
+        rc = gram_product(c, mode, gram, gram + (size_t)c->rank * c->rank, err);
+    note_change(c, mode);
+    if (rc == 0)
+        rc = ts_dense_product_run(s->dense, mode, s->factor, &c->factor[mode], TS_FLOAT64, feed,
+                                  times, err);
+    then = ts_clock_ns();
+    if (rc == 0)
+        rc = ts_dense_rows_run(s->dense_rows, mode, s->factor, ts_dense_product_sums(s->dense),
+                               gram, how, sums->size, feed, err);
+    free(gram);
+    if (rc == 0 && times != NULL) {
+        times->total_ns = ts_clock_ns() - start;
+        times->device[0].solve_ns = ts_clock_ns() - then;
+    }
+    return rc;
 }
 
 static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
@@ -523,11 +588,11 @@ static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
     struct cpu *c = be;
     struct shared *s = c->shared;
     int rc;
-    if (s->dense != NULL)
-        return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "models of observed cells are computed one at a time");
     c->factor[mode].rest = NULL;
+    if (s->dense != NULL)
+        return complete_dense(c, mode, feed, how, sums, times, err);
     rc = ts_pass_complete(s->pass, mode, s->factor, how, sums->size, feed, times, err);
     return rc == 0 && s->share != NULL ? deal_rows(c, mode, &c->factor[mode], times, err) : rc;
 }
@@ -549,6 +614,13 @@ static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
     if (rc == 0)
         s->own = modes;
     return rc;
+}
+
+static void cpu_hold_out(void *be, const struct ts_hold_out *h)
+{
+    struct cpu *c = be;
+    if (c->shared->pass != NULL)
+        ts_pass_hold_out(c->shared->pass, h);
 }
 
 static void cpu_sum_in(void *be, enum ts_precision summed)
@@ -613,8 +685,6 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
         return refuse_dense(s, err);
     if (s->n_models > 1)
         return ts_fail(err, TS_EARG, "rows descend of one model at a time");
-    if (s->share != NULL && how->gradient != NULL)
-        return ts_fail(err, TS_EARG, "models by L-BFGS-B are computed by one process");
     assert(s->share == NULL || ts_share_is_whole(s->share));
     if (s->rounds == NULL)
         rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
@@ -632,6 +702,7 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     then = ts_clock_ns();
     if (rc == 0 && s->share != NULL)
         rc = deal_rows(c, mode, &c->product, NULL, err);
+    c->ranks.here = how->gradient != NULL; /* the factors stay as they are */
     dealt_ns = ts_clock_ns() - then;
     if (rc == 0)
         rc =
@@ -671,7 +742,9 @@ const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND,
+               1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND |
+               1u << TS_ROW_HELD,
+    .means = 1,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,
@@ -681,6 +754,7 @@ const struct ts_backend ts_backend_cpu = {
     .get_rows = cpu_get_rows,
     .own_rows = cpu_own_rows,
     .sum_in = cpu_sum_in,
+    .hold_out = cpu_hold_out,
     .mttkrp = cpu_mttkrp,
     .model = cpu_model,
     .most = cpu_most,

@@ -21,13 +21,14 @@
 #define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u) /* a power of 2 would put all rows into one set of it */
 #define TS_GEMM_MOST   512u                 /* rows times cols of any */
 
-typedef void ts_gemm_along_fn(uint32_t k, const void *a, const void *b, void *out);
-typedef void ts_gemm_across_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out);
+/* ahead: an address to which nobody need have a right: while the product is computed, what lies at ahead + p * step is fetched
+ * into the cache. */
+typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
+                        uintptr_t ahead, size_t step);
 
 struct ts_gemm {
     uint32_t rows, cols;
-    ts_gemm_along_fn *along;
-    ts_gemm_across_fn *across;
+    ts_gemm_fn *along, *across;
 };
 
 extern const struct ts_gemm ts_gemm_portable_f32, ts_gemm_portable_f64;

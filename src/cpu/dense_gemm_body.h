@@ -10,34 +10,45 @@
 typedef TS_REAL V
     __attribute__((vector_size(TS_LANES * sizeof(TS_REAL)), aligned(sizeof(TS_REAL)), may_alias));
 
-#define TILE(AT)                                                  \
-    const TS_REAL *a = a_, *b = b_;                               \
-    V sum[TS_TILE_ROWS][2] = { { { 0 } } };                       \
-    for (uint32_t p = 0; p < k; p++, b += COLS) {                 \
-        const V left = *(const V *)b;                             \
-        const V right = *(const V *)(b + TS_LANES);               \
-        TS_UNROLL                                                 \
-        for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {             \
-            const TS_REAL x = a[AT];                              \
-            sum[i][0] += x * left;                                \
-            sum[i][1] += x * right;                               \
-        }                                                         \
-    }                                                             \
-    TS_UNROLL                                                     \
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                 \
-        *(V *)((TS_REAL *)out + i * COLS) = sum[i][0];            \
-        *(V *)((TS_REAL *)out + i * COLS + TS_LANES) = sum[i][1]; \
+/* ahead: of cells that are wanted later, one line for each p. */
+#define TILE(AT)                                                    \
+    const TS_REAL *b = b_;                                          \
+    V sum[TS_TILE_ROWS][2] = { { { 0 } } };                         \
+    for (uint32_t p = 0; p < k; p++, b += COLS) {                   \
+        const V left = *(const V *)b;                               \
+        const V right = *(const V *)(b + TS_LANES);                 \
+        __builtin_prefetch((const void *)(ahead + p * step), 0, 2); \
+        TS_UNROLL                                                   \
+        for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {               \
+            const TS_REAL x = AT;                                   \
+            sum[i][0] += x * left;                                  \
+            sum[i][1] += x * right;                                 \
+        }                                                           \
+    }                                                               \
+    TS_UNROLL                                                       \
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                   \
+        *(V *)((TS_REAL *)out + i * COLS) = sum[i][0];              \
+        *(V *)((TS_REAL *)out + i * COLS + TS_LANES) = sum[i][1];   \
     }
 
-static void JOIN(TS_GEMM_NAME, _along)(uint32_t k, const void *a_, const void *b_, void *out)
+_Static_assert(TS_TILE_ROWS % 3 == 0, "rows go by three");
+
+/* Of three rows each a pointer: with the stride and twice that they are addresses of all. */
+static void JOIN(TS_GEMM_NAME, _along)(uint32_t k, const void *a_, size_t stride, const void *b_,
+                                       void *out, uintptr_t ahead, size_t step)
 {
-    TILE((size_t)i * TS_GEMM_STRIDE + p)
+    const TS_REAL *a[TS_TILE_ROWS / 3];
+    TS_UNROLL
+    for (uint32_t i = 0; i < TS_TILE_ROWS / 3; i++)
+        a[i] = (const TS_REAL *)a_ + 3 * i * stride;
+    TILE((a[i / 3])[i % 3 * stride + p])
 }
 
 static void JOIN(TS_GEMM_NAME, _across)(uint32_t k, const void *a_, size_t stride, const void *b_,
-                                        void *out)
+                                        void *out, uintptr_t ahead, size_t step)
 {
-    TILE((size_t)p * stride + i)
+    const TS_REAL *a = a_;
+    TILE(a[(size_t)p * stride + i])
 }
 
 const struct ts_gemm TS_GEMM_NAME = { .rows = TS_TILE_ROWS,

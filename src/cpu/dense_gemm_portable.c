@@ -2,7 +2,7 @@
 /* The tile product of dense tensors for any machine: vectors of 16 bytes. */
 #include "cpu/dense_gemm.h"
 
-#define TS_TILE_ROWS 4
+#define TS_TILE_ROWS 6
 
 #define TS_REAL      float
 #define TS_LANES     4

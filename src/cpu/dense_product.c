@@ -537,3 +537,8 @@ int ts_dense_product_run(struct ts_dense_product *p, uint32_t mode, const struct
                                                            .share = 1 } };
     return rc;
 }
+
+const double *ts_dense_product_sums(const struct ts_dense_product *p)
+{
+    return p->sum;
+}

@@ -16,6 +16,8 @@
  * Cells and factors of float32 are multiplied in float32, parts of Y and W over at most 256 cells; everything
  * else is summed in float64. All is float64 where cells or factors are, or where that is asked for.
  *
+ * Unknown cells, which are NaN, count 0.
+ *
  *   owner    the object owns all memory between; the caller the matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
  *   errors   0 or a negative ts_code
@@ -56,5 +58,8 @@ void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode);
 int ts_dense_product_run(struct ts_dense_product *p, uint32_t mode, const struct ts_fmat *factor,
                          struct ts_fmat *out, enum ts_precision summed, struct ts_feed *feed,
                          struct ts_backend_times *times, struct ts_err *err);
+
+/* What the last call of run has computed, in float64: a row of rank for each index of its mode. */
+const double *ts_dense_product_sums(const struct ts_dense_product *p);
 
 #endif

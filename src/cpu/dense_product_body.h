@@ -14,29 +14,53 @@ static void NAME(put_products)(const struct ts_dense_product *p, const struct gr
             to[(r / cols * n + place) * cols + i] = (REAL)row[r + i];
 }
 
-/* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. */
+/* Unknown cells count 0. */
+static void NAME(clear_unknown)(const struct ts_dense_product *p, REAL *x, uint64_t n)
+{
+    for (uint64_t i = 0; p->dense->n_unknown > 0 && i < n; i++)
+        x[i] = x[i] == x[i] ? x[i] : 0;
+}
+
+/* Whether cells can be multiplied where they lie. */
+static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
+{
+    const struct ts_dense *d = p->dense;
+    const enum ts_cell_type own = sizeof(REAL) == 4 ? TS_CELL_F32 : TS_CELL_F64;
+    return d->array.type == own && !d->array.swapped && d->n_unknown == 0 &&
+           (uintptr_t)cells % sizeof(REAL) == 0;
+}
+
+/* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. The last rows of them, which are no
+ * whole tile, are copied, and all where they are not numbers of this precision. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                         uint64_t row, uint64_t n, REAL *y, struct scratch *s)
 {
     const uint32_t tile = p->gemm->rows, cols = p->gemm->cols;
     const uint64_t high = (n + tile - 1) / tile * tile;
+    const uint64_t there = NAME(in_place)(p, v->cells) ? n / tile * tile : 0;
     REAL *a = s->tile, *out = s->out;
     for (uint64_t c = 0; c < v->part.cols; c += TS_GEMM_DEPTH) {
         const uint64_t left = v->part.cols - c;
         const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
         const int first = v->part.col + c == 0;
-        for (uint64_t i = 0; i < high; i++)
-            if (i < n)
+        for (uint64_t i = there; i < high; i++)
+            if (i < n) {
                 GET_CELLS(p->dense, v->cells, (row + i) * v->part.cols + c, k,
                           a + i * TS_GEMM_STRIDE);
-            else
+                NAME(clear_unknown)(p, a + i * TS_GEMM_STRIDE, k);
+            } else
                 memset(a + i * TS_GEMM_STRIDE, 0, k * sizeof *a);
         for (uint32_t r = 0; r < p->width; r += cols) {
             const REAL *b =
                 (const REAL *)p->b + (r / cols * p->dense->inner + v->part.col + c) * cols;
             for (uint64_t i = 0; i < high; i += tile) {
                 const uint64_t rows = n - i < tile ? n - i : tile;
-                p->gemm->along(k, a + i * TS_GEMM_STRIDE, b, out);
+                if (i < there)
+                    p->gemm->along(k, (const REAL *)v->cells + (row + i) * v->part.cols + c,
+                                   v->part.cols, b, out, (uintptr_t)b, 0);
+                else
+                    p->gemm->along(k, a + i * TS_GEMM_STRIDE, TS_GEMM_STRIDE, b, out, (uintptr_t)b,
+                                   0);
                 for (uint64_t j = 0; j < rows; j++) {
                     REAL *to = y + (row + i + j) * p->width + r;
                     for (uint32_t l = 0; l < cols; l++)
@@ -47,26 +71,45 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
     }
 }
 
-/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. */
+/* Where the cells lie that are wanted after those of n columns from `col` on and of TS_GEMM_DEPTH rows from `row` on. */
+static uintptr_t NAME(after)(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                             uint64_t row, uint64_t col, uint64_t n)
+{
+    const uint64_t next = row + TS_GEMM_DEPTH;
+    const uint64_t at = next < v->part.rows ? next * v->part.cols + col : col + n;
+    return (uintptr_t)v->cells + at * p->dense->cell_bytes;
+}
+
+/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. A strip is copied into the
+ * second cache; the next one is fetched meanwhile, since its pieces lie too far apart for the processor to see that they are wanted. */
 static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t col, uint64_t n, struct scratch *s)
 {
     const uint32_t tile = p->gemm->rows, cols = p->gemm->cols;
     const uint64_t wide = (n + tile - 1) / tile * tile;
+    const uint64_t lines = n * p->dense->cell_bytes / 64 + 1,
+                   calls = p->width / cols * (wide / tile);
+    const uint64_t apart = calls < lines ? 128 : 64; /* lines come in pairs */
+    const size_t step = v->part.cols * p->dense->cell_bytes;
     REAL *a = s->tile, *out = s->out;
     for (uint64_t row = 0; row < v->part.rows; row += TS_GEMM_DEPTH) {
         const uint64_t left = v->part.rows - row;
         const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
+        const uintptr_t after = NAME(after)(p, v, row, col, n);
+        uint64_t ahead = 0;
         for (uint32_t i = 0; i < k; i++) {
             GET_CELLS(p->dense, v->cells, (row + i) * v->part.cols + col, n, a + i * STRIP_STRIDE);
+            NAME(clear_unknown)(p, a + i * STRIP_STRIDE, n);
             for (uint64_t j = n; j < wide; j++)
                 a[i * STRIP_STRIDE + j] = 0;
         }
         for (uint32_t r = 0; r < p->width; r += cols) {
             const REAL *b = (const REAL *)p->k + (r / cols * p->dense->slab_rows + row) * cols;
-            for (uint64_t i = 0; i < wide; i += tile) {
+            for (uint64_t i = 0; i < wide; i += tile, ahead += apart) {
                 const uint64_t rows = n - i < tile ? n - i : tile;
-                p->gemm->across(k, a + i, STRIP_STRIDE, b, out);
+                const int more = ahead < n * p->dense->cell_bytes;
+                p->gemm->across(k, a + i, STRIP_STRIDE, b, out, more ? after + ahead : (uintptr_t)b,
+                                more ? step : 0);
                 for (uint64_t j = 0; j < rows; j++) {
                     double *to = p->w + (v->part.col + col + i + j) * p->width + r;
                     for (uint32_t l = 0; l < cols; l++)

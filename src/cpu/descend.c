@@ -442,7 +442,9 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
         }
         ts_fpmode_restore(before);
     }
-    for (int k = 0; k < 2 && share != NULL && how->gradient == NULL && rc == 0; k++)
+    if (share != NULL && how->gradient != NULL)
+        return ts_share_gather(share, how->gradient, row_bytes, has, err);
+    for (int k = 0; k < 2 && share != NULL && rc == 0; k++)
         rc = ts_share_to_first(share, how->moment[k], row_bytes, has, err);
     return rc;
 }

@@ -23,7 +23,7 @@ void ts_steps_free(struct ts_steps *s); /* NULL is fine */
 uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
 /* factor: of all modes, the rows of `mode` make their step; apart: the gradient at its nonzeros. Of several ranks, for which
- * share is not NULL, rank r has rows has[r] .. has[r + 1] - 1 of apart, and these make their step there; rank 0 gets all moments. */
+ * share is not NULL, rank r has rows has[r] .. has[r + 1] - 1 of apart, and these make their step there; rank 0 gets all moments, or all get all of the gradient. */
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
                   struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *how,
                   struct ts_err *err);

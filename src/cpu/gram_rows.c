@@ -2,6 +2,7 @@
 /* Sums and solves rows with Gram matrices of their own. */
 #include "cpu/gram_rows.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -186,8 +187,8 @@ static void descend(struct thread *t)
     }
 }
 
-/* The row of what was summed. */
-static void solve(struct thread *t, uint32_t row)
+/* The row of what was summed. whole: see ts_gram_rows_solve. */
+static void solve_of(struct thread *t, uint32_t row, const double *whole)
 {
     struct ts_gram_rows *g = t->all;
     const struct ts_row_update *how = g->how;
@@ -199,7 +200,7 @@ static void solve(struct thread *t, uint32_t row)
     for (uint32_t i = 0; i < g->rank; i++) {
         double *entry = &t->sum.s[(size_t)i * g->stride + i];
         *entry += l2;
-        t->diagonal[i] = *entry;
+        t->diagonal[i] = whole != NULL ? whole[(size_t)i * g->rank + i] + l2 : *entry;
     }
     memcpy(t->s, t->sum.s, (uint64_t)g->rank * g->stride * sizeof *t->s);
     g->ops->solve(&t->sum, t->s, t->diagonal, cut, t->a);
@@ -215,6 +216,11 @@ static void solve(struct thread *t, uint32_t row)
         square += kept * kept;
     }
     t->size += weight * square;
+}
+
+static void solve(struct thread *t, uint32_t row)
+{
+    solve_of(t, row, NULL);
 }
 
 static void pack(const struct thread *t, double *to)
@@ -233,6 +239,19 @@ static void add_packed(struct thread *t, const double *from)
     for (uint32_t i = 0; i < t->sum.rank; i++)
         t->sum.m[i] += *from++;
     t->count += *from;
+}
+
+double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
+                          const double *packed, const double *whole, uint32_t rank)
+{
+    struct thread *t = &g->thread[thread];
+    assert(rank == g->rank);
+    (void)rank;
+    clear(t);
+    add_packed(t, packed);
+    t->size = 0;
+    solve_of(t, row, whole);
+    return t->size;
 }
 
 /* ---- one partition ---- */
@@ -280,11 +299,22 @@ static uint32_t choose(struct thread *t, const struct ts_unpacked *b)
     return n;
 }
 
-static void take_block(void *ctx, const struct ts_unpacked *b)
+static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
+{
+    const double mean = g->how->mean;
+    for (uint32_t p = 0; p < b->n && mean != 0; p++)
+        if (g->precision == TS_FLOAT32)
+            b->value.f[p] = (float)(b->value.f[p] - mean);
+        else
+            b->value.d[p] -= mean;
+}
+
+static void take_block(void *ctx, struct ts_unpacked *b)
 {
     struct thread *t = ctx;
     const uint32_t n = choose(t, b);
     uint32_t at = 0;
+    subtract_mean(t->all, b);
     if (!t->begun)
         t->first = t->row = b->row;
     t->begun = 1;

@@ -36,6 +36,11 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
                        uint64_t at);
 
+/* Solves for a row of what was summed elsewhere: the upper triangle of S row after row, m, and the count. whole: a matrix of which S is
+ * a difference, rank x rank, so that what is small beside its diagonal is rounding; NULL: S is a sum. Returns what the row adds to the size. */
+double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
+                          const double *packed, const double *whole, uint32_t rank);
+
 /* All n partitions are done: solves the rows at their ends. *size: see struct ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 

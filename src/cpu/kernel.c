@@ -90,6 +90,30 @@ void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint
     }
 }
 
+void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b)
+{
+    const struct ts_hold_out *h = &job->hold_out;
+    uint64_t hash[TS_BLOCK_NNZ];
+    uint32_t row[TS_BLOCK_NNZ];
+    for (uint32_t p = 0; p < b->n; p++)
+        hash[p] = ts_hold_out_begin(h);
+    for (uint32_t m = 0; m < job->order; m++) {
+        uint32_t l = 0;
+        while (job->level[l] != m)
+            l++;
+        ts_kernel_rows(b, l, job->order - 1, row);
+        for (uint32_t p = 0; p < b->n; p++)
+            hash[p] = ts_hold_out_add(hash[p], row[p]);
+    }
+    for (uint32_t p = 0; p < b->n; p++)
+        if (!ts_hold_out_held(h, hash[p]))
+            continue;
+        else if (job->unpack.as_double)
+            b->value.d[p] = 0;
+        else
+            b->value.f[p] = 0;
+}
+
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret)
 {

@@ -25,6 +25,7 @@
 #include "cpu/isa.h"
 #include "cpu/plain.h"
 #include "cpu/unpack.h"
+#include "format/hold_out.h"
 #include "format/shard.h"
 
 /* How many positions ahead a row is fetched, for factors outside of the caches: 24 rows of 128
@@ -55,6 +56,8 @@ struct ts_kernel_job {
     int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
     void *out;                       /* factor of the mode at level 0 */
     float *rest; /* of a wide kernel: what the float in `out` loses; NULL: not needed */
+    struct ts_hold_out hold_out; /* these nonzeros count as zeros */
+    const uint8_t *level;        /* the mode at each level */
 };
 
 /* What a thread needs while it works. */
@@ -106,8 +109,8 @@ struct ts_gram {
     double *m;
 };
 
-/* Called with each block of a partition, in order, once its products are made. */
-typedef void ts_gram_take(void *ctx, const struct ts_unpacked *b);
+/* Called with each block of a partition, in order, once its products are made; its values may be changed. */
+typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
 
 struct ts_gram_ops {
     /* product: TS_BLOCK_NNZ rows of `stride` in the precision of the factors, 64 bytes aligned */
@@ -129,6 +132,9 @@ const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precisi
 
 /* Rows of the mode at level l, of each position of a block. */
 void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to);
+
+/* The values of nonzeros of a block that are held out := 0. */
+void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b);
 
 /* How the values of a tensor are to be read. */
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,

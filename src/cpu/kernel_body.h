@@ -433,6 +433,15 @@ INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_i
     }
 }
 
+/* The same, with zeros where nonzeros are held out. */
+INLINE void NAME(load_kept)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                            uint32_t k, const void **plain, struct ts_unpacked *ret)
+{
+    NAME(load)(job, in, k, plain, ret);
+    if (job->hold_out.share > 0)
+        ts_kernel_hold_out(job, ret);
+}
+
 void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                     struct ts_kernel_scratch *scratch, void *head, struct ts_kernel_edge *edge)
 {
@@ -445,11 +454,11 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
     const void *plain = in->plain;
     scratch->n_runs = NAME(plan)(job, scratch->run);
     memset(scratch->sum, 0, job->stride * sizeof *scratch->sum);
-    NAME(load)(job, in, first, &plain, b);
+    NAME(load_kept)(job, in, first, &plain, b);
     edge->first = edge->last = b->row;
     for (uint32_t k = first; k < end; k++, t = b, b = next, next = t) {
         if (k + 1 < end)
-            NAME(load)(job, in, k + 1, &plain, next);
+            NAME(load_kept)(job, in, k + 1, &plain, next);
         NAME(append)(job, k + 1 < end ? next : b, b);
         if (b->row != edge->last) { /* a row may start at the first nonzero of a block */
             NAME(end_row)(scratch, dst);

@@ -38,9 +38,10 @@ struct ts_pass {
     struct ts_kernel_scratch *scratch; /* threads */
     uint64_t scratch_bytes;
     ts_unpack_fn *unpack;
-    struct ts_plain *plain;    /* blocks that are kept decoded; or NULL */
-    struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
-    uint32_t *rows;            /* of weighted passes: for each thread rows of a block; or NULL */
+    struct ts_hold_out hold_out; /* from products */
+    struct ts_plain *plain;      /* blocks that are kept decoded; or NULL */
+    struct ts_gram_rows *gram;   /* made when it is first needed; or NULL */
+    uint32_t *rows;              /* of weighted passes: for each thread rows of a block; or NULL */
     uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
     struct loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
     struct ts_share *share; /* of several ranks; NULL: this process alone */
@@ -379,6 +380,11 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision s
     ts_plain_conf(t, mode, summed == TS_FLOAT64, &job->plain);
 }
 
+void ts_pass_hold_out(struct ts_pass *pass, const struct ts_hold_out *h)
+{
+    pass->hold_out = *h;
+}
+
 /* Each model becomes one of the part that sums as it wants. */
 static void fill_parts(struct run *r, const struct ts_fmat *factor, uint32_t n,
                        const struct ts_pass_model *model)
@@ -392,6 +398,8 @@ static void fill_parts(struct run *r, const struct ts_fmat *factor, uint32_t n,
             part->kernel = p->kernel[m->summed];
             fill_job(p, r->mode, m->summed, factor, m, &part->job);
             part->job.model = part->model;
+            part->job.hold_out = p->hold_out;
+            part->job.level = p->tensor->mode[r->mode].disk.level;
         }
         if (m->out->rest != NULL) /* others with none have no use for theirs */
             part->job.rest = row_of_all(m->out->rest, m->col, sizeof(float));

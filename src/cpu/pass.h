@@ -40,6 +40,9 @@ struct ts_pass_model {
                                   the last mode */
 };
 
+/* Products that come take these nonzeros for zeros. */
+void ts_pass_hold_out(struct ts_pass *pass, const struct ts_hold_out *h);
+
 /* The products of n models (n > 0, by column) in one pass over `mode`. factor: matrices with the columns of all
  * models. `out` of the models are views of one matrix, which may be factor[mode]. */
 int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *factor, uint32_t n,

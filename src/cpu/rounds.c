@@ -25,6 +25,8 @@ struct ends {
     int cut[2];               /* it takes more rounds */
 };
 
+#define N_JUDGED 6u /* sums of a partition */
+
 /* Memory of one thread, and places in it. */
 struct worker {
     struct ts_flat flat;
@@ -50,7 +52,7 @@ struct ts_rounds {
     struct ends *ends; /* partitions of a shard */
     double *part;      /* 2 x stride of each of them: of its first row, of its last */
     double *span;      /* 2 x stride of each shard: of rows that go on in another */
-    double *judged;    /* 2 of each partition of a mode */
+    double *judged;    /* N_JUDGED of each partition of a mode */
     double *column;    /* rank of each group of rows */
 };
 
@@ -64,6 +66,7 @@ struct run {
     struct ts_fmat *apart;
     const struct ts_fmat *own;        /* rows that models are of: `apart`, or the factor */
     const struct ts_descent *descend; /* of a gradient; NULL: rows are multiplied */
+    const struct ts_hold_out *hold_out;
     uint32_t n_rounds;
     int rounds; /* this pass has them */
     int judge;  /* it judges rows */
@@ -136,7 +139,7 @@ static char *lay_out(struct ts_rounds *r, char *at)
     r->ends = place(&at, most_partitions(t, 1) * sizeof *r->ends);
     r->part = place(&at, most_partitions(t, 1) * 2 * row);
     r->span = place(&at, most_shards(t) * 2 * row);
-    r->judged = place(&at, most_partitions(t, 0) * 2 * sizeof(double));
+    r->judged = place(&at, most_partitions(t, 0) * N_JUDGED * sizeof(double));
     r->column = place(&at, groups * r->rank * sizeof(double));
     return at;
 }
@@ -303,7 +306,7 @@ static void spread(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint3
 /* Which nonzeros of the flat are held out. */
 static void hold_out(const struct run *u, struct worker *w)
 {
-    const struct ts_hold_out *h = &u->descend->hold_out;
+    const struct ts_hold_out *h = u->hold_out;
     const uint8_t *level = u->r->tensor->mode[u->mode].disk.level;
     struct ts_flat *f = &w->flat;
     for (uint32_t i = 0; i < f->n; i++)
@@ -347,7 +350,7 @@ static void flatten(const struct run *u, struct worker *w, uint32_t begin, uint3
     }
     f->start[f->n_rows] = f->n;
     f->held = NULL;
-    if (u->descend != NULL && u->descend->hold_out.share > 0)
+    if (u->hold_out->share > 0)
         hold_out(u, w);
     for (uint32_t l = 1; l <= leaf; l++) /* fetched ahead, not used */
         memset(f->idx[l] + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
@@ -429,11 +432,13 @@ static void next_round(const struct run *u, struct worker *w, uint32_t k)
 
 static void judge_partition(const struct run *u, struct worker *w, uint32_t k)
 {
-    double *to = u->r->judged + 2 * (u->view.first_partition + k);
+    double *to = u->r->judged + N_JUDGED * (u->view.first_partition + k);
     uint32_t begin, end;
     partition_blocks(u, k, &begin, &end);
     flatten(u, w, begin, end);
     w->scratch->judged = w->scratch->inner = 0;
+    w->scratch->held_n = w->scratch->held_judged = 0;
+    w->scratch->held_model = w->scratch->held_squares = 0;
     for (uint32_t i = 0; i < w->flat.n_rows; i++) {
         load_row(u, w->flat.row + i, w->own);
         u->r->kernel(&u->job, &w->flat, w->flat.start[i], w->flat.start[i + 1] - w->flat.start[i],
@@ -441,6 +446,10 @@ static void judge_partition(const struct run *u, struct worker *w, uint32_t k)
     }
     to[0] = w->scratch->judged;
     to[1] = w->scratch->inner;
+    to[2] = w->scratch->held_n;
+    to[3] = w->scratch->held_judged;
+    to[4] = w->scratch->held_model;
+    to[5] = w->scratch->held_squares;
 }
 
 /* ---- rows that are cut ---- */
@@ -764,8 +773,13 @@ static void add_judged(const struct ts_rounds *r, uint32_t mode, struct ts_multi
     uint64_t k = 0;
     for (uint64_t s = 0; s < r->tensor->mode[mode].disk.n_shards; s++)
         for (uint32_t i = 0; i < ts_shard_partitions(&r->tensor->mode[mode].shard[s]); i++, k++) {
-            ret->loss += r->judged[2 * k];
-            ret->inner += r->judged[2 * k + 1];
+            const double *from = r->judged + N_JUDGED * k;
+            ret->loss += from[0];
+            ret->inner += from[1];
+            ret->held_n += from[2];
+            ret->held_loss += from[3];
+            ret->held_model += from[4];
+            ret->held_squares += from[5];
         }
 }
 
@@ -777,7 +791,7 @@ static int gather(struct run *u, int judged)
     if (u->share == NULL)
         return 0;
     if (judged)
-        rc = ts_share_gather_parts(u->share, u->mode, u->r->judged, 2 * sizeof *u->r->judged,
+        rc = ts_share_gather_parts(u->share, u->mode, u->r->judged, N_JUDGED * sizeof *u->r->judged,
                                    u->err);
     if (rc == 0)
         rc = ts_share_largest(u->share, &u->kkt, u->err);
@@ -798,6 +812,7 @@ int ts_rounds_run(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
                      .mode = mode,
                      .feed = feed,
                      .how = how,
+                     .hold_out = &how->hold_out,
                      .apart = apart,
                      .own = apart,
                      .n_rounds = how->rounds,
@@ -806,6 +821,7 @@ int ts_rounds_run(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
     uint64_t kernel_ns = 0;
     int rc = 0;
     ret->kkt = ret->loss = ret->inner = 0;
+    ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
     begin_rows(r, &factor[mode], how, apart);
     if (feed != NULL) {
         const uint64_t begin = ts_clock_ns();
@@ -856,6 +872,7 @@ int ts_rounds_gradient(struct ts_rounds *r, struct ts_share *share, uint32_t mod
                      .apart = apart,
                      .own = &factor[mode],
                      .descend = how,
+                     .hold_out = &how->hold_out,
                      .n_rounds = 1,
                      .err = err };
     int rc;

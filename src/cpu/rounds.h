@@ -51,6 +51,8 @@ struct ts_rounds_scratch {
     void *product; /* p of `most` nonzeros, at least TS_ROUNDS_CHUNK */
     uint32_t most;
     double judged, inner;
+    double held_n, held_judged, held_model,
+        held_squares; /* those held out: how many, sums of m and of x^2 */
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
     double zero[TS_ROUNDS_CHUNK]; /* of them all */

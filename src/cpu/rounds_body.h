@@ -152,6 +152,20 @@ void TS_ROUNDS_NAME(const struct ts_rounds_job *job, const struct ts_flat *flat,
             for (uint32_t i = 0; i < m; i++)
                 g[i] = (TS_REAL)scratch->weight[i];
             NAME(add_weighted)(p, g, m, n_vec, (SUMS *)phi);
+        } else if (flat->held != NULL) {
+            for (uint32_t i = 0; i < m; i++) {
+                const double *x = flat->value + at + i, *model = scratch->model + i;
+                const double judged = job->loss->judge(1, x, model, job->at);
+                if (flat->held[at + i]) {
+                    scratch->held_n++;
+                    scratch->held_judged += judged;
+                    scratch->held_model += *model;
+                    scratch->held_squares += *x * *x;
+                } else {
+                    scratch->judged += judged;
+                    scratch->inner += *x * *model;
+                }
+            }
         } else {
             scratch->judged += job->loss->judge(m, flat->value + at, scratch->model, job->at);
             for (uint32_t i = 0; i < m; i++)

@@ -78,6 +78,29 @@ static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf 
     return 0;
 }
 
+/* The same of the slabs of a dense tensor. Its cells are looked at once, unless only a plan is wanted. */
+static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
+                      struct ts_engine *e, struct ts_err *err)
+{
+    int rc;
+    fc->host_bytes = e->memory.feed_bytes;
+    if (conf->sample != NULL) {
+        const uint64_t bytes = e->tensor->dense->cells * e->tensor->dense->cell_bytes;
+        const uint64_t slots = 16 * (ts_dense_most_bytes(e->tensor->dense) + 2 * TS_PAGE);
+        fc->host_bytes = conf->resident_share >= 1
+                             ? UINT64_C(1) << 42
+                             : slots + (uint64_t)(conf->resident_share * (double)bytes);
+    }
+    if (conf->without_feed)
+        return ts_slabs_plan(e->tensor, fc->host_bytes, &e->slabs, err);
+    rc = ts_feed_new(fc, &e->feed, err);
+    if (rc == 0)
+        rc = ts_dense_scan(e->tensor, e->feed, e->threads, err);
+    if (rc == 0 && !conf->unknown && (conf->constraint == NULL || !conf->constraint[0].observed))
+        rc = ts_dense_check_known(e->tensor->dense, err);
+    return rc;
+}
+
 /* Plans which shards stay in memory, and opens the feed unless only a plan is wanted. */
 static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
@@ -91,6 +114,8 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     int rc = 0;
     if (e->backend->deal != NULL)
         e->backend->deal(e->be, &fc.deal);
+    if (e->tensor->dense != NULL)
+        return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
         rc = sample_budget(conf, &fc, e, err);
     if (rc < 0)
@@ -100,10 +125,6 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     fc.unpin = e->backend->unpin;
     fc.pin_ctx = e->be;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
-    if (e->tensor->dense != NULL) {
-        rc = ts_feed_new(&fc, &e->feed, err);
-        return rc == 0 ? ts_dense_scan(e->tensor, e->feed, e->threads, err) : rc;
-    }
     rc = conf->without_feed ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
                                                 fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
                                                 fc.most_slots, fc.host_bytes, &e->residency, err)

@@ -15,6 +15,7 @@
 #include "cpd/constraint.h"
 #include "stream/backend.h"
 #include "stream/residency.h"
+#include "stream/slabs.h"
 #include "engine/processor.h"
 #include "engine/engine_memory.h"
 
@@ -29,6 +30,7 @@ struct ts_engine_conf {
     uint64_t host_bytes;   /* --host-memory; 0: what is free, less a reserve */
     struct ts_processor processor;
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    int unknown; /* cells of a dense tensor may be unknown (NaN), also where they are not observed ones */
     int accelerate;   /* runs are accelerated (cpd/accelerate.h), which takes second factors */
     uint32_t n_named; /* the highest mode that is asked for by its number, from 1; 0: none */
     struct ts_comm
@@ -57,7 +59,8 @@ struct ts_engine {
     uint32_t n_models; /* side by side: the first so many of those that were wanted; at least 1 */
     uint32_t threads;  /* the number of threads, never 0 */
     struct ts_engine_memory memory;
-    struct ts_residency residency; /* without_feed: what the feed would hold */
+    struct ts_residency residency; /* without_feed: what the feed would hold; */
+    struct ts_slabs_plan slabs;    /* of a dense tensor this */
     uint64_t library_bytes; /* part of the budget that the libraries of GPUs took; 0 on the CPU */
     uint32_t n_devices;     /* GPUs, 0: CPU */
     int device[TS_MAX_DEVICES];

@@ -11,6 +11,7 @@
 #include "stream/comm.h"
 #include "base/setting.h"
 #include "cpd/accelerate.h"
+#include "cpd/best.h"
 #include "cpd/gcp.h"
 #include "cpd/als.h"
 #include "cpd/smooth.h"
@@ -98,6 +99,7 @@ static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_ba
     one.n_models = 0;
     one.rank = rank;
     backend->need(&one, &factor_bytes, &other_bytes);
+    factor_bytes += ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint);
     return conf->accelerate ? factor_bytes + ts_accelerate_bytes(bc->tensor, rank, bc->precision,
                                                                  conf->constraint)
                             : factor_bytes;
@@ -116,7 +118,8 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         const uint64_t alone = alone_bytes(backend, bc, conf, rank);
         if (backend->memory == NULL && ts_backend_keeps_rest(bc) && ts_rest_fits(bc->tensor, rank))
             m->rest_bytes += last_rows * rank * sizeof(float);
-        m->factor_bytes += ts_gcp_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+        m->factor_bytes += ts_gcp_bytes(bc->tensor, rank, bc->precision, conf->constraint) +
+                           ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint);
         if (conf->accelerate)
             m->factor_bytes +=
                 ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);

@@ -10,6 +10,7 @@
 
 #include "base/json_read.h"
 #include "engine/run_record.h"
+#include "format/array_name.h"
 #include "model/match.h"
 
 int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, uint64_t seed,
@@ -28,7 +29,7 @@ int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restar
         struct ts_models_row *row = &m.row[i];
         row->rank = ranks[i / m.restarts];
         row->seed = seed + i % m.restarts;
-        row->fit = row->objective = row->held_out = row->score = NAN;
+        row->fit = row->objective = row->held_out = row->held_out_loss = row->score = NAN;
         ts_models_name(row->rank, row->seed, row->name);
     }
     for (uint32_t k = 0; k < m.n_ranks; k++)
@@ -89,7 +90,8 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const char *dir,
     row->done = 1;
     row->fit = number(doc.value, "fit");
     row->objective = number(last, "objective");
-    row->held_out = number(last, "held_out_rmse");
+    row->held_out = number(doc.value, "held_out_rmse");
+    row->held_out_loss = number(doc.value, "held_out_loss");
     row->n_dead = (uint32_t)ts_json_number(last, "dead_components");
     row->n_sweeps = sweeps == NULL ? 0 : sweeps->n;
     snprintf(row->ended, sizeof row->ended, "%s", ts_json_text(doc.value, "ended", "?"));
@@ -104,6 +106,8 @@ static int is_better(const struct ts_models_row *a, const struct ts_models_row *
     if (isfinite(a->held_out) &&
         isfinite(b->held_out)) /* more columns always fit the rest better */
         return a->held_out < b->held_out;
+    if (isfinite(a->held_out_loss) && isfinite(b->held_out_loss))
+        return a->held_out_loss < b->held_out_loss;
     if (isfinite(a->objective) && isfinite(b->objective))
         return a->objective < b->objective;
     return a->fit > b->fit || (!isnan(a->fit) && isnan(b->fit));
@@ -190,6 +194,7 @@ void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
         ts_json_f64(j, "fit", row->fit);
         ts_json_f64(j, "objective", row->objective);
         ts_json_f64(j, "held_out_rmse", row->held_out);
+        ts_json_f64(j, "held_out_loss", row->held_out_loss);
         ts_json_u64(j, "dead_components", row->n_dead);
         ts_json_u64(j, "sweeps", row->n_sweeps);
         ts_json_f64(j, "seconds", row->seconds);
@@ -220,7 +225,7 @@ void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
 static void put_json(const struct ts_models_table *m, const struct ts_models_writer *who,
                      const struct ts_tensor *t, FILE *to)
 {
-    char checksum[17], *real = realpath(who->tensor, NULL);
+    char checksum[17], *real = ts_array_name_real(who->tensor);
     struct ts_json j;
     ts_json_open(&j, to);
     ts_json_str(&j, "program", "tstream");
@@ -249,7 +254,7 @@ static void put_cell(FILE *to, double x)
 static void put_tsv(const struct ts_models_table *m, FILE *to)
 {
     fprintf(to, "model\trank\tseed\tfit\tobjective\tdead_components\tsweeps\tseconds\tended\tscore"
-                "\tbest\tcore_consistency\theld_out_rmse\n");
+                "\tbest\tcore_consistency\theld_out_rmse\theld_out_loss\n");
     for (uint32_t i = 0; i < m->n; i++) {
         const struct ts_models_row *row = &m->row[i];
         const struct ts_models_rank *rank = &m->rank[i / m->restarts];
@@ -263,6 +268,7 @@ static void put_tsv(const struct ts_models_table *m, FILE *to)
         fprintf(to, "\t%d", rank->best == i);
         put_cell(to, rank->best == i ? rank->consistency : NAN);
         put_cell(to, row->held_out);
+        put_cell(to, row->held_out_loss);
         fputc('\n', to);
     }
 }
@@ -336,6 +342,7 @@ static int take_table(const struct ts_json_value *of, const char *path, struct t
         to->fit = number(row, "fit");
         to->objective = number(row, "objective");
         to->held_out = number(row, "held_out_rmse");
+        to->held_out_loss = number(row, "held_out_loss");
         to->seconds = ts_json_number(row, "seconds");
         to->score = number(row, "score");
         if (best != NULL && best->number != 0)

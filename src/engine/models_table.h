@@ -26,11 +26,11 @@ struct ts_models_row {
     char name[TS_MODELS_NAME_CHARS];
     uint32_t rank, n_dead, n_sweeps;
     uint64_t seed;
-    int done;              /* what follows is known */
-    double fit, objective; /* NaN: there are no penalties */
-    double held_out;       /* RMSE at held-out cells; NaN: there are none */
-    double seconds;        /* of its sweeps */
-    double score;          /* NaN: not known */
+    int done;                       /* what follows is known */
+    double fit, objective;          /* NaN: there are no penalties */
+    double held_out, held_out_loss; /* RMSE or mean loss at held-out cells; NaN: there is none */
+    double seconds;                 /* of its sweeps */
+    double score;                   /* NaN: not known */
     char ended[40];
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/machine.h"
+#include "format/array_name.h"
 #include "engine/processor.h"
 
 #define NS 1e-9
@@ -18,7 +19,8 @@
 int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err *err)
 {
     r->start = time(NULL);
-    r->tensor = realpath(path, NULL);
+    r->mean = NAN;
+    r->tensor = ts_array_name_real(path);
     if (r->tensor == NULL) /* moved away meanwhile: as it was named */
         r->tensor = strdup(path);
     return r->tensor != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
@@ -48,6 +50,8 @@ void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from)
         add(r, &s);
     }
     r->n_past = r->n;
+    if (ts_constraint_mean(from->constraint))
+        memcpy(&r->mean, &from->part[TS_PART_MEAN], sizeof r->mean);
 }
 
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s)
@@ -68,6 +72,7 @@ void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s)
                                         .bytes_read = s->bytes_read,
                                         .n_singular = s->n_singular };
     add(r, &sweep);
+    r->mean = s->mean;
 }
 
 static void put_tensor(struct ts_json *j, const struct ts_run_record *r)
@@ -163,8 +168,21 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
     ts_json_close(j);
 }
 
-int ts_run_record_end(const struct ts_run_record *r, const char *ended, double fit, char **ret,
-                      size_t *bytes, struct ts_err *err)
+/* Of the model that is written; of a run that was stopped the last whole sweep has a fit. */
+static void put_result(struct ts_json *j, const struct ts_run_record *r,
+                       const struct ts_als_result *result)
+{
+    const int best = result != NULL && result->best_sweep > 0;
+    ts_json_f64(j, "fit", result != NULL ? result->fit : r->n > 0 ? r->sweep[r->n - 1].fit : NAN);
+    ts_json_f64(j, "mean", r->mean);
+    ts_json_f64(j, "best_sweep", best ? result->best_sweep : NAN);
+    ts_json_f64(j, "held_out_rmse", result != NULL ? result->held_out : NAN);
+    ts_json_f64(j, "held_out_loss", result != NULL ? result->held_out_loss : NAN);
+}
+
+int ts_run_record_end(const struct ts_run_record *r, const char *ended,
+                      const struct ts_als_result *result, char **ret, size_t *bytes,
+                      struct ts_err *err)
 {
     struct ts_json j;
     char *text = NULL;
@@ -185,7 +203,7 @@ int ts_run_record_end(const struct ts_run_record *r, const char *ended, double f
     ts_json_time(&j, "end", time(NULL));
     put_sweeps(&j, r);
     ts_json_str(&j, "ended", ended);
-    ts_json_f64(&j, "fit", fit);
+    put_result(&j, r, result);
     ts_json_close(&j);
     failed = ferror(f);
     if (fclose(f) != 0 || failed || text == NULL) {

@@ -49,6 +49,7 @@ struct ts_run_record {
     uint32_t n, room, n_past; /* sweeps; n_past: those of an earlier part of the run */
     struct ts_run_sweep *sweep;
     int out_of_memory;
+    double mean; /* that is subtracted from observed cells; NaN: none is */
 };
 
 /* Now the run starts, on the tensor at `path`. */
@@ -60,9 +61,10 @@ void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s);
 
 /* The run ends now: the text of the record, malloc'ed. ended: "converged", "exact", "iterations", "stopped by SIGINT" and
- * so on. */
-int ts_run_record_end(const struct ts_run_record *r, const char *ended, double fit, char **ret,
-                      size_t *bytes, struct ts_err *err);
+ * so on. result: NULL where it was stopped. */
+int ts_run_record_end(const struct ts_run_record *r, const char *ended,
+                      const struct ts_als_result *result, char **ret, size_t *bytes,
+                      struct ts_err *err);
 
 void ts_run_record_free(struct ts_run_record *r);
 

@@ -10,6 +10,7 @@
 
 #include "base/atomic_out.h"
 #include "base/json.h"
+#include "format/array_name.h"
 
 static void put_time(struct ts_json *j, const char *key, time_t t)
 {
@@ -125,7 +126,7 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->start = time(NULL);
     s->sweep = sweep;
     s->mode = 1;
-    s->tensor_path = realpath(s->tensor, NULL);
+    s->tensor_path = ts_array_name_real(s->tensor);
     if (!open_dir(s))
         return;
     ts_run_status_tick(s);

@@ -10,6 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/bigmem.h"
+#include "base/setting.h"
+#include "format/array_name.h"
+
 /* Fewer columns than these keep a product from the speed of the processor, and rows of more than those do not stay in its
  * caches. */
 #define LEAST_INNER 64u
@@ -22,15 +26,15 @@
 #define MOST_SLAB_BYTES (UINT64_C(16) << 20)
 
 static const struct {
-    const char *name;
+    const char *name, *code;
     uint32_t bytes;
     int narrow;
 } kinds[TS_N_CELLS] = {
-    [TS_CELL_F32] = { "float32", 4, 1 }, [TS_CELL_F64] = { "float64", 8, 0 },
-    [TS_CELL_I8] = { "int8", 1, 1 },     [TS_CELL_U8] = { "uint8", 1, 1 },
-    [TS_CELL_I16] = { "int16", 2, 1 },   [TS_CELL_U16] = { "uint16", 2, 1 },
-    [TS_CELL_I32] = { "int32", 4, 0 },   [TS_CELL_U32] = { "uint32", 4, 0 },
-    [TS_CELL_I64] = { "int64", 8, 0 },   [TS_CELL_U64] = { "uint64", 8, 0 },
+    [TS_CELL_F32] = { "float32", "f4", 4, 1 }, [TS_CELL_F64] = { "float64", "f8", 8, 0 },
+    [TS_CELL_I8] = { "int8", "i1", 1, 1 },     [TS_CELL_U8] = { "uint8", "u1", 1, 1 },
+    [TS_CELL_I16] = { "int16", "i2", 2, 1 },   [TS_CELL_U16] = { "uint16", "u2", 2, 1 },
+    [TS_CELL_I32] = { "int32", "i4", 4, 0 },   [TS_CELL_U32] = { "uint32", "u4", 4, 0 },
+    [TS_CELL_I64] = { "int64", "i8", 8, 0 },   [TS_CELL_U64] = { "uint64", "u8", 8, 0 },
 };
 
 uint32_t ts_cell_bytes(enum ts_cell_type type)
@@ -47,6 +51,16 @@ int ts_cell_named(const char *name, enum ts_cell_type *ret)
 {
     for (int i = 0; i < TS_N_CELLS; i++)
         if (strcmp(kinds[i].name, name) == 0) {
+            *ret = (enum ts_cell_type)i;
+            return 1;
+        }
+    return 0;
+}
+
+int ts_cell_coded(const char *code, enum ts_cell_type *ret)
+{
+    for (int i = 0; i < TS_N_CELLS; i++)
+        if (strcmp(kinds[i].code, code) == 0) {
             *ret = (enum ts_cell_type)i;
             return 1;
         }
@@ -91,6 +105,14 @@ static void choose_rows(struct ts_dense *d)
     const uint32_t n = d->array.order;
     uint64_t inner = 1;
     d->inner = 0;
+    if (d->array.n_outer > 0) {
+        for (uint32_t k = d->array.n_outer; k < n; k++)
+            inner *= d->array.dim[d->layout[k]];
+        d->inner = inner;
+        d->outer = d->cells / inner;
+        d->n_outer = d->array.n_outer;
+        return;
+    }
     for (uint32_t k = n - 1; k > 0; k--) {
         uint64_t sum;
         inner *= d->array.dim[d->layout[k]];
@@ -128,6 +150,15 @@ static void choose_slabs(struct ts_dense *d)
     d->n_slabs = ceil_div(d->outer, d->slab_rows) * ceil_div(d->inner, d->slab_cols);
 }
 
+uint32_t ts_dense_passes(const struct ts_dense *d, int kept, uint32_t skipped)
+{
+    uint32_t outer = 0, inner = 0;
+    for (uint32_t l = 0; l < d->array.order; l++)
+        if ((skipped >> d->layout[l] & 1) == 0)
+            l < d->n_outer ? outer++ : inner++;
+    return (kept && outer > 0 ? 1 : outer) + (inner > 0);
+}
+
 void ts_dense_slab(const struct ts_dense *d, uint64_t k, struct ts_dense_part *ret)
 {
     const uint64_t a_row = ceil_div(d->inner, d->slab_cols);
@@ -151,6 +182,14 @@ uint64_t ts_dense_slab_bytes(const struct ts_dense *d, uint64_t k)
     return p.rows * p.cols * d->cell_bytes;
 }
 
+uint64_t ts_dense_partitions(const struct ts_dense *d)
+{
+    uint64_t n = 0;
+    for (uint64_t k = 0; k < d->n_slabs; k++)
+        n += ceil_div(ts_dense_slab_bytes(d, k) / d->cell_bytes, TS_PARTITION_NNZ);
+    return n;
+}
+
 uint64_t ts_dense_most_bytes(const struct ts_dense *d)
 {
     return ts_dense_slab_bytes(d, 0);
@@ -165,12 +204,36 @@ void ts_dense_index(const struct ts_dense *d, uint64_t cell, uint64_t ret[TS_DEN
     }
 }
 
+void ts_dense_index_text(const struct ts_dense *d, uint64_t cell, char ret[TS_DENSE_INDEX_CHARS])
+{
+    uint64_t index[TS_DENSE_MAX_ORDER];
+    size_t at = 0;
+    ts_dense_index(d, cell, index);
+    for (uint32_t m = 0; m < d->array.order; m++)
+        at += (size_t)snprintf(ret + at, TS_DENSE_INDEX_CHARS - at, "%s%" PRIu64,
+                               m == 0 ? "[" : ", ", index[m]);
+    snprintf(ret + at, TS_DENSE_INDEX_CHARS - at, "]");
+}
+
+int ts_dense_check_known(const struct ts_dense *d, struct ts_err *err)
+{
+    char text[TS_DENSE_INDEX_CHARS];
+    if (d->n_unknown == 0)
+        return 0;
+    ts_dense_index_text(d, d->first_unknown, text);
+    return ts_fail(err, TS_EARG,
+                   "%s: cell %s (counted from 0) is NaN, the first of %" PRIu64
+                   ": unknown cells go with " TS_SET_OBSERVED " alone",
+                   d->array.path, text, d->n_unknown);
+}
+
 /* ---- opening ---- */
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_tensor *t;
     struct ts_dense *d;
+    const char *file;
     uint64_t cells;
     const int rc = check_shape(array, &cells, err);
     if (rc < 0)
@@ -179,15 +242,19 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     d = calloc(1, sizeof *d);
     for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
         t->mode[m].rows_fd = t->mode[m].labels_fd = -1;
-    if (t == NULL || d == NULL || (t->path = strdup(array->path)) == NULL) {
+    if (t == NULL || d == NULL || (t->path = strdup(array->path)) == NULL ||
+        (d->array.file = strdup(array->file != NULL ? array->file : array->path)) == NULL) {
+        free(t != NULL ? t->path : NULL);
         free(t);
         free(d);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", array->path);
     }
     t->dense = d;
     d->tensor = t;
+    file = d->array.file;
     d->array = *array;
     d->array.path = t->path;
+    d->array.file = file;
     d->cell_bytes = kinds[array->type].bytes;
     d->cells = cells;
     for (uint32_t l = 0; l < array->order; l++)
@@ -215,33 +282,69 @@ static int little_endian(void)
     return *(const uint8_t *)&one == 1;
 }
 
-int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
+void ts_dense_free(struct ts_dense *d)
 {
-    struct ts_dense_array a;
+    if (d == NULL)
+        return;
+    if (d->own != NULL)
+        ts_bigmem_free(d->own, d->own_bytes);
+    free((char *)(uintptr_t)d->array.file);
+    free(d->sum);
+    free(d);
+}
+
+int ts_dense_file(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err)
+{
     struct ts_tensor *t = NULL;
     struct stat st;
     uint64_t end;
-    int rc = ts_npy_header(path, &a, err);
-    if (rc == 0)
-        rc = ts_dense_open(&a, &t, err);
+    int rc = ts_dense_open(array, &t, err);
     if (rc < 0)
         return rc;
-    if (stat(path, &st) < 0) {
-        rc = ts_fail_errno(err, TS_EIO, "%s", path);
+    if (stat(t->dense->array.file, &st) < 0) {
+        rc = ts_fail_errno(err, TS_EIO, "%s", t->path);
     } else {
-        end = a.offset + t->dense->cells * t->dense->cell_bytes;
+        end = array->offset + t->dense->cells * t->dense->cell_bytes;
         if (!S_ISREG(st.st_mode))
-            rc = ts_fail(err, TS_EFORMAT, "%s: not a file", path);
+            rc = ts_fail(err, TS_EFORMAT, "%s: not a file", t->path);
         else if ((uint64_t)st.st_size < end)
+            rc =
+                ts_fail(err, TS_EFORMAT,
+                        "%s: byte %" PRIu64 ": the file ends; by its %s it has %" PRIu64 " bytes%s",
+                        t->path, (uint64_t)st.st_size, array->exact ? "sizes" : "header", end,
+                        array->exact ? "" : " (it was cut short)");
+        else if (array->exact && (uint64_t)st.st_size > end)
             rc = ts_fail(err, TS_EFORMAT,
-                         "%s: byte %" PRIu64 ": the file ends; by its header it has %" PRIu64
-                         " bytes (it was cut short)",
-                         path, (uint64_t)st.st_size, end);
+                         "%s: byte %" PRIu64
+                         ": by its sizes the file ends here, and it has %" PRIu64 " bytes",
+                         t->path, end, (uint64_t)st.st_size);
     }
     if (rc == 0)
         *ret = t;
     else
         ts_tensor_close(t);
+    return rc;
+}
+
+int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_dense_array a;
+    const int rc = ts_npy_header(path, &a, err);
+    return rc == 0 ? ts_dense_file(&a, ret, err) : rc;
+}
+
+/* Nothing in the file says what it is, so that it must have as many bytes as it should. */
+int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_dense_array a = { .path = path, .exact = 1 };
+    char *file = strndup(path, ts_array_name_cells(path));
+    int rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
+    if (rc == 0)
+        rc = ts_array_name_parse(path, &a, err);
+    a.file = file;
+    if (rc == 0)
+        rc = ts_dense_file(&a, ret, err);
+    free(file);
     return rc;
 }
 

@@ -18,6 +18,8 @@
 struct ts_hold_out {
     double share; /* in [0, 1); 0: none */
     uint64_t seed;
+    double
+        from; /* which share: those whose hash lies between this and this and share; 0: the first */
 };
 
 /* Begins the hash of a cell; `add` takes its rows, mode after mode; `held` tells. */
@@ -33,7 +35,8 @@ static inline uint64_t ts_hold_out_add(uint64_t hash, uint64_t row)
 
 static inline int ts_hold_out_held(const struct ts_hold_out *h, uint64_t hash)
 {
-    return ts_unit(hash) < h->share;
+    const double at = ts_unit(hash);
+    return at >= h->from && at < h->from + h->share;
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opens a .tsh directory: reads and checks the index, then finds the other files. */
+#include "format/dense.h"
 #include "format/tensor.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format/dense.h"
 #include "format/file_read.h"
 #include "format/mode_names.h"
 #include "format/part.h"
@@ -199,7 +201,7 @@ void ts_tensor_close(struct ts_tensor *t)
         if (t->mode[m].labels_fd >= 0)
             close(t->mode[m].labels_fd);
     }
-    free(t->dense);
+    ts_dense_free(t->dense);
     free(t->path);
     free(t);
 }

@@ -2,48 +2,114 @@
 /* Which kind of tensor lies at a path. */
 #include "format/tensor_kind.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format/array_index.h"
+#include "format/array_name.h"
 #include "format/dense.h"
+#include "format/shard.h"
 
 #define HEAD_BYTES 16
 
 struct kind {
-    /* Whether it is this one: the first n bytes of a file. */
-    int (*is)(const uint8_t *head, size_t n);
+    /* Whether it is this one: by its name, or by the first n bytes of a file, of which there are none where the name is no file's. */
+    int (*is)(const char *name, const uint8_t *head, size_t n);
     int (*open)(const char *path, struct ts_tensor **ret, struct ts_err *err);
 };
 
-static int is_npy(const uint8_t *head, size_t n)
+static int is_npy(const char *name, const uint8_t *head, size_t n)
 {
+    (void)name;
     return n >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
 }
 
-/* Of files; everything else is a directory of shards, or refused as one. */
+static int is_text(const char *name, const uint8_t *head, size_t n)
+{
+    (void)name;
+    return n >= 7 && memcmp(head, "tensor", 6) == 0 && isspace(head[6]);
+}
+
+static int is_hdf5(const char *name, const uint8_t *head, size_t n)
+{
+    return n == 0 ? ts_array_name_dataset(name) > 0
+                  : n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0;
+}
+
+static int is_raw(const char *name, const uint8_t *head, size_t n)
+{
+    (void)head;
+    return n == 0 && ts_array_name_cells(name) > 0;
+}
+
+/* Of arrays; everything else is a directory of shards, or refused as one. */
 static const struct kind kinds[] = {
     { is_npy, ts_dense_npy },
+    { is_text, ts_dense_text },
+    { is_hdf5, ts_dense_hdf5 },
+    { is_raw, ts_dense_raw },
 };
 
-int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err)
+static const struct kind *kind_of(const char *path)
 {
     uint8_t head[HEAD_BYTES];
     struct stat st;
-    ssize_t n = -1;
+    ssize_t n = 0;
     int fd;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        return ts_tensor_open(path, ret, err);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0) {
-        n = pread(fd, head, sizeof head, 0);
-        close(fd);
+    if (stat(path, &st) == 0) {
+        fd = S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+        n = fd < 0 ? 0 : pread(fd, head, sizeof head, 0);
+        if (fd >= 0)
+            close(fd);
+        if (n <= 0)
+            return NULL;
     }
-    for (size_t i = 0; n >= 0 && i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].is(head, (size_t)n))
-            return kinds[i].open(path, ret, err);
-    return ts_tensor_open(path, ret, err);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].is(path, head, (size_t)n))
+            return &kinds[i];
+    return NULL;
+}
+
+int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    const struct kind *k = kind_of(path);
+    struct ts_tensor *t = NULL;
+    int rc;
+    if (k == NULL)
+        return ts_tensor_open(path, ret, err);
+    rc = k->open(path, &t, err);
+    if (rc == 0)
+        rc = ts_array_index_read(t->dense, err);
+    if (rc == 0)
+        *ret = t;
+    else
+        ts_tensor_close(t);
+    return rc;
+}
+
+int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    const struct kind *k = kind_of(path);
+    return k != NULL ? k->open(path, ret, err)
+                     : ts_fail(err, TS_EARG, "%s: not an array of cells that is known here", path);
+}
+
+int ts_tensor_is_array(const char *path)
+{
+    return kind_of(path) != NULL;
+}
+
+uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode)
+{
+    uint64_t n = 0;
+    if (t->dense != NULL)
+        return ts_dense_partitions(t->dense);
+    for (uint64_t i = 0; i < t->mode[mode].disk.n_shards; i++)
+        n += ts_shard_partitions(&t->mode[mode].shard[i]);
+    return n;
 }
 
 int ts_tensor_is_sparse(const struct ts_tensor *t, const char *what, struct ts_err *err)

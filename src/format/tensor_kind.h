@@ -15,6 +15,15 @@
 
 int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
+/* Of dense arrays alone, without what an index beside them says (array_index.h). */
+int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err);
+
+/* Whether a dense array lies at the path. */
+int ts_tensor_is_array(const char *path);
+
+/* Partitions that a pass over the mode gives (stream/weighted.h). */
+uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode);
+
 /* 0; or TS_EARG where it is dense: what does not work for such a tensor, like "scores". */
 int ts_tensor_is_sparse(const struct ts_tensor *t, const char *what, struct ts_err *err);
 

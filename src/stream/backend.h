@@ -123,6 +123,7 @@ struct ts_update {
 struct ts_backend {
     const char *name;
     uint32_t updates; /* bit k: it has the row update of enum ts_row_kind k */
+    int means;        /* `complete` subtracts a mean from values */
 
     /* The highest rank with which it has these updates; NULL: any. */
     uint32_t (*most_rank)(uint32_t updates, enum ts_precision precision);
@@ -166,6 +167,10 @@ struct ts_backend {
      * it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It holds for
      * calls of `update` with an `inner`, and of `mttkrp`. */
     void (*sum_in)(void *be, enum ts_precision summed);
+
+    /* In calls of mttkrp and its like that come, nonzeros that are held out count as zeros; share 0: none is. NULL: it
+     * cannot do that (TS_ROW_HELD). */
+    void (*hold_out)(void *be, const struct ts_hold_out *h);
 
     /* factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors), taking every shard of
      * `mode` from feed. */

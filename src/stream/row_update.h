@@ -32,7 +32,7 @@
  *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
  *                   put_rows (cpd/smooth.h), once M is there, with such a backend. It does not read the old rows.
  *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over the nonzeros x of the row that
- *                   are not held out, p being the product of the other factors' rows there: cells that are not listed are
+ *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
  *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
  *                   takes a Gram matrix for each row, so that product and rows are one call (struct ts_backend,
  *                   `complete`). With lower or upper, coordinate descent from the clamped solution without them, to the end. It
@@ -42,6 +42,8 @@
  *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015), within bounds; by a call of
  *                   the backend that has the pass and the rows in one (`descend`).
  *   keep            a stays; only sums are wanted.
+ *   held            is no update: a backend that has it takes nonzeros that are held out for zeros, in products of least
+ *                   squares and in rows that are multiplied (struct ts_backend, `hold_out`).
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
  *   units    matrices are float64, rank x rank, row-major
@@ -64,6 +66,7 @@ enum ts_row_kind {
     TS_ROW_OBSERVED,
     TS_ROW_MULTIPLY,
     TS_ROW_DESCEND,
+    TS_ROW_HELD,
     TS_N_ROW_KINDS
 };
 
@@ -89,6 +92,7 @@ struct ts_row_update {
     double rho;
     double l2; /* observed: this and what follows */
     int by_count;
+    double mean; /* x is a value less this */
     struct ts_hold_out hold_out;
 };
 
@@ -114,7 +118,8 @@ struct ts_multiply {
     const double *weight; /* rank */
     double grow;          /* 0: marks do not count */
     uint32_t rounds;
-    int judge; /* loss and inner are wanted */
+    int judge;                   /* loss and inner are wanted */
+    struct ts_hold_out hold_out; /* these nonzeros count as zeros; they are judged apart */
 };
 
 struct ts_multiply_sums {
@@ -123,6 +128,8 @@ struct ts_multiply_sums {
     double
         loss; /* of B as it was in the end, sum over all nonzeros of what the loss is judged by, */
     double inner; /* and of x m */
+    double held_n, held_loss, held_model,
+        held_squares; /* those held out: how many, their loss, sums of m and of x^2 */
 };
 
 /* Of `descend`. The gradient of a row a is

@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "base/stop.h"
+#include "format/array_index.h"
 #include "stream/feed_impl.h"
 #include "stream/reader.h"
 
@@ -30,7 +31,7 @@ struct slot {
     char *base;
 };
 
-enum { UNREAD, ASKED, HERE };
+enum { UNREAD, ASKED, HERE, CHECKED };
 
 struct ts_slabs {
     struct ts_slabs_conf conf;
@@ -38,7 +39,7 @@ struct ts_slabs {
     struct ts_slabs_plan plan;
     char *resident, *slots;
     uint64_t *place;      /* of each slab that stays; or NOWHERE */
-    unsigned char *known; /* UNREAD, ASKED or HERE, of those */
+    unsigned char *known; /* UNREAD, ASKED, HERE or CHECKED, of those */
     struct slot slot[MOST_SLOTS];
     struct ts_reader *reader;
 
@@ -193,7 +194,7 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
 static int make(struct ts_slabs *b, struct ts_err *err)
 {
     const struct ts_dense *d = b->dense;
-    const char *path = d->array.path;
+    const char *path = d->array.file;
     struct ts_reader_conf conf = { .n_files = 1,
                                    .path = &path,
                                    .buffer_bytes = b->plan.slot_bytes,
@@ -282,7 +283,7 @@ static void give_back(struct ts_slabs *b)
 static const char *find(struct ts_slabs *b, uint64_t k)
 {
     if (b->place[k] != NOWHERE)
-        return b->known[k] == HERE ? b->resident + b->place[k] : NULL;
+        return b->known[k] >= HERE ? b->resident + b->place[k] : NULL;
     for (uint32_t i = 0; i < b->plan.n_slots; i++)
         if (b->slot[i].state == READY && b->slot[i].number == b->want) {
             b->lent = &b->slot[i];
@@ -300,6 +301,33 @@ static int wait_more(struct ts_slabs *b, struct ts_err *err)
     until.tv_nsec %= 1000000000L;
     pthread_cond_timedwait(&b->arrived, &b->lock, &until);
     return ts_stop_check(b->conf.stop, err);
+}
+
+/* Against an index of the array, where there is one: what stays once, the rest each time. */
+static int check(struct ts_slabs *b, uint64_t k, const char *cells, struct ts_err *err)
+{
+    const int in_place = b->place[k] != NOWHERE;
+    struct ts_err why;
+    int known, rc;
+    if (b->dense->sum == NULL || b->dense->summing)
+        return 0;
+    pthread_mutex_lock(&b->lock);
+    known = in_place && b->known[k] == CHECKED;
+    pthread_mutex_unlock(&b->lock);
+    if (known)
+        return 0;
+    rc = ts_array_index_check(b->dense, k, cells, &why);
+    pthread_mutex_lock(&b->lock);
+    if (rc < 0 && b->failed == 0) {
+        b->failed = rc;
+        b->err = why;
+    }
+    if (rc == 0 && in_place)
+        b->known[k] = CHECKED;
+    pthread_mutex_unlock(&b->lock);
+    if (rc < 0 && err != NULL)
+        *err = why;
+    return rc;
 }
 
 /* Waits for the slab that is wanted. */
@@ -326,8 +354,11 @@ static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err
     b->want += rc == 0;
     b->wait_ns += ts_clock_ns() - start;
     pthread_mutex_unlock(&b->lock);
-    if (rc == 0)
-        *ret = base + (d->array.offset + ts_dense_slab_at(d, k) - file_at(d, k));
+    if (rc < 0)
+        return rc;
+    base += d->array.offset + ts_dense_slab_at(d, k) - file_at(d, k);
+    rc = check(b, k, base, err);
+    *ret = base;
     return rc;
 }
 

@@ -24,9 +24,9 @@
 
 /* Nonzeros of a block, in the order of the file. */
 struct ts_cells {
-    uint64_t partition; /* of the mode copy */
+    uint64_t partition; /* of the mode copy; of a dense tensor, of the array (cpu/dense_cells.h) */
     uint32_t first;     /* nonzeros of the partition before these */
-    uint32_t n;         /* at most TS_BLOCK_NNZ */
+    uint32_t n;         /* at most TS_BLOCK_NNZ; 0 in the last of a dense tensor's alone */
     int last;           /* the partition ends with them */
     const double *value, *model;
     const uint32_t *row[TS_MAX_ORDER]; /* by mode; NULL where they are not wanted */
@@ -40,6 +40,8 @@ struct ts_weighted {
      * it when the pass is over. */
     void *part;
     uint64_t part_bytes;
+    /* Of a dense tensor: partitions first .. end - 1 were taken, and no other one is under way; by one thread. NULL: nothing. */
+    void (*settle)(void *ctx, uint64_t first, uint64_t end);
 };
 
 #endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A pass that sums how far a model is off at the nonzeros, those that are held out apart. */
+#include <stdlib.h>
+
+#include "cpd/als_impl.h"
+#include "format/tensor_kind.h"
+
+/* Of a partition. */
+struct part {
+    struct ts_als_errors kept, held;
+};
+
+struct sums {
+    const struct ts_hold_out *hold_out;
+    uint32_t order;
+    double mean;
+    struct part *part;
+};
+
+static void add(struct ts_als_errors *s, double value, double model)
+{
+    s->n++;
+    s->sum += value;
+    s->squares += value * value;
+    s->inner += value * model;
+    s->left += (value - model) * (value - model);
+}
+
+/* A partition is one thread's: nobody else writes to its part. */
+static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
+{
+    const struct sums *s = ctx;
+    struct part *part = &s->part[c->partition];
+    (void)thread;
+    (void)err;
+    for (uint32_t i = 0; i < c->n; i++) {
+        uint64_t hash = ts_hold_out_begin(s->hold_out);
+        int held = 0;
+        if (s->hold_out->share > 0) {
+            for (uint32_t m = 0; m < s->order; m++)
+                hash = ts_hold_out_add(hash, c->row[m][i]);
+            held = ts_hold_out_held(s->hold_out, hash);
+        }
+        add(held ? &part->held : &part->kept, c->value[i], c->model[i] + s->mean);
+    }
+    return 0;
+}
+
+static void add_sums(struct ts_als_errors *to, const struct ts_als_errors *from)
+{
+    to->n += from->n;
+    to->sum += from->sum;
+    to->squares += from->squares;
+    to->inner += from->inner;
+    to->left += from->left;
+}
+
+int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_als_errors *kept,
+                      struct ts_als_errors *held, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const struct ts_tensor *t = c->tensor;
+    const struct ts_hold_out *hold_out = &a->conf->hold_out;
+    struct sums s = { .hold_out = hold_out, .order = t->order, .mean = mean };
+    struct ts_weighted what = {
+        .take = take,
+        .part_bytes = sizeof *s.part,
+        .ctx = &s,
+        .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
+    };
+    const uint64_t n = ts_tensor_partitions(t, a->product);
+    int rc;
+    what.part = s.part = calloc(n + 1, sizeof *s.part);
+    rc = s.part == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path)
+             : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
+    *kept = *held = (struct ts_als_errors){ 0 };
+    for (uint64_t k = 0; k < n && rc == 0; k++) {
+        add_sums(kept, &s.part[k].kept);
+        add_sums(held, &s.part[k].held);
+    }
+    free(s.part);
+    return rc;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Alternating least squares where nonzeros are held out: to the model they are zeros, like all cells that are not listed,
+ * since the backend's products leave them out. What is left of the others, and how far the model is off at those held out,
+ * comes from a pass after the last mode; so columns keep their lengths between modes.
+ *
+ *   bits     as in observed.c
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "cpd/method.h"
+
+struct held_out {
+    struct ts_als_errors kept, held; /* after the last mode */
+};
+
+static int check(const struct ts_als *a, struct ts_err *err)
+{
+    return a->conf->init.tensor->dense == NULL
+               ? 0
+               : ts_fail(err, TS_EARG, "cells of a dense tensor are not held out");
+}
+
+static int begin(struct ts_als *a, struct ts_err *err)
+{
+    return ts_least_squares.begin(a, err);
+}
+
+static int pass(struct ts_als *a, struct ts_err *err)
+{
+    struct held_out *own = a->own;
+    const uint64_t begun_ns = ts_clock_ns();
+    int rc;
+    if (a->at != TS_ALS_AGAIN)
+        return ts_least_squares.pass(a, err);
+    rc = ts_als_sum_errors(a, 0, &own->kept, &own->held, err);
+    ts_als_trace(a, "errors", begun_ns, a->product);
+    return rc;
+}
+
+static int rows(struct ts_als *a, struct ts_err *err)
+{
+    return a->at == TS_ALS_AGAIN ? 0 : ts_least_squares.rows(a, err);
+}
+
+static int judge(struct ts_als *a, struct ts_err *err)
+{
+    a->pending = 1;
+    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+}
+
+static int judged(struct ts_als *a, struct ts_err *err)
+{
+    const struct held_out *own = a->own;
+    (void)err;
+    a->pending = 0;
+    a->inner = own->kept.inner;
+    a->now.fit = ts_als_fit_of(a, own->kept.squares);
+    return 0;
+}
+
+static int tell(struct ts_als *a)
+{
+    const struct held_out *own = a->own;
+    if (own->held.n > 0)
+        a->now.held_out = sqrt(own->held.left / own->held.n);
+    return 1;
+}
+
+static int is_asked(const struct ts_constraint *c)
+{
+    return c[0].held && !c[0].poisson;
+}
+
+const struct ts_method ts_held_out = {
+    .name = "held out",
+    .own_bytes = sizeof(struct held_out),
+    .fit_apart = 1,
+    .holds_out = 1,
+    .is_asked = is_asked,
+    .check = check,
+    .begin = begin,
+    .pass = pass,
+    .rows = rows,
+    .norm = ts_als_norm,
+    .judge = judge,
+    .judged = judged,
+    .tell = tell,
+    .objective = ts_als_fit_objective,
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* array_opts.h - the options that say what is in a file of cells alone (format/array_name.h). */
+#ifndef TS_TOOLS_ARRAY_OPTS_H
+#define TS_TOOLS_ARRAY_OPTS_H
+
+#include <stddef.h>
+
+#include "api/tools.h"
+
+struct array_opts {
+    const char *dims, *dtype;
+    int fortran;
+};
+
+/* The rows of an option table that fill one at offset `at`. */
+/* clang-format off */
+#define ARRAY_OPTS(at) \
+    { "dims", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dims), NULL, "IxJxK", \
+      "TENSOR is a file of cells alone, one after another: a dense tensor of these sizes, and of the type --dtype" }, \
+    { "dtype", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dtype), NULL, "TYPE", \
+      "of such cells: f4, f8, i1 to i8 or u1 to u8 with the bytes of each; < or > before it for little or big endian" }, \
+    { "order", 0, TS_OPT_CHOICE, (at) + offsetof(struct array_opts, fortran), "C", "C|F", \
+      "of such cells: the last index (C) or the first one (F) changes from a cell to the next" }
+/* clang-format on */
+
+/* The name of the tensor that operand and options mean, in *ret, to be freed; the operand's own where no dims are given.
+ * TS_EARG: options that go without each other. */
+int array_opts_name(const struct array_opts *o, const char *operand, char **ret,
+                    struct ts_err *err);
+
+#endif
