@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "tests/binary_file.h"
 #include "tests/build_case.h"
 #include "tests/comm_threads.h"
 #include "tests/run_suite.h"
@@ -164,6 +165,70 @@ START_TEST(parts_of_files)
 }
 END_TEST
 
+/* Writes draws to `path` as a file of SPLATT or GenTen. */
+static void write_binary(const char *path, const struct list *l, const uint64_t *dim, int genten)
+{
+    struct binary_file f = { .genten = genten,
+                             .order = l->order,
+                             .value_bytes = 8,
+                             .n = l->n,
+                             .index = l->index,
+                             .value = l->value };
+    unsigned char *bytes;
+    size_t n;
+    FILE *to = fopen(path, "w");
+    ck_assert_ptr_nonnull(to);
+    for (uint32_t m = 0; m < l->order; m++) {
+        f.dim[m] = dim[m];
+        f.index_bytes[m] = genten ? 2 : 4;
+    }
+    bytes = binary_file_put(&f, &n);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, to), n);
+    ck_assert_int_eq(fclose(to), 0);
+    free(bytes);
+}
+
+static const struct {
+    uint32_t ranks, threads;
+    uint64_t n, area_words;
+    int genten;
+} binaries[] = {
+    { 2, 2, 1 << 17, 0, 0 }, { 3, 1, 1 << 17, 20480, 1 }, { 7, 1, 100001, 20480, 0 },
+    { 6, 1, 1, 0, 1 },       { 4, 3, 70001, 0, 1 },
+};
+
+/* Ranks read parts of two binary files, of many nonzeros or of fewer than there are ranks. */
+START_TEST(parts_of_binary_files)
+{
+    const uint64_t dim[] = { 900, 70, 5000 };
+    struct list draws = list_draw(9, 3, dim, binaries[_i].n);
+    struct ts_build_options o = options(out);
+    char second[sizeof text + 2];
+    const char *const paths[] = { text, second };
+    snprintf(second, sizeof second, "%s.2", text);
+    for (uint64_t i = 0; i < draws.n; i++)
+        draws.value[i] = (float)(draws.value[i] * ts_unit(ts_mix(i)) + 1);
+    write_binary(text, &draws, dim, binaries[_i].genten);
+    for (uint64_t i = 0; i < draws.n; i++)
+        draws.value[i] = -draws.value[i] - 2;
+    write_binary(second, &draws, dim, 1);
+    ck_assert_msg(ts_build_paths(&o, paths, 2, &report, &err) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = binaries[_i].threads;
+    o.area_words = binaries[_i].area_words;
+    prepare(binaries[_i].ranks, &o);
+    for (uint32_t r = 0; r < binaries[_i].ranks; r++) {
+        rank[r].path[1] = second;
+        rank[r].n_paths = 2;
+    }
+    ck_assert_msg(run_ranks(binaries[_i].ranks) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.input_nnz, 2 * draws.n);
+    ck_assert_int_eq(report.binary, 1);
+    assert_same_bytes(3);
+    list_free(&draws);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ failures */
 
 static void assert_nothing_left(void)
@@ -186,6 +251,29 @@ START_TEST(a_bad_line_is_named)
     o.threads = 1;
     ck_assert_int_eq(build_ranks(3, &o), TS_EFORMAT);
     snprintf(want, sizeof want, "x.tns:%u: index 'x' in mode 2", lines[_i]);
+    ck_assert_msg(strstr(err.text, want) != NULL, "%s", err.text);
+    assert_nothing_left();
+}
+END_TEST
+
+/* So is what is wrong in a binary file. */
+START_TEST(a_bad_nonzero_is_named)
+{
+    static const uint64_t at[] = { 0, 4000, 17000, 29999 };
+    const uint64_t dim[] = { 30000, 7 };
+    struct ts_build_options o = options(out);
+    struct list l = list_new(2, 30000);
+    char want[64];
+    for (uint64_t i = 0; i < l.n; i++) {
+        l.index[2 * i] = i;
+        l.index[2 * i + 1] = i == at[_i] ? 7 : i % 7;
+        l.value[i] = 1;
+    }
+    write_binary(text, &l, dim, _i & 1);
+    list_free(&l);
+    o.threads = 1;
+    ck_assert_int_eq(build_ranks(3, &o), TS_EFORMAT);
+    snprintf(want, sizeof want, "index 7 of nonzero %u in mode 2", (unsigned)at[_i] + 1);
     ck_assert_msg(strstr(err.text, want) != NULL, "%s", err.text);
     assert_nothing_left();
 }
@@ -255,7 +343,9 @@ int main(void)
     tcase_add_loop_test(t, any_order, 2, 6);
     tcase_add_loop_test(t, few_lines, 0, 4);
     tcase_add_test(t, parts_of_files);
+    tcase_add_loop_test(t, parts_of_binary_files, 0, sizeof binaries / sizeof *binaries);
     tcase_add_loop_test(t, a_bad_line_is_named, 0, 4);
+    tcase_add_loop_test(t, a_bad_nonzero_is_named, 0, 4);
     tcase_add_loop_test(t, one_fails_all_end, 0, 3);
     tcase_add_loop_test(t, one_stops_all_stop, 0, 3);
     tcase_add_test(t, what_ranks_cannot_is_refused);

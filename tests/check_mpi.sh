@@ -265,6 +265,12 @@ grep -q '4 processes build together' err || bad "build on 4 ranks: are not told 
 "$bin/tshard" build x.tns again.tns.gz -o built.tsh --force > log 2>&1
 timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.tns again.tns.gz -o by.tsh --force < /dev/null > log 2> err || bad "build of two files: $(cat err)"
 diff -r built.tsh by.tsh > log || bad "build of two files: not the bytes of one process: $(cat log)"
+write=${bin%/tools}/tests/write_binary
+"$write" splatt 4 4 little 3 < x.tns > x.bin
+"$write" genten 4 4 big 3 < x.tns | gzip -c > x.sptn.gz
+"$bin/tshard" build x.bin x.sptn.gz x.bin -o built.tsh --force > log 2>&1 || bad "binary files: $(cat log)"
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.bin x.sptn.gz x.bin -o by.tsh --force < /dev/null > log 2> err || bad "build of binary files: $(cat err)"
+diff -r built.tsh by.tsh > log || bad "build of binary files: not the bytes of one process: $(cat log)"
 ranks_refused 'its options differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build x.tns -o no.cp --base 0
 ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build again.tns.gz -o no.cp
 ranks_refused 'by.tsh exists' -n 2 "$bin/tshard" build x.tns -o by.tsh

@@ -563,6 +563,8 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
                                    .stop = o->stop,
                                    .share = o->trial,
                                    .zeros = o->zeros,
+                                   .part = o->comm == NULL ? 0 : o->comm->rank,
+                                   .n_parts = o->comm == NULL ? 1 : o->comm->n,
                                    .unpack_bytes = b->unpack_bytes,
                                    .threads = b->memory.read_threads,
                                    .read_bytes = b->memory.read_bytes,
@@ -577,7 +579,7 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
         memcpy(b->dim, ts_binary_source_dims(s), sizeof b->dim);
         rc = check_order(b, paths[0], err);
     }
-    if (rc == 0)
+    if (rc == 0 && ts_build_ranks_writes(b))
         rc = check_labels(b, err);
     if (rc == 0) {
         const struct ts_source source = ts_binary_source_as_source(s);
@@ -589,7 +591,7 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
     if (rc == 0)
         rc = finish(b, start, err);
     plan.first = NULL;
-    if (rc < 0 && b->merge.refused)
+    if (rc < 0 && b->merge.refused && !ts_build_comm_many(&b->ranks))
         rc = ts_build_name_duplicate_binary(b, &plan, err);
     return rc;
 }
@@ -621,12 +623,6 @@ static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_
     if (rc < 0) {
         ts_byte_input_close(first);
         return rc;
-    }
-    if (kind != NULL && ts_build_comm_many(&b->ranks)) {
-        ts_byte_input_close(first);
-        return ts_fail(err, TS_EARG,
-                       "%s: a %s file, of which several processes read no parts: build with one",
-                       paths[0], kind->name);
     }
     return kind != NULL ? build_binary(b, paths, n_paths, first, start, err)
                         : build_text(b, paths, n_paths, first, start, err);

@@ -24,6 +24,7 @@ struct file {
     int fd;                            /* -1: bytes come one after another */
     uint32_t users;                    /* the last one closes it */
     uint64_t piece, n_pieces, n_taken; /* the next; in all; of a sample: to be taken */
+    uint64_t end;                      /* of those to be taken, where this part of them ends */
     uint64_t counted;                  /* bytes on disk that progress knows of */
 };
 
@@ -168,14 +169,37 @@ static int file_open(struct ts_binary_source *s, uint32_t i, const char *known, 
     return 0;
 }
 
-/* How the file is cut into pieces. */
-static void file_cut(const struct ts_binary_source *s, struct file *f)
+static void count_done(struct ts_binary_source *s, uint64_t bytes)
+{
+    __atomic_fetch_add(&s->done_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+/* Nonzeros before a piece. */
+static uint64_t pieces_nnz(const struct ts_binary_source *s, const struct file *f, uint64_t piece)
+{
+    return piece < f->n_pieces ? piece * s->piece_nnz : f->form.nnz;
+}
+
+/* How the file, paths[i], is cut into pieces, and which of them are this source's. */
+static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
 {
     const double share = s->plan.share;
+    const uint64_t part = s->plan.part, n_parts = s->plan.n_parts;
     f->n_pieces = (f->form.nnz + s->piece_nnz - 1) / s->piece_nnz;
     f->n_taken = f->n_pieces;
     if (share > 0 && share < 1 && f->fd >= 0)
         f->n_taken = (uint64_t)ceil(share * (double)f->n_pieces);
+    f->end = f->n_taken;
+    if (n_parts < 2)
+        return;
+    if (f->fd < 0) { /* read from its start, by one */
+        f->end = i % n_parts == part ? f->n_taken : 0;
+        return;
+    }
+    f->piece = f->n_taken / n_parts * part + f->n_taken % n_parts * part / n_parts;
+    f->end = f->n_taken / n_parts * (part + 1) + f->n_taken % n_parts * (part + 1) / n_parts;
+    count_done(s, (f->form.nnz - pieces_nnz(s, f, f->end) + pieces_nnz(s, f, f->piece)) *
+                      f->form.nonzero_bytes); /* what others read */
 }
 
 static int is_plain_file(const char *path)
@@ -278,7 +302,7 @@ int ts_binary_source_open(const struct ts_binary_plan *plan, struct ts_binary_so
     memcpy(s->dim, s->file->form.dim, sizeof s->dim);
     s->piece_nnz = plan->piece_bytes / (2 * (s->order + 1));
     s->piece_nnz = s->piece_nnz > 0 ? s->piece_nnz : 1;
-    file_cut(s, s->file);
+    file_cut(s, s->file, 0);
     rc = check_others(s, err);
     if (rc == 0)
         rc = new_workers(s, err);
@@ -317,11 +341,6 @@ const uint64_t *ts_binary_source_dims(const struct ts_binary_source *s)
 }
 
 /* ------------------------------------------------------------------ taking pieces */
-
-static void count_done(struct ts_binary_source *s, uint64_t bytes)
-{
-    __atomic_fetch_add(&s->done_bytes, bytes, __ATOMIC_RELAXED);
-}
 
 /* Of a file that is read in turn: what it came to since the last time. */
 static void count_stream(struct ts_binary_source *s, struct file *f)
@@ -409,8 +428,8 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
             rc = file_open(s, s->next_path, name_of(s, 0), &s->file, err);
             s->next_path++;
             if (rc == 0)
-                file_cut(s, s->file);
-        } else if (s->file->piece == s->file->n_taken || sample_ended(s, s->file)) {
+                file_cut(s, s->file, s->next_path - 1);
+        } else if (s->file->piece == s->file->end || sample_ended(s, s->file)) {
             rc = leave_file(s, s->file->piece == s->file->n_pieces, err);
         } else {
             break;
@@ -711,6 +730,7 @@ int ts_binary_source_find(const struct ts_binary_plan *plan, const uint64_t *ind
     struct ts_binary_source *s = NULL;
     int rc;
     alone.threads = 1;
+    alone.n_parts = 0;
     *n = 0;
     rc = ts_binary_source_open(&alone, &s, err);
     while (rc == 0 && *n < 2) {

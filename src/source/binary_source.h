@@ -37,6 +37,8 @@ struct ts_binary_plan {
     uint64_t unpack_bytes; /* memory that unpacking may take */
     double share; /* of each file to read: pieces spread over it, its start if packed; 0: all */
     int zeros;    /* zeros are nonzeros like any other, and not dropped */
+    /* Which part of each file to read, of equal ones; a packed file is the part of one, in turn. n_parts 0: all. */
+    uint32_t part, n_parts;
 };
 
 /* Takes the header of the first file, and looks at those of the others that are plain files. */
