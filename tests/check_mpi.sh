@@ -223,6 +223,46 @@ ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4,5 -o whole.cp
 ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
 
+# ---- score and fit: the figures of one process, all of their digits, and the same lines ----
+# figures COMMAND...: what it prints, without times and what is read
+figures()
+{
+    "$@" < /dev/null 2> err | sed 's/"[a-z_]*seconds":[^,}]*,*//g; s/"bytes_read":[^,}]*//; s/, [0-9.]* [mu]*s$//'
+}
+run=0
+while read -r command; do
+    run=$((run + 1))
+    # shellcheck disable=SC2086
+    figures "$bin/tstream" $command > one.figures
+    [ -s one.figures ] || bad "tstream $command: $(cat err)"
+    for n in 2 3 5; do
+        # shellcheck disable=SC2086
+        figures timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tstream" $command -t $((n % 2 + 1)) > figures
+        cmp -s one.figures figures || bad "tstream $command on $n ranks: $(cat figures err), not $(cat one.figures)"
+        grep -q "$n processes compute together" err || bad "tstream $command on $n ranks: are not told of"
+    done
+done << 'END'
+fit whole.cp x.tsh --json
+fit one.2 x.tsh --json -m 1M
+score whole.cp x.tsh --json
+score one.9 x.tsh --json --precision float32
+score whole.cp x.tsh --by-slice --mode 1
+score whole.cp x.tsh --by-slice --mode 3 --format csv -m 1M
+score whole.cp x.tsh --top 500
+END
+[ $run -eq 7 ] || bad "$run of 7 figures"
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" score whole.cp x.tsh --by-slice -o slices.tns < /dev/null > log 2> err || bad "score to a file: $(cat err)"
+"$bin/tstream" score whole.cp x.tsh --by-slice -o slices1.tns > log 2>&1
+cmp -s slices1.tns slices.tns || bad "score to a file: not the bytes of one process"
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" mttkrp x.tsh --rank 5 --mode 2 --reps 2 --check < /dev/null > log 2> err || bad "mttkrp: $(cat err)"
+grep -q '^check: off by at most' log || bad "mttkrp: is not compared: $(cat log)"
+ranks_refused 'its options differs from that of rank 0' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit one.1 x.tsh
+ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" score whole.cp x.tsh : -n 1 "$t" score whole.cp other.tsh
+ranks_refused 'write no line of every nonzero' -n 2 "$t" score whole.cp x.tsh -o no.cp
+ranks_refused '--diagnose is computed by one process' -n 2 "$t" fit whole.cp x.tsh --diagnose
+ranks_refused 'compute on CPU cores' -n 2 "$t" mttkrp x.tsh --rank 4 --gpus 1
+ranks_refused 'none.cp' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit none.cp x.tsh
+
 # ---- other commands are one process's: a sentence of rank 0, and nothing computed ----
 while read -r program command; do
     got=0
@@ -234,16 +274,13 @@ while read -r program command; do
     [ ! -e no.tns ] && [ ! -e no.tsh ] && [ ! -e no.csv ] || bad "$program $command on 3 ranks: something is left"
     grep -q 'fit\|rmse\|Wrote' log && bad "$program $command on 3 ranks: is computed: $(cat log)"
 done << 'END'
-tstream fit x.tsh whole.cp
-tstream score whole.cp x.tsh
 tstream predict whole.cp x.tsh -o no.csv
-tstream mttkrp x.tsh --rank 4
 tstream-mpi bench
 tshard export x.tsh -o no.tns
 tshard gen --dims 10x20 --nnz 50 -o no.tsh
 END
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" fit --help < /dev/null > log 2>&1 || bad "fit --help on 3 ranks: $(cat log)"
-[ "$(grep -c 'tstream fit' log)" -gt 0 ] || bad "fit --help on 3 ranks: $(cat log)"
+timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" predict --help < /dev/null > log 2>&1 || bad "predict --help on 3 ranks: $(cat log)"
+[ "$(grep -c 'tstream predict' log)" -gt 0 ] || bad "predict --help on 3 ranks: $(cat log)"
 timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" verify x.tsh < /dev/null > log 2>&1 || bad "verify on 3 ranks, each by itself: $(cat log)"
 
 # ---- a damaged shard, seen by the rank that reads it, is told by all in one sentence ----

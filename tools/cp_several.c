@@ -16,6 +16,7 @@
 #include "tools/tool_term.h"
 #include "tools/tool_version.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_ranks.h"
 
 /* A model under way. */
 struct one {
@@ -362,7 +363,7 @@ static int open_engine(struct several *s, const uint32_t *ranks, uint32_t n, int
     *opened = rc == 0;
     memcpy(s->ranks, ranks, n * sizeof *ranks);
     if (rc == 0 && s->lead->model.first) {
-        tstream_cp_note_ranks(s->cmd, &s->engine);
+        tstream_ranks_note(s->cmd, &s->engine);
         cp_run_note(s->cmd, &s->lead->own, &s->engine);
     }
     return rc;

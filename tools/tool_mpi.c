@@ -21,24 +21,39 @@ static void leave(int status)
     comm = NULL;
 }
 
-static const char *command;
+static const char *const *commands; /* that ranks compute together */
+
+static int is_together(const char *name)
+{
+    for (const char *const *c = commands; *c != NULL; c++)
+        if (strcmp(*c, name) == 0)
+            return 1;
+    return 0;
+}
 
 /* Several of it would each compute all, and write to the same files. */
 static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
 {
-    if (tool_ranks() == NULL || strcmp(cmd->name, command) == 0)
+    char all[128] = "";
+    if (tool_ranks() == NULL || is_together(cmd->name))
         return -1;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return -1;
+    for (size_t i = 0, at = 0; commands[i] != NULL && at < sizeof all; i++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s",
+                               i == 0                    ? ""
+                               : commands[i + 1] == NULL ? " and "
+                                                         : ", ",
+                               commands[i]);
     return tool_usage(
         cmd,
-        "started as %u processes by a launcher of MPI, and one is enough: %s %s alone "
-        "is computed by several",
-        tool_ranks_count(), cmd->program, command);
+        "started as %u processes by a launcher of MPI, and one is enough: of %s several compute "
+        "%s alone",
+        tool_ranks_count(), cmd->program, all);
 }
 
-int tool_mpi_main(const char *name, const char *together, int argc, char **argv,
+int tool_mpi_main(const char *name, const char *const *together, int argc, char **argv,
                   int (*run)(int argc, char **argv))
 {
     struct ts_err err;
@@ -47,7 +62,7 @@ int tool_mpi_main(const char *name, const char *together, int argc, char **argv,
         return 1;
     }
     tool_ranks_set(comm, ts_comm_mpi_beside(comm));
-    command = together;
+    commands = together;
     tool_before_command(refuse);
     tool_before_end(leave);
     return run(argc, argv);

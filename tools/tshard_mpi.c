@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard_mpi.c - tshard-mpi: tshard as one of several ranks, started by mpirun or srun. */
+#include <stddef.h>
+
 #include "tools/tool_mpi.h"
 #include "tools/tshard.h"
 
 int main(int argc, char **argv)
 {
-    return tool_mpi_main("tshard-mpi", "build", argc, argv, tshard_run);
+    static const char *const together[] = { "build", NULL };
+    return tool_mpi_main("tshard-mpi", together, argc, argv, tshard_run);
 }

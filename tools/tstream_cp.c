@@ -17,6 +17,7 @@
 #include "tools/tstream.h"
 #include "tools/tstream_cp.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_ranks.h"
 #include "tools/cp_constraint.h"
 #include "tools/cp_folds.h"
 #include "tools/cp_report.h"
@@ -151,52 +152,23 @@ const struct ts_opt tstream_cp_opts[] = {
     { 0 },
 };
 
-/* Of all models. */
-static int same_models(const struct cp_args *args, struct ts_err *err)
+/* Or none of them begins. */
+int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
+                          struct ts_err *err)
 {
     uint64_t ranks = args->restarts;
-    char text[512];
+    char text[512], constraint[160];
     for (uint32_t i = 0; i < args->ranks.n; i++)
         ranks = ts_mix(ranks ^ args->ranks.at[i]);
     snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %a %u %u %.200s", ranks,
              args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
              args->observed, args->held_share, args->patience, args->inner, args->init);
-    return tool_ranks_same("options", text, err);
-}
-
-/* Or none of them begins. */
-int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
-                          struct ts_err *err)
-{
-    char text[512], constraint[160];
-    if (tool_ranks() == NULL)
-        return rc;
-    rc = tool_ranks_agree(rc, err);
-    if (rc < 0)
-        return rc;
-    snprintf(text, sizeof text, "%s %s", tool_version(), tool_commit());
-    rc = tool_ranks_same("version of tstream", text, err);
-    snprintf(text, sizeof text, "%d",
-             (int)ts_isa_best()); /* its own sums of a rank must be those of others */
-    if (rc == 0)
-        rc = tool_ranks_same("vector code, that of its processor,", text, err);
-    snprintf(text, sizeof text, "%016" PRIx64, t->hash);
-    if (rc == 0)
-        rc = tool_ranks_same("tensor", text, err);
-    if (rc == 0)
-        rc = same_models(args, err);
-    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
+    rc = tstream_ranks_same(t, text, rc, err);
+    for (uint32_t m = 0; rc == 0 && m < t->order && tool_ranks() != NULL; m++) {
         ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);
         rc = tool_ranks_same("constraints", constraint, err);
     }
     return rc;
-}
-
-void tstream_cp_note_ranks(const struct ts_cmd *cmd, const struct ts_engine *e)
-{
-    if (tool_ranks() != NULL)
-        tool_note(cmd, "%u processes compute together, this one with %u thread%s",
-                  tool_ranks_count(), e->threads, tool_plural(e->threads));
 }
 
 /* Where the first rank fails to write what all have computed, or is stopped while it writes, all end so. */
@@ -264,7 +236,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         rc = ts_engine_open(&ec, &e, err);
     rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
     if (rc == 0) {
-        tstream_cp_note_ranks(cmd, &e);
+        tstream_ranks_note(cmd, &e);
         cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
         rc = end_together(&r, rc, err);
@@ -314,11 +286,7 @@ int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
     if (args->folds > 0)
         return ts_fail(err, TS_EARG, "--folds is computed by one process");
-    if (args->processor.gpus != NULL || args->processor.device_bytes > 0)
-        return ts_fail(err, TS_EARG,
-                       "several processes compute on CPU cores: --gpus and --gpu-memory go with "
-                       "one, which takes all GPUs of its host");
-    return 0;
+    return tstream_ranks_check(&args->processor, err);
 }
 
 /* Of several ranks: the first one writes, all compute. */

@@ -65,10 +65,8 @@ int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 
 /* Whether all ranks have the same program, tensor and options: the same answer on all; `rc` is what came before. One
  * process alone has. */
-struct ts_engine;
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err);
-void tstream_cp_note_ranks(const struct ts_cmd *cmd, const struct ts_engine *e);
 
 /* What several processes do not compute. */
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err);

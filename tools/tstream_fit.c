@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_fit.c - tstream fit: the fit of any model of a tensor, computed in float64. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/tools.h"
 #include "tools/array_opts.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
+#include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_ranks.h"
 
 struct fit_args {
     uint32_t threads;
@@ -110,11 +114,13 @@ static int compute(const struct ts_cmd *cmd, const struct ts_engine *e, struct t
                                             .feed = e->feed,
                                             .model = model,
                                             .threads = e->threads,
-                                            .stop = &tool_stop };
+                                            .comm = tool_ranks(),
+                                            .stop = tool_ranks_stop() };
     const uint64_t start = ts_clock_ns();
     struct ts_feed_stats stats;
     int rc;
-    tool_progress_start(&progress->line, "product", "nonzeros", e->tensor->nnz);
+    tool_progress_start(&progress->line, "product", "nonzeros",
+                        e->tensor->nnz / tool_ranks_count());
     rc = ts_exact_fit_run(&conf, &ret->fit, err);
     tool_progress_end(&progress->line);
     if (rc < 0)
@@ -188,6 +194,21 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     return rc;
 }
 
+/* What all ranks are to have of the model. */
+static int same_ranks(const struct fit_args *args, const struct ts_model *model,
+                      const struct ts_tensor *t, int rc, struct ts_err *err)
+{
+    char text[512];
+    uint64_t weights = 0;
+    for (uint32_t r = 0; r < model->rank; r++) {
+        uint64_t bits;
+        memcpy(&bits, &model->weight[r], sizeof bits);
+        weights = ts_mix(weights ^ bits);
+    }
+    snprintf(text, sizeof text, "%.400s %u %016" PRIx64, args->model, model->rank, weights);
+    return tstream_ranks_same(t, text, rc, err);
+}
+
 static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const char *path,
                             struct ts_err *err)
 {
@@ -199,13 +220,18 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
                                  .precision = TS_FLOAT64,
                                  .host_bytes = args->host_bytes,
                                  .processor = args->processor,
+                                 .comm = tool_ranks(),
                                  .done = count_done,
                                  .done_ctx = &progress };
-    struct ts_engine e;
+    struct ts_engine e = { 0 };
     struct ts_model *model = NULL;
     struct outcome o = { 0 };
     uint32_t rank;
-    int rc = ts_model_open(args->model, &model, err);
+    int rc = tstream_ranks_on_cpu(&ec.processor, err);
+    if (rc == 0 && args->diagnose && tool_ranks() != NULL)
+        rc = ts_fail(err, TS_EARG, "--diagnose is computed by one process");
+    if (rc == 0)
+        rc = ts_model_open(args->model, &model, err);
     if (rc < 0)
         return rc;
     ec.rank = rank = model->rank;
@@ -215,11 +241,14 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
         rc = plan(&ec, model, args->diagnose, err);
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
+    rc = same_ranks(args, model, e.tensor, rc, err);
     if (rc == 0) {
         engine_note_processor(cmd, &e);
+        tstream_ranks_note(cmd, &e);
         rc = compute(cmd, &e, model, &progress, &o, err);
-        ts_engine_close(&e);
     }
+    ts_engine_close(&e);
+    rc = tstream_ranks_end(rc, err);
     ts_model_close(model);
     if (rc == 0 && args->diagnose)
         rc = diagnose(cmd, args, path, &progress, &o.core, err);
@@ -269,6 +298,7 @@ const struct ts_cmd tstream_fit = {
         "far larger than the model and cancel do no harm. \"within\" (\"error\" of --json) estimates "
         "what rounding may have changed: some 1e-14 / (1 - fit), and 1e-7 where the model is "
         "exact; a note says so where it is more than 1e-6 and 0.1 % of 1 - fit.\n\n"
+        "Several processes that a launcher of MPI has started compute it together, on CPU cores, with the same digits.\n\n"
         "--diagnose prints the core consistency of Bro and Kiers: 100 (1 - |G - T|^2 / rank) with the core G = X x_1 A_1^+ ... x_N A_N^+ and T, which "
         "is 1 where all indices are equal and 0 elsewhere; and normalised, with |G|^2 in place of the rank, as the N-way toolbox has it. "
         "Weights are shared among the modes alike. Near 100 % the components are separate, and not too many; near 0, or far below, "

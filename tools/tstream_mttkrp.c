@@ -13,8 +13,10 @@
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
+#include "tools/tool_ranks.h"
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_ranks.h"
 #include "tools/tstream_times.h"
 
 struct mttkrp_args {
@@ -280,6 +282,17 @@ static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
     return rc;
 }
 
+/* Rows of the product that lie on several ranks come to all of them. */
+static int collect_rows(const struct ts_engine *e, const struct mttkrp_args *args,
+                        struct ts_err *err)
+{
+    double *gram = malloc(sizeof *gram * args->rank * args->rank);
+    const int rc = gram == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a Gram matrix")
+                                : e->backend->gram(e->be, args->mode - 1, gram, err);
+    free(gram);
+    return rc;
+}
+
 static int measure(const struct ts_cmd *cmd, const void *parsed, const char *path,
                    struct ts_err *err)
 {
@@ -291,18 +304,31 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                                    .precision = args->precision,
                                    .host_bytes = args->host_bytes,
                                    .processor = args->processor,
+                                   .comm = tool_ranks(),
                                    .only_mode = (int)args->mode - 1 };
-    struct ts_engine e;
-    int rc = tstream_trace_open(args->trace, args->force, path, &conf.trace, err);
+    struct ts_engine e = { 0 };
+    char text[128];
+    int rc = tstream_ranks_on_cpu(&conf.processor, err);
+    if (rc == 0)
+        rc = tstream_trace_open(tool_ranks_speaks() ? args->trace : NULL, args->force, path,
+                                &conf.trace, err);
     if (rc == 0)
         rc = ts_engine_open(&conf, &e, err);
+    snprintf(text, sizeof text, "%u %u %u %" PRIu64 " %d %d", args->mode, args->rank, args->reps,
+             args->seed, (int)args->precision, args->check);
+    rc = tstream_ranks_same(e.tensor, text, rc, err);
     if (rc == 0) {
         engine_note_processor(cmd, &e);
+        tstream_ranks_note(cmd, &e);
         rc = time_reps(cmd, &e, args, conf.trace, err);
+        rc = tool_ranks_agree(rc, err);
+        if (rc == 0 && args->check && tool_ranks() != NULL)
+            rc = collect_rows(&e, args, err);
         if (rc == 0 && args->check)
             rc = check(&e, args, err);
-        ts_engine_close(&e);
     }
+    ts_engine_close(&e);
+    rc = tstream_ranks_end(rc, err);
     return tstream_trace_close(cmd, conf.trace, rc, err);
 }
 
@@ -343,7 +369,8 @@ const struct ts_cmd tstream_mttkrp = {
         "Computes the matricized tensor times Khatri-Rao product of one mode with random factors, "
         "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
         "The first time includes reading what stays in memory and checking all shards. TENSOR may be a dense one (tstream cp --help): "
-        "packed bytes are those of its cells, then.",
+        "packed bytes are those of its cells, then.\n\n"
+        "Several processes that a launcher of MPI has started multiply each a part, on CPU cores.",
     .examples = "tstream mttkrp --mode 2 --rank 32 --check\n"
                 "  time mode 2 and compare with the obvious loop\n",
     .opts = mttkrp_opts,

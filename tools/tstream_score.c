@@ -16,8 +16,10 @@
 #include "tools/model_view.h"
 #include "tools/ordered_out.h"
 #include "tools/tool.h"
+#include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
+#include "tools/tstream_ranks.h"
 
 struct score_args {
     const char *out;
@@ -75,7 +77,8 @@ struct scoring {
     struct ts_kruskal *model;
     uint32_t threads;
     uint64_t name_bytes;
-    int writes; /* there is something to write, and somewhere */
+    int wanted; /* there is something to write, and somewhere; */
+    int writes; /* and this process writes it */
     struct cell_lines lines;
     struct export_sink sink;
     struct ordered_out order;
@@ -238,7 +241,8 @@ static int open_lines(struct scoring *s, struct ts_err *err)
     const struct score_args *args = s->args;
     const struct ts_tensor *t = s->view.tensor;
     int rc;
-    s->writes = args->out != NULL || (!args->json && (args->top > 0 || args->by_slice));
+    s->wanted = args->out != NULL || (!args->json && (args->top > 0 || args->by_slice));
+    s->writes = s->wanted && tool_ranks_speaks();
     if (!s->writes)
         return 0;
     s->lines = (struct cell_lines){ .order = args->by_slice ? 1 : ts_order(t),
@@ -287,15 +291,16 @@ static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *
                                         .model = s->model,
                                         .mode = args->mode - 1,
                                         .threads = e->threads,
-                                        .top = s->writes ? args->top : 0,
-                                        .slices = s->writes && args->by_slice,
+                                        .top = s->wanted ? args->top : 0,
+                                        .slices = s->wanted && args->by_slice,
                                         .take = all ? put_cells : NULL,
                                         .ctx = s,
                                         .rows = all ? (1u << ts_order(e->tensor)) - 1 : 0,
+                                        .comm = tool_ranks(),
                                         .stop = &tool_stop };
     struct ts_feed_stats stats;
     int rc;
-    tool_progress_start(&s->progress, "scores", "nonzeros", ts_nnz(e->tensor));
+    tool_progress_start(&s->progress, "scores", "nonzeros", ts_nnz(e->tensor) / tool_ranks_count());
     rc = ts_score_run(&conf, &s->score, err);
     tool_progress_end(&s->progress);
     if (rc < 0)
@@ -304,6 +309,23 @@ static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *
     engine_note_feed(s->cmd, &stats);
     s->bytes_read = stats.bytes_read;
     return 0;
+}
+
+/* What all ranks are to have of options and model. */
+static int same_ranks(const struct scoring *s, int rc, struct ts_err *err)
+{
+    const struct score_args *args = s->args;
+    char text[512];
+    uint64_t weights = 0;
+    for (uint32_t r = 0; r < s->model->rank; r++) {
+        uint64_t bits;
+        memcpy(&bits, &s->model->weight[r], sizeof bits);
+        weights = ts_mix(weights ^ bits);
+    }
+    snprintf(text, sizeof text, "%u %u %d %d %d %u %016" PRIx64 " %.400s", args->mode, args->top,
+             args->by_slice, s->wanted, args->precision, s->model->rank, weights,
+             s->view.model->path);
+    return tstream_ranks_same(s->view.tensor, text, rc, err);
 }
 
 static int open_and_compute(struct scoring *s, struct ts_err *err)
@@ -318,22 +340,25 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
                                  .host_bytes = args->host_bytes,
                                  .processor = { .cpu = 1 },
                                  .only_mode = (int)args->mode - 1,
+                                 .comm = tool_ranks(),
                                  .unknown = 1,
                                  .own_bytes =
                                      ts_score_bytes(t, args->mode - 1, s->model->rank, s->threads,
-                                                    args->top, args->by_slice) +
+                                                    tool_ranks_count(), args->top, args->by_slice) +
                                      s->name_bytes,
                                  .stop = &tool_stop,
                                  .done = count_done,
                                  .done_ctx = s };
-    struct ts_engine e;
+    struct ts_engine e = { 0 };
     int rc;
     for (uint32_t m = 0; m < s->model->order; m++)
         ec.own_bytes += s->model->map[m].memory == NULL ? s->model->bytes[m] : 0;
     rc = ts_engine_open(&ec, &e, err);
-    if (rc < 0)
-        return rc;
-    rc = compute(s, &e, err);
+    rc = same_ranks(s, rc, err);
+    if (rc == 0) {
+        tstream_ranks_note(s->cmd, &e);
+        rc = compute(s, &e, err);
+    }
     ts_engine_close(&e);
     return rc;
 }
@@ -429,6 +454,10 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && args.top > 0 && args.by_slice)
         status = tool_usage(cmd, "--top and --by-slice cannot be given together");
+    if (status < 0 && tool_ranks() != NULL && args.out != NULL && args.top == 0 && !args.by_slice)
+        status =
+            tool_usage(cmd, "several processes compute sums, and write no line of every nonzero: "
+                            "--output goes with --top or --by-slice, or with one process");
     if (status < 0 && args.json && args.out != NULL && strcmp(args.out, "-") == 0)
         status =
             tool_usage(cmd, "--json and --output - both print on standard output: name a file");
@@ -447,6 +476,7 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
                          s.view.model->path);
         if (rc == 0)
             rc = work(&s, &err);
+        rc = tstream_ranks_end(rc, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
         close_all(&s);
     }
@@ -472,7 +502,9 @@ const struct ts_cmd tstream_score = {
         "TENSOR may be a dense one (tstream cp --help), of which all known cells are compared, in the order of the array; indices are "
         "counted from 0 then.\n\n"
         "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, and "
-        "streams what the memory does not hold. Sums have the same bits for any threads and memory.",
+        "streams what the memory does not hold. Sums have the same bits for any threads and memory.\n\n"
+        "Several processes that a launcher of MPI has started compute it together, on CPU cores, with the same bits; what they do not "
+        "write is a line of every nonzero.",
     .examples =
         "tstream score amazon.cp amazon.tsh\n  how far off the model is\n"
         "tstream score amazon.cp amazon.tsh --top 100 --format csv\n"

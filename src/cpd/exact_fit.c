@@ -11,6 +11,7 @@
 
 #include "base/bigmem.h"
 #include "base/stop.h"
+#include "stream/comm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to and from the backend */
 #define ROUNDING    (DBL_EPSILON / 2)   /* of one operation, at most, as a share of its result */
@@ -467,6 +468,8 @@ static int run(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         return rc;
     ts_feed_rewind(c->feed);
     rc = c->backend->mttkrp(c->be, s->mode, c->feed, &times, err);
+    if (rc == 0 && ts_comm_many(c->comm)) /* its rows come to all ranks */
+        rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)
         rc = ts_stop_check(c->stop, err);
     if (rc == 0)

@@ -22,7 +22,7 @@
  *   threads  one calls; the backend uses its own, Gram matrices are shared among conf->threads
  *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT where
  *            numbers leave the range of float64
- *   bits     results do not depend on threads, memory or order of delivery
+ *   bits     results do not depend on threads, ranks, memory or order of delivery
  */
 #ifndef TS_CPD_EXACT_FIT_H
 #define TS_CPD_EXACT_FIT_H
@@ -36,10 +36,12 @@
 struct ts_exact_fit_conf {
     const struct ts_tensor *tensor;
     const struct ts_backend *backend;
-    void *be;                          /* of the model's rank, TS_FLOAT64 */
-    struct ts_feed *feed;              /* of ts_exact_fit_mode, or of all */
-    struct ts_model *model;            /* freshly opened */
-    uint32_t threads;                  /* 0: all */
+    void *be;               /* of the model's rank, TS_FLOAT64 */
+    struct ts_feed *feed;   /* of ts_exact_fit_mode, or of all */
+    struct ts_model *model; /* freshly opened */
+    uint32_t threads;       /* 0: all */
+    struct ts_comm *
+        comm; /* that of the backend, each of whose ranks multiplies a part; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 

@@ -12,6 +12,7 @@
 #include "format/dense.h"
 #include "format/shard.h"
 #include "format/tensor_kind.h"
+#include "stream/comm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows on their way to the backend */
 #define LANES       4u                  /* sums of every fourth nonzero of a block */
@@ -46,6 +47,8 @@ struct slab_cell {
 struct part {
     struct ts_score_sums sums, first, last;
     double logs;
+    int other;                    /* a value was seen that is no count, or a model not above 0 */
+    uint32_t rank;                /* who took it, from 1 */
     uint64_t first_row, last_row; /* the same: there is one, in `first` */
 };
 
@@ -207,34 +210,103 @@ static int by_size(const void *a, const void *b)
     return is_less(&y->cell, &x->cell) ? -1 : is_less(&x->cell, &y->cell);
 }
 
+static int no_memory_for_top(const struct score *s, struct ts_err *err)
+{
+    return ts_fail(err, TS_ENOMEM, "out of memory for %u residuals", s->conf->top);
+}
+
+/* The largest of n come to stand in front; returns how many they are. */
+static uint32_t sort_large(const struct score *s, struct found *all, size_t n)
+{
+    qsort(all, n, sizeof *all, by_size);
+    return n < s->conf->top ? (uint32_t)n : s->conf->top;
+}
+
+/* One of a rank's largest, on its way to the others. */
+struct told {
+    struct large cell;
+    int there;
+    uint32_t row[TS_MAX_ORDER];
+};
+
+/* What all ranks have found: *all, to be freed, points into *told, to be freed. */
+static int exchange_large(const struct score *s, const struct found *own, uint32_t n_own,
+                          struct told **told, struct found **all, size_t *n, struct ts_err *err)
+{
+    struct ts_comm *c = s->conf->comm;
+    const size_t top = s->conf->top;
+    uint64_t *first = calloc(c->n + UINT64_C(1), sizeof *first);
+    int rc;
+    *told = calloc(top * c->n, sizeof **told);
+    *all = malloc(top * c->n * sizeof **all);
+    *n = 0;
+    rc = first == NULL || *told == NULL || *all == NULL ? no_memory_for_top(s, err) : 0;
+    for (uint32_t i = 0; i < n_own && rc == 0; i++) {
+        struct told *to = *told + top * c->rank + i;
+        to->cell = own[i].cell;
+        to->there = 1;
+        memcpy(to->row, own[i].rows, s->conf->tensor->order * sizeof *to->row);
+    }
+    for (uint32_t r = 0; r < c->n && rc == 0; r++)
+        first[r + 1] = first[r] + top * sizeof **told;
+    rc = c->ops->agree(c, rc, err);
+    if (rc == 0)
+        rc = c->ops->gather(c, *told, first, err);
+    for (size_t i = 0; i < top * c->n && rc == 0; i++)
+        if ((*told)[i].there)
+            (*all)[(*n)++] = (struct found){ (*told)[i].cell, (*told)[i].row };
+    free(first);
+    return rc;
+}
+
+static int keep_top(const struct score *s, const struct found *all, uint32_t n, struct ts_err *err)
+{
+    s->ret->n_top = n;
+    s->ret->top = calloc(n + (size_t)1, sizeof *s->ret->top);
+    if (s->ret->top == NULL)
+        return no_memory_for_top(s, err);
+    for (uint32_t i = 0; i < n; i++) {
+        s->ret->top[i].value = all[i].cell.value;
+        s->ret->top[i].model = all[i].cell.model;
+        memcpy(s->ret->top[i].row, all[i].rows, s->conf->tensor->order * sizeof *all[i].rows);
+    }
+    return 0;
+}
+
 static int collect_large(const struct score *s, struct ts_err *err)
 {
     const uint32_t order = s->conf->tensor->order;
-    struct found *all;
+    const int many = ts_comm_many(s->conf->comm);
+    struct found *own, *all = NULL;
+    struct told *told = NULL;
+    uint32_t n_own = 0;
     size_t n = 0;
+    int rc = 0;
     for (uint32_t t = 0; t < s->conf->threads; t++)
         n += s->worker[t].n_large;
-    all = malloc((n + 1) * sizeof *all);
-    s->ret->n_top = n < s->conf->top ? (uint32_t)n : s->conf->top;
-    s->ret->top = calloc(s->ret->n_top + (size_t)1, sizeof *s->ret->top);
-    if (all == NULL || s->ret->top == NULL) {
-        free(all);
-        return ts_fail(err, TS_ENOMEM, "out of memory for %u residuals", s->conf->top);
-    }
+    own = malloc((n + 1) * sizeof *own);
+    if (own == NULL)
+        rc = no_memory_for_top(s, err);
     n = 0;
-    for (uint32_t t = 0; t < s->conf->threads; t++)
+    for (uint32_t t = 0; t < s->conf->threads && rc == 0; t++)
         for (uint32_t i = 0; i < s->worker[t].n_large; i++) {
             const struct large *x = &s->worker[t].large[i];
-            all[n++] = (struct found){ *x, s->worker[t].rows + (size_t)x->slot * order };
+            own[n++] = (struct found){ *x, s->worker[t].rows + (size_t)x->slot * order };
         }
-    qsort(all, n, sizeof *all, by_size);
-    for (uint32_t i = 0; i < s->ret->n_top; i++) {
-        s->ret->top[i].value = all[i].cell.value;
-        s->ret->top[i].model = all[i].cell.model;
-        memcpy(s->ret->top[i].row, all[i].rows, order * sizeof *all[i].rows);
-    }
+    if (rc == 0)
+        n_own = sort_large(s, own, n);
+    if (many)
+        rc = s->conf->comm->ops->agree(s->conf->comm, rc, err);
+    if (rc == 0 && many)
+        rc = exchange_large(s, own, n_own, &told, &all, &n, err);
+    if (rc == 0 && many)
+        n_own = sort_large(s, all, n);
+    if (rc == 0)
+        rc = keep_top(s, many ? all : own, n_own, err);
+    free(own);
     free(all);
-    return 0;
+    free(told);
+    return rc;
 }
 
 /* ---- sums ---- */
@@ -383,6 +455,8 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
     if (c->last) {
         s->part[c->partition].sums = w->sums;
         s->part[c->partition].logs = w->logs;
+        s->part[c->partition].other = !__atomic_load_n(&s->counts, __ATOMIC_RELAXED);
+        s->part[c->partition].rank = ts_comm_many(s->conf->comm) ? s->conf->comm->rank + 1 : 1;
     }
     return s->conf->take == NULL ? 0 : s->conf->take(s->conf->ctx, thread, c, err);
 }
@@ -406,7 +480,7 @@ static uint64_t dense_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t t
 }
 
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
-                        uint32_t top, int slices)
+                        uint32_t n_ranks, uint32_t top, int slices)
 {
     const uint64_t cell = sizeof(struct large) + t->order * sizeof(uint32_t);
     uint64_t most = 0;
@@ -415,7 +489,10 @@ uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
             most = t->mode[m].disk.n_rows;
     return ts_tensor_partitions(t, mode) * sizeof(struct part) + threads * sizeof(struct worker) +
            top * (uint64_t)threads * (cell + sizeof(struct found)) +
-           top * (uint64_t)sizeof(struct ts_score_cell) + dense_bytes(t, rank, threads, slices) +
+           top * (uint64_t)sizeof(struct ts_score_cell) +
+           (n_ranks > 1 ? top * (uint64_t)n_ranks * (sizeof(struct told) + sizeof(struct found))
+                        : 0) +
+           dense_bytes(t, rank, threads, slices) +
            (slices ? t->mode[mode].disk.n_rows * sizeof(struct ts_score_sums) : 0) +
            most * sizeof(uint64_t) + chunk_rows(rank) * rank * sizeof(double);
 }
@@ -462,14 +539,43 @@ static void free_sums(struct score *s)
     free(s->slab_n);
 }
 
+/* Slices that lie within one partition are on the rank that took it; a rank's begin with the first slice of its first
+ * partition, which is none of these. */
+static int gather_slices(struct score *s, struct ts_err *err)
+{
+    struct ts_comm *c = s->conf->comm;
+    const uint64_t bytes = sizeof *s->ret->slice;
+    uint64_t *first = malloc((c->n + UINT64_C(1)) * sizeof *first);
+    int rc = first == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for sums of residuals") : 0;
+    for (uint32_t r = 0; r <= c->n && rc == 0; r++)
+        first[r] = UINT64_MAX;
+    for (uint64_t k = s->n_parts; k > 0 && rc == 0; k--)
+        first[s->part[k - 1].rank - 1] = s->part[k - 1].first_row * bytes;
+    if (rc == 0) {
+        first[c->n] = s->ret->n_slices * bytes;
+        for (uint32_t r = c->n; r > 0; r--) /* a rank may have no partition */
+            first[r - 1] = first[r - 1] == UINT64_MAX ? first[r] : first[r - 1];
+        first[0] = 0;
+    }
+    rc = c->ops->agree(c, rc, err);
+    if (rc == 0)
+        rc = c->ops->gather(c, s->ret->slice, first, err);
+    free(first);
+    return rc;
+}
+
 static int conclude(struct score *s, struct ts_err *err)
 {
     struct ts_score *ret = s->ret;
     double logs = 0, mean;
+    int rc = ts_comm_many(s->conf->comm) && s->conf->slices ? gather_slices(s, err) : 0;
+    if (rc < 0)
+        return rc;
     for (uint64_t k = 0; k < s->n_parts; k++) {
         const struct part *p = &s->part[k];
         add(&ret->all, &p->sums);
         logs += p->logs;
+        s->counts &= !p->other;
         if (!s->conf->slices || s->slab != NULL)
             continue;
         add(&ret->slice[p->first_row], &p->first);
@@ -514,6 +620,8 @@ int ts_score_run(const struct ts_score_conf *conf, struct ts_score *ret, struct 
         rc = new_sums(&s, err);
     if (rc == 0)
         rc = load_rows(conf, err);
+    what.part = s.part;
+    what.part_bytes = sizeof *s.part;
     if (rc == 0) {
         ts_feed_rewind(conf->feed);
         rc = conf->backend->weighted(conf->be, conf->mode, conf->feed, &what, &result.times, err);

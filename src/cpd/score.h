@@ -13,7 +13,7 @@
  *   units    modes and rows from 0
  *   errors   0 or a negative ts_code: TS_ELIMIT where numbers leave the range of the precision
  *   bits     sums are made by block, by partition and then in the order of the file, in float64: they do not depend on
- *            threads, memory or order of delivery
+ *            threads, ranks, memory or order of delivery
  */
 #ifndef TS_CPD_SCORE_H
 #define TS_CPD_SCORE_H
@@ -37,6 +37,8 @@ struct ts_score_conf {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;
+    struct ts_comm *
+        comm; /* that of the backend: each rank takes a part, and all get the whole score; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
@@ -63,9 +65,9 @@ struct ts_score {
     struct ts_backend_times times;
 };
 
-/* Memory beside backend and feed, threads being those of the backend. */
+/* Memory beside backend and feed, threads being those of the backend, and n_ranks 1 without a comm. */
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
-                        uint32_t top, int slices);
+                        uint32_t n_ranks, uint32_t top, int slices);
 
 int ts_score_run(const struct ts_score_conf *conf, struct ts_score *ret, struct ts_err *err);
 void ts_score_free(struct ts_score *s); /* zeroed is fine */
