@@ -321,7 +321,7 @@ TS_API int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err)
 TS_API void ts_builder_free(ts_builder *b);
 
 /* Builds a tensor from another: with other sizes, shards, names or precision. What conf does not say is as in
- * `t`. ret may be NULL.
+ * `t`. ret may be NULL. A tensor whose cells have weights (tshard build --weights) is refused.
  *
  *   returns  0 once the tensor is in place, or the code of a failure: then nothing is left of it
  *   errors   those of ts_build_files

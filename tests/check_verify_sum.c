@@ -192,8 +192,8 @@ START_TEST(every_bit_counts)
 }
 END_TEST
 
-/* A value that is not finite in a shard whose checksums are right: neither verified nor exported. */
-START_TEST(values_are_finite)
+/* A value that is not finite, or a weight that is none, in a shard whose checksums are right: neither verified nor exported. */
+START_TEST(values_and_weights_are_what_they_must_be) /* loop test: _i is what is wrong */
 {
     static const uint64_t dim[3] = { 60, 50, 40 };
     const struct test_tsh_conf conf = { TS_VALUE_F32, 1, 0, 0, 0 };
@@ -204,15 +204,20 @@ START_TEST(values_are_finite)
     if (top == NULL) /* outside of make check */
         top = ".";
     snprintf(dir, sizeof dir, "%s/a.tsh", tmp);
-    x.val[12345] = INFINITY;
+    if (_i > 0)
+        test_coo_weigh(&x, 3, 0);
+    if (_i == 0)
+        x.val[12345] = INFINITY;
+    else
+        x.weight[12345] = _i == 1 ? -1 : _i == 2 ? INFINITY : NAN;
     test_tsh_write(dir, &x, &conf);
     for (int v = 0; v < 2; v++) {
         snprintf(command, sizeof command, "%s/tools/tshard %s %s > %s/out 2> %s/err", top,
                  v ? "verify" : "export", dir, tmp, tmp);
         status = system(command);
         ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-        snprintf(command, sizeof command,
-                 "grep -q 'shard .* not finite' %s/err && ! grep -qi inf %s/out", tmp, tmp);
+        snprintf(command, sizeof command, "grep -q 'shard .*%s' %s/err && ! grep -qi inf %s/out",
+                 _i == 0 ? "not finite" : "a weight is negative or not finite", tmp, tmp);
         ck_assert_int_eq(system(command), 0);
     }
     test_coo_free(&x);
@@ -264,7 +269,7 @@ int main(void)
     tcase_add_test(tc, claims_of_the_index_are_checked);
     tcase_add_test(tc, counts_and_unused_fields_are_checked);
     tcase_add_test(tc, every_bit_counts);
-    tcase_add_test(tc, values_are_finite);
+    tcase_add_loop_test(tc, values_and_weights_are_what_they_must_be, 0, 4);
     tcase_add_loop_test(tc, lines_of_labels_are_counted, 0, 4);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_FORK_GETENV);

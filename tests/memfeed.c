@@ -29,7 +29,10 @@ static void fill_codes(struct ts_tensor *t, const struct test_coo *x, uint32_t *
         const float f = (float)x->val[i];
         uint64_t bits;
         memcpy(&bits, &x->val[i], 8);
+        code[0][i] = 0;
         code[1][i] = (uint32_t)bits;
+        if (x->weight != NULL)
+            memcpy(&code[1][i], &x->weight[i], 4);
         switch (t->header.value_kind) {
         case TS_VALUE_INT:
             code[0][i] = (uint32_t)(x->val[i] - t->header.value_base);
@@ -52,7 +55,7 @@ static void pack_mode(struct ts_feed *f, struct test_coo *x, uint32_t mode, uint
 {
     struct ts_mode *m = &f->tensor.mode[mode];
     const uint32_t most = partitions * TS_PARTITION_NNZ, order = x->order;
-    const uint32_t n_codes = ts_value_codes(f->tensor.header.value_kind);
+    const uint32_t n_codes = ts_header_codes(&f->tensor.header);
     uint32_t *code[2] = { malloc(4 * x->nnz + 1), malloc(4 * x->nnz + 1) };
     for (uint32_t l = 0; l < order; l++)
         m->disk.level[l] = (uint8_t)((mode + l) % order);
@@ -90,6 +93,7 @@ struct ts_feed *memfeed_new(struct test_coo *x, uint32_t kind, uint32_t shard_pa
     f->tensor.order = f->tensor.header.order = x->order;
     f->tensor.nnz = f->tensor.header.nnz = x->nnz;
     f->tensor.header.value_kind = kind;
+    f->tensor.header.flags = x->weight != NULL ? TS_TENSOR_WEIGHTS : 0;
     f->tensor.header.value_base = kind == TS_VALUE_INT || kind == TS_VALUE_CONST ? x->val[0] : 0;
     for (uint64_t i = 0; i < x->nnz && kind == TS_VALUE_INT; i++)
         if (x->val[i] < f->tensor.header.value_base)

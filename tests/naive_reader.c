@@ -108,7 +108,7 @@ struct mode {
 };
 
 static struct file idx;
-static u32 order, value_kind, n_dict, n_codes, max_shard_bytes;
+static u32 version, order, value_kind, n_dict, n_codes, max_shard_bytes;
 static u64 nnz;
 static double value_base;
 static const u8 *dict;
@@ -140,10 +140,14 @@ static void read_index(void)
     idx = load("index", 0);
     need(idx.n >= 256 + 2 * 128 + 8, "index is too short");
     need(memcmp(idx.at, "TSHINDEX", 8) == 0, "magic");
-    need(get32(idx.at + 8) == 1 || get32(idx.at + 8) == 2, "version");
+    version = get32(idx.at + 8);
+    need(version >= 1 && version <= 3, "version");
     need(get64(idx.at + 16) == idx.n, "size of the index");
     need(XXH3_64bits(idx.at, idx.n - 8) == get64(idx.at + idx.n - 8), "checksum of the index");
-    need((get32(idx.at + 120) & ~3u) == (get32(idx.at + 8) == 2 ? 4u : 0u), "flags");
+    need((get32(idx.at + 120) & (version == 3 ? ~7u : ~3u)) == (version == 3   ? 8u
+                                                                : version == 2 ? 4u
+                                                                               : 0u),
+         "flags");
     order = get32(idx.at + 12);
     nnz = get64(idx.at + 24);
     value_base = get_double(idx.at + 40);
@@ -154,7 +158,8 @@ static void read_index(void)
     need(nnz >= 1 && nnz <= (u64)1 << 40, "nnz");
     need(value_kind <= 4, "value kind");
     need(get32(idx.at + 84) == 256 && get32(idx.at + 88) == 64, "block size");
-    n_codes = value_kind == 0 ? 0 : value_kind == 4 ? 2 : 1;
+    n_codes = version == 3 || value_kind == 4 ? 2 : value_kind == 0 ? 0 : 1;
+    need(version < 3 || (value_kind < 4 && get32(idx.at + 76) == 4), "values with weights");
     at = 256 + 128 * (u64)order;
     need(at + 8 <= idx.n && n_dict <= (idx.n - at - 8) / 8, "dictionary");
     dict = idx.at + at;
@@ -354,14 +359,20 @@ static double value_of(u32 code0, u32 code1)
     }
 }
 
-static void nonzero(const u64 *index, double value)
+static void nonzero(const u64 *index, double value, u32 code1)
 {
+    float weight;
     const int is_single = get32(idx.at + 76) == 4;
     char line[1000], *at = line;
+    memcpy(&weight, &code1, 4);
+    need(version < 3 || (weight >= 0 && weight - weight == 0 && code1 >> 31 == 0), "a weight");
     if (expected == NULL) {
         for (u32 m = 0; m < order; m++)
             printf("%llu ", (unsigned long long)index[m] + 1);
-        printf("%.*g\n", is_single ? 9 : 17, value);
+        printf("%.*g", is_single ? 9 : 17, value);
+        if (version == 3)
+            printf(" %.9g", weight);
+        printf("\n");
         return;
     }
     need(fgets(line, sizeof line, expected) != NULL, "the text has fewer nonzeros");
@@ -369,6 +380,7 @@ static void nonzero(const u64 *index, double value)
         need(strtoull(at, &at, 10) == index[m] + 1, "the text has another index");
     need(is_single ? strtof(at, &at) == (float)value : strtod(at, &at) == value,
          "the text has another value");
+    need(version < 3 || strtof(at, &at) == weight, "the text has another weight");
     need(*at == '\n', "the text has more on a line");
 }
 
@@ -397,7 +409,7 @@ static void read_shard(const u8 *raw, u64 raw_bytes, const u8 *entry, const stru
                 need(b.index[l][p] < of->n_rows, "an index");
                 index[mode->level[l]] = of->row == NULL ? b.index[l][p] : of->row[b.index[l][p]];
             }
-            nonzero(index, value_of(b.code[0][p], b.code[1][p]));
+            nonzero(index, value_of(b.code[0][p], b.code[1][p]), b.code[1][p]);
         }
         row = b.index[0][b.n - 1];
         start = end;

@@ -41,6 +41,10 @@ static void permute(struct test_coo *x, const uint64_t *perm, uint64_t n)
     for (uint64_t i = 0; i < n; i++)
         v[i] = x->val[perm[i]];
     memcpy(x->val, v, n * sizeof *v);
+    for (uint64_t i = 0; x->weight != NULL && i < n; i++)
+        v[i] = x->weight[perm[i]];
+    for (uint64_t i = 0; x->weight != NULL && i < n; i++)
+        x->weight[i] = (float)v[i];
     free(u);
     free(v);
 }
@@ -113,7 +117,34 @@ void test_coo_free(struct test_coo *x)
     for (uint32_t m = 0; m < x->order; m++)
         free(x->idx[m]);
     free(x->val);
+    free(x->weight);
     memset(x, 0, sizeof *x);
+}
+
+void test_coo_weigh(struct test_coo *x, uint64_t seed, int one)
+{
+    uint64_t state = ts_mix(seed);
+    x->weight = malloc(x->nnz * sizeof *x->weight + 1);
+    for (uint64_t i = 0; i < x->nnz; i++) {
+        const uint64_t kind = draw(&state) % 4;
+        const float u = (float)ts_unit(draw(&state));
+        x->weight[i] = one ? 1 : kind == 0 ? 0 : kind == 1 ? 2 : 3 * u;
+    }
+}
+
+void test_coo_drop_weightless(struct test_coo *x)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < x->nnz; i++) {
+        if (x->weight[i] == 0)
+            continue;
+        for (uint32_t m = 0; m < x->order; m++)
+            x->idx[m][kept] = x->idx[m][i];
+        x->val[kept++] = x->val[i];
+    }
+    x->nnz = kept;
+    free(x->weight);
+    x->weight = NULL;
 }
 
 void *test_coo_pack(const struct test_coo *x, const uint8_t *level, uint32_t kind,

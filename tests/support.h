@@ -15,6 +15,7 @@ struct test_coo {
     uint64_t dim[TS_MAX_ORDER];
     uint32_t *idx[TS_MAX_ORDER];
     double *val;
+    float *weight; /* NULL: there are none */
 };
 
 /* nnz distinct nonzeros (fewer when the tensor has fewer cells); every slice of every mode is used
@@ -23,6 +24,12 @@ struct test_coo {
 struct test_coo test_coo_random(uint64_t seed, uint32_t order, const uint64_t *dim, uint64_t nnz,
                                 uint32_t value_range, double skew);
 void test_coo_free(struct test_coo *x);
+
+/* Gives every nonzero a weight, of which some are 0; `one`: all are 1. */
+void test_coo_weigh(struct test_coo *x, uint64_t seed, int one);
+
+/* Leaves out what has the weight 0, and the weights. Its slices stay, so others must be in them. */
+void test_coo_drop_weightless(struct test_coo *x);
 
 /* Sorts the nonzeros by level[0], level[1], ... (a permutation of the modes). */
 void test_coo_sort(struct test_coo *x, const uint8_t *level);

@@ -114,6 +114,10 @@ static void encode_values(const struct test_coo *x, const struct ts_disk_header 
             code[0][i] = (uint32_t)((const double *)bsearch(&x->val[i], dict, h->n_dict,
                                                             sizeof *dict, by_value) -
                                     dict);
+        else if (h->value_kind == TS_VALUE_CONST)
+            code[0][i] = 0;
+        if (x->weight != NULL)
+            memcpy(&code[1][i], &x->weight[i], 4);
     }
 }
 
@@ -199,7 +203,7 @@ static void write_shard(const struct test_coo *x, const struct test_tsh_conf *co
                         uint32_t nnz, struct bytes *file, struct bytes *table,
                         struct ts_disk_header *h)
 {
-    const uint32_t n_codes = ts_value_codes(conf->kind);
+    const uint32_t n_codes = ts_header_codes(h);
     const uint32_t *level[TS_MAX_ORDER], *codes[2] = { code[0] + first, code[1] + first };
     uint8_t *raw = malloc(ts_shard_bound(x->order, n_codes, nnz));
     struct ts_disk_shard s;
@@ -271,6 +275,10 @@ void test_tsh_write(const char *dir, struct test_coo *x, const struct test_tsh_c
     struct bytes index = { 0 }, tables = { 0 };
     uint64_t hash;
     assert(mkdir(dir, 0777) == 0);
+    if (x->weight != NULL) {
+        h.version = TS_FORMAT_WEIGHTS;
+        h.flags = TS_TENSOR_WEIGHTS;
+    }
     memcpy(h.magic, TS_INDEX_MAGIC, 8);
     describe_values(x, conf->kind, dict, n_dict, &h);
     for (uint32_t m = 0; m < x->order; m++)

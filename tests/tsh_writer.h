@@ -23,7 +23,7 @@ struct test_tsh_conf {
 /* Index in the input of compact row `row` of mode `mode`, as the writer chooses it. */
 uint64_t test_tsh_index(const struct test_tsh_conf *conf, uint32_t mode, uint64_t row);
 
-/* Makes the directory dir (must not exist). x is reordered. */
+/* Makes the directory dir (must not exist), with weights where x has them. x is reordered. */
 void test_tsh_write(const char *dir, struct test_coo *x, const struct test_tsh_conf *conf);
 
 /* Removes a directory of plain files; none there is fine. */

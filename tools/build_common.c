@@ -52,6 +52,7 @@ void build_common_like(const struct ts_tensor *t, struct ts_build_options *o)
     o->duplicates =
         (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
     o->zeros = (t->header.flags & TS_TENSOR_ZEROS) != 0;
+    o->weights = ts_tensor_weighted(t);
 }
 
 char *build_common_name(const char *path, const char *suffix)

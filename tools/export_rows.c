@@ -28,6 +28,8 @@ int export_rows_open(struct export_rows *e, struct ts_err *err)
     const struct ts_disk_header *h = &e->tensor->header;
     const uint32_t n = h->value_kind == TS_VALUE_CONST ? 1 : h->n_dict;
     e->line_bytes = e->tensor->order * (size_t)INDEX_CHARS + TS_DECIMAL_CHARS + 1;
+    if (ts_tensor_weighted(e->tensor))
+        e->line_bytes += TS_DECIMAL_CHARS + 1;
     e->value = calloc((size_t)n + 1, sizeof *e->value);
     if (e->value == NULL)
         return ts_fail(err, TS_ENOMEM, "no memory for %" PRIu32 " values", n);
@@ -52,7 +54,7 @@ size_t export_rows_line(const struct export_rows *e)
     return sum;
 }
 
-static char *put_value(char *at, const struct export_rows *e, const struct ts_block *b, uint32_t p)
+static char *put_plain(char *at, const struct export_rows *e, const struct ts_block *b, uint32_t p)
 {
     const uint32_t kind = e->tensor->header.value_kind;
     if (kind == TS_VALUE_CONST || kind == TS_VALUE_DICT) {
@@ -63,6 +65,16 @@ static char *put_value(char *at, const struct export_rows *e, const struct ts_bl
     return put_number(
         at, e->tensor,
         ts_tensor_value(e->tensor, b->code[0][p], kind == TS_VALUE_F64 ? b->code[1][p] : 0));
+}
+
+/* The value, and the weight behind it where there is one. */
+static char *put_value(char *at, const struct export_rows *e, const struct ts_block *b, uint32_t p)
+{
+    at = put_plain(at, e, b, p);
+    if (!ts_tensor_weighted(e->tensor))
+        return at;
+    *at++ = e->separator;
+    return ts_decimal_f32(at, ts_weight_of_code(b->code[1][p]));
 }
 
 /* Blanks around a field do not count for whoever reads it, unless they are quoted. */

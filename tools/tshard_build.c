@@ -22,7 +22,7 @@ enum { BASE_AUTO, BASE_0, BASE_1 };
 enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
-    const char *out, *dims, *modes, *columns, *value, *text, *separator, *transform;
+    const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
     int base, duplicates, zeros, format, header, names, allow_missing;
     struct ts_opt_list map, bin;
     struct build_common common;
@@ -48,6 +48,10 @@ const struct ts_opt tshard_build_opts[] = {
     { "value", 0, TS_OPT_STRING, AT(value), NULL, "NAME",
       "of a table: the column of the values, by name or number; none: each line counts as 1 (default: "
       "the last column, unless --modes or --columns leave none)" },
+    { "weights", 0, TS_OPT_STRING, AT(weights), NULL, "NAME",
+      "of a table: the column of the cells' weights, by name or number, none below 0, which tstream cp "
+      "--observed and tstream score use; several nonzeros at one place become their weighted mean, with the "
+      "sum of the weights" },
     { "header", 0, TS_OPT_CHOICE, AT(header), "auto", "auto|yes|no",
       "of a table: whether the first line names the columns" },
     { "separator", 0, TS_OPT_STRING, AT(separator), NULL, "C",
@@ -265,8 +269,8 @@ static char separator_of(const struct build_args *a, const char *path)
     if (a->format == FORMAT_CSV || a->format == FORMAT_TSV || a->format == FORMAT_TABLE)
         separator = a->format == FORMAT_CSV ? ',' : a->format == FORMAT_TSV ? '\t' : ' ';
     if (separator == '\0' && a->format == FORMAT_AUTO &&
-        (a->columns != NULL || a->value != NULL || a->text != NULL || a->bin.n > 0 ||
-         a->header != 0))
+        (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
+         a->bin.n > 0 || a->header != 0))
         separator = ' ';
     if (a->separator != NULL)
         separator = strcmp(a->separator, "\\t") == 0 ? '\t' : a->separator[0];
@@ -284,18 +288,27 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
         (strlen(a->separator) != 1 || strchr("\"\r\n", a->separator[0]) != NULL))
         return ts_fail(err, TS_EARG, "--separator must be one character, or \\t");
     if (t->separator == '\0') {
-        if (a->columns != NULL || a->value != NULL || a->text != NULL || a->bin.n > 0)
+        if (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
+            a->bin.n > 0)
             return ts_fail(err, TS_EARG,
-                           "--columns, --value, --text and --bin are of tables, and --format list "
-                           "is none");
+                           "--columns, --value, --weights, --text and --bin are of tables, and "
+                           "--format list is none");
         return 0;
     }
+    if (a->weights != NULL && o->value_bytes == 8)
+        return ts_fail(
+            err, TS_EARG,
+            "--weights and --values float64 cannot be given together: values with weights are "
+            "float32");
     o->table = t;
     o->table_by_name = a->format == FORMAT_AUTO && a->separator == NULL && a->header == 0 &&
-                       a->columns == NULL && a->value == NULL && a->text == NULL && a->bin.n == 0;
+                       a->columns == NULL && a->value == NULL && a->weights == NULL &&
+                       a->text == NULL && a->bin.n == 0;
     o->sorted_names = a->names;
     t->header = a->header;
     t->value = a->value;
+    t->weight = a->weights;
+    o->weights = a->weights != NULL;
     t->n_modes = o->n_names;
     memcpy(t->mode, o->mode_name, sizeof t->mode);
     if (a->columns != NULL)
@@ -410,8 +423,8 @@ static void put_list(FILE *f, const struct ts_opt_list *list)
 /* What the ranks must have in common, as text. */
 static void put_options(FILE *f, const struct build_args *a, const struct ts_build_options *o)
 {
-    const char *const text[] = { o->out,   a->dims,      a->modes,     a->columns,
-                                 a->value, a->separator, a->transform, a->text };
+    const char *const text[] = { o->out,     a->dims,      a->modes,     a->columns, a->value,
+                                 a->weights, a->separator, a->transform, a->text };
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         fprintf(f, "%s;", text[i] == NULL ? "" : text[i]);
     put_list(f, &a->map);

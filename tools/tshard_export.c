@@ -97,7 +97,7 @@ static int write_sptensor(struct export *e, struct ts_err *err)
 
 static int write_columns(struct export *e, struct ts_err *err)
 {
-    char text[(TS_MAX_ORDER + 1) * (2 * 256 + 4)], *at = text;
+    char text[(TS_MAX_ORDER + 2) * (2 * 256 + 4)], *at = text;
     for (uint32_t m = 0; m <= e->t->order; m++) {
         const char *name = ts_name(e->t, m);
         char made[24] = "value";
@@ -106,6 +106,11 @@ static int write_columns(struct export *e, struct ts_err *err)
         name = name == NULL ? made : name;
         at = export_rows_field(at, name, strlen(name), e->pieces.rows.separator);
         *at++ = m < e->t->order ? e->pieces.rows.separator : '\n';
+    }
+    if (ts_tensor_weighted(e->t)) {
+        at[-1] = e->pieces.rows.separator;
+        at = export_rows_field(at, "weight", strlen("weight"), e->pieces.rows.separator);
+        *at++ = '\n';
     }
     return write_text(e, text, (size_t)(at - text), err);
 }
@@ -285,6 +290,12 @@ static int choose(struct export *e, const struct export_args *args, int with_mod
     if (args->mode < 1 || args->mode > t->order)
         return ts_fail(err, TS_EARG, "--mode %" PRIu32 ": %s has modes 1 to %" PRIu32, args->mode,
                        t->path, t->order);
+    if (ts_tensor_weighted(t) && args->format == FORMAT_SPTENSOR)
+        return ts_fail(
+            err, TS_EARG,
+            "%s: its cells have weights, which an sptensor has no place for; --format tns, "
+            "csv and tsv have",
+            t->path);
     if (args->sort != NULL && with_mode)
         return ts_fail(err, TS_EARG, "--mode and --sort cannot be given together");
     if (args->sort != NULL) {
@@ -355,7 +366,7 @@ const struct ts_cmd tshard_export_cmd = {
     .text =
         "Writes a nonzero a line: its indices, from 1 (from 0 where the input's did), and its value. A value of a float32 "
         "tensor is the shortest decimal that reads back as the same float32, of a float64 tensor "
-        "the same for float64; whole numbers have no point.\n\n"
+        "the same for float64; whole numbers have no point. Where cells have weights, the weight follows the value.\n\n"
         "Nonzeros come in the order of the copy that is read: by the index of mode K first. --sort gives any other "
         "order of modes; what does not fit the memory is sorted through temporary files, and a copy that has this order "
         "already is only read.\n\n"

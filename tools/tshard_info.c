@@ -108,6 +108,7 @@ static void print_json(const struct ts_tensor *t)
     tool_json_u64(&j, "zeros_dropped", t->header.n_zeros);
     tool_json_bool(&j, "has_duplicates", (t->header.flags & TS_TENSOR_DUPLICATES) != 0);
     tool_json_bool(&j, "keeps_zeros", (t->header.flags & TS_TENSOR_ZEROS) != 0);
+    tool_json_bool(&j, "has_weights", ts_tensor_weighted(t));
     tool_json_array(&j, "modes");
     for (uint32_t m = 0; m < t->order; m++)
         json_mode(&j, t, m);
@@ -127,10 +128,11 @@ static void put_values(struct tool_words *w, const struct ts_tensor *t)
 {
     const struct ts_disk_header *h = &t->header;
     char a[TS_DECIMAL_CHARS + 1], b[TS_DECIMAL_CHARS + 1], text[4 * TS_DECIMAL_CHARS];
+    const char *weights = ts_tensor_weighted(t) ? ", each with a weight" : "";
     tool_words_start(w, "  values");
     switch (h->value_kind) {
     case TS_VALUE_CONST:
-        tool_words_putf(w, "all %s", value_text(t, h->value_base, a));
+        tool_words_putf(w, "all %s%s", value_text(t, h->value_base, a), weights);
         return;
     case TS_VALUE_DICT:
         tool_words_putf(w, "%s different ones,", ts_num_count(text, h->n_dict));
@@ -138,10 +140,10 @@ static void put_values(struct tool_words *w, const struct ts_tensor *t)
     default:
         tool_words_putf(w, "%s,", kind_names[h->value_kind]);
     }
-    tool_words_putf(w, "%s to %s, entropy %s%.2f bits", value_text(t, h->value_min, a),
+    tool_words_putf(w, "%s to %s, entropy %s%.2f bits%s", value_text(t, h->value_min, a),
                     value_text(t, h->value_max, b),
-                    (h->flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0 ? "about " : "",
-                    h->value_bits);
+                    (h->flags & TS_TENSOR_VALUE_BITS_ESTIMATED) != 0 ? "about " : "", h->value_bits,
+                    weights);
 }
 
 static void print_head(const struct ts_tensor *t)

@@ -310,7 +310,7 @@ const struct ts_cmd tshard_select_cmd = {
     .text =
         "The nonzeros that --keep and --at-least leave become a tensor of their own, with the sizes, names and labels of the "
         "first: an index means the same in both. --at-least counts the nonzeros of the whole tensor, once. --sum "
-        "leaves modes out, and adds up what falls on one cell then. A word of --keep that is a name in a mode with names is that name, "
+        "leaves modes out, and adds up what falls on one cell then, but not where cells have weights. A word of --keep that is a name in a mode with names is that name, "
         "even if it looks like a number. Nothing is held in memory but a bit for each index that --keep or --at-least look at: the tensor is built within --memory.",
     .examples = "tshard select ratings.tsh --keep user=ann,ben -o two.tsh\n"
                 "  the ratings of two users\n"

@@ -52,6 +52,8 @@ static void add_hashes(const struct ts_tensor *t, uint32_t mode, const struct ts
             for (uint32_t p = 0; p < b->n; p++)
                 h[lane][p] += (b->level[l][p] + UINT64_C(1)) * level_key;
         }
+        for (uint32_t p = 0; p < b->n && ts_tensor_weighted(t); p++)
+            h[lane][p] += (b->code[1][p] + UINT64_C(1)) * key(TS_MAX_ORDER + 1, lane);
     }
     for (uint32_t p = 0; p < b->n; p++) {
         const uint64_t low = ts_mix(h[0][p]);
@@ -89,9 +91,11 @@ static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_b
                      struct verify_sum *s, struct ts_err *err)
 {
     const int least = (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? 0 : 1;
-    const uint32_t n_codes = ts_value_codes(t->header.value_kind);
+    const uint32_t n_codes = ts_header_codes(&t->header);
     uint32_t now[TS_MAX_ORDER];
     double value[TS_BLOCK_NNZ];
+    if (ts_tensor_weighted(t) && !ts_block_weights(b))
+        return ts_fail(err, TS_EFORMAT, "a weight is negative or not finite");
     for (uint32_t p = 0; p < b->n; p++) {
         value[p] =
             ts_tensor_value(t, n_codes > 0 ? b->code[0][p] : 0, n_codes > 1 ? b->code[1][p] : 0);
@@ -124,8 +128,8 @@ int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, c
     memset(s.first, 0, sizeof s.first);
     s.row_first = s.row_last = entry->row_first;
     for (uint32_t b = 0; b < entry->n_blocks; b++) {
-        int rc = ts_shard_decode(entry, raw, b, t->order, ts_value_codes(t->header.value_kind),
-                                 &parts, &block, &why);
+        int rc = ts_shard_decode(entry, raw, b, t->order, ts_header_codes(&t->header), &parts,
+                                 &block, &why);
         if (rc == 0)
             rc = ts_block_check_padding(ts_shard_block(entry, raw, b).word, &parts, &why);
         if (rc == 0)

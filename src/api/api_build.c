@@ -10,7 +10,7 @@
 #include "build/build_budget.h"
 #include "source/push_source.h"
 #include "source/tensor_source.h"
-#include "format/tensor.h"
+#include "format/tensor_kind.h"
 #include "format/walk.h"
 
 #define SHARD_BYTES (UINT64_C(4) << 20) /* as tshard build has it */
@@ -303,6 +303,8 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     ts_api_begin(&a);
     rc = copy_conf(given, t, &conf, dim, name, &a.err);
     if (rc == 0)
+        rc = ts_tensor_is_unweighted(t, "a copy with other settings", &a.err);
+    if (rc == 0)
         rc = ts_walk_open(t, 0, &w, &a.err);
     if (rc == 0) {
         ts_error why;
@@ -396,6 +398,7 @@ int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_sele
         const int keep = (flags & TS_TENSOR_DUPLICATES) != 0 && pick.left_out == 0;
         r.o.value_bytes = t->header.value_bytes;
         r.o.zeros = (flags & TS_TENSOR_ZEROS) != 0;
+        r.o.weights = ts_tensor_weighted(t);
         r.o.duplicates = keep ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
         rc = ts_build_tensor(&r.o, t, &pick, &report, &r.api.err);
     }

@@ -84,11 +84,11 @@
 #include "format/layout.h"
 /* an opened tensor: ts_tensor_open, ts_tensor_close, ts_tensor_rows, ts_rows_reader_open,
  * ts_rows_reader_next, ts_rows_reader_close, ts_tensor_labels, ts_tensor_labels_lines,
- * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value,
+ * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value, ts_tensor_weighted,
  * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
 #include "format/tensor.h"
 /* tensors of any kind: ts_tensor_open_any, ts_tensor_open_array, ts_tensor_is_array, ts_tensor_is_sparse,
- * ts_tensor_partitions */
+ * ts_tensor_is_unweighted, ts_tensor_partitions */
 #include "format/tensor_kind.h"
 /* what a dense one is: ts_dense_most_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
  * ts_dense_passes; one of fewer slices: ts_dense_open */
@@ -105,7 +105,7 @@
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */
 #include "format/shard.h"
-/* the codes of a block: ts_value_codes, ts_block_check_padding */
+/* the codes of a block: ts_header_codes, ts_weight_of_code, ts_block_weights, ts_block_check_padding */
 #include "format/block_codec.h"
 /* names for many rows: ts_row_names_open, ts_row_names_close, ts_row_names_least,
  * ts_row_names_most, ts_row_index, ts_row_label */

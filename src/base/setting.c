@@ -52,6 +52,7 @@ static const struct setting {
     { TS_SET_SEPARATOR, { "tshard build --separator", "tshard build --separator", "--separator" } },
     { TS_SET_COLUMNS, { "tshard build --columns", "tshard build --columns", "--columns" } },
     { TS_SET_VALUE, { "tshard build --value", "tshard build --value", "--value" } },
+    { TS_SET_WEIGHTS, { "tshard build --weights", "tshard build --weights", "--weights" } },
     { TS_SET_HEADER, { "tshard build --header", "tshard build --header", "--header" } },
     { TS_SET_TEXT, { "tshard build --text", "tshard build --text", "--text" } },
     { TS_SET_BIN, { "tshard build --bin", "tshard build --bin", "--bin" } },

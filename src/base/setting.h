@@ -60,6 +60,7 @@
 #define TS_SET_SEPARATOR        TS_SET_("separator")
 #define TS_SET_COLUMNS          TS_SET_("columns")
 #define TS_SET_VALUE            TS_SET_("value")
+#define TS_SET_WEIGHTS          TS_SET_("weights")
 #define TS_SET_HEADER           TS_SET_("header")
 #define TS_SET_TEXT             TS_SET_("text")
 #define TS_SET_BIN              TS_SET_("bin")

@@ -107,6 +107,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         .shard_bytes = b->o->shard_bytes,
         .memory = b->memory.pack_bytes,
         .code = b->code,
+        .weights = b->o->weights,
         .want_norm = m == 0,
         .ranks = &b->ranks,
         .tmp = b->tmp,
@@ -264,6 +265,7 @@ static int write_index(struct ts_build *b, struct ts_err *err)
     }
     h.flags |= c->estimated ? TS_TENSOR_VALUE_BITS_ESTIMATED : 0;
     h.flags |= b->o->zeros ? TS_TENSOR_ZEROS : 0;
+    h.flags |= b->o->weights ? TS_TENSOR_WEIGHTS : 0;
     for (uint32_t m = 0; m < b->order; m++) {
         b->mode[m].dim = b->dim[m];
         b->mode[m].n_rows = b->n_rows[m];
@@ -435,7 +437,7 @@ static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_
 {
     int rc = new_areas(b, err);
     if (rc == 0)
-        rc = ts_collect_init(&b->collect, b->order, 8 * b->o->value_bytes, b->area[0],
+        rc = ts_collect_init(&b->collect, b->order, ts_build_value_bits(b), b->area[0],
                              b->area_words, s->threads, err);
     if (rc == 0) {
         const struct ts_sink sink = ts_collect_sink(&b->collect);
@@ -721,6 +723,12 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
 static int take_modes(struct ts_build *b, const struct ts_tensor *t, const struct ts_pick *pick,
                       struct ts_err *err)
 {
+    if (ts_tensor_weighted(t) && pick->left_out != 0)
+        return ts_fail(
+            err, TS_EARG,
+            "%s: its cells have weights, so those that differ in a mode alone are not added "
+            "up",
+            t->path);
     b->from = t;
     b->base = ts_tensor_base(t);
     for (uint32_t m = 0; m < t->order; m++) {

@@ -45,9 +45,10 @@ struct ts_build_options {
 
     /* format */
     uint64_t shard_bytes;
-    int duplicates;                /* enum ts_duplicates */
-    int zeros;                     /* zeros are kept, as cells whose value is known, not dropped */
-    uint32_t value_bytes;          /* 4 or 8 */
+    int duplicates;       /* enum ts_duplicates */
+    int zeros;            /* zeros are kept, as cells whose value is known, not dropped */
+    int weights;          /* the source gives weights with the values (batch.h); value_bytes is 4 */
+    uint32_t value_bytes; /* 4 or 8 */
     struct ts_transform transform; /* of values, after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
     int allow_missing;             /* they may be more or fewer than the indices */
@@ -120,7 +121,7 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *sourc
 
 /* Builds from a tensor: those of its nonzeros that are picked (source/tensor_source.h). Sizes, names, labels and
  * the first index are its own, and what is said of files in o is not looked at; value_bytes should be those
- * of its values. Where it keeps several nonzeros of a cell, so should o. */
+ * of its values, and weights say whether it has them. Where it keeps several nonzeros of a cell, so should o. */
 struct ts_tensor;
 struct ts_pick;
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,

@@ -172,6 +172,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     b->merge.stop = b->o->stop;
     b->merge.transform = b->o->transform;
     b->merge.zeros = b->o->zeros;
+    b->merge.weights = b->o->weights;
     if (ts_build_comm_many(&b->ranks)) {
         rc = merge_ranks(b, err);
     } else if (b->runs != NULL) {

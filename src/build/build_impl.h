@@ -86,6 +86,12 @@ struct ts_build {
     uint32_t max_raw_bytes;
 };
 
+/* Bits of the field of a nonzero that is its value, as read: with its weight, where there is one. */
+static inline uint32_t ts_build_value_bits(const struct ts_build *b)
+{
+    return b->o->weights ? 64 : 8 * b->o->value_bytes;
+}
+
 /* Bits of the fields that give the place of a nonzero: all but the last field, its value. */
 static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
 {

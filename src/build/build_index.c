@@ -25,7 +25,9 @@ int ts_build_index_write(const struct ts_build_dir *dir, struct ts_disk_header *
     for (uint32_t m = 0; m < h->order; m++)
         bytes += mode[m].n_shards * sizeof **shard;
     memcpy(h->magic, TS_INDEX_MAGIC, sizeof h->magic);
-    h->version = (h->flags & TS_TENSOR_ZEROS) != 0 ? TS_FORMAT_ZEROS : TS_FORMAT_VERSION;
+    h->version = (h->flags & TS_TENSOR_WEIGHTS) != 0 ? TS_FORMAT_WEIGHTS
+                 : (h->flags & TS_TENSOR_ZEROS) != 0 ? TS_FORMAT_ZEROS
+                                                     : TS_FORMAT_VERSION;
     h->block_nnz = TS_BLOCK_NNZ;
     h->partition_blocks = TS_PARTITION_BLOCKS;
     h->index_bytes = bytes;

@@ -179,6 +179,13 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
 
 #define PIECE 512u /* records whose columns stay in the cache */
 
+/* The code of a value as it was read, with that of its weight. */
+static uint64_t code_of(const struct ts_build *b, uint64_t bits)
+{
+    return b->o->weights ? ts_value_code_of(b->code, bits >> 32) << 32 | (uint32_t)bits
+                         : ts_value_code_of(b->code, bits);
+}
+
 /* compact_records() for records of one word: field by field over a piece that stays in the cache.
  * Most fields are then a vector loop. */
 static void compact_words(const struct ts_build *b, const struct ts_record_layout *to,
@@ -195,7 +202,8 @@ static void compact_words(const struct ts_build *b, const struct ts_record_layou
             const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
             if (to->width[f] == 0)
                 continue;
-            if (f == b->order && b->code->kind == TS_VALUE_INT && b->code->value_bytes == 4) {
+            if (f == b->order && b->code->kind == TS_VALUE_INT && b->code->value_bytes == 4 &&
+                !b->o->weights) {
                 for (uint32_t i = 0; i < count; i++) {
                     const uint32_t bits = (uint32_t)(in[first + i] << left >> right);
                     float x;
@@ -204,7 +212,7 @@ static void compact_words(const struct ts_build *b, const struct ts_record_layou
                 }
             } else if (f == b->order) {
                 for (uint32_t i = 0; i < count; i++)
-                    sum[i] |= ts_value_code_of(b->code, in[first + i] << left >> right) << place;
+                    sum[i] |= code_of(b, in[first + i] << left >> right) << place;
             } else if (b->mapped[f] || b->n_rows[f] == b->dim[f]) {
                 for (uint32_t i = 0; i < count; i++)
                     sum[i] |= in[first + i] << left >> right << place;
@@ -235,7 +243,7 @@ static void compact_records(const struct ts_build *b, const struct ts_record_lay
                 continue;
             ts_record_column(from, in + first * from->words, count, f, column);
             for (uint64_t i = 0; i < count && f == b->order; i++)
-                column[i] = ts_value_code_of(b->code, column[i]);
+                column[i] = code_of(b, column[i]);
             if (f < b->order && !b->mapped[f] && b->n_rows[f] != b->dim[f])
                 for (uint64_t i = 0; i < count; i++)
                     column[i] = ts_slices_row(s, column[i]);
@@ -288,7 +296,7 @@ static int compact(struct ts_build *b, struct ts_err *err)
     int rc = 0;
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(b->n_rows[m] - 1);
-    width[b->order] = b->code->code_bits;
+    width[b->order] = b->code->code_bits + (b->o->weights ? 32 : 0);
     ts_record_layout_set(&to, b->order + 1, width);
     if (b->spool.mem != NULL) {
         compact_memory(b, &to);

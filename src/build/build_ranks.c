@@ -63,7 +63,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     c->n_zeros = count[1];
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(c->max[m]);
-    width[b->order] = 8 * b->o->value_bytes;
+    width[b->order] = ts_build_value_bits(b);
     if (rc == 0)
         ts_record_layout_set(&c->layout, b->order + 1, width);
     return rc;

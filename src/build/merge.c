@@ -84,9 +84,25 @@ static inline int same_cell(const struct ts_merge *g, const uint64_t *a, const u
     return end % 64 == 0 || (a[whole] ^ b[whole]) >> (64 - end % 64) == 0;
 }
 
-static double value_of(const struct ts_merge *g, const uint64_t *rec)
+static void add_to(const struct ts_merge *g, const uint64_t *rec, struct ts_merge_sum *s)
 {
-    return ts_value_of_bits(ts_record_get(&g->layout, rec, g->order), g->value_bytes);
+    const uint64_t bits = ts_record_get(&g->layout, rec, g->order);
+    const double value = ts_value_of_bits(g->weights ? bits >> 32 : bits, g->value_bytes);
+    s->n++;
+    s->values += value;
+    if (g->weights) {
+        const double weight = ts_weight_of_bits(bits);
+        s->weights += weight;
+        s->products += weight * value; /* exact, and so is the value of a single one */
+    }
+}
+
+/* The value of a cell: the sum; with weights the mean by them, or the plain one where they are 0. */
+static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
+{
+    return !g->weights      ? s->values
+           : s->weights > 0 ? s->products / s->weights
+                            : s->values / (double)s->n;
 }
 
 /* "3, 1, 4": the cell's indices, from 1. */
@@ -102,9 +118,9 @@ static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf,
     return buf;
 }
 
-/* Writes cell and sum as a record. Returns 1, 0 when the sum is a zero to be dropped, or a failure. */
-static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, uint64_t *out,
-                       struct ts_err *err)
+/* Writes cell, sum and weight as a record. Returns 1, 0 when the sum is a zero to be dropped, or a failure. */
+static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, double weight,
+                       uint64_t *out, struct ts_err *err)
 {
     uint64_t bits = ts_value_to_bits(sum, g->value_bytes);
     const uint32_t words = g->layout.words;
@@ -116,20 +132,28 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
                        "the sum of the values at (%s), counted from 1, is %g, beyond the "
                        "range of float%u",
                        name_cell(g, cell, name, sizeof name), sum, 8 * g->value_bytes);
+    if (!isfinite((float)weight))
+        return ts_fail(err, TS_EFORMAT,
+                       "the sum of the weights at (%s), counted from 1, is %g, beyond the range of "
+                       "float32",
+                       name_cell(g, cell, name, sizeof name), weight);
     for (uint32_t m = 0; m < g->order; m++)
         ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
     if (zero) /* -0 is 0 */
         bits = 0;
+    if (g->weights)
+        bits = ts_weighted_bits(bits, (float)weight);
     ts_record_put(&g->layout, rec, g->order, bits);
     memcpy(out, rec, words * sizeof *rec);
     return !zero || g->zeros;
 }
 
 /* The same for a value that is transformed first. */
-static int make_transformed(const struct ts_merge *g, const uint64_t *cell, double value,
-                            uint64_t *out, struct ts_err *err)
+static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
+                            const struct ts_merge_sum *sum, uint64_t *out, struct ts_err *err)
 {
     const struct ts_transform *t = &g->transform;
+    const double value = value_of(g, sum);
     double x = value;
     char name[256];
     if (t->kind == TS_TRANSFORM_LOG1P)
@@ -139,7 +163,7 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell, doub
     else if (t->kind == TS_TRANSFORM_SCALE)
         x = value * t->scale;
     if (t->kind == TS_TRANSFORM_NONE)
-        return make_record(g, cell, value, out, err);
+        return make_record(g, cell, value, sum->weights, out, err);
     if (!isfinite(x) ||
         !isfinite(ts_value_of_bits(ts_value_to_bits(x, g->value_bytes), g->value_bytes)))
         return ts_fail(err, TS_EFORMAT,
@@ -147,7 +171,7 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell, doub
                        " makes what "
                        "float%u does not hold",
                        name_cell(g, cell, name, sizeof name), value, 8 * g->value_bytes);
-    return make_record(g, cell, x, out, err);
+    return make_record(g, cell, x, sum->weights, out, err);
 }
 
 static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
@@ -187,7 +211,7 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
         }
         ts_record_column(l, from, count, g->order, column);
         for (uint64_t i = 0; i < count; i++)
-            ts_value_table_add(g->values[thread], column[i]);
+            ts_value_table_add(g->values[thread], g->weights ? column[i] >> 32 : column[i]);
     }
 }
 
@@ -214,7 +238,9 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             s->n_duplicates += next - in - 1;
             for (uint64_t i = in; i < next; i++) {
                 const uint64_t *at = rec + i * words;
-                s->rc = make_transformed(g, at, value_of(g, at), rec + out * words, &s->err);
+                struct ts_merge_sum one = { 0 };
+                add_to(g, at, &one);
+                s->rc = make_transformed(g, at, &one, rec + out * words, &s->err);
                 if (s->rc < 0)
                     return;
                 s->n_zeros += s->rc == 0;
@@ -227,15 +253,15 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
                     rec[out * words + i] = rec[in * words + i];
             out += next - in;
         } else {
-            double sum = 0;
+            struct ts_merge_sum sum = { 0 };
             if (g->duplicates == TS_DUPLICATES_ERROR) {
                 s->rc = refuse_duplicate(g, rec + in * words, &s->err);
                 s->refused = rec + in * words;
                 return;
             }
             for (uint64_t i = in; i < next; i++)
-                sum += value_of(g, rec + i * words);
-            s->rc = make_transformed(g, rec + in * words, sum, rec + out * words, &s->err);
+                add_to(g, rec + i * words, &sum);
+            s->rc = make_transformed(g, rec + in * words, &sum, rec + out * words, &s->err);
             if (s->rc < 0)
                 return;
             s->n_duplicates += next - in - 1;
@@ -302,8 +328,7 @@ static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t 
 {
     uint64_t i = 0;
     while (g->open && i < n && same_cell(g, g->cell, rec + i * g->layout.words)) {
-        g->sum += value_of(g, rec + i * g->layout.words);
-        g->n_open++;
+        add_to(g, rec + i * g->layout.words, &g->sum);
         i++;
     }
     return i;
@@ -316,14 +341,14 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
     if (!g->open)
         return 0;
     g->open = 0;
-    if (g->n_open > 1 && g->duplicates == TS_DUPLICATES_ERROR) {
+    if (g->sum.n > 1 && g->duplicates == TS_DUPLICATES_ERROR) {
         remember_refused(g, g->cell);
         return refuse_duplicate(g, g->cell, err);
     }
-    rc = make_transformed(g, g->cell, g->sum, before, err);
+    rc = make_transformed(g, g->cell, &g->sum, before, err);
     if (rc < 0)
         return rc;
-    g->n_duplicates += g->n_open - 1;
+    g->n_duplicates += g->sum.n - 1;
     g->n_zeros += rc == 0;
     *n_before = (uint64_t)rc;
     g->nnz += (uint64_t)rc;
@@ -343,10 +368,9 @@ static uint64_t open_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
     while (first > 0 && same_cell(g, g->cell, rec + (first - 1) * words))
         first--;
     g->open = 1;
-    g->sum = 0;
-    g->n_open = n - first;
+    g->sum = (struct ts_merge_sum){ 0 };
     for (uint64_t i = first; i < n; i++)
-        g->sum += value_of(g, rec + i * words);
+        add_to(g, rec + i * words, &g->sum);
     return first;
 }
 

@@ -3,7 +3,7 @@
  * zeros (unless they are kept), and collects the statistics by which the format is chosen.
  *
  *   owner    the caller
- *   units    records of indices in the order of the modes, then the value's bits
+ *   units    records of indices in the order of the modes, then the value's bits, with those of its weight (batch.h)
  *   threads  called from one, uses `threads`
  *   errors   0 or a negative ts_code
  */
@@ -31,6 +31,12 @@ struct ts_transform {
     double scale; /* finite, not 0 */
 };
 
+/* What is summed of the nonzeros of a cell. */
+struct ts_merge_sum {
+    uint64_t n;
+    double values, weights, products; /* without weights: values alone */
+};
+
 /* Records that remain of a range: [first, first + n). */
 struct ts_merge_piece {
     uint64_t first, n;
@@ -43,6 +49,7 @@ struct ts_merge {
     const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
     struct ts_transform transform;     /* none, or set by the caller */
     int zeros;                         /* 0, or set by the caller: sums of 0 are kept */
+    int weights; /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of weights */
     uint64_t nnz, n_duplicates, n_zeros;
     int refused; /* 1: a cell has more than one nonzero, which --duplicates error forbids: */
     uint64_t refused_index[TS_MAX_ORDER];
@@ -55,8 +62,7 @@ struct ts_merge {
     /* the cell that the next records may continue */
     int open;
     uint64_t cell[TS_RECORD_WORDS];
-    uint64_t n_open;
-    double sum;
+    struct ts_merge_sum sum;
 };
 
 /* Memory of the tables in which `threads` threads count values and tree nodes, without the sets of

@@ -78,7 +78,7 @@ static double sum_squares(const struct ts_mode_writer *w, const uint64_t *rec, u
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint64_t x = ts_record_get(l, rec + (size_t)i * l->words, w->plan.order);
-        const double v = ts_value_code_value(w->plan.code, x);
+        const double v = ts_value_code_value(w->plan.code, w->plan.weights ? x >> 32 : x);
         sum += v * v;
     }
     return sum;
@@ -318,7 +318,8 @@ uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_b
 static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
 {
     struct ts_mode_writer_plan *p = &w->plan;
-    const int compress = p->code->kind == TS_VALUE_F32 || p->code->kind == TS_VALUE_F64;
+    const int compress =
+        p->code->kind == TS_VALUE_F32 || p->code->kind == TS_VALUE_F64 || p->weights;
     const uint64_t joined = (compress ? 2 : 1) * p->shard_bytes, first = p->shard_bytes + joined;
     const uint64_t each = PARTITIONS_OF_A_THREAD * packed_bytes(p->layout.bits);
     struct ts_shard_writer_plan plan = { .path = p->path, .compress = compress };
@@ -366,7 +367,7 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->path);
     w->plan = *plan;
     shards = share_memory(w);
-    w->n_codes = ts_value_codes(plan->code->kind);
+    w->n_codes = plan->weights ? 2 : ts_value_codes(plan->code->kind);
     w->slices.row = UINT32_MAX;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->moved, NULL);

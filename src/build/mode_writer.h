@@ -30,6 +30,7 @@ struct ts_mode_writer_plan {
     uint64_t memory;         /* for packing and writing; if it needs more, it takes more */
     struct ts_record_layout layout;
     const struct ts_value_code *code;
+    int weights; /* the low 32 bits of a value are those of its weight, above are those of its code */
     int want_norm; /* sum the squares of the values, too */
 
     struct ts_build_comm *ranks; /* several write one file (partition_deal.h); NULL: one does */

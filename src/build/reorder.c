@@ -37,10 +37,11 @@ static void choose_layout(const struct ts_tensor *t, const uint8_t by[], struct 
     uint32_t width[TS_RECORD_FIELDS];
     for (uint32_t f = 0; f < t->order; f++)
         width[f] = ts_record_width(t->mode[by[f]].disk.n_rows - 1);
-    width[t->order] = 32 * ts_value_codes(t->header.value_kind);
-    if (t->header.value_kind == TS_VALUE_DICT)
+    width[t->order] = 32 * ts_header_codes(&t->header);
+    if (t->header.value_kind == TS_VALUE_DICT && !ts_tensor_weighted(t))
         width[t->order] = ts_record_width(t->header.n_dict - 1);
-    if (t->header.value_kind == TS_VALUE_INT) /* put_block looks whether that is so */
+    if (t->header.value_kind == TS_VALUE_INT &&
+        !ts_tensor_weighted(t)) /* put_block looks whether that is so */
         width[t->order] = ts_record_width((uint32_t)(t->header.value_max - t->header.value_base));
     ts_record_layout_set(l, t->order + 1, width);
 }
@@ -150,7 +151,7 @@ static int give_runs(struct reorder *r, struct ts_err *err)
 static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t *rec,
                      struct ts_err *err)
 {
-    const uint32_t order = r->t->order, kind = r->t->header.value_kind;
+    const uint32_t order = r->t->order, n_codes = ts_header_codes(&r->t->header);
     const uint32_t width = r->layout.width[order];
     uint64_t column[TS_BLOCK_NNZ], most = 0;
     uint32_t level_of[TS_MAX_ORDER];
@@ -163,11 +164,10 @@ static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t
             column[p] = row[p];
         ts_record_put_column(&r->layout, rec, b->n, f, column, 1);
     }
-    if (kind == TS_VALUE_CONST)
+    if (n_codes == 0)
         return 0;
     for (uint32_t p = 0; p < b->n; p++) {
-        column[p] =
-            kind == TS_VALUE_F64 ? (uint64_t)b->code[0][p] << 32 | b->code[1][p] : b->code[0][p];
+        column[p] = n_codes == 2 ? (uint64_t)b->code[0][p] << 32 | b->code[1][p] : b->code[0][p];
         most |= column[p];
     }
     if (width < 64 && most >> width != 0)

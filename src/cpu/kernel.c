@@ -119,8 +119,9 @@ void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
 {
     const struct ts_disk_header *h = &t->header;
     ret->order = t->order;
-    ret->n_codes = ts_value_codes(h->value_kind);
+    ret->n_codes = ts_header_codes(h);
     ret->value_kind = h->value_kind;
+    ret->weights = ts_tensor_weighted(t);
     ret->as_double = precision == TS_FLOAT64;
     /* float32 holds integers up to 2^24 exactly, and the sum of two below half of it */
     ret->small =

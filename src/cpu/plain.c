@@ -73,6 +73,11 @@ static uint32_t value_bytes(enum ts_plain_value value)
     return bytes[value];
 }
 
+static uint32_t weight_bytes(const struct ts_plain_conf *c)
+{
+    return c->weights ? sizeof(float) : 0;
+}
+
 void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
                    struct ts_plain_conf *ret)
 {
@@ -80,6 +85,7 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
     ret->order = t->order;
     ret->value = value_of(t);
     ret->value_base = t->header.value_base;
+    ret->weights = ts_tensor_weighted(t);
     ret->as_double = as_double;
     ret->index_bytes[0] = 1;
     for (uint32_t l = 1; l < t->order; l++)
@@ -89,7 +95,7 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
 /* Most bytes of a nonzero: it starts a row and shares nothing. */
 static uint64_t most_bytes(const struct ts_plain_conf *c)
 {
-    uint64_t sum = 1 + value_bytes(c->value);
+    uint64_t sum = 1 + value_bytes(c->value) + weight_bytes(c);
     for (uint32_t l = 1; l < c->order; l++)
         sum += c->index_bytes[l];
     return sum;
@@ -188,7 +194,7 @@ static uint64_t block_bytes(const struct ts_plain_conf *c, const struct ts_unpac
     sum = sizeof(struct ts_plain_head) + parts.n_set[0] - 1;
     for (uint32_t l = 1; l <= leaf; l++)
         sum += (shared && l < leaf ? n_fibres : at->nnz) * c->index_bytes[l];
-    return sum + (uint64_t)at->nnz * (value_bytes(c->value) + (shared ? 1 : 0));
+    return sum + (uint64_t)at->nnz * (value_bytes(c->value) + weight_bytes(c) + (shared ? 1 : 0));
 }
 
 static char *put_indices(char *to, const uint32_t *index, uint32_t n, uint32_t bytes)
@@ -259,7 +265,11 @@ static char *put_block(char *to, const struct ts_plain_conf *c, const struct ts_
                          c->index_bytes[l]);
     if (b->shared)
         to = put_indices(to, b->idx[0], b->n, 1);
-    return put_values(to, c, b);
+    to = put_values(to, c, b);
+    if (to == NULL || !c->weights)
+        return to;
+    memcpy(to, b->weight, b->n * sizeof *b->weight);
+    return to + b->n * sizeof *b->weight;
 }
 
 /* Room for `bytes`, or NULL. */

@@ -36,13 +36,14 @@ struct ts_plain_conf {
     uint32_t index_bytes[TS_MAX_ORDER]; /* of an index at each level; [0] is of a fibre: 1 */
     enum ts_plain_value value;
     double value_base;
+    int weights;   /* of nonzeros, as float32 */
     int as_double; /* as in struct ts_unpack_conf */
 };
 
 /* A plain block begins with this head. Then these arrays follow, none of them aligned: the
  * positions where rows start, a byte each; for each level from 1 the indices, of all fibres where
  * the block is shared and the level is above the leaf, otherwise of all nonzeros; where it is
- * shared, the fibre of each nonzero, a byte each; the values. */
+ * shared, the fibre of each nonzero, a byte each; the values; the weights. */
 struct ts_plain_head {
     uint32_t row;
     uint8_t last;       /* nonzeros - 1 */

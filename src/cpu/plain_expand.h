@@ -131,6 +131,10 @@ static inline const void *plain_expand(const struct ts_plain_conf *c, const void
                              c->index_bytes[l], ret->idx[l]);
     if (ret->shared)
         from = plain_indices(from, ret->n, 1, ret->idx[0]);
-    return c->as_double ? plain_f64(c, from, ret->n, ret->value.d)
+    from = c->as_double ? plain_f64(c, from, ret->n, ret->value.d)
                         : plain_f32(c, from, ret->n, ret->value.f);
+    if (!c->weights)
+        return from;
+    memcpy(ret->weight, from, ret->n * sizeof *ret->weight);
+    return from + ret->n * sizeof *ret->weight;
 }

@@ -24,6 +24,7 @@
 struct ts_unpack_conf {
     uint32_t order, n_codes;
     uint32_t value_kind;
+    int weights;   /* nonzeros have weights, which the second code is */
     int as_double; /* values are wanted as float64, else float32 */
     int small;     /* TS_VALUE_INT whose every value float32 holds exactly */
     double value_base;
@@ -46,6 +47,7 @@ struct ts_unpacked {
     /* Indices at level l: idx[leaf][p] of nonzero p. For 1 <= l < leaf, idx[l][p] of nonzero p, or,
      * when shared, idx[l][k] of fibre k, and idx[0][p] is the fibre of nonzero p. */
     uint32_t idx[TS_MAX_ORDER][TS_BLOCK_NNZ + TS_UNPACK_SLACK];
+    float weight[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* where there are weights */
 };
 
 /* Whether sharing saves time. It costs a store and a load of a row for each fibre. It saves the

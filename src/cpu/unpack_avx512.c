@@ -154,6 +154,8 @@ static void fill_values(const struct ts_unpack_conf *conf, const struct parse *p
         unpack_stream(s, p->side, code0);
     if (conf->n_codes > 1)
         unpack_stream(s + 1, p->side, code1);
+    if (conf->weights)
+        memcpy(ret->weight, code1, ret->n * sizeof *ret->weight);
     if (conf->value_kind == TS_VALUE_F32 && !conf->as_double) {
         memcpy(ret->value.f, code0, sizeof(float) * TS_BLOCK_NNZ);
         return;

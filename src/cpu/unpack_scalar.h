@@ -89,6 +89,8 @@ static inline void unpack_scalar(const struct ts_unpack_conf *conf, const struct
     }
     for (uint32_t c = 0; c < conf->n_codes; c++)
         unpack_stream(&p.stream[2 * leaf + c], p.side, code[c]);
+    if (conf->weights)
+        memcpy(ret->weight, code[1], n * sizeof *ret->weight);
     for (uint32_t i = 0; i < n; i++) {
         const double v = code_value(conf, conf->n_codes > 0 ? code[0][i] : 0,
                                     conf->n_codes > 1 ? code[1][i] : 0);

@@ -308,3 +308,11 @@ int ts_block_finite(const struct ts_block *b, uint32_t value_kind)
         bad |= (b->code[0][p] & exponent) == exponent;
     return !bad;
 }
+
+int ts_block_weights(const struct ts_block *b)
+{
+    int good = 1;
+    for (uint32_t p = 0; p < b->n; p++) /* of no sign, and below infinity */
+        good &= b->code[1][p] < UINT32_C(0x7f800000);
+    return good;
+}

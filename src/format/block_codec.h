@@ -39,6 +39,7 @@
 #define TS_FORMAT_BLOCK_CODEC_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "format/layout.h"
@@ -86,7 +87,7 @@ struct ts_block {
     uint32_t code[2][TS_BLOCK_NNZ];
 };
 
-/* Codes per nonzero of a ts_value_kind: 0, 1 or 2. */
+/* Codes per nonzero of a ts_value_kind that has no weight: 0, 1 or 2. With weights: ts_header_codes. */
 static inline uint32_t ts_value_codes(uint32_t kind)
 {
     return kind == TS_VALUE_CONST ? 0 : kind == TS_VALUE_F64 ? 2 : 1;
@@ -122,6 +123,15 @@ void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, str
 /* Whether every value of a decoded block is finite; value_kind is a ts_value_kind. No builder
  * writes other values, but a shard with a correct hash may hold them. */
 int ts_block_finite(const struct ts_block *b, uint32_t value_kind);
+
+/* The weight of a nonzero, from its second code; and whether all of a block are finite and not below 0. */
+static inline float ts_weight_of_code(uint32_t code)
+{
+    float w;
+    memcpy(&w, &code, sizeof w);
+    return w;
+}
+int ts_block_weights(const struct ts_block *b);
 
 /* Bits of a bit string in 32-bit words: `width` (0..32) bits from bit `at`. */
 uint32_t ts_bits_get(const uint32_t *word, uint64_t at, uint32_t width);

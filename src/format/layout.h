@@ -30,6 +30,7 @@
 
 #define TS_FORMAT_VERSION 1u
 #define TS_FORMAT_ZEROS   2u /* of an index with TS_TENSOR_ZEROS; all else is as in version 1 */
+#define TS_FORMAT_WEIGHTS 3u /* of an index with TS_TENSOR_WEIGHTS */
 #define TS_INDEX_MAGIC    "TSHINDEX" /* 8 bytes, no NUL */
 #define TS_ROWS_MAGIC     "TSHROWS1"
 #define TS_LABELS_MAGIC   "TSHLABEL"
@@ -83,7 +84,17 @@ struct ts_disk_header {
 };
 #define TS_TENSOR_DUPLICATES           1u /* built with --duplicates keep and some were */
 #define TS_TENSOR_VALUE_BITS_ESTIMATED 2u /* value_bits is an estimate from a sample */
-#define TS_TENSOR_ZEROS                4u /* cells of value zero were kept; version 2 alone */
+#define TS_TENSOR_ZEROS                4u /* cells of value zero were kept; version 2, or 3 */
+#define TS_TENSOR_WEIGHTS              8u /* cells have weights; version 3 alone */
+
+/* 32-bit codes of a nonzero. With weights there are two: that of the value, of one code or none (then it is 0), and the
+ * bits of the weight as a float32. */
+static inline uint32_t ts_header_codes(const struct ts_disk_header *h)
+{
+    return (h->flags & TS_TENSOR_WEIGHTS) != 0 || h->value_kind == TS_VALUE_F64 ? 2
+           : h->value_kind == TS_VALUE_CONST                                    ? 0
+                                                                                : 1;
+}
 
 /* One mode and its copy of the nonzeros. 128 bytes. */
 struct ts_disk_mode {

@@ -119,6 +119,12 @@ int ts_tensor_block(const struct ts_tensor *t, uint32_t mode, uint64_t shard, co
 int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_t *stop,
                            struct ts_err *err);
 
+/* Whether each nonzero has a weight, which its second code is (ts_weight_of_code). */
+static inline int ts_tensor_weighted(const struct ts_tensor *t)
+{
+    return (t->header.flags & TS_TENSOR_WEIGHTS) != 0;
+}
+
 /* The value of a nonzero from its codes (code1 is used by TS_VALUE_F64 alone). */
 double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1);
 

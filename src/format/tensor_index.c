@@ -29,11 +29,11 @@ int ts_tensor_index_header(const void *header, uint64_t file_bytes, const char *
     if (memcmp(h.magic, TS_INDEX_MAGIC, sizeof h.magic) != 0)
         return ts_fail(err, TS_EFORMAT, "%s: byte 0: not the index of a tensor (no \"%s\" there)",
                        where, TS_INDEX_MAGIC);
-    if (h.version != TS_FORMAT_VERSION && h.version != TS_FORMAT_ZEROS)
+    if (h.version < TS_FORMAT_VERSION || h.version > TS_FORMAT_WEIGHTS)
         return ts_fail(err, TS_EFORMAT,
                        "%s: byte 8: format version %" PRIu32
-                       ", but this program reads versions %u and %u",
-                       where, h.version, TS_FORMAT_VERSION, TS_FORMAT_ZEROS);
+                       ", but this program reads versions %u to %u",
+                       where, h.version, TS_FORMAT_VERSION, TS_FORMAT_WEIGHTS);
     if (h.index_bytes != file_bytes)
         return ts_fail(err, TS_EFORMAT,
                        "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
@@ -61,7 +61,8 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
 {
     const uint32_t kind = h->value_kind;
     if (kind > TS_VALUE_F64 || (h->value_bytes != 4 && h->value_bytes != 8) ||
-        (kind == TS_VALUE_F64 && h->value_bytes != 8))
+        (kind == TS_VALUE_F64 && h->value_bytes != 8) ||
+        ((h->flags & TS_TENSOR_WEIGHTS) != 0 && h->value_bytes != 4))
         return ts_fail(err, TS_EFORMAT, "%s: values of unknown kind %" PRIu32 ", %" PRIu32 " bytes",
                        where, kind, h->value_bytes);
     if ((h->n_dict > 0) != (kind == TS_VALUE_DICT))
@@ -81,7 +82,12 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
 
 static int check_header(const struct ts_disk_header *h, const char *where, struct ts_err *err)
 {
-    const uint32_t zeros = h->version == TS_FORMAT_ZEROS ? TS_TENSOR_ZEROS : 0;
+    const int weights = h->version == TS_FORMAT_WEIGHTS; /* with or without zeros */
+    const uint32_t may =
+        TS_TENSOR_DUPLICATES | TS_TENSOR_VALUE_BITS_ESTIMATED | (weights ? TS_TENSOR_ZEROS : 0);
+    const uint32_t must = weights                         ? TS_TENSOR_WEIGHTS
+                          : h->version == TS_FORMAT_ZEROS ? TS_TENSOR_ZEROS
+                                                          : 0;
     if (h->order < TS_MIN_ORDER || h->order > TS_MAX_ORDER)
         return ts_fail(err, TS_EFORMAT, "%s: the order is %" PRIu32 ", expected %u to %u", where,
                        h->order, TS_MIN_ORDER, TS_MAX_ORDER);
@@ -93,8 +99,8 @@ static int check_header(const struct ts_disk_header *h, const char *where, struc
                        "%s: blocks of %" PRIu32 " nonzeros in partitions of %" PRIu32
                        " blocks, expected %u and %u",
                        where, h->block_nnz, h->partition_blocks, TS_BLOCK_NNZ, TS_PARTITION_BLOCKS);
-    if ((h->flags & ~(TS_TENSOR_DUPLICATES | TS_TENSOR_VALUE_BITS_ESTIMATED)) != zeros ||
-        h->reserved32 != 0 || !is_zero(h->reserved, sizeof h->reserved))
+    if ((h->flags & ~may) != must || h->reserved32 != 0 ||
+        !is_zero(h->reserved, sizeof h->reserved))
         return ts_fail(err, TS_EFORMAT, "%s: unknown flags in the header", where);
     return check_values(h, where, err);
 }
@@ -162,7 +168,7 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
 /* NULL, or what is wrong with the sizes of a shard. */
 static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_disk_header *h)
 {
-    const uint32_t n_codes = ts_value_codes(h->value_kind);
+    const uint32_t n_codes = ts_header_codes(h);
     const int packed = (s->flags & TS_SHARD_LZ4) != 0;
     if ((s->flags & ~TS_SHARD_LZ4) != 0 || s->reserved32 != 0 ||
         !is_zero(s->reserved, sizeof s->reserved))

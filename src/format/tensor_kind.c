@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/setting.h"
 #include "format/array_index.h"
 #include "format/array_name.h"
 #include "format/dense.h"
@@ -117,4 +118,14 @@ int ts_tensor_is_sparse(const struct ts_tensor *t, const char *what, struct ts_e
     return t->dense == NULL
                ? 0
                : ts_fail(err, TS_EARG, "%s: %s not possible with a dense tensor", t->path, what);
+}
+
+int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *what, struct ts_err *err)
+{
+    return ts_tensor_weighted(t)
+               ? ts_fail(err, TS_EARG,
+                         "%s: its cells have weights, which %s does not use; "
+                         "least squares with " TS_SET_OBSERVED " and tstream score do",
+                         t->path, what)
+               : 0;
 }

@@ -68,8 +68,8 @@ int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sha
     snprintf(where, sizeof where, "%s: shard %" PRIu64, m->shards_path, shard);
     for (uint32_t l = 0; l < t->order; l++)
         n_rows[l] = t->mode[m->disk.level[l]].disk.n_rows;
-    return ts_shard_check(&m->shard[shard], raw, t->order, ts_value_codes(t->header.value_kind),
-                          n_rows, t->header.n_dict, where, err);
+    return ts_shard_check(&m->shard[shard], raw, t->order, ts_header_codes(&t->header), n_rows,
+                          t->header.n_dict, where, err);
 }
 
 size_t ts_tensor_raw_bytes(const struct ts_tensor *t)
@@ -114,11 +114,16 @@ int ts_tensor_block(const struct ts_tensor *t, uint32_t mode, uint64_t shard, co
     const struct ts_mode *m = &t->mode[mode];
     const uint32_t kind = t->header.value_kind;
     struct ts_block_parts parts;
-    const int rc =
-        ts_shard_decode(&m->shard[shard], raw, b, t->order, ts_value_codes(kind), &parts, ret, err);
+    const int rc = ts_shard_decode(&m->shard[shard], raw, b, t->order, ts_header_codes(&t->header),
+                                   &parts, ret, err);
     if (rc == 0 && !ts_block_finite(ret, kind))
         return ts_fail(err, TS_EFORMAT,
                        "%s: shard %" PRIu64 ", block %" PRIu32 ": a value is not finite",
+                       m->shards_path, shard, b);
+    if (rc == 0 && ts_tensor_weighted(t) && !ts_block_weights(ret))
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: shard %" PRIu64 ", block %" PRIu32
+                       ": a weight is negative or not finite",
                        m->shards_path, shard, b);
     return rc;
 }
@@ -139,7 +144,8 @@ int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_
 {
     void *raw;
     int rc = 0;
-    if (t->header.value_kind != TS_VALUE_F32 && t->header.value_kind != TS_VALUE_F64)
+    if (t->header.value_kind != TS_VALUE_F32 && t->header.value_kind != TS_VALUE_F64 &&
+        !ts_tensor_weighted(t))
         return 0;
     raw = malloc(ts_tensor_raw_bytes(t));
     if (raw == NULL)

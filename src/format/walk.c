@@ -48,7 +48,7 @@ int ts_walk_block(const struct ts_walk *w, uint64_t shard, const void *raw, uint
 {
     const struct ts_tensor *t = w->tensor;
     const struct ts_mode *mode = &t->mode[w->mode];
-    const uint32_t order = t->order, n_codes = ts_value_codes(t->header.value_kind);
+    const uint32_t order = t->order, n_codes = ts_header_codes(&t->header);
     struct ts_block block;
     const int rc = ts_tensor_block(t, w->mode, shard, raw, b, &block, err);
     if (rc < 0)

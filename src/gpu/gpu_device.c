@@ -214,7 +214,7 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
                     struct ts_err *err)
 {
     const uint32_t zero = 0, *level[TS_MAX_ORDER], *code[2] = { &zero, &zero };
-    const uint32_t n_codes = ts_value_codes(g->tensor->header.value_kind);
+    const uint32_t n_codes = ts_header_codes(&g->tensor->header);
     void *raw = malloc(ts_shard_bound(g->tensor->order, n_codes, 1));
     cudaError_t e;
     if (raw == NULL)
@@ -277,7 +277,7 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
         .share_blocks = TS_PARTITION_BLOCKS,
         .n_levels = g->tensor->order - 1,
         .value_kind = h->value_kind,
-        .n_codes = ts_value_codes(h->value_kind),
+        .n_codes = ts_header_codes(h),
         .value_base = h->value_base,
         .dict = me->dict,
         .out = my->factor[0],

@@ -97,7 +97,7 @@ static void fill_product(struct ts_gpu_pass *p, const struct ts_update *u, struc
     r->args = (struct ts_gpu_mttkrp){
         .n_levels = g->tensor->order - 1,
         .value_kind = h->value_kind,
-        .n_codes = ts_value_codes(h->value_kind),
+        .n_codes = ts_header_codes(h),
         .value_base = h->value_base,
         .dict = me->dict,
         .edge = r->my->edge,

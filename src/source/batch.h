@@ -2,7 +2,8 @@
 /* batch.h - a batch of nonzeros from a source (text, generator, program) to the sort.
  *
  *   owner    the caller of new
- *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits
+ *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits; where cells have
+ *            weights, the float32 bits of the value are the high half, and those of the weight the low one
  *   threads  a batch belongs to one thread at a time
  *   errors   0 or TS_ENOMEM
  */
@@ -11,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "format/layout.h"
@@ -31,6 +33,22 @@ struct ts_batch {
 int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);
 void ts_batch_free(struct ts_batch *b); /* one of zeros is fine */
 void ts_batch_clear(struct ts_batch *b);
+
+/* A value of float32 with its weight. */
+static inline uint64_t ts_weighted_bits(uint64_t value_bits, float weight)
+{
+    uint32_t low;
+    memcpy(&low, &weight, sizeof low);
+    return value_bits << 32 | low;
+}
+
+static inline float ts_weight_of_bits(uint64_t bits)
+{
+    const uint32_t low = (uint32_t)bits;
+    float weight;
+    memcpy(&weight, &low, sizeof weight);
+    return weight;
+}
 
 /* A value and its bits; value_bytes: 4 or 8. */
 double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);

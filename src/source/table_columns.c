@@ -161,6 +161,8 @@ static int names_in_header(const struct ts_table_plan *p, const struct look *l)
 {
     int found = p->value != NULL && column_named(l, p->value) != NO_COLUMN &&
                 column_numbered(l, p->value) == NO_COLUMN;
+    found |= p->weight != NULL && column_named(l, p->weight) != NO_COLUMN &&
+             column_numbered(l, p->weight) == NO_COLUMN;
     for (uint32_t i = 0; i < p->n_modes; i++)
         found |= column_named(l, p->mode[i]) != NO_COLUMN;
     for (uint32_t i = 0; i < p->n_columns; i++)
@@ -201,12 +203,26 @@ static int find_value(struct ts_table *t, const struct look *l, struct ts_err *e
     return rc < 0 ? rc : take_role(t, t->value_column, TS_TABLE_VALUE, err);
 }
 
+static int find_weight(struct ts_table *t, const struct look *l, struct ts_err *err)
+{
+    const char *name = t->plan.weight;
+    uint32_t column;
+    int rc;
+    if (name == NULL)
+        return 0;
+    rc = find_column(t, l, TS_SET_WEIGHTS, name, &column, err);
+    if (rc == 0 && column == t->value_column)
+        rc = ts_fail(err, TS_EARG, TS_SET_WEIGHTS " names column '%s', which is that of the values",
+                     name);
+    return rc < 0 ? rc : take_role(t, column, TS_TABLE_WEIGHT, err);
+}
+
 /* The columns of the modes. */
 static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *err)
 {
     const struct ts_table_plan *p = &t->plan;
     const int by_name = p->n_columns == 0 && t->header != NULL && p->n_modes > 0;
-    const uint32_t last = l->n_columns - 1;
+    uint32_t last = l->n_columns - 1; /* but for that of the weights */
     int rc = 0;
     if (p->n_columns > 0 && p->n_modes > 0 && p->n_columns != p->n_modes)
         return ts_fail(err, TS_EARG,
@@ -222,6 +238,8 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
         }
         return rc;
     }
+    if (last > 0 && t->role[last] == TS_TABLE_WEIGHT)
+        last--;
     if (p->n_modes == 0 && p->value == NULL) { /* as in a .tns: the last one is the value */
         t->value_column = last;
         t->role[last] = TS_TABLE_VALUE;
@@ -266,7 +284,9 @@ static int check_left(struct ts_table *t, const struct look *l, struct ts_err *e
         }
     if (t->plan.value != NULL || t->value_column != NO_COLUMN || left == 0)
         return 0;
-    if (left == 1 && one == l->n_columns - 1 && t->header == NULL && l->number[one]) {
+    if (left == 1 && t->header == NULL && l->number[one] &&
+        (one == l->n_columns - 1 ||
+         (one == l->n_columns - 2 && t->role[one + 1] == TS_TABLE_WEIGHT))) {
         t->value_column = one; /* as in a .tns */
         t->role[one] = TS_TABLE_VALUE;
         return 0;
@@ -357,6 +377,8 @@ static int decide(struct ts_table *t, const char *text, const struct look *l, st
     }
     if (rc == 0)
         rc = find_value(t, l, err);
+    if (rc == 0)
+        rc = find_weight(t, l, err);
     if (rc == 0)
         rc = find_modes(t, l, err);
     if (rc == 0)

@@ -11,7 +11,7 @@
 #include "source/table_text.h"
 
 /* Of a column: a mode, or one of these. */
-enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE };
+enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIGHT };
 
 struct ts_table_mode {
     enum ts_table_field field;

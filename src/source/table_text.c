@@ -2,6 +2,7 @@
 /* table_text.c - a line of a table to a nonzero. */
 #include "source/table_text.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/setting.h"
@@ -109,6 +110,21 @@ static int take_value(const struct ts_csv_field *f, double *ret, struct ts_err *
     return stop == f->end ? 0 : ts_tns_value(f->begin, f->end, ret, err);
 }
 
+static int take_weight(const struct ts_csv_field *f, float *ret, struct ts_err *err)
+{
+    char buf[TS_CSV_QUOTE];
+    double weight;
+    if (f->begin == f->end)
+        return ts_fail(err, TS_EFORMAT, "the weight is empty");
+    if (ts_tns_value(f->begin, f->end, &weight, NULL) < 0 || !isfinite((float)weight))
+        return ts_fail(err, TS_EFORMAT, "weight '%s' is not a number that float32 holds",
+                       ts_csv_quote(f, buf));
+    if (weight < 0)
+        return ts_fail(err, TS_EFORMAT, "weight %s is negative", ts_csv_quote(f, buf));
+    *ret = fabsf((float)weight); /* -0 is 0 */
+    return 0;
+}
+
 static int parse_line(struct parser *p, const char *q, const char **stop, struct ts_batch *b,
                       struct ts_err *err)
 {
@@ -117,6 +133,9 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     uint64_t index[TS_MAX_ORDER];
     uint32_t n = 0;
     double value = 1;
+    float weight = 1;
+    uint64_t first;
+    int added;
     if (ts_csv_is_end(ts_csv_skip_blanks(q, sep))) {
         while (*q != '\n')
             q++;
@@ -138,6 +157,8 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
                 copy_aside(p, &f);
             if (role == TS_TABLE_VALUE)
                 rc = take_value(&f, &value, err);
+            else if (role == TS_TABLE_WEIGHT)
+                rc = take_weight(&f, &weight, err);
             else if (t->mode[role].field == TS_TABLE_NAME)
                 rc = take_name(p, role, &f, aside, &index[role], err);
             else if (t->mode[role].field == TS_TABLE_TIME)
@@ -156,7 +177,11 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     if (n != t->n_columns)
         return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u", n, n == 1 ? "" : "s",
                        t->n_columns);
-    return ts_tns_add(p->rules, index, value, b, err);
+    first = b->n;
+    added = ts_tns_add(p->rules, index, value, b, err);
+    if (t->plan.weight != NULL && b->n > first)
+        b->value[first] = ts_weighted_bits(b->value[first], weight);
+    return added;
 }
 
 /* Looks the names of nonzeros [first, end) up. */

@@ -2,8 +2,8 @@
 /* table_text.h - tables as text: CSV, TSV, and columns between blanks, with or without a header
  * line.
  *
- * A line has a field for each column. Some columns are modes, one may be the value, the others are
- * skipped. The fields of a mode are whole numbers (indices), names (names.h gives them indices) or
+ * A line has a field for each column. Some columns are modes, one may be the value, one the weight of the
+ * cell, the others are skipped. The fields of a mode are whole numbers (indices), names (names.h gives them indices) or
  * times, which are binned. The first 64 KiB of the first file decide between numbers and names. A
  * field may be in double quotes; then it may contain separators, but not the end of a line, and two
  * double quotes stand for one. Blanks around a field are dropped. Empty lines are skipped. In
@@ -35,7 +35,8 @@ struct ts_table_plan {
     const char *mode[TS_MAX_ORDER]; /* names of the modes; also of the columns, unless `column` says
                                      * which */
     const char *column[TS_MAX_ORDER];
-    const char *value; /* NULL: not said; "none" */
+    const char *value;  /* NULL: not said; "none" */
+    const char *weight; /* NULL: there are none */
     uint32_t n_text, n_bins;
     const char *text[TS_MAX_ORDER]; /* modes whose fields are names, whatever they look like */
     const char *binned[TS_MAX_ORDER];

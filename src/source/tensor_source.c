@@ -124,7 +124,7 @@ static int take_block(struct worker *w, struct ts_err *err)
 {
     const struct ts_tensor_source *s = w->source;
     const struct ts_tensor *t = s->conf.tensor;
-    const uint32_t n_codes = ts_value_codes(t->header.value_kind);
+    const uint32_t n_codes = ts_header_codes(&t->header);
     const uint32_t *row[TS_MAX_ORDER];
     struct ts_batch *to = &w->batch;
     int rc = 0;
@@ -142,10 +142,14 @@ static int take_block(struct worker *w, struct ts_err *err)
                 to->max[k] = index[k];
             k++;
         }
-        to->value[to->n++] =
+        to->value[to->n] =
             ts_value_to_bits(ts_tensor_value(t, n_codes > 0 ? w->block.code[0][i] : 0,
                                              n_codes > 1 ? w->block.code[1][i] : 0),
                              t->header.value_bytes);
+        if (ts_tensor_weighted(t))
+            to->value[to->n] =
+                ts_weighted_bits(to->value[to->n], ts_weight_of_code(w->block.code[1][i]));
+        to->n++;
         to->n_read++;
     }
     return rc;
