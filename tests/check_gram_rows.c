@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows solved for with Gram matrices of their own, against dense normal equations in float64: every instruction set
- * and precision, orders 2 to 8, rows of one nonzero and of nearly all, bounds, held-out nonzeros; and the same bits for any
- * threads and shards. */
+ * and precision, orders 2 to 8, rows of one nonzero and of nearly all, bounds, held-out nonzeros, weights; and the same bits for
+ * any threads and shards. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -54,7 +54,8 @@ static double entry(uint32_t mode, uint64_t row, uint32_t col, enum ts_precision
     return precision == TS_FLOAT32 ? (double)(float)x : x;
 }
 
-/* s := sum of p p', m := sum of x p, terms := that of magnitudes, of all nonzeros of the row that are not held out; returns how many there are. */
+/* s := sum of p p', m := sum of x p, terms := that of magnitudes, of all nonzeros of the row that are not held out, with their weights; returns how
+ * many there are, or the sum of the weights. */
 static double sum_row(const struct test_coo *x, const struct ts_row_update *how, uint32_t mode,
                       uint64_t row, uint32_t rank, enum ts_precision precision, double *s,
                       double *m, double *terms)
@@ -76,12 +77,13 @@ static double sum_row(const struct test_coo *x, const struct ts_row_update *how,
         }
         if (ts_hold_out_held(&how->hold_out, hash))
             continue;
-        count++;
+        const double w = x->weight == NULL ? 1 : (double)x->weight[i];
+        count += w;
         for (uint32_t a = 0; a < rank; a++) {
-            m[a] += (double)(float)x->val[i] * p[a];
-            *terms += fabs((double)(float)x->val[i] * p[a]);
+            m[a] += w * (double)(float)x->val[i] * p[a];
+            *terms += w * fabs((double)(float)x->val[i] * p[a]);
             for (uint32_t c = 0; c < rank; c++)
-                s[a * rank + c] += p[a] * p[c];
+                s[a * rank + c] += w * p[a] * p[c];
         }
     }
     return count;
@@ -194,11 +196,17 @@ static void check_row(const struct ts_row_update *how, uint32_t rank, double *s,
 
 START_TEST(rows_are_those_of_normal_equations)
 {
-    const struct shape *sh = &shapes[_i / N_WAYS];
+    const int weigh = _i >= N_SHAPES * N_WAYS;
+    const struct shape *sh = &shapes[_i / N_WAYS % N_SHAPES];
     const struct ts_row_update *how = &ways[_i % N_WAYS];
     struct test_coo x = test_coo_random(5, sh->order, sh->dim, sh->nnz, sh->value_range, sh->skew);
-    struct ts_feed *f =
-        memfeed_new(&x, sh->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32, 1 + (uint32_t)_i % 3, 1);
+    const enum ts_value_kind kind = sh->value_range == 0            ? TS_VALUE_F32
+                                    : weigh && sh->value_range == 7 ? TS_VALUE_DICT
+                                                                    : TS_VALUE_INT;
+    struct ts_feed *f;
+    if (weigh)
+        test_coo_weigh(&x, 11, 0);
+    f = memfeed_new(&x, kind, 1 + (uint32_t)_i % 3, 1);
     const uint32_t mode = (uint32_t)_i % sh->order, rank = sh->rank;
     const uint64_t n = f->tensor.mode[mode].disk.n_rows, step = n / 25 + 1;
     double *s = malloc((size_t)rank * rank * sizeof *s), m[64], terms;
@@ -227,6 +235,32 @@ START_TEST(rows_are_those_of_normal_equations)
         }
     free(s);
     memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(weights_of_1_change_no_bit)
+{
+    const struct shape *sh = &shapes[_i];
+    struct test_coo x = test_coo_random(5, sh->order, sh->dim, sh->nnz, sh->value_range, sh->skew);
+    const uint32_t kind = sh->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32;
+    struct ts_feed *plain = memfeed_new(&x, kind, 1, 1), *weighted;
+    test_coo_weigh(&x, 1, 1);
+    weighted = memfeed_new(&x, kind, 1, 1);
+    for (enum ts_isa isa = 0; isa < TS_N_ISA; isa++)
+        for (enum ts_precision precision = TS_FLOAT32; precision <= TS_FLOAT64; precision++)
+            for (uint32_t way = 0; way < N_WAYS && ts_isa_here(isa); way++) {
+                double size, size2;
+                double *a = complete(plain, 0, sh->rank, isa, precision, 2, &ways[way], 0, &size);
+                double *b =
+                    complete(weighted, 0, sh->rank, isa, precision, 2, &ways[way], 1, &size2);
+                ck_assert_mem_eq(a, b, x.dim[0] * sh->rank * sizeof *a);
+                ck_assert_double_eq(size, size2);
+                free(a);
+                free(b);
+            }
+    memfeed_free(plain);
+    memfeed_free(weighted);
     test_coo_free(&x);
 }
 END_TEST
@@ -267,7 +301,8 @@ int main(void)
     Suite *suite = suite_create("gram_rows");
     TCase *t = tcase_create("gram_rows");
     tcase_set_timeout(t, 600);
-    tcase_add_loop_test(t, rows_are_those_of_normal_equations, 0, N_SHAPES * N_WAYS);
+    tcase_add_loop_test(t, rows_are_those_of_normal_equations, 0, 2 * N_SHAPES * N_WAYS);
+    tcase_add_loop_test(t, weights_of_1_change_no_bit, 0, N_SHAPES);
     tcase_add_test(t, short_rows_without_a_penalty_meet_their_cells);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);

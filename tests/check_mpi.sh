@@ -298,6 +298,18 @@ for n in 1 2 3 4; do
     timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build x.tns -o by.tsh --shard 64K -m 32M -t $((n % 2 + 1)) < /dev/null > log 2> err || bad "build on $n ranks: $(cat err)"
     diff -r built.tsh by.tsh > log || bad "build on $n ranks: not the bytes of one process: $(cat log)"
 done
+awk '{ print $0, (7 * NR) % 13 / 4 }' x.tns > weights.tns
+"$bin/tshard" build weights.tns --weights 5 -o weights.tsh --shard 64K > log 2>&1 || bad "$(cat log)"
+"$bin/tstream" cp weights.tsh --cpu --tol 0 --rows all -r 4 -i 3 --observed --l2 0.1 --hold-out 10% --mean -o weights.cp > log 2>&1 || bad "$(cat log)"
+for n in 2 3; do
+    rm -rf by.tsh
+    timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build weights.tns --weights 5 -o by.tsh --shard 64K -m 32M < /dev/null > log 2> err || bad "build of weights on $n ranks: $(cat err)"
+    diff -r weights.tsh by.tsh > log || bad "build of weights on $n ranks: not the bytes of one process: $(cat log)"
+    mpi $n weights.tsh --ranks $n --tol 0 --rows all -r 4 -i 3 --observed --l2 0.1 --hold-out 10% --mean -o mw.$n > log 2> err || bad "weights on $n ranks: $(cat err)"
+    cmp -s weights.cp/model.ktensor mw.$n/model.ktensor || bad "weights on $n ranks: not the bytes of one process"
+done
+"$bin/tshard" build x.tns -o by.tsh --shard 64K --force > log 2>&1
+timeout 300 "${MPIRUN:-mpirun}" -n 4 "$bin/tshard" build x.tns -o by.tsh --shard 64K --force < /dev/null > log 2> err || bad "$(cat err)"
 grep -q '4 processes build together' err || bad "build on 4 ranks: are not told of: $(cat err)"
 "$bin/tshard" build x.tns again.tns.gz -o built.tsh --force > log 2>&1
 timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.tns again.tns.gz -o by.tsh --force < /dev/null > log 2> err || bad "build of two files: $(cat err)"

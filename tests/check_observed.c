@@ -42,6 +42,11 @@ static int is_held(const struct slow *b, uint64_t i)
     return b->hold_out.share > 0 && ts_hold_out_held(&b->hold_out, hash);
 }
 
+static double weight_of(const struct slow *b, uint64_t i)
+{
+    return b->x->weight == NULL ? 1 : (double)b->x->weight[i];
+}
+
 /* The products of the rows of all modes but one. */
 static void products(const struct slow *b, uint64_t i, uint32_t but, double *p)
 {
@@ -69,15 +74,15 @@ static void solve_row(const struct slow *b, uint32_t mode, uint64_t row)
         if (b->x->idx[mode][i] != row || is_held(b, i))
             continue;
         products(b, i, mode, p);
-        count++;
+        count += weight_of(b, i);
         for (uint32_t j = 0; j < n; j++) {
             for (uint32_t k = 0; k < n; k++)
-                s[j][k] += p[j] * p[k];
-            s[j][n] += (b->x->val[i] - b->mean) * p[j];
+                s[j][k] += weight_of(b, i) * p[j] * p[k];
+            s[j][n] += weight_of(b, i) * (b->x->val[i] - b->mean) * p[j];
         }
     }
     for (uint32_t k = 0; k < n; k++)
-        s[k][k] += L2 * (b->by_count ? fmax(count, 1) : 1);
+        s[k][k] += L2 * (!b->by_count ? 1 : count > 0 ? count : 1);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = k + 1; i < n; i++) {
             const double by = s[i][k] / s[k][k];
@@ -96,8 +101,8 @@ static double mean_of(const struct slow *b)
 {
     double sum = 0, n = 0;
     for (uint64_t i = 0; i < b->x->nnz; i++) {
-        sum += is_held(b, i) ? 0 : b->x->val[i];
-        n += !is_held(b, i);
+        sum += is_held(b, i) ? 0 : weight_of(b, i) * b->x->val[i];
+        n += is_held(b, i) ? 0 : weight_of(b, i);
     }
     return sum / n;
 }
@@ -110,9 +115,9 @@ static double error(const struct slow *b, int held, double *size)
         const double d = b->x->val[i] - model(b, i);
         if (is_held(b, i) != held)
             continue;
-        n++;
-        left += d * d;
-        squares += b->x->val[i] * b->x->val[i];
+        n += weight_of(b, i);
+        left += weight_of(b, i) * d * d;
+        squares += weight_of(b, i) * b->x->val[i] * b->x->val[i];
     }
     *size = sqrt(squares / n);
     return sqrt(left / n);
@@ -120,8 +125,8 @@ static double error(const struct slow *b, int held, double *size)
 
 START_TEST(runs_are_those_of_the_slow_program)
 {
-    const struct test_shape *s = &test_shapes[_i];
-    const int which = _i % 2, held = _i / 2 % 2;
+    const struct test_shape *s = &test_shapes[_i % TEST_SHAPES];
+    const int which = _i % 2, held = _i / 2 % 2, weigh = _i >= TEST_SHAPES;
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 9, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
     struct ts_constraint c[TS_MAX_ORDER];
@@ -137,6 +142,8 @@ START_TEST(runs_are_those_of_the_slow_program)
     demand(s->order, which, c);
     for (uint64_t i = 0; i < x.nnz; i += 5) /* cells that are known to hold 0 */
         x.val[i] = 0;
+    if (weigh)
+        test_coo_weigh(&x, (uint64_t)_i, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
     if (c[0].mean) {
@@ -177,6 +184,123 @@ START_TEST(runs_are_those_of_the_slow_program)
         free(b.a[m]);
     }
     test_als_free(&a);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* Runs of the tensor as it is written now. */
+static struct test_als run_of(struct test_coo *x, struct test_als_conf *conf)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
+    test_tsh_remove(test_case_dir);
+    test_tsh_write(test_case_dir, x, &tc);
+    return test_case_run(conf);
+}
+
+START_TEST(weights_of_1_change_no_bit)
+{
+    static const uint64_t dim[3] = { 90, 60, 30 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 5,
+                                  .iters = 4,
+                                  .seed = 3,
+                                  .threads = 2,
+                                  .precision = (enum ts_precision)(_i % 2),
+                                  .hold_out = { .share = 0.1, .seed = 3 },
+                                  .constraint = c };
+    struct test_coo x = test_coo_random(40, 3, dim, 40000, 9, 0.5);
+    struct test_als a, b;
+    demand(3, _i, c);
+    a = run_of(&x, &conf);
+    test_coo_weigh(&x, 1, 1);
+    b = run_of(&x, &conf);
+    test_case_same(&a, &b);
+    ck_assert(a.last.held_out == b.last.held_out && a.last.rmse == b.last.rmse);
+    test_als_free(&a);
+    test_als_free(&b);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* To the rounding of what is summed: the partitions differ. */
+START_TEST(a_weight_of_0_is_a_cell_that_is_not_listed)
+{
+    static const uint64_t dim[3] = { 90, 60, 30 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 5,
+                                  .iters = 3,
+                                  .seed = 3,
+                                  .threads = 2,
+                                  .precision = TS_FLOAT64,
+                                  .hold_out = { .share = 0.1, .seed = 3 },
+                                  .constraint = c };
+    struct test_coo x = test_coo_random(40, 3, dim, 40000, 9, 0.5);
+    struct test_als a, b;
+    demand(3, _i, c);
+    test_coo_weigh(&x, 1, 0);
+    for (uint64_t i = 0; i < x.nnz; i++)
+        x.weight[i] = x.weight[i] == 0 ? 0 : 1;
+    a = run_of(&x, &conf);
+    test_coo_drop_weightless(&x);
+    b = run_of(&x, &conf);
+    ck_assert_uint_eq(a.sweeps, b.sweeps);
+    for (uint32_t k = 0; k < conf.iters; k++)
+        ck_assert_double_eq_tol(a.fit[k], b.fit[k], 1e-10);
+    ck_assert_double_eq_tol(a.last.rmse, b.last.rmse, 1e-10 * b.last.rmse);
+    ck_assert_double_eq_tol(a.last.held_out, b.last.held_out, 1e-10 * b.last.held_out);
+    test_als_free(&a);
+    test_als_free(&b);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(weighted_runs_have_the_same_bits)
+{
+    static const uint64_t dim[3] = { 200, 100, 60 };
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .stretch = 2, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 7,
+                                  .iters = 4,
+                                  .seed = 3,
+                                  .threads = 1,
+                                  .precision = (enum ts_precision)(_i % 2),
+                                  .hold_out = { .share = 0.1, .seed = 3 },
+                                  .constraint = c };
+    struct test_coo x = test_coo_random(44, 3, dim, 50000, 99, 0.5);
+    struct test_als a;
+    test_coo_weigh(&x, 2, 0);
+    test_tsh_write(test_case_dir, &x, &tc);
+    test_coo_free(&x);
+    demand(3, _i, c);
+    a = test_case_streamed(&conf);
+    test_als_free(&a);
+    conf.iters = 2;
+    test_case_stopped(&conf, _i > 0);
+}
+END_TEST
+
+START_TEST(weights_are_used_or_refused)
+{
+    static const uint64_t dim[3] = { 20, 20, 20 };
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
+    const struct ts_constraint plain[TS_MAX_ORDER] = { { 0 } };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1 };
+    struct test_coo x = test_coo_random(44, 3, dim, 500, 9, 0);
+    test_coo_weigh(&x, 2, 0);
+    test_tsh_write(test_case_dir, &x, &tc);
+    for (int k = 0; k < 4; k++) {
+        struct test_als a;
+        memcpy(c, plain, sizeof c);
+        for (uint32_t m = 0; m < 3; m++)
+            c[m] = (struct ts_constraint){ .poisson = k == 2, .nonneg = k == 1, .held = k == 3 };
+        conf.hold_out.share = k == 3 ? 0.1 : 0;
+        conf.constraint = k == 0 ? NULL : c;
+        a = test_als_run(test_case_dir, &conf);
+        ck_assert_int_eq(a.rc, TS_EARG);
+        ck_assert_msg(strstr(a.err.text, "its cells have weights, which a run without") != NULL,
+                      "%s", a.err.text);
+    }
     test_coo_free(&x);
 }
 END_TEST
@@ -436,7 +560,11 @@ int main(void)
     TCase *t = tcase_create("observed");
     tcase_set_timeout(t, 600);
     tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
-    tcase_add_loop_test(t, runs_are_those_of_the_slow_program, 0, TEST_SHAPES);
+    tcase_add_loop_test(t, runs_are_those_of_the_slow_program, 0, 2 * TEST_SHAPES);
+    tcase_add_loop_test(t, weights_of_1_change_no_bit, 0, N_DEMANDS);
+    tcase_add_loop_test(t, a_weight_of_0_is_a_cell_that_is_not_listed, 0, N_DEMANDS);
+    tcase_add_loop_test(t, weighted_runs_have_the_same_bits, 0, N_DEMANDS);
+    tcase_add_test(t, weights_are_used_or_refused);
     tcase_add_loop_test(t, what_is_minimised_never_rises, 0, N_DEMANDS);
     tcase_add_loop_test(t, threads_and_memory_do_not_matter, 0, N_DEMANDS);
     tcase_add_loop_test(t, a_run_that_was_stopped_has_the_same_bits, 0, N_DEMANDS);

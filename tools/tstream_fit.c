@@ -190,6 +190,8 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     ec->only_mode = (int)ts_exact_fit_mode(t);
     ec->own_bytes = ts_exact_fit_bytes(t, model);
     rc = diagnose ? ts_tensor_is_sparse(t, "a core consistency is", err) : 0;
+    if (rc == 0)
+        rc = ts_tensor_is_unweighted(t, "a fit", err);
     ts_tensor_close(t);
     return rc;
 }

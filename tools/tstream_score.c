@@ -190,13 +190,20 @@ static int put_top(struct scoring *s, struct ts_err *err)
     return rc == 0 ? write_text(s, err) : rc;
 }
 
+/* Of a sum over nonzeros; 0 where the weights of all of them are. */
+static double mean_of(const struct ts_score_sums *x, double sum)
+{
+    return x->weight > 0 ? sum / x->weight : 0;
+}
+
 static int put_slices(struct scoring *s, struct ts_err *err)
 {
     struct pen *p = &s->pen[0];
     int rc = 0;
     for (uint64_t i = 0; i < s->score.n_slices && rc == 0; i++) {
         const struct ts_score_sums *x = &s->score.slice[i];
-        const double n = (double)x->n, rmse = sqrt(x->squares / n), mae = x->magnitudes / n;
+        const double n = (double)x->n, rmse = sqrt(mean_of(x, x->squares));
+        const double mae = mean_of(x, x->magnitudes);
         const double *number[CELL_NUMBERS] = { &n, &x->value, &x->model, &rmse, &mae };
         rc = ts_row_index(s->lines.names, 0, s->args->mode - 1, i, p->index, err);
         if (rc == 0)
@@ -368,14 +375,15 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
 static void print_words(const struct scoring *s)
 {
     const struct ts_score_sums *x = &s->score.all;
-    const double n = (double)x->n;
     char a[TS_NUM_CHARS], time[TS_NUM_CHARS];
     struct tool_words w = { .indent = 15, .columns = tool_columns() };
     tool_words_start(&w, s->view.tensor->dense != NULL ? "cells" : "nonzeros");
-    tool_words_putf(&w, "%s: RMSE %.6g, MAE %.6g, %s", ts_num_count(a, x->n), sqrt(x->squares / n),
-                    x->magnitudes / n, ts_num_duration(time, s->ns));
+    tool_words_putf(&w, "%s: RMSE %.6g, MAE %.6g, %s", ts_num_count(a, x->n),
+                    sqrt(mean_of(x, x->squares)), mean_of(x, x->magnitudes),
+                    ts_num_duration(time, s->ns));
     tool_words_start(&w, "mean");
-    tool_words_putf(&w, "of values %.6g, of the model there %.6g", x->value / n, x->model / n);
+    tool_words_putf(&w, "of values %.6g, of the model there %.6g", mean_of(x, x->value),
+                    mean_of(x, x->model));
     if (isfinite(s->score.gaussian) || isfinite(s->score.poisson))
         tool_words_start(&w, "log-likelihood");
     if (isfinite(s->score.gaussian))
@@ -389,7 +397,6 @@ static void print_words(const struct scoring *s)
 static int report(const struct scoring *s, struct ts_err *err)
 {
     const struct ts_score_sums *x = &s->score.all;
-    const double n = (double)x->n;
     struct tool_json j;
     if (!s->args->json) {
         if (!s->writes || s->sink.file != NULL)
@@ -403,10 +410,10 @@ static int report(const struct scoring *s, struct ts_err *err)
     tool_json_str(&j, "output", s->args->out);
     tool_json_u64(&j, "mode", s->args->mode);
     tool_json_u64(&j, "nnz", x->n);
-    tool_json_f64(&j, "rmse", sqrt(x->squares / n));
-    tool_json_f64(&j, "mae", x->magnitudes / n);
-    tool_json_f64(&j, "mean_value", x->value / n);
-    tool_json_f64(&j, "mean_model", x->model / n);
+    tool_json_f64(&j, "rmse", sqrt(mean_of(x, x->squares)));
+    tool_json_f64(&j, "mae", mean_of(x, x->magnitudes));
+    tool_json_f64(&j, "mean_value", mean_of(x, x->value));
+    tool_json_f64(&j, "mean_model", mean_of(x, x->model));
     tool_json_f64(&j, "gaussian_log_likelihood", s->score.gaussian);
     tool_json_f64(&j, "poisson_log_likelihood", s->score.poisson);
     tool_json_f64(&j, "seconds", (double)s->ns * 1e-9);
@@ -496,7 +503,8 @@ const struct ts_cmd tstream_score = {
         "Prints how far the model's values are from those of the nonzeros: root mean square (RMSE) and mean "
         "magnitude (MAE) of the residuals, value - model, and log-likelihoods. With --output it writes value, model and "
         "residual of every nonzero behind its indices; --top gives those that the model misses most, --by-slice the sums of "
-        "each slice of a mode. Cells that are not listed are not looked at: tstream fit takes them as zeros.\n\n"
+        "each slice of a mode. Cells that are not listed are not looked at: tstream fit takes them as zeros. A cell with a weight (tshard build --weights) "
+        "counts so many times in all that is summed.\n\n"
         "The Gaussian log-likelihood is that of residuals with the variance that they have. Poisson's, of counts where the model is above 0, is the sum of value "
         "log(model) over the nonzeros less the sum of the model over all cells; terms that no model changes are left out.\n\n"
         "TENSOR may be a dense one (tstream cp --help), of which all known cells are compared, in the order of the array; indices are "

@@ -8,6 +8,7 @@
 #include "cpd/accelerate.h"
 #include "cpd/method.h"
 #include "cpd/smooth.h"
+#include "format/tensor_kind.h"
 
 static double largest_value(const struct ts_disk_header *h)
 {
@@ -85,6 +86,15 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     a->method = ts_method_of(a->constraint);
     if (rc == 0 && !holds_out_cells(a) && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
         rc = ts_fail(err, TS_EARG, "cells are held out of models whose constraints say so");
+    if (rc == 0 && !a->method->takes_weights)
+        rc = ts_tensor_is_unweighted(c->tensor,
+                                     a->constraint != NULL && a->constraint[0].observed
+                                         ? "another loss than least squares"
+                                         : "a run without " TS_SET_OBSERVED,
+                                     err);
+    if (rc == 0 && ts_tensor_weighted(c->tensor) && !c->backend->weights)
+        rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which are used on CPU cores only",
+                     c->tensor->path);
     if (rc == 0 &&
         c->backend->hold_out != NULL) /* of none, where a run before this one left some out */
         c->backend->hold_out(c->be, a->method == &ts_held_out ? &a->conf->hold_out

@@ -17,13 +17,14 @@ struct sums {
     struct part *part;
 };
 
-static void add(struct ts_als_errors *s, double value, double model)
+/* A weight counts a cell so many times. */
+static void add(struct ts_als_errors *s, double value, double model, double weight)
 {
-    s->n++;
-    s->sum += value;
-    s->squares += value * value;
-    s->inner += value * model;
-    s->left += (value - model) * (value - model);
+    s->n += weight;
+    s->sum += weight * value;
+    s->squares += weight * (value * value);
+    s->inner += weight * (value * model);
+    s->left += weight * ((value - model) * (value - model));
 }
 
 /* A partition is one thread's: nobody else writes to its part. */
@@ -41,7 +42,8 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
                 hash = ts_hold_out_add(hash, c->row[m][i]);
             held = ts_hold_out_held(s->hold_out, hash);
         }
-        add(held ? &part->held : &part->kept, c->value[i], c->model[i] + s->mean);
+        add(held ? &part->held : &part->kept, c->value[i], c->model[i] + s->mean,
+            c->weight == NULL ? 1 : c->weight[i]);
     }
     return 0;
 }

@@ -115,7 +115,7 @@ int ts_als_norm(struct ts_als *a, struct ts_err *err);
 
 /* ---- als_errors.c ---- */
 
-/* Of nonzeros x and the model m there: how many, of x, of x^2, of x m, of (x - m)^2. */
+/* Of nonzeros x and the model m there: how many, of x, of x^2, of x m, of (x - m)^2. One with a weight counts so many times. */
 struct ts_als_errors {
     double n, sum, squares, inner, left;
 };

@@ -11,6 +11,7 @@
 
 #include "base/bigmem.h"
 #include "base/stop.h"
+#include "format/tensor_kind.h"
 #include "stream/comm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to and from the backend */
@@ -487,6 +488,9 @@ int ts_exact_fit_run(const struct ts_exact_fit_conf *conf, struct ts_exact_fit *
     if (conf->model->order != conf->tensor->order)
         return ts_fail(err, TS_EARG, "%s: the model has %u modes, the tensor %u", conf->model->path,
                        conf->model->order, conf->tensor->order);
+    rc = ts_tensor_is_unweighted(conf->tensor, "a fit", err);
+    if (rc < 0)
+        return rc;
     s.square = (size_t)s.rank * s.rank;
     s.step = chunk_rows(s.rank);
     rc = run(&s, ret, err);

@@ -35,6 +35,8 @@ struct ts_method {
 
     int sums_of_modes; /* the inner product with the tensor is known after each mode, where it is asked for */
 
+    int takes_weights; /* of cells; where it does not, a tensor that has them is refused */
+
     int holds_out; /* cells can be held out: it tells of the error there */
 
     /* Whether these constraints, of all modes, ask for it. The last entry is always asked for. */

@@ -139,6 +139,7 @@ const struct ts_method ts_observed = {
     .name = "observed",
     .own_bytes = sizeof(struct observed),
     .fit_apart = 1,
+    .takes_weights = 1,
     .holds_out = 1,
     .is_asked = is_asked,
     .start = start,

@@ -314,10 +314,22 @@ static int collect_large(const struct score *s, struct ts_err *err)
 static void add(struct ts_score_sums *to, const struct ts_score_sums *x)
 {
     to->n += x->n;
+    to->weight += x->weight;
     to->value += x->value;
     to->model += x->model;
     to->squares += x->squares;
     to->magnitudes += x->magnitudes;
+}
+
+static void add_cell(struct ts_score_sums *to, double value, double model, double weight)
+{
+    const double r = value - model;
+    to->n++;
+    to->weight += weight;
+    to->value += weight * value;
+    to->model += weight * model;
+    to->squares += weight * (r * r);
+    to->magnitudes += weight * fabs(r);
 }
 
 /* Of a block: LANES sums of each kind, which do not wait for each other. */
@@ -344,6 +356,20 @@ static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
     add(&lane[2], &lane[3]);
     add(&lane[0], &lane[2]);
     lane[0].n = c->n;
+    lane[0].weight = c->n;
+    add(to, &lane[0]);
+}
+
+/* The same where cells have weights; where all are 1, with the same bits. */
+static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
+{
+    struct ts_score_sums lane[LANES] = { { 0 } };
+    const uint32_t whole = c->n / LANES * LANES;
+    for (uint32_t i = 0; i < c->n; i++)
+        add_cell(&lane[i < whole ? i % LANES : i - whole], c->value[i], c->model[i], c->weight[i]);
+    add(&lane[0], &lane[1]);
+    add(&lane[2], &lane[3]);
+    add(&lane[0], &lane[2]);
     add(to, &lane[0]);
 }
 
@@ -380,16 +406,11 @@ static void add_slices(const struct score *s, struct worker *w, const struct ts_
     const uint32_t *row = c->row[s->conf->mode];
     struct part *p = &s->part[c->partition];
     for (uint32_t i = 0; i < c->n; i++) {
-        const double r = c->value[i] - c->model[i];
         if (row[i] != w->row) {
             end_slice(s, w, p);
             w->row = row[i];
         }
-        w->slice.n++;
-        w->slice.value += c->value[i];
-        w->slice.model += c->model[i];
-        w->slice.squares += r * r;
-        w->slice.magnitudes += fabs(r);
+        add_cell(&w->slice, c->value[i], c->model[i], c->weight == NULL ? 1 : c->weight[i]);
     }
     if (!c->last)
         return;
@@ -416,13 +437,7 @@ static void settle(void *ctx, uint64_t first, uint64_t end)
     for (uint64_t k = 0; s->slab != NULL && k < end - first; k++) {
         const struct slab_cell *x = s->slab + k * TS_PARTITION_NNZ;
         for (uint32_t i = 0; i < s->slab_n[k]; i++) {
-            struct ts_score_sums *to = &s->ret->slice[x[i].row];
-            const double r = x[i].value - x[i].model;
-            to->n++;
-            to->value += x[i].value;
-            to->model += x[i].model;
-            to->squares += r * r;
-            to->magnitudes += fabs(r);
+            add_cell(&s->ret->slice[x[i].row], x[i].value, x[i].model, 1);
         }
     }
     s->settled = end;
@@ -443,7 +458,10 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
         if (s->conf->slices && s->slab == NULL)
             w->row = s->part[c->partition].first_row = c->row[s->conf->mode][0];
     }
-    add_block(&w->sums, c);
+    if (c->weight != NULL)
+        add_weighted(&w->sums, c);
+    else
+        add_block(&w->sums, c);
     if (__atomic_load_n(&s->counts, __ATOMIC_RELAXED))
         add_logs(s, w, c);
     if (s->slab != NULL)
@@ -587,8 +605,8 @@ static int conclude(struct score *s, struct ts_err *err)
             err, TS_ELIMIT,
             "values of the model leave the range of numbers: compute in float64, or scale "
             "its weights");
-    mean = ret->all.n > 0 ? ret->all.squares / (double)ret->all.n : 0;
-    ret->gaussian = mean > 0 ? -0.5 * (double)ret->all.n * (1 + log(2 * M_PI * mean)) : NAN;
+    mean = ret->all.weight > 0 ? ret->all.squares / ret->all.weight : 0;
+    ret->gaussian = mean > 0 ? -0.5 * ret->all.weight * (1 + log(2 * M_PI * mean)) : NAN;
     ret->poisson = s->counts ? logs - model_total(s->conf->model) : NAN;
     return s->conf->top > 0 ? collect_large(s, err) : 0;
 }
@@ -611,7 +629,7 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
 int ts_score_run(const struct ts_score_conf *conf, struct ts_score *ret, struct ts_err *err)
 {
     struct ts_score result = { 0 };
-    struct score s = { .conf = conf, .ret = &result, .counts = 1 };
+    struct score s = { .conf = conf, .ret = &result, .counts = !ts_tensor_weighted(conf->tensor) };
     struct ts_weighted what = { .take = take, .settle = settle, .ctx = &s, .rows = conf->rows };
     int rc = check(conf, err);
     what.rows |= conf->slices ? 1u << conf->mode : 0;

@@ -8,6 +8,8 @@
  * which is Poisson's without the terms log x!, that no model changes; the second sum is that of the products of
  * the sums of columns. That of residuals taken as Gaussian is -n/2 (1 + log(2 pi s^2)) with s^2 their mean square.
  *
+ * Where cells have weights, all sums are by them, n of the likelihood is the sum of weights, and there is none of counts.
+ *
  *   owner    the caller owns all; what ts_score_run puts into a struct ts_score is freed by ts_score_free. The backend's factors
  *            are those of the model afterwards, weights in the mode's
  *   units    modes and rows from 0
@@ -42,8 +44,10 @@ struct ts_score_conf {
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
+/* A nonzero with a weight counts so many times in all but n. */
 struct ts_score_sums {
     uint64_t n;
+    double weight;              /* n, or the sum of weights */
     double value, model;        /* sums of x, of m */
     double squares, magnitudes; /* of x - m */
 };

@@ -745,6 +745,7 @@ const struct ts_backend ts_backend_cpu = {
                1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND |
                1u << TS_ROW_HELD,
     .means = 1,
+    .weights = 1,
     .open = cpu_open,
     .close = cpu_close,
     .need = cpu_need,

@@ -274,7 +274,7 @@ static void solve_rows(struct ts_dense_rows *d, const struct wanted *w, struct t
 {
     const uint32_t rank = d->rank;
     const uint64_t size = triangle(rank);
-    ts_gram_rows_begin(d->solver, how, NULL, out);
+    ts_gram_rows_begin(d->solver, how, NULL, 0, out);
 #pragma omp parallel for num_threads(d->threads) schedule(dynamic, 8)
     for (uint64_t row = w->first; row < w->end; row++) {
         const uint32_t thread = (uint32_t)omp_get_thread_num();

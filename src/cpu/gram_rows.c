@@ -20,7 +20,7 @@
 struct thread {
     struct ts_gram_rows *all;
     struct ts_gram sum; /* of the current row */
-    double count;       /* nonzeros in it */
+    double count;       /* nonzeros in it, or the sum of their weights */
     void *product;
     double *s, *a, *diagonal; /* of the row that is solved */
     uint64_t at;              /* the partition, */
@@ -47,6 +47,7 @@ struct ts_gram_rows {
 
     const struct ts_row_update *how;
     const uint8_t *level;
+    int weights; /* of nonzeros */
     struct ts_fmat *out;
 };
 
@@ -137,9 +138,10 @@ void ts_gram_rows_free(struct ts_gram_rows *g)
 }
 
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
-                        const uint8_t *level, struct ts_fmat *out)
+                        const uint8_t *level, int weights, struct ts_fmat *out)
 {
     g->how = how;
+    g->weights = weights;
     g->level = level;
     g->out = out;
 }
@@ -309,12 +311,47 @@ static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
             b->value.d[p] -= mean;
 }
 
+/* Values and products times the square roots of the weights: so sums of what two of them multiply to are weighted. */
+static void weigh(struct thread *t, struct ts_unpacked *b)
+{
+    const struct ts_gram_rows *g = t->all;
+    const uint32_t stride = g->stride;
+    for (uint32_t p = 0; p < b->n; p++)
+        if (g->precision == TS_FLOAT32) {
+            const float root = sqrtf(b->weight[p]);
+            float *row = (float *)t->product + (size_t)p * stride;
+            b->value.f[p] *= root;
+            for (uint32_t i = 0; i < stride; i++)
+                row[i] *= root;
+        } else {
+            const double root = sqrt((double)b->weight[p]);
+            double *row = (double *)t->product + (size_t)p * stride;
+            b->value.d[p] *= root;
+            for (uint32_t i = 0; i < stride; i++)
+                row[i] *= root;
+        }
+}
+
+/* What cells at[0 .. n - 1] of a block count: their number, or the sum of their weights. */
+static double count_of(const struct thread *t, const struct ts_unpacked *b, const uint16_t *at,
+                       uint32_t n)
+{
+    double sum = 0;
+    if (!t->all->weights)
+        return n;
+    for (uint32_t k = 0; k < n; k++)
+        sum += b->weight[at[k]];
+    return sum;
+}
+
 static void take_block(void *ctx, struct ts_unpacked *b)
 {
     struct thread *t = ctx;
     const uint32_t n = choose(t, b);
     uint32_t at = 0;
     subtract_mean(t->all, b);
+    if (t->all->weights)
+        weigh(t, b);
     if (!t->begun)
         t->first = t->row = b->row;
     t->begun = 1;
@@ -328,7 +365,7 @@ static void take_block(void *ctx, struct ts_unpacked *b)
             at++;
         if (at > from)
             t->all->ops->add(&t->sum, t->product, b, t->kept + from, at - from);
-        t->count += at - from;
+        t->count += count_of(t, b, t->kept + from, at - from);
         if (s == b->n_starts)
             break;
         end_row(t, 0);

@@ -27,9 +27,10 @@ void ts_gram_rows_free(struct ts_gram_rows *g); /* NULL is fine */
 uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
                             uint32_t threads);
 
-/* A pass begins: rows go to out. level: the mode at each level of the copy; lent. */
+/* A pass begins: rows go to out. level: the mode at each level of the copy; lent. weights: nonzeros have them, and
+ * count as many times in all sums. */
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
-                        const uint8_t *level, struct ts_fmat *out);
+                        const uint8_t *level, int weights, struct ts_fmat *out);
 
 /* One partition, the number `at` of the copy. */
 void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,

@@ -265,6 +265,7 @@ static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell
     }
     t->cells.n = b->n;
     t->cells.value = b->value.d;
+    t->cells.weight = ts_tensor_weighted(tensor) ? b->weight : NULL;
     t->cells.model = cell;
     t->cells.last = last;
     rc = r->what->take(r->what->ctx, t->thread, &t->cells, &t->err);
@@ -535,7 +536,8 @@ int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
     fill_job(p, mode, p->precision, factor, &all, &r.cells);
     r.gram = p->gram;
     r.end = mode_partitions(p->tensor, mode);
-    ts_gram_rows_begin(p->gram, how, p->tensor->mode[mode].disk.level, &factor[mode]);
+    ts_gram_rows_begin(p->gram, how, p->tensor->mode[mode].disk.level,
+                       ts_tensor_weighted(p->tensor), &factor[mode]);
     if (p->share != NULL)
         ts_share_range(p->share, mode, &r.begin, &r.end);
     run_threads(&r);

@@ -124,6 +124,7 @@ struct ts_backend {
     const char *name;
     uint32_t updates; /* bit k: it has the row update of enum ts_row_kind k */
     int means;        /* `complete` subtracts a mean from values */
+    int weights;      /* `complete` and `weighted` know weights of cells */
 
     /* The highest rank with which it has these updates; NULL: any. */
     uint32_t (*most_rank)(uint32_t updates, enum ts_precision precision);

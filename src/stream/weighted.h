@@ -29,6 +29,7 @@ struct ts_cells {
     uint32_t n;         /* at most TS_BLOCK_NNZ; 0 in the last of a dense tensor's alone */
     int last;           /* the partition ends with them */
     const double *value, *model;
+    const float *weight;               /* of the cells, where they have weights; else NULL */
     const uint32_t *row[TS_MAX_ORDER]; /* by mode; NULL where they are not wanted */
 };
 
