@@ -191,7 +191,9 @@ full 50 1 "$bin/tstream-mpi" --version || { limits=0; echo "no disk is full here
 if [ $limits -eq 1 ]; then
     mpi 3 x.tsh -r 9 -i 3 --tol 0 -o full.cp > log 2>&1 || bad "before the disk is full: $(cat log)"
     cat full.cp/* > before
+    start=$(date +%s)
     full 50 0 "$bin/tstream" cp --resume full.cp -i 8 && bad "rank 0's disk is full, and the exit status is 0"
+    [ $(($(date +%s) - start)) -le 10 ] || bad "rank 0's disk is full: takes $(($(date +%s) - start)) seconds"
     grep -q 'rank 0 of 3, on .*: full.cp.partial/.*: cannot be written: File too large' err || bad "rank 0's disk is full: $(cat err)"
     [ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "rank 0's disk is full: not one sentence: $(cat err)"
     cat full.cp/* | cmp -s - before || bad "rank 0's disk is full: what was there has changed"
@@ -288,6 +290,23 @@ size=$(wc -c < small.tsh/mode2.shards)
 printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log
 ranks_refused 'mode2.shards' -n 3 "$t" cp small.tsh -r 4 -o no.cp
 [ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "a damaged shard: not one sentence: $(cat err)"
+
+# ---- one that is damaged in a run, which only the last rank reads: the state stays, and a run goes on once it is whole ----
+cp -R x.tsh hurt.tsh
+mpi 3 hurt.tsh -r 5 -i 3 --tol 0 -o damage.cp > log 2>&1 || bad "before a shard is damaged: $(cat log)"
+cat damage.cp/* > before
+"$bin/tstream" cp x.tsh --cpu -r 5 -i 6 --tol 0 -o undamaged.cp > log 2>&1
+size=$(wc -c < hurt.tsh/mode1.shards)
+printf 'XXXXXXXX' | dd of=hurt.tsh/mode1.shards bs=1 seek=$((size - 20000)) conv=notrunc 2> log
+start=$(date +%s)
+mpi 3 --resume damage.cp -i 6 > log 2> err && bad "a shard is damaged, and the exit status is 0"
+[ $(($(date +%s) - start)) -le 10 ] || bad "a damaged shard: takes $(($(date +%s) - start)) seconds"
+grep -q '^tstream cp: rank 2 of 3, on .*: .*hurt.tsh/mode1.shards: ' err || bad "a damaged shard: is not named: $(cat err)"
+[ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "a damaged shard: not one sentence: $(cat err)"
+cat damage.cp/* | cmp -s - before || bad "a damaged shard: what was there has changed"
+cp x.tsh/mode1.shards hurt.tsh/mode1.shards
+mpi 2 --resume damage.cp -i 6 > log 2> err || bad "once the shard is whole: $(cat err)"
+cmp -s undamaged.cp/model.ktensor damage.cp/model.ktensor || bad "once the shard is whole: not the bytes of one process"
 
 # ---- a tensor that several build has the bytes of one ----
 "$bin/tshard" export x.tsh -o x.tns > log 2>&1

@@ -201,6 +201,17 @@ static void ck_same(const struct outcome *a, const struct outcome *b)
         ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->conf->rank * sizeof(double));
 }
 
+/* What shards cost to compute, by which ranks divide them: as it is, or drawn, from 1 to 2^23; the linker has the library call
+ * this (--wrap). */
+static uint64_t drawn_costs;
+double __real_ts_balance_cost(const struct ts_disk_shard *s);
+double __wrap_ts_balance_cost(const struct ts_disk_shard *s);
+double __wrap_ts_balance_cost(const struct ts_disk_shard *s)
+{
+    return drawn_costs == 0 ? __real_ts_balance_cost(s)
+                            : exp2((double)(ts_mix(drawn_costs ^ s->offset) % 24));
+}
+
 /* The same by one process and by ranks of several numbers; returns how many of them were streamed. */
 static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
 {
@@ -275,6 +286,32 @@ START_TEST(bits_do_not_depend_on_ranks)
                  c[i].shard_partitions);
     streamed = ck_ranks(conf, c[i].shard_partitions == 1 ? 400000 : 0);
     ck_assert(c[i].shard_partitions != 1 || streamed > 0);
+}
+END_TEST
+
+/* Ranges that are far from even: of no shard, of parts of one, of nearly all. */
+START_TEST(bits_do_not_depend_on_ranges)
+{
+    static const uint64_t dim[3] = { 50, 9000, 3000 };
+    struct conf conf = { .rank = 7,
+                         .iters = 3,
+                         .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
+    struct ts_constraint observed[3] = { { .observed = 1, .l2 = 0.1 },
+                                         { .observed = 1, .l2 = 0.1 },
+                                         { .observed = 1, .l2 = 0.1 } };
+    uint64_t even[5], drawn[5];
+    struct ts_tensor *t;
+    struct ts_err err;
+    conf.constraint = _i % 4 == 3 ? observed : NULL;
+    write_tensor(60 + (uint64_t)_i, 3, dim, 400000, 2, 1 + (uint32_t)_i % 3);
+    ck_assert_int_eq(ts_tensor_open(dir, &t, &err), 0);
+    ts_share_cut(t->mode[1].shard, t->mode[1].disk.n_shards, 4, even);
+    drawn_costs = 1 + (uint64_t)_i;
+    ts_share_cut(t->mode[1].shard, t->mode[1].disk.n_shards, 4, drawn);
+    ck_assert_mem_ne(even, drawn, sizeof even);
+    ts_tensor_close(t);
+    ck_ranks(conf, 0);
+    drawn_costs = 0;
 }
 END_TEST
 
@@ -577,6 +614,7 @@ int main(void)
     tcase_set_timeout(tc, 600);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
+    tcase_add_loop_test(tc, bits_do_not_depend_on_ranges, 0, 8);
     tcase_add_loop_test(tc, constraints_go_along, 0, 8);
     tcase_add_loop_test(tc, observed_cells_go_along, 0, 6);
     tcase_add_loop_test(tc, losses_go_along, 0, 11);
