@@ -25,7 +25,7 @@ static int spill_collected(struct ts_build *b, struct ts_err *err)
     uint64_t *rec;
     int rc = 0;
     if (ts_build_comm_many(&b->ranks))
-        return ts_build_ranks_keep(b, err);
+        return ts_build_ranks_keep(b, 0, err);
     rec = sort_collected(b);
     if (b->runs == NULL)
         rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &b->runs, err);

@@ -54,11 +54,12 @@ static void share_areas(uint64_t memory, int rooms, struct ts_build_memory *m)
     const uint64_t other = m->sort_bytes + most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
     /* at least a quarter stays for the areas; it matters only in tests with very little memory */
     const uint64_t words = (memory - least(other, memory / 4 * 3)) / 8;
-    uint64_t area = words / ((rooms ? 3 : 2) * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
-    m->room_words = rooms && area / SCRATCH_SHARE >= SCRATCH_WORDS ? area / 2 : 0;
+    uint64_t area = words / ((rooms ? 4 : 2) * SCRATCH_SHARE + 1) * SCRATCH_SHARE;
+    const int has_rooms = rooms && area / SCRATCH_SHARE >= SCRATCH_WORDS;
     if (area / SCRATCH_SHARE < SCRATCH_WORDS)
         area = words / 3 > SCRATCH_WORDS ? (words - SCRATCH_WORDS) / 2 : words / 3;
     m->area_words = area / 512 * 512;
+    m->room_words = has_rooms ? m->area_words : 0;
 }
 
 void ts_build_memory_share(const struct ts_build_options *o, uint32_t order,
@@ -87,7 +88,7 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_areas(memory, ts_comm_many(o->comm), &m);
     if (o->area_words > 0) {
         m.area_words = o->area_words / 512 * 512;
-        m.room_words = ts_comm_many(o->comm) ? m.area_words / 2 : 0;
+        m.room_words = ts_comm_many(o->comm) ? m.area_words : 0;
     }
     while (m.piece_bytes / 2 > m.area_words && m.piece_bytes > 1024) /* tests: a piece must fit */
         m.piece_bytes /= 2;

@@ -288,6 +288,22 @@ static void compact_memory(struct ts_build *b, const struct ts_record_layout *to
     }
 }
 
+/* Whether the spool lies in a room, and an area holds what comes of it. */
+static int is_in_room(const struct ts_build *b, const struct ts_record_layout *to)
+{
+    return b->spool.room > 0 && b->spool.n <= b->spool.head_n &&
+           b->spool.n <= b->area_words / to->words;
+}
+
+/* Compacts it at once. What comes of it stays where it is: its memory is exchanged for the room that the spool leaves. */
+static int compact_room(struct ts_build *b, struct ts_spool *out, struct ts_err *err)
+{
+    const uint64_t n = b->spool.n;
+    compact_parallel(b, &out->layout, b->spool.head, b->area[1], n);
+    ts_spool_close(&b->spool);
+    return ts_spool_adopt(out, &b->area[1], n) ? 0 : ts_spool_append(out, b->area[1], n, err);
+}
+
 static int compact(struct ts_build *b, struct ts_err *err)
 {
     uint32_t width[TS_RECORD_FIELDS];
@@ -303,6 +319,8 @@ static int compact(struct ts_build *b, struct ts_err *err)
         return 0;
     }
     rc = ts_spool_file(&out, &to, b->tmp, &b->rooms, err);
+    if (rc == 0 && is_in_room(b, &to))
+        rc = compact_room(b, &out, err);
     for (uint64_t at = 0, n; at < b->spool.n && rc == 0; at += n) {
         const uint64_t *in;
         n = b->area_words / b->spool.layout.words;

@@ -19,7 +19,7 @@ int ts_build_ranks_writes(const struct ts_build *b)
 
 /* ------------------------------------------------------------------ reading */
 
-int ts_build_ranks_keep(struct ts_build *b, struct ts_err *err)
+int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
     const uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->memory.threads);
@@ -36,6 +36,9 @@ int ts_build_ranks_keep(struct ts_build *b, struct ts_err *err)
         rc = ts_spool_file(last, &c->layout, b->tmp, &b->rooms, err);
         b->n_kept += rc == 0;
     }
+    for (uint32_t i = 0; i < 2 && rc == 0 && last_time; i++)
+        if (b->area[i] == rec && ts_spool_adopt(last, &b->area[i], c->n))
+            return 0;
     return rc == 0 ? ts_spool_append(last, rec, c->n, err) : rc;
 }
 
@@ -56,7 +59,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     if (!ts_build_comm_many(&b->ranks))
         return rc;
     if (rc == 0 && c->n > 0)
-        rc = ts_build_ranks_keep(b, err);
+        rc = ts_build_ranks_keep(b, 1, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 2, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MAX, c->max, b->order, err);
     c->n_read = count[0];
@@ -546,6 +549,8 @@ static int deal_all(struct deal *d, int rc, struct ts_err *err)
         if (rc < 0)
             rc = ts_build_comm_agree(&b->ranks, rc, err);
     }
+    if (rc == 0 && d->s->from == b->kept)
+        ts_build_ranks_drop(b); /* its room is for what is given */
     if (rc < 0 || !d->s->whole)
         return rc == 0 ? give_all(d, err) : rc;
     head = calloc(d->c->n, sizeof *head);

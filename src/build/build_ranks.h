@@ -19,8 +19,9 @@
 /* Whether this rank is the one that writes what is not a shard. */
 int ts_build_ranks_writes(const struct ts_build *b);
 
-/* Keeps the collected records in a file; in the order in which they came. */
-int ts_build_ranks_keep(struct ts_build *b, struct ts_err *err);
+/* Keeps the collected records in a spool, in the order in which they came. The last time they stay where they are, if there is a
+ * room to be had for that memory: what was collected is of no use afterwards. */
+int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err);
 
 void ts_build_ranks_drop(struct ts_build *b); /* what was kept */
 

@@ -7,13 +7,13 @@
 
 #include "base/tempfile.h"
 
-static void take_room(struct ts_spool *s, struct ts_spool_rooms *rooms)
+static void take_room(struct ts_spool *s)
 {
-    for (uint32_t i = 0; i < 2 && rooms->words > 0 && s->rooms == NULL; i++)
+    struct ts_spool_rooms *rooms = s->rooms;
+    for (uint32_t i = 0; i < 2 && rooms != NULL && rooms->words > 0 && s->room == 0; i++)
         if (!rooms->taken[i]) {
             rooms->taken[i] = 1;
-            s->rooms = rooms;
-            s->room = i;
+            s->room = i + 1;
             s->head = rooms->mem[i];
             s->head_n = rooms->words / s->layout.words;
         }
@@ -22,21 +22,32 @@ static void take_room(struct ts_spool *s, struct ts_spool_rooms *rooms)
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
                   struct ts_spool_rooms *rooms, struct ts_err *err)
 {
-    int rc;
     memset(s, 0, sizeof *s);
     s->layout = *layout;
     s->tmp = tmp;
+    s->rooms = rooms;
     s->fd = -1;
-    rc = ts_tempfile_new(tmp, &s->fd, err);
-    if (rc == 0)
-        take_room(s, rooms);
-    return rc;
+    return ts_tempfile_new(tmp, &s->fd, err);
+}
+
+int ts_spool_adopt(struct ts_spool *s, uint64_t **mem, uint64_t n)
+{
+    uint64_t *room;
+    if (s->n == 0)
+        take_room(s);
+    if (s->n > 0 || s->room == 0 || n > s->head_n)
+        return 0;
+    room = s->head;
+    s->head = s->rooms->mem[s->room - 1] = *mem;
+    s->n = n;
+    *mem = room;
+    return 1;
 }
 
 void ts_spool_close(struct ts_spool *s)
 {
-    if (s->rooms != NULL)
-        s->rooms->taken[s->room] = 0;
+    if (s->room > 0)
+        s->rooms->taken[s->room - 1] = 0;
     if (s->fd >= 0)
         close(s->fd);
     memset(s, 0, sizeof *s);
@@ -53,8 +64,11 @@ static uint64_t in_room(const struct ts_spool *s, uint64_t first, uint64_t n)
 int ts_spool_append(struct ts_spool *s, const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     const uint64_t words = s->layout.words, bytes = words * sizeof *rec;
-    const uint64_t head = in_room(s, s->n, n);
+    uint64_t head;
     int rc = 0;
+    if (s->n == 0)
+        take_room(s);
+    head = in_room(s, s->n, n);
     if (head > 0)
         memcpy(s->head + s->n * words, rec, head * bytes);
     if (head < n)
