@@ -76,6 +76,25 @@ mpi 3 x.tsh $loss -i 2 -o loss.cp > log 2> err || bad "a loss on 3 ranks: $(cat 
 mpi 2 --resume loss.cp -i 4 > log 2> err || bad "a loss, gone on with by 2: $(cat err)"
 cmp -s whole.loss/model.ktensor loss.cp/model.ktensor || bad "a loss, gone on with by 2 ranks: not the bytes of one process"
 
+# ---- folds: of all ranks at once, or of one; the errors of one process, and its models ----
+for how in '' '--observed --l2 0.1'; do
+    folds="$how -r 3,9 --folds 3 -i 3 --tol 0"
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh --cpu $folds --json -o folds > one 2> err || bad "folds: $(cat err)"
+    # shellcheck disable=SC2086
+    mpi 3 x.tsh $folds --json > log 2> err || bad "folds on 3 ranks: $(cat err)"
+    [ "$(grep '"event":"fold"' one)" = "$(grep '"event":"fold"' log)" ] || bad "folds on 3 ranks, $how: other errors: $(cat log)"
+    # shellcheck disable=SC2086
+    mpi 2 x.tsh $folds --max-time 200ms -o folds2 > log 2> err || true
+    [ ! -d folds2.partial ] || mpi 3 --resume folds2 > log 2> err || bad "folds on 3 ranks: $(cat err)"
+    # shellcheck disable=SC2086
+    [ -d folds2 ] || mpi 2 x.tsh $folds -o folds2 > log 2> err || bad "folds on 2 ranks: $(cat err)"
+    for model in r3.f1 r9.f3; do
+        cmp -s folds/$model/model.ktensor folds2/$model/model.ktensor || bad "folds on ranks, $how: $model has not the bytes of one process"
+    done
+    rm -rf folds folds2
+done
+
 # ---- several models at once, or in turns; all as of their own runs; stopped, too ----
 several='-r 3,9,17 --restarts 2 -i 4 --tol 0 --rows all'
 "$bin/tstream" cp x.tsh --cpu $several -o models > log 2>&1 || bad "several models: $(cat log)"

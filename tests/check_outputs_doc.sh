@@ -117,14 +117,14 @@ is 'tstream cp: done' of
 event models cp > of
 is 'tstream cp: models' of
 $cp --json --rank 1,2 --folds 2 > folds
-$cp --json --rank 1 --folds 2 --loss poisson --patience 1 >> folds
+$cp --json --rank 1 --folds 2 --loss poisson --patience 1 -o folds.cp >> folds
 event fold folds > of
 is 'tstream cp: fold' of
 event folds folds > of
 is 'tstream cp: folds' of
 "$bin/tstream" cp groceries.tsh --cpu --json --rank 2 --restarts 2 --nonneg --l1 0.01 -o penalties.cp > log 2>&1
 "$bin/tstream" cp groceries.tsh --cpu --json --rank 1,2 -o ranks.cp > log 2>&1
-is models.json models.cp/models.json penalties.cp/models.json ranks.cp/models.json
+is models.json models.cp/models.json penalties.cp/models.json ranks.cp/models.json folds.cp/models.json
 # a run of the library leaves the same: one that ends, and one that its caller stops
 library=$(dirname "$bin")/tests/library_run
 "$library" groceries.tsh lib.cp 3 0 lib.status || bad "the library fails"

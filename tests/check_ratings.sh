@@ -139,6 +139,54 @@ for how in '--observed --l2 0.1' '--loss huber:1' '' '--observed --patience 1'; 
 done
 "$bin/tstream" cp x.tsh --cpu --observed -r 1,2 --folds 3 -i 2 > log 2>&1 || bad "$(cat log)"
 head -n 1 log | grep -q 'rank  *held out std error  *fold 1  *fold 2  *fold 3' || bad "--folds: $(cat log)"
+
+# ---- kept: each is the model of its own run, whether it is computed beside others or alone, and whatever ends the run before ----
+held() { sed 's/.*\("held_out_rmse":[^,]*,"held_out_loss":[^,}]*\).*/\1/' "$1/run.json"; }
+for how in '' '-p float64' '--observed --l2 0.1' '--loss huber:1'; do
+    # shellcheck disable=SC2086
+    folds="$bin/tstream cp x.tsh --cpu $how -f npy -i 4 --tol 0 -s 3"
+    rm -rf folds.cp
+    $folds -r 2,20,9 --folds 3 -o folds.cp > log 2>&1 || bad "--folds $how --out: $(cat log)"
+    for model in 2.1 20.2 9.3; do
+        $folds -r ${model%.*} --hold-out "fold ${model#*.}/3" -o own.cp --force > own.log 2>&1 || bad "$(cat own.log)"
+        same own.cp folds.cp/r${model%.*}.f${model#*.} "$how rank ${model%.*}, fold ${model#*.}"
+        [ "$(held own.cp)" = "$(held folds.cp/r${model%.*}.f${model#*.})" ] || bad "$how rank ${model%.*}: errors of fold ${model#*.}"
+    done
+    refused 1 'nothing to go on with' "$bin/tstream" cp --cpu --resume folds.cp
+    mv folds.cp whole.cp
+    $folds -r 2,20,9 --folds 3 --max-time 1ms -o folds.cp > log 2>&1 || true
+    rounds=0
+    while [ ! -d folds.cp ] && [ $rounds -lt 60 ]; do
+        rounds=$((rounds + 1))
+        if [ -d folds.cp.partial ]; then
+            "$bin/tstream" cp --cpu --resume folds.cp --max-time $((rounds * 4))ms > log 2>&1 || true
+        else
+            $folds -r 2,20,9 --folds 3 --max-time $((rounds * 4))ms -o folds.cp > log 2>&1 || true
+        fi
+    done
+    [ -d folds.cp ] || bad "--folds $how: not done: $(cat log)"
+    for model in folds.cp/r*; do
+        same "whole.cp/${model#*/}" "$model" "$how $model after stops"
+    done
+    rm -rf whole.cp
+done
+[ "$(ls -d folds.cp/r*.f* | wc -l)" -eq 9 ] || bad "folds.cp: $(ls folds.cp)"
+rm -rf folds.cp
+"$bin/tstream" cp x.tsh --cpu -r 2,9 --folds 3 -i 3000 --tol 0 -o folds.cp > log 2>&1 &
+pid=$!
+while kill -0 $pid 2> log && [ ! -d folds.cp.partial/r2.f1 ]; do sleep 0.02; done
+kill -KILL $pid 2> log || true
+wait $pid || true
+if [ ! -d folds.cp ]; then
+    done=$(ls -di folds.cp.partial/r2.f1)
+    "$bin/tstream" cp --cpu --resume folds.cp > log 2>&1 || bad "killed: $(cat log)"
+    [ "$done" = "$(ls -di folds.cp/r2.f1 | sed 's/folds.cp/&.partial/')" ] || bad "killed: the fold that was done was computed again"
+fi
+"$bin/tstream" cp x.tsh --cpu -r 9 --hold-out 'fold 3/3' -i 3000 --tol 0 -o own.cp --force > log 2>&1
+cmp -s own.cp/model.ktensor folds.cp/r9.f3/model.ktensor || bad "killed: other factors"
+"$bin/tstream" info folds.cp > log 2>&1 || bad "info: $(cat log)"
+refused 2 'expected a fold like fold 2/5' "$bin/tstream" cp x.tsh --hold-out 'fold 6/5'
+refused 2 'does not go with --max-time without --out' "$bin/tstream" cp x.tsh --folds 3 --max-time 1s
 refused 2 '--folds must be 2 to 20' "$bin/tstream" cp x.tsh --observed --folds 1
 refused 2 'it does not go with --hold-out' "$bin/tstream" cp x.tsh --observed --folds 3 --hold-out 10%
 

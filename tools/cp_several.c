@@ -3,6 +3,7 @@
 #include "tools/cp_several.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,10 @@
 #include <unistd.h>
 
 #include "api/tools.h"
+#include "tools/cp_folds.h"
 #include "tools/cp_models.h"
 #include "tools/cp_run.h"
+#include "tools/hold_out_share.h"
 #include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
 #include "tools/tool_version.h"
@@ -22,6 +25,7 @@
 struct one {
     uint32_t row; /* of the table */
     struct cp_args own;
+    char fold[HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
     char *dir;
     struct ts_model_conf mc;
     struct status_file status;
@@ -69,7 +73,7 @@ static int open_dir(struct several *s, struct ts_err *err)
         s->partial = NULL;
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
     }
-    if (!tool_ranks_speaks())
+    if (!tool_ranks_speaks() || !tstream_cp_writes(s->args))
         return 0;
     rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from.dir != NULL, 1, &s->dir,
                             err);
@@ -85,7 +89,9 @@ static int open_dir(struct several *s, struct ts_err *err)
 static void print_rows(struct several *s)
 {
     for (; s->next_row < s->models.n && s->models.row[s->next_row].done; s->next_row++)
-        if (!s->args->json)
+        if (s->models.folds)
+            cp_folds_print_row(&s->models, s->next_row, s->args->json);
+        else if (!s->args->json)
             cp_models_print_row(&s->models, s->next_row, s->n_printed++ == 0 || s->args->details);
 }
 
@@ -95,6 +101,22 @@ static int take_done(struct several *s, uint32_t row, struct ts_err *err)
     s->n_done++;
     s->models.row[row].done = 1;
     return s->dir == NULL ? 0 : ts_models_table_read(&s->models, row, s->partial, err);
+}
+
+/* The same of one that was computed here, and may be written nowhere. */
+static int take_result(struct several *s, uint32_t row, const struct ts_als_result *r,
+                       struct ts_err *err)
+{
+    struct ts_models_row *to = &s->models.row[row];
+    to->fit = r->fit;
+    to->held_out = r->held_out;
+    to->held_out_loss = r->held_out_loss;
+    to->n_sweeps = r->sweeps;
+    to->best_sweep = r->best_sweep;
+    if (to->fold > 0 && !isfinite(ts_models_table_error(to)))
+        return ts_fail(err, TS_EARG, "%s: fold %u of %u has no nonzeros; take fewer folds", s->path,
+                       to->fold, s->models.restarts);
+    return take_done(s, row, err);
 }
 
 /* Models that an earlier process finished: of several ranks the one that writes knows. rc: what came before. */
@@ -136,7 +158,7 @@ static int find_start(const struct several *s, const struct ts_models_row *row, 
     return 0;
 }
 
-/* The first of the rank that the only model has. */
+/* The first of the rank that the only model has; of folds all of it, which are of one seed. */
 static int find_one_start(struct several *s, struct ts_err *err)
 {
     struct ts_model *model;
@@ -147,10 +169,13 @@ static int find_one_start(struct several *s, struct ts_err *err)
     while (i < s->models.n && s->models.row[i].rank != model->rank)
         i++;
     ts_model_close(model);
-    if (i == s->models.n)
-        return 0;
-    s->start[i] = strdup(s->args->init);
-    return s->start[i] != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    for (uint32_t end = s->models.folds ? i + s->models.restarts : i + 1;
+         i < end && i < s->models.n; i++) {
+        s->start[i] = strdup(s->args->init);
+        if (s->start[i] == NULL)
+            return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
+    }
+    return 0;
 }
 
 /* Which models start from --init FILE. */
@@ -203,6 +228,7 @@ static struct cp_args options_of(const struct several *s, const struct ts_models
     own.rank = row->rank;
     own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { row->rank } };
     own.restarts = 1;
+    own.folds = 0;
     own.diagnose = 0;
     own.seed = row->seed;
     return own;
@@ -211,7 +237,14 @@ static struct cp_args options_of(const struct several *s, const struct ts_models
 /* Whether there is something to go on with, if the model under way has saved nothing. */
 static int kept(const struct several *s)
 {
-    return s->n_done > 0 || s->args->models_from.dir != NULL;
+    return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from.dir != NULL);
+}
+
+/* Stopped between its last sweep and its result: the state does not have the error at cells that are held out. */
+static int lacks_error(const struct several *s, const struct one *o)
+{
+    return o->own.held_share > 0 && !is_given(s->args) &&
+           (ts_state_get(o->own.from.file)->flags & TS_STATE_ENDED) != 0;
 }
 
 /* A state that is there and cannot be read is no reason to give up all models. */
@@ -224,6 +257,11 @@ static int find_state(struct several *s, struct one *o, struct ts_err *err)
         return 0;
     if (rc < 0) {
         tool_note(s->cmd, "%s; the model is computed from its start", err->text);
+        o->mc.force = 1;
+        return 0;
+    }
+    if (lacks_error(s, o)) { /* the same bits from its start */
+        ts_resume_close(&o->own.from);
         o->mc.force = 1;
         return 0;
     }
@@ -260,6 +298,12 @@ static void name_one(struct several *s, struct one *o, uint32_t row)
                                   .kept = kept(s),
                                   .first = !s->started };
     s->started = 1;
+    if (r->fold > 0) {
+        hold_out_fold(r->fold, s->models.restarts, o->fold);
+        o->own.hold_out = o->fold;
+        o->own.held_share = 1.0 / s->models.restarts;
+        o->own.held_from = (double)(r->fold - 1) / s->models.restarts;
+    }
 }
 
 /* noted: what the engine read when it opened was told of. */
@@ -278,6 +322,8 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     o->record = cp_run_record(s->cmd, &o->own, &s->engine);
     o->report = cp_run_report(s->cmd, &o->own, &s->engine, &o->record, &o->status);
     o->report.be = ts_engine_model(&s->engine, (uint32_t)(o - s->one));
+    if (s->models.folds) /* what becomes of a fold is one event, or a number in the table */
+        o->report.json = o->report.details = 0;
     o->report.model = &o->model;
     o->report.noted = noted;
     o->report.beside = o != s->lead;
@@ -405,7 +451,7 @@ static int end_one(void *ctx, uint32_t k, struct ts_err *err)
     struct one *o = &s->one[k];
     int rc = cp_run_end(&o->run, 0, err);
     if (rc == 0)
-        rc = take_done(s, o->row, err);
+        rc = take_result(s, o->row, &o->model.result, err);
     rc = end_alike(rc, err);
     if (rc < 0)
         return rc;
@@ -462,13 +508,16 @@ static int run_at_once(struct several *s, int opened, struct ts_err *err)
     return rc;
 }
 
-/* The models that come next, as many as may be at once. */
+/* The models that come next, as many as may be at once: those of one pass leave the same cells out. */
 static int run_next(struct several *s, uint32_t row, struct ts_err *err)
 {
+    const int held = s->models.folds || s->args->hold_out != NULL;
+    const uint32_t first = row;
     uint32_t ranks[TSTREAM_MOST_AT_ONCE], n = 0;
     int rc, opened = 0;
     for (; row < s->models.n && n < TSTREAM_MOST_AT_ONCE; row++)
-        if (!s->models.row[row].done) {
+        if (!s->models.row[row].done &&
+            (!held || ts_models_table_same_cells(&s->models, first, row))) {
             ranks[n] = s->models.row[row].rank;
             name_one(s, &s->one[n++], row);
         }
@@ -500,6 +549,11 @@ static void print_end(const struct several *s)
     const struct ts_models_table *m = &s->models;
     char time[TS_NUM_CHARS], plain[4096];
     struct tool_json j;
+    if (m->folds) {
+        cp_folds_print_end(m, s->dir != NULL ? s->named : NULL, ts_clock_ns() - s->start_ns,
+                           s->args->json);
+        return;
+    }
     if (s->args->json) {
         tool_json_open(&j, stdout);
         tool_json_str(&j, "event", "models");
@@ -538,7 +592,12 @@ static int finish(struct several *s, struct ts_err *err)
     const char *dir = s->partial;
     struct ts_err warn = { 0 };
     uint32_t threads;
-    int rc = ts_threads_get(s->args->threads, 0, &threads, err);
+    int rc;
+    if (s->dir == NULL) {
+        print_end(s);
+        return tool_flushed(err);
+    }
+    rc = ts_threads_get(s->args->threads, 0, &threads, err);
     if (rc == 0)
         rc = ts_models_table_match(&s->models, open_model, s, threads, &tool_stop, err);
     if (rc == 0 && s->args->diagnose)
@@ -656,8 +715,10 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         rc = check(s, err);
     rc = tstream_cp_same_ranks(args, s->tensor, rc, err);
     if (rc == 0)
-        rc = ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts, args->seed,
-                                 &s->models, err);
+        rc = args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,
+                                                         args->seed, &s->models, err)
+                             : ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts,
+                                                   args->seed, &s->models, err);
     if (rc == 0)
         rc = find_starts(s, err);
     if (rc == 0)
@@ -670,7 +731,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         s->started = 0;
         rc = end_alike(run_all(s, err), err);
         if (rc == 0)
-            rc = end_alike(s->dir == NULL && tool_ranks() != NULL ? 0 : finish(s, err), err);
+            rc = end_alike(tool_ranks_speaks() ? finish(s, err) : 0, err);
         if (rc == TS_ESTOP && tool_ranks() != NULL)
             tool_ranks_stopped();
         if (rc < 0)

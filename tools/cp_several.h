@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_several.h - tstream cp with several ranks or starts: models side by side, in one directory that appears
+/* cp_several.h - tstream cp with several ranks, starts or folds: models side by side, in one directory that appears
  * when all are done (model/model_files.h).
  *
  * The tensor is opened once. On CPU cores as many models as memory allows (engine/engine_memory.h) are computed in
@@ -9,6 +9,9 @@
  *
  * Of several processes (tools/tool_ranks.h) all run this: the one that speaks has the directory, and tells the others which models are
  * done; all take as many at once as the one with least memory can.
+ *
+ * Of folds (tools/cp_folds.h) models of all ranks without one fold are computed side by side, and those without the next one after
+ * them. Where no directory is named, nothing is written.
  *
  *   threads  one
  *   errors   0 or a negative ts_code; models that are done, and the states of those under way, stay for

@@ -2,6 +2,9 @@
 /* Shares of nonzeros, as people write them. */
 #include "tools/hold_out_share.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int hold_out_share(const char *text, double *ret, struct ts_err *err)
@@ -16,4 +19,30 @@ int hold_out_share(const char *text, double *ret, struct ts_err *err)
         return ts_fail(err, TS_EARG, "--hold-out %s: expected a share like 20%% or 0.2", text);
     *ret = share;
     return 0;
+}
+
+void hold_out_fold(uint32_t fold, uint32_t n, char ret[HOLD_OUT_CHARS])
+{
+    snprintf(ret, HOLD_OUT_CHARS, "fold %" PRIu32 "/%" PRIu32, fold, n);
+}
+
+int hold_out_part(const char *text, double *share, double *from, struct ts_err *err)
+{
+    char again[HOLD_OUT_CHARS], *end;
+    unsigned long fold, n = 0;
+    *from = 0;
+    if (strncmp(text, "fold ", 5) != 0)
+        return hold_out_share(text, share, err);
+    fold = strtoul(text + 5, &end, 10);
+    if (*end == '/')
+        n = strtoul(end + 1, NULL, 10);
+    if (n > 1 && n <= UINT32_MAX && fold > 0 && fold <= n) {
+        hold_out_fold((uint32_t)fold, (uint32_t)n, again);
+        if (strcmp(text, again) == 0) {
+            *share = 1.0 / (double)n;
+            *from = (double)(fold - 1) / (double)n;
+            return 0;
+        }
+    }
+    return ts_fail(err, TS_EARG, "--hold-out %s: expected a fold like fold 2/5", text);
 }

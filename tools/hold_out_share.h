@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hold_out_share.h - "20%" as a share of nonzeros that are held out.
+/* hold_out_share.h - "20%" as a share of nonzeros that are held out, and "fold 2/5" as the second fifth.
  *
  *   errors   TS_EARG for what is no share above 0 and below 1
  */
@@ -9,5 +9,12 @@
 #include "api/tools.h"
 
 int hold_out_share(const char *text, double *ret, struct ts_err *err);
+
+/* A share, or a fold, which begins behind those before it: *from. */
+int hold_out_part(const char *text, double *share, double *from, struct ts_err *err);
+
+/* A fold as hold_out_part reads it. */
+#define HOLD_OUT_CHARS 40
+void hold_out_fold(uint32_t fold, uint32_t n, char ret[HOLD_OUT_CHARS]);
 
 #endif

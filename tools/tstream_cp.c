@@ -19,7 +19,6 @@
 #include "tools/tstream_operand.h"
 #include "tools/tstream_ranks.h"
 #include "tools/cp_constraint.h"
-#include "tools/cp_folds.h"
 #include "tools/cp_report.h"
 #include "tools/cp_run.h"
 #include "tools/cp_several.h"
@@ -86,13 +85,15 @@ const struct ts_opt tstream_cp_opts[] = {
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
       "nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE or, of losses other than "
       "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed. Which they are "
-      "is a hash of their cells and --seed: those of tshard split with the same share and seed. On CPU cores" },
+      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On CPU cores" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
       "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
       "that had the least, for which there is memory for a second one" },
     { "folds", 0, TS_OPT_U32, AT(folds), "0", "K",
       "cross-validation: divide the nonzeros into K folds, 2 to 20, by a hash of their cells and --seed, and compute a model without each, for "
-      "each --rank. The table tells the error there, and its mean and standard error over the folds; no factors are written" },
+      "each --rank, those of all ranks side by side without --observed and with least squares. The table tells the error there, and its mean and "
+      "standard error over the folds. With --out DIR the models lie there as r8.f1, r8.f2 (rank 8, without fold 1 or 2; each as --hold-out 'fold 1/K' "
+      "would write it), and --resume DIR goes on; without it nothing is written" },
     { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
       "rows of the factors of these modes are not negative and sum to 1: a share of each component. Their columns are "
       "written as they are, so that weights are of the other modes" },
@@ -157,13 +158,14 @@ const struct ts_opt tstream_cp_opts[] = {
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err)
 {
-    uint64_t ranks = args->restarts;
+    uint64_t ranks = args->restarts + ((uint64_t)args->folds << 32);
     char text[512], constraint[160];
     for (uint32_t i = 0; i < args->ranks.n; i++)
         ranks = ts_mix(ranks ^ args->ranks.at[i]);
-    snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %a %u %u %.200s", ranks,
-             args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
-             args->observed, args->held_share, args->patience, args->inner, args->init);
+    snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %a %a %u %u %.200s",
+             ranks, args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
+             args->observed, args->held_share, args->held_from, args->patience, args->inner,
+             args->init);
     rc = tstream_ranks_same(t, text, rc, err);
     for (uint32_t m = 0; rc == 0 && m < t->order && tool_ranks() != NULL; m++) {
         ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);
@@ -254,39 +256,37 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
 /* Negative, or the exit status. */
 static int check_folds(const struct ts_cmd *cmd, struct cp_args *args)
 {
-    const char *other = args->hold_out != NULL   ? "--hold-out"
-                        : args->out != NULL      ? "--out"
-                        : args->resume != NULL   ? "--resume"
-                        : args->restarts != 1    ? "--restarts"
-                        : args->diagnose         ? "--diagnose"
-                        : args->save_init        ? "--save-init"
-                        : args->trace != NULL    ? "--trace"
-                        : args->max_time_ns != 0 ? "--max-time"
-                                                 : NULL;
+    const int writes = tstream_cp_writes(args);
+    const char *other = args->hold_out != NULL              ? "--hold-out"
+                        : args->restarts != 1               ? "--restarts"
+                        : args->diagnose                    ? "--diagnose"
+                        : args->trace != NULL               ? "--trace"
+                        : args->save_init && !writes        ? "--save-init without --out"
+                        : args->max_time_ns != 0 && !writes ? "--max-time without --out"
+                                                            : NULL;
     if (args->folds == 0)
         return -1;
     if (args->folds < 2 || args->folds > CP_FOLDS_MOST)
         return tool_usage(cmd, "--folds must be 2 to %u", CP_FOLDS_MOST);
     if (other != NULL)
-        return tool_usage(cmd, "--folds tells errors and writes no factors: it does not go with %s",
+        return tool_usage(cmd, "--folds computes a model without each fold: it does not go with %s",
                           other);
-    args->no_output = 1;
+    if (args->models_from.dir != NULL && args->out != NULL)
+        return tool_usage(cmd, "folds go on where they are: --out and --resume exclude each other "
+                               "then");
+    args->no_output |= !writes;
     return -1;
 }
 
 static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                       struct ts_err *err)
 {
-    if (args->folds > 0)
-        return cp_folds(cmd, args, path, err);
     return tstream_cp_models(args) > 1 ? cp_several(cmd, args, path, err)
                                        : run_one(cmd, args, path, err);
 }
 
 int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
 {
-    if (args->folds > 0)
-        return ts_fail(err, TS_EARG, "--folds is computed by one process");
     return tstream_ranks_check(&args->processor, err);
 }
 
@@ -436,7 +436,8 @@ static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
         return tool_usage(cmd, "--mean goes with --observed and least squares");
     if (args->patience > 0 && args->hold_out == NULL && args->folds == 0)
         return tool_usage(cmd, "--patience goes with --hold-out or --folds");
-    if (args->hold_out != NULL && hold_out_share(args->hold_out, &args->held_share, &err) < 0)
+    if (args->hold_out != NULL &&
+        hold_out_part(args->hold_out, &args->held_share, &args->held_from, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
     if (args->observed && args->constraint[0].loss != TS_GCP_NONE)
         return -1; /* its constraints were checked */

@@ -21,7 +21,7 @@ struct cp_args {
     int optimizer;
     int poisson; /* of loss; by tstream_cp_command */
     uint32_t patience, folds;
-    double held_share, held_from; /* of hold_out, by tstream_cp_command; or of a fold */
+    double held_share, held_from; /* of hold_out, by tstream_cp_command */
     struct ts_processor processor;
     const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *smooth, *fix, *hold_out;
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
@@ -39,20 +39,33 @@ enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
 
 #define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given */
 
-/* How many models are wanted. */
-static inline uint32_t tstream_cp_models(const struct cp_args *args)
+/* How many models of each rank are wanted, and how many at all. */
+static inline uint32_t tstream_cp_each(const struct cp_args *args)
 {
-    return args->ranks.n * args->restarts;
+    return args->folds > 0 ? args->folds : args->restarts;
 }
 
-/* Ranks of the first models, in their order, of which so many may be asked for at once. Returns how many. */
+static inline uint32_t tstream_cp_models(const struct cp_args *args)
+{
+    return args->ranks.n * tstream_cp_each(args);
+}
+
+/* Ranks of the first models, in their order, of which so many may be asked for at once: those that leave the same cells out, where
+ * cells are. Returns how many. */
 #define TSTREAM_MOST_AT_ONCE 64u
 static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *ret, uint32_t most)
 {
+    const uint32_t each = args->folds > 0 || args->hold_out != NULL ? 1 : args->restarts;
     uint32_t n = 0;
-    for (; n < tstream_cp_models(args) && n < most; n++)
-        ret[n] = args->ranks.at[n / args->restarts];
+    for (; n < args->ranks.n * each && n < most; n++)
+        ret[n] = args->ranks.at[n / each];
     return n;
+}
+
+/* Whether a directory of results is written: of folds where one was named. */
+static inline int tstream_cp_writes(const struct cp_args *args)
+{
+    return args->folds == 0 || args->out != NULL || args->models_from.dir != NULL;
 }
 
 /* Whether rows of used slices alone are written. */

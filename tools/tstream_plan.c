@@ -178,7 +178,7 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
         return rc;
     for (uint32_t i = 0; i < p->args->ranks.n; i++) {
         mc.rank = p->args->ranks.at[i] + (uint32_t)(p->args->mean != 0);
-        p->result_bytes += p->args->restarts * ts_model_bytes(&mc);
+        p->result_bytes += tstream_cp_each(p->args) * ts_model_bytes(&mc);
     }
     mc.rank = p->args->rank + (uint32_t)(p->args->mean != 0);
     p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,

@@ -25,7 +25,7 @@ static const struct {
     { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },       { "checkpoint", MAY_CHANGE },
     { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },   { "diagnose", OF_SEVERAL },
     { "accelerate", SAME_TEXT }, { "loss", SAME_VALUE },       { "inner", SAME_TEXT },
-    { "optimizer", SAME_TEXT },  { "mean", SAME_TEXT },
+    { "optimizer", SAME_TEXT },  { "mean", SAME_TEXT },        { "folds", OF_SEVERAL },
 };
 #define N_KEPT (sizeof kept / sizeof kept[0])
 

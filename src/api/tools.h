@@ -161,8 +161,9 @@
 /* status.json: ts_run_status_start, ts_run_status_tick, ts_run_status_mode, ts_run_status_at_once, ts_run_status_sweep,
  * ts_run_status_saved, ts_run_status_remove, ts_run_status_end */
 #include "engine/run_status.h"
-/* several models: ts_models_table_new, ts_models_table_free, ts_models_table_read, ts_models_table_match,
- * ts_models_table_write, ts_models_table_json, ts_models_table_load */
+/* several models: ts_models_table_new, ts_models_table_new_folds, ts_models_table_free, ts_models_table_read,
+ * ts_models_table_match, ts_models_table_same_cells, ts_models_table_error, ts_models_table_fold_errors, ts_models_table_write,
+ * ts_models_table_json, ts_models_table_load */
 #include "engine/models_table.h"
 /* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_dir_open, ts_models_run_write,
  * ts_models_run_check */

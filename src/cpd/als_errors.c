@@ -6,15 +6,8 @@
 #include "format/tensor_kind.h"
 
 /* Of a partition. */
-struct part {
+struct ts_als_part {
     struct ts_als_errors kept, held;
-};
-
-struct sums {
-    const struct ts_hold_out *hold_out;
-    uint32_t order;
-    double mean;
-    struct part *part;
 };
 
 /* A weight counts a cell so many times. */
@@ -30,8 +23,8 @@ static void add(struct ts_als_errors *s, double value, double model, double weig
 /* A partition is one thread's: nobody else writes to its part. */
 static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
-    const struct sums *s = ctx;
-    struct part *part = &s->part[c->partition];
+    const struct ts_als_summing *s = ctx;
+    struct ts_als_part *part = &s->part[c->partition];
     (void)thread;
     (void)err;
     for (uint32_t i = 0; i < c->n; i++) {
@@ -57,30 +50,53 @@ static void add_sums(struct ts_als_errors *to, const struct ts_als_errors *from)
     to->left += from->left;
 }
 
+int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s, struct ts_err *err)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    const struct ts_hold_out *hold_out = &a->conf->hold_out;
+    *s = (struct ts_als_summing){ .hold_out = hold_out, .order = t->order, .mean = mean };
+    s->n = ts_tensor_partitions(t, a->product);
+    s->part = calloc(s->n + 1, sizeof *s->part);
+    if (s->part == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path);
+    s->what = (struct ts_weighted){
+        .take = take,
+        .part = s->part,
+        .part_bytes = sizeof *s->part,
+        .ctx = s,
+        .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
+    };
+    return 0;
+}
+
+void ts_als_errors_end(struct ts_als_summing *s, struct ts_als_errors *kept,
+                       struct ts_als_errors *held)
+{
+    *kept = *held = (struct ts_als_errors){ 0 };
+    for (uint64_t k = 0; k < s->n; k++) {
+        add_sums(kept, &s->part[k].kept);
+        add_sums(held, &s->part[k].held);
+    }
+    ts_als_errors_free(s);
+}
+
+void ts_als_errors_free(struct ts_als_summing *s)
+{
+    free(s->part);
+    s->part = NULL;
+}
+
 int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_als_errors *kept,
                       struct ts_als_errors *held, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const struct ts_tensor *t = c->tensor;
-    const struct ts_hold_out *hold_out = &a->conf->hold_out;
-    struct sums s = { .hold_out = hold_out, .order = t->order, .mean = mean };
-    struct ts_weighted what = {
-        .take = take,
-        .part_bytes = sizeof *s.part,
-        .ctx = &s,
-        .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
-    };
-    const uint64_t n = ts_tensor_partitions(t, a->product);
-    int rc;
-    what.part = s.part = calloc(n + 1, sizeof *s.part);
-    rc = s.part == NULL
-             ? ts_fail(err, TS_ENOMEM, "%s: out of memory for errors", t->path)
-             : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
-    *kept = *held = (struct ts_als_errors){ 0 };
-    for (uint64_t k = 0; k < n && rc == 0; k++) {
-        add_sums(kept, &s.part[k].kept);
-        add_sums(held, &s.part[k].held);
-    }
-    free(s.part);
+    struct ts_als_summing s;
+    int rc = ts_als_errors_begin(a, mean, &s, err);
+    if (rc == 0)
+        rc = c->backend->weighted(c->be, a->product, a->conf->feed, &s.what, &a->times, err);
+    if (rc == 0)
+        ts_als_errors_end(&s, kept, held);
+    else
+        ts_als_errors_free(&s);
     return rc;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cpd/als_impl.h"
+#include "cpd/method.h"
 
 struct member {
     struct ts_als *run; /* which `ended` may free */
@@ -19,7 +19,9 @@ struct group {
     struct member *member;
     void **be;                /* of those that take part in a pass; */
     struct ts_update *update; /* with a backend that has products and rows in one call, these */
+    const struct ts_weighted **what; /* with a pass over cells these */
     uint32_t n, order, mode;
+    int cells; /* the pass is one over cells */
     const struct ts_backend *backend;
     struct ts_feed *feed;
     int (*ended)(void *ctx, uint32_t k, struct ts_err *err);
@@ -47,7 +49,12 @@ static int go_on(struct group *g, uint32_t k, struct ts_err *err)
     return rc == 0 ? g->ended(g->ctx, k, err) : rc;
 }
 
-/* The mode of the next pass; 0: nobody waits for one. */
+static int wants_cells(const struct ts_als *a)
+{
+    return a->at == TS_ALS_AGAIN && a->method->cells != NULL;
+}
+
+/* The mode of the next pass, and what it gives; 0: nobody waits for one. */
 static int choose_mode(struct group *g)
 {
     for (uint32_t i = 1; i <= g->order; i++) {
@@ -55,6 +62,7 @@ static int choose_mode(struct group *g)
         for (uint32_t k = 0; k < g->n; k++)
             if (g->member[k].waits && g->member[k].run->product == mode) {
                 g->mode = mode;
+                g->cells = wants_cells(g->member[k].run);
                 return 1;
             }
     }
@@ -63,7 +71,23 @@ static int choose_mode(struct group *g)
 
 static int is_in(const struct group *g, uint32_t k)
 {
-    return g->member[k].waits && g->member[k].run->product == g->mode;
+    return g->member[k].waits && g->member[k].run->product == g->mode &&
+           wants_cells(g->member[k].run) == g->cells;
+}
+
+static int pass_cells(struct group *g, struct ts_backend_times *times, struct ts_err *err)
+{
+    uint32_t n = 0;
+    int rc = 0;
+    for (uint32_t k = 0; k < g->n && rc == 0; k++)
+        if (is_in(g, k)) {
+            struct ts_als *a = g->member[k].run;
+            a->solved = 0;
+            rc = a->method->cells(a, &g->what[n], err);
+            g->be[n++] = a->conf->init.be;
+        }
+    ts_feed_rewind(g->feed);
+    return rc == 0 ? g->backend->weighted_of(g->be, g->what, n, g->mode, g->feed, times, err) : rc;
 }
 
 static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *err)
@@ -102,7 +126,7 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
     }
     while (rc == 0 && choose_mode(g)) {
         *failed = g->n;
-        rc = pass(g, &times, err);
+        rc = g->cells ? pass_cells(g, &times, err) : pass(g, &times, err);
         if (rc < 0) {
             give_up(g, rc);
             return rc;
@@ -138,13 +162,15 @@ int ts_als_group_run(struct ts_als *const run[], uint32_t n,
     g.member = calloc(n, sizeof *g.member);
     g.be = calloc(n, sizeof *g.be);
     g.update = calloc(n, sizeof *g.update);
+    g.what = calloc(n, sizeof *g.what);
     for (uint32_t k = 0; k < n && g.member != NULL; k++)
         g.member[k].run = run[k];
-    rc = g.member == NULL || g.be == NULL || g.update == NULL
+    rc = g.member == NULL || g.be == NULL || g.update == NULL || g.what == NULL
              ? ts_fail(err, TS_ENOMEM, "out of memory for %u runs", n)
              : run_all(&g, failed, err);
     free(g.member);
     free(g.be);
     free(g.update);
+    free(g.what);
     return rc;
 }

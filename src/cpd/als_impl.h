@@ -125,6 +125,21 @@ struct ts_als_errors {
 int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_als_errors *kept,
                       struct ts_als_errors *held, struct ts_err *err);
 
+/* The same of a pass that other runs take part in: `what` is for it, and *s stays where it is until the end, or free. */
+struct ts_als_summing {
+    struct ts_weighted what;
+    const struct ts_hold_out *hold_out;
+    uint32_t order;
+    double mean;
+    uint64_t n;
+    struct ts_als_part *part; /* n; NULL: nothing is held */
+};
+int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s,
+                        struct ts_err *err);
+void ts_als_errors_end(struct ts_als_summing *s, struct ts_als_errors *kept,
+                       struct ts_als_errors *held);
+void ts_als_errors_free(struct ts_als_summing *s); /* one of zeros is fine */
+
 /* ---- als_fit.c ---- */
 
 /* v := elementwise product of the Gram matrices of all modes but `skip` */

@@ -12,6 +12,7 @@
 
 struct held_out {
     struct ts_als_errors kept, held; /* after the last mode */
+    struct ts_als_summing sums;      /* of the pass that tells of them */
 };
 
 static int check(const struct ts_als *a, struct ts_err *err)
@@ -26,21 +27,41 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return ts_least_squares.begin(a, err);
 }
 
-static int pass(struct ts_als *a, struct ts_err *err)
+static int cells(struct ts_als *a, const struct ts_weighted **ret, struct ts_err *err)
 {
     struct held_out *own = a->own;
+    const int rc = ts_als_errors_begin(a, 0, &own->sums, err);
+    *ret = &own->sums.what;
+    return rc;
+}
+
+static int pass(struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
     const uint64_t begun_ns = ts_clock_ns();
+    const struct ts_weighted *what;
     int rc;
     if (a->at != TS_ALS_AGAIN)
         return ts_least_squares.pass(a, err);
-    rc = ts_als_sum_errors(a, 0, &own->kept, &own->held, err);
+    rc = cells(a, &what, err);
+    if (rc == 0)
+        rc = c->backend->weighted(c->be, a->product, a->conf->feed, what, &a->times, err);
     ts_als_trace(a, "errors", begun_ns, a->product);
     return rc;
 }
 
 static int rows(struct ts_als *a, struct ts_err *err)
 {
-    return a->at == TS_ALS_AGAIN ? 0 : ts_least_squares.rows(a, err);
+    struct held_out *own = a->own;
+    if (a->at != TS_ALS_AGAIN)
+        return ts_least_squares.rows(a, err);
+    ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    return 0;
+}
+
+static void end(struct ts_als *a)
+{
+    ts_als_errors_free(&((struct held_out *)a->own)->sums);
 }
 
 static int judge(struct ts_als *a, struct ts_err *err)
@@ -81,10 +102,12 @@ const struct ts_method ts_held_out = {
     .check = check,
     .begin = begin,
     .pass = pass,
+    .cells = cells,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,
     .judged = judged,
     .tell = tell,
     .objective = ts_als_fit_objective,
+    .end = end,
 };

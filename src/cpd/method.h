@@ -55,6 +55,10 @@ struct ts_method {
     /* What reads the shards. Sets a->solved where rows and sums are done with that. */
     int (*pass)(struct ts_als *a, struct ts_err *err);
 
+    /* What `pass` does where one of several runs in the same passes is at TS_ALS_AGAIN: *ret is what a weighted pass over the
+     * product's mode takes, and stays until `rows`. NULL: the product is an MTTKRP there, too. */
+    int (*cells)(struct ts_als *a, const struct ts_weighted **ret, struct ts_err *err);
+
     /* The rows of the product, and their Gram matrix. Not called when a->solved. */
     int (*rows)(struct ts_als *a, struct ts_err *err);
 

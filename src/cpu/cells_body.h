@@ -121,32 +121,35 @@ COLUMNS(dots_1, 1, TS_LANES)
 COLUMNS(dots_2, 2, 2 * TS_LANES)
 COLUMNS(dots_3, 3, 3 * TS_LANES)
 COLUMNS(dots_4, 4, 4 * TS_LANES)
-COLUMNS(dots_4_of, 4, job->stride)
 COLUMNS(dots_1_of, 1, job->stride)
+COLUMNS(dots_2_of, 2, job->stride)
+COLUMNS(dots_3_of, 3, job->stride)
+COLUMNS(dots_4_of, 4, job->stride)
 #undef COLUMNS
 
 static void NAME(dot_block)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                             struct ts_kernel_scratch *scratch)
 {
     const TS_REAL *sum = (const TS_REAL *)scratch->fold;
+    const int beside = job->columns != job->stride; /* by others' columns; the same sums */
     uint32_t col = 0;
-    switch (job->stride / TS_LANES) {
+    switch (job->columns / TS_LANES) {
     case 1:
-        NAME(dots_1)(job, b, 0, scratch);
+        (beside ? NAME(dots_1_of) : NAME(dots_1))(job, b, 0, scratch);
         break;
     case 2:
-        NAME(dots_2)(job, b, 0, scratch);
+        (beside ? NAME(dots_2_of) : NAME(dots_2))(job, b, 0, scratch);
         break;
     case 3:
-        NAME(dots_3)(job, b, 0, scratch);
+        (beside ? NAME(dots_3_of) : NAME(dots_3))(job, b, 0, scratch);
         break;
     case 4:
-        NAME(dots_4)(job, b, 0, scratch);
+        (beside ? NAME(dots_4_of) : NAME(dots_4))(job, b, 0, scratch);
         break;
     default:
-        for (; col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
+        for (; col + 4 * TS_LANES <= job->columns; col += 4 * TS_LANES)
             NAME(dots_4_of)(job, b, col, scratch);
-        for (; col < job->stride; col += TS_LANES)
+        for (; col < job->columns; col += TS_LANES)
             NAME(dots_1_of)(job, b, col, scratch);
     }
     for (size_t p = 0; p < b->n; p++)

@@ -347,9 +347,8 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
 static uint32_t cpu_most(const struct ts_backend_conf *conf)
 {
     uint32_t n = 0, columns = 0;
-    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0 ||
-        (conf->updates >> TS_ROW_HELD & 1) != 0)
-        return 1; /* rows have products of their own, or nonzeros are held out of one model alone */
+    if (multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        return 1; /* rows have products of their own */
     if (conf->tensor->dense != NULL)
         return 1;
     while (n < conf->n_models && n < MOST_MODELS) {
@@ -513,17 +512,26 @@ static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_b
     return cpu_mttkrp_of(&be, 1, mode, feed, times, err);
 }
 
+static int cpu_weighted_of(void *const *be, const struct ts_weighted *const *what, uint32_t n,
+                           uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                           struct ts_err *err)
+{
+    struct ts_pass_cells model[TS_PASS_MAX_MODELS];
+    struct shared *s = ((struct cpu *)be[0])->shared;
+    assert(n > 0 && n <= TS_PASS_MAX_MODELS);
+    if (s->dense != NULL)
+        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, what[0],
+                                  feed, times, err);
+    for (uint32_t k = 0; k < n; k++)
+        model[k] = (struct ts_pass_cells){ ((struct cpu *)be[k])->factor, what[k] };
+    return ts_pass_cells(s->pass, mode, n, model, feed, times, err);
+}
+
 static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
                         const struct ts_weighted *what, struct ts_backend_times *times,
                         struct ts_err *err)
 {
-    struct shared *s = ((struct cpu *)be)->shared;
-    if (s->n_models > 1)
-        return ts_fail(err, TS_EARG, "values of a model are computed of one at a time");
-    if (s->dense != NULL)
-        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, what, feed,
-                                  times, err);
-    return ts_pass_cells(s->pass, mode, s->factor, what, feed, times, err);
+    return cpu_weighted_of(&be, &what, 1, mode, feed, times, err);
 }
 
 /* The elementwise product of the Gram matrices of the other modes' factors; one: room for a matrix. */
@@ -765,6 +773,7 @@ const struct ts_backend ts_backend_cpu = {
     .exchanged = cpu_exchanged,
     .complete = cpu_complete,
     .weighted = cpu_weighted,
+    .weighted_of = cpu_weighted_of,
     .multiply = cpu_multiply,
     .descend = cpu_descend,
     .scale = cpu_scale,

@@ -50,6 +50,7 @@ struct ts_kernel_job {
     struct ts_unpack_conf unpack;
     struct ts_plain_conf plain;
     uint32_t order, stride;
+    uint32_t columns;                    /* of a row, that cells are the sums of */
     uint32_t n_models;                   /* whose columns are computed; others stay as they are */
     const struct ts_kernel_model *model; /* n_models, by column */
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0]: for cells alone */

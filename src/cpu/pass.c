@@ -27,7 +27,6 @@ struct loan {
 struct ts_pass {
     const struct ts_tensor *tensor;
     ts_kernel_fn *kernel[2]; /* by the enum ts_precision of products and sums */
-    ts_cells_fn *cells;
     enum ts_precision precision;
     enum ts_isa isa;
     uint32_t rank, stride, threads;
@@ -54,14 +53,22 @@ struct part {
     struct ts_kernel_model model[TS_PASS_MAX_MODELS];
 };
 
+/* A model whose values at the nonzeros are wanted. */
+struct cells {
+    const struct ts_weighted *what;
+    ts_cells_fn *kernel;
+    struct ts_kernel_job job;
+};
+
 /* What the threads of one run share. */
 struct run {
     struct ts_pass *pass;
     struct ts_feed *feed;
     uint32_t mode;
-    const struct ts_weighted *what; /* of a weighted pass; or NULL */
-    struct ts_gram_rows *gram;      /* of a pass that solves rows; or NULL */
-    struct ts_kernel_job cells;
+    struct cells *cells; /* of a weighted pass */
+    uint32_t n_cells;
+    struct ts_gram_rows *gram; /* of a pass that solves rows; or NULL */
+    struct ts_kernel_job solved;
     int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
     struct part part[2]; /* by the enum ts_precision of products and sums */
@@ -133,7 +140,6 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
     p->unpack = ts_kernel_unpack(isa);
     for (enum ts_precision summed = p->precision; summed <= TS_FLOAT64; summed++)
         p->kernel[summed] = ts_kernel_get(isa, p->precision, summed, p->stride);
-    p->cells = ts_cells_get(isa, p->precision, p->stride);
     p->threads = threads;
     p->max_partitions = max_partitions(conf->tensor);
     p->heads_bytes = heads_bytes(conf);
@@ -242,7 +248,8 @@ static const void *plain_of(const struct run *r, const struct ts_shard_view *vie
 
 /* A partition on its way to whoever takes its cells. */
 struct taking {
-    struct run *run;
+    const struct run *run;
+    const struct ts_weighted *what;
     struct ts_cells cells;
     uint32_t thread;
     uint32_t *rows; /* TS_MAX_ORDER x TS_BLOCK_NNZ */
@@ -258,7 +265,7 @@ static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell
     for (uint32_t l = 0; l < tensor->order; l++) {
         const uint32_t m = tensor->mode[r->mode].disk.level[l];
         uint32_t *to = t->rows + m * TS_BLOCK_NNZ;
-        if ((r->what->rows >> m & 1) == 0)
+        if ((t->what->rows >> m & 1) == 0)
             continue;
         ts_kernel_rows(b, l, tensor->order - 1, to);
         t->cells.row[m] = to;
@@ -268,7 +275,7 @@ static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell
     t->cells.weight = ts_tensor_weighted(tensor) ? b->weight : NULL;
     t->cells.model = cell;
     t->cells.last = last;
-    rc = r->what->take(r->what->ctx, t->thread, &t->cells, &t->err);
+    rc = t->what->take(t->what->ctx, t->thread, &t->cells, &t->err);
     t->cells.first += b->n;
     return rc;
 }
@@ -278,11 +285,16 @@ static void work_cells(struct run *r, const struct ts_kernel_input *in, uint64_t
                        struct ts_kernel_scratch *scratch)
 {
     const uint32_t thread = (uint32_t)omp_get_thread_num();
-    struct taking t = { .run = r,
-                        .cells = { .partition = partition },
-                        .thread = thread,
-                        .rows = r->pass->rows + (size_t)thread * TS_MAX_ORDER * TS_BLOCK_NNZ };
-    const int rc = r->pass->cells(&r->cells, in, scratch, give_cells, &t);
+    struct taking t = { 0 };
+    int rc = 0;
+    for (uint32_t k = 0; k < r->n_cells && rc == 0; k++) {
+        t = (struct taking){ .run = r,
+                             .what = r->cells[k].what,
+                             .cells = { .partition = partition },
+                             .thread = thread,
+                             .rows = r->pass->rows + (size_t)thread * TS_MAX_ORDER * TS_BLOCK_NNZ };
+        rc = r->cells[k].kernel(&r->cells[k].job, in, scratch, give_cells, &t);
+    }
     if (rc == 0)
         return;
     omp_set_lock(&r->lock);
@@ -305,10 +317,11 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
         const struct ts_kernel_input in = { l->view.entry, l->view.raw, k,
                                             plain_of(r, &l->view, k, scratch) };
         const uint64_t mode = ts_fpmode_flush();
-        if (r->what != NULL)
+        if (r->n_cells > 0)
             work_cells(r, &in, at, scratch);
         if (r->gram != NULL)
-            ts_gram_rows_take(r->gram, (uint32_t)omp_get_thread_num(), &r->cells, &in, scratch, at);
+            ts_gram_rows_take(r->gram, (uint32_t)omp_get_thread_num(), &r->solved, &in, scratch,
+                              at);
         for (int i = 0; i < 2; i++)
             if (r->part[i].job.n_models > 0)
                 r->part[i].kernel(&r->part[i].job, &in, scratch,
@@ -371,6 +384,7 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision s
     memset(job, 0, sizeof *job);
     job->order = t->order;
     job->stride = p->stride;
+    job->columns = model->out->width;
     job->out = row_of_all(model->out->data, model->col, size);
     for (uint32_t l = 1; l < t->order; l++) {
         const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
@@ -486,31 +500,54 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
     return 0;
 }
 
-int ts_pass_cells(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor,
-                  const struct ts_weighted *what, struct ts_feed *feed,
-                  struct ts_backend_times *times, struct ts_err *err)
+/* Values are float64. A model has the kernel that it has alone, which adds columns in another order than that of wider rows. */
+static void fill_cells(const struct ts_pass *p, uint32_t mode, const struct ts_pass_cells *model,
+                       struct cells *ret)
+{
+    struct ts_fmat own = model->factor[mode];
+    const struct ts_pass_model all = { .out = &own };
+    ret->what = model->what;
+    ret->kernel = ts_cells_get(p->isa, p->precision, own.width);
+    fill_job(p, mode, TS_FLOAT64, model->factor, &all, &ret->job);
+    ret->job.table[0] = own.data;
+}
+
+static int gather_parts(const struct run *r, uint32_t n, const struct ts_pass_cells *model,
+                        struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        if (model[k].what->part != NULL)
+            rc = ts_share_gather_parts(r->pass->share, r->mode, model[k].what->part,
+                                       model[k].what->part_bytes, err);
+    return rc;
+}
+
+int ts_pass_cells(struct ts_pass *p, uint32_t mode, uint32_t n, const struct ts_pass_cells *model,
+                  struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t begin = ts_clock_ns();
-    struct run r = { .pass = p, .feed = feed, .mode = mode, .what = what, .rc = 1, .err = err };
-    struct ts_fmat own = factor[mode];
-    const struct ts_pass_model all = { .out = &own };
+    struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
     uint64_t computed;
-    if (p->rows == NULL) {
+    if (p->rows == NULL)
         p->rows = malloc(p->threads * (size_t)TS_MAX_ORDER * TS_BLOCK_NNZ * sizeof *p->rows);
-        if (p->rows == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", p->tensor->path);
+    r.cells = calloc(n, sizeof *r.cells);
+    if (p->rows == NULL || r.cells == NULL) {
+        free(r.cells);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", p->tensor->path);
     }
-    fill_job(p, mode, TS_FLOAT64, factor, &all, &r.cells); /* values are float64 */
-    r.cells.table[0] = own.data;
+    for (r.n_cells = 0; r.n_cells < n; r.n_cells++)
+        fill_cells(p, mode, &model[r.n_cells], &r.cells[r.n_cells]);
     r.end = mode_partitions(p->tensor, mode);
     if (p->share != NULL)
         ts_share_range(p->share, mode, &r.begin, &r.end);
     run_threads(&r);
+    free(r.cells);
     computed = ts_clock_ns();
     if (p->share != NULL)
         r.rc = ts_share_agree(p->share, r.rc, err);
-    if (r.rc == 0 && p->share != NULL && what->part != NULL)
-        r.rc = ts_share_gather_parts(p->share, mode, what->part, what->part_bytes, err);
+    if (r.rc == 0 && p->share != NULL)
+        r.rc = gather_parts(&r, n, model, err);
     if (r.rc < 0)
         return r.rc;
     if (times != NULL)
@@ -533,7 +570,7 @@ int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
         if (rc < 0)
             return rc;
     }
-    fill_job(p, mode, p->precision, factor, &all, &r.cells);
+    fill_job(p, mode, p->precision, factor, &all, &r.solved);
     r.gram = p->gram;
     r.end = mode_partitions(p->tensor, mode);
     ts_gram_rows_begin(p->gram, how, p->tensor->mode[mode].disk.level,

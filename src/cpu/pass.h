@@ -49,9 +49,14 @@ int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *facto
                 const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-/* The weighted pass over `mode` (stream/weighted.h), with the factors as they are. */
-int ts_pass_cells(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *factor,
-                  const struct ts_weighted *what, struct ts_feed *feed,
+/* The weighted passes of n models over `mode` (stream/weighted.h) in one, with the factors as they are: matrices of the pass, or views
+ * of them. Values are those of a model alone. */
+struct ts_pass_cells {
+    const struct ts_fmat *factor;
+    const struct ts_weighted *what;
+};
+int ts_pass_cells(struct ts_pass *pass, uint32_t mode, uint32_t n,
+                  const struct ts_pass_cells *model, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 
 /* The rows of factor[mode], each solved for with its own Gram matrix (TS_ROW_OBSERVED). */

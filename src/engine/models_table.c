@@ -39,9 +39,52 @@ int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restar
                                              .mean_score = NAN,
                                              .least_score = NAN,
                                              .consistency = NAN,
-                                             .normalised = NAN };
+                                             .normalised = NAN,
+                                             .error = NAN,
+                                             .standard_error = NAN };
     *ret = m;
     return 0;
+}
+
+int ts_models_table_new_folds(const uint32_t *ranks, uint32_t n_ranks, uint32_t folds,
+                              uint64_t seed, struct ts_models_table *ret, struct ts_err *err)
+{
+    const int rc = ts_models_table_new(ranks, n_ranks, folds, seed, ret, err);
+    if (rc < 0)
+        return rc;
+    ret->folds = 1;
+    for (uint32_t i = 0; i < ret->n; i++) {
+        struct ts_models_row *row = &ret->row[i];
+        row->seed = seed;
+        row->fold = i % folds + 1;
+        ts_models_fold_name(row->rank, row->fold, row->name);
+    }
+    return 0;
+}
+
+int ts_models_table_same_cells(const struct ts_models_table *m, uint32_t a, uint32_t b)
+{
+    return m->row[a].fold == m->row[b].fold && m->row[a].seed == m->row[b].seed;
+}
+
+double ts_models_table_error(const struct ts_models_row *row)
+{
+    return isfinite(row->held_out) ? row->held_out : row->held_out_loss;
+}
+
+void ts_models_table_fold_errors(struct ts_models_table *m, uint32_t k)
+{
+    const uint32_t n = m->restarts;
+    const struct ts_models_row *row = &m->row[(size_t)k * n];
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += ts_models_table_error(&row[i]) / n;
+    for (uint32_t i = 0; i < n; i++) {
+        const double off = ts_models_table_error(&row[i]) - sum;
+        squares += off * off;
+    }
+    m->rank[k].error = sum;
+    m->rank[k].standard_error = sqrt(squares / (n - 1) / n);
 }
 
 void ts_models_table_free(struct ts_models_table *m)
@@ -92,6 +135,7 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const char *dir,
     row->objective = number(last, "objective");
     row->held_out = number(doc.value, "held_out_rmse");
     row->held_out_loss = number(doc.value, "held_out_loss");
+    row->best_sweep = (uint32_t)ts_json_number(doc.value, "best_sweep");
     row->n_dead = (uint32_t)ts_json_number(last, "dead_components");
     row->n_sweeps = sweeps == NULL ? 0 : sweeps->n;
     snprintf(row->ended, sizeof row->ended, "%s", ts_json_text(doc.value, "ended", "?"));
@@ -191,6 +235,7 @@ void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
         ts_json_str(j, "model", row->name);
         ts_json_u64(j, "rank", row->rank);
         ts_json_u64(j, "seed", row->seed);
+        ts_json_f64(j, "fold", row->fold > 0 ? row->fold : NAN);
         ts_json_f64(j, "fit", row->fit);
         ts_json_f64(j, "objective", row->objective);
         ts_json_f64(j, "held_out_rmse", row->held_out);
@@ -217,6 +262,8 @@ void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
         ts_json_f64(j, "least_score", rank->least_score);
         ts_json_f64(j, "core_consistency", rank->consistency);
         ts_json_f64(j, "core_normalised", rank->normalised);
+        ts_json_f64(j, "held_out", rank->error);
+        ts_json_f64(j, "standard_error", rank->standard_error);
         ts_json_close(j);
     }
     ts_json_close(j);
@@ -336,6 +383,8 @@ static int take_table(const struct ts_json_value *of, const char *path, struct t
         snprintf(to->ended, sizeof to->ended, "%s", ts_json_text(row, "ended", "?"));
         to->done = 1;
         to->rank = (uint32_t)ts_json_number(row, "rank");
+        to->fold = (uint32_t)ts_json_number(row, "fold");
+        m->folds |= to->fold > 0;
         to->seed = strtoull(ts_json_text(row, "seed", "0"), NULL, 10);
         to->n_dead = (uint32_t)ts_json_number(row, "dead_components");
         to->n_sweeps = (uint32_t)ts_json_number(row, "sweeps");
@@ -355,6 +404,8 @@ static int take_table(const struct ts_json_value *of, const char *path, struct t
         to->least_score = number(rank, "least_score");
         to->consistency = number(rank, "core_consistency");
         to->normalised = number(rank, "core_normalised");
+        to->error = number(rank, "held_out");
+        to->standard_error = number(rank, "standard_error");
     }
     for (uint32_t k = 0; k < m->n_ranks; k++)
         if (m->rank[k].best / m->restarts != k)

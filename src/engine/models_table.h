@@ -25,6 +25,8 @@
 struct ts_models_row {
     char name[TS_MODELS_NAME_CHARS];
     uint32_t rank, n_dead, n_sweeps;
+    uint32_t fold;       /* that it has not seen, from 1; 0: none */
+    uint32_t best_sweep; /* whose factors they are; 0: the last one's */
     uint64_t seed;
     int done;                       /* what follows is known */
     double fit, objective;          /* NaN: there are no penalties */
@@ -40,10 +42,12 @@ struct ts_models_rank {
     double least_fit;               /* of its models */
     double mean_score, least_score; /* of the others with the best; NaN: there are none */
     double consistency, normalised; /* of the best; NaN: not asked for */
+    double error, standard_error;   /* of folds: the mean of theirs; NaN: there are none */
 };
 
 struct ts_models_table {
     uint32_t n, n_ranks, restarts;
+    int folds; /* models of a rank differ in what they have not seen, not in their starts */
     struct ts_models_row *row; /* n: the starts of the first rank, then those of the next one */
     struct ts_models_rank *rank;
 };
@@ -51,6 +55,20 @@ struct ts_models_table {
 /* restarts models of each rank, of seed, seed + 1 and so on; none is done. */
 int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, uint64_t seed,
                         struct ts_models_table *ret, struct ts_err *err);
+
+/* A model of each rank without each of so many folds, all of one seed. */
+int ts_models_table_new_folds(const uint32_t *ranks, uint32_t n_ranks, uint32_t folds,
+                              uint64_t seed, struct ts_models_table *ret, struct ts_err *err);
+
+/* Whether two rows have not seen the same cells, where cells are held out: models of one pass must be so. */
+int ts_models_table_same_cells(const struct ts_models_table *m, uint32_t a, uint32_t b);
+
+/* Error at the held-out cells: the RMSE or, of losses that have none, the mean loss. NaN: there is none. */
+double ts_models_table_error(const struct ts_models_row *row);
+
+/* Of rank k, whose folds are all done: error and standard_error. */
+void ts_models_table_fold_errors(struct ts_models_table *m, uint32_t k);
+
 void ts_models_table_free(struct ts_models_table *m);
 
 /* What run.json of the model in the directory `dir` says of row i. */

@@ -120,19 +120,29 @@ void ts_models_name(uint32_t rank, uint64_t seed, char ret[TS_MODELS_NAME_CHARS]
     snprintf(ret, TS_MODELS_NAME_CHARS, "r%" PRIu32 ".s%" PRIu64, rank, seed);
 }
 
-/* What stands behind "r8.s3" at the beginning of a name; NULL: it does not begin so. */
+void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_CHARS])
+{
+    snprintf(ret, TS_MODELS_NAME_CHARS, "r%" PRIu32 ".f%" PRIu32, rank, fold);
+}
+
+/* What stands behind "r8.s3" or "r8.f2" at the beginning of a name; NULL: it does not begin so. */
 static const char *after_name(const char *name)
 {
     char *end, again[TS_MODELS_NAME_CHARS];
     unsigned long rank;
-    uint64_t seed;
+    uint64_t number;
+    int fold;
     if (name[0] != 'r' || name[1] < '1' || name[1] > '9')
         return NULL;
     rank = strtoul(name + 1, &end, 10);
-    if (rank > TS_MAX_RANK || strncmp(end, ".s", 2) != 0)
+    fold = strncmp(end, ".f", 2) == 0;
+    if (rank > TS_MAX_RANK || (!fold && strncmp(end, ".s", 2) != 0))
         return NULL;
-    seed = strtoull(end + 2, &end, 10);
-    ts_models_name((uint32_t)rank, seed, again);
+    number = strtoull(end + 2, &end, 10);
+    if (fold)
+        ts_models_fold_name((uint32_t)rank, (uint32_t)number, again);
+    else
+        ts_models_name((uint32_t)rank, number, again);
     return strncmp(name, again, strlen(again)) == 0 && end == name + strlen(again) ? end : NULL;
 }
 

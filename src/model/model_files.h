@@ -2,6 +2,7 @@
 /* model_files.h - which files belong to a decomposition, and how several of them lie in one directory:
  *
  *     X.cp/r8.s1, r8.s2, ...  each a model as it would be alone: rank 8, seed 1, 2, ...
+ *     X.cp/r8.f1, r8.f2, ...  or, with folds: that which has not seen fold 1, 2, ...
  *     X.cp/best.r8            a link to the best one of rank 8
  *     X.cp/models.json, .tsv  the table of them
  *     X.cp/models.run         the options of the run, which --resume reads
@@ -23,8 +24,9 @@
 #define TS_MODELS_MAGIC      "TSHMODELS" /* of models.run */
 #define TS_MODELS_NAME_CHARS 40
 
-/* "r8.s3" */
+/* "r8.s3", "r8.f2" */
 void ts_models_name(uint32_t rank, uint64_t seed, char ret[TS_MODELS_NAME_CHARS]);
+void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_CHARS]);
 
 /* What a file of a decomposition is, for struct ts_atomic_conf. */
 enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole);

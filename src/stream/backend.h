@@ -203,6 +203,11 @@ struct ts_backend {
     int (*weighted)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_weighted *what,
                     struct ts_backend_times *times, struct ts_err *err);
 
+    /* The same for n of the models, in their order, what[k] being of the k-th. NULL where `model` is, or where none holds out cells. */
+    int (*weighted_of)(void *const *be, const struct ts_weighted *const *what, uint32_t n,
+                       uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
+                       struct ts_err *err);
+
     /* All of a mode whose rows are multiplied (stream/row_update.h), which is one of own_rows. Every shard is taken from
      * feed once, and a second time where `judge` is set and rows go on from one shard to the next. feed NULL: no round;
      * columns are multiplied with the weights and divided by their sums. NULL: it has no such update. */
