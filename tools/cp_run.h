@@ -33,7 +33,6 @@ struct cp_run {
 int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *mc,
                  struct ts_model *start, const char *path, struct ts_err *err);
 int cp_run_alone(struct cp_run *run, struct ts_err *err); /* the run, by itself */
-int cp_run_alone(struct cp_run *run, struct ts_err *err); /* the run, by itself */
 int cp_run_end(struct cp_run *run, int rc, struct ts_err *err);
 
 /* Of models computed at once progress and status tell of this one from now on. */

@@ -26,23 +26,12 @@ struct ts_best {
     int in_backend;
 };
 
-static uint64_t item_bytes(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
-}
-
-static uint64_t mode_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank,
-                           enum ts_precision precision)
-{
-    return (t->mode[m].disk.n_rows * rank * item_bytes(precision) + 63) / 64 * 64;
-}
-
 uint64_t ts_best_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                        const struct ts_constraint *c)
 {
     uint64_t sum = 0;
     for (uint32_t m = 0; m < t->order && c != NULL && c[0].best; m++)
-        sum += mode_bytes(t, m, rank, precision);
+        sum += ts_mode_rows_bytes(t, m, rank, precision);
     return sum > 0 ? ts_bigmem_cost(sum) : 0;
 }
 
@@ -62,7 +51,7 @@ int ts_best_new(const struct ts_init_conf *init, enum ts_precision precision, st
     b->chunk = malloc(2 * CHUNK_BYTES);
     b->memory_bytes = 1;
     for (uint32_t m = 0; m < b->order; m++)
-        b->memory_bytes += mode_bytes(init->tensor, m, b->rank, precision);
+        b->memory_bytes += ts_mode_rows_bytes(init->tensor, m, b->rank, precision);
     rc = b->number == NULL || b->chunk == NULL
              ? ts_fail(err, TS_ENOMEM, "out of memory for rows of factors")
              : ts_bigmem_new(b->memory_bytes, "the best factors", (void **)&b->memory, err);
@@ -75,7 +64,7 @@ int ts_best_new(const struct ts_init_conf *init, enum ts_precision precision, st
     at = b->memory;
     for (uint32_t m = 0; m < b->order; m++) {
         b->rows[m] = at;
-        at += mode_bytes(init->tensor, m, b->rank, precision);
+        at += ts_mode_rows_bytes(init->tensor, m, b->rank, precision);
     }
     *ret = b;
     return 0;
@@ -119,7 +108,7 @@ static int move_rows(struct ts_best *b, int both, struct ts_err *err)
         const uint64_t n_rows = c->tensor->mode[m].disk.n_rows;
         for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
             const uint64_t n = n_rows - row < step ? n_rows - row : step;
-            char *at = b->rows[m] + row * b->rank * item_bytes(b->precision);
+            char *at = b->rows[m] + row * b->rank * ts_precision_bytes(b->precision);
             from_copy(b, at, n * b->rank, b->other);
             rc = c->backend->get_rows(c->be, m, row, n, b->chunk, err);
             if (rc == 0 && both)

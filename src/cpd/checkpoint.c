@@ -50,11 +50,6 @@ struct ts_checkpoint {
 
 /* ---- sizes ---- */
 
-static uint64_t item_bytes(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
-}
-
 /* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless that
  * stays. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
@@ -63,7 +58,7 @@ static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
     const uint32_t stays = ts_constraint_stays(constraint, t->order);
     uint64_t sum = 0, least = UINT64_MAX;
     for (uint32_t m = 0; m < t->order; m++) {
-        const uint64_t n = t->mode[m].disk.n_rows * rank * item_bytes(precision);
+        const uint64_t n = t->mode[m].disk.n_rows * rank * ts_precision_bytes(precision);
         const uint64_t lacking = (stays >> m & 1) != 0 ? 0 : n;
         sum += n;
         least = lacking < least ? lacking : least;
@@ -146,7 +141,7 @@ static int copied_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void 
                        struct ts_err *err)
 {
     const struct ts_checkpoint *c = ctx;
-    const uint64_t row_bytes = c->conf.rank * item_bytes(c->conf.precision);
+    const uint64_t row_bytes = c->conf.rank * ts_precision_bytes(c->conf.precision);
     (void)err;
     memcpy(ret, c->rows + c->rows_at[mode] + row * row_bytes, n * row_bytes);
     return 0;
@@ -286,7 +281,7 @@ static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
 static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 {
     struct ts_state *s = &c->state;
-    const uint64_t row_bytes = s->rank * item_bytes(s->precision);
+    const uint64_t row_bytes = s->rank * ts_precision_bytes(s->precision);
     const uint64_t bytes =
         factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
         ts_gcp_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +

@@ -44,23 +44,12 @@ static const struct ts_loss *loss_of(const struct ts_als *a)
 
 /* ---- memory ---- */
 
-static uint64_t item_bytes(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
-}
-
-static uint64_t moment_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank,
-                             enum ts_precision precision)
-{
-    return (t->mode[m].disk.n_rows * rank * item_bytes(precision) + 63) / 64 * 64;
-}
-
 uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                       const struct ts_constraint *c)
 {
     uint64_t sum = 0;
     for (uint32_t m = 0; m < t->order && c != NULL && c[0].loss != TS_GCP_NONE; m++)
-        sum += ts_constraint_moments(c) * moment_bytes(t, m, rank, precision);
+        sum += ts_constraint_moments(c) * ts_mode_rows_bytes(t, m, rank, precision);
     sum += sum > 0 && c[0].lbfgsb ? ts_lbfgsb_bytes(t, rank) : 0;
     return sum > 0 ? ts_bigmem_cost(sum) : 0;
 }
@@ -84,7 +73,7 @@ int ts_gcp_make(struct ts_als *a, struct ts_err *err)
     g->before = NAN;
     g->memory_bytes = 1;
     for (uint32_t m = 0; m < a->order; m++)
-        g->memory_bytes += n * moment_bytes(t, m, a->rank, a->conf->precision);
+        g->memory_bytes += n * ts_mode_rows_bytes(t, m, a->rank, a->conf->precision);
     rc = ts_bigmem_new(g->memory_bytes, "moments of factors", &g->memory, err);
     if (rc < 0)
         return rc;
@@ -93,7 +82,7 @@ int ts_gcp_make(struct ts_als *a, struct ts_err *err)
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t m = 0; m < a->order; m++) {
             g->moment[k][m] = at;
-            at += moment_bytes(t, m, a->rank, a->conf->precision);
+            at += ts_mode_rows_bytes(t, m, a->rank, a->conf->precision);
         }
     return 0;
 }

@@ -65,14 +65,9 @@ static uint64_t padded(uint64_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-static uint64_t item_bytes(const struct ts_state *s)
-{
-    return s->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
-}
-
 static uint64_t row_bytes(const struct ts_state *s)
 {
-    return s->rank * item_bytes(s);
+    return s->rank * ts_precision_bytes(s->precision);
 }
 
 /* Bytes of a section as the rest of the state has them. `mode` counts for FACTOR alone. */

@@ -31,6 +31,18 @@
 
 enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
 
+static inline uint64_t ts_precision_bytes(enum ts_precision p)
+{
+    return p == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+/* Bytes of the rows of a mode, one behind the other, in whole cache lines. */
+static inline uint64_t ts_mode_rows_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
+                                          enum ts_precision precision)
+{
+    return (t->mode[mode].disk.n_rows * rank * ts_precision_bytes(precision) + 63) / 64 * 64;
+}
+
 #define TS_MAX_DEVICES TS_FEED_MAX_CONSUMERS
 
 struct ts_comm;
