@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "source/table_text.h"
 #include "tests/binary_file.h"
 #include "tests/build_case.h"
 #include "tests/comm_threads.h"
@@ -18,7 +19,7 @@ struct rank {
     struct ts_build_report report;
     struct ts_err err;
     int rc;
-    const char *path[2];
+    const char *path[3];
     uint32_t n_paths;
 };
 
@@ -229,6 +230,73 @@ START_TEST(parts_of_binary_files)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ names */
+
+/* A table of two columns of names, the first of up to `length` bytes, one of numbers, and values. */
+static void write_table(const char *path, uint64_t seed, uint64_t n, uint64_t distinct,
+                        uint32_t length)
+{
+    FILE *f = fopen(path, "w");
+    char *filler = malloc(length + 1);
+    ck_assert(f != NULL && filler != NULL);
+    memset(filler, 'x', length);
+    filler[length] = '\0';
+    fprintf(f, "user,item,place,stars\n");
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t user = ts_mix(seed ^ i) % distinct, item = ts_mix(i) % 40;
+        fprintf(f, "u%.*s%llu,", (int)(user * 7919 % (length + 1)), filler,
+                (unsigned long long)user);
+        fprintf(f, item % 3 == 0 ? "\"an \"\"item\"\", %llu\"" : "item %llu",
+                (unsigned long long)item);
+        fprintf(f, ",%llu,%llu\n", (unsigned long long)(i % 900 + 1),
+                (unsigned long long)(ts_mix(i + 3) %
+                                     6)); /* zeros are dropped, and their names are none */
+    }
+    free(filler);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static const struct {
+    uint32_t ranks, threads;
+    int sorted;
+    uint64_t n, distinct;
+    uint32_t length, generations;
+} tables[] = {
+    { 1, 2, 0, 20000, 5000, 20, 1 },      { 2, 2, 0, 20000, 5000, 20, 1 },
+    { 3, 1, 1, 20000, 19000, 20, 1 },     { 4, 3, 0, 30000, 1, 0, 1 },
+    { 7, 1, 0, 20001, 9000, 300, 1 },     { 3, 1, 0, 30000, 1000000, 4000, 2 },
+    { 2, 2, 1, 22000, 1000000, 4000, 2 }, { 7, 1, 1, 3, 3, 5, 1 },
+};
+
+/* Three files, of which the first and the last are the same one. */
+START_TEST(names_of_tables)
+{
+    const struct ts_table_plan table = { .separator = ',' };
+    struct ts_build_options o = options(out);
+    char second[sizeof text + 2];
+    const char *const paths[] = { text, second, text };
+    snprintf(second, sizeof second, "%s.2", text);
+    write_table(text, 5, tables[_i].n, tables[_i].distinct, tables[_i].length);
+    write_table(second, 6, tables[_i].n / 9 + 1, tables[_i].distinct, tables[_i].length);
+    o.table = &table;
+    o.memory = TS_BUILD_MIN_MEMORY;
+    o.sorted_names = tables[_i].sorted;
+    ck_assert_msg(ts_build_paths(&o, paths, 3, &report, &err) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = tables[_i].threads;
+    prepare(tables[_i].ranks, &o);
+    for (uint32_t r = 0; r < tables[_i].ranks; r++) {
+        memcpy(rank[r].path, paths, sizeof paths);
+        rank[r].n_paths = 3;
+    }
+    ck_assert_msg(run_ranks(tables[_i].ranks) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.dim[0], report.n_names[0]);
+    ck_assert_uint_eq(report.n_names[2], 0);
+    ck_assert_uint_ge(report.name_generations, tables[_i].generations);
+    assert_same_bytes(3);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ failures */
 
 static void assert_nothing_left(void)
@@ -236,6 +304,33 @@ static void assert_nothing_left(void)
     ck_assert(!exists(out, ""));
     ck_assert(!exists(out, ".building"));
 }
+
+/* A wrong line of a table is named; nothing can be written where names go; one that stops ends all. */
+START_TEST(names_fail_together)
+{
+    const struct ts_table_plan table = { .separator = ',' };
+    struct ts_build_options o = options(out);
+    volatile sig_atomic_t asked = 15;
+    FILE *f;
+    write_table(text, 5, 20000, 5000, 20);
+    o.table = &table;
+    o.threads = 1;
+    if (_i == 0) {
+        f = fopen(text, "a");
+        ck_assert_ptr_nonnull(f);
+        fprintf(f, "who,what,9,1,1\n");
+        ck_assert_int_eq(fclose(f), 0);
+    }
+    prepare(3, &o);
+    for (uint32_t r = 0; r < 3; r++)
+        rank[r].o.stop = r == 2 && _i == 1 ? &asked : NULL;
+    ck_assert_int_eq(run_ranks(3), _i == 0 ? TS_EFORMAT : TS_ESTOP);
+    if (_i == 0)
+        ck_assert_msg(strstr(err.text, "x.tns:20002: found 5 fields, expected 4") != NULL, "%s",
+                      err.text);
+    assert_nothing_left();
+}
+END_TEST
 
 /* The line is counted from the start of the file, whoever reads it. */
 START_TEST(a_bad_line_is_named)
@@ -344,6 +439,8 @@ int main(void)
     tcase_add_loop_test(t, few_lines, 0, 4);
     tcase_add_test(t, parts_of_files);
     tcase_add_loop_test(t, parts_of_binary_files, 0, sizeof binaries / sizeof *binaries);
+    tcase_add_loop_test(t, names_of_tables, 0, sizeof tables / sizeof *tables);
+    tcase_add_loop_test(t, names_fail_together, 0, 2);
     tcase_add_loop_test(t, a_bad_line_is_named, 0, 4);
     tcase_add_loop_test(t, a_bad_nonzero_is_named, 0, 4);
     tcase_add_loop_test(t, one_fails_all_end, 0, 3);

@@ -362,8 +362,15 @@ ranks_refused 'its options differs from that of rank 0' -n 1 "$bin/tshard" build
 ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build again.tns.gz -o no.cp
 ranks_refused 'by.tsh exists' -n 2 "$bin/tshard" build x.tns -o by.tsh
 ranks_refused 'standard input: several processes' -n 2 "$bin/tshard" build - -o no.cp
-printf 'user,item,stars\n1,book,3\n2,lamp,4\n' > names.csv
-ranks_refused 'fields of mode 2 (item) are names, which several processes do not number' -n 2 "$bin/tshard" build names.csv -o no.cp
+awk 'BEGIN { print "user,item,stars" } { print "u" $1 ",\"an item, " $2 "\"," $4 }' x.tns > names.csv
+tail -n +2 names.csv | tac | gzip -c > names2.csv.gz
+for sort in seen sorted; do
+    "$bin/tshard" build names.csv names2.csv.gz -o names.tsh --shard 64K --names $sort --force > log 2>&1 || bad "names: $(cat log)"
+    for n in 2 3; do
+        timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build names.csv names2.csv.gz -o by.tsh --shard 64K -m 32M --names $sort --force < /dev/null > log 2> err || bad "names on $n ranks: $(cat err)"
+        diff -r names.tsh by.tsh > log || bad "names on $n ranks: not the bytes of one process: $(cat log)"
+    done
+done
 sed '90000s/.*/1 x 3 4/' x.tns > wrong.tns
 ranks_refused "wrong.tns:90000: index 'x'" -n 3 "$bin/tshard" build wrong.tns -o no.cp
 [ "$(grep -c '^tshard build: rank' err)" -eq 1 ] || bad "a bad line: not one sentence: $(cat err)"

@@ -432,6 +432,16 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
     return rc;
 }
 
+static int gather(struct ts_build *b, const struct ts_source *s, struct ts_err *err)
+{
+    const struct ts_sink sink = ts_collect_sink(&b->collect);
+    int rc = s->start(s->self, &sink, err);
+    if (rc == 0)
+        rc = ts_build_gather(b, s, err);
+    s->stop(s->self);
+    return rc;
+}
+
 /* Takes all nonzeros of a source into the areas and sorted runs. */
 static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_err *err)
 {
@@ -439,13 +449,15 @@ static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_
     if (rc == 0)
         rc = ts_collect_init(&b->collect, b->order, ts_build_value_bits(b), b->area[0],
                              b->area_words, s->threads, err);
-    if (rc == 0) {
-        const struct ts_sink sink = ts_collect_sink(&b->collect);
-        rc = s->start(s->self, &sink, err);
-    }
     if (rc == 0)
-        rc = ts_build_gather(b, s, err);
-    s->stop(s->self);
+        rc = gather(b, s, err);
+    if (b->names != NULL && ts_build_comm_many(&b->ranks)) {
+        rc = ts_build_names(b, rc, err);
+        if (rc == 0) {
+            ts_collect_again(&b->collect, s->threads);
+            rc = gather(b, s, err);
+        }
+    }
     if (rc == 0 && s->check != NULL && !ts_build_comm_many(&b->ranks))
         rc = s->check(s->self, err);
     return ts_build_ranks_read(b, rc, err);
@@ -515,6 +527,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
                                  .read_bytes = b->memory.read_bytes,
                                  .piece_bytes = b->memory.piece_bytes };
     int rc;
+    b->n_files = n_paths;
     memcpy(plan.dim, o->dim, sizeof plan.dim);
     rc = ts_text_source_open(&plan, &s, err);
     if (rc == 0) {

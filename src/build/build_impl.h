@@ -47,6 +47,7 @@ struct ts_build {
     uint32_t base;                 /* first index of the input */
     char *tmp;                     /* directory for temporary files */
     uint32_t order, phase;         /* phase: enum ts_build_phase */
+    uint32_t n_files;              /* of text; 0: it is not read from files */
     struct ts_build_memory memory; /* how it is divided */
     uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
     uint64_t unpack_bytes;         /* part of these: for decompression */
@@ -127,6 +128,15 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
 /* After reading: sets the sizes of modes of names and times, which do not follow from the largest
  * indices. Ranks agree here. */
 int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err);
+
+/* For names (names.h): memory, and a label, where arg is the build. */
+uint64_t ts_build_table_names_bytes(const struct ts_build_options *o);
+int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
+                             struct ts_err *err);
+
+/* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of all names. Ranks agree
+ * here. */
+int ts_build_names(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Writes the labels of a mode of names or times. */
 int ts_build_table_labels(struct ts_build *b, uint32_t mode, struct ts_err *err);

@@ -21,7 +21,13 @@ static int open_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-static int add_label(void *arg, uint32_t m, const char *name, uint32_t n, struct ts_err *err)
+uint64_t ts_build_table_names_bytes(const struct ts_build_options *o)
+{
+    return o->memory / NAMES_SHARE;
+}
+
+int ts_build_table_add_label(void *arg, uint32_t m, const char *name, uint32_t n,
+                             struct ts_err *err)
 {
     struct ts_build *b = arg;
     const int rc = b->label[m] == NULL ? open_writer(b, m, err) : 0;
@@ -33,17 +39,17 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     struct ts_names_conf conf = { .order = b->order,
                                   .value_bytes = b->o->value_bytes,
                                   .sorted = b->o->sorted_names,
-                                  .bytes = b->o->memory / NAMES_SHARE,
+                                  .told = ts_build_comm_many(&b->ranks),
+                                  .bytes = ts_build_table_names_bytes(b->o),
                                   .tmp = b->tmp,
                                   .stop = b->o->stop,
-                                  .label = add_label,
+                                  .label = ts_build_table_add_label,
                                   .label_arg = b };
-    uint32_t any = 0; /* a mode of names, from 1 */
-    int rc;
+    int any = 0, rc; /* any: of the modes has names */
     for (uint32_t m = 0; m < b->order; m++) {
         const enum ts_table_field field = ts_table_mode_field(b->table, m);
         conf.named[m] = field == TS_TABLE_NAME;
-        any = any == 0 && conf.named[m] ? m + 1 : any;
+        any |= conf.named[m];
         if (field != TS_TABLE_NUMBER && b->o->map[m] != NULL)
             return ts_fail(
                 err, TS_EARG,
@@ -56,17 +62,8 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
                            "there are",
                            m + 1, field == TS_TABLE_NAME ? "names" : "times");
     }
-    if (any == 0)
+    if (!any)
         return 0;
-    if (ts_build_comm_many(&b->ranks)) {
-        const char *name = ts_table_mode_name(b->table, any - 1);
-        return ts_fail(
-            err, TS_EARG,
-            "%s: fields of mode %u%s%s%s are names, which several processes do not number "
-            "together: build it with one",
-            b->o->out, any, name == NULL ? "" : " (", name == NULL ? "" : name,
-            name == NULL ? "" : ")");
-    }
     rc = ts_names_new(&conf, &b->names, err);
     if (rc < 0)
         return rc;

@@ -301,6 +301,13 @@ uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t th
     return to;
 }
 
+void ts_collect_again(struct ts_collect *c, uint32_t sources)
+{
+    pthread_mutex_lock(&c->lock);
+    c->sources = sources;
+    pthread_mutex_unlock(&c->lock);
+}
+
 void ts_collect_resume(struct ts_collect *c, uint64_t *array)
 {
     pthread_mutex_lock(&c->lock);

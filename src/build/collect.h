@@ -72,6 +72,9 @@ void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why);
  * scratch (as large), which then becomes c->array. */
 uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t threads);
 
+/* After a wait that returned 0: so many threads may call put again, TS_SINK_ANY alone. */
+void ts_collect_again(struct ts_collect *c, uint32_t sources);
+
 /* Goes on with `array`, after a wait that returned TS_COLLECT_FULL. */
 void ts_collect_resume(struct ts_collect *c, uint64_t *array);
 

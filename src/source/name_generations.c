@@ -47,16 +47,16 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
 {
     int rc = 0;
     renumber(d, s->before);
-    if (s->runs == NULL)
+    if (s->runs == NULL && !conf->told)
         rc = ts_string_sort_new(conf->tmp, conf->bytes / 2, conf->stop, &s->runs, err);
-    if (rc == 0 && !conf->sorted)
+    if (rc == 0 && !conf->sorted && !conf->told)
         ts_string_sort_by_hash(s->runs);
     if (rc == 0 && !conf->sorted && s->arena_fd < 0)
         rc = ts_tempfile_new(conf->tmp, &s->arena_fd, err);
     if (rc == 0 && !conf->sorted) /* as they came: labels will be told in this order */
         rc = ts_tempfile_write(s->arena_fd, conf->tmp, d->arena, d->used, s->arena_bytes, err);
     s->arena_bytes += d->used;
-    if (rc == 0) {
+    if (rc == 0 && !conf->told) {
         uint64_t *place = NULL;
         if (conf->sorted) {
             place = ts_name_dictionary_places(d);
@@ -250,6 +250,15 @@ int ts_name_generations_end(struct ts_name_generations *s, const struct ts_names
     if (rc == 0 && !conf->sorted)
         rc = label_seen(s, conf, m, err);
     return rc;
+}
+
+int ts_name_generations_tell(struct ts_name_generations *s, const struct ts_names_conf *conf,
+                             uint64_t first, const uint64_t *index, uint64_t n, struct ts_err *err)
+{
+    const int rc = s->map_fd < 0 ? ts_tempfile_new(conf->tmp, &s->map_fd, err) : 0;
+    return rc < 0 ? rc
+                  : ts_tempfile_write(s->map_fd, conf->tmp, index, n * sizeof *index,
+                                      first * sizeof *index, err);
 }
 
 int ts_name_generations_map(const struct ts_name_generations *s, const struct ts_names_conf *conf,

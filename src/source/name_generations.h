@@ -40,6 +40,10 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
 int ts_name_generations_end(struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint32_t mode, struct ts_err *err);
 
+/* Instead of merging, where indices are told (names.h): those of n provisional numbers. */
+int ts_name_generations_tell(struct ts_name_generations *s, const struct ts_names_conf *conf,
+                             uint64_t first, const uint64_t *index, uint64_t n, struct ts_err *err);
+
 /* After that: the indices of n provisional numbers. */
 int ts_name_generations_map(const struct ts_name_generations *s, const struct ts_names_conf *conf,
                             uint64_t first, uint64_t n, uint64_t *ret, struct ts_err *err);

@@ -20,7 +20,14 @@
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    uint64_t *map; /* after the end: the index of each number of the current generation */
+    uint64_t *
+        map; /* after the end: the index of each number of the current generation; NULL: they are indices */
+    uint64_t told; /* numbers whose indices were told */
+};
+
+/* Of each mode, what was seen before a file. */
+struct mark {
+    uint64_t n, bytes;
 };
 
 struct ts_names {
@@ -45,6 +52,11 @@ struct ts_names {
     uint32_t feeding;
 
     uint64_t *first; /* provisional number of each generation, in each mode; one more at the end */
+
+    /* where indices are told */
+    struct mark *mark; /* n_marks x order */
+    uint32_t n_marks, mark_room;
+    int told;
 };
 
 struct chunk {
@@ -60,7 +72,7 @@ void ts_names_find(const struct ts_names *g, uint32_t mode, uint32_t n, const ch
 /* Of a name in the map from numbers to indices that the end makes beside a dictionary. */
 static uint64_t map_bytes(const struct ts_names *g)
 {
-    return g->conf.sorted ? sizeof *g->mode[0].map : 0;
+    return g->conf.sorted || g->conf.told ? sizeof *g->mode[0].map : 0;
 }
 
 static uint64_t bytes_used(const struct ts_names *g)
@@ -82,6 +94,7 @@ int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for names");
     g->conf = *conf;
+    g->conf.sorted = conf->sorted && !conf->told;
     g->fd = -1;
     g->mapped = UINT64_MAX;
     g->record_bytes = conf->value_bytes;
@@ -114,6 +127,7 @@ void ts_names_free(struct ts_names *g)
     if (g->fd >= 0)
         close(g->fd);
     free(g->first);
+    free(g->mark);
     pthread_mutex_destroy(&g->lock);
     pthread_cond_destroy(&g->moved);
     free(g);
@@ -280,6 +294,30 @@ static int take_turn(struct ts_names *g, uint64_t generation, struct ts_batch *b
     return rc < 0 ? rc : resolve(g, b, text, side, err);
 }
 
+/* Notes what was seen before the files up to this one. */
+static int note_files(struct ts_names *g, uint32_t file, struct ts_err *err)
+{
+    const uint32_t order = g->conf.order;
+    while (g->n_marks <= file) {
+        if (g->n_marks == g->mark_room) {
+            const uint32_t room = 2 * g->mark_room + 64;
+            struct mark *more = realloc(g->mark, (uint64_t)room * order * sizeof *more);
+            if (more == NULL)
+                return ts_fail(err, TS_ENOMEM, "out of memory for names");
+            g->mark = more;
+            g->mark_room = room;
+        }
+        for (uint32_t m = 0; m < order; m++) {
+            const struct ts_name_dictionary *d = &g->mode[m].dictionary;
+            const struct ts_name_generations *s = &g->mode[m].saved;
+            g->mark[(uint64_t)g->n_marks * order + m] =
+                (struct mark){ s->before + d->n, s->arena_bytes + d->used };
+        }
+        g->n_marks++;
+    }
+    return 0;
+}
+
 int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struct ts_batch *b,
                   const char *text, const char *side, int (*again)(void *arg, struct ts_err *err),
                   void *arg, int64_t *wait, struct ts_err *err)
@@ -287,9 +325,12 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
     int rc = wait_turn(g, piece);
     if (rc < 0)
         return ts_fail(err, TS_ESTOP, "stopped");
-    rc = take_turn(g, generation, b, text, side, again, arg, err);
+    rc = g->conf.told ? note_files(g, b->file, err) : 0;
+    if (rc == 0)
+        rc = take_turn(g, generation, b, text, side, again, arg, err);
     *wait = -1;
-    if (rc == 0 && b->n > 0 && (g->conf.sorted || g->generation > 0)) {
+    if (rc == 0 && b->n > 0 &&
+        (g->conf.sorted || g->conf.waits || g->conf.told || g->generation > 0)) {
         if (g->fd < 0)
             rc = ts_tempfile_new(g->conf.tmp, &g->fd, err);
         *wait = (int64_t)g->bytes;
@@ -371,8 +412,8 @@ static int end_single(struct ts_names *g, uint32_t m, struct ts_err *err)
 
 int ts_names_end(struct ts_names *g, struct ts_err *err)
 {
-    const int merged = g->generation > 0;
-    int rc = 0;
+    const int merged = g->generation > 0 || g->conf.told;
+    int rc = g->conf.told && g->first == NULL ? note_first(g, 0, err) : 0;
     for (uint32_t m = 0; m < g->conf.order && rc == 0 && merged; m++)
         if (g->conf.named[m])
             rc = ts_name_generations_save(&g->mode[m].saved, &g->conf, &g->mode[m].dictionary, err);
@@ -381,7 +422,7 @@ int ts_names_end(struct ts_names *g, struct ts_err *err)
     for (uint32_t m = 0; m < g->conf.order && merged; m++)
         ts_name_dictionary_close(&g->mode[m].dictionary);
     for (uint32_t m = 0; m < g->conf.order && rc == 0; m++)
-        if (g->conf.named[m])
+        if (g->conf.named[m] && !g->conf.told)
             rc = merged ? ts_name_generations_end(&g->mode[m].saved, &g->conf, m, err)
                         : end_single(g, m, err);
     for (uint32_t m = 0; m < g->conf.order; m++)
@@ -394,6 +435,42 @@ int ts_names_end(struct ts_names *g, struct ts_err *err)
 uint64_t ts_names_count(const struct ts_names *g, uint32_t mode)
 {
     return g->mode[mode].saved.n_names;
+}
+
+/* ------------------------------------------------------------------ indices that are told */
+
+uint64_t ts_names_seen(const struct ts_names *g, uint32_t m, uint32_t file, uint64_t *bytes)
+{
+    const struct mark all = { g->mode[m].saved.before, g->mode[m].saved.arena_bytes };
+    const struct mark at = file < g->n_marks ? g->mark[(uint64_t)file * g->conf.order + m] : all;
+    *bytes = at.bytes;
+    return at.n;
+}
+
+int ts_names_read(const struct ts_names *g, uint32_t m, uint64_t at, void *buf, size_t bytes,
+                  struct ts_err *err)
+{
+    return ts_tempfile_read(g->mode[m].saved.arena_fd, g->conf.tmp, buf, bytes, at, err);
+}
+
+int ts_names_tell(struct ts_names *g, uint32_t m, const uint64_t *index, uint64_t count,
+                  struct ts_err *err)
+{
+    struct mode *mode = &g->mode[m];
+    const int rc = ts_name_generations_tell(&mode->saved, &g->conf, mode->told, index, count, err);
+    mode->told += rc == 0 ? count : 0;
+    return rc;
+}
+
+int ts_names_told(struct ts_names *g, const uint64_t n_names[], struct ts_err *err)
+{
+    for (uint32_t m = 0; m < g->conf.order; m++) {
+        if (g->conf.named[m] && g->mode[m].told != g->mode[m].saved.before)
+            return ts_fail(err, TS_EIO, "internal error: a name was lost; please report it");
+        g->mode[m].saved.n_names = n_names[m];
+    }
+    g->told = 1;
+    return 0;
 }
 
 /* ------------------------------------------------------------------ what waited */
@@ -427,7 +504,7 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     pthread_mutex_lock(&g->lock);
     for (;;) {
         /* the maps may be of another generation than the chunk's: then those who use them end */
-        if (g->at == g->bytes)
+        if (g->at == g->bytes || (g->conf.told && !g->told))
             rc = 0;
         else
             rc = ts_tempfile_read(g->fd, g->conf.tmp, head, sizeof *head, g->at, err) < 0 ? -1 : 1;
@@ -466,7 +543,7 @@ static int read_chunk(struct ts_names *g, const struct chunk *head, uint64_t at,
             for (uint32_t m = 0; m < b->order; m++) {
                 uint64_t index;
                 p = get_bytes(p, &index, g->width[m]);
-                index = g->conf.named[m] ? g->mode[m].map[index] : index;
+                index = g->mode[m].map != NULL ? g->mode[m].map[index] : index;
                 b->index[k * b->order + m] = index;
                 b->max[m] = index > b->max[m] ? index : b->max[m];
             }

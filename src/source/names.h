@@ -15,6 +15,10 @@
  *     ts_names_wait, if turn says so: writes the nonzeros to the file
  *     ts_names_end, then ts_names_next until it gives none: the nonzeros that waited
  *
+ * Where processes read parts of the text, each numbers its names, and the indices are *told*: all nonzeros wait,
+ * and the end puts the names on disk, from where they are read and given to one that numbers them all
+ * (name_list.h). What it says of each goes to ts_names_tell.
+ *
  *   owner    the object owns memory and files; callers own batches
  *   threads  as said with each function
  *   errors   0 or a negative ts_code
@@ -50,7 +54,9 @@ struct ts_names_conf {
     uint32_t order, value_bytes;
     int named[TS_MAX_ORDER]; /* which modes */
     int sorted;              /* indices in the order of the names; 0: as first seen */
-    uint64_t bytes;          /* memory for everything together */
+    int waits;               /* 1: all nonzeros wait, also where numbers are indices */
+    int told;       /* 1: so they do, for indices that are told; `sorted` is of no account */
+    uint64_t bytes; /* memory for everything together */
     const char *tmp;
     const volatile sig_atomic_t *stop;
 
@@ -90,6 +96,18 @@ void ts_names_fail(struct ts_names *n, uint64_t number);
 /* To be called by one thread when no piece is left: gives the indices and calls conf.label with the
  * names. */
 int ts_names_end(struct ts_names *n, struct ts_err *err);
+
+/* After end, of names whose indices are told: those first seen before file `file`, and the bytes that they take on disk;
+ * with the number of files, all. They lie there as in string_sort.h, in the order in which they were seen. */
+uint64_t ts_names_seen(const struct ts_names *n, uint32_t mode, uint32_t file, uint64_t *bytes);
+int ts_names_read(const struct ts_names *n, uint32_t mode, uint64_t at, void *buf, size_t bytes,
+                  struct ts_err *err);
+
+/* The indices of the next `count` of them; then, of a mode with nothing left to tell, how many names it has. Those who wait
+ * get nothing before ts_names_told. */
+int ts_names_tell(struct ts_names *n, uint32_t mode, const uint64_t *index, uint64_t count,
+                  struct ts_err *err);
+int ts_names_told(struct ts_names *n, const uint64_t n_names[], struct ts_err *err);
 
 /* To be called by any thread after that: the next nonzeros that waited, with their indices; n == 0
  * at the end. */

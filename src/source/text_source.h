@@ -68,7 +68,7 @@ const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s);
  * it. */
 void ts_text_source_names(struct ts_text_source *s, struct ts_names *names);
 
-/* The source. Its check: each file had as many nonzeros as its header says; for a sample, at most
+/* The source. Started once more after its names were told (names.h), it brings the nonzeros that waited. Its check: each file had as many nonzeros as its header says; for a sample, at most
  * as many. */
 struct ts_source ts_text_source_as_source(struct ts_text_source *s);
 
