@@ -140,6 +140,7 @@ TS_API uint64_t ts_nnz(const ts_tensor *t);
 TS_API double ts_norm(const ts_tensor *t);
 TS_API uint32_t ts_value_bytes(const ts_tensor *t);
 TS_API uint32_t ts_first_index(const ts_tensor *t);
+TS_API int ts_is_dense(const ts_tensor *t);
 
 /* What a mode is called, or, for mode == order, what the values are.
  *
@@ -668,7 +669,8 @@ typedef struct {
     /* Nothing is learnt from this share of the listed cells, chosen by a
      * hash of each cell and seed, and their error is told. Below 1.
      * Without observed they are zeros to the model, like cells that are
-     * not listed. On CPU cores. */
+     * not listed; those of a dense tensor are unknown, and observed is
+     * taken for given. On CPU cores. */
     double hold_out;
     /* Ends when that error has not fallen for so many sweeps; 0: never.
      * The result is the model that had the least, which is kept in host

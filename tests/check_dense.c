@@ -400,6 +400,163 @@ START_TEST(products_equal_the_loop)
 }
 END_TEST
 
+/* ---- cells that are held out, and a mean ---- */
+
+static const struct learnt {
+    struct ts_hold_out hold_out;
+    double mean;
+} learnt[] = {
+    { { 0.2, 7, 0 }, 0 },     { { 0.25, 7, 0.5 }, 0.375 }, { { 0, 0, 0 }, -0.7 },
+    { { 0.9, 8, 0 }, 0.125 }, { { 0, 0, 0 }, 0 },
+};
+#define N_LEARNT (int)(sizeof learnt / sizeof learnt[0])
+
+/* What is learnt from, by the loop: of each cell its value less the mean, or 0. */
+static void learn_slowly(struct dense *x, const struct learnt *l)
+{
+    const uint32_t n = x->t->order;
+    for (uint64_t i = 0; i < x->cells; i++) {
+        uint64_t index[TS_DENSE_MAX_ORDER], rest = i, hash = ts_hold_out_begin(&l->hold_out);
+        for (uint32_t m = n; m-- > 0; rest /= x->t->mode[m].disk.dim)
+            index[m] = rest % x->t->mode[m].disk.dim;
+        for (uint32_t m = 0; m < n; m++)
+            hash = ts_hold_out_add(hash, index[m]);
+        x->value[i] -= l->mean;
+        if (l->hold_out.share > 0 && ts_hold_out_held(&l->hold_out, hash))
+            x->value[i] = 0;
+    }
+}
+
+/* The products of all modes, each in the object that has made those before. */
+static void learnt_products(const struct dense *x, const struct learnt *l,
+                            enum ts_precision precision, uint32_t threads, uint64_t spare,
+                            double **ret)
+{
+    const struct ts_dense_product_conf conf = { .tensor = x->t,
+                                                .rank = x->rank,
+                                                .threads = threads,
+                                                .precision = precision,
+                                                .isa = ts_isa_best(),
+                                                .spare_bytes = spare };
+    struct ts_feed_conf fc = { .tensor = x->t, .host_bytes = 1 << 30, .only_mode = -1 };
+    struct ts_fmat factor[TS_DENSE_MAX_ORDER] = { { 0 } }, out = { 0 };
+    struct ts_dense_product *p;
+    struct ts_feed *feed;
+    struct ts_err err;
+    ck_assert_msg(ts_feed_new(&fc, &feed, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_dense_product_new(&conf, &p, &err) == 0, "%s", err.text);
+    for (uint32_t m = 0; m < x->t->order; m++) {
+        const uint64_t n = x->t->mode[m].disk.dim;
+        ck_assert_int_eq(ts_fmat_new(n, x->rank, precision, "factor", &factor[m], &err), 0);
+        ts_fmat_put(&factor[m], 0, n, x->factor[m], 1);
+    }
+    for (uint32_t m = 0; m < x->t->order; m++) {
+        const uint64_t n = x->t->mode[m].disk.dim;
+        ck_assert_int_eq(ts_fmat_new(n, x->rank, precision, "product", &out, &err), 0);
+        for (int again = N_LEARNT; again-- > 0;) { /* what others have left must not matter */
+            ts_dense_product_learn(p, again > 0 ? &learnt[again].hold_out : &l->hold_out,
+                                   again > 0 ? learnt[again].mean : l->mean);
+            ck_assert_msg(ts_dense_product_run(p, m, factor, &out, precision, feed, NULL, &err) ==
+                              0,
+                          "%s", err.text);
+        }
+        memcpy(ret[m], ts_dense_product_sums(p), n * x->rank * sizeof(double));
+        ts_fmat_free(&out);
+    }
+    for (uint32_t m = 0; m < x->t->order; m++)
+        ts_fmat_free(&factor[m]);
+    ts_dense_product_free(p);
+    ts_feed_free(feed);
+}
+
+static void check_learnt(const struct shape *s, uint32_t rank, const struct learnt *l, int narrow,
+                         int fortran, enum ts_precision precision)
+{
+    const double epsilon = precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    struct dense x;
+    double **first, **other;
+    dense_new(s, narrow, fortran, rank, &x);
+    first = results_new(&x);
+    other = results_new(&x);
+    learnt_products(&x, l, precision, 1, 0, first);
+    for (uint32_t threads = 2; threads <= 3; threads++) {
+        learnt_products(&x, l, precision, threads, UINT64_C(1) << 30, other);
+        for (uint32_t m = 0; m < x.t->order; m++)
+            ck_assert_mem_eq(first[m], other[m], x.t->mode[m].disk.dim * rank * sizeof(double));
+    }
+    learn_slowly(&x, l);
+    compare(&x, first, 2 * epsilon); /* values less the mean have magnitudes below 2 */
+    results_free(first);
+    results_free(other);
+    dense_free(&x);
+}
+
+START_TEST(products_of_what_is_learnt_equal_the_loop)
+{
+    const struct shape *s = &shapes[_i];
+    for (int k = 0; k < N_LEARNT - 1; k++)
+        for (int r = (_i + k) % 3; r < N_RANKS - 1; r += 3) {
+            const int c = (3 * _i + k + r) % 8;
+            check_learnt(s, ranks[r], &learnt[k], c & 1, c >> 1 & 1,
+                         c >> 2 & 1 ? TS_FLOAT64 : TS_FLOAT32);
+        }
+}
+END_TEST
+
+/* Solves for the rows of a mode, all other factors being those of x; be: NULL: a backend of its own. */
+static void complete(const struct dense *x, const struct learnt *l, uint32_t mode,
+                     struct ts_feed *feed, void *be, double *ret)
+{
+    const struct ts_backend_conf conf = {
+        .tensor = x->t, .rank = x->rank, .precision = TS_FLOAT64, .threads = 2, .only_mode = -1
+    };
+    const struct ts_row_update how = {
+        .kind = TS_ROW_OBSERVED, .l2 = 0.1, .hold_out = l->hold_out, .mean = l->mean
+    };
+    void *own = NULL;
+    double size;
+    struct ts_err err;
+    if (be == NULL)
+        ck_assert_msg(ts_backend_cpu.open(&conf, &own, &err) == 0, "%s", err.text);
+    be = be == NULL ? own : be;
+    for (uint32_t m = 0; m < x->t->order; m++)
+        ts_backend_cpu.put_rows(be, m, 0, x->t->mode[m].disk.dim, x->factor[m], &err);
+    ck_assert_msg(ts_backend_cpu.complete(be, mode, feed, &how,
+                                          &(struct ts_row_sums){ .size = &size }, NULL, &err) == 0,
+                  "%s", err.text);
+    ts_backend_cpu.get_rows(be, mode, 0, x->t->mode[mode].disk.dim, ret, &err);
+    ts_backend_cpu.close(own);
+}
+
+START_TEST(rows_do_not_know_what_was_held_out_before)
+{
+    const struct shape s = { 4, { 12, 20, 10, 24 }, 4096 };
+    const struct ts_backend_conf conf = {
+        .rank = 5, .precision = TS_FLOAT64, .threads = 2, .spare_bytes = 1 << 30, .only_mode = -1
+    };
+    struct ts_backend_conf bc = conf;
+    struct ts_feed_conf fc = { .host_bytes = 1 << 30, .only_mode = -1 };
+    struct dense x;
+    struct ts_feed *feed;
+    struct ts_err err;
+    double one[24 * 5], same[24 * 5];
+    void *be;
+    dense_new(&s, 0, 0, 5, &x);
+    bc.tensor = fc.tensor = x.t;
+    ck_assert_msg(ts_feed_new(&fc, &feed, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_backend_cpu.open(&bc, &be, &err) == 0, "%s", err.text);
+    for (int k = 0; k < 2 * N_LEARNT; k++)
+        for (uint32_t mode = 0; mode < s.order; mode++) {
+            complete(&x, &learnt[3 * k % N_LEARNT], mode, feed, be, one);
+            complete(&x, &learnt[3 * k % N_LEARNT], mode, feed, NULL, same);
+            ck_assert_mem_eq(one, same, s.dim[mode] * 5 * sizeof(double));
+        }
+    ts_backend_cpu.close(be);
+    ts_feed_free(feed);
+    dense_free(&x);
+}
+END_TEST
+
 /* With room for what several modes need, a sweep reads the file twice. */
 START_TEST(a_sweep_takes_two_passes)
 {
@@ -543,6 +700,8 @@ int main(void)
     tcase_add_loop_test(c, headers_of_all_formats_are_read, 1, 4);
     tcase_add_loop_test(c, cells_of_all_types_are_numbers, 0, TS_N_CELLS);
     tcase_add_loop_test(c, products_equal_the_loop, 0, N_SHAPES);
+    tcase_add_loop_test(c, products_of_what_is_learnt_equal_the_loop, 0, N_SHAPES);
+    tcase_add_test(c, rows_do_not_know_what_was_held_out_before);
     tcase_add_test(c, a_sweep_takes_two_passes);
     tcase_add_loop_test(c, a_scan_finds_norm_range_and_hash, 0, 2);
     tcase_add_loop_test(c, a_cell_that_is_not_finite_is_named, 0, 2);

@@ -163,6 +163,58 @@ for x in u.tsh u.npy uf.npy; do
     [ "$(number nnz score.u.tsh)" = "$(number nnz score.$x)" ] || bad "score of unknown cells: $x"
 done
 
+# ---- held-out cells, unknown to the model: as of the tensor that lists them all ----
+# same_members A B BY MEMBER...: of sweep after sweep
+same_members()
+{
+    one=$1 two=$2 by=$3
+    shift 3
+    for member in "$@"; do
+        sed -n "s/.*\"event\":\"sweep\".*\"$member\":\([-0-9.e+]*\).*/\1/p" "$one" > a.members
+        sed -n "s/.*\"event\":\"sweep\".*\"$member\":\([-0-9.e+]*\).*/\1/p" "$two" > b.members
+        [ -s a.members ] && [ "$(wc -l < a.members)" -eq "$(wc -l < b.members)" ] || bad "$one and $two: no $member"
+        paste a.members b.members | while read -r a b; do
+            within "$a" "$b" "$by" || echo "$a $b"
+        done > apart
+        [ ! -s apart ] || bad "$one and $two, $member: $(cat apart)"
+    done
+}
+"$write_npy" f8C 2 n.npy n.tns 9 14 7 11
+"$write_npy" f8F 2 nf.npy - 9 14 7 11
+"$bin/tshard" build n.tns --values float64 --zeros keep -o n.tsh > log 2>&1 || bad "build: $(cat log)"
+for how in "--hold-out 10%" "--hold-out 10% --mean --patience 3" "--hold-out 0.6 --nonneg --l2 0.3" "--hold-out 'fold 2/5' --l2 0.0001 --l2-scale count"; do
+    for x in n.tsh n.npy nf.npy; do
+        # that --observed is meant is known of arrays alone
+        observed=$([ $x = n.tsh ] && echo --observed || true)
+        eval "\"$bin/tstream\" cp $x --cpu -r 4 -i 6 --tol 0 -p float64 --seed 3 $observed $how -o held.$x --force --json" > $x.json 2> err ||
+            bad "cp $x $how: $(cat err)"
+    done
+    for x in n.npy nf.npy; do
+        same_members n.tsh.json $x.json 1e-9 fit rmse held_out_rmse
+        "$bin/tstream" compare held.n.tsh held.$x --json > compare.json 2> err || bad "compare: $(cat err)"
+        within 1 "$(number score compare.json)" 1e-9 || bad "cp $x $how: other factors: $(cat compare.json)"
+        [ "$(number best_sweep n.tsh.json)" = "$(number best_sweep $x.json)" ] || bad "cp $x $how: another best sweep"
+    done
+done
+"$bin/tstream" cp n.npy --cpu -r 9 -i 60 --tol 0 -p float64 --l2 0.001 --hold-out 10% --patience 3 -n > log 2>&1 || bad "cp --patience: $(cat log)"
+grep -q 'held-out error no longer falls' log || bad "cp --patience: $(cat log)"
+"$bin/tstream" cp n.npy --cpu -r 1,3 -i 6 --tol 0 -p float64 --folds 3 --json > folds.npy.json 2> err || bad "cp --folds: $(cat err)"
+"$bin/tstream" cp n.tsh --cpu -r 1,3 -i 6 --tol 0 -p float64 --folds 3 --observed --json > folds.tsh.json 2> err || bad "cp --folds: $(cat err)"
+for x in npy tsh; do sed -n 's/.*"event":"fold".*"held_out_rmse":\([-0-9.e+]*\).*/\1/p' folds.$x.json > folds.$x; done
+[ "$(wc -l < folds.npy)" -eq 6 ] || bad "cp --folds: $(cat folds.npy.json)"
+paste folds.npy folds.tsh | while read -r a b; do within "$a" "$b" 1e-9 || echo "$a $b"; done > apart
+[ ! -s apart ] || bad "cp --folds: $(cat apart)"
+"$bin/tstream" cp n.npy --cpu -r 1,3 -i 200 --threads 1 --tol 0 --folds 3 -o whole.cp > log 2>&1 || bad "cp --folds: $(cat log)"
+"$bin/tstream" cp n.npy --cpu -r 1,3 -i 200 --threads 1 --tol 0 --folds 3 -o part.cp --max-time 100ms > log 2>&1 || bad "cp --folds: $(cat log)"
+[ -d part.cp ] || "$bin/tstream" cp --resume part.cp --threads 2 > log 2>&1 || bad "cp --folds --resume: $(cat log)"
+"$bin/tstream" cp n.npy --cpu -r 3 -i 200 --tol 0 --hold-out 'fold 2/3' -o alone.cp > log 2>&1 || bad "cp --hold-out: $(cat log)"
+for x in r1.f1 r3.f2; do
+    cmp -s whole.cp/$x/model.ktensor part.cp/$x/model.ktensor || bad "$x: other bytes of a run that went on"
+done
+cmp -s whole.cp/r3.f2/model.ktensor alone.cp/model.ktensor || bad "other bytes of a fold alone"
+"$bin/tstream" plan n.npy --cpu -r 4 --folds 3 --json > plan 2> err || bad "plan: $(cat err)"
+[ "$(number judge_seconds plan)" != 0 ] && [ -n "$(number judge_seconds plan)" ] || bad "plan --folds: $(cat plan)"
+
 # ---- bytes, within memory that holds a part ----
 "$write_npy" f4C 0 big.npy - 150 120 210
 "$bin/tstream" cp big.npy -r 5 -i 6 --tol 0 --threads 1 -o one.cp > log 2>&1 || bad "cp: $(cat log)"
@@ -181,6 +233,17 @@ grep -q 'are left for slabs' err || grep -q 'budget of' err || bad "1M: $(cat er
 grep -q '150 x 120 x 210' info || bad "info: $(cat info)"
 "$bin/tshard" info --json xf.npy | grep -q '"values":"float64".*"fortran_order":true' || bad "info --json"
 
+how='--hold-out 20% --mean --patience 2 --tol 0'
+# shellcheck disable=SC2086
+{
+    "$bin/tstream" cp big.npy -r 5 -i 4 $how --threads 1 -o held1.cp > log 2>&1 || bad "cp $how: $(cat log)"
+    "$bin/tstream" cp big.npy -r 5 -i 4 $how --threads 3 --host-memory 14M -o held3.cp > log 2>&1 || bad "cp $how: $(cat log)"
+    "$bin/tstream" cp big.npy -r 5 -i 2 $how --host-memory 14M -o held2.cp > log 2>&1 || bad "cp $how: $(cat log)"
+}
+cmp -s held1.cp/model.ktensor held3.cp/model.ktensor || bad "$how: other bytes with three threads and little memory"
+"$bin/tstream" cp --resume held2.cp --iters 4 > log 2>&1 || bad "resume: $(cat log)"
+cmp -s held1.cp/model.ktensor held2.cp/model.ktensor || bad "$how: other bytes of a run that went on"
+
 # ---- what is refused ----
 # refused WORDS COMMAND...: with one line that has these words
 refused()
@@ -192,9 +255,13 @@ refused()
     grep -q -e "$words" err || bad "$*: $(cat err)"
 }
 refused '--gpus 1: a dense tensor is decomposed on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 -n
-refused "mean of a dense tensor's cells is not subtracted" "$bin/tstream" cp x.npy --cpu --observed --mean -n
+for wrong in "--hold-out 10% --l1 1" --mean; do
+    # shellcheck disable=SC2086
+    if "$bin/tstream" cp x.npy --cpu $wrong -n > log 2>&1; then bad "$wrong: not refused"; fi
+    grep -q 'of observed cells alone no l1\|--mean goes with --observed' log || bad "$wrong: $(cat log)"
+done
+refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson --hold-out 10% -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson -n
-refused 'are not held out' "$bin/tstream" cp u.npy --cpu --observed --hold-out 10% -n
 refused 'is NaN, the first of .*: unknown cells go with --observed alone' "$bin/tstream" cp u.npy --cpu -n
 refused 'is NaN, the first of' "$bin/tstream" fit u1.cp u.npy
 refused 'is NaN, the first of' "$bin/tstream" mttkrp u.npy --cpu

@@ -2,7 +2,9 @@
 /* Completion of observed cells is that of a slow, obvious program, never gets worse, leaves held-out cells alone, and has the
  * same bits however it is run. */
 #include <check.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,59 +125,43 @@ static double error(const struct slow *b, int held, double *size)
     return sqrt(left / n);
 }
 
-START_TEST(runs_are_those_of_the_slow_program)
+/* The run of conf, which has the constraints of `which`, of the cells of x. */
+static void compare_run(const struct test_coo *x, const struct test_als_conf *conf, int which)
 {
-    const struct test_shape *s = &test_shapes[_i % TEST_SHAPES];
-    const int which = _i % 2, held = _i / 2 % 2, weigh = _i >= TEST_SHAPES;
-    struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 9, 0.5);
-    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 3,
-                                  .seed = 3,
-                                  .threads = 2,
-                                  .precision = TS_FLOAT64,
-                                  .constraint = c,
-                                  .hold_out = { .share = held ? 0.2 : 0, .seed = 7 } };
-    struct slow b = { .x = &x, .hold_out = conf.hold_out, .rank = s->rank, .by_count = which == 1 };
-    struct test_als a;
-    demand(s->order, which, c);
-    for (uint64_t i = 0; i < x.nnz; i += 5) /* cells that are known to hold 0 */
-        x.val[i] = 0;
-    if (weigh)
-        test_coo_weigh(&x, (uint64_t)_i, 0);
-    test_tsh_write(test_case_dir, &x, &tc);
-    a = test_case_run(&conf);
-    if (c[0].mean) {
+    struct slow b = {
+        .x = x, .hold_out = conf->hold_out, .rank = conf->rank, .by_count = which == 1
+    };
+    struct test_als a = test_case_run(conf);
+    const uint32_t rank = conf->rank;
+    double size;
+    if (conf->constraint[0].mean) {
         b.mean = mean_of(&b);
         ck_assert_double_eq_tol(a.last.mean, b.mean, 1e-13 * fabs(b.mean));
-        ck_assert_uint_eq(a.rank, s->rank + 1);
+        ck_assert_uint_eq(a.rank, rank + 1);
     } else {
         ck_assert(isnan(a.last.mean));
     }
-    for (uint32_t m = 0; m < x.order; m++) {
-        b.a[m] = malloc(x.dim[m] * s->rank * sizeof(double));
-        for (uint64_t i = 0; i < x.dim[m] * s->rank; i++)
-            b.a[m][i] = ts_init_entry(conf.seed, m, i / s->rank, (uint32_t)(i % s->rank));
+    for (uint32_t m = 0; m < x->order; m++) {
+        b.a[m] = malloc(x->dim[m] * rank * sizeof(double));
+        for (uint64_t i = 0; i < x->dim[m] * rank; i++)
+            b.a[m][i] = ts_init_entry(conf->seed, m, i / rank, (uint32_t)(i % rank));
     }
-    for (uint32_t k = 0; k < conf.iters; k++) {
-        double size, rmse;
-        for (uint32_t m = 0; m < x.order; m++)
-            for (uint64_t row = 0; row < x.dim[m]; row++)
+    for (uint32_t k = 0; k < conf->iters; k++) {
+        double rmse;
+        for (uint32_t m = 0; m < x->order; m++)
+            for (uint64_t row = 0; row < x->dim[m]; row++)
                 solve_row(&b, m, row);
         rmse = error(&b, 0, &size);
         ck_assert_double_le(fabs(a.fit[k] - (1 - rmse / size)), 1e-10);
     }
-    if (held) {
-        double size;
+    if (conf->hold_out.share > 0)
         ck_assert_double_le(fabs(a.last.held_out - error(&b, 1, &size)), 1e-9 * size);
-    } else {
+    else
         ck_assert(isnan(a.last.held_out));
-    }
-    for (uint32_t m = 0; m < x.order; m++) {
+    for (uint32_t m = 0; m < x->order; m++) {
         double off = 0, all = 0;
-        for (uint64_t i = 0; i < x.dim[m] * s->rank; i++) {
-            const uint64_t row = i / s->rank, r = i % s->rank;
+        for (uint64_t i = 0; i < x->dim[m] * rank; i++) {
+            const uint64_t row = i / rank, r = i % rank;
             const double d = a.factor[m][row * a.rank + r] * a.norm[m * a.rank + r] - b.a[m][i];
             off += d * d;
             all += b.a[m][i] * b.a[m][i];
@@ -184,7 +170,152 @@ START_TEST(runs_are_those_of_the_slow_program)
         free(b.a[m]);
     }
     test_als_free(&a);
+}
+
+START_TEST(runs_are_those_of_the_slow_program)
+{
+    const struct test_shape *s = &test_shapes[_i % TEST_SHAPES];
+    const int which = _i % 2, held = _i / 2 % 2, weigh = _i >= TEST_SHAPES;
+    struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 9, 0.5);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    const struct test_als_conf conf = { .rank = s->rank,
+                                        .iters = 3,
+                                        .seed = 3,
+                                        .threads = 2,
+                                        .precision = TS_FLOAT64,
+                                        .constraint = c,
+                                        .hold_out = { .share = held ? 0.2 : 0, .seed = 7 } };
+    demand(s->order, which, c);
+    for (uint64_t i = 0; i < x.nnz; i += 5) /* cells that are known to hold 0 */
+        x.val[i] = 0;
+    if (weigh)
+        test_coo_weigh(&x, (uint64_t)_i, 0);
+    test_tsh_write(test_case_dir, &x, &tc);
+    compare_run(&x, &conf, which);
     test_coo_free(&x);
+}
+END_TEST
+
+/* ---- dense tensors ---- */
+
+/* A share of the cells of the shape, listed in the order of the array, with numbers that float32 has. */
+static struct test_coo cells_of(const struct test_shape *s, double share)
+{
+    struct test_coo x = { .order = s->order };
+    uint64_t cells = 1;
+    for (uint32_t m = 0; m < s->order; m++)
+        cells *= x.dim[m] = s->dim[m];
+    x.val = malloc(cells * sizeof *x.val);
+    for (uint32_t m = 0; m < s->order; m++)
+        x.idx[m] = malloc(cells * sizeof *x.idx[m]);
+    for (uint64_t i = 0; i < cells; i++) {
+        uint64_t rest = i;
+        if (ts_unit(ts_mix(i)) >= share)
+            continue;
+        for (uint32_t m = s->order; m-- > 0; rest /= s->dim[m])
+            x.idx[m][x.nnz] = (uint32_t)(rest % s->dim[m]);
+        x.val[x.nnz++] = (float)(3 * ts_unit(ts_mix(i + 77)) - 1);
+    }
+    return x;
+}
+
+/* Writes them as an array that is NaN elsewhere, which becomes the tensor of the test. */
+static void write_array(const struct test_coo *x, int narrow, int fortran)
+{
+    const int folder = (int)strlen(test_case_dir) - (int)strlen("/x.tsh");
+    char file[4096], dims[100] = "";
+    uint64_t cells = 1;
+    double *all;
+    FILE *f;
+    for (uint32_t m = 0; m < x->order; m++) {
+        const size_t at = strlen(dims);
+        cells *= x->dim[m];
+        snprintf(dims + at, sizeof dims - at, "%s%" PRIu64, m == 0 ? "" : "x", x->dim[m]);
+    }
+    all = malloc(cells * sizeof *all);
+    for (uint64_t i = 0; i < cells; i++)
+        all[i] = NAN;
+    for (uint64_t i = 0; i < x->nnz; i++) {
+        uint64_t at = 0;
+        for (uint32_t l = 0; l < x->order; l++) {
+            const uint32_t m = fortran ? x->order - 1 - l : l;
+            at = at * x->dim[m] + x->idx[m][i];
+        }
+        all[at] = x->val[i];
+    }
+    snprintf(file, sizeof file, "%.*s/x.raw", folder, test_case_dir);
+    f = fopen(file, "wb");
+    ck_assert_ptr_nonnull(f);
+    for (uint64_t i = 0; i < cells; i++) {
+        const float y = (float)all[i];
+        fwrite(narrow ? (const void *)&y : &all[i], narrow ? sizeof y : sizeof *all, 1, f);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    free(all);
+    snprintf(test_case_dir, sizeof test_case_dir, "%.3000s:%s%s:%s", file, narrow ? "f4" : "f8",
+             fortran ? ":F" : "", dims);
+}
+
+/* Of all cells, most and few; with and without a mean; and parts that begin anywhere. */
+START_TEST(dense_runs_are_those_of_the_slow_program)
+{
+    static const double share[] = { 1, 0.9, 0.3 };
+    const struct test_shape *s = &test_shapes[_i % TEST_SHAPES];
+    const int kind = _i / TEST_SHAPES, which = (_i + kind) % 2;
+    struct test_coo x = cells_of(s, share[kind]);
+    struct ts_constraint c[TS_MAX_ORDER];
+    const struct test_als_conf conf = {
+        .rank = s->rank,
+        .iters = 3,
+        .seed = 3,
+        .threads = 2,
+        .precision = TS_FLOAT64,
+        .constraint = c,
+        .hold_out = { .share = _i % 5 == 4 ? 0 : 0.2, .seed = 7, .from = _i % 3 == 0 ? 0.4 : 0 }
+    };
+    demand(s->order, which, c);
+    write_array(&x, _i % 2, _i / 2 % 2);
+    compare_run(&x, &conf, which);
+    test_coo_free(&x);
+}
+END_TEST
+
+START_TEST(a_dense_run_that_was_stopped_has_the_same_bits)
+{
+    struct test_coo x = cells_of(&test_shapes[4], _i % 2 ? 1 : 0.9);
+    struct ts_constraint c[TS_MAX_ORDER];
+    const struct test_als_conf conf = { .rank = 3,
+                                        .iters = 3,
+                                        .seed = 1,
+                                        .threads = 1,
+                                        .precision = (enum ts_precision)(_i / 2),
+                                        .hold_out = { .share = 0.15, .seed = 3 },
+                                        .patience = 2,
+                                        .constraint = c };
+    demand(4, 2, c);
+    for (uint32_t m = 0; m < 4; m++)
+        c[m].best = 1;
+    write_array(&x, _i % 2, _i / 2);
+    test_coo_free(&x);
+    test_case_stopped(&conf, 1); /* the pass for the mean leaves no state */
+}
+END_TEST
+
+/* Not as zeros, as those of a sparse tensor: its cells are all there. */
+START_TEST(what_is_held_out_of_a_dense_tensor_is_not_zero)
+{
+    struct test_coo x = cells_of(&test_shapes[1], 1);
+    struct ts_constraint c[TS_MAX_ORDER] = { { .held = 1 }, { .held = 1 }, { .held = 1 } };
+    const struct test_als_conf conf = {
+        .rank = 3, .iters = 2, .threads = 1, .hold_out = { .share = 0.1 }, .constraint = c
+    };
+    struct test_als a;
+    write_array(&x, 0, 0);
+    test_coo_free(&x);
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_int_eq(a.rc, TS_EARG);
+    ck_assert_ptr_nonnull(strstr(a.err.text, "are unknown to a model, not zeros"));
 }
 END_TEST
 
@@ -561,6 +692,9 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
     tcase_add_loop_test(t, runs_are_those_of_the_slow_program, 0, 2 * TEST_SHAPES);
+    tcase_add_loop_test(t, dense_runs_are_those_of_the_slow_program, 0, 3 * TEST_SHAPES);
+    tcase_add_loop_test(t, a_dense_run_that_was_stopped_has_the_same_bits, 0, 4);
+    tcase_add_test(t, what_is_held_out_of_a_dense_tensor_is_not_zero);
     tcase_add_loop_test(t, weights_of_1_change_no_bit, 0, N_DEMANDS);
     tcase_add_loop_test(t, a_weight_of_0_is_a_cell_that_is_not_listed, 0, N_DEMANDS);
     tcase_add_loop_test(t, weighted_runs_have_the_same_bits, 0, N_DEMANDS);

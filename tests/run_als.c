@@ -12,6 +12,8 @@
 
 #include "model/model_write.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/dense_scan.h"
+#include "format/tensor_kind.h"
 
 static volatile sig_atomic_t stop;
 static uint32_t n_products;
@@ -260,12 +262,14 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                 .precision = c->precision };
     struct ts_feed_stats stats;
     struct ts_als_result result;
-    int rc = ts_tensor_open(path, &p->tensor, err);
+    int rc = ts_tensor_open_any(path, &p->tensor, err);
     bc.tensor = fc.tensor = p->tensor;
     if (rc == 0)
         mc.shape = ts_model_shape_of(p->tensor);
     if (rc == 0)
         rc = ts_feed_new(&fc, &p->feed, err);
+    if (rc == 0 && p->tensor->dense != NULL)
+        rc = ts_dense_scan(p->tensor, p->feed, c->threads, err);
     if (rc == 0)
         rc = ts_backend_cpu.open(&bc, &p->be, err);
     if (rc == 0 && c->init != NULL)

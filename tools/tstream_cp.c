@@ -84,7 +84,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
       "nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE or, of losses other than "
-      "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed. Which they are "
+      "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
       "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On CPU cores" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
       "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
@@ -426,6 +426,13 @@ static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
     return -1;
 }
 
+/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no cells that are not listed. */
+static void take_dense(struct cp_args *args, const char *name)
+{
+    args->observed |= (args->hold_out != NULL || args->folds > 0) &&
+                      strcmp(args->loss, "least-squares") == 0 && ts_tensor_is_array(name);
+}
+
 /* Negative, or the exit status. */
 static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
 {
@@ -465,6 +472,18 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_fail(cmd, &err);
     if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
+    if (status < 0 && n_operands > 0)
+        tensor = operand[0];
+    else if (status < 0 && args.from.file != NULL)
+        tensor = tstream_resume_tensor(ts_state_get(args.from.file));
+    else if (status < 0 && args.models_from.dir != NULL)
+        tensor = tstream_resume_tensor(&args.models_from.options);
+    if (status < 0 && array_opts_name(&args.array, tensor != NULL ? tensor : "", &name, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && args.array.dims != NULL && n_operands == 0)
+        status = tool_usage(cmd, "--dims needs the name of a file");
+    if (status < 0)
+        take_dense(&args, name);
     if (status < 0 && cp_constraint_parse(&args, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0)
@@ -494,16 +513,6 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
-    if (status < 0 && n_operands > 0)
-        tensor = operand[0];
-    else if (status < 0 && args.from.file != NULL)
-        tensor = tstream_resume_tensor(ts_state_get(args.from.file));
-    else if (status < 0 && args.models_from.dir != NULL)
-        tensor = tstream_resume_tensor(&args.models_from.options);
-    if (status < 0 && array_opts_name(&args.array, tensor != NULL ? tensor : "", &name, &err) < 0)
-        status = tool_usage(cmd, "%s", err.text);
-    if (status < 0 && args.array.dims != NULL && n_operands == 0)
-        status = tool_usage(cmd, "--dims needs the name of a file");
     if (status < 0)
         status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work);
     free(name);

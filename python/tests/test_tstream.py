@@ -1073,6 +1073,51 @@ def test_dense_arrays_of_all_kinds(tmp_path):
         ts.from_array(x)
 
 
+def held_cells(shape, share, seed, start=0.0):
+    """Which cells are held out, by the hash of their indices."""
+    def mix(z):
+        z = (z + 0x9E3779B97F4A7C15) % 2**64
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        return z ^ (z >> 31)
+    held = np.zeros(shape, dtype=bool)
+    for index in np.ndindex(*shape):
+        h = mix(seed)
+        for i in index:
+            h = mix(h ^ i)
+        held[index] = start <= (h >> 11) * 2.0**-53 < start + share
+    return held
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_cells_of_a_dense_array_are_held_out(order, tmp_path):
+    x = dense_array(order)
+    held = held_cells(x.shape, 0.25, 5)
+    assert ts.from_array(x).dense
+    m = ts.cp(x, 2, sweeps=4, tol=0, seed=5, hold_out=0.25, precision="float64", progress=False)
+    unknown = x.copy(order=order)
+    unknown[held] = np.nan
+    same = ts.cp(unknown, 2, sweeps=4, tol=0, seed=5, observed=True, precision="float64", progress=False)
+    for a, b in zip(m.factors, same.factors):
+        assert np.allclose(a, b, rtol=0, atol=1e-10)
+    assert m.history[-1].rmse == pytest.approx(np.sqrt(np.mean((x - dense(m))[~held]**2)), rel=1e-10)
+    assert m.history[-1].held_out_rmse == pytest.approx(np.sqrt(np.mean((x - dense(m))[held]**2)), rel=1e-10)
+    np.save(tmp_path / "x.npy", x)
+    less = ts.cp(x, 2, sweeps=4, tol=0, seed=5, hold_out=0.25, mean=True, patience=2, precision="float64", progress=False)
+    assert less.mean == pytest.approx(x[~held].mean(), rel=1e-12) and less.best_sweep == 4
+    assert less.history[-1].held_out_rmse == pytest.approx(np.sqrt(np.mean((x - dense(less))[held]**2)), rel=1e-10)
+    both = ts.cp(tmp_path / "x.npy", [1, 2], sweeps=4, tol=0, seed=5, hold_out=0.25, precision="float64", progress=False)
+    for a, b in zip(m.factors, both[2, 5].factors):
+        assert np.allclose(a, b, rtol=0, atol=1e-10)
+    rows = ts.cross_validate(x, [1, 3], folds=3, sweeps=4, tol=0, precision="float64", progress=False)
+    assert rows[1]["held_out"] < rows[0]["held_out"]
+    fold = held_cells(x.shape, 1 / 3, 1, 1 / 3)
+    unknown = x.copy(order=order)
+    unknown[fold] = np.nan
+    same = ts.cp(unknown, 3, sweeps=4, tol=0, observed=True, precision="float64", progress=False)
+    assert rows[1]["errors"][1] == pytest.approx(np.sqrt(np.mean((x - dense(same))[fold]**2)), rel=1e-9)
+
+
 def test_exact_low_rank_of_a_dense_array():
     rng = np.random.default_rng(2)
     truth = [np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in (12, 10, 8)]

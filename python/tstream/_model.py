@@ -624,7 +624,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     hold_out : float
         Nothing is learnt from this share of the listed cells, and each sweep tells the error there (``held_out_rmse``, with
         another loss than 'least-squares' ``held_out_loss``). Without `observed` they are zeros to the model, like cells that are not
-        listed. On CPU cores.
+        listed; those of a dense tensor are unknown, and `observed` is taken for given. On CPU cores.
     hold_out_from : float
         Where that share begins among all cells, 0 to less than 1; see :func:`cross_validate`.
     patience : int
@@ -702,6 +702,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         raise ArgumentError("resume is True, False or 'auto'")
     if out is None and resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
+    if tensor.dense and hold_out > 0 and loss == "least-squares":
+        observed = True
     call = Call()
     histories: "Dict[tuple[int, int], list[Sweep]]" = {key: [] for key in keys}
     session: Any = None

@@ -37,6 +37,8 @@ class Tensor:
     value_name : str or None
     used : tuple of int
         Indices of each mode that have a nonzero.
+    dense : bool
+        Whether it is an array, whose cells are all there.
     """
 
     def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None) -> None:
@@ -57,6 +59,7 @@ class Tensor:
         self.shape = tuple(lib.ts_dim(self._handle, m) for m in range(order))
         self.used = tuple(lib.ts_used(self._handle, m) for m in range(order))
         self.nnz = lib.ts_nnz(self._handle)
+        self.dense = bool(lib.ts_is_dense(self._handle))
         self._norm = lib.ts_norm(self._handle)
         self.dtype = np.dtype(np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
         self.mode_names = tuple(name[:-1])

@@ -570,8 +570,9 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
                            "a run with smooth takes a session that was opened with the bits of "
                            "these modes in smooth");
     if (conf->observed && !c->session->conf.observed)
-        return ts_fail(err, TS_EARG,
-                       "a run with observed takes a session that was opened with observed");
+        return ts_fail(
+            err, TS_EARG, "a run with observed%s takes a session that was opened with observed",
+            t->dense != NULL && conf->hold_out > 0 ? ", as with hold_out of a dense tensor," : "");
     if (conf->patience > 0 && !c->session->conf.patience)
         return ts_fail(err, TS_EARG,
                        "a run with patience takes a session that was opened with patience");
@@ -682,7 +683,8 @@ void ts_api_run_close(struct ts_api_run *c, const struct ts_err *why)
     ts_resume_close(&c->from);
 }
 
-int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
+int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *c,
+                    struct ts_err *err)
 {
     int rc = 0;
     memset(c, 0, sizeof *c);
@@ -690,6 +692,8 @@ int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *c, struct ts_err *err)
         rc = ts_api_conf(c, sizeof *c, given, given->size, err);
     if (rc < 0)
         return rc;
+    if (t->dense != NULL && c->hold_out > 0 && c->loss == TS_LOSS_LEAST_SQUARES)
+        c->observed = 1; /* what is held out is unknown, as NaN is */
     if (!(c->tol >= 0))
         return ts_fail(err, TS_EARG, "the tolerance must not be negative");
     if (!(c->hold_out >= 0 && c->hold_out < 1))
@@ -761,7 +765,7 @@ ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_erro
     struct ts_api_run c = { .session = s, .api = &a };
     int rc;
     ts_api_begin(&a);
-    rc = ts_api_run_conf(given, &c.conf, &a.err);
+    rc = ts_api_run_conf(given, s->engine.tensor, &c.conf, &a.err);
     if (rc == 0 && s->ended)
         rc = ts_fail(&a.err, TS_EARG, "a run of this session failed or was stopped: open another");
     if (rc == 0)

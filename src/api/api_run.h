@@ -45,8 +45,9 @@ struct ts_api_run {
     uint64_t sweeps_ns; /* of the sweeps so far */
 };
 
-/* What the caller asks for, with defaults where it says nothing. given: NULL: nothing at all. */
-int ts_api_run_conf(const ts_cp_conf *given, ts_cp_conf *ret, struct ts_err *err);
+/* What the caller asks for of the tensor, with defaults where it says nothing. given: NULL: nothing at all. */
+int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *ret,
+                    struct ts_err *err);
 
 /* What is asked of each mode, if it makes sense. */
 int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,

@@ -125,7 +125,7 @@ static int take_confs(struct several *s, const ts_session_conf *session,
     if (rc == 0)
         rc = check_ranks(&s->conf, err);
     if (rc == 0)
-        rc = ts_api_run_conf(s->conf.run, &s->run, err);
+        rc = ts_api_run_conf(s->conf.run, s->tensor, &s->run, err);
     if (rc == 0)
         rc = check_run(&s->run, err);
     if (rc == 0 && s->session_conf.trace != NULL)

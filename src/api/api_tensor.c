@@ -63,6 +63,11 @@ uint32_t ts_first_index(const ts_tensor *t)
     return ts_tensor_base(t);
 }
 
+int ts_is_dense(const ts_tensor *t)
+{
+    return t->dense != NULL;
+}
+
 const char *ts_name(const ts_tensor *t, uint32_t mode)
 {
     return mode < t->order    ? ts_tensor_mode_name(t, mode)

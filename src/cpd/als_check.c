@@ -71,10 +71,6 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
         rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
     if (rc == 0 && ts_constraint_mean(a->constraint) && !c->backend->means)
         rc = ts_fail(err, TS_EARG, "the mean of observed cells is subtracted on CPU cores only");
-    if (rc == 0 && ts_constraint_mean(a->constraint) && c->tensor->dense != NULL)
-        rc = ts_fail(err, TS_EARG,
-                     "the mean of a dense tensor's cells is not subtracted: subtract it from the "
-                     "array");
     if (rc == 0)
         rc = ts_smooth_check(c->tensor, a->constraint, err);
     for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)

@@ -19,7 +19,10 @@ static int check(const struct ts_als *a, struct ts_err *err)
 {
     return a->conf->init.tensor->dense == NULL
                ? 0
-               : ts_fail(err, TS_EARG, "cells of a dense tensor are not held out");
+               : ts_fail(
+                     err, TS_EARG,
+                     "%s: held-out cells of a dense tensor are unknown to a model, not zeros: take observed cells",
+                     a->conf->init.tensor->path);
 }
 
 static int begin(struct ts_als *a, struct ts_err *err)

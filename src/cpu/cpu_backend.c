@@ -487,6 +487,7 @@ static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_f
     if (s->dense != NULL) {
         struct cpu *c = be[0];
         note_change(c, mode);
+        ts_dense_product_learn(s->dense, &(struct ts_hold_out){ 0 }, 0);
         return ts_dense_product_run(s->dense, mode, s->factor, &c->product, model[0].summed, feed,
                                     times, err);
     }
@@ -552,7 +553,7 @@ static int gram_product(struct cpu *c, uint32_t mode, double *ret, double *one, 
     return rc;
 }
 
-/* Of a dense tensor, whose product is where unknown cells count 0. */
+/* Of a dense tensor, whose product is where unknown cells and those that are held out count 0. */
 static int complete_dense(struct cpu *c, uint32_t mode, struct ts_feed *feed,
                           const struct ts_row_update *how, const struct ts_row_sums *sums,
                           struct ts_backend_times *times, struct ts_err *err)
@@ -562,18 +563,13 @@ static int complete_dense(struct cpu *c, uint32_t mode, struct ts_feed *feed,
     double *gram = malloc(2 * sizeof *gram * c->rank * c->rank);
     uint64_t then;
     int rc = gram == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path) : 0;
-    if (rc == 0 && how->hold_out.share > 0)
-        rc = ts_fail(
-            err, TS_EARG,
-            "%s: cells of a dense tensor are not held out: make those NaN that nothing is to "
-            "be learnt from",
-            s->tensor->path);
     if (rc == 0 && s->dense_rows == NULL)
         rc = ts_dense_rows_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(),
                                s->threads, &s->dense_rows, err);
     if (rc == 0)
         rc = gram_product(c, mode, gram, gram + (size_t)c->rank * c->rank, err);
     note_change(c, mode);
+    ts_dense_product_learn(s->dense, &how->hold_out, how->mean);
     if (rc == 0)
         rc = ts_dense_product_run(s->dense, mode, s->factor, &c->factor[mode], TS_FLOAT64, feed,
                                   times, err);

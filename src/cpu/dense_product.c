@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fpmode.h"
 #include "cpu/dense_gemm.h"
+#include "format/dense_held.h"
 #include "stream/slabs.h"
 
 #define GROUP_ROWS   48u /* at most, of a slab by one thread: its tile stays in the second cache */
@@ -63,6 +64,8 @@ struct ts_dense_product {
     uint64_t all_bytes;
     uint64_t version[TS_DENSE_MAX_ORDER];
     struct made w_made, y_made;
+    struct ts_hold_out hold_out;
+    double mean;
 
     /* of the call */
     int wide;
@@ -193,6 +196,21 @@ void ts_dense_product_free(struct ts_dense_product *p)
     if (p->memory != NULL)
         ts_bigmem_free(p->memory, p->memory_bytes);
     free(p);
+}
+
+void ts_dense_product_learn(struct ts_dense_product *p, const struct ts_hold_out *hold_out,
+                            double mean)
+{
+    if (!ts_hold_out_same(&p->hold_out, hold_out) || p->mean != mean)
+        p->w_made.there = p->y_made.there = 0;
+    p->hold_out = *hold_out;
+    p->mean = mean;
+}
+
+/* Whether the values that are multiplied are the cells. */
+static int takes_all(const struct ts_dense_product *p)
+{
+    return p->dense->n_unknown == 0 && p->hold_out.share == 0 && p->mean == 0;
 }
 
 void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode)

@@ -16,7 +16,7 @@
  * Cells and factors of float32 are multiplied in float32, parts of Y and W over at most 256 cells; everything
  * else is summed in float64. All is float64 where cells or factors are, or where that is asked for.
  *
- * Unknown cells, which are NaN, count 0.
+ * Unknown cells, which are NaN, count 0, and so do those that are held out; of the others the mean is subtracted, if there is one.
  *
  *   owner    the object owns all memory between; the caller the matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
@@ -29,6 +29,7 @@
 
 #include "cpu/fmat.h"
 #include "cpu/isa.h"
+#include "format/hold_out.h"
 #include "stream/feed.h"
 
 struct ts_dense_product;
@@ -50,6 +51,10 @@ void ts_dense_product_free(struct ts_dense_product *p); /* NULL is fine */
 /* Bytes that new takes besides Y; and those of Y. */
 uint64_t ts_dense_product_bytes(const struct ts_dense_product_conf *conf);
 uint64_t ts_dense_product_wish(const struct ts_dense_product_conf *conf);
+
+/* Of products that come: cells that are held out, share 0: none, and the mean. At first there is neither. */
+void ts_dense_product_learn(struct ts_dense_product *p, const struct ts_hold_out *hold_out,
+                            double mean);
 
 /* factor[mode] is another one than at the last call of run. */
 void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode);

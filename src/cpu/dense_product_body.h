@@ -14,11 +14,22 @@ static void NAME(put_products)(const struct ts_dense_product *p, const struct gr
             to[(r / cols * n + place) * cols + i] = (REAL)row[r + i];
 }
 
-/* Unknown cells count 0. */
-static void NAME(clear_unknown)(const struct ts_dense_product *p, REAL *x, uint64_t n)
+/* What is multiplied of n cells of the slab from `at` on, at most TS_GEMM_DEPTH. */
+static void NAME(take)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t at,
+                       uint64_t n, REAL *x)
 {
-    for (uint64_t i = 0; p->dense->n_unknown > 0 && i < n; i++)
-        x[i] = x[i] == x[i] ? x[i] : 0;
+    unsigned char held[TS_GEMM_DEPTH];
+    GET_CELLS(p->dense, v->cells, at, n, x);
+    if (takes_all(p))
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = x[i] == x[i] ? (REAL)(x[i] - p->mean) : 0;
+    if (p->hold_out.share == 0)
+        return;
+    ts_dense_held(p->dense, &p->hold_out, v->part.row * p->dense->inner + v->part.col + at,
+                  (uint32_t)n, held);
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = held[i] ? 0 : x[i];
 }
 
 /* Whether cells can be multiplied where they lie. */
@@ -26,7 +37,7 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
 {
     const struct ts_dense *d = p->dense;
     const enum ts_cell_type own = sizeof(REAL) == 4 ? TS_CELL_F32 : TS_CELL_F64;
-    return d->array.type == own && !d->array.swapped && d->n_unknown == 0 &&
+    return d->array.type == own && !d->array.swapped && takes_all(p) &&
            (uintptr_t)cells % sizeof(REAL) == 0;
 }
 
@@ -44,11 +55,9 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
         const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
         const int first = v->part.col + c == 0;
         for (uint64_t i = there; i < high; i++)
-            if (i < n) {
-                GET_CELLS(p->dense, v->cells, (row + i) * v->part.cols + c, k,
-                          a + i * TS_GEMM_STRIDE);
-                NAME(clear_unknown)(p, a + i * TS_GEMM_STRIDE, k);
-            } else
+            if (i < n)
+                NAME(take)(p, v, (row + i) * v->part.cols + c, k, a + i * TS_GEMM_STRIDE);
+            else
                 memset(a + i * TS_GEMM_STRIDE, 0, k * sizeof *a);
         for (uint32_t r = 0; r < p->width; r += cols) {
             const REAL *b =
@@ -98,8 +107,7 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
         const uintptr_t after = NAME(after)(p, v, row, col, n);
         uint64_t ahead = 0;
         for (uint32_t i = 0; i < k; i++) {
-            GET_CELLS(p->dense, v->cells, (row + i) * v->part.cols + col, n, a + i * STRIP_STRIDE);
-            NAME(clear_unknown)(p, a + i * STRIP_STRIDE, n);
+            NAME(take)(p, v, (row + i) * v->part.cols + col, n, a + i * STRIP_STRIDE);
             for (uint64_t j = n; j < wide; j++)
                 a[i * STRIP_STRIDE + j] = 0;
         }

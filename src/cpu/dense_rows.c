@@ -2,12 +2,14 @@
 /* Gram matrices of the rows of a dense tensor, over the cells that are rarer in them: the known or the unknown ones. */
 #include "cpu/dense_rows.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bigmem.h"
 #include "cpu/gram_rows.h"
+#include "format/dense_held.h"
 #include "stream/slabs.h"
 
 #define MOST_BYTES (UINT64_C(64) << 20) /* of matrices at a time; one row has them in any case */
@@ -18,7 +20,8 @@ struct ts_dense_rows {
     const struct ts_tensor *tensor;
     uint32_t rank, threads;
     struct ts_gram_rows *solver;
-    int counted;
+    struct ts_hold_out hold_out;           /* of the call */
+    int counted;                           /* with the cells that it holds out: */
     uint64_t *unknown[TS_DENSE_MAX_ORDER]; /* of each row: how many cells */
     double *table[TS_DENSE_MAX_ORDER];     /* rows of the factors, float64 */
     double *packed;                        /* matrices of a group of rows */
@@ -156,17 +159,26 @@ static int is_direct(const struct ts_dense_rows *d, uint32_t mode, uint64_t row)
 struct wanted {
     uint32_t mode;
     uint64_t first, end, behind;
-    int all;
+    int all, direct; /* of some of these rows the known cells count */
 };
 
 static int counts(const struct ts_dense_rows *d, const struct wanted *w, uint64_t cell, double x)
 {
     const int known = x == x;
     uint64_t row;
-    if (w->all)
+    if (w->all || (known && !w->direct))
         return !known;
     row = cell / w->behind % d->tensor->dense->array.dim[w->mode];
     return row >= w->first && row < w->end && known == is_direct(d, w->mode, row);
+}
+
+/* Cells that are held out are NaN, too. */
+static void hide(const struct ts_dense_rows *d, uint64_t at, uint32_t n, double *x)
+{
+    unsigned char held[PIECE];
+    ts_dense_held(d->tensor->dense, &d->hold_out, at, n, held);
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = held[i] ? NAN : x[i];
 }
 
 /* Lists those of a chunk of the slab, whose cells begin with `base`. */
@@ -178,6 +190,8 @@ static uint32_t look(const struct ts_dense_rows *d, const struct wanted *w, cons
     for (uint64_t at = first; at < end; at += PIECE) {
         const uint32_t k = end - at < PIECE ? (uint32_t)(end - at) : PIECE;
         ts_dense_get_f64(d->tensor->dense, slab, at - base, k, x);
+        if (d->hold_out.share > 0)
+            hide(d, at, k, x);
         for (uint32_t i = 0; i < k; i++)
             if (counts(d, w, at + i, x[i]))
                 ret[n++] = at + i;
@@ -202,13 +216,13 @@ static uint64_t look_through(struct ts_dense_rows *d, const struct wanted *w,
 static void count_cells(struct ts_dense_rows *d, uint64_t n_chunks)
 {
     const struct ts_dense *a = d->tensor->dense;
-    for (uint64_t i = 0; i < n_chunks; i++)
-        for (uint32_t k = 0; k < d->n_of_chunk[i]; k++) {
-            uint64_t index[TS_DENSE_MAX_ORDER];
-            ts_dense_index(a, d->cell[i * CHUNK + k], index);
-            for (uint32_t m = 0; m < a->array.order; m++)
-                d->unknown[m][index[m]]++;
-        }
+#pragma omp parallel for num_threads(d->threads) schedule(dynamic)
+    for (uint32_t m = 0; m < a->array.order; m++) {
+        const uint64_t behind = cells_behind(a, m), dim = a->array.dim[m];
+        for (uint64_t i = 0; i < n_chunks; i++)
+            for (uint32_t k = 0; k < d->n_of_chunk[i]; k++)
+                d->unknown[m][d->cell[i * CHUNK + k] / behind % dim]++;
+    }
 }
 
 /* S += w w', the upper triangle, row after row. */
@@ -304,9 +318,11 @@ int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *fa
 {
     const uint64_t n_rows = d->tensor->dense->array.dim[mode];
     const uint64_t step = group_rows(d->tensor, d->rank);
-    const int some = d->tensor->dense->n_unknown > 0;
+    const int some = d->tensor->dense->n_unknown > 0 || how->hold_out.share > 0;
     struct wanted w = { .mode = mode, .behind = cells_behind(d->tensor->dense, mode) };
     int rc = 0;
+    d->counted &= ts_hold_out_same(&d->hold_out, &how->hold_out);
+    d->hold_out = how->hold_out;
     if (!d->counted) {
         for (uint32_t m = 0; m < d->tensor->order; m++)
             memset(d->unknown[m], 0, d->tensor->dense->array.dim[m] * sizeof *d->unknown[m]);
@@ -319,6 +335,9 @@ int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *fa
     for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
         w.first = row;
         w.end = n_rows - row < step ? n_rows : row + step;
+        w.direct = 0;
+        for (uint64_t i = w.first; i < w.end; i++)
+            w.direct |= is_direct(d, mode, i);
         memset(d->packed, 0, (w.end - w.first) * triangle(d->rank) * sizeof *d->packed);
         rc = some ? pass(d, &w, feed, err) : 0;
         if (rc == 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dense_rows.h - rows of a dense tensor that has unknown cells (TS_ROW_OBSERVED), each with a Gram matrix of its own.
  *
+ * Unknown are those that are NaN and those that the update holds out.
+ *
  * With w the product of the rows of the other factors at a cell, a row of the mode is to solve S a = m, S the sum of w w' and m
  * that of x w over its known cells. m is the MTTKRP in which unknown cells count 0 (dense_product.h). Of a row that has more
  * known cells than unknown ones, S is the sum over all its cells, which is the elementwise product of the other factors' Gram

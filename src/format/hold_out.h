@@ -39,4 +39,10 @@ static inline int ts_hold_out_held(const struct ts_hold_out *h, uint64_t hash)
     return at >= h->from && at < h->from + h->share;
 }
 
+/* Whether both hold out the same, whatever the tensor. */
+static inline int ts_hold_out_same(const struct ts_hold_out *a, const struct ts_hold_out *b)
+{
+    return a->share == b->share && (a->share == 0 || (a->seed == b->seed && a->from == b->from));
+}
+
 #endif
