@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "cpu/pass.h"
 #include "cpu/plain.h"
+#include "cpu/rowblock.h"
 #include "tests/memfeed.h"
 #include "tests/run_suite.h"
 
@@ -296,6 +297,71 @@ START_TEST(short_rows_without_a_penalty_meet_their_cells)
 }
 END_TEST
 
+/* Rows that are solved together, any number of them, have what each has on its own, also where columns depend on others. */
+START_TEST(together_is_one_by_one)
+{
+    static const uint32_t ranks[] = { 1, 2, 3, 4, 5, 7, 8, 9, 16, 23, 31, 32, 33, 64 };
+    const uint32_t rank = ranks[_i], stride = ts_fmat_stride(rank, TS_FLOAT64),
+                   n = rank / 8 * 8 + 8;
+    const size_t square = (size_t)n * stride;
+    double *s = aligned_alloc(64, (TS_ROWBLOCK_SYSTEMS + 1) * square * sizeof *s);
+    double *m = aligned_alloc(64, TS_ROWBLOCK_SYSTEMS * stride * sizeof *m);
+    double *work = aligned_alloc(64, ts_rowblock_systems_size(rank) * sizeof *work);
+    double *a = aligned_alloc(64, (rank + 1) * TS_ROWBLOCK_SYSTEMS * sizeof *a);
+    uint64_t draw = 0;
+    for (uint32_t k = 0; k < TS_ROWBLOCK_SYSTEMS; k++) {
+        double *to = s + k * square;
+        memset(to, 0, square * sizeof *to);
+        memset(m + (size_t)k * stride, 0, stride * sizeof *m);
+        for (uint32_t p = 0; p < rank + 5 && k < 7; p++) { /* the last has none */
+            double x[64];
+            for (uint32_t i = 0; i < rank; i++) /* of odd ones the third column is as the first */
+                x[i] = k % 2 == 1 && i == 2 ? x[0] : ts_unit(ts_mix(draw++)) - 0.5;
+            for (uint32_t i = 0; i < rank; i++) {
+                m[(size_t)k * stride + i] += x[i] * (p % 3);
+                for (uint32_t j = 0; j < rank; j++)
+                    to[(size_t)i * stride + j] += x[i] * x[j];
+            }
+        }
+    }
+    for (enum ts_isa isa = 0; isa < TS_N_ISA; isa++)
+        for (uint32_t count = 1; count <= TS_ROWBLOCK_SYSTEMS && ts_isa_here(isa); count += 7) {
+            struct ts_rowsystems x = { .n = count,
+                                       .rank = rank,
+                                       .stride = stride,
+                                       .more = a + (size_t)rank * TS_ROWBLOCK_SYSTEMS,
+                                       .cut = 1e-12,
+                                       .work = work,
+                                       .a = a };
+            for (uint32_t k = 0; k < TS_ROWBLOCK_SYSTEMS; k++) {
+                x.s[k] = s + (k < count ? k : 0) * square;
+                x.m[k] = m + (k < count ? k : 0) * (size_t)stride;
+                x.more[k] = k % 3 == 0 ? 0 : 0.25 * k;
+            }
+            ts_rowblock_get(isa)->systems(&x);
+            for (uint32_t k = 0; k < count; k++) {
+                double *own = s + TS_ROWBLOCK_SYSTEMS * square, want[64], diagonal[64], size = 0;
+                struct ts_gram g = { rank, stride, own, m + k * (size_t)stride };
+                memcpy(own, s + k * square, square * sizeof *own);
+                for (uint32_t i = 0; i < rank; i++)
+                    diagonal[i] = own[(size_t)i * stride + i] += x.more[k];
+                ts_gram_get(isa, TS_FLOAT64, stride)->solve(&g, own, diagonal, x.cut, want);
+                for (uint32_t i = 0; i < rank; i++)
+                    size += fabs(want[i]);
+                for (uint32_t i = 0; i < rank; i++)
+                    ck_assert_double_le(fabs(a[(size_t)i * TS_ROWBLOCK_SYSTEMS + k] - want[i]),
+                                        1e-10 * size);
+                if (k == 3 && rank > 2 && x.more[k] == 0)
+                    ck_assert_double_eq(a[2 * TS_ROWBLOCK_SYSTEMS + k], 0);
+            }
+        }
+    free(s);
+    free(m);
+    free(work);
+    free(a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gram_rows");
@@ -304,6 +370,7 @@ int main(void)
     tcase_add_loop_test(t, rows_are_those_of_normal_equations, 0, 2 * N_SHAPES * N_WAYS);
     tcase_add_loop_test(t, weights_of_1_change_no_bit, 0, N_SHAPES);
     tcase_add_test(t, short_rows_without_a_penalty_meet_their_cells);
+    tcase_add_loop_test(t, together_is_one_by_one, 0, 14);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -138,12 +138,11 @@ static void NAME(solve)(const struct ts_gram *g, double *restrict s,
             a[i] -= f * a[k];
         }
     }
-    for (uint32_t k = n; k-- > 0;) {
-        const double *row = s + (size_t)k * g->stride;
-        double sum = a[k];
-        for (uint32_t j = k + 1; j < n; j++)
-            sum -= row[j] * a[j];
-        a[k] = sum * row[k];
+    for (uint32_t k = n;
+         k-- > 0;) { /* what waits for a[k] is subtracted at once, not in one long sum for each */
+        a[k] *= s[(size_t)k * g->stride + k];
+        for (uint32_t i = 0; i < k; i++)
+            a[i] -= s[(size_t)i * g->stride + k] * a[k];
     }
 }
 

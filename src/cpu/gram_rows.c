@@ -11,10 +11,13 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "cpu/rowblock.h"
 #include "cpu/share.h"
 
 #define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
 #define MAX_ROUNDS    500 /* of coordinate descent; a few dozen are usual */
+#define TOGETHER_RANK \
+    64u /* up to here rows wait to be solved together: their triangles fit a second-level cache */
 
 /* What a thread works with. */
 struct thread {
@@ -26,7 +29,18 @@ struct thread {
     uint64_t at;              /* the partition, */
     uint32_t first, row;      /* its first row, and the current one */
     int begun;
-    double size;                 /* of the rows that it has solved */
+    double size;      /* of the rows that it has solved, */
+    uint64_t size_at; /* for this partition */
+
+    /* Rows that wait to be solved together, whose sums lie one behind the other: sum is that of the next. */
+    uint32_t waiting;
+    struct waiting {
+        uint32_t row;
+        uint64_t at;
+        double count;
+    } wait[TS_ROWBLOCK_SYSTEMS];
+    double *sums; /* of the first of them */
+    struct ts_rowsystems systems;
     uint32_t rows[TS_BLOCK_NNZ]; /* of one mode */
     uint64_t hash[TS_BLOCK_NNZ];
     uint16_t kept[TS_BLOCK_NNZ]; /* positions that are not held out */
@@ -34,6 +48,8 @@ struct thread {
 
 struct ts_gram_rows {
     const struct ts_gram_ops *ops;
+    const struct ts_rowblock_ops *blocks;
+    uint32_t together; /* rows that are solved at once; 1: each on its own */
     enum ts_precision precision;
     uint32_t order, rank, stride, threads;
     uint64_t part; /* float64 of what a partition keeps of a row: S packed, m, the count */
@@ -61,11 +77,31 @@ static uint64_t part_of(uint32_t rank)
     return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
 }
 
-/* float64 of a thread: two squares, three rows and products; a multiple of a cache line. */
+static uint32_t together_of(uint32_t rank)
+{
+    return rank <= TOGETHER_RANK ? TS_ROWBLOCK_SYSTEMS : 1;
+}
+
+/* float64 of what is summed of a row: S and m. */
+static uint64_t sum_size(uint32_t rank, enum ts_precision precision)
+{
+    return ts_fmat_stride(rank, precision) * (square_rows(rank) + UINT64_C(1));
+}
+
+/* float64 of what rows that are solved together take. */
+static uint64_t systems_size(uint32_t rank)
+{
+    if (together_of(rank) == 1)
+        return 0;
+    return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
+}
+
+/* float64 of a thread: sums, a square, two rows and products, and what rows take together; a multiple of a cache line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);
-    return stride * (2 * square_rows(rank) + 3 + (uint64_t)TS_BLOCK_NNZ);
+    return together_of(rank) * sum_size(rank, precision) +
+           stride * (square_rows(rank) + 2 + (uint64_t)TS_BLOCK_NNZ) + systems_size(rank);
 }
 
 uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
@@ -75,6 +111,34 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
            partitions * (sizeof(struct ts_kernel_edge) + sizeof(double)) +
            ts_bigmem_cost(partitions * 2 * part_of(rank) * sizeof(double)) +
            ts_bigmem_cost(threads * thread_size(rank, precision) * sizeof(double));
+}
+
+/* What the row to come is summed in. */
+static void next_sum(struct thread *t)
+{
+    const struct ts_gram_rows *g = t->all;
+    double *at = t->sums + t->waiting * sum_size(g->rank, g->precision);
+    t->sum =
+        (struct ts_gram){ g->rank, g->stride, at, at + (uint64_t)square_rows(g->rank) * g->stride };
+}
+
+/* A thread's memory. */
+static void divide(struct ts_gram_rows *g, struct thread *t, double *at)
+{
+    t->all = g;
+    t->sums = at;
+    at += together_of(g->rank) * sum_size(g->rank, g->precision);
+    t->s = at;
+    t->a = t->s + (uint64_t)square_rows(g->rank) * g->stride;
+    t->diagonal = t->a + g->stride;
+    t->product = t->diagonal + g->stride;
+    if (together_of(g->rank) > 1) {
+        at = (double *)t->product + (uint64_t)g->stride * TS_BLOCK_NNZ;
+        t->systems = (struct ts_rowsystems){ .rank = g->rank, .stride = g->stride, .work = at };
+        t->systems.more = at + ts_rowblock_systems_size(g->rank);
+        t->systems.a = t->systems.more + TS_ROWBLOCK_SYSTEMS;
+    }
+    next_sum(t);
 }
 
 int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
@@ -91,6 +155,7 @@ int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
     g->rank = rank;
     g->stride = ts_fmat_stride(rank, precision);
     g->ops = ts_gram_get(isa, precision, g->stride);
+    g->blocks = ts_rowblock_get(isa);
     g->threads = threads;
     g->part = part_of(rank);
     g->thread = calloc(threads, sizeof *g->thread);
@@ -105,17 +170,8 @@ int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
             ts_bigmem_new(g->parts_bytes, "partial Gram matrices of rows", (void **)&g->parts, err);
     if (rc == 0)
         rc = ts_bigmem_new(g->memory_bytes, "Gram matrices of rows", (void **)&g->memory, err);
-    for (uint32_t i = 0; i < threads && rc == 0; i++) {
-        struct thread *t = &g->thread[i];
-        const uint64_t square = (uint64_t)square_rows(rank) * g->stride;
-        double *at = g->memory + i * each;
-        t->all = g;
-        t->sum = (struct ts_gram){ rank, g->stride, at, at + 2 * square };
-        t->s = at + square;
-        t->a = at + 2 * square + g->stride;
-        t->diagonal = t->a + g->stride;
-        t->product = t->diagonal + g->stride;
-    }
+    for (uint32_t i = 0; i < threads && rc == 0; i++)
+        divide(g, &g->thread[i], g->memory + i * each);
     if (rc == 0)
         *ret = g;
     else
@@ -144,6 +200,8 @@ void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
     g->weights = weights;
     g->level = level;
     g->out = out;
+    /* what is bounded needs S once more */
+    g->together = how->lower > -INFINITY || how->upper < INFINITY ? 1 : together_of(g->rank);
 }
 
 /* ---- one row ---- */
@@ -153,6 +211,12 @@ static void clear(struct thread *t)
     memset(t->sum.s, 0, (uint64_t)square_rows(t->sum.rank) * t->sum.stride * sizeof *t->sum.s);
     memset(t->sum.m, 0, t->sum.stride * sizeof *t->sum.m);
     t->count = 0;
+}
+
+static double cut_of(const struct ts_gram_rows *g)
+{
+    return CUT_ROUNDINGS *
+           (g->precision == TS_FLOAT32 ? (double)FLT_EPSILON : DBL_EPSILON * g->rank);
 }
 
 static double clamp(const struct ts_row_update *how, double x)
@@ -189,27 +253,23 @@ static void descend(struct thread *t)
     }
 }
 
-/* The row of what was summed. whole: see ts_gram_rows_solve. */
-static void solve_of(struct thread *t, uint32_t row, const double *whole)
+/* The size of rows goes to their partition; those of partition `at` are next. */
+static void settle(struct thread *t, uint64_t at)
 {
-    struct ts_gram_rows *g = t->all;
-    const struct ts_row_update *how = g->how;
-    const double weight = how->by_count ? t->count : 1, l2 = how->l2 * weight;
-    const double cut =
-        CUT_ROUNDINGS * (g->precision == TS_FLOAT32 ? (double)FLT_EPSILON : DBL_EPSILON * g->rank);
+    t->all->size[t->size_at] += t->size;
+    t->size = 0;
+    t->size_at = at;
+}
+
+/* a, `step` apart, is the row, of what counts as `count`. */
+static void keep(struct thread *t, uint32_t row, double count, const double *from, uint32_t step,
+                 uint64_t partition)
+{
+    const struct ts_gram_rows *g = t->all;
     const uint64_t at = row * (uint64_t)g->out->stride;
     double square = 0;
     for (uint32_t i = 0; i < g->rank; i++) {
-        double *entry = &t->sum.s[(size_t)i * g->stride + i];
-        *entry += l2;
-        t->diagonal[i] = whole != NULL ? whole[(size_t)i * g->rank + i] + l2 : *entry;
-    }
-    memcpy(t->s, t->sum.s, (uint64_t)g->rank * g->stride * sizeof *t->s);
-    g->ops->solve(&t->sum, t->s, t->diagonal, cut, t->a);
-    if (how->lower > -INFINITY || how->upper < INFINITY)
-        descend(t);
-    for (uint32_t i = 0; i < g->rank; i++) {
-        const double a = t->count > 0 ? t->a[i] : 0;
+        const double a = count > 0 ? from[(size_t)i * step] : 0;
         double kept = a;
         if (g->precision == TS_FLOAT32)
             kept = ((float *)g->out->data)[at + i] = (float)a;
@@ -217,12 +277,63 @@ static void solve_of(struct thread *t, uint32_t row, const double *whole)
             ((double *)g->out->data)[at + i] = a;
         square += kept * kept;
     }
-    t->size += weight * square;
+    if (partition != t->size_at)
+        settle(t, partition);
+    t->size += (g->how->by_count ? count : 1) * square;
 }
 
+/* The row of what was summed. whole: see ts_gram_rows_solve. */
+static void solve_of(struct thread *t, uint32_t row, const double *whole)
+{
+    struct ts_gram_rows *g = t->all;
+    const struct ts_row_update *how = g->how;
+    const double l2 = how->l2 * (how->by_count ? t->count : 1);
+    for (uint32_t i = 0; i < g->rank; i++) {
+        double *entry = &t->sum.s[(size_t)i * g->stride + i];
+        *entry += l2;
+        t->diagonal[i] = whole != NULL ? whole[(size_t)i * g->rank + i] + l2 : *entry;
+    }
+    memcpy(t->s, t->sum.s, (uint64_t)g->rank * g->stride * sizeof *t->s);
+    g->ops->solve(&t->sum, t->s, t->diagonal, cut_of(g), t->a);
+    if (how->lower > -INFINITY || how->upper < INFINITY)
+        descend(t);
+    keep(t, row, t->count, t->a, 1, t->at);
+}
+
+/* Solves the rows that wait. */
+static void solve_waiting(struct thread *t)
+{
+    const struct ts_gram_rows *g = t->all;
+    struct ts_rowsystems *x = &t->systems;
+    const uint64_t square = (uint64_t)square_rows(g->rank) * g->stride;
+    x->n = t->waiting;
+    x->cut = cut_of(g);
+    for (uint32_t k = 0; k < TS_ROWBLOCK_SYSTEMS; k++) {
+        const uint32_t from = k < x->n ? k : 0; /* a lane without a row has the first one's */
+        x->s[k] = t->sums + from * sum_size(g->rank, g->precision);
+        x->m[k] = x->s[k] + square;
+        x->more[k] = g->how->l2 * (g->how->by_count ? t->wait[from].count : 1);
+    }
+    if (x->n > 0)
+        g->blocks->systems(x);
+    for (uint32_t k = 0; k < x->n; k++)
+        keep(t, t->wait[k].row, t->wait[k].count, x->a + k, TS_ROWBLOCK_SYSTEMS, t->wait[k].at);
+    t->waiting = 0;
+    next_sum(t);
+}
+
+/* The row that was summed, now or with others. */
 static void solve(struct thread *t, uint32_t row)
 {
-    solve_of(t, row, NULL);
+    if (t->all->together == 1) {
+        solve_of(t, row, NULL);
+        return;
+    }
+    t->wait[t->waiting++] = (struct waiting){ row, t->at, t->count };
+    if (t->waiting == t->all->together)
+        solve_waiting(t);
+    else
+        next_sum(t);
 }
 
 static void pack(const struct thread *t, double *to)
@@ -378,14 +489,15 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
                        uint64_t at)
 {
     struct thread *t = &g->thread[thread];
-    t->at = at;
+    t->at = t->size_at = at;
     t->begun = 0;
-    t->size = 0;
+    t->size = g->size[at] = 0;
     clear(t);
     g->ops->pass(job, in, scratch, t->product, take_block, t);
     g->edge[at] = (struct ts_kernel_edge){ t->first, t->row };
-    g->size[at] = t->size;
     end_row(t, 1);
+    solve_waiting(t);
+    settle(t, at);
 }
 
 /* ---- all of them ---- */
@@ -411,17 +523,16 @@ static void fold(struct ts_gram_rows *g, uint64_t begin, uint64_t end, uint64_t 
 {
     struct thread *t = &g->thread[0];
     const uint64_t mode = ts_fpmode_flush();
-    clear(t);
     t->size = 0;
+    t->size_at = begin / 2;
+    clear(t);
     for (uint64_t i = begin; i < end; i++) {
+        t->at = i / 2;
         fold_part(g, i, n);
-        if (i % 2 == 1 ||
-            i + 1 ==
-                end) { /* no row ends with the parts of a partition that are folded elsewhere */
-            g->size[i / 2] += t->size;
-            t->size = 0;
-        }
     }
+    solve_waiting(t);
+    if (begin < end)
+        settle(t, 0);
     ts_fpmode_restore(mode);
 }
 

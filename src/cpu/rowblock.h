@@ -51,6 +51,30 @@ struct ts_rowblock {
     double rho;
 };
 
+#define TS_ROWBLOCK_SYSTEMS 8u /* rows with a matrix of their own that are solved at once */
+#define TS_ROWBLOCK_SIDE    4u
+
+/* S a = m for n rows. What is left of a diagonal entry of S after the columns before it must be more than `cut` of
+ * it: else that entry of a is 0. */
+struct ts_rowsystems {
+    uint32_t n, rank, stride; /* stride: a multiple of 8 */
+    const double *s
+        [TS_ROWBLOCK_SYSTEMS]; /* rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE: upper
+                                             triangles, from the multiple of 8 on before the diagonal; zeros beyond rank */
+    const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride. Beyond n: any that may be read */
+    double *more;                         /* TS_ROWBLOCK_SYSTEMS: added to each diagonal */
+    double cut;
+    double *work; /* ts_rowblock_systems_size(rank) */
+    double *a;    /* rank x TS_ROWBLOCK_SYSTEMS */
+};
+
+/* float64: U in panels, and a row. */
+static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
+{
+    const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;
+    return (side * side * (n * (n + 1) / 2) + n * side + 8) * TS_ROWBLOCK_SYSTEMS;
+}
+
 /* m := those rows, a := m * w rounded, the rows := a */
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
@@ -85,6 +109,8 @@ typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, ui
 typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s,
                             const float *narrow);
 
+typedef void ts_rowblock_systems_fn(const struct ts_rowsystems *x);
+
 struct ts_rowblock_ops {
     ts_rowblock_product_fn *product;
     ts_rowblock_descend_fn *descend;
@@ -94,6 +120,7 @@ struct ts_rowblock_ops {
     ts_rowblock_size_fn *size;
     ts_rowblock_add_fn *add;
     ts_rowscale_fn *scale;
+    ts_rowblock_systems_fn *systems;
 };
 
 /* Those of an instruction set, or NULL when this machine or build has none. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The row solve for AVX2 and FMA: 16 registers hold a tile of 4 x 2 vectors, or 12 in all. */
 #ifdef __x86_64__
+#include <immintrin.h>
 #include <string.h>
 
 #include "cpu/rowblock_isa.h"
 #include "cpu/target_avx2.h"
 
 #define TS_LANES     4
+#define TS_ROOT(x)   ((vec)_mm256_sqrt_pd((__m256d)(x)))
 #define TS_TILE_ROWS 4
 #define TS_TILE_VECS 2
 #define TS_OPS_NAME  ts_rowblock_avx2

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The row solve for AVX-512: 32 registers hold a tile of 8 x 2 vectors. */
 #ifdef __x86_64__
+#include <immintrin.h>
 #include <string.h>
 
 #include "cpu/rowblock_isa.h"
 #include "cpu/target_avx512.h"
 
 #define TS_LANES     8
+#define TS_ROOT(x)   ((vec)_mm512_sqrt_pd((__m512d)(x)))
 #define TS_TILE_ROWS 8
 #define TS_TILE_VECS 2
 #define TS_OPS_NAME  ts_rowblock_avx512

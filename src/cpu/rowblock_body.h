@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rowblock_body.h - rowblock.h, once for each instruction set.
  *
- * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_TILE_ROWS, TS_TILE_VECS and
- * TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
+ * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one), TS_TILE_ROWS,
+ * TS_TILE_VECS and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
  * registers: it must be large enough to hide the latency of FMA (4 cycles, 2 a cycle: 8 vectors). */
 typedef double vec __attribute__((vector_size(TS_LANES * sizeof(double))));
 typedef float vec_f32 __attribute__((vector_size(TS_LANES * sizeof(float))));
@@ -382,6 +382,7 @@ static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
 }
 
 #include "cpu/rowadmm_body.h"
+#include "cpu/rowsystems_body.h"
 
 static void gram(uint32_t n, uint32_t padded, const double *a, uint32_t panel, int more, double *g)
 {
@@ -451,5 +452,5 @@ static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, 
         }
 }
 
-const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, simplex, gram,
-                                             inner,   size,    add,     scale };
+const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, simplex, gram,         inner,
+                                             size,    add,     scale,   solve_systems };

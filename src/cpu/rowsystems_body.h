@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rowsystems_body.h - equations of several rows, each with a matrix of its own, in a lane each: part of rowblock_body.h.
+ *
+ * U' U = S, y = U'^-1 m, a = U^-1 y. U is kept in panels of SIDE columns, of which panel p has rows 0 .. SIDE (p + 1) - 1, so that
+ * SIDE x SIDE of its entries are computed in registers from rows that lie one behind the other. Each entry is the sum that solving for
+ * one row alone makes (gram_body.h), in the same order: the bits are the same. A pivot waits for a root and a
+ * quotient of the one before; here so many rows share that wait, and no lane is left of a triangle. */
+#define SIDE TS_ROWBLOCK_SIDE
+
+static inline __attribute__((always_inline)) vec *panel(double *work, uint32_t p)
+{
+    return (vec *)work + SIDE * SIDE * ((size_t)p * (p + 1) / 2);
+}
+
+/* The panels := S of lanes first .. first + TS_LANES - 1; y := m */
+static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, vec *y)
+{
+    const uint32_t n = panels * SIDE;
+    vec block[TS_LANES];
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t c = k / TS_LANES * TS_LANES; c < n; c += TS_LANES) {
+            TS_UNROLL
+            for (uint32_t i = 0; i < TS_LANES; i++)
+                block[i] = *(const vec *)(x->s[first + i] + (size_t)k * x->stride + c);
+            transpose(block);
+            TS_UNROLL
+            for (uint32_t i = 0; i < TS_LANES; i++) {
+                const uint32_t p = (c + i) / SIDE;
+                if (p >= k / SIDE && p < panels)
+                    panel(x->work, p)[k * SIDE + (c + i) % SIDE] = block[i];
+            }
+        }
+    for (uint32_t c = 0; c < n; c += TS_LANES) {
+        TS_UNROLL
+        for (uint32_t i = 0; i < TS_LANES; i++)
+            block[i] = *(const vec *)(x->m[first + i] + c);
+        transpose(block);
+        TS_UNROLL
+        for (uint32_t i = 0; i < TS_LANES; i++)
+            y[c + i] = block[i];
+    }
+}
+
+/* Rows SIDE of panel p, WIDE of its columns from c on: U there, right of the diagonal. */
+#define WIDE (TS_LANES == 8 ? 4 : 2) /* as many as there are registers for */
+static inline __attribute__((always_inline)) void factor_tile(const vec *left, vec *right,
+                                                              uint32_t before, uint32_t c)
+{
+    vec u[SIDE][WIDE], *to = right + (size_t)before * SIDE + c;
+    const vec *own = left + (size_t)before * SIDE;
+    TS_UNROLL
+    for (uint32_t i = 0; i < SIDE; i++) {
+        TS_UNROLL
+        for (uint32_t j = 0; j < WIDE; j++)
+            u[i][j] = to[i * SIDE + j];
+    }
+    for (uint32_t k = 0; k < before; k++, left += SIDE) {
+        const vec *x = right + (size_t)k * SIDE + c;
+        TS_UNROLL
+        for (uint32_t i = 0; i < SIDE; i++) {
+            TS_UNROLL
+            for (uint32_t j = 0; j < WIDE; j++)
+                u[i][j] -= left[i] * x[j];
+        }
+    }
+    TS_UNROLL
+    for (uint32_t k = 0; k < SIDE; k++) {
+        TS_UNROLL
+        for (uint32_t j = 0; j < WIDE; j++)
+            u[k][j] *= own[k * SIDE + k];
+        TS_UNROLL
+        for (uint32_t i = k + 1; i < SIDE; i++) {
+            TS_UNROLL
+            for (uint32_t j = 0; j < WIDE; j++)
+                u[i][j] -= own[k * SIDE + i] * u[k][j];
+        }
+    }
+    TS_UNROLL
+    for (uint32_t i = 0; i < SIDE; i++) {
+        TS_UNROLL
+        for (uint32_t j = 0; j < WIDE; j++)
+            to[i * SIDE + j] = u[i][j];
+    }
+}
+
+/* What stands at the diagonal of a panel, inverses of the diagonal in it, and entries of y. */
+static inline __attribute__((always_inline)) void factor_diagonal(vec *right, uint32_t before,
+                                                                  vec *y, vec more, double cut)
+{
+    const vec zero = { 0 }, one = zero + 1.0;
+    vec u[SIDE][SIDE], z[SIDE], diagonal[SIDE], *to = right + (size_t)before * SIDE;
+    TS_UNROLL
+    for (uint32_t i = 0; i < SIDE; i++) {
+        TS_UNROLL
+        for (uint32_t j = i; j < SIDE; j++)
+            u[i][j] = to[i * SIDE + j];
+        u[i][i] = diagonal[i] = u[i][i] + more;
+        z[i] = y[before + i];
+    }
+    for (uint32_t k = 0; k < before; k++, right += SIDE) {
+        TS_UNROLL
+        for (uint32_t i = 0; i < SIDE; i++) {
+            TS_UNROLL
+            for (uint32_t j = i; j < SIDE; j++)
+                u[i][j] -= right[i] * right[j];
+            z[i] -= right[i] * y[k];
+        }
+    }
+    TS_UNROLL
+    for (uint32_t k = 0; k < SIDE; k++) {
+        const vec pivot = u[k][k],
+                  by = choose(pivot > cut * diagonal[k], one / TS_ROOT(pivot), zero);
+        z[k] *= by;
+        u[k][k] = by;
+        TS_UNROLL
+        for (uint32_t j = k + 1; j < SIDE; j++)
+            u[k][j] *= by;
+        TS_UNROLL
+        for (uint32_t i = k + 1; i < SIDE; i++) {
+            TS_UNROLL
+            for (uint32_t j = i; j < SIDE; j++)
+                u[i][j] -= u[k][i] * u[k][j];
+            z[i] -= u[k][i] * z[k];
+        }
+    }
+    TS_UNROLL
+    for (uint32_t i = 0; i < SIDE; i++) {
+        TS_UNROLL
+        for (uint32_t j = i; j < SIDE; j++)
+            to[i * SIDE + j] = u[i][j];
+        y[before + i] = z[i];
+    }
+}
+
+/* y := U^-1 y in a panel's columns, which are then subtracted from the entries before them. */
+static inline __attribute__((always_inline)) void substitute(const vec *u, uint32_t before, vec *y)
+{
+    const vec *own = u + (size_t)before * SIDE;
+    vec a[SIDE];
+    TS_UNROLL
+    for (uint32_t i = 0; i < SIDE; i++)
+        a[i] = y[before + i];
+    TS_UNROLL
+    for (uint32_t k = SIDE; k-- > 0;) {
+        a[k] *= own[k * SIDE + k];
+        TS_UNROLL
+        for (uint32_t i = 0; i < k; i++)
+            a[i] -= own[i * SIDE + k] * a[k];
+        y[before + k] = a[k];
+    }
+    for (uint32_t i = 0; i < before; i++, u += SIDE) {
+        vec sum = y[i];
+        TS_UNROLL
+        for (uint32_t k = SIDE; k-- > 0;)
+            sum -= u[k] * a[k];
+        y[i] = sum;
+    }
+}
+
+static void solve_lanes(const struct ts_rowsystems *x, uint32_t first)
+{
+    const uint32_t panels = (x->rank + SIDE - 1) / SIDE;
+    vec *y = panel(x->work, panels);
+    const vec more = *(const vec *)(x->more + first);
+    turn_systems(x, first, panels, y);
+    for (uint32_t p = 0; p < panels; p++) {
+        for (uint32_t q = 0; q < p; q++)
+            for (uint32_t c = 0; c < SIDE; c += WIDE)
+                factor_tile(panel(x->work, q), panel(x->work, p), q * SIDE, c);
+        factor_diagonal(panel(x->work, p), p * SIDE, y, more, x->cut);
+    }
+    for (uint32_t p = panels; p-- > 0;)
+        substitute(panel(x->work, p), p * SIDE, y);
+    for (uint32_t k = 0; k < x->rank; k++)
+        *(vec *)(x->a + (size_t)k * TS_ROWBLOCK_SYSTEMS + first) = y[k];
+}
+
+static void solve_systems(const struct ts_rowsystems *x)
+{
+    for (uint32_t first = 0; first < x->n; first += TS_LANES)
+        solve_lanes(x, first);
+}
