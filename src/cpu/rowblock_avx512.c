@@ -7,11 +7,12 @@
 #include "cpu/rowblock_isa.h"
 #include "cpu/target_avx512.h"
 
-#define TS_LANES     8
-#define TS_ROOT(x)   ((vec)_mm512_sqrt_pd((__m512d)(x)))
-#define TS_TILE_ROWS 8
-#define TS_TILE_VECS 2
-#define TS_OPS_NAME  ts_rowblock_avx512
+#define TS_LANES        8
+#define TS_ROOT(x)      ((vec)_mm512_sqrt_pd((__m512d)(x)))
+#define TS_LARGER(x, y) ((vec)_mm512_max_pd((__m512d)(x), (__m512d)(y)))
+#define TS_TILE_ROWS    8
+#define TS_TILE_VECS    2
+#define TS_OPS_NAME     ts_rowblock_avx512
 #include "cpu/rowblock_body.h"
 #include "cpu/target_pop.h"
 #endif

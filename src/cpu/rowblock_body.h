@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rowblock_body.h - rowblock.h, once for each instruction set.
  *
- * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one), TS_TILE_ROWS,
- * TS_TILE_VECS and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
+ * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one), TS_LARGER (x > y ? x : y,
+ * where there is an instruction), TS_TILE_ROWS, TS_TILE_VECS and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
  * registers: it must be large enough to hide the latency of FMA (4 cycles, 2 a cycle: 8 vectors). */
 typedef double vec __attribute__((vector_size(TS_LANES * sizeof(double))));
 typedef float vec_f32 __attribute__((vector_size(TS_LANES * sizeof(float))));
@@ -15,6 +15,12 @@ static inline __attribute__((always_inline)) vec choose(mask which, vec x, vec y
 {
     return (vec)((which & (mask)x) | (~which & (mask)y));
 }
+
+#ifdef TS_LARGER
+#define LARGER(x, y) TS_LARGER(x, y)
+#else
+#define LARGER(x, y) choose((x) > (y), x, y)
+#endif
 
 static inline __attribute__((always_inline)) vec clamp(vec x, double lower, double upper)
 {
@@ -191,15 +197,15 @@ static inline __attribute__((always_inline)) void turn_rows(const struct ts_fmat
                                                             uint32_t padded, const double *weight,
                                                             double *x)
 {
-    const vec one = (vec){ 0 } + 1.0;
     for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
         for (uint32_t r = 0; r < padded; r += TS_LANES) {
-            const vec w = weight == NULL ? one : *(const vec *)(weight + r);
             vec block[TS_LANES];
             TS_UNROLL
-            for (uint32_t k = 0; k < TS_LANES; k++)
-                block[k] =
-                    i + k < n ? load(f, (row + i + k) * f->stride + r, kept) * w : (vec){ 0 };
+            for (uint32_t k = 0; k < TS_LANES; k++) {
+                block[k] = i + k < n ? load(f, (row + i + k) * f->stride + r, kept) : (vec){ 0 };
+                if (weight != NULL)
+                    block[k] *= *(const vec *)(weight + r);
+            }
             transpose(block);
             TS_UNROLL
             for (uint32_t k = 0; k < TS_LANES; k++)
@@ -211,7 +217,10 @@ static void turn(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
                  const double *weight, double *x)
 {
     const enum kept kept = kept_in(f);
-    if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT) /* the same, without questions */
+    if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT &&
+        weight == NULL) /* the same, without questions */
+        turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, NULL, x);
+    else if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT)
         turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, weight, x);
     else if (kept == IN_FLOAT64 && n == TS_ROWBLOCK_UNIT)
         turn_rows(f, IN_FLOAT64, row, TS_ROWBLOCK_UNIT, padded, weight, x);
@@ -272,7 +281,7 @@ static double add_lanes(vec x)
 #define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* of so many vectors of rows */
 
 /* Columns r .. r + 3 of STEP_VECS vectors of rows, from row i on: first what other columns add to their sums, then
- * one after another. moved and size += squares of what changes, and of what is. */
+ * one after another. moved and size += squares of what changes, and of what is; NULL: nobody asks. */
 static inline __attribute__((always_inline)) void
 descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
                 const struct ts_rowblock *b, int simple, vec *moved, vec *size)
@@ -307,7 +316,7 @@ descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
         const struct ts_rowstep *step = &b->step[r + c];
         TS_UNROLL
         for (uint32_t v = 0; v < STEP_VECS; v++) {
-            const vec old = x[c][v], low = (vec){ 0 } + step->lower;
+            const vec old = x[c][v];
             vec now = t[c][v];
             TS_UNROLL
             for (uint32_t d = 0; d < STEP_COLUMNS; d++)
@@ -316,9 +325,11 @@ descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
             if (!simple)
                 now = clamp(soften(now, step->threshold), step->lower, step->upper);
             else
-                now = choose(now > low, now, low);
-            *moved += (now - old) * (now - old);
-            *size += now * now;
+                now = LARGER(now, (vec){ 0 } + step->lower);
+            if (moved != NULL) {
+                *moved += (now - old) * (now - old);
+                *size += now * now;
+            }
             x[c][v] = now;
             ((vec *)(a + (r + c) * TS_ROWBLOCK_UNIT + i))[v] = now;
         }
@@ -332,14 +343,17 @@ descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
     const double *m = b->unit;
     double *a = b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT;
     const double tol = TS_ROW_TOL(b->rounds) * TS_ROW_TOL(b->rounds);
-    for (uint32_t round = 0; round < b->rounds; round++) {
+    for (uint32_t round = 0; round + 1 < b->rounds; round++) {
         vec moved = { 0 }, size = { 0 };
         for (uint32_t r = 0; r < n; r += STEP_COLUMNS)
             for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += STEP_VECS * TS_LANES)
                 descend_columns(n, r, i, m, a, b, simple, &moved, &size);
         if (add_lanes(moved) <= tol * add_lanes(size))
-            break;
+            return;
     }
+    for (uint32_t r = 0; r < n; r += STEP_COLUMNS)
+        for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += STEP_VECS * TS_LANES)
+            descend_columns(n, r, i, m, a, b, simple, NULL, NULL);
 }
 
 /* m := rows of the product, a := old rows times weights */
@@ -360,6 +374,18 @@ static void turn_unit(const struct ts_fmat *f, uint64_t row, uint32_t k,
     turn(f, row, k, b->padded, b->weight, b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT);
 }
 
+/* Starts loading a unit of rows: eight of them at a time, as they are turned, are no stream to a processor. */
+static void fetch_rows(const struct ts_fmat *f, uint64_t row)
+{
+    const uint64_t row_bytes =
+        f->stride * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
+    const uint64_t left = row < f->n_rows ? f->n_rows - row : 0;
+    const uint64_t n = left < TS_ROWBLOCK_UNIT ? left : TS_ROWBLOCK_UNIT;
+    const char *at = (const char *)f->data + row * row_bytes;
+    for (uint64_t byte = 0; byte < n * row_bytes; byte += 64)
+        __builtin_prefetch(at + byte);
+}
+
 static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
 {
     const uint32_t columns = (f->rank + STEP_COLUMNS - 1) / STEP_COLUMNS * STEP_COLUMNS;
@@ -372,6 +398,8 @@ static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
         turn_unit(f, row + i, k, b);
+        fetch_rows(b->product, row + i + TS_ROWBLOCK_UNIT);
+        fetch_rows(f, row + i + TS_ROWBLOCK_UNIT);
         if (b->simple)
             descend_unit(columns, b, 1);
         else
