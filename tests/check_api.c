@@ -750,6 +750,58 @@ START_TEST(several_models_share_their_passes)
 }
 END_TEST
 
+/* So do those of several ranks that leave the same cells out, and starts leave out their own. */
+START_TEST(models_that_hold_out_share_their_passes)
+{
+    const uint32_t ranks[3] = { 3, 5, 2 };
+    const ts_cp_conf run = { .size = sizeof run,
+                             .sweeps = 6,
+                             .seed = 7,
+                             .hold_out = 0.2,
+                             .hold_out_from = _i == 1 ? 0.4 : 0,
+                             .patience = _i == 2 ? 2 : 0 };
+    uint64_t total[2];
+    ts_tensor *t = open_tensor();
+    for (uint32_t n = 1; n <= 3; n += 2) {
+        atomic_uint_fast64_t nnz = 0;
+        ts_session_conf sc = { .size = sizeof sc,
+                               .threads = 2,
+                               .cpu = 1,
+                               .work = count_work,
+                               .ctx = &nnz,
+                               .patience = _i == 2 };
+        const ts_several_conf conf = {
+            .size = sizeof conf, .n_ranks = n, .rank = ranks, .restarts = 2, .run = &run
+        };
+        ts_several_result result[6] = { { .size = sizeof *result } };
+        ts_cpd *all[6];
+        ck_assert_msg(ts_cp_several(t, &sc, &conf, all, result, &err) == 0, "%s", err.text);
+        total[n / 2] = atomic_load(&nnz);
+        for (uint32_t k = 0; k < 2 * n; k++) {
+            ts_cp_conf own = run;
+            ts_cp_result r = { .size = sizeof r };
+            ts_session *s;
+            ts_cpd *alone;
+            own.seed += k % 2;
+            sc.rank = ranks[k / 2];
+            s = ts_session_open(t, &sc, &err);
+            alone = ts_cp(s, &own, &r, &err);
+            ck_assert_msg(alone != NULL, "%s", err.text);
+            ck_assert(equal(all[k], alone));
+            ck_assert(result[k].held_out_rmse == r.held_out_rmse && r.held_out_rmse > 0);
+            ts_cpd_free(alone);
+            ts_session_close(s);
+            ts_cpd_free(all[k]);
+        }
+    }
+    if (run.patience == 0) {                                /* all make as many sweeps */
+        ck_assert_uint_ge(total[0], 2 * 6 * 4 * ts_nnz(t)); /* each start alone */
+        ck_assert_uint_lt(total[1], total[0] + total[0] / 2);
+    }
+    ts_close(t);
+}
+END_TEST
+
 /* As tstream cp --rank 4,2 --restarts 2 -s 3 -i 4 has it. */
 static const uint32_t kept_ranks[2] = { 4, 2 };
 static ts_cp_conf several_run(void)
@@ -1158,6 +1210,7 @@ int main(void)
     tcase_add_test(c, a_run_ends_in_time);
     tcase_add_loop_test(c, several_models_are_those_of_their_own_runs, 0, 3);
     tcase_add_test(c, several_models_share_their_passes);
+    tcase_add_loop_test(c, models_that_hold_out_share_their_passes, 0, 3);
     tcase_add_test(c, several_models_are_kept_and_go_on);
     tcase_add_test(c, several_models_are_stopped_and_refused);
     tcase_add_test(c, a_session_knows_of_constraints);

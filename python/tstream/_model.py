@@ -832,7 +832,8 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
         As for :func:`cp`.
     rank : int or sequence of int
     folds : int
-        The listed cells are divided into so many, by a hash of each and `seed`; for each rank a model is computed without each.
+        The listed cells are divided into so many, by a hash of each and `seed`; for each rank a model is computed without each. By
+        least squares without `observed` the models of all ranks share their passes.
     options
         Of :func:`cp`; with `patience` the best model of each counts.
 
@@ -850,16 +851,14 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
     if isinstance(tensor, np.ndarray):
         tensor = from_array(tensor)
     tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
-    rows = []
-    for r in [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]:
-        errors = []
-        for k in range(folds):
-            m = cp(tensor, r, hold_out=1 / folds, hold_out_from=k / folds, **options)
-            s = m.history[-1 if m.best_sweep is None else m.best_sweep - 1]
-            errors.append(s.held_out_loss if np.isnan(s.held_out_rmse) else s.held_out_rmse)
-        rows.append(dict(rank=r, errors=errors, held_out=float(np.mean(errors)),
-                         standard_error=float(np.std(errors, ddof=1) / np.sqrt(folds))))
-    return rows
+    ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
+    errors: "Dict[int, list[float]]" = {r: [] for r in ranks}
+    for k in range(folds):
+        for row in cp(tensor, ranks, hold_out=1 / folds, hold_out_from=k / folds, **options).rows:
+            error = row["held_out_loss"] if row["held_out_rmse"] is None else row["held_out_rmse"]
+            errors[row["rank"]].append(np.nan if error is None else error)
+    return [dict(rank=r, errors=e, held_out=float(np.mean(e)), standard_error=float(np.std(e, ddof=1) / np.sqrt(folds)))
+            for r, e in errors.items()]
 
 
 def _starts(init: Any, keys: "Sequence[tuple[int, int]]", several: bool) -> "list[Optional[Model]]":

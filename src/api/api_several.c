@@ -314,15 +314,16 @@ static void close_session(struct several *s)
     s->session = NULL;
 }
 
-/* A session for as many of the models that come next as may be at once; the one that is open, where it will do. */
+/* A session for as many of the models that come next as may be at once; the one that is open, where it will do. Models of one pass
+ * leave the same cells out. */
 static int open_session(struct several *s, struct ts_err *err)
 {
-    /* rows have Gram matrices then, or products leave cells out that are of one model alone */
-    const uint32_t most = s->run.observed || s->run.hold_out > 0 ? 1 : MOST_AT_ONCE;
+    const uint32_t most = s->run.observed ? 1 : MOST_AT_ONCE; /* rows have Gram matrices then */
     uint32_t ranks[MOST_AT_ONCE], n = 0;
     int rc, same = s->session != NULL;
     for (uint32_t row = 0; row < s->n && n < most; row++)
-        if (s->model[row] == NULL) {
+        if (s->model[row] == NULL && (n == 0 || s->run.hold_out == 0 ||
+                                      ts_models_table_same_cells(&s->table, s->one[0].row, row))) {
             ranks[n] = rank_of(s, row);
             s->one[n++].row = row;
         }
