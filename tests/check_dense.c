@@ -510,9 +510,12 @@ static void complete(const struct dense *x, const struct learnt *l, uint32_t mod
     const struct ts_backend_conf conf = {
         .tensor = x->t, .rank = x->rank, .precision = TS_FLOAT64, .threads = 2, .only_mode = -1
     };
-    const struct ts_row_update how = {
-        .kind = TS_ROW_OBSERVED, .l2 = 0.1, .hold_out = l->hold_out, .mean = l->mean
-    };
+    const struct ts_row_update how = { .kind = TS_ROW_OBSERVED,
+                                       .l2 = 0.1,
+                                       .lower = -INFINITY,
+                                       .upper = INFINITY,
+                                       .hold_out = l->hold_out,
+                                       .mean = l->mean };
     void *own = NULL;
     double size;
     struct ts_err err;
@@ -550,6 +553,7 @@ START_TEST(rows_do_not_know_what_was_held_out_before)
             complete(&x, &learnt[3 * k % N_LEARNT], mode, feed, be, one);
             complete(&x, &learnt[3 * k % N_LEARNT], mode, feed, NULL, same);
             ck_assert_mem_eq(one, same, s.dim[mode] * 5 * sizeof(double));
+            ck_assert_double_ne(one[0], 0);
         }
     ts_backend_cpu.close(be);
     ts_feed_free(feed);
