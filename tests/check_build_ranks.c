@@ -103,6 +103,38 @@ START_TEST(same_bytes_as_one_process)
 }
 END_TEST
 
+static const struct {
+    uint32_t ranks, repeats, long_lines; /* repeats: of each cell; long_lines: at the start */
+    uint64_t area_words;
+} sorted_texts[] = {
+    { 2, 1, 0, 0 },     { 4, 1, 0, 20480 }, { 3, 3, 0, 0 },
+    { 7, 1, 0, 36864 }, { 3, 1, 30000, 0 }, { 5, 30000, 0, 0 },
+};
+
+/* Text that is sorted: parts that ranks have read are their ranges, unless a cell is in two of them, or one is far
+ * longer. */
+START_TEST(sorted_text)
+{
+    struct ts_build_options o = options(out);
+    FILE *f = fopen(text, "w");
+    ck_assert_ptr_nonnull(f);
+    for (uint64_t i = 0; i < 90000; i++) {
+        const uint64_t cell = i / sorted_texts[_i].repeats * 7;
+        fprintf(f, "%llu %llu %llu %llu%.*s\n", (unsigned long long)(cell / 900 + 1),
+                (unsigned long long)(cell / 30 % 30 + 1), (unsigned long long)(cell % 30 + 1),
+                (unsigned long long)(i % 9), i < sorted_texts[_i].long_lines ? 30 : 0,
+                ".0000000000000000000000000000000");
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = 1;
+    o.area_words = sorted_texts[_i].area_words;
+    ck_assert_msg(build_ranks(sorted_texts[_i].ranks, &o) == 0, "%s", err.text);
+    assert_same_bytes(3);
+}
+END_TEST
+
 START_TEST(any_order)
 {
     static const uint64_t wide[TS_MAX_ORDER] = { 40, 300, 1000, 3, 70, 9, 500, 2,
@@ -435,6 +467,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, same_bytes_as_one_process, 0, sizeof cases / sizeof *cases);
+    tcase_add_loop_test(t, sorted_text, 0, sizeof sorted_texts / sizeof *sorted_texts);
     tcase_add_loop_test(t, any_order, 2, 6);
     tcase_add_loop_test(t, few_lines, 0, 4);
     tcase_add_test(t, parts_of_files);

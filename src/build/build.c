@@ -111,6 +111,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         .want_norm = m == 0,
         .ranks = &b->ranks,
         .tmp = b->tmp,
+        .spare = &b->spare,
     };
     uint32_t width[TS_RECORD_FIELDS];
     uint8_t source[TS_RECORD_FIELDS] = { 0 };

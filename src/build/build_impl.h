@@ -23,6 +23,7 @@
 #include "build/merge.h"
 #include "build/record.h"
 #include "build/label_write.h"
+#include "build/mode_writer.h"
 #include "source/names.h"
 #include "build/spool.h"
 #include "source/table_text.h"
@@ -59,6 +60,8 @@ struct ts_build {
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
     struct ts_spool_rooms rooms; /* of several ranks, which sort what lies in spools; none else */
+    struct ts_spare
+        spare; /* of several ranks: the area that is free while sorted records are given */
 
     struct ts_build_comm ranks;
     struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build/ranges.h"
 #include "build/record_sort.h"
 
-#define FEW_RANGES  5u                  /* are counted rather than searched */
+#define GROUP_PIECE UINT64_C(1024)      /* records that stay in the cache */
 #define SAMPLES     1024u               /* of all records, for each rank; */
 #define ALL_SAMPLES 32768u              /* but no more than these */
 #define FOLD_BYTES  (UINT64_C(1) << 20) /* of a set of used slices that travel at a time */
@@ -171,13 +172,13 @@ struct deal {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
-    uint32_t spool;                  /* that is being read, */
-    uint64_t at;                     /* from here on */
-    uint64_t piece;                  /* most records dealt at a time by a rank */
-    uint64_t *in, *moved, *send;     /* that many, of the two layouts */
-    uint32_t *to;                    /* the rank of each of `moved` */
-    uint64_t *split;                 /* n - 1 records: where ranges begin */
-    uint64_t split_word[FEW_RANGES]; /* their first words */
+    uint32_t spool;              /* that is being read, */
+    uint64_t at;                 /* from here on */
+    uint64_t piece;              /* most records dealt at a time by a rank */
+    uint64_t *in, *moved, *send; /* that many, of the two layouts */
+    uint32_t *to;                /* the rank of each of `moved` */
+    uint64_t *split;             /* n - 1 records: where ranges begin */
+    struct ts_ranges ranges;
     uint64_t *count; /* n x n: records that go from one rank to another in this round */
     uint64_t *place; /* threads x n */
     uint64_t *send_first, *got_first;
@@ -267,8 +268,44 @@ static int read_sample(struct deal *d, uint64_t at, uint64_t *to, struct ts_err 
     return 0;
 }
 
+/* Whether this rank's records are sorted, which is looked at where they lie in memory. */
+static int are_sorted(const struct deal *d, struct ts_err *err)
+{
+    const struct ts_build_ranks_sort *s = d->s;
+    const uint64_t *rec;
+    if (s->n_from != 1 || s->from->n > s->from->head_n ||
+        ts_spool_read(s->from, 0, s->from->n, NULL, &rec, err) < 0)
+        return 0;
+    return ts_record_is_sorted(rec, s->from->n, s->from->layout.words, d->b->memory.threads);
+}
+
+/* Text that is sorted is not dealt: ranges begin where ranks began to read, if their parts are about as large and no cell is in
+ * two of them. *taken: they do. */
+static int take_parts(struct deal *d, int *taken, struct ts_err *err)
+{
+    const uint32_t words = d->s->sort.to->words, each = 2 + 2 * words, n = d->c->n;
+    const uint64_t own = n_own(d->s);
+    uint64_t v[2 + 2 * TS_RECORD_WORDS] = { own, own > 0 && are_sorted(d, err) }, *all, sum = 0;
+    int rc = v[1] != 0 ? read_sample(d, 0, v + 2, err) : 0;
+    if (rc == 0 && v[1] != 0)
+        rc = read_sample(d, own - 1, v + 2 + words, err);
+    rc = ts_build_comm_numbers(&d->b->ranks, rc, v, each, &all, err);
+    for (uint32_t r = 0; r < n && rc == 0; r++)
+        sum += all[(uint64_t)r * each];
+    *taken = rc == 0;
+    for (uint32_t r = 0; r < n && *taken; r++) {
+        const uint64_t *part = all + (uint64_t)r * each;
+        *taken = part[1] != 0 && part[0] <= sum / n + sum / n / 4 &&
+                 (r == 0 || ts_record_compare(part - words, part + 2, words) < 0);
+        if (r > 0)
+            memcpy(d->split + (uint64_t)(r - 1) * words, part + 2, words * sizeof *part);
+    }
+    free(all);
+    return rc;
+}
+
 /* Every rank takes each step-th of its records; sorted together they tell where ranges of about as many records begin. */
-static int choose_splits(struct deal *d, int rc, struct ts_err *err)
+static int take_samples(struct deal *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
     struct ts_comm *c = d->c;
@@ -276,10 +313,10 @@ static int choose_splits(struct deal *d, int rc, struct ts_err *err)
     const uint64_t own = n_own(d->s), bytes = l->words * sizeof(uint64_t);
     uint64_t most = (uint64_t)SAMPLES * c->n, sum = own, step, n = 0, first = 0, *all = NULL;
     const uint64_t *sorted;
+    int rc;
     most = most < ALL_SAMPLES ? most : ALL_SAMPLES;
     most = most < b->area_words / l->words / 2 ? most : b->area_words / l->words / 2;
-    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, &d->piece, 1, err);
-    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, &most, 1, err);
+    rc = ts_build_comm_join(&b->ranks, 0, TS_JOIN_MIN, &most, 1, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, &sum, 1, err);
     if (rc < 0)
         return rc;
@@ -303,39 +340,31 @@ static int choose_splits(struct deal *d, int rc, struct ts_err *err)
                             b->memory.threads, NULL);
     for (uint32_t r = 1; r < c->n && n > 0; r++)
         memcpy(d->split + (uint64_t)(r - 1) * l->words, sorted + n * r / c->n * l->words, bytes);
-    for (uint32_t r = 0; r < FEW_RANGES && r + 1 < c->n; r++)
-        d->split_word[r] = d->split[(uint64_t)r * l->words];
     return 0;
+}
+
+static int choose_splits(struct deal *d, int rc, struct ts_err *err)
+{
+    int taken = 0;
+    rc = ts_build_comm_join(&d->b->ranks, rc, TS_JOIN_MIN, &d->piece, 1, err);
+    if (rc == 0 && !d->s->whole)
+        rc = take_parts(d, &taken, err);
+    if (rc == 0 && !taken)
+        rc = take_samples(d, err);
+    ts_ranges_set(&d->ranges, d->split, d->c->n, d->s->sort.to->words);
+    return rc;
 }
 
 /* ---- a round ---- */
 
-/* Few ranges are counted by first words, without branches; ranges that begin with the record's own word are compared. */
-static uint32_t few_rank_of(const struct deal *d, const uint64_t *rec, uint32_t words)
+/* Whether converting would copy. */
+static int is_same(const struct ts_record_layout *from, const struct ts_record_layout *to,
+                   const uint8_t source[])
 {
-    const uint32_t n = d->c->n - 1;
-    uint32_t r = 0;
-    for (uint32_t i = 0; i < n; i++)
-        r += d->split_word[i] < rec[0];
-    while (r < n && d->split_word[r] == rec[0] &&
-           ts_record_compare(d->split + (uint64_t)r * words, rec, words) <= 0)
-        r++;
-    return r;
-}
-
-static uint32_t rank_of(const struct deal *d, const uint64_t *rec, uint32_t words)
-{
-    uint32_t low = 0, high = d->c->n - 1;
-    if (high <= FEW_RANGES)
-        return few_rank_of(d, rec, words);
-    while (low < high) {
-        const uint32_t mid = (low + high) / 2;
-        if (ts_record_compare(d->split + (uint64_t)mid * words, rec, words) <= 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    for (uint32_t f = 0; f < to->n_fields; f++)
+        if (source[f] != f)
+            return 0;
+    return memcmp(from, to, sizeof *from) == 0;
 }
 
 /* Converts n records and sorts them by the rank they go to: `send`, and this rank's row of `count`. */
@@ -344,17 +373,20 @@ static void group(struct deal *d, const struct ts_record_layout *from, const uin
 {
     const struct ts_record_layout *to = d->s->sort.to;
     const uint32_t threads = d->b->memory.threads, ranks = d->c->n, words = to->words;
+    const int alike = is_same(from, to, d->s->sort.source);
+    const uint64_t *rec = alike ? in : d->moved;
     uint64_t *row = d->count + (uint64_t)d->c->rank * ranks, at = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (uint32_t t = 0; t < threads; t++) {
         const uint64_t first = n * t / threads, end = n * (t + 1) / threads;
         uint64_t *count = d->place + (uint64_t)t * ranks;
         memset(count, 0, ranks * sizeof *count);
-        ts_record_convert(from, in + first * from->words, to, d->s->sort.source,
-                          d->moved + first * words, end - first);
-        for (uint64_t i = first; i < end; i++) {
-            d->to[i] = rank_of(d, d->moved + i * words, words);
-            count[d->to[i]]++;
+        for (uint64_t i = first, some; i < end; i += some) {
+            some = end - i < GROUP_PIECE ? end - i : GROUP_PIECE;
+            if (!alike)
+                ts_record_convert(from, in + i * from->words, to, d->s->sort.source,
+                                  d->moved + i * words, some);
+            ts_ranges_find(&d->ranges, rec + i * words, some, d->to + i, count);
         }
     }
     for (uint32_t r = 0; r < ranks; r++) {
@@ -369,12 +401,8 @@ static void group(struct deal *d, const struct ts_record_layout *from, const uin
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (uint32_t t = 0; t < threads; t++) {
         const uint64_t first = n * t / threads, end = n * (t + 1) / threads;
-        uint64_t *place = d->place + (uint64_t)t * ranks;
-        for (uint64_t i = first; i < end; i++) {
-            uint64_t *out = d->send + place[d->to[i]]++ * words;
-            for (uint32_t w = 0; w < words; w++)
-                out[w] = d->moved[i * words + w];
-        }
+        ts_ranges_move(&d->ranges, rec + first * words, end - first, d->to + first,
+                       d->place + (uint64_t)t * ranks, d->send);
     }
 }
 
@@ -491,7 +519,10 @@ static int give_all(struct deal *d, struct ts_err *err)
     uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
                                       s->direct_bits, s->to->bits, b->memory.threads, b->o->stop);
     int rc = ts_build_check_stop(b, err);
-    if (rc == 0 && ts_extsort_runs(d->runs) == 0)
+    const int in_memory = ts_extsort_runs(d->runs) == 0;
+    b->spare = (struct ts_spare){ ts_build_other_area(b, sorted),
+                                  in_memory ? b->area_words * sizeof *sorted : 0 };
+    if (rc == 0 && in_memory)
         return d->filled == 0 ? 0 : give(d, sorted, d->filled, err);
     if (rc == 0)
         rc = ts_extsort_spill(d->runs, s->to, sorted, d->filled, err);
@@ -518,7 +549,7 @@ static int give_heads(struct deal *d, int rc, const uint64_t *head, const uint32
     struct ts_comm *c = d->c;
     const uint32_t words = d->s->sort.to->words;
     const uint64_t bytes = words * sizeof(uint64_t);
-    uint64_t n;
+    uint64_t *got = ts_build_other_area(d->b, d->b->spare.mem), n; /* all of it was given */
     for (uint32_t r = 0; r < c->n; r++) {
         const int to = r == owner[c->rank] && head[c->rank] > 0;
         const int from = owner[r] == c->rank && r != c->rank;
@@ -527,9 +558,9 @@ static int give_heads(struct deal *d, int rc, const uint64_t *head, const uint32
     }
     rc = ts_build_comm_agree(&d->b->ranks, rc, err);
     if (rc == 0)
-        rc = c->ops->deal(c, d->head, d->send_first, d->b->area[0], d->got_first, err);
+        rc = c->ops->deal(c, d->head, d->send_first, got, d->got_first, err);
     n = d->got_first[c->n] / bytes;
-    return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, d->b->area[0], n, err) : rc;
+    return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
 static int deal_all(struct deal *d, int rc, struct ts_err *err)

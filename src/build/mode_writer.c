@@ -377,6 +377,7 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     if (rc == 0 && ts_build_comm_many(plan->ranks)) {
         const struct ts_partition_deal_plan deal = { .ranks = plan->ranks,
                                                      .tmp = plan->tmp,
+                                                     .spare = plan->spare,
                                                      .shard_bytes = plan->shard_bytes,
                                                      .writer = shards };
         rc = ts_partition_deal_new(&deal, &w->deal, err);

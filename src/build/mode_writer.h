@@ -23,6 +23,11 @@
 
 struct ts_mode_writer;
 
+struct ts_spare {
+    void *mem;
+    uint64_t bytes; /* 0: there is none */
+};
+
 struct ts_mode_writer_plan {
     const char *path;        /* of modeK.shards, which must not exist */
     uint32_t order, threads; /* threads: at most; fewer where memory is short */
@@ -35,6 +40,8 @@ struct ts_mode_writer_plan {
 
     struct ts_build_comm *ranks; /* several write one file (partition_deal.h); NULL: one does */
     const char *tmp;             /* directory of their temporary files */
+    const struct ts_spare *
+        spare; /* memory that is free from the first record until finish returns; NULL: there is none */
 };
 
 struct ts_mode_written {

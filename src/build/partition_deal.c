@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/tempfile.h"
@@ -21,8 +22,10 @@ struct entry {
 
 struct ts_partition_deal {
     struct ts_partition_deal_plan plan;
-    int fd;              /* packed partitions of this rank, one behind the other */
-    uint64_t file_bytes; /* of them */
+    char *mem;                    /* packed partitions of this rank, one behind the other, and */
+    uint64_t mem_bytes, mem_room; /* room: what it may hold */
+    int fd;                       /* the rest of them */
+    uint64_t file_bytes;
     struct entry *own, *all;
     uint64_t n_own, own_room;
 
@@ -67,6 +70,37 @@ static uint64_t bytes_of(uint32_t n_words)
     return sizeof(struct ts_packed_partition) + 4 * (uint64_t)n_words;
 }
 
+/* Behind those that are kept. The file follows the memory. */
+static int keep(struct ts_partition_deal *d, const void *p, uint64_t bytes, struct ts_err *err)
+{
+    int rc;
+    if (d->n_own == 0 && d->plan.spare != NULL) {
+        d->mem = d->plan.spare->mem;
+        d->mem_room = d->plan.spare->bytes;
+    }
+    if (d->file_bytes == 0 && bytes <= d->mem_room - d->mem_bytes) {
+        memcpy(d->mem + d->mem_bytes, p, bytes);
+        d->mem_bytes += bytes;
+        return 0;
+    }
+    rc = ts_tempfile_write(d->fd, d->plan.tmp, p, bytes, d->file_bytes, err);
+    d->file_bytes += rc == 0 ? bytes : 0;
+    return rc;
+}
+
+/* Bytes of what is kept, from `at` on. */
+static int read_kept(const struct ts_partition_deal *d, void *to, uint64_t bytes, uint64_t at,
+                     struct ts_err *err)
+{
+    const uint64_t left = at < d->mem_bytes ? d->mem_bytes - at : 0;
+    const uint64_t head = bytes < left ? bytes : left;
+    if (head > 0)
+        memcpy(to, d->mem + at, head);
+    return head == bytes ? 0
+                         : ts_tempfile_read(d->fd, d->plan.tmp, (char *)to + head, bytes - head,
+                                            at + head - d->mem_bytes, err);
+}
+
 int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_partition *p,
                           struct ts_err *err)
 {
@@ -79,10 +113,9 @@ int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_pa
         d->own = more;
         d->own_room = room;
     }
-    rc = ts_tempfile_write(d->fd, d->plan.tmp, p, bytes_of(p->n_words), d->file_bytes, err);
+    rc = keep(d, p, bytes_of(p->n_words), err);
     if (rc < 0)
         return rc;
-    d->file_bytes += bytes_of(p->n_words);
     memset(&d->own[d->n_own], 0, sizeof *d->own);
     d->own[d->n_own++] = (struct entry){ .n_blocks = p->n_blocks,
                                          .n_words = p->n_words,
@@ -232,7 +265,7 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
             rc = ts_build_comm_no_memory(err);
     }
     if (rc == 0 && bytes > 0) /* they are this rank's first ones */
-        rc = ts_tempfile_read(d->fd, d->plan.tmp, send, bytes, 0, err);
+        rc = read_kept(d, send, bytes, 0, err);
     rc = ts_build_comm_agree(d->plan.ranks, rc, err);
     if (rc == 0)
         rc = c->ops->deal(c, send, send_first, d->lent, got_first, err);
@@ -257,7 +290,7 @@ static int read_partition(struct ts_partition_deal *d, uint64_t k, uint64_t *at,
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", d->plan.writer.path);
     room = p->room;
     if (k < d->rank_first[c->rank + 1]) {
-        rc = ts_tempfile_read(d->fd, d->plan.tmp, p, bytes_of(n_words), *at, err);
+        rc = read_kept(d, p, bytes_of(n_words), *at, err);
         *at += bytes_of(n_words);
     } else {
         memcpy(p, d->lent + d->lent_at, bytes_of(n_words));
@@ -295,11 +328,11 @@ static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, 
     return rc;
 }
 
-/* Bytes of the file before this rank's first shard, where no shard is compressed. */
-static uint64_t plain_offset(const struct ts_partition_deal *d)
+/* Bytes of the file before shard `end`, where no shard is compressed. */
+static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
 {
     uint64_t sum = 0;
-    for (uint64_t s = 0; s < d->begin; s++) {
+    for (uint64_t s = 0; s < end; s++) {
         uint64_t words = 0;
         for (uint64_t k = d->shard_first[s]; k < d->shard_first[s + 1]; k++)
             words += 2 * (uint64_t)d->all[k].n_blocks + d->all[k].n_words;
@@ -308,18 +341,33 @@ static uint64_t plain_offset(const struct ts_partition_deal *d)
     return sum;
 }
 
-/* Rank 0 makes the file; the others open it then. */
+/* Opens past the cache, if the file system can. Shards that are compressed are copied through it. */
+static int open_direct(const struct ts_partition_deal *d, int flags)
+{
+    const int all = flags | O_WRONLY | O_CLOEXEC, direct = d->plan.writer.compress ? 0 : O_DIRECT;
+    int fd = open(d->plan.writer.path, all | direct, 0666);
+    if (fd < 0 && errno == EINVAL) /* it may have been made all the same */
+        fd = open(d->plan.writer.path, all & ~O_EXCL, 0666);
+    return fd;
+}
+
+/* Rank 0 makes the file, with its size where that is known, so that writes run side by side; the others open it then. */
 static int open_file(struct ts_partition_deal *d, int *fd, struct ts_err *err)
 {
     const char *path = d->plan.writer.path;
+    struct rlimit limit;
     int rc = 0;
     if (d->plan.ranks->comm->rank == 0) {
-        *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        *fd = open_direct(d, O_CREAT | O_EXCL);
         rc = *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path) : 0;
+        /* a process over this limit is killed, even if it only extends the file */
+        if (rc == 0 && !d->plan.writer.compress && d->n_shards > 0 &&
+            getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+            (void)!fallocate(*fd, 0, 0, (off_t)plain_offset(d, d->n_shards));
     }
     rc = ts_build_comm_agree(d->plan.ranks, rc, err);
     if (rc == 0 && *fd < 0) {
-        *fd = open(path, O_WRONLY | O_CLOEXEC);
+        *fd = open_direct(d, 0);
         rc = *fd < 0 ? ts_fail_errno(err, TS_EIO,
                                      "%s: cannot be opened, and rank 0 has made it: all processes "
                                      "must see the directory of the result",
@@ -387,7 +435,7 @@ static int write_file(struct ts_partition_deal *d, struct ts_disk_shard **shard,
 {
     struct ts_build_comm *ranks = d->plan.ranks;
     const int packed = d->plan.writer.compress;
-    uint64_t bytes = 0, at = packed ? 0 : plain_offset(d), *all = NULL;
+    uint64_t bytes = 0, at = packed ? 0 : plain_offset(d, d->begin), *all = NULL;
     int fd = -1, tmp = -1, rc = open_file(d, &fd, err);
     if (rc == 0 && packed)
         rc = ts_tempfile_new(d->plan.tmp, &tmp, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* partition_deal.h - partitions that several ranks have packed become the shards of one file.
  *
- * Where a shard ends depends on the sizes of all partitions before it. So each rank keeps what it has packed in a
- * temporary file until all sizes are known and all ranks have told each other; then each writes the shards that begin
- * in its range. Of the last of them it may lack partitions, which the ranks behind it send.
+ * Where a shard ends depends on the sizes of all partitions before it. So each rank keeps what it has packed, in spare
+ * memory and, what is more, in a temporary file, until all sizes are known and all ranks have told each other; then each
+ * writes the shards that begin in its range. Of the last of them it may lack partitions, which the ranks behind it send.
  *
  *   owner    the caller
  *   units    as in mode_writer.h
@@ -21,7 +21,8 @@ struct ts_partition_deal;
 
 struct ts_partition_deal_plan {
     struct ts_build_comm *ranks;
-    const char *tmp; /* directory of the temporary file */
+    const char *tmp;              /* directory of the temporary file */
+    const struct ts_spare *spare; /* looked at with the first partition; NULL: there is none */
     uint64_t shard_bytes;
     struct ts_shard_writer_plan writer; /* its path is that of the file */
 };

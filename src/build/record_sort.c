@@ -308,8 +308,9 @@ static struct digit choose_digit(const struct sort *s, struct piece p)
     return digit_at(p.bit, width, s->bits);
 }
 
-/* Adds the parts into which w->end divides the piece, which are now in array[in]. */
-static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in)
+/* Adds the parts into which w->end divides the piece, which are now in array[in]; they end in array[to]. */
+static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in,
+                      int to)
 {
     for (uint32_t k = 0; k <= d.mask; k++) {
         const uint64_t first = k == 0 ? 0 : w->end[k - 1];
@@ -321,12 +322,12 @@ static void add_parts(const struct sort *s, struct work *w, struct piece p, stru
         else if (w->n_list < LIST_ROOM)
             w->list[w->n_list++] = part;
         else
-            sort_piece(s, part, 0);
+            sort_piece(s, part, to);
     }
 }
 
-/* Does all the work left; the result is in array[0]. */
-static void do_work(const struct sort *s, struct work *w)
+/* Does all the work left; the result is in array[to]. */
+static void do_work(const struct sort *s, struct work *w, int to)
 {
     while (w->n_open > 0) {
         const struct piece p = w->open[--w->n_open];
@@ -334,7 +335,7 @@ static void do_work(const struct sort *s, struct work *w)
         if (ts_stop_asked(s->stop))
             return;
         split_parallel(s, p, d, w->count, w->end);
-        add_parts(s, w, p, d, !p.in);
+        add_parts(s, w, p, d, !p.in, to);
     }
 #pragma omp parallel num_threads(s->threads)
     {
@@ -342,7 +343,7 @@ static void do_work(const struct sort *s, struct work *w)
         mine.own = malloc(LOCAL_WORDS * sizeof *mine.own);
 #pragma omp for schedule(dynamic, 1)
         for (uint64_t i = 0; i < w->n_list; i++)
-            sort_piece(&mine, w->list[i], 0);
+            sort_piece(&mine, w->list[i], to);
         free(mine.own);
     }
 }
@@ -361,9 +362,10 @@ uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t wo
         return a;
     }
     w.open[w.n_open++] = whole;
-    do_work(&s, &w);
+    do_work(&s, &w,
+            1); /* where the first deal puts its parts: they are sorted in place, in the cache */
     free_work(&w);
-    return a;
+    return ts_stop_asked(stop) ? a : scratch;
 }
 
 /* ------------------------------------------------------------------ converting on the way */
@@ -460,7 +462,7 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
         return;
     }
     w.open[w.n_open++] = whole;
-    do_work(&sub, &w);
+    do_work(&sub, &w, 0);
     free_work(&w);
 }
 
@@ -536,8 +538,8 @@ void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *
     d = choose_digit(&s, whole);
     split_converting(&s, v, n, d, &w);
     if (n * words <= scratch_words) {
-        add_parts(&s, &w, whole, d, 0);
-        do_work(&s, &w);
+        add_parts(&s, &w, whole, d, 0, 0);
+        do_work(&s, &w, 0);
     } else {
         t.list = w.list;
         t.room = LIST_ROOM;
