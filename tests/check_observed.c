@@ -639,6 +639,56 @@ START_TEST(held_out_cells_have_the_same_bits)
 }
 END_TEST
 
+/* Whatever is held out has no part in the model, nor in what it starts from: of observed cells, of a dense tensor, of
+ * least squares and of counts. */
+START_TEST(nothing_is_learnt_from_what_is_held_out)
+{
+    const struct test_shape *s = &test_shapes[4];
+    const int dense = _i / 2 == 1;
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    const struct test_als_conf conf = { .rank = 3,
+                                        .iters = 2,
+                                        .inner = 2,
+                                        .seed = 1,
+                                        .threads = 2,
+                                        .nvecs = _i % 2,
+                                        .precision = TS_FLOAT64,
+                                        .hold_out = { .share = 0.2, .seed = 9, .from = 0.1 },
+                                        .constraint = c };
+    struct test_coo x = cells_of(s, dense ? 1 : 0.3);
+    struct slow b = { .x = &x, .hold_out = conf.hold_out };
+    struct test_als one, other;
+    demand(s->order, 0, c);
+    for (uint32_t m = 0; m < s->order && _i / 2 >= 2; m++)
+        c[m] = (struct ts_constraint){ .held = 1, .poisson = _i / 2 == 3 };
+    for (uint64_t i = 0; i < x.nnz; i++)
+        x.val[i] += 2;
+    if (dense)
+        write_array(&x, 0, 0);
+    else
+        test_tsh_write(test_case_dir, &x, &tc);
+    one = test_case_run(&conf);
+    for (uint64_t i = 0; i < x.nnz; i++)
+        x.val[i] = is_held(&b, i) ? 9 - 2 * x.val[i] : x.val[i];
+    if (dense) {
+        snprintf(strrchr(test_case_dir, '/'), sizeof "/x.tsh", "/x.tsh");
+        write_array(&x, 0, 0);
+    } else {
+        test_tsh_remove(test_case_dir);
+        test_tsh_write(test_case_dir, &x, &tc);
+    }
+    other = test_case_run(&conf);
+    ck_assert(_i / 2 == 3 ? one.last.held_out_loss != other.last.held_out_loss
+                          : one.last.held_out != other.last.held_out);
+    for (uint32_t m = 0; m < one.order; m++)
+        ck_assert_mem_eq(one.factor[m], other.factor[m], one.n_rows[m] * one.rank * sizeof(double));
+    test_als_free(&one);
+    test_als_free(&other);
+    test_coo_free(&x);
+}
+END_TEST
+
 START_TEST(each_cell_is_in_one_fold)
 {
     for (uint32_t folds = 2; folds <= 20; folds++)
@@ -705,6 +755,7 @@ int main(void)
     tcase_add_test(t, a_run_ends_when_the_error_on_held_out_cells_does_not_fall);
     tcase_add_loop_test(t, what_is_held_out_of_other_models_is_zero_to_them, 0, 2 * TEST_SHAPES);
     tcase_add_loop_test(t, held_out_cells_have_the_same_bits, 0, 4);
+    tcase_add_loop_test(t, nothing_is_learnt_from_what_is_held_out, 0, 8);
     tcase_add_test(t, each_cell_is_in_one_fold);
     tcase_add_test(t, what_cannot_be_asked_is_refused);
     suite_add_tcase(suite, t);

@@ -91,10 +91,9 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     if (rc == 0 && ts_tensor_weighted(c->tensor) && !c->backend->weights)
         rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which are used on CPU cores only",
                      c->tensor->path);
-    if (rc == 0 &&
-        c->backend->hold_out != NULL) /* of none, where a run before this one left some out */
-        c->backend->hold_out(c->be, a->method == &ts_held_out ? &a->conf->hold_out
-                                                              : &(struct ts_hold_out){ 0 });
+    if (rc == 0 && c->backend->hold_out != NULL) /* or of none, where a run before this one left
+                                                  * some out; products of starts count, too */
+        c->backend->hold_out(c->be, &a->conf->hold_out);
     return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
 }
 

@@ -32,6 +32,7 @@ struct shared {
     struct ts_pass *pass;             /* over shards; NULL: the tensor is dense */
     struct ts_dense_product *dense;   /* of its slabs; NULL: it has shards */
     struct ts_dense_rows *dense_rows; /* NULL: no rows of unknown cells were solved for yet */
+    struct ts_hold_out hold_out;      /* from products of slabs */
     struct ts_fmat factor[TS_MAX_ORDER];
     struct ts_fmat rest;      /* of products of the last mode; no data: not kept */
     struct ts_fmat apart;     /* for products of any mode of `own`; no data: there are none */
@@ -487,7 +488,7 @@ static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_f
     if (s->dense != NULL) {
         struct cpu *c = be[0];
         note_change(c, mode);
-        ts_dense_product_learn(s->dense, &(struct ts_hold_out){ 0 }, 0);
+        ts_dense_product_learn(s->dense, &s->hold_out, 0);
         return ts_dense_product_run(s->dense, mode, s->factor, &c->product, model[0].summed, feed,
                                     times, err);
     }
@@ -623,6 +624,7 @@ static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 static void cpu_hold_out(void *be, const struct ts_hold_out *h)
 {
     struct cpu *c = be;
+    c->shared->hold_out = *h;
     if (c->shared->pass != NULL)
         ts_pass_hold_out(c->shared->pass, h);
 }
