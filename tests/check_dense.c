@@ -196,6 +196,8 @@ static const struct shape {
     { 2, { 301, 3 }, 1024 },
     { 2, { 5, 3000 }, 2048 }, /* slabs are parts of a row, or of several */
     { 2, { 1, 700 }, 512 },
+    { 2, { 30, 1000 }, 0 }, /* rows that are fetched in parts */
+    { 2, { 300, 128 }, 0 }, /* rows of a power of 2 */
     { 3, { 13, 1, 90 }, 4096 },
     { 3, { 33, 20, 65 }, 0 },
     { 3, { 33, 20, 65 }, 8192 },
@@ -224,7 +226,7 @@ static void dense_new(const struct shape *s, int narrow, int fortran, uint32_t r
                       struct dense *ret)
 {
     struct ts_dense_array a = { .path = file,
-                                .offset = 100, /* no multiple of 8 */
+                                .offset = rank % 2 == 0 ? 96 : 100, /* a multiple of 8, or none */
                                 .type = narrow ? TS_CELL_F32 : TS_CELL_F64,
                                 .fortran = fortran,
                                 .order = s->order,
@@ -261,7 +263,7 @@ static void dense_new(const struct shape *s, int narrow, int fortran, uint32_t r
     }
     f = fopen(file, "wb");
     ck_assert_ptr_nonnull(f);
-    for (int i = 0; i < 100; i++)
+    for (uint64_t i = 0; i < a.offset; i++)
         fputc('x', f);
     ck_assert_uint_eq(fwrite(bytes, narrow ? 4 : 8, n, f), n);
     ck_assert_int_eq(fclose(f), 0);

@@ -1,63 +1,105 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dense_gemm_body.h - text of the tile product, to be included with TS_REAL, TS_LANES, TS_TILE_ROWS and TS_GEMM_NAME, which
- * it undefines all but TS_TILE_ROWS. The sums of a tile stay in registers: TS_TILE_ROWS rows of two vectors. */
+ * it undefines all but TS_TILE_ROWS. The sums of a tile stay in registers: TS_TILE_ROWS rows of one vector or two. */
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
 #define V           JOIN(TS_GEMM_NAME, _vector)
-#define COLS        (2 * TS_LANES)
 
 typedef TS_REAL V
     __attribute__((vector_size(TS_LANES * sizeof(TS_REAL)), aligned(sizeof(TS_REAL)), may_alias));
 
-/* ahead: of cells that are wanted later, one line for each p. */
-#define TILE(AT)                                                    \
-    const TS_REAL *b = b_;                                          \
-    V sum[TS_TILE_ROWS][2] = { { { 0 } } };                         \
-    for (uint32_t p = 0; p < k; p++, b += COLS) {                   \
-        const V left = *(const V *)b;                               \
-        const V right = *(const V *)(b + TS_LANES);                 \
-        __builtin_prefetch((const void *)(ahead + p * step), 0, 2); \
-        TS_UNROLL                                                   \
-        for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {               \
-            const TS_REAL x = AT;                                   \
-            sum[i][0] += x * left;                                  \
-            sum[i][1] += x * right;                                 \
-        }                                                           \
-    }                                                               \
-    TS_UNROLL                                                       \
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                   \
-        *(V *)((TS_REAL *)out + i * COLS) = sum[i][0];              \
-        *(V *)((TS_REAL *)out + i * COLS + TS_LANES) = sum[i][1];   \
+#define TILE(VECTORS, AT)                                                              \
+    const TS_REAL *b = b_;                                                             \
+    V sum[TS_TILE_ROWS][VECTORS] = { { { 0 } } };                                      \
+    for (uint32_t p = 0; p < k;) {                                                     \
+        const uint32_t end = k - p < TS_GEMM_BLOCK ? k : p + TS_GEMM_BLOCK;            \
+        const char *near = (const char *)(ahead->at + p / TS_GEMM_BLOCK * ahead->hop); \
+        const char *far = near + ahead->beside;                                        \
+        for (; p < end; p++, b += (VECTORS)*TS_LANES) {                                \
+            V x[VECTORS];                                                              \
+            TS_UNROLL                                                                  \
+            for (uint32_t v = 0; v < (VECTORS); v++)                                   \
+                x[v] = *(const V *)(b + v * TS_LANES);                                 \
+            __builtin_prefetch(near, 0, 2);                                            \
+            __builtin_prefetch(far, 0, 2);                                             \
+            near += ahead->step;                                                       \
+            far += ahead->step;                                                        \
+            TS_UNROLL                                                                  \
+            for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                              \
+                const TS_REAL y = AT;                                                  \
+                TS_UNROLL                                                              \
+                for (uint32_t v = 0; v < (VECTORS); v++)                               \
+                    sum[i][v] += y * x[v];                                             \
+            }                                                                          \
+        }                                                                              \
+    }
+
+/* Rows of Y are of the precision of the product. */
+#define PUT_ALONG(VECTORS)                                       \
+    TS_UNROLL                                                    \
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                \
+        V *to = (V *)((TS_REAL *)out + i * out_stride);          \
+        TS_UNROLL                                                \
+        for (uint32_t v = 0; v < (VECTORS); v++)                 \
+            to[v] = add ? (V)(to[v] + sum[i][v]) : (V)sum[i][v]; \
+    }
+
+/* Rows of W are float64. */
+#define PUT_ACROSS(VECTORS)                                          \
+    TS_UNROLL                                                        \
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                    \
+        TS_REAL from[(VECTORS)*TS_LANES];                            \
+        double *to = (double *)out + i * out_stride;                 \
+        TS_UNROLL                                                    \
+        for (uint32_t v = 0; v < (VECTORS); v++)                     \
+            *(V *)(from + v * TS_LANES) = sum[i][v];                 \
+        for (uint32_t j = 0; j < (VECTORS)*TS_LANES; j++)            \
+            to[j] = add ? to[j] + (double)from[j] : (double)from[j]; \
     }
 
 _Static_assert(TS_TILE_ROWS % 3 == 0, "rows go by three");
+_Static_assert(2 * TS_TILE_ROWS * TS_LANES <= TS_GEMM_MOST, "the largest tile");
 
 /* Of three rows each a pointer: with the stride and twice that they are addresses of all. */
-static void JOIN(TS_GEMM_NAME, _along)(uint32_t k, const void *a_, size_t stride, const void *b_,
-                                       void *out, uintptr_t ahead, size_t step)
-{
-    const TS_REAL *a[TS_TILE_ROWS / 3];
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_TILE_ROWS / 3; i++)
-        a[i] = (const TS_REAL *)a_ + 3 * i * stride;
-    TILE((a[i / 3])[i % 3 * stride + p])
-}
+#define ALONG(NAME, VECTORS)                                                               \
+    static void NAME(uint32_t k, const void *a_, size_t stride, const void *b_, void *out, \
+                     size_t out_stride, int add, const struct ts_gemm_ahead *ahead)        \
+    {                                                                                      \
+        const TS_REAL *a[TS_TILE_ROWS / 3];                                                \
+        TS_UNROLL                                                                          \
+        for (uint32_t i = 0; i < TS_TILE_ROWS / 3; i++)                                    \
+            a[i] = (const TS_REAL *)a_ + 3 * i * stride;                                   \
+        TILE(VECTORS, (a[i / 3])[i % 3 * stride + p])                                      \
+        PUT_ALONG(VECTORS)                                                                 \
+    }
 
-static void JOIN(TS_GEMM_NAME, _across)(uint32_t k, const void *a_, size_t stride, const void *b_,
-                                        void *out, uintptr_t ahead, size_t step)
-{
-    const TS_REAL *a = a_;
-    TILE(a[(size_t)p * stride + i])
-}
+#define ACROSS(NAME, VECTORS)                                                              \
+    static void NAME(uint32_t k, const void *a_, size_t stride, const void *b_, void *out, \
+                     size_t out_stride, int add, const struct ts_gemm_ahead *ahead)        \
+    {                                                                                      \
+        const TS_REAL *a = a_;                                                             \
+        TILE(VECTORS, a[(size_t)p * stride + i])                                           \
+        PUT_ACROSS(VECTORS)                                                                \
+    }
 
-const struct ts_gemm TS_GEMM_NAME = { .rows = TS_TILE_ROWS,
-                                      .cols = COLS,
-                                      .along = JOIN(TS_GEMM_NAME, _along),
-                                      .across = JOIN(TS_GEMM_NAME, _across) };
+ALONG(JOIN(TS_GEMM_NAME, _along1), 1)
+ALONG(JOIN(TS_GEMM_NAME, _along2), 2)
+ACROSS(JOIN(TS_GEMM_NAME, _across1), 1)
+ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
 
+const struct ts_gemm TS_GEMM_NAME = {
+    .rows = TS_TILE_ROWS,
+    .lanes = TS_LANES,
+    .along = { JOIN(TS_GEMM_NAME, _along1), JOIN(TS_GEMM_NAME, _along2) },
+    .across = { JOIN(TS_GEMM_NAME, _across1), JOIN(TS_GEMM_NAME, _across2) },
+};
+
+#undef ALONG
+#undef ACROSS
+#undef PUT_ALONG
+#undef PUT_ACROSS
 #undef TILE
-#undef COLS
 #undef V
 #undef JOIN
 #undef JOIN2

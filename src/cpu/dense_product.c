@@ -18,7 +18,10 @@
 #define GROUP_ROWS   48u /* at most, of a slab by one thread: its tile stays in the second cache */
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
-#define TASK_COLS    16u /* of a mode of few rows, whose columns are shared among threads */
+#define GROUP_BYTES \
+    (UINT64_C(192) << 10) /* of rows that are fetched whole: beside those before in that cache */
+#define WHOLE_COLS (3 * TS_GEMM_DEPTH) /* longer rows are fetched in parts */
+#define TASK_COLS  16u /* of a mode of few rows, whose columns are shared among threads */
 
 /* Some modes whose sizes count the rows of a matrix, the last one fastest. */
 struct grid {
@@ -107,8 +110,8 @@ static int always_wide(const struct ts_dense_product_conf *conf)
 
 static uint32_t most_width(const struct ts_dense_product_conf *conf)
 {
-    const uint32_t a = round_up(conf->rank, ts_gemm_of(conf->isa, 0)->cols);
-    const uint32_t b = round_up(conf->rank, ts_gemm_of(conf->isa, 1)->cols);
+    const uint32_t a = round_up(conf->rank, ts_gemm_of(conf->isa, 0)->lanes);
+    const uint32_t b = round_up(conf->rank, ts_gemm_of(conf->isa, 1)->lanes);
     return a > b ? a : b;
 }
 
@@ -147,7 +150,7 @@ uint64_t ts_dense_product_bytes(const struct ts_dense_product_conf *conf)
 static uint64_t y_bytes(const struct ts_dense_product_conf *conf)
 {
     const int wide = always_wide(conf);
-    return conf->tensor->dense->outer * round_up(conf->rank, ts_gemm_of(conf->isa, wide)->cols) *
+    return conf->tensor->dense->outer * round_up(conf->rank, ts_gemm_of(conf->isa, wide)->lanes) *
            (wide ? sizeof(double) : sizeof(float));
 }
 
@@ -263,6 +266,121 @@ static struct gather_task task_of(const struct target *t, uint32_t task, uint32_
     return w;
 }
 
+/* ---- what is wanted next ---- */
+
+/* Columns of the panel that begins with column r: two vectors, or the last one. */
+static uint32_t panel_cols(const struct ts_dense_product *p, uint32_t r)
+{
+    return p->width - r < 2 * p->gemm->lanes ? p->gemm->lanes : 2 * p->gemm->lanes;
+}
+
+static uint32_t panels(const struct ts_dense_product *p)
+{
+    return (p->width + 2 * p->gemm->lanes - 1) / (2 * p->gemm->lanes);
+}
+
+static size_t row_bytes(const struct ts_dense_product *p, const struct ts_slab_view *v)
+{
+    return v->part.cols * p->dense->cell_bytes;
+}
+
+/* Where a cell of the slab lies; behind the last row, in the slab that comes next in memory. */
+static uintptr_t cell_at(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                         uint64_t row, uint64_t col)
+{
+    return (uintptr_t)v->cells + row * row_bytes(p, v) + col * p->dense->cell_bytes;
+}
+
+/* The group of rows that a thread takes next, and how far it has been fetched. */
+struct wanted {
+    uint64_t next;
+    uintptr_t at, end;
+    size_t step; /* 0: rows are too long to be fetched whole */
+};
+
+static struct wanted wanted_rows(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                                 uint64_t n, uint64_t next)
+{
+    const uint64_t tiles = (n + p->gemm->rows - 1) / p->gemm->rows;
+    const uint64_t bytes = n * row_bytes(p, v), steps = v->part.cols * tiles * panels(p);
+    struct wanted w = { .next = next, .at = cell_at(p, v, next, 0) };
+    w.end = w.at + bytes;
+    if (v->part.cols <= WHOLE_COLS)
+        w.step = bytes / steps + 1 < 128 ? bytes / steps + 1 : 128;
+    return w;
+}
+
+/* What a product of k columns from c on fetches, of the tile at `row` and of the panel at r. Of long rows it is a share of the tile's next
+ * columns. */
+static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_product *p,
+                                        const struct ts_slab_view *v, uint64_t row, uint64_t c,
+                                        uint32_t r, uint32_t k)
+{
+    struct ts_gemm_ahead a = { .at = w->at };
+    if (w->step == 0) {
+        const uint32_t tile = p->gemm->rows, n = (tile + panels(p) - 1) / panels(p);
+        const uint32_t first = r / (2 * p->gemm->lanes) * n;
+        const int two = n > TS_GEMM_DEPTH / TS_GEMM_BLOCK;
+        const int more = c + TS_GEMM_DEPTH < v->part.cols;
+        if (first < tile)
+            a = (struct ts_gemm_ahead){
+                .at = cell_at(p, v, first + (more ? row : w->next), more ? c + TS_GEMM_DEPTH : 0),
+                .hop = (two ? 2 : 1) * row_bytes(p, v),
+                .step = TS_GEMM_DEPTH / TS_GEMM_BLOCK * p->dense->cell_bytes,
+                .beside = two ? row_bytes(p, v) : 0
+            };
+        if (first < tile && !more)
+            w->next += r + panel_cols(p, r) == p->width ? tile : 0;
+    } else if (w->at < w->end) {
+        a.step = w->step;
+        a.hop = TS_GEMM_BLOCK * w->step;
+        a.beside = w->step / 2;
+        w->at += k * w->step;
+    }
+    return a;
+}
+
+/* Of a strip, what its products fetch one after another: lines, or pairs, of each of its next rows. */
+struct strip_wanted {
+    uintptr_t at;
+    size_t row_bytes, beside;
+    uint64_t left; /* lines */
+};
+
+static struct strip_wanted wanted_strip(const struct ts_dense_product *p,
+                                        const struct ts_slab_view *v, uint64_t row, uint64_t col,
+                                        uint64_t n, uint64_t next)
+{
+    const uint64_t tiles = (n + p->gemm->rows - 1) / p->gemm->rows;
+    const uint64_t lines = n * p->dense->cell_bytes / 64 + 1;
+    const int more = row + TS_GEMM_DEPTH < v->part.rows;
+    struct strip_wanted w = { .row_bytes = row_bytes(p, v), .left = lines };
+    w.at = next >= v->part.cols && !more ? cell_at(p, v, v->part.rows, next - v->part.cols)
+           : more                        ? cell_at(p, v, row + TS_GEMM_DEPTH, col)
+                                         : cell_at(p, v, 0, next);
+    w.beside = tiles * panels(p) < lines ? 64 : 0;
+    return w;
+}
+
+static struct ts_gemm_ahead next_of_strip(struct strip_wanted *w)
+{
+    const struct ts_gemm_ahead a = { .at = w->at,
+                                     .step = w->left > 0 ? w->row_bytes : 0,
+                                     .hop = w->left > 0 ? TS_GEMM_BLOCK * w->row_bytes : 0,
+                                     .beside = w->left > 0 ? w->beside : 0 };
+    const uint32_t n = w->beside > 0 ? 2 : 1;
+    if (w->left > 0)
+        w->at += 64 * n;
+    w->left -= w->left < n ? w->left : n;
+    return a;
+}
+
+/* Whether parts of many rows can be in the second cache together: rows whose length is a multiple of a large power of 2 share few places. */
+static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_view *v)
+{
+    return row_bytes(p, v) % 1024 != 0;
+}
+
 #define REAL      float
 #define NAME(x)   x##_f32
 #define GET_CELLS ts_dense_get_f32
@@ -312,37 +430,74 @@ static void make_b(struct ts_dense_product *p)
     }
 }
 
-/* A share of n for a task, of whole tiles: at least two tasks a thread where there is enough, of at most `most`. */
-static uint64_t share_of(const struct ts_dense_product *p, uint64_t n, uint32_t most)
+/* n rows or columns in tasks of whole tiles, as many for each thread and of at most `most`: task k begins with cut_at(c, k). */
+struct cut {
+    uint64_t n, tiles, tasks;
+    uint32_t tile;
+};
+
+static struct cut cut_of(const struct ts_dense_product *p, uint64_t n, uint64_t most)
 {
-    const uint32_t tile = p->gemm->rows;
-    const uint64_t fair = (n / (2 * (uint64_t)p->conf.threads) + tile - 1) / tile * tile;
-    return fair == 0 ? tile : fair < most ? fair : most / tile * tile;
+    struct cut c = { .n = n, .tile = p->gemm->rows };
+    const uint64_t tiles = most < c.tile ? 1 : most / c.tile, threads = p->conf.threads;
+    c.tiles = (n + c.tile - 1) / c.tile;
+    c.tasks = (c.tiles + threads * tiles - 1) / (threads * tiles) * threads;
+    if (c.tasks > c.tiles)
+        c.tasks = c.tiles;
+    return c;
+}
+
+/* Behind the last task come those of the next slab, which is taken for one like this. */
+static uint64_t cut_at(const struct cut *c, uint64_t task)
+{
+    const uint64_t at = task % c->tasks * c->tiles / c->tasks * c->tile;
+    return task / c->tasks * c->n + (at < c->n ? at : c->n);
+}
+
+/* The task after the thread's task: each takes one while it does the one before, so that it knows what it needs next. */
+static uint64_t take_task(uint64_t *taken)
+{
+    uint64_t k;
+#pragma omp atomic capture
+    k = (*taken)++;
+    return k + (uint64_t)omp_get_num_threads();
+}
+
+/* Where the thread's first task of the next slab begins, for one that has no further task. */
+static uint64_t next_at(const struct cut *c, uint64_t task)
+{
+    return cut_at(c, task < c->tasks ? task : c->tasks + (uint64_t)omp_get_thread_num() % c->tasks);
 }
 
 /* Y of a slab; and where its rows are whole, what the mode gets of them. y: its row 0 is the slab's first. */
 static void along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
                        const struct target *t, void *y)
 {
-    const uint64_t rows = v->part.rows, share = share_of(p, rows, GROUP_ROWS);
+    const uint64_t fit = GROUP_BYTES / row_bytes(p, v);
+    const struct cut c =
+        cut_of(p, v->part.rows, fit < GROUP_ROWS && v->part.cols <= WHOLE_COLS ? fit : GROUP_ROWS);
     const int whole = v->part.col + v->part.cols == p->dense->inner;
     const uint32_t tasks = t->row_tasks * t->col_tasks;
+    uint64_t taken = 0;
 #pragma omp parallel num_threads(p->conf.threads)
     {
         const uint64_t mode = ts_fpmode_flush();
         struct scratch s = scratch_of(p);
-#pragma omp for schedule(dynamic)
-        for (uint64_t row = 0; row < rows; row += share) {
-            const uint64_t n = rows - row < share ? rows - row : share;
+        uint64_t next;
+        for (uint64_t k = (uint64_t)omp_get_thread_num(); k < c.tasks; k = next) {
+            const uint64_t row = cut_at(&c, k), n = cut_at(&c, k + 1) - row;
+            next = take_task(&taken);
             if (p->wide)
-                along_f64(p, v, row, n, y, &s);
+                along_f64(p, v, row, n, next_at(&c, next), y, &s);
             else
-                along_f32(p, v, row, n, y, &s);
+                along_f32(p, v, row, n, next_at(&c, next), y, &s);
         }
         if (whole) {
+#pragma omp barrier
 #pragma omp for schedule(static)
             for (uint32_t k = 0; k < tasks; k++)
-                gather(p, t, y, p->wide, v->part.row, v->part.row, v->part.row + rows, k, &s);
+                gather(p, t, y, p->wide, v->part.row, v->part.row, v->part.row + v->part.rows, k,
+                       &s);
         }
         ts_fpmode_restore(mode);
     }
@@ -351,11 +506,13 @@ static void along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
 /* What a slab adds to W. */
 static void across_slab(struct ts_dense_product *p, const struct ts_slab_view *v)
 {
-    const uint64_t cols = v->part.cols, share = share_of(p, cols, STRIP_COLS);
+    const struct cut c = cut_of(p, v->part.cols, STRIP_COLS);
+    uint64_t taken = 0;
 #pragma omp parallel num_threads(p->conf.threads)
     {
         const uint64_t mode = ts_fpmode_flush();
         struct scratch s = scratch_of(p);
+        uint64_t next;
 #pragma omp for schedule(static)
         for (uint64_t i = 0; i < v->part.rows; i++)
             if (p->wide)
@@ -364,13 +521,13 @@ static void across_slab(struct ts_dense_product *p, const struct ts_slab_view *v
             else
                 put_products_f32(p, &p->outer, v->part.row + i, p->k, p->dense->slab_rows, i,
                                  s.row);
-#pragma omp for schedule(dynamic)
-        for (uint64_t col = 0; col < cols; col += share) {
-            const uint64_t n = cols - col < share ? cols - col : share;
+        for (uint64_t k = (uint64_t)omp_get_thread_num(); k < c.tasks; k = next) {
+            const uint64_t col = cut_at(&c, k), n = cut_at(&c, k + 1) - col;
+            next = take_task(&taken);
             if (p->wide)
-                across_f64(p, v, col, n, &s);
+                across_f64(p, v, col, n, next_at(&c, next), &s);
             else
-                across_f32(p, v, col, n, &s);
+                across_f32(p, v, col, n, next_at(&c, next), &s);
         }
         ts_fpmode_restore(mode);
     }
@@ -537,7 +694,7 @@ int ts_dense_product_run(struct ts_dense_product *p, uint32_t mode, const struct
         is_outer |= d->layout[l] == mode;
     p->wide = always_wide(&p->conf) || summed == TS_FLOAT64;
     p->gemm = ts_gemm_of(p->conf.isa, p->wide);
-    p->width = round_up(p->rank, p->gemm->cols);
+    p->width = round_up(p->rank, p->gemm->lanes);
     take_factors(p, mode, factor);
     memset(p->sum, 0, d->array.dim[mode] * p->rank * sizeof *p->sum);
     rc = is_outer ? outer_product(p, mode, feed, &wait_ns, err)

@@ -6,12 +6,13 @@
 static void NAME(put_products)(const struct ts_dense_product *p, const struct grid *g, uint64_t q,
                                void *panels, uint64_t n, uint64_t place, double *row)
 {
-    const uint32_t cols = p->gemm->cols;
-    REAL *to = panels;
     grid_row(p, g, q, row);
-    for (uint32_t r = 0; r < p->width; r += cols)
+    for (uint32_t r = 0; r < p->width; r += panel_cols(p, r)) {
+        const uint32_t cols = panel_cols(p, r);
+        REAL *to = (REAL *)panels + r * n + place * cols;
         for (uint32_t i = 0; i < cols; i++)
-            to[(r / cols * n + place) * cols + i] = (REAL)row[r + i];
+            to[i] = (REAL)row[r + i];
+    }
 }
 
 /* What is multiplied of n cells of the slab from `at` on, at most TS_GEMM_DEPTH. */
@@ -42,87 +43,87 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
 }
 
 /* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. The last rows of them, which are no
- * whole tile, are copied, and all where they are not numbers of this precision. */
+ * whole tile, are copied, and all where they are not numbers of this precision. Those from `next` on are wanted then. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
-                        uint64_t row, uint64_t n, REAL *y, struct scratch *s)
+                        uint64_t row, uint64_t n, uint64_t next, REAL *y, struct scratch *s)
 {
-    const uint32_t tile = p->gemm->rows, cols = p->gemm->cols;
+    const uint32_t tile = p->gemm->rows;
     const uint64_t high = (n + tile - 1) / tile * tile;
     const uint64_t there = NAME(in_place)(p, v->cells) ? n / tile * tile : 0;
     REAL *a = s->tile, *out = s->out;
+    struct wanted w = wanted_rows(p, v, n, next);
     for (uint64_t c = 0; c < v->part.cols; c += TS_GEMM_DEPTH) {
         const uint64_t left = v->part.cols - c;
         const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
-        const int first = v->part.col + c == 0;
+        const int add = v->part.col + c > 0;
         for (uint64_t i = there; i < high; i++)
             if (i < n)
                 NAME(take)(p, v, (row + i) * v->part.cols + c, k, a + i * TS_GEMM_STRIDE);
             else
                 memset(a + i * TS_GEMM_STRIDE, 0, k * sizeof *a);
-        for (uint32_t r = 0; r < p->width; r += cols) {
-            const REAL *b =
-                (const REAL *)p->b + (r / cols * p->dense->inner + v->part.col + c) * cols;
+        for (uint32_t r = 0; r < p->width; r += panel_cols(p, r)) {
+            const uint32_t cols = panel_cols(p, r);
+            const REAL *b = (const REAL *)p->b + r * p->dense->inner + (v->part.col + c) * cols;
+            ts_gemm_fn *product = p->gemm->along[cols > p->gemm->lanes];
             for (uint64_t i = 0; i < high; i += tile) {
-                const uint64_t rows = n - i < tile ? n - i : tile;
-                if (i < there)
-                    p->gemm->along(k, (const REAL *)v->cells + (row + i) * v->part.cols + c,
-                                   v->part.cols, b, out, (uintptr_t)b, 0);
-                else
-                    p->gemm->along(k, a + i * TS_GEMM_STRIDE, TS_GEMM_STRIDE, b, out, (uintptr_t)b,
-                                   0);
-                for (uint64_t j = 0; j < rows; j++) {
-                    REAL *to = y + (row + i + j) * p->width + r;
-                    for (uint32_t l = 0; l < cols; l++)
-                        to[l] = first ? out[j * cols + l] : to[l] + out[j * cols + l];
+                const struct ts_gemm_ahead ahead = next_wanted(&w, p, v, row + i, c, r, k);
+                const REAL *from = i < there ? (const REAL *)v->cells + (row + i) * v->part.cols + c
+                                             : a + i * TS_GEMM_STRIDE;
+                const size_t stride = i < there ? v->part.cols : TS_GEMM_STRIDE;
+                REAL *to = y + (row + i) * p->width + r;
+                if (n - i >= tile) {
+                    product(k, from, stride, b, to, p->width, add, &ahead);
+                    continue;
                 }
+                product(k, from, stride, b, out, cols, 0, &ahead);
+                for (uint64_t j = 0; j < n - i; j++)
+                    for (uint32_t l = 0; l < cols; l++)
+                        to[j * p->width + l] =
+                            add ? to[j * p->width + l] + out[j * cols + l] : out[j * cols + l];
             }
         }
     }
 }
 
-/* Where the cells lie that are wanted after those of n columns from `col` on and of TS_GEMM_DEPTH rows from `row` on. */
-static uintptr_t NAME(after)(const struct ts_dense_product *p, const struct ts_slab_view *v,
-                             uint64_t row, uint64_t col, uint64_t n)
-{
-    const uint64_t next = row + TS_GEMM_DEPTH;
-    const uint64_t at = next < v->part.rows ? next * v->part.cols + col : col + n;
-    return (uintptr_t)v->cells + at * p->dense->cell_bytes;
-}
-
-/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. A strip is copied into the
- * second cache; the next one is fetched meanwhile, since its pieces lie too far apart for the processor to see that they are wanted. */
+/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. They are copied where they cannot
+ * be multiplied where they lie, as the last ones, which are no whole tile, and where the cache has too few places for rows
+ * of this length. Those from `next` on are wanted then. */
 static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
-                         uint64_t col, uint64_t n, struct scratch *s)
+                         uint64_t col, uint64_t n, uint64_t next, struct scratch *s)
 {
-    const uint32_t tile = p->gemm->rows, cols = p->gemm->cols;
+    const uint32_t tile = p->gemm->rows;
     const uint64_t wide = (n + tile - 1) / tile * tile;
-    const uint64_t lines = n * p->dense->cell_bytes / 64 + 1,
-                   calls = p->width / cols * (wide / tile);
-    const uint64_t apart = calls < lines ? 128 : 64; /* lines come in pairs */
-    const size_t step = v->part.cols * p->dense->cell_bytes;
-    REAL *a = s->tile, *out = s->out;
+    const uint64_t there = NAME(in_place)(p, v->cells) && rows_spread(p, v) ? n / tile * tile : 0;
+    REAL *a = s->tile;
+    double *out = s->out;
     for (uint64_t row = 0; row < v->part.rows; row += TS_GEMM_DEPTH) {
         const uint64_t left = v->part.rows - row;
         const uint32_t k = left < TS_GEMM_DEPTH ? (uint32_t)left : TS_GEMM_DEPTH;
-        const uintptr_t after = NAME(after)(p, v, row, col, n);
-        uint64_t ahead = 0;
-        for (uint32_t i = 0; i < k; i++) {
-            NAME(take)(p, v, (row + i) * v->part.cols + col, n, a + i * STRIP_STRIDE);
+        struct strip_wanted w = wanted_strip(p, v, row, col, n, next);
+        for (uint32_t i = 0; i < k && there < n; i++) {
+            REAL *to = a + i * STRIP_STRIDE;
+            NAME(take)(p, v, (row + i) * v->part.cols + col + there, n - there, to + there);
             for (uint64_t j = n; j < wide; j++)
-                a[i * STRIP_STRIDE + j] = 0;
+                to[j] = 0;
         }
-        for (uint32_t r = 0; r < p->width; r += cols) {
-            const REAL *b = (const REAL *)p->k + (r / cols * p->dense->slab_rows + row) * cols;
-            for (uint64_t i = 0; i < wide; i += tile, ahead += apart) {
-                const uint64_t rows = n - i < tile ? n - i : tile;
-                const int more = ahead < n * p->dense->cell_bytes;
-                p->gemm->across(k, a + i, STRIP_STRIDE, b, out, more ? after + ahead : (uintptr_t)b,
-                                more ? step : 0);
-                for (uint64_t j = 0; j < rows; j++) {
-                    double *to = p->w + (v->part.col + col + i + j) * p->width + r;
-                    for (uint32_t l = 0; l < cols; l++)
-                        to[l] += out[j * cols + l];
+        for (uint32_t r = 0; r < p->width; r += panel_cols(p, r)) {
+            const uint32_t cols = panel_cols(p, r);
+            const REAL *b = (const REAL *)p->k + r * p->dense->slab_rows + row * cols;
+            ts_gemm_fn *product = p->gemm->across[cols > p->gemm->lanes];
+            for (uint64_t i = 0; i < wide; i += tile) {
+                const struct ts_gemm_ahead ahead = next_of_strip(&w);
+                const REAL *from =
+                    i < there ? (const REAL *)v->cells + row * v->part.cols + col + i : a + i;
+                const size_t stride = i < there ? v->part.cols : STRIP_STRIDE;
+                double *to = p->w + (v->part.col + col + i) * p->width + r;
+                if (n - i >= tile) {
+                    product(k, from, stride, b, to, p->width, 1, &ahead);
+                    continue;
                 }
+                product(k, from, stride, b, out, cols, 0, &ahead);
+                for (uint64_t j = 0; j < n - i; j++)
+                    for (uint32_t l = 0; l < cols; l++)
+                        to[j * p->width + l] += out[j * cols + l];
             }
         }
     }
