@@ -9,30 +9,30 @@
 typedef TS_REAL V
     __attribute__((vector_size(TS_LANES * sizeof(TS_REAL)), aligned(sizeof(TS_REAL)), may_alias));
 
-#define TILE(VECTORS, AT)                                                              \
-    const TS_REAL *b = b_;                                                             \
-    V sum[TS_TILE_ROWS][VECTORS] = { { { 0 } } };                                      \
-    for (uint32_t p = 0; p < k;) {                                                     \
-        const uint32_t end = k - p < TS_GEMM_BLOCK ? k : p + TS_GEMM_BLOCK;            \
-        const char *near = (const char *)(ahead->at + p / TS_GEMM_BLOCK * ahead->hop); \
-        const char *far = near + ahead->beside;                                        \
-        for (; p < end; p++, b += (VECTORS)*TS_LANES) {                                \
-            V x[VECTORS];                                                              \
-            TS_UNROLL                                                                  \
-            for (uint32_t v = 0; v < (VECTORS); v++)                                   \
-                x[v] = *(const V *)(b + v * TS_LANES);                                 \
-            __builtin_prefetch(near, 0, 2);                                            \
-            __builtin_prefetch(far, 0, 2);                                             \
-            near += ahead->step;                                                       \
-            far += ahead->step;                                                        \
-            TS_UNROLL                                                                  \
-            for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                              \
-                const TS_REAL y = AT;                                                  \
-                TS_UNROLL                                                              \
-                for (uint32_t v = 0; v < (VECTORS); v++)                               \
-                    sum[i][v] += y * x[v];                                             \
-            }                                                                          \
-        }                                                                              \
+#define TILE(VECTORS, AT)                                                   \
+    const TS_REAL *b = b_;                                                  \
+    V sum[TS_TILE_ROWS][VECTORS] = { { { 0 } } };                           \
+    for (uint32_t p = 0; p < k;) {                                          \
+        const uint32_t end = k - p < TS_GEMM_BLOCK ? k : p + TS_GEMM_BLOCK; \
+        uintptr_t near = ahead->at + p / TS_GEMM_BLOCK * ahead->hop;        \
+        uintptr_t far = near + ahead->beside;                               \
+        for (; p < end; p++, b += (VECTORS)*TS_LANES) {                     \
+            V x[VECTORS];                                                   \
+            TS_UNROLL                                                       \
+            for (uint32_t v = 0; v < (VECTORS); v++)                        \
+                x[v] = *(const V *)(b + v * TS_LANES);                      \
+            __builtin_prefetch((const void *)near, 0, 2);                   \
+            __builtin_prefetch((const void *)far, 0, 2);                    \
+            near += ahead->step;                                            \
+            far += ahead->step;                                             \
+            TS_UNROLL                                                       \
+            for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                   \
+                const TS_REAL y = AT;                                       \
+                TS_UNROLL                                                   \
+                for (uint32_t v = 0; v < (VECTORS); v++)                    \
+                    sum[i][v] += y * x[v];                                  \
+            }                                                               \
+        }                                                                   \
     }
 
 /* Rows of Y are of the precision of the product. */
