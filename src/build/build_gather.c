@@ -108,6 +108,24 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+/* Where all records lie in the area that is not free, what is left of them stays there, and is the spool's. Returns whether it
+ * does. */
+static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
+{
+    const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
+    uint64_t at = 0;
+    if (b->spare.bytes == 0 || rec != ts_build_other_area(b, b->spare.mem) ||
+        !ts_spool_adopt(&b->spool, &b->area[area], kept))
+        return 0;
+    for (uint32_t t = 0; t < b->memory.merge_threads; t++) {
+        const struct ts_merge_piece *p = &b->merge.piece[t];
+        if (p->first != at)
+            memmove(rec + at * words, rec + p->first * words, p->n * words * sizeof *rec);
+        at += p->n;
+    }
+    return 1;
+}
+
 /* Takes the next sorted records: what is left of them goes to the spool. n == 0: there are no more. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
@@ -115,6 +133,8 @@ static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *er
     const uint32_t words = b->collect.layout.words;
     uint64_t before[TS_RECORD_WORDS], n_before, kept;
     int rc = ts_merge_add(&b->merge, rec, n, n == 0, before, &n_before, &kept, err);
+    if (rc == 0 && n_before == 0 && kept > 0 && b->spool.n == 0 && stays(b, rec, kept))
+        return 0;
     if (rc == 0 && n_before > 0)
         rc = ts_spool_append(&b->spool, before, 1, err);
     for (uint32_t t = 0; t < b->memory.merge_threads && rc == 0 && kept > 0; t++)

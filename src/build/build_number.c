@@ -299,9 +299,9 @@ static int is_in_room(const struct ts_build *b, const struct ts_record_layout *t
 static int compact_room(struct ts_build *b, struct ts_spool *out, struct ts_err *err)
 {
     const uint64_t n = b->spool.n;
-    compact_parallel(b, &out->layout, b->spool.head, b->area[1], n);
+    compact_parallel(b, &out->layout, b->spool.head, b->area[0], n);
     ts_spool_close(&b->spool);
-    return ts_spool_adopt(out, &b->area[1], n) ? 0 : ts_spool_append(out, b->area[1], n, err);
+    return ts_spool_adopt(out, &b->area[0], n) ? 0 : ts_spool_append(out, b->area[0], n, err);
 }
 
 static int compact(struct ts_build *b, struct ts_err *err)

@@ -563,6 +563,19 @@ static int give_heads(struct deal *d, int rc, const uint64_t *head, const uint32
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
+/* What was kept has been dealt: its memory, which the kernel has cleared already, becomes the area to sort into, and its
+ * room is for what is given. */
+static void reuse_room(struct ts_build *b)
+{
+    const uint32_t room = b->n_kept > 0 ? b->kept[0].room : 0;
+    if (room > 0) {
+        uint64_t *const area = b->area[1];
+        b->area[1] = b->rooms.mem[room - 1];
+        b->rooms.mem[room - 1] = area;
+    }
+    ts_build_ranks_drop(b);
+}
+
 static int deal_all(struct deal *d, int rc, struct ts_err *err)
 {
     struct ts_build *b = d->b;
@@ -581,7 +594,7 @@ static int deal_all(struct deal *d, int rc, struct ts_err *err)
             rc = ts_build_comm_agree(&b->ranks, rc, err);
     }
     if (rc == 0 && d->s->from == b->kept)
-        ts_build_ranks_drop(b); /* its room is for what is given */
+        reuse_room(b);
     if (rc < 0 || !d->s->whole)
         return rc == 0 ? give_all(d, err) : rc;
     head = calloc(d->c->n, sizeof *head);
