@@ -228,6 +228,17 @@ static int run(struct nvecs *s, struct ts_err *err)
     return rc;
 }
 
+/* Products take the place of factors: also of modes whose updates want theirs apart. */
+static int run_in_place(struct nvecs *s, struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->init;
+    const uint32_t own = ts_constraint_own(c->constraint, c->tensor->order);
+    int rc = own == 0 ? 0 : c->backend->own_rows(c->be, 0, err);
+    if (rc == 0)
+        rc = run(s, err);
+    return rc == 0 && own != 0 ? c->backend->own_rows(c->be, own, err) : rc;
+}
+
 int ts_nvecs_start(const struct ts_nvecs_conf *conf, struct ts_err *err)
 {
     const uint32_t rank = conf->init->rank;
@@ -242,7 +253,7 @@ int ts_nvecs_start(const struct ts_nvecs_conf *conf, struct ts_err *err)
         rc = ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
     } else {
         s.sum = s.d + rank;
-        rc = run(&s, err);
+        rc = run_in_place(&s, err);
     }
     free(s.chunk);
     free(s.d);
