@@ -341,7 +341,7 @@ START_TEST(together_is_one_by_one)
             ts_rowblock_get(isa)->systems(&x);
             for (uint32_t k = 0; k < count; k++) {
                 double *own = s + TS_ROWBLOCK_SYSTEMS * square, want[64], diagonal[64], size = 0;
-                struct ts_gram g = { rank, stride, own, m + k * (size_t)stride };
+                struct ts_gram g = { rank, stride, own, m + k * (size_t)stride, 1 };
                 memcpy(own, s + k * square, square * sizeof *own);
                 for (uint32_t i = 0; i < rank; i++)
                     diagonal[i] = own[(size_t)i * stride + i] += x.more[k];

@@ -4,7 +4,7 @@
  * defined: 4, or 8 where strides are multiples of it.
  *
  * Products are in the precision of the rows. Those of a row in a block are multiplied with each other in tiles of TS_TILE_ROWS
- * columns by two vectors, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved. An addition into a vector waits
+ * columns by two vectors, and, where TS_TURN(x, n) turns a vector of 16 lanes by n, each vector with itself, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved. An addition into a vector waits
  * some four cycles for the one before, and two vectors are added into at a time: a tile has eight vectors, or sixteen where there are 32 registers.
  */
 
@@ -55,20 +55,28 @@ static void NAME(expand)(const struct ts_kernel_job *job, const struct ts_unpack
         NAME(expand_columns)(job, b, 1, col, scratch, out);
 }
 
-/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) += products of products; m likewise += values times products, where it is not
- * NULL: their additions take turns with the others. */
+/* to(i, :) := or, with `more`, += sum(i), of which there are n */
+INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, int more)
+{
+    TS_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        const SUMS old = more ? to[i * next] : (SUMS){ 0 };
+        to[i * next] = old + __builtin_convertvector(sum[i], SUMS);
+    }
+}
+
+/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := or += products of products; m likewise := or += values times products, where
+ * it is not NULL: their additions take turns with the others. */
 INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *value,
                        const uint16_t *at, uint32_t n, size_t i0, size_t v, uint32_t n_vec,
-                       double *s, double *m)
+                       double *s, double *m, int more)
 {
-    VEC sum[TS_TILE_ROWS][2], right[2];
-    SUMS *to = (SUMS *)(s + i0 * stride) + v;
-    const size_t next = stride / TS_LANES;
+    VEC sum[2][TS_TILE_ROWS], right[2];
     TS_UNROLL
     for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
         TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
-        sum[i][w] = right[w] = (VEC){ 0 };
+        sum[w][i] = right[w] = (VEC){ 0 };
     for (uint32_t k = 0; k < n; k++) {
         const TS_REAL *row = product + at[k] * stride, *by = row + i0;
         VEC x[2];
@@ -80,39 +88,102 @@ INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *val
         for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
             TS_UNROLL
         for (uint32_t w = 0; w < n_vec; w++)
-            sum[i][w] += by[i] * x[w];
+            sum[w][i] += by[i] * x[w];
         if (m != NULL)
             TS_UNROLL
         for (uint32_t w = 0; w < n_vec; w++)
             right[w] += value[at[k]] * x[w];
     }
     TS_UNROLL
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
-        TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
-        to[i * next + w] += __builtin_convertvector(sum[i][w], SUMS);
+        NAME(put_sums)
+        (sum[w], TS_TILE_ROWS, (SUMS *)(s + i0 * stride) + v + w, stride / TS_LANES, more);
     if (m != NULL)
         TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
-        ((SUMS *)m + v)[w] += __builtin_convertvector(right[w], SUMS);
+        NAME(put_sums)(&right[w], 1, (SUMS *)m + v + w, 1, more);
+}
+
+/* Rows i0 .. of vectors v .. n_vec - 1. */
+INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
+                        const uint16_t *at, uint32_t n, size_t i0, size_t v, size_t end, double *m)
+{
+    for (; v + 2 <= end; v += 2)
+        NAME(tile)(product, g->stride, value, at, n, i0, v, 2, g->s, m, g->more);
+    if (v < end)
+        NAME(tile)(product, g->stride, value, at, n, i0, v, 1, g->s, m, g->more);
+}
+
+#ifdef TS_TURN
+/* Of vector v: x(j) x((j + d) % TS_LANES) for d = 0 .. TS_LANES / 2, which is each entry of the block at the diagonal once, where products
+ * with single entries would be each twice; m; and, with beside, rows 8 .. of vector v + 1 where v is even: i0 says from which
+ * on. An addition waits as above: each kind has enough sums to take turns. */
+_Static_assert(TS_LANES == 16 && TS_TILE_ROWS == 8, "as it is written");
+INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
+                         const uint16_t *at, uint32_t n, size_t v, int beside)
+{
+    const size_t next = g->stride / TS_LANES, i0 = v * TS_LANES - v % 2 * (TS_LANES - TS_TILE_ROWS);
+    VEC turned[TS_LANES / 2 + 1], sum[TS_TILE_ROWS], right = { 0 };
+    TS_UNROLL
+    for (uint32_t d = 0; d <= TS_LANES / 2; d++)
+        turned[d] = (VEC){ 0 };
+    TS_UNROLL
+    for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
+        sum[i] = (VEC){ 0 };
+    for (uint32_t k = 0; k < n; k++) {
+        const TS_REAL *row = product + at[k] * g->stride, *by = row + i0;
+        const VEC x = ((const VEC *)row)[v], y = beside ? ((const VEC *)row)[v | 1] : x;
+        __asm__("" : "+r"(by));
+        turned[0] += x * x;
+        turned[1] += x * TS_TURN(x, 1);
+        turned[2] += x * TS_TURN(x, 2);
+        turned[3] += x * TS_TURN(x, 3);
+        turned[4] += x * TS_TURN(x, 4);
+        turned[5] += x * TS_TURN(x, 5);
+        turned[6] += x * TS_TURN(x, 6);
+        turned[7] += x * TS_TURN(x, 7);
+        turned[8] += x * TS_TURN(x, 8);
+        right += value[at[k]] * x;
+        if (beside)
+            TS_UNROLL
+        for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
+            sum[i] += by[i] * y;
+    }
+    NAME(put_sums)
+    (turned, TS_LANES / 2 + 1, (SUMS *)(g->s + v * TS_LANES * g->stride) + v, next, g->more);
+    NAME(put_sums)(&right, 1, (SUMS *)g->m + v, 1, g->more);
+    if (beside)
+        NAME(put_sums)(sum, TS_TILE_ROWS, (SUMS *)(g->s + i0 * g->stride) + (v | 1), next, g->more);
 }
 
 static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
                                const TS_REAL *value, const uint16_t *at, uint32_t n)
 {
     const size_t n_vec = g->stride / TS_LANES;
-    size_t v = 0;
-    for (; v + 2 <= n_vec; v += 2)
-        NAME(tile)(product, g->stride, value, at, n, 0, v, 2, g->s, g->m);
-    if (v < n_vec)
-        NAME(tile)(product, g->stride, value, at, n, 0, v, 1, g->s, g->m);
-    for (size_t i0 = TS_TILE_ROWS; i0 < g->rank; i0 += TS_TILE_ROWS) {
-        for (v = i0 / TS_LANES; v + 2 <= n_vec; v += 2)
-            NAME(tile)(product, g->stride, value, at, n, i0, v, 2, g->s, NULL);
-        if (v < n_vec)
-            NAME(tile)(product, g->stride, value, at, n, i0, v, 1, g->s, NULL);
+    for (size_t v = 0; v < n_vec; v += 2) {
+        const size_t end = v + 2 <= n_vec ? v + 2 : n_vec;
+        if (v + 2 <= n_vec) {
+            NAME(turned)(g, product, value, at, n, v, 1);
+            NAME(turned)(g, product, value, at, n, v + 1, 1);
+        } else {
+            NAME(turned)(g, product, value, at, n, v, 0);
+        }
+        for (size_t i0 = 0; i0 < v * TS_LANES; i0 += TS_TILE_ROWS)
+            NAME(tiles)(g, product, value, at, n, i0, v, end, NULL);
     }
 }
+#define TURNED TS_LANES
+#else
+static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
+                               const TS_REAL *value, const uint16_t *at, uint32_t n)
+{
+    const size_t n_vec = g->stride / TS_LANES;
+    NAME(tiles)(g, product, value, at, n, 0, 0, n_vec, g->m);
+    for (size_t i0 = TS_TILE_ROWS; i0 < g->rank; i0 += TS_TILE_ROWS)
+        NAME(tiles)(g, product, value, at, n, i0, i0 / TS_LANES, n_vec, NULL);
+}
+#define TURNED 0
+#endif
 
 /* U' U = S in place of S's upper triangle; m := U'^-1 m, then a := U^-1 m. A column that depends on those before it,
  * by rounding or less, gets 0. */
@@ -172,4 +243,5 @@ static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_ker
     }
 }
 
-const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass), NAME(add), NAME(solve) };
+const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass), NAME(add), NAME(solve), TURNED };
+#undef TURNED

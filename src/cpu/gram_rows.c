@@ -39,7 +39,8 @@ struct thread {
         uint64_t at;
         double count;
     } wait[TS_ROWBLOCK_SYSTEMS];
-    double *sums; /* of the first of them */
+    double *sums;    /* of the first of them */
+    uint32_t turned; /* how they lie: see struct ts_gram_ops */
     struct ts_rowsystems systems;
     uint32_t rows[TS_BLOCK_NNZ]; /* of one mode */
     uint64_t hash[TS_BLOCK_NNZ];
@@ -69,7 +70,8 @@ struct ts_gram_rows {
 
 static uint32_t square_rows(uint32_t rank)
 {
-    return (rank + 7) / 8 * 8; /* whole tiles */
+    return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED *
+           TS_GRAM_TURNED; /* whole tiles and blocks */
 }
 
 static uint64_t part_of(uint32_t rank)
@@ -118,8 +120,10 @@ static void next_sum(struct thread *t)
 {
     const struct ts_gram_rows *g = t->all;
     double *at = t->sums + t->waiting * sum_size(g->rank, g->precision);
-    t->sum =
-        (struct ts_gram){ g->rank, g->stride, at, at + (uint64_t)square_rows(g->rank) * g->stride };
+    t->sum = (struct ts_gram){ .rank = g->rank,
+                               .stride = g->stride,
+                               .s = at,
+                               .m = at + (uint64_t)square_rows(g->rank) * g->stride };
 }
 
 /* A thread's memory. */
@@ -200,6 +204,9 @@ void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
     g->weights = weights;
     g->level = level;
     g->out = out;
+    for (uint32_t i = 0; i < g->threads && how->hold_out.share == 0; i++)
+        for (uint32_t p = 0; p < TS_BLOCK_NNZ; p++)
+            g->thread[i].kept[p] = (uint16_t)p;
     /* what is bounded needs S once more */
     g->together = how->lower > -INFINITY || how->upper < INFINITY ? 1 : together_of(g->rank);
 }
@@ -208,9 +215,25 @@ void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
 
 static void clear(struct thread *t)
 {
+    t->sum.more = 0;
+    t->count = 0;
+}
+
+/* Zeros, where nothing was added. */
+static void begin_sum(struct thread *t)
+{
+    if (t->sum.more)
+        return;
     memset(t->sum.s, 0, (uint64_t)square_rows(t->sum.rank) * t->sum.stride * sizeof *t->sum.s);
     memset(t->sum.m, 0, t->sum.stride * sizeof *t->sum.m);
-    t->count = 0;
+    t->sum.more = 1;
+}
+
+/* The sum as a matrix. */
+static void straighten(struct thread *t)
+{
+    begin_sum(t);
+    ts_gram_straighten(&t->sum, t->turned);
 }
 
 static double cut_of(const struct ts_gram_rows *g)
@@ -288,6 +311,7 @@ static void solve_of(struct thread *t, uint32_t row, const double *whole)
     struct ts_gram_rows *g = t->all;
     const struct ts_row_update *how = g->how;
     const double l2 = how->l2 * (how->by_count ? t->count : 1);
+    straighten(t);
     for (uint32_t i = 0; i < g->rank; i++) {
         double *entry = &t->sum.s[(size_t)i * g->stride + i];
         *entry += l2;
@@ -307,6 +331,7 @@ static void solve_waiting(struct thread *t)
     struct ts_rowsystems *x = &t->systems;
     const uint64_t square = (uint64_t)square_rows(g->rank) * g->stride;
     x->n = t->waiting;
+    x->turned = t->turned;
     x->cut = cut_of(g);
     for (uint32_t k = 0; k < TS_ROWBLOCK_SYSTEMS; k++) {
         const uint32_t from = k < x->n ? k : 0; /* a lane without a row has the first one's */
@@ -329,6 +354,7 @@ static void solve(struct thread *t, uint32_t row)
         solve_of(t, row, NULL);
         return;
     }
+    begin_sum(t);
     t->wait[t->waiting++] = (struct waiting){ row, t->at, t->count };
     if (t->waiting == t->all->together)
         solve_waiting(t);
@@ -336,8 +362,9 @@ static void solve(struct thread *t, uint32_t row)
         next_sum(t);
 }
 
-static void pack(const struct thread *t, double *to)
+static void pack(struct thread *t, double *to)
 {
+    straighten(t);
     for (uint32_t i = 0; i < t->sum.rank; to += t->sum.rank - i, i++)
         memcpy(to, t->sum.s + (size_t)i * t->sum.stride + i, (t->sum.rank - i) * sizeof *to);
     memcpy(to, t->sum.m, t->sum.rank * sizeof *to);
@@ -346,6 +373,7 @@ static void pack(const struct thread *t, double *to)
 
 static void add_packed(struct thread *t, const double *from)
 {
+    begin_sum(t);
     for (uint32_t i = 0; i < t->sum.rank; i++)
         for (uint32_t j = i; j < t->sum.rank; j++)
             t->sum.s[(size_t)i * t->sum.stride + j] += *from++;
@@ -360,6 +388,7 @@ double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
     struct thread *t = &g->thread[thread];
     assert(rank == g->rank);
     (void)rank;
+    t->turned = 0;
     clear(t);
     add_packed(t, packed);
     t->size = 0;
@@ -392,12 +421,10 @@ static uint32_t choose(struct thread *t, const struct ts_unpacked *b)
     const struct ts_gram_rows *g = t->all;
     const struct ts_hold_out *h = &g->how->hold_out;
     uint32_t n = 0;
-    for (uint32_t p = 0; p < b->n; p++) {
-        t->hash[p] = ts_hold_out_begin(h);
-        t->kept[p] = (uint16_t)p;
-    }
     if (h->share == 0)
         return b->n;
+    for (uint32_t p = 0; p < b->n; p++)
+        t->hash[p] = ts_hold_out_begin(h);
     for (uint32_t m = 0; m < g->order; m++) {
         uint32_t l = 0;
         while (g->level[l] != m)
@@ -472,10 +499,14 @@ static void take_block(void *ctx, struct ts_unpacked *b)
     }
     for (uint32_t s = 0;; s++) {
         const uint32_t end = s < b->n_starts ? b->start[s] : b->n, from = at;
+        if (n == b->n)
+            at = end;
         while (at < n && t->kept[at] < end)
             at++;
-        if (at > from)
+        if (at > from) {
             t->all->ops->add(&t->sum, t->product, b, t->kept + from, at - from);
+            t->sum.more = 1;
+        }
         t->count += count_of(t, b, t->kept + from, at - from);
         if (s == b->n_starts)
             break;
@@ -490,6 +521,7 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 {
     struct thread *t = &g->thread[thread];
     t->at = t->size_at = at;
+    t->turned = g->ops->turned;
     t->begun = 0;
     t->size = g->size[at] = 0;
     clear(t);
@@ -525,6 +557,7 @@ static void fold(struct ts_gram_rows *g, uint64_t begin, uint64_t end, uint64_t 
     const uint64_t mode = ts_fpmode_flush();
     t->size = 0;
     t->size_at = begin / 2;
+    t->turned = 0;
     clear(t);
     for (uint64_t i = begin; i < end; i++) {
         t->at = i / 2;

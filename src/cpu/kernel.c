@@ -75,6 +75,21 @@ const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precisi
     return f32 ? &ts_gram_portable_f32 : &ts_gram_portable_f64;
 }
 
+void ts_gram_straighten(const struct ts_gram *g, uint32_t turned)
+{
+    double block[TS_GRAM_TURNED / 2 + 1][TS_GRAM_TURNED];
+    for (uint32_t first = 0; turned > 0 && first < g->rank; first += turned) {
+        double *s = g->s + (size_t)first * g->stride + first;
+        for (uint32_t d = 0; d <= turned / 2; d++)
+            memcpy(block[d], s + (size_t)d * g->stride, turned * sizeof *s);
+        for (uint32_t d = 0; d <= turned / 2; d++)
+            for (uint32_t j = 0; j < turned; j++) {
+                const uint32_t other = (j + d) % turned, i = j < other ? j : other;
+                s[(size_t)i * g->stride + j + other - i] = block[d][j];
+            }
+    }
+}
+
 void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to)
 {
     if (l == 0) {

@@ -108,10 +108,13 @@ struct ts_gram {
     uint32_t rank, stride; /* of a row of S, too */
     double *s;             /* upper triangle; what is left of it is of no use */
     double *m;
+    int more; /* s and m have sums; else they are as they come, and what is added is all */
 };
 
 /* Called with each block of a partition, in order, once its products are made; its values may be changed. */
 typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
+
+#define TS_GRAM_TURNED 16u /* most of `turned` */
 
 struct ts_gram_ops {
     /* product: TS_BLOCK_NNZ rows of `stride` in the precision of the factors, 64 bytes aligned */
@@ -126,7 +129,14 @@ struct ts_gram_ops {
      * the columns before it must be more than `cut` of it: else that entry of a is 0. */
     void (*solve)(const struct ts_gram *g, double *restrict s, const double *restrict diagonal,
                   double cut, double *restrict a);
+
+    /* `add` leaves the blocks of so many rows and columns at the diagonal turned (ts_gram_straighten); 0: none. */
+    uint32_t turned;
 };
+
+/* With T = turned: the block at (T v, T v) of s has x(j) x((j + d) % T) in row d, column j, for d = 0 .. T / 2, and gets its
+ * upper triangle. */
+void ts_gram_straighten(const struct ts_gram *g, uint32_t turned);
 
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision,
                                       uint32_t stride);

@@ -21,6 +21,7 @@
 #define TS_CELLS_NAME  ts_cells_avx512_f32
 #define TS_GRAM_NAME   ts_gram_avx512_f32
 #define TS_ROUNDS_NAME ts_rounds_avx512_f32
+#define TS_TURN(x, n)  ((vec_float_16)_mm512_alignr_epi32((__m512i)(x), (__m512i)(x), n))
 #include "cpu/kernel_body.h"
 
 #define TS_REAL        double

@@ -525,6 +525,7 @@ INLINE struct NAME(operands)
 #undef TS_REAL
 #undef TS_STORED
 #undef TS_WIDEN
+#undef TS_TURN
 #undef TS_LANES
 #undef TS_KERNEL_NAME
 #undef TS_CELLS_NAME

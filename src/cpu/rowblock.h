@@ -62,7 +62,9 @@ struct ts_rowsystems {
         [TS_ROWBLOCK_SYSTEMS]; /* rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE: upper
                                              triangles, from the multiple of 8 on before the diagonal; zeros beyond rank */
     const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride. Beyond n: any that may be read */
-    double *more;                         /* TS_ROWBLOCK_SYSTEMS: added to each diagonal */
+    uint32_t
+        turned; /* blocks of so many at the diagonal are turned, as struct ts_gram_ops says; 0: none */
+    double *more; /* TS_ROWBLOCK_SYSTEMS: added to each diagonal */
     double cut;
     double *work; /* ts_rowblock_systems_size(rank) */
     double *a;    /* rank x TS_ROWBLOCK_SYSTEMS */

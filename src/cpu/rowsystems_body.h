@@ -12,33 +12,62 @@ static inline __attribute__((always_inline)) vec *panel(double *work, uint32_t p
     return (vec *)work + SIDE * SIDE * ((size_t)p * (p + 1) / 2);
 }
 
+/* block(i) := entry at + i of each lane's matrix */
+static inline __attribute__((always_inline)) void turn_entries(const double *const *x, size_t at,
+                                                               vec *block)
+{
+    TS_UNROLL
+    for (uint32_t i = 0; i < TS_LANES; i++)
+        block[i] = *(const vec *)(x[i] + at);
+    transpose(block);
+}
+
+/* Entries of the panels := those of row k from column c on, a multiple of TS_LANES. */
+static void turn_row(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, uint32_t k,
+                     uint32_t c)
+{
+    vec block[TS_LANES];
+    for (; c < panels * SIDE; c += TS_LANES) {
+        turn_entries(x->s + first, (size_t)k * x->stride + c, block);
+        TS_UNROLL
+        for (uint32_t i = 0; i < TS_LANES; i++) {
+            const uint32_t p = (c + i) / SIDE;
+            if (p >= k / SIDE && p < panels)
+                panel(x->work, p)[k * SIDE + (c + i) % SIDE] = block[i];
+        }
+    }
+}
+
+/* The same of rows b .. b + turned - 1, of the block at the diagonal. */
+static void turn_block(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, uint32_t b)
+{
+    const uint32_t n = x->turned, half = n / 2;
+    vec block[TS_LANES];
+    for (uint32_t d = 0; d <= half; d++)
+        for (uint32_t c = 0; c < (d < half ? n : half);
+             c += TS_LANES) { /* of d = half each is there twice */
+            turn_entries(x->s + first, (size_t)(b + d) * x->stride + b + c, block);
+            TS_UNROLL
+            for (uint32_t i = 0; i < TS_LANES; i++) {
+                const uint32_t one = b + c + i, two = b + (c + i + d) % n;
+                const uint32_t row = one < two ? one : two, column = one + two - row;
+                if (column / SIDE < panels)
+                    panel(x->work, column / SIDE)[row * SIDE + column % SIDE] = block[i];
+            }
+        }
+}
+
 /* The panels := S of lanes first .. first + TS_LANES - 1; y := m */
 static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, vec *y)
 {
     const uint32_t n = panels * SIDE;
-    vec block[TS_LANES];
+    for (uint32_t b = 0; b < n && x->turned > 0; b += x->turned)
+        turn_block(x, first, panels, b);
     for (uint32_t k = 0; k < n; k++)
-        for (uint32_t c = k / TS_LANES * TS_LANES; c < n; c += TS_LANES) {
-            TS_UNROLL
-            for (uint32_t i = 0; i < TS_LANES; i++)
-                block[i] = *(const vec *)(x->s[first + i] + (size_t)k * x->stride + c);
-            transpose(block);
-            TS_UNROLL
-            for (uint32_t i = 0; i < TS_LANES; i++) {
-                const uint32_t p = (c + i) / SIDE;
-                if (p >= k / SIDE && p < panels)
-                    panel(x->work, p)[k * SIDE + (c + i) % SIDE] = block[i];
-            }
-        }
-    for (uint32_t c = 0; c < n; c += TS_LANES) {
-        TS_UNROLL
-        for (uint32_t i = 0; i < TS_LANES; i++)
-            block[i] = *(const vec *)(x->m[first + i] + c);
-        transpose(block);
-        TS_UNROLL
-        for (uint32_t i = 0; i < TS_LANES; i++)
-            y[c + i] = block[i];
-    }
+        turn_row(x, first, panels, k,
+                 x->turned > 0 ? k / x->turned * x->turned + x->turned : k / TS_LANES * TS_LANES);
+    for (uint32_t c = 0; c < n; c += TS_LANES)
+        turn_entries(x->m + first, c, y + c);
 }
 
 /* Rows SIDE of panel p, WIDE of its columns from c on: U there, right of the diagonal. */
