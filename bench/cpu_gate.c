@@ -33,7 +33,7 @@ struct args {
 
 #define AT(field) offsetof(struct args, field)
 static const struct ts_opt opts[] = {
-    { "threads", 'j', TS_OPT_STRING, AT(threads), "", "LIST",
+    { "threads", 'j', TS_OPT_STRING, AT(threads), NULL, "LIST",
       "numbers of threads: the first is what others are held against, the last what other parts "
       "take; by default 1 and all CPUs" },
     { "ranks", 'r', TS_OPT_STRING, AT(ranks), "16,32,64", "LIST", "ranks" },
@@ -380,8 +380,8 @@ int main(int argc, char **argv)
         ts_opt_help(&cmd, stdout);
         return 0;
     }
-    n_threads = *args.threads == '\0' ? 1 + (threads[1] > 1)
-                                      : parse_list(args.threads, threads, MOST_SIDES);
+    n_threads =
+        args.threads == NULL ? 1 + (threads[1] > 1) : parse_list(args.threads, threads, MOST_SIDES);
     printf("%-16s %-22s %4s %9s %7s %7s\n", "tensor", "what", "R", "M nnz/s", "ratio", "asked");
     for (uint32_t i = 0; i < n; i++)
         gate(operand[i], &args, threads, n_threads);
