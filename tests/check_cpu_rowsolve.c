@@ -89,23 +89,23 @@ START_TEST(solve_equals_reference)
 }
 END_TEST
 
-/* Groups whole, and in two steps: of n / 512 groups, few threads take whole ones. */
+/* Whole groups, and equal parts: of n / 512 groups, few threads take whole ones; of 7 and more, several sum one group. */
 START_TEST(bits_do_not_depend_on_threads)
 {
-    static const uint32_t threads[] = { 1, 2, 3, 7 };
+    static const uint32_t threads[] = { 1, 2, 3, 7, 16, 40 };
     static const uint64_t n_rows[] = { 2503, 230, 4096 };
     const uint32_t rank = ranks[_i / 2 % N_RANKS];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     const enum ts_isa isa = (enum ts_isa)(_i / 2 / N_RANKS);
     const uint64_t n = n_rows[_i % 3], square = (uint64_t)rank * rank;
-    double *w, *m, *got[4], inner[4], *a[4];
+    double *w, *m, *got[6], inner[6], *a[6];
     if (!ts_isa_here(isa))
         return;
     w = malloc(square * sizeof *w);
     m = malloc(n * rank * sizeof *m);
     for (uint64_t i = 0; i < square; i++)
         w[i] = entry(UINT64_C(1) << 40 | i);
-    for (int t = 0; t < 4; t++) {
+    for (int t = 0; t < 6; t++) {
         struct ts_fmat f = make(n, rank, precision, m);
         got[t] = malloc(2 * square * sizeof(double));
         a[t] = malloc(n * rank * sizeof(double));
@@ -122,7 +122,42 @@ START_TEST(bits_do_not_depend_on_threads)
         ck_assert(inner[t] == inner[0]);
         ts_fmat_free(&f);
     }
-    for (int t = 0; t < 4; t++) {
+    for (int t = 0; t < 6; t++) {
+        free(got[t]);
+        free(a[t]);
+    }
+    free(w);
+    free(m);
+}
+END_TEST
+
+/* Parts of 256 rows where a thread has room for 192: two threads to a group, of which the second cannot solve all of its
+ * rows before the first is done. */
+START_TEST(rows_wait_in_little_room)
+{
+    const uint32_t rank = 128;
+    const uint64_t n = 10003, square = (uint64_t)rank * rank;
+    double *w = malloc(square * sizeof *w), *m = malloc(n * rank * sizeof *m), *got[2], *a[2];
+    double inner[2], size[2];
+    for (uint64_t i = 0; i < square; i++)
+        w[i] = entry(UINT64_C(1) << 40 | i);
+    for (int t = 0; t < 2; t++) {
+        struct ts_fmat f = make(n, rank, TS_FLOAT32, m);
+        struct ts_rowsolve *s = solver(n, rank, ts_isa_best(), t == 0 ? 1 : 40);
+        got[t] = malloc(square * sizeof(double));
+        a[t] = malloc(n * rank * sizeof(double));
+        ts_rowsolve_run(
+            s, &f, NULL, &(struct ts_row_update){ .matrix = w },
+            &(struct ts_row_sums){ .gram = got[t], .inner = &inner[t], .size = &size[t] }, NULL,
+            NULL);
+        ts_fmat_get(&f, 0, n, a[t], 1);
+        ts_rowsolve_free(s);
+        ts_fmat_free(&f);
+    }
+    ck_assert_mem_eq(got[1], got[0], square * sizeof(double));
+    ck_assert_mem_eq(a[1], a[0], n * rank * sizeof(double));
+    ck_assert(inner[1] == inner[0] && size[1] == size[0]);
+    for (int t = 0; t < 2; t++) {
         free(got[t]);
         free(a[t]);
     }
@@ -172,6 +207,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, solve_equals_reference, 0, 2 * N_RANKS * TS_N_ISA);
     tcase_add_loop_test(t, bits_do_not_depend_on_threads, 0, 2 * N_RANKS * TS_N_ISA);
+    tcase_add_test(t, rows_wait_in_little_room);
     tcase_add_loop_test(t, scaling_rounds_once, 0, 2 * N_RANKS * TS_N_ISA);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);

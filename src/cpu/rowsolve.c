@@ -6,6 +6,8 @@
 #include <float.h>
 #include <math.h>
 #include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,16 +21,26 @@
 #define MIN_GROUPS   4u
 #define GROUPS_BYTES (UINT64_C(16) << 20)   /* for partial Gram matrices */
 #define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* fewest rows of a group, except the last one */
-#define APART_BYTES  (UINT64_C(16) << 20)   /* for rows that are solved and summed in two steps */
-#define APART_GROUPS 2u                     /* with fewer groups per thread: two steps */
-#define LONE_ADDS    (UINT64_C(1) << 16)    /* with fewer multiply-adds: one thread */
-#define STEP_ROWS    32u /* rows at a time of whole groups: 64 take 1.25 x the time at rank 128 */
+#define WHOLE_GROUPS 4u                     /* a thread: with so many, threads take whole groups */
+#define ROOM_BYTES   (UINT64_C(16) << 20)   /* for rows whose sums wait for those of others */
+#define STEP_ROWS    32u                    /* at a time: 64 take 1.25 x the time at rank 128 */
+#define SPINS        2000u                  /* before a thread that waits gives its core away */
+
+/* With less to do, one thread; updates that read the old rows take several times the time. */
+#define LONE_COST \
+    (UINT64_C(700) << 10) /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
+#define LONE_OWN    (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
+#define LONE_SCALED (UINT64_C(1) << 16) /* numbers that are scaled */
 
 /* How a factor is divided. */
 struct layout {
     uint64_t n_rows, n_blocks, groups;
-    uint32_t apart; /* 1: solve and sum in two steps */
-    uint32_t alone; /* 1: by one thread */
+};
+
+/* How much of a group that goes on with the next thread is summed: panels of its Gram matrix, and behind them
+ * inner and size. */
+struct turn {
+    _Alignas(64) atomic_uint parts;
 };
 
 struct ts_rowsolve {
@@ -36,14 +48,14 @@ struct ts_rowsolve {
     uint32_t rank, padded, threads;
     uint64_t max_rows;
     uint64_t square,
-        group_size;      /* float64 of a Gram matrix; and with 8 partial sums of inner and size */
-    uint64_t apart_rows; /* most that are solved in two steps */
-    void *memory;        /* all that follows */
+        group_size; /* float64 of a Gram matrix; and with 8 partial sums of inner and size */
+    uint64_t room;  /* rows of a thread */
+    void *memory;   /* all that follows */
     uint64_t bytes;
-    double *w;      /* rank x padded */
-    double *part;   /* groups x group_size */
-    double *blocks; /* threads x 2 x STEP_ROWS x padded: m and a */
-    double *apart;  /* 2 x apart_rows x padded: m and a */
+    double *w;         /* rank x padded */
+    double *part;      /* groups x group_size */
+    double *blocks;    /* threads x 2 x room x padded: m and a */
+    struct turn *turn; /* threads */
 
     /* of updates that read the old rows; NULL: nobody asked for them */
     void *own;
@@ -88,21 +100,11 @@ static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
     return wanted < most ? wanted : most;
 }
 
-/* Whether threads that take whole groups would stand still for a fifth of the time or more. In two steps none does,
- * but a thread sums rows that others have solved. */
-static int leaves_idle(uint64_t groups, uint32_t threads)
-{
-    const uint64_t turns = (groups + threads - 1) / threads;
-    return groups < APART_GROUPS * threads && 4 * turns * threads > 5 * groups;
-}
-
 static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
 {
-    struct layout l = { .n_rows = n_rows, .n_blocks = blocks_of(n_rows) };
-    l.groups = groups_of(n_rows, s->padded);
-    l.alone = s->threads == 1 || n_rows * s->square <= LONE_ADDS;
-    l.apart = !l.alone && n_rows <= s->apart_rows && leaves_idle(l.groups, s->threads);
-    return l;
+    return (struct layout){ .n_rows = n_rows,
+                            .n_blocks = blocks_of(n_rows),
+                            .groups = groups_of(n_rows, s->padded) };
 }
 
 /* Fills in the sizes only. */
@@ -112,17 +114,18 @@ static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t thread
         .rank = rank, .padded = (rank + 7) / 8 * 8, .threads = threads, .max_rows = max_rows
     };
     const uint64_t row_bytes = 2 * s.padded * sizeof(double);
-    const uint64_t all = blocks_of(max_rows) * TS_ROWBLOCK_ROWS;
-    const uint64_t most = APART_GROUPS * threads * (uint64_t)GROUP_ROWS;
+    const uint64_t part = (blocks_of(max_rows) + threads - 1) / threads * TS_ROWBLOCK_ROWS;
     s.square = (uint64_t)s.padded * s.padded;
     s.group_size = s.square + 16;
+    s.room = STEP_ROWS;
     if (threads > 1) {
-        s.apart_rows = APART_BYTES / row_bytes / TS_ROWBLOCK_ROWS * TS_ROWBLOCK_ROWS;
-        s.apart_rows = s.apart_rows < most ? s.apart_rows : most;
-        s.apart_rows = s.apart_rows < all ? s.apart_rows : all;
+        const uint64_t most = ROOM_BYTES / row_bytes / threads / STEP_ROWS * STEP_ROWS;
+        s.room = part < GROUP_ROWS + TS_ROWBLOCK_ROWS ? part : GROUP_ROWS + TS_ROWBLOCK_ROWS;
+        s.room = s.room < most ? s.room : most;
+        s.room = s.room > STEP_ROWS ? s.room : STEP_ROWS;
     }
     s.bytes = sizeof(double) * (s.square + groups_of(max_rows, s.padded) * s.group_size) +
-              (threads * STEP_ROWS + s.apart_rows) * row_bytes;
+              threads * (s.room * row_bytes + sizeof(struct turn));
     return s;
 }
 
@@ -148,7 +151,9 @@ int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t 
     s->w = s->memory;
     s->part = s->w + s->square;
     s->blocks = s->part + groups_of(max_rows, s->padded) * s->group_size;
-    s->apart = s->blocks + 2 * (uint64_t)threads * STEP_ROWS * s->padded;
+    s->turn = (struct turn *)(s->blocks + 2 * threads * s->room * s->padded);
+    for (uint32_t k = 0; k < threads; k++)
+        atomic_init(&s->turn[k].parts, 0);
     *ret = s;
     return 0;
 }
@@ -187,12 +192,6 @@ int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err)
     s->weight = s->inverse + s->square;
     s->step = (struct ts_rowstep *)(s->weight + s->padded);
     return 0;
-}
-
-static uint32_t rows_in(const struct layout *l, uint64_t block)
-{
-    const uint64_t left = l->n_rows - block * TS_ROWBLOCK_ROWS;
-    return left < TS_ROWBLOCK_ROWS ? (uint32_t)left : TS_ROWBLOCK_ROWS;
 }
 
 /* Blocks begin[g] .. begin[g + 1] - 1 are a group. */
@@ -236,82 +235,113 @@ static void update(const struct job *j, uint64_t row, uint32_t n, const struct t
         j->s->ops->product(j->f, row, n, b);
 }
 
-static void solve_group(const struct job *j, uint64_t g)
+/* Part p of a group's sums, with n rows more: a panel of its Gram matrix, or, behind the last of them, inner and size. */
+static void sum_rows(const struct job *j, const struct ts_rowblock *b, uint32_t n, uint32_t p,
+                     int more, double *own)
 {
     const struct ts_rowsolve *s = j->s;
-    double *m = s->blocks + 2 * (uint64_t)omp_get_thread_num() * STEP_ROWS * s->padded;
-    double *own = s->part + g * s->group_size;
-    int more = 0;
-    const struct ts_rowblock block = block_at(j, m, STEP_ROWS);
-    memset(own + s->square, 0, 16 * sizeof *own);
-    for (uint64_t b = group_begin(&j->l, g); b < group_begin(&j->l, g + 1); b++) {
-        const uint32_t all = rows_in(&j->l, b);
-        for (uint32_t row = 0; row < all; row += STEP_ROWS) {
-            const uint32_t n = all - row < STEP_ROWS ? all - row : STEP_ROWS;
-            update(j, b * TS_ROWBLOCK_ROWS + row, n, &block);
-            for (uint32_t p = 0; p < s->padded / TS_ROWBLOCK_PANEL; p++)
-                s->ops->gram(n, s->padded, block.a, p, more, own);
-            if (j->with_inner)
-                s->ops->inner(n, s->padded, block.m, block.a, own + s->square);
-            if (j->with_size)
-                s->ops->size(n, s->padded, block.a, own + s->square + 8);
-            more = 1;
-        }
-    }
-}
-
-/* Where rows of m and of a lie that are solved in two steps. */
-static struct ts_rowblock block_apart(const struct job *j, uint64_t block)
-{
-    const struct ts_rowsolve *s = j->s;
-    return block_at(j, s->apart + block * TS_ROWBLOCK_ROWS * s->padded, s->apart_rows);
-}
-
-static void solve_block(const struct job *j, uint64_t b)
-{
-    const struct ts_rowblock block = block_apart(j, b);
-    update(j, b * TS_ROWBLOCK_ROWS, rows_in(&j->l, b), &block);
-}
-
-/* Panel `part` of a group's Gram matrix, or, behind the last of them, its partial sums of inner and size. */
-static void sum_group(const struct job *j, uint64_t g, uint32_t part)
-{
-    const struct ts_rowsolve *s = j->s;
-    const uint64_t first = group_begin(&j->l, g), end = group_begin(&j->l, g + 1);
-    const struct ts_rowblock rows = block_apart(j, first);
-    const uint32_t n = (uint32_t)((end - 1 - first) * TS_ROWBLOCK_ROWS) + rows_in(&j->l, end - 1);
-    double *own = s->part + g * s->group_size;
-    if (part < s->padded / TS_ROWBLOCK_PANEL) {
-        s->ops->gram(n, s->padded, rows.a, part, 0, own);
+    if (p < s->padded / TS_ROWBLOCK_PANEL) {
+        s->ops->gram(n, s->padded, b->a, p, more, own);
         return;
     }
-    memset(own + s->square, 0, 16 * sizeof *own);
+    if (!more)
+        memset(own + s->square, 0, 16 * sizeof *own);
     if (j->with_inner)
-        s->ops->inner(n, s->padded, rows.m, rows.a, own + s->square);
+        s->ops->inner(n, s->padded, b->m, b->a, own + s->square);
     if (j->with_size)
-        s->ops->size(n, s->padded, rows.a, own + s->square + 8);
+        s->ops->size(n, s->padded, b->a, own + s->square + 8);
 }
 
-/* Panel `panel` of gram: the groups' sums, in order; what lies below the diagonal mirrors it. */
-static void add_panel(const struct job *j, uint32_t panel)
+static void wait_for(const atomic_uint *parts, uint32_t p)
 {
-    const struct ts_rowsolve *s = j->s;
-    const uint32_t rank = s->rank, first = panel * TS_ROWBLOCK_PANEL;
-    const uint32_t end = first + TS_ROWBLOCK_PANEL < rank ? first + TS_ROWBLOCK_PANEL : rank;
-    _Alignas(64) double row[TS_FMAT_MAX_STRIDE];
-    for (uint32_t p = first; p < end; p++) {
-        s->ops->add(j->l.groups, s->part + (size_t)p * s->padded + first, s->group_size,
-                    s->padded - first, row);
-        memcpy(j->gram + (size_t)p * rank + p, row + (p - first), (rank - p) * sizeof *row);
-        for (uint32_t q = p + 1; q < rank; q++)
-            j->gram[(size_t)q * rank + p] = row[q - first];
+    for (uint32_t k = 0; atomic_load_explicit(parts, memory_order_acquire) <= p; k++) {
+#ifdef __x86_64__
+        __builtin_ia32_pause();
+#endif
+        if (k >= SPINS)
+            sched_yield();
     }
 }
 
-/* Takes a row of w into its padded copy. */
-static void pad_row(const struct job *j, const double *w, uint32_t p)
+/* Blocks begin .. end - 1, all of group g. What lies before them in the group is summed by the thread before this
+ * one, what lies behind by the next: part by part, so that they wait for a part only. */
+static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint64_t end)
 {
-    memcpy(j->s->w + (size_t)p * j->s->padded, w + (size_t)p * j->s->rank, j->s->rank * sizeof *w);
+    const struct ts_rowsolve *s = j->s;
+    const uint32_t me = (uint32_t)omp_get_thread_num(), parts = s->padded / TS_ROWBLOCK_PANEL + 1;
+    const atomic_uint *before = begin > group_begin(&j->l, g) ? &s->turn[me - 1].parts : NULL;
+    atomic_uint *next = end < group_begin(&j->l, g + 1) ? &s->turn[me].parts : NULL;
+    const uint64_t behind =
+        end * TS_ROWBLOCK_ROWS < j->l.n_rows ? end * TS_ROWBLOCK_ROWS : j->l.n_rows;
+    double *m = s->blocks + 2 * me * s->room * s->padded, *own = s->part + g * s->group_size;
+    /* what would wait is solved first as far as there is room; else rows are summed while in the cache */
+    const int waits = before != NULL && atomic_load_explicit(before, memory_order_acquire) < parts;
+    const uint64_t room = waits ? s->room : STEP_ROWS;
+    const struct ts_rowblock rows = block_at(j, m, room);
+    int more = before != NULL;
+    for (uint64_t row = begin * TS_ROWBLOCK_ROWS; row < behind; row += room) {
+        const uint32_t n = (uint32_t)(behind - row < room ? behind - row : room);
+        for (uint32_t k = 0; k < n; k += STEP_ROWS) {
+            const struct ts_rowblock step = block_at(j, m + (size_t)k * s->padded, room);
+            update(j, row + k, n - k < STEP_ROWS ? n - k : STEP_ROWS, &step);
+        }
+        for (uint32_t p = 0; p < parts; p++) {
+            if (waits)
+                wait_for(before, p);
+            sum_rows(j, &rows, n, p, more, own);
+            if (next != NULL && row + n == behind)
+                atomic_store_explicit(next, p + 1, memory_order_release);
+        }
+        more = 1;
+    }
+}
+
+static void solve_group(const struct job *j, uint64_t g)
+{
+    solve_segment(j, g, group_begin(&j->l, g), group_begin(&j->l, g + 1));
+}
+
+static uint64_t group_of(const struct layout *l, uint64_t block)
+{
+    uint64_t g = block * l->groups / l->n_blocks;
+    while (group_begin(l, g + 1) <= block)
+        g++;
+    return g;
+}
+
+/* Part `me` of n equal ones: first what the next thread waits for, last what the one before has begun. */
+static void solve_part(const struct job *j, uint32_t me, uint64_t n)
+{
+    const uint64_t first = group_begin(&j->l, j->begin), all = group_begin(&j->l, j->end) - first;
+    uint64_t begin, end, g, last;
+    n = all < n ? all : n; /* no part is empty: each is the neighbour of the next */
+    if (me >= n)
+        return;
+    begin = first + all * me / n;
+    end = first + all * (me + 1) / n;
+    g = group_of(&j->l, begin);
+    last = group_of(&j->l, end - 1);
+    if (g == last) {
+        solve_segment(j, g, begin, end);
+        return;
+    }
+    solve_segment(j, last, group_begin(&j->l, last), end);
+    for (uint64_t k = g + 1; k < last; k++)
+        solve_group(j, k);
+    solve_segment(j, g, begin, group_begin(&j->l, g + 1));
+}
+
+/* Row p of gram: the groups' sums, in order; what lies below the diagonal mirrors it. */
+static void add_row(const struct job *j, uint32_t p)
+{
+    const struct ts_rowsolve *s = j->s;
+    const uint32_t rank = s->rank, first = p / TS_ROWBLOCK_PANEL * TS_ROWBLOCK_PANEL;
+    _Alignas(64) double row[TS_FMAT_MAX_STRIDE];
+    s->ops->add(j->l.groups, s->part + (size_t)p * s->padded + first, s->group_size,
+                s->padded - first, row);
+    memcpy(j->gram + (size_t)p * rank + p, row + (p - first), (rank - p) * sizeof *row);
+    for (uint32_t q = p + 1; q < rank; q++)
+        j->gram[(size_t)q * rank + p] = row[q - first];
 }
 
 /* All ranks get all rows and sums of groups. One thread calls. */
@@ -329,53 +359,51 @@ static void exchange(struct job *j)
     ts_share_note(r->share, start);
 }
 
-static void run_alone(struct job *j, const double *w)
+static void run_alone(struct job *j)
 {
     const uint64_t mode = ts_fpmode_flush();
-    for (uint32_t p = 0; w != NULL && p < j->s->rank; p++)
-        pad_row(j, w, p);
     for (uint64_t g = j->begin; g < j->end; g++)
         solve_group(j, g);
     exchange(j);
-    for (uint32_t p = 0; p < j->s->padded / TS_ROWBLOCK_PANEL; p++)
-        add_panel(j, p);
+    for (uint32_t p = 0; p < j->s->rank; p++)
+        add_row(j, p);
     ts_fpmode_restore(mode);
 }
 
-static void run_together(struct job *j, const double *w)
+static void run_together(struct job *j)
 {
-    const uint32_t panels = j->s->padded / TS_ROWBLOCK_PANEL, parts = panels + 1;
-    const uint64_t first = group_begin(&j->l, j->begin), behind = group_begin(&j->l, j->end);
+    const int whole = j->l.groups >= (uint64_t)WHOLE_GROUPS * j->s->threads;
+    for (uint32_t k = 0; k < j->s->threads; k++)
+        atomic_store_explicit(&j->s->turn[k].parts, 0, memory_order_relaxed);
 #pragma omp parallel num_threads(j->s->threads)
     {
         const uint64_t mode = ts_fpmode_flush();
-        if (w != NULL) {
-#pragma omp for schedule(static)
-            for (uint32_t p = 0; p < j->s->rank; p++)
-                pad_row(j, w, p);
-        }
-        if (j->l.apart) {
-#pragma omp for schedule(dynamic, 1)
-            for (uint64_t b = first; b < behind; b++)
-                solve_block(j, b);
-#pragma omp for schedule(dynamic, 1)
-            for (uint64_t k = j->begin * parts; k < j->end * parts; k++)
-                sum_group(j, k / parts, (uint32_t)(k % parts));
-        } else {
-#pragma omp for schedule(dynamic, 1)
+        if (whole) {
+#pragma omp for schedule(dynamic, 1) nowait
             for (uint64_t g = j->begin; g < j->end; g++)
                 solve_group(j, g);
+        } else {
+            solve_part(j, (uint32_t)omp_get_thread_num(), (uint64_t)omp_get_num_threads());
         }
-        if (j->ranks != NULL) { /* behind the barrier of the loop */
+#pragma omp barrier
+        if (j->ranks != NULL) {
 #pragma omp master
             exchange(j);
 #pragma omp barrier
         }
-#pragma omp for schedule(static, 1)
-        for (uint32_t p = 0; p < panels; p++)
-            add_panel(j, p);
+#pragma omp for schedule(static) nowait
+        for (uint32_t p = 0; p < j->s->rank; p++)
+            add_row(j, p);
         ts_fpmode_restore(mode);
     }
+}
+
+static int is_lone(const struct job *j)
+{
+    const struct ts_rowsolve *s = j->s;
+    return s->threads == 1 ||
+           (j->product != NULL ? j->l.n_rows * s->square <= LONE_OWN
+                               : j->l.n_rows * s->padded * (s->padded + 24) <= LONE_COST);
 }
 
 /* Steps and weights of an update that reads the old rows. */
@@ -462,10 +490,12 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
     j.end = ranks == NULL ? j.l.groups : ranks->group[ts_share_comm(ranks->share)->rank + 1];
     if (product != NULL)
         prepare(&j, how);
-    if (j.l.alone)
-        run_alone(&j, w);
+    for (uint32_t p = 0; w != NULL && p < s->rank; p++)
+        memcpy(s->w + (size_t)p * s->padded, w + (size_t)p * s->rank, s->rank * sizeof *w);
+    if (is_lone(&j))
+        run_alone(&j);
     else
-        run_together(&j, w);
+        run_together(&j);
     if (ret->inner != NULL)
         *ret->inner = add_sums(&j, s->square);
     if (ret->size != NULL)
@@ -475,7 +505,7 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
 
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by)
 {
-    const uint64_t n_chunks = (f->n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
+    const uint64_t n_blocks = blocks_of(f->n_rows);
     _Alignas(64) double padded[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
     int fits = 1;
@@ -484,7 +514,7 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
         narrow[r] = (float)padded[r]; /* a subnormal float32 would count as zero */
         fits = fits && narrow[r] == padded[r] && (narrow[r] == 0 || fabsf(narrow[r]) >= FLT_MIN);
     }
-    if (s->threads == 1 || f->n_rows * f->width <= LONE_ADDS) {
+    if (s->threads == 1 || f->n_rows * f->width <= LONE_SCALED) {
         const uint64_t mode = ts_fpmode_flush();
         s->ops->scale(f, 0, f->n_rows, padded, fits ? narrow : NULL);
         ts_fpmode_restore(mode);
@@ -493,12 +523,12 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
 #pragma omp parallel num_threads(s->threads)
     {
         const uint64_t mode = ts_fpmode_flush();
-#pragma omp for schedule(static)
-        for (uint64_t c = 0; c < n_chunks; c++) {
-            const uint64_t row = c * GROUP_ROWS, left = f->n_rows - row;
-            s->ops->scale(f, row, left < GROUP_ROWS ? left : GROUP_ROWS, padded,
+        const uint64_t n = (uint64_t)omp_get_num_threads(), me = (uint64_t)omp_get_thread_num();
+        const uint64_t row = n_blocks * me / n * TS_ROWBLOCK_ROWS; /* where it was solved */
+        const uint64_t end = n_blocks * (me + 1) / n * TS_ROWBLOCK_ROWS;
+        if (row < end)
+            s->ops->scale(f, row, (end < f->n_rows ? end : f->n_rows) - row, padded,
                           fits ? narrow : NULL);
-        }
         ts_fpmode_restore(mode);
     }
 }

@@ -5,8 +5,9 @@
  * the sum of M .* A, in float64 whatever the factor's precision (A is rounded to it first: gram and inner are
  * those of the A that is kept). Rows are cut into groups by n_rows and rank alone, a group is summed in
  * the order of its rows, and groups are added in order: the bits do not depend on threads. Where there
- * are groups enough, each thread solves and sums whole ones, whose rows stay in its cache; else blocks
- * of rows are solved first, and then panels of the groups' Gram matrices summed.
+ * are four groups for each thread, threads take whole ones, whichever is next; else each takes an equal part of the
+ * rows, and a group whose rows two or more of them have is summed by one after the other, a panel of its Gram matrix
+ * at a time. Either way a thread sums the rows that it has solved, which are in its cache.
  *
  * Updates that read the old rows do so in units of TS_ROWBLOCK_UNIT rows.
  *
