@@ -150,7 +150,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     struct ts_gpu_shard *entry;
     uint32_t n = 0;
     cudaError_t e = cudaSuccess;
-    if (t->version == m->version)
+    if (t->version == m->version && t->n_chunks == p->g->board.n_chunks)
         return 0;
     entry = malloc((m->first[me->number + 1] - m->first[me->number] + 1) * sizeof *entry);
     if (entry == NULL)
@@ -174,6 +174,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     if (e != cudaSuccess)
         return fail(err, e);
     t->version = m->version;
+    t->n_chunks = p->g->board.n_chunks;
     return 0;
 }
 

@@ -92,6 +92,7 @@ struct ts_gpu_slot {
 struct ts_gpu_table {
     struct ts_gpu_shard *entry; /* device; n_shards of the mode */
     uint64_t version;           /* version of the mode that it was made from; 0: never made */
+    uint32_t n_chunks;          /* chunks that it was made for */
     uint32_t n[TS_GPU_CHUNKS], n_shares[TS_GPU_CHUNKS]; /* of each chunk */
 };
 
