@@ -21,6 +21,10 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
     struct test_comm_group *g = me->group;
     uint32_t worst = 0;
     int ret;
+    if (me->answer.code < 0) { /* the others are not listening any more */
+        *err = me->answer;
+        return me->answer.code;
+    }
     me->rc = rc;
     if (rc < 0) {
         me->err = *err;
@@ -36,6 +40,8 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
         *err = g->rank[worst].err;
     else if (ret < 0)
         ts_fail(err, ret, "rank %u: %.900s", worst, g->rank[worst].err.text);
+    if (ret < 0)
+        me->answer = *err;
     pthread_barrier_wait(&g->barrier);
     return ret;
 }
@@ -107,7 +113,9 @@ struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks)
     pthread_barrier_init(&g->barrier, NULL, n);
     g->rank = ranks;
     for (uint32_t r = 0; r < n; r++)
-        ranks[r] = (struct test_comm){ .comm = { .ops = &ops, .rank = r, .n = n }, .group = g };
+        ranks[r] =
+            (struct test_comm){ .comm = { .ops = &ops, .rank = r, .n = n, .place = r, .beside = n },
+                                .group = g };
     return g;
 }
 

@@ -19,7 +19,7 @@ struct test_comm {
     const void *buffer;
     const uint64_t *first; /* of deal */
     int rc;
-    struct ts_err err;
+    struct ts_err err, answer; /* answer: what agree has given once it was no 0 */
 };
 
 struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks);

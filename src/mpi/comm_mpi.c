@@ -20,9 +20,8 @@ struct mpi_ranks {
     struct ts_comm comm; /* first: a comm is one of these */
     MPI_Comm all, leave;
     struct ts_heartbeat *heartbeat; /* or NULL */
-    uint32_t beside;
-    int *count, *place; /* n */
-    int *rc;            /* n */
+    int *count, *place;             /* n */
+    int *rc;                        /* n */
     MPI_Request *request;
     uint32_t n_requests, most_requests;
     struct ts_err err; /* what agree has answered once it was no 0 */
@@ -225,14 +224,17 @@ void ts_comm_mpi_close(struct ts_comm *c)
     MPI_Finalize();
 }
 
-static uint32_t ranks_beside(void)
+/* Which rank of its host it is, and of how many. */
+static void count_beside(struct ts_comm *c)
 {
     MPI_Comm host;
-    int n;
+    int rank, n;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(host, &rank);
     MPI_Comm_size(host, &n);
     MPI_Comm_free(&host);
-    return (uint32_t)n;
+    c->place = (uint32_t)rank;
+    c->beside = (uint32_t)n;
 }
 
 int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm **ret,
@@ -262,14 +264,14 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
     m->rc = m->place + n;
     MPI_Comm_dup(MPI_COMM_WORLD, &m->all);
     MPI_Comm_dup(MPI_COMM_WORLD, &m->leave);
-    m->beside = ranks_beside();
-    m->heartbeat = ts_heartbeat_start(name, level);
     m->comm = (struct ts_comm){ .ops = &ops, .rank = (uint32_t)rank, .n = (uint32_t)n };
+    count_beside(&m->comm);
+    m->heartbeat = ts_heartbeat_start(name, level);
     *ret = &m->comm;
     return 0;
 }
 
 uint32_t ts_comm_mpi_beside(const struct ts_comm *c)
 {
-    return ((const struct mpi_ranks *)c)->beside;
+    return c->beside;
 }

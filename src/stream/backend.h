@@ -44,6 +44,7 @@ static inline uint64_t ts_mode_rows_bytes(const struct ts_tensor *t, uint32_t mo
 }
 
 #define TS_MAX_DEVICES TS_FEED_MAX_CONSUMERS
+#define TS_MAX_TEAM    64 /* devices of all ranks together */
 
 struct ts_comm;
 struct ts_trace;
@@ -75,7 +76,8 @@ struct ts_backend_conf {
 
 /* Where a device's time went in one call. Work that ran at the same time is counted in each. */
 struct ts_device_times {
-    int number; /* of the device; -1: CPU cores */
+    int number;    /* of the device; -1: CPU cores */
+    uint32_t rank; /* that computes with it, where several ranks are told of */
     uint64_t nnz;
     uint64_t bytes;       /* bytes of its shards sent by the host */
     uint64_t early_bytes; /* of these, prefetched during the call before */
@@ -91,8 +93,9 @@ struct ts_device_times {
 
 struct ts_backend_times {
     uint64_t total_ns; /* of the call */
+    uint32_t n_ranks;  /* 0: times are of this process; else of the devices of so many */
     uint32_t n_devices;
-    struct ts_device_times device[TS_MAX_DEVICES];
+    struct ts_device_times device[TS_MAX_TEAM];
 };
 
 /* Largest number of entries of the last mode's factor for which the part of its product that
@@ -149,6 +152,10 @@ struct ts_backend {
     /* Bytes of host memory with which calls after the first would be faster, once all shards lie in
      * memory; NULL: none. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
+
+    /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is one device. NULL where no
+     * backend of it has several. */
+    const char *(*link)(const void *be);
 
     /* For each device, once open; returns their number. NULL: devices have no memory of their
      * own. */

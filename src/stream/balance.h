@@ -21,7 +21,7 @@
 
 #include "format/layout.h"
 
-#define TS_BALANCE_MOST 16u /* ranges */
+#define TS_BALANCE_MOST 64u /* ranges */
 
 /* The predicted cost of a shard, in nonzeros. */
 double ts_balance_cost(const struct ts_disk_shard *s);

@@ -54,6 +54,8 @@ struct ts_comm_ops {
 struct ts_comm {
     const struct ts_comm_ops *ops;
     uint32_t rank, n;
+    uint32_t place,
+        beside; /* of the ranks of this machine, of which there are `beside`: its number, from 0 */
 };
 
 /* Whether a run has more than one rank. NULL: it has not. */

@@ -10,7 +10,7 @@
  * Several consumers (devices) share a feed, so each shard is read only once. A consumer gets the
  * shards of its own range. The reader treats all consumers that keep up alike, and a slow one takes
  * no slots from the others. A consumer whose own range is finished gets shards that the others have
- * left. Consumers go through a pass together: none asks for the next pass before all have got the
+ * left, unless ranges are fixed. Consumers go through a pass together: none asks for the next pass before all have got the
  * end of this one.
  *
  * Every byte read from disk is checked against its hash before it is lent, and the structure of
@@ -54,6 +54,7 @@ struct ts_feed_deal {
      * lent once, to the consumer of its range, never again, and takes no memory here afterwards. TS_DEAL_LEAVE: it is
      * not wanted here at all. NULL: TS_DEAL_LEND, all of them. */
     const unsigned char *keep[TS_MAX_ORDER];
+    int fixed; /* consumers get shards of their own ranges alone */
 };
 
 struct ts_feed_conf {

@@ -176,7 +176,7 @@ static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uin
             *kind = (enum ts_feed_kind)k;
             return &m->queue[consumer][k];
         }
-    if (f->consumer[consumer].left > 0)
+    if (f->consumer[consumer].left > 0 || f->conf.deal.fixed)
         return NULL;
     for (uint32_t c = 0; c < f->n_consumers; c++)
         for (int k = 0; k < TS_N_KINDS && f->consumer[c].loose > most; k++)
@@ -270,7 +270,7 @@ static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick
             return rc;
         if (pick_one(f, mode, consumer, ret))
             return 1;
-        if (c->left == 0 && f->loose == 0)
+        if (c->left == 0 && (f->loose == 0 || f->conf.deal.fixed))
             return 0;
         if (*since == 0)
             *since = ts_clock_ns();
