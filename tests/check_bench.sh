@@ -26,7 +26,7 @@ refused()
 refused 2 "exchange is missing"
 refused 2 "named 'exchagne'; did you mean 'exchange'?" exchagne
 refused 2 "unexpected operand 'more'" exchange more
-refused 2 "'nvlink' is none of auto|nccl|copy" exchange --kind nvlink
+refused 2 "'nvlink' is none of auto|nccl|copy|host" exchange --kind nvlink
 refused 2 "'many' is not a size" exchange --bytes many
 refused 2 "GPU 1 is named twice" exchange --gpus 1,1
 refused 1 "no GPU can be used: " exchange

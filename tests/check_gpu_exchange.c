@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* After a gather every replica has every span, whatever the parts are and whichever way it is done;
  * and an abort frees whoever waits for a rank that never comes. With one GPU the ranks share it,
- * and copies are what is tested; NCCL takes two. */
+ * and copies and host memory are what is tested; NCCL takes two. */
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -191,6 +191,12 @@ START_TEST(copies_bring_all) /* loop test: _i of ranks */
 }
 END_TEST
 
+START_TEST(host_memory_brings_all) /* loop test: _i of ranks */
+{
+    check_kind(ranks[_i], TS_EXCHANGE_HOST);
+}
+END_TEST
+
 START_TEST(a_gpu_that_is_named_twice_takes_copies)
 {
     const int device[] = { 0, 0 };
@@ -314,7 +320,7 @@ static void check_abort(uint32_t n, enum ts_exchange_kind kind)
     finish(t);
     for (uint32_t i = 0; i < n; i++) {
         struct rank *r = &t->rank[i];
-        if (kind == TS_EXCHANGE_NCCL && i != t->absent)
+        if (kind != TS_EXCHANGE_COPY && i != t->absent)
             ck_assert_int_eq(r->rc, TS_ECUDA); /* copies wait for nobody */
         ck_assert_int_eq(ts_exchange_check(t->x, i, &err), TS_ECUDA);
         ck_assert_int_eq(ts_exchange_gather(t->x, i, t->base[0], t->parts[0].part, r->send, &err),
@@ -331,6 +337,12 @@ static void check_abort(uint32_t n, enum ts_exchange_kind kind)
 START_TEST(an_abort_of_copies_is_final)
 {
     check_abort(3, TS_EXCHANGE_COPY);
+}
+END_TEST
+
+START_TEST(an_abort_of_host_memory_frees_who_waits)
+{
+    check_abort(3, TS_EXCHANGE_HOST);
 }
 END_TEST
 
@@ -357,7 +369,9 @@ int main(int argc, char **argv)
         tcase_add_test(tc, a_gpu_that_is_named_twice_takes_copies);
         tcase_add_test(tc, a_stop_ends_connecting);
         tcase_add_test(tc, speed_is_measured);
+        tcase_add_loop_test(tc, host_memory_brings_all, 0, sizeof ranks / sizeof ranks[0]);
         tcase_add_test(tc, an_abort_of_copies_is_final);
+        tcase_add_test(tc, an_abort_of_host_memory_frees_who_waits);
     }
     if (nccl_is_there()) {
         tcase_add_test(tc, nccl_brings_all);

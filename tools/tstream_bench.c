@@ -26,8 +26,8 @@ static const struct ts_opt bench_opts[] = {
       "Default: all" },
     { "bytes", 'b', TS_OPT_SIZE, AT(bytes), NULL, "SIZE",
       "bytes that each GPU has in the end. Default: a range, 1M to 1G" },
-    { "kind", 'k', TS_OPT_CHOICE, AT(kind), "auto", "auto|nccl|copy",
-      "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, or what a "
+    { "kind", 'k', TS_OPT_CHOICE, AT(kind), "auto", "auto|nccl|copy|host",
+      "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, host memory, or what a "
       "run would take, which is copies where all GPUs reach each other's memory, else NCCL where it "
       "is to be had" },
     TOOL_QUIET_OPT(AT(quiet)),
@@ -43,7 +43,10 @@ struct row {
 
 static const char *name_of(const struct ts_exchange *x)
 {
-    return ts_exchange_used(x) == TS_EXCHANGE_NCCL ? "nccl" : "copy";
+    static const char *const name[] = {
+        [TS_EXCHANGE_NCCL] = "nccl", [TS_EXCHANGE_COPY] = "copy", [TS_EXCHANGE_HOST] = "host"
+    };
+    return name[ts_exchange_used(x)];
 }
 
 static void print_row(const struct ts_exchange *x, const struct bench_args *args, uint32_t n,

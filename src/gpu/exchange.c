@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses between NCCL and copies, and holds what both ways share: peer access, events, the
+/* Chooses between NCCL, copies and host memory, and holds what these ways share: peer access, events, the
  * abort. */
 #include "config.h"
 
@@ -40,11 +40,11 @@ int ts_exchange_fail_aborted(struct ts_err *err)
 
 /* ---- making one ---- */
 
-static int is_named_twice(const int *device, uint32_t n)
+static int is_named_twice(const struct ts_exchange *x)
 {
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < i; j++)
-            if (device[i] == device[j])
+    for (uint32_t i = x->first; i < x->first + x->n_here; i++)
+        for (uint32_t j = x->first; j < i; j++)
+            if (x->device[i] == x->device[j])
                 return 1;
     return 0;
 }
@@ -75,7 +75,7 @@ static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic
 static int make_events(struct ts_exchange *x, struct ts_err *err)
 {
     cudaError_t e = cudaSuccess;
-    for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++) {
+    for (uint32_t i = x->first; i < x->first + x->n_here && e == cudaSuccess; i++) {
         e = cudaSetDevice(x->device[i]);
         TRY(e, cudaEventCreateWithFlags(&x->done[i], cudaEventDisableTiming));
     }
@@ -92,60 +92,213 @@ static int open_way(struct ts_exchange *x, const struct ts_exchange_way *ops, st
     return rc;
 }
 
-/* Sets the way that was asked for. AUTO takes what the machine has. direct: all devices reach each
+static void note(struct ts_exchange *x, const char *why)
+{
+    snprintf(x->note, sizeof x->note, "%.*s", (int)sizeof x->note - 1, why);
+}
+
+static int open_nccl(struct ts_exchange *x, struct ts_err *err)
+{
+#ifdef HAVE_NCCL
+    return open_way(x, &ts_exchange_nccl, err);
+#else
+    (void)x;
+    return ts_fail(err, TS_ELIMIT,
+                   "this program was built without NCCL (--with-nccl of configure)");
+#endif
+}
+
+/* Sets the way that was asked for, of one process. AUTO takes what the machine has. direct: all devices reach each
  * other's memory. */
 static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
                       struct ts_err *err)
 {
-    const int twice = is_named_twice(x->device, x->n);
+    const int twice = is_named_twice(x);
+    if (kind == TS_EXCHANGE_HOST)
+        return open_way(x, &ts_exchange_host, err);
     if (kind == TS_EXCHANGE_NCCL && twice)
         return ts_fail(err, TS_EARG, "NCCL cannot exchange with a GPU that is named twice");
-#ifdef HAVE_NCCL
     if (kind == TS_EXCHANGE_NCCL)
-        return open_way(x, &ts_exchange_nccl, err);
+        return open_nccl(x, err);
+#ifdef HAVE_NCCL
     if (kind == TS_EXCHANGE_AUTO && !twice && !direct) {
         struct ts_err why;
-        if (open_way(x, &ts_exchange_nccl, &why) == 0)
+        if (open_nccl(x, &why) == 0)
             return 0;
         if (ts_stop_asked(x->stop))
             return ts_stop_check(x->stop, err);
-        snprintf(x->note, sizeof x->note, "%.*s", (int)sizeof x->note - 1, why.text);
+        note(x, why.text);
         (void)cudaGetLastError(); /* clears the error: the next launch would return it */
     }
 #else
     (void)direct;
-    if (kind == TS_EXCHANGE_NCCL)
-        return ts_fail(err, TS_ELIMIT,
-                       "this program was built without NCCL (--with-nccl of configure)");
 #endif
     return open_way(x, &ts_exchange_copy, err);
 }
 
-int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
-                    const volatile sig_atomic_t *stop, struct ts_exchange **ret, struct ts_err *err)
+/* What a process tells the others. */
+struct word {
+    int kind; /* that it was asked for */
+    int rc;   /* of what it tried */
+    char text[256];
+};
+
+static struct word word_of(enum ts_exchange_kind kind, int rc, const struct ts_err *err)
+{
+    struct word w = { .kind = (int)kind, .rc = rc };
+    if (rc < 0)
+        snprintf(w.text, sizeof w.text, "%.255s", err->text);
+    return w;
+}
+
+/* All words, of which this process has its own. */
+static int share_words(const struct ts_exchange *x, struct word *words, struct ts_err *err)
+{
+    for (uint32_t p = 0; p <= x->comm->n; p++)
+        x->byte[p] = p * sizeof *words;
+    return x->comm->ops->gather(x->comm, words, x->byte, err);
+}
+
+/* The first process that did not get through; NULL: all did. */
+static const struct word *who_failed(const struct ts_exchange *x, const struct word *words)
+{
+    for (uint32_t p = 0; p < x->comm->n; p++)
+        if (words[p].rc < 0)
+            return &words[p];
+    return NULL;
+}
+
+/* NCCL, by all processes or none. *why: of the first that could not. */
+static int open_nccl_among(struct ts_exchange *x, enum ts_exchange_kind kind, struct word *words,
+                           struct ts_err *why, struct ts_err *err)
+{
+    const struct word *failed;
+    int rc;
+#ifdef HAVE_NCCL
+    rc = ts_exchange_nccl_there(why);
+#else
+    rc = open_nccl(x, why);
+#endif
+    words[x->comm->rank] = word_of(kind, rc, why);
+    rc = share_words(x, words, err);
+    if (rc < 0)
+        return rc;
+    failed = who_failed(x, words);
+    if (failed == NULL) {
+        rc = open_nccl(x, why);
+        words[x->comm->rank] = word_of(kind, rc, why);
+        if (share_words(x, words, err) < 0)
+            return err->code;
+        failed = who_failed(x, words);
+        if (failed != NULL && rc == 0) {
+            x->ops->abort(x);
+            x->ops->close(x);
+            x->ops = NULL;
+        }
+        (void)cudaGetLastError(); /* clears the error: the next launch would return it */
+    }
+    return failed == NULL ? 0 : ts_fail(why, failed->rc, "%s", failed->text);
+}
+
+/* The same of several processes, which decide together: what each of them knows is known to all. */
+static int choose_among(struct ts_exchange *x, enum ts_exchange_kind kind, int shared,
+                        struct word *words, struct ts_err *err)
+{
+    struct ts_err why = { 0 };
+    int rc;
+    words[x->comm->rank] = word_of(kind, 0, NULL);
+    rc = share_words(x, words, err);
+    if (rc < 0)
+        return rc;
+    for (uint32_t p = 1; p < x->comm->n; p++)
+        if (words[p].kind != words[0].kind)
+            return ts_fail(err, TS_EARG, "the processes are to exchange rows in different ways");
+    if (kind == TS_EXCHANGE_COPY)
+        return ts_fail(
+            err, TS_EARG,
+            "copies from GPU to GPU are of one process: several exchange rows by NCCL, or "
+            "through host memory");
+    if (kind == TS_EXCHANGE_NCCL && shared)
+        return ts_fail(err, TS_EARG,
+                       "NCCL cannot exchange between processes that share a GPU: start as many as "
+                       "there are GPUs, or let rows pass through host memory");
+    if (kind == TS_EXCHANGE_HOST)
+        return open_way(x, &ts_exchange_host, err);
+    if (shared) {
+        note(x, "processes share a GPU");
+        return open_way(x, &ts_exchange_host, err);
+    }
+    rc = open_nccl_among(x, kind, words, &why, err);
+    if (rc == 0)
+        return 0;
+    if (kind == TS_EXCHANGE_NCCL || rc == TS_ESTOP || why.code == 0) {
+        if (why.code != 0)
+            *err = why;
+        return rc;
+    }
+    note(x, why.text);
+    return open_way(x, &ts_exchange_host, err);
+}
+
+static struct ts_exchange *make(const struct ts_exchange_conf *conf, uint32_t n_here)
 {
     struct ts_exchange *x = calloc(1, sizeof *x);
-    int current = 0, rc;
-    if (x != NULL) {
-        x->n = n;
-        x->stop = stop;
-        x->device = calloc(n, sizeof *x->device);
-        x->done = calloc(n, sizeof(cudaEvent_t));
-    }
-    if (x == NULL || x->device == NULL || x->done == NULL) {
+    const uint32_t n_processes = conf->comm == NULL ? 1 : conf->comm->n;
+    if (x == NULL)
+        return NULL;
+    x->comm = conf->comm;
+    x->stop = conf->stop;
+    x->n_here = n_here;
+    x->n = conf->comm == NULL ? n_here : conf->first[n_processes];
+    x->first = conf->comm == NULL ? 0 : conf->first[conf->comm->rank];
+    x->first_of = calloc(n_processes + UINT64_C(1), sizeof *x->first_of);
+    x->byte = calloc(n_processes + UINT64_C(1), sizeof *x->byte);
+    x->device = calloc(x->n, sizeof *x->device);
+    x->done = calloc(x->n, sizeof(cudaEvent_t));
+    if (x->first_of == NULL || x->byte == NULL || x->device == NULL || x->done == NULL) {
         ts_exchange_free(x);
-        return ts_fail(err, TS_ENOMEM, "out of memory");
+        return NULL;
     }
-    memcpy(x->device, device, n * sizeof *device);
-    rc = check_cuda(err, cudaGetDevice(&current), "preparing the exchange between GPUs");
+    x->first_of[n_processes] = x->n;
+    for (uint32_t p = 0; conf->comm != NULL && p < n_processes; p++)
+        x->first_of[p] = conf->first[p];
+    for (uint32_t i = 0; i < x->n; i++)
+        x->device[i] = ts_exchange_is_here(x, i) ? conf->device[i - x->first] : -1;
+    return x;
+}
+
+/* Events and a way, with any device as the current one. */
+static int prepare(struct ts_exchange *x, const struct ts_exchange_conf *conf, struct ts_err *err)
+{
+    const int direct = enable_peers(x->device + x->first, x->n_here, x->stop);
+    struct word *words;
+    int rc = ts_stop_check(x->stop, err);
+    if (rc == 0)
+        rc = make_events(x, err);
+    if (conf->comm == NULL)
+        return rc == 0 ? choose_way(x, conf->kind, direct, err) : rc;
+    words = calloc(conf->comm->n, sizeof *words);
+    if (rc == 0 && words == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory");
+    rc = conf->comm->ops->agree(conf->comm, rc, err);
+    if (rc == 0)
+        rc = choose_among(x, conf->kind, conf->shared, words, err);
+    free(words);
+    return rc;
+}
+
+static int open_exchange(const struct ts_exchange_conf *conf, uint32_t n_here,
+                         struct ts_exchange **ret, struct ts_err *err)
+{
+    struct ts_exchange *x = make(conf, n_here);
+    int current = 0, rc = x != NULL ? 0 : ts_fail(err, TS_ENOMEM, "out of memory");
+    if (rc == 0)
+        rc = check_cuda(err, cudaGetDevice(&current), "preparing the exchange between GPUs");
     if (rc == 0) {
-        const int direct = enable_peers(x->device, n, stop);
-        rc = ts_stop_check(stop, err);
-        if (rc == 0)
-            rc = make_events(x, err);
-        if (rc == 0)
-            rc = choose_way(x, kind, direct, err);
+        rc = prepare(x, conf, err);
         (void)cudaSetDevice(current);
+    } else if (conf->comm != NULL) {
+        rc = conf->comm->ops->agree(conf->comm, rc, err);
     }
     if (rc < 0) {
         ts_exchange_free(x);
@@ -153,6 +306,20 @@ int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
     }
     *ret = x;
     return 0;
+}
+
+int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
+                    const volatile sig_atomic_t *stop, struct ts_exchange **ret, struct ts_err *err)
+{
+    const struct ts_exchange_conf conf = { .device = device, .kind = kind, .stop = stop };
+    return open_exchange(&conf, n, ret, err);
+}
+
+int ts_exchange_new_among(const struct ts_exchange_conf *conf, struct ts_exchange **ret,
+                          struct ts_err *err)
+{
+    const struct ts_comm *c = conf->comm;
+    return open_exchange(conf, conf->first[c->rank + 1] - conf->first[c->rank], ret, err);
 }
 
 void ts_exchange_free(struct ts_exchange *x)
@@ -166,12 +333,19 @@ void ts_exchange_free(struct ts_exchange *x)
             (void)cudaEventDestroy(x->done[i]);
     free(x->done);
     free(x->device);
+    free(x->first_of);
+    free(x->byte);
     free(x);
 }
 
 enum ts_exchange_kind ts_exchange_used(const struct ts_exchange *x)
 {
     return x->ops->kind;
+}
+
+int ts_exchange_blocks(const struct ts_exchange *x)
+{
+    return x->ops->blocks && x->n > 1;
 }
 
 const char *ts_exchange_note(const struct ts_exchange *x)
@@ -217,6 +391,11 @@ int ts_exchange_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err)
     return x->ops->check == NULL ? 0 : x->ops->check(x, rank, err);
 }
 
+int ts_exchange_suspects(const struct ts_exchange *x)
+{
+    return x->suspect;
+}
+
 int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
 {
     const uint64_t since = ts_clock_ns();
@@ -235,6 +414,6 @@ int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, 
 void ts_exchange_abort(struct ts_exchange *x)
 {
     x->aborted = 1;
-    if (x->ops->abort != NULL)
+    if (x->ops != NULL && x->ops->abort != NULL)
         x->ops->abort(x);
 }

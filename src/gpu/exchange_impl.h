@@ -15,11 +15,16 @@
 struct ts_exchange {
     const struct ts_exchange_way *ops;
     void *way;
-    uint32_t n;
-    int *device;
+    uint32_t n; /* ranks, of which this process has first .. first + n_here - 1 */
+    uint32_t first, n_here;
+    struct ts_comm *comm; /* NULL: they are all of this process */
+    uint32_t *first_of;   /* of each process, as in struct ts_exchange_conf */
+    uint64_t *byte;       /* room for as many numbers, for calls of comm */
+    int *device;          /* of each rank; -1: of another process */
     cudaEvent_t *done; /* of each rank: recorded after its last gather, on that gather's stream */
     const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
     atomic_int aborted;
+    atomic_int suspect; /* a failure was noticed that another process may be the cause of */
     char note[sizeof((struct ts_err *)0)->text];
 };
 
@@ -27,6 +32,7 @@ struct ts_exchange {
 struct ts_exchange_way {
     enum ts_exchange_kind kind;
     int pushes; /* a gather writes the other ranks' replicas, not its own */
+    int blocks; /* it waits until it is done */
     int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
     void (*close)(struct ts_exchange *x);                   /* also when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
@@ -35,7 +41,15 @@ struct ts_exchange_way {
     void (*abort)(struct ts_exchange *x); /* x->aborted is set; NULL: nothing to do */
 };
 
-extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_nccl;
+extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_host, ts_exchange_nccl;
+
+/* Whether NCCL can be used by this process: 0, or TS_ELIMIT and why not. */
+int ts_exchange_nccl_there(struct ts_err *err);
+
+static inline int ts_exchange_is_here(const struct ts_exchange *x, uint32_t rank)
+{
+    return rank - x->first < x->n_here;
+}
 
 /* Waits between two checks of something that will soon be done; the first check was at `since`. A
  * gather takes 20 us to some ms, and the shortest sleep about 60 us. */

@@ -97,6 +97,12 @@ static void load(void)
         nccl.code = 0;
 }
 
+int ts_exchange_nccl_there(struct ts_err *err)
+{
+    pthread_once(&nccl.once, load);
+    return nccl.code < 0 ? ts_fail(err, nccl.code, "%s", nccl.why) : 0;
+}
+
 static int fail(struct ts_err *err, ncclComm_t comm, ncclResult_t r, const char *what)
 {
     const char *last = nccl.GetLastError(comm);
@@ -122,14 +128,23 @@ static ncclResult_t state_of(ncclComm_t comm)
     return nccl.CommGetAsyncError(comm, &r) == ncclSuccess ? r : ncclInternalError;
 }
 
-/* Waits for an operation and returns its result; ncclInProgress if x is aborted first. */
-static ncclResult_t settle(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r)
+/* Whether another process has given up; the first rank of this one looks, since the comm is its. */
+static int others_left(struct ts_exchange *x, uint32_t rank)
+{
+    return x->comm != NULL && rank == x->first && x->comm->ops->poll(x->comm);
+}
+
+/* Waits for an operation and returns its result; ncclInProgress if x is aborted first, or is to be. */
+static ncclResult_t settle(struct ts_exchange *x, uint32_t rank, ncclComm_t comm, ncclResult_t r)
 {
     const uint64_t since = ts_clock_ns();
     while (r == ncclInProgress && !x->aborted) {
         r = state_of(comm);
-        if (r == ncclInProgress)
-            ts_exchange_pause(since);
+        if (r != ncclInProgress)
+            break;
+        if (others_left(x, rank))
+            x->aborted = x->suspect = 1;
+        ts_exchange_pause(since);
     }
     return r;
 }
@@ -144,7 +159,7 @@ static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, s
         uint32_t busy = 0;
         if (rc < 0)
             return rc;
-        for (uint32_t i = 0; i < x->n; i++) {
+        for (uint32_t i = x->first; i < x->first + x->n_here; i++) {
             const ncclResult_t r = state_of(w->comm[i]);
             if (r != ncclSuccess && r != ncclInProgress)
                 return fail(err, w->comm[i], r, what);
@@ -161,21 +176,43 @@ static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, s
     }
 }
 
-static int init_ranks(struct ts_exchange *x, uint64_t until, struct ts_err *err)
+static const char connecting[] = "connecting the GPUs";
+
+/* What all ranks name their communicator by: the first process makes it, and tells the others. */
+static int share_id(struct ts_exchange *x, ncclUniqueId *ret, struct ts_err *err)
 {
-    static const char what[] = "connecting the GPUs";
+    struct {
+        ncclUniqueId id;
+        int r;
+    } word = { .r = ncclSuccess };
+    int rc = 0;
+    if (x->comm == NULL || x->comm->rank == 0)
+        word.r = (int)nccl.GetUniqueId(&word.id);
+    if (x->comm != NULL) {
+        x->byte[0] = 0;
+        for (uint32_t p = 1; p <= x->comm->n; p++)
+            x->byte[p] = sizeof word;
+        rc = x->comm->ops->gather(x->comm, &word, x->byte, err);
+    }
+    if (rc == 0 && word.r != (int)ncclSuccess)
+        rc = fail(err, NULL, (ncclResult_t)word.r, connecting);
+    *ret = word.id;
+    return rc;
+}
+
+static int init_ranks(struct ts_exchange *x, ncclUniqueId id, uint64_t until, struct ts_err *err)
+{
+    static const char *const what = connecting;
     struct way *w = x->way;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId id;
-    ncclResult_t r = nccl.GetUniqueId(&id), end;
-    if (r != ncclSuccess)
-        return fail(err, NULL, r, what);
+    ncclResult_t r = ncclSuccess, end;
     config.blocking = 0;
     config.minCTAs = 1;
     config.maxCTAs = MAX_BLOCKS;
     config.cgaClusterSize = 1; /* a larger cluster waits until that many blocks fit at once */
     nccl.GroupStart();
-    for (uint32_t i = 0; i < x->n && (r == ncclSuccess || r == ncclInProgress); i++) {
+    for (uint32_t i = x->first;
+         i < x->first + x->n_here && (r == ncclSuccess || r == ncclInProgress); i++) {
         const cudaError_t e = cudaSetDevice(x->device[i]);
         if (e != cudaSuccess) {
             nccl.GroupEnd();
@@ -200,7 +237,7 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
     ncclResult_t r = ncclSuccess, end;
     cudaError_t e = cudaSuccess;
     int rc;
-    for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++) {
+    for (uint32_t i = x->first; i < x->first + x->n_here && e == cudaSuccess; i++) {
         e = cudaSetDevice(x->device[i]);
         TRY(e, cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking));
         TRY(e, cudaMalloc((void **)&buffer[i], 32));
@@ -208,7 +245,7 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
     if (e != cudaSuccess)
         return ts_gpu_fail(err, e, what);
     nccl.GroupStart();
-    for (uint32_t i = 0; i < x->n && r == ncclSuccess; i++) {
+    for (uint32_t i = x->first; i < x->first + x->n_here && r == ncclSuccess; i++) {
         r = nccl.Send(buffer[i], 16, ncclUint8, (int)((i + 1) % x->n), w->comm[i], stream[i]);
         if (r == ncclSuccess || r == ncclInProgress)
             r = nccl.Recv(buffer[i] + 16, 16, ncclUint8, (int)((i + x->n - 1) % x->n), w->comm[i],
@@ -220,7 +257,7 @@ static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffe
     if (r != ncclSuccess && r != ncclInProgress)
         return fail(err, NULL, r, what);
     rc = settle_all(x, until, what, err);
-    for (uint32_t i = 0; i < x->n && rc == 0; i++) {
+    for (uint32_t i = x->first; i < x->first + x->n_here && rc == 0; i++) {
         const uint64_t since = ts_clock_ns();
         while ((e = cudaStreamQuery(stream[i])) == cudaErrorNotReady && ts_clock_ns() < until)
             ts_exchange_pause(since);
@@ -255,8 +292,9 @@ static void nccl_close(struct ts_exchange *x)
     if (w == NULL)
         return;
     for (uint32_t i = 0; i < x->n && w->comm != NULL; i++)
-        if (w->comm[i] != NULL)
-            (void)nccl.CommDestroy(w->comm[i]);
+        if (w->comm[i] !=
+            NULL) /* CommDestroy waits for all ranks of a machine: one process may close alone */
+            (void)(x->comm != NULL ? nccl.CommAbort : nccl.CommDestroy)(w->comm[i]);
     for (uint32_t i = 0; i < w->n_locks; i++)
         pthread_mutex_destroy(&w->lock[i]);
     pthread_mutex_destroy(&w->aborting);
@@ -287,16 +325,17 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
     const uint64_t until = ts_clock_ns() + OPEN_SECONDS * UINT64_C(1000000000);
     cudaStream_t *stream = calloc(x->n, sizeof(cudaStream_t));
     char **buffer = calloc(x->n, sizeof *buffer);
+    ncclUniqueId id;
     int rc;
-    pthread_once(&nccl.once, load);
-    if (nccl.code < 0)
-        rc = ts_fail(err, nccl.code, "%s", nccl.why);
-    else if (stream == NULL || buffer == NULL)
+    rc = ts_exchange_nccl_there(err);
+    if (rc == 0)
+        rc = share_id(x, &id, err);
+    if (rc == 0 && (stream == NULL || buffer == NULL))
         rc = ts_fail(err, TS_ENOMEM, "out of memory");
-    else
+    if (rc == 0)
         rc = make_locks(x, err);
     if (rc == 0) {
-        rc = init_ranks(x, until, err);
+        rc = init_ranks(x, id, until, err);
         if (rc == 0)
             rc = first_round(x, stream, buffer, until, err);
         if (rc < 0) /* not CommDestroy: it waits for work that may never end */
@@ -314,6 +353,13 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
 
 /* ---- gathers ---- */
 
+/* Once ranks are connected: of several processes another one may be the cause. */
+static int fail_later(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, struct ts_err *err)
+{
+    x->suspect = x->comm != NULL;
+    return fail(err, comm, r, "exchange between GPUs");
+}
+
 /* One round: pieces to the next rank and from the rank before, as one NCCL group, which is one
  * kernel. */
 static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
@@ -330,7 +376,7 @@ static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
         rc = nccl.Recv(base + s.offset, s.bytes, ncclUint8, from, comm, stream);
     end = nccl.GroupEnd();
     if (rc == ncclSuccess || rc == ncclInProgress)
-        rc = settle(x, comm, end);
+        rc = settle(x, r->rank, comm, end);
     return rc;
 }
 
@@ -353,7 +399,7 @@ static int nccl_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
     if (x->aborted || w->comm[rank] == NULL)
         rc = ts_exchange_fail_aborted(err);
     else if (r != ncclSuccess)
-        rc = fail(err, w->comm[rank], r, "exchange between GPUs");
+        rc = fail_later(x, w->comm[rank], r, err);
     pthread_mutex_unlock(&w->lock[rank]);
     free(scratch);
     return rc;
@@ -370,7 +416,7 @@ static int nccl_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err)
     else
         r = state_of(w->comm[rank]);
     if (rc == 0 && r != ncclSuccess && r != ncclInProgress)
-        rc = fail(err, w->comm[rank], r, "exchange between GPUs");
+        rc = fail_later(x, w->comm[rank], r, err);
     pthread_mutex_unlock(&w->lock[rank]);
     return rc;
 }
