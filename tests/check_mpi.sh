@@ -241,7 +241,8 @@ ranks_refused '--ranks 3: started as 2 processes' -n 2 "$t" cp x.tsh -r 4 --rank
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 --restarts 2 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --restarts 3 -o no.cp
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4,5 -o no.cp : -n 1 "$t" cp x.tsh -r 4,6 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4,5 -o whole.cp
-ranks_refused 'compute on CPU cores' -n 2 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
+ranks_refused '--gpus 999,: ' -n 2 "$t" cp x.tsh -r 4 --gpus 999, -o no.cp
+ranks_refused 'its processor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
 
 # ---- score and fit: the figures of one process, all of their digits, and the same lines ----
@@ -281,7 +282,7 @@ ranks_refused 'its options differs from that of rank 0' -n 1 "$t" fit whole.cp x
 ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" score whole.cp x.tsh : -n 1 "$t" score whole.cp other.tsh
 ranks_refused 'write no line of every nonzero' -n 2 "$t" score whole.cp x.tsh -o no.cp
 ranks_refused '--diagnose is computed by one process' -n 2 "$t" fit whole.cp x.tsh --diagnose
-ranks_refused 'compute on CPU cores' -n 2 "$t" mttkrp x.tsh --rank 4 --gpus 1
+ranks_refused 'of this command compute on CPU cores' -n 2 "$t" mttkrp x.tsh --rank 4 --gpus 1
 ranks_refused 'none.cp' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit none.cp x.tsh
 
 # ---- other commands are one process's: a sentence of rank 0, and nothing computed ----

@@ -76,8 +76,7 @@ static const struct tool_entry related[] = {
     { 0 },
 };
 
-/* What libraries of GPUs read from the environment: set here, before there are threads. */
-static void set_environment(void)
+void tstream_environment(void)
 {
     /* By default all streams share 8 queues, and work waits for earlier work in the same queue. */
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -104,7 +103,6 @@ int tstream_run(int argc, char **argv)
     static const char *const other[] = {
         "build", "verify", "index", "gen", "split", "part", "select", NULL
     };
-    set_environment();
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }

@@ -285,20 +285,14 @@ static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, cons
                                        : run_one(cmd, args, path, err);
 }
 
-int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err)
-{
-    return tstream_ranks_check(&args->processor, err);
-}
-
 /* Of several ranks: the first one writes, all compute. */
 static int run_rank(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                     struct ts_err *err)
 {
     struct cp_args own = *args;
-    const int rc = tstream_cp_check_ranks(args, err);
+    const int rc = tstream_ranks_choose(&own.processor, err);
     if (rc < 0)
         return rc;
-    own.processor.cpu = 1;
     if (!tool_ranks_speaks()) {
         own.no_output = 1;
         own.trace = NULL;
@@ -569,7 +563,7 @@ const struct ts_cmd tstream_cp = {
         "score is the factor match score with the best one, 1 for the same components. DIR appears when all are done; --resume "
         "keeps the models that are, and goes on in those under way.\n\n"
         "Started by mpirun or srun as several processes, where it was built with MPI, it computes on the CPU cores of all of "
-        "them, on one machine or many, with the same bits. Each reads and computes a part of every mode; the first one speaks and writes.\n\n"
+        "them, or with --gpus 1 on a GPU of each, on one machine or many, with the same bits. Each reads and computes a part of every mode; the first one speaks and writes.\n\n"
         "SIGINT, SIGTERM, SIGHUP or --max-time stop it within a mode: it saves its state in DIR.partial, says "
         "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
         "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "

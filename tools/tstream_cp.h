@@ -81,9 +81,6 @@ int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err);
 
-/* What several processes do not compute. */
-int tstream_cp_check_ranks(const struct cp_args *args, struct ts_err *err);
-
 extern const struct ts_opt tstream_cp_opts[];
 
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's path:

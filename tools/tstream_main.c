@@ -10,5 +10,6 @@ int main(int argc, char **argv)
     static const char *const by_itself[] = { "devices", NULL }; /* of each machine */
     if (tool_launch_together(argc, argv, by_itself))
         return tool_launch_become("tstream-mpi", argv);
+    tstream_environment();
     return tstream_run(argc, argv);
 }

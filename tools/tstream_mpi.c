@@ -8,5 +8,6 @@
 int main(int argc, char **argv)
 {
     static const char *const together[] = { "cp", "score", "fit", "mttkrp", NULL };
+    tstream_environment();
     return tool_mpi_main("tstream-mpi", together, argc, argv, tstream_run);
 }

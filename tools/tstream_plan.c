@@ -14,6 +14,7 @@
 #include "tools/tstream.h"
 #include "tools/tstream_cp.h"
 #include "tools/tstream_operand.h"
+#include "tools/tstream_ranks.h"
 #include "tools/tstream_sample.h"
 
 /* Of shards to be measured on: on the CPU what a thread computes in a good second at rank 32, on a GPU
@@ -537,7 +538,7 @@ static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, 
         return 0;
     if (args->processes > MOST_RANKS)
         return ts_fail(err, TS_EARG, "--ranks must be at most %u", MOST_RANKS);
-    rc = tstream_cp_check_ranks(args, err);
+    rc = tstream_ranks_check(&args->processor, err);
     if (rc == 0)
         rc = plan_ranks_new(t, args->processes, args->rank, args->precision, &p->ranks, err);
     p->comm = (struct ts_comm){ .rank = p->ranks.largest, .n = p->ranks.n };

@@ -9,12 +9,17 @@
 #include "tools/tool_ranks.h"
 #include "tools/tool_version.h"
 
+static int wants_gpus(const struct ts_processor *p)
+{
+    return p->gpus != NULL || p->device_bytes > 0;
+}
+
 int tstream_ranks_check(const struct ts_processor *p, struct ts_err *err)
 {
-    if (p->gpus != NULL || p->device_bytes > 0)
+    if (wants_gpus(p))
         return ts_fail(err, TS_EARG,
-                       "several processes compute on CPU cores: --gpus and --gpu-memory go with "
-                       "one, which takes all GPUs of its host");
+                       "several processes of this command compute on CPU cores: --gpus and "
+                       "--gpu-memory go with one, or with tstream cp");
     return 0;
 }
 
@@ -24,6 +29,15 @@ int tstream_ranks_on_cpu(struct ts_processor *p, struct ts_err *err)
         return 0;
     p->cpu = 1;
     return tstream_ranks_check(p, err);
+}
+
+/* Before anything is opened, which ranks with GPUs do together. */
+int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err)
+{
+    if (tool_ranks() == NULL)
+        return 0;
+    p->cpu |= !wants_gpus(p);
+    return tool_ranks_same("processor", wants_gpus(p) ? "GPUs" : "CPU cores", err);
 }
 
 int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, struct ts_err *err)
@@ -48,9 +62,15 @@ int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, s
 
 void tstream_ranks_note(const struct ts_cmd *cmd, const struct ts_engine *e)
 {
-    if (tool_ranks() != NULL)
+    const char *link = e->backend->link == NULL ? NULL : e->backend->link(e->be);
+    if (tool_ranks() == NULL)
+        return;
+    if (link == NULL)
         tool_note(cmd, "%u processes compute together, this one with %u thread%s",
                   tool_ranks_count(), e->threads, tool_plural(e->threads));
+    else
+        tool_note(cmd, "%u processes compute together, this one with %u GPU%s; rows travel %s",
+                  tool_ranks_count(), e->n_devices, tool_plural(e->n_devices), link);
 }
 
 int tstream_ranks_end(int rc, struct ts_err *err)

@@ -13,7 +13,10 @@
 struct ts_engine;
 struct ts_processor;
 
-/* Ranks compute on CPU cores: GPUs that are asked for are refused; */
+/* Ranks with GPUs, or all on CPU cores where none were asked for; one that differs is refused. */
+int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err);
+
+/* Of commands whose ranks compute on CPU cores alone: GPUs that are asked for are refused; */
 int tstream_ranks_check(const struct ts_processor *p, struct ts_err *err);
 
 /* and where this process is one, the choice is made. */

@@ -62,6 +62,8 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
             tool_json_i64(j, "gpu", d->number);
         else
             tool_json_str(j, "gpu", NULL);
+        if (t->n_ranks > 0)
+            tool_json_u64(j, "rank", d->rank);
         tool_json_u64(j, "nnz", d->nnz);
         tool_json_u64(j, "bytes", d->bytes);
         tool_json_u64(j, "early_bytes", d->early_bytes);
@@ -106,13 +108,17 @@ void tstream_times_head(void)
     tool_table_head(column, N_COLUMNS, tool_table_fit(column, N_COLUMNS, tool_columns()));
 }
 
-static void print_device(uint32_t mode, const struct ts_device_times *d, uint32_t shown)
+/* Of several ranks "1:0" is GPU 0 of rank 1. */
+static void print_device(uint32_t mode, const struct ts_device_times *d, uint32_t n_ranks,
+                         uint32_t shown)
 {
     char text[N_COLUMNS][TS_NUM_CHARS];
     const char *cell[N_COLUMNS];
     snprintf(text[MODE], TS_NUM_CHARS, "%u", mode + 1);
     strcpy(text[ON], "CPU");
-    if (d->number >= 0)
+    if (d->number >= 0 && n_ranks > 0)
+        snprintf(text[ON], TS_NUM_CHARS, "%u:%d", d->rank, d->number);
+    else if (d->number >= 0)
         snprintf(text[ON], TS_NUM_CHARS, "GPU %d", d->number);
     ts_num_short(text[NNZ], (double)d->nnz);
     ts_num_bytes(text[SENT], d->bytes);
@@ -133,7 +139,7 @@ void tstream_times_print(uint32_t mode, const struct ts_backend_times *t)
 {
     const uint32_t shown = tool_table_fit(column, N_COLUMNS, tool_columns());
     for (uint32_t i = 0; i < t->n_devices; i++)
-        print_device(mode, &t->device[i], shown);
+        print_device(mode, &t->device[i], t->n_ranks, shown);
 }
 
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,

@@ -31,13 +31,12 @@ struct ts_engine_conf {
     struct ts_processor processor;
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     int unknown; /* cells of a dense tensor may be unknown (NaN), also where they are not observed ones */
-    int accelerate;   /* runs are accelerated (cpd/accelerate.h), which takes second factors */
-    uint32_t n_named; /* the highest mode that is asked for by its number, from 1; 0: none */
-    struct ts_comm
-        *comm; /* of the ranks that compute each a part, on CPU cores; NULL: this process alone */
-    uint64_t own_bytes; /* factors of the command itself; they count like the backend's */
-    int copy;           /* 1: a copy of the state is wanted, where there is memory for it */
-    int only_mode;      /* -1, or the only mode that the feed serves */
+    int accelerate;       /* runs are accelerated (cpd/accelerate.h), which takes second factors */
+    uint32_t n_named;     /* the highest mode that is asked for by its number, from 1; 0: none */
+    struct ts_comm *comm; /* of the ranks that compute each a part; NULL: this process alone */
+    uint64_t own_bytes;   /* factors of the command itself; they count like the backend's */
+    int copy;             /* 1: a copy of the state is wanted, where there is memory for it */
+    int only_mode;        /* -1, or the only mode that the feed serves */
     /* Called with the nonzeros of shards that are finished, from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;

@@ -14,6 +14,7 @@
 #ifdef HAVE_CUDA
 #include "gpu/gpu_backend.h"
 #include "gpu/gpu_devices.h"
+#include "stream/comm.h"
 #endif
 
 /* What --gpus says: the first n of those that can be used, or n numbers. */
@@ -122,19 +123,30 @@ static int choose_numbers(const char *asked, const struct wanted *w, int there,
     return 0;
 }
 
+/* The first n of those that can be used. Ranks of one host take them in turn: where each sees GPUs of its own alone, as launchers
+ * may have it, or there are too few, they begin anew. */
 static int choose_first(const char *asked, uint32_t n, int there, struct ts_backend_conf *conf,
                         struct ts_err *err)
 {
+    const uint32_t place = ts_comm_many(conf->comm) ? conf->comm->place : 0;
+    int *usable = calloc((size_t)there, sizeof *usable);
     char why[160] = "";
-    for (int i = 0; i < there && conf->n_devices < n; i++)
+    uint32_t n_usable = 0;
+    int rc = 0;
+    if (usable == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory");
+    for (int i = 0; i < there && (n_usable < n || ts_comm_many(conf->comm)); i++)
         if (ts_gpu_usable(i, why))
-            conf->device[conf->n_devices++] = i;
-    if (conf->n_devices == 0)
-        return ts_fail(err, TS_ECUDA, "%s: no GPU can be used: %s", asked, why);
-    if (conf->n_devices < n)
-        return ts_fail(err, TS_ECUDA, "%s: %u can be used; tstream devices lists them", asked,
-                       conf->n_devices);
-    return 0;
+            usable[n_usable++] = i;
+    if (n_usable == 0)
+        rc = ts_fail(err, TS_ECUDA, "%s: no GPU can be used: %s", asked, why);
+    else if (n_usable < n)
+        rc = ts_fail(err, TS_ECUDA, "%s: %u can be used; tstream devices lists them", asked,
+                     n_usable);
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        conf->device[conf->n_devices++] = usable[(place * n + k) % n_usable];
+    free(usable);
+    return rc;
 }
 
 /* Fills conf->device, or says why there is none; *there as ts_gpu_count says. */

@@ -32,8 +32,8 @@ static void name_lanes(const struct ts_gpu *g)
         { TS_TRACE_EXCHANGE, "exchange" },
     };
     char name[40];
-    for (uint32_t i = 0; i < g->n_members; i++) {
-        snprintf(name, sizeof name, "GPU %d", g->member[i].device);
+    for (uint32_t i = 0; i < g->n_here; i++) {
+        snprintf(name, sizeof name, "GPU %d", g->member[g->first_here + i].device);
         ts_trace_group(g->trace, 1 + i, name);
         for (size_t k = 0; k < sizeof lanes / sizeof lanes[0]; k++)
             ts_trace_lane(g->trace, TS_TRACE_GPU(i) + lanes[k].lane, lanes[k].name);
@@ -45,41 +45,68 @@ static void name_lanes(const struct ts_gpu *g)
     }
 }
 
-/* Allocates everything but shards, measures what that took, then allocates the shards' memory.
- * Takes a second or two with several devices. */
+/* The exchange of all members, once there are devices. */
+static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    const enum ts_exchange_kind kind = (enum ts_exchange_kind)conf->exchange;
+    const struct ts_exchange_conf among = {
+        .device = conf->device,
+        .kind = kind,
+        .stop = conf->stop,
+        .comm = g->comm,
+        .first = g->first_of,
+        .shared = ts_gpu_ranks_share(g),
+    };
+    if (g->n_members == 1)
+        return 0;
+    return g->comm != NULL
+               ? ts_exchange_new_among(&among, &g->exchange, err)
+               : ts_exchange_new(conf->device, g->n_members, kind, conf->stop, &g->exchange, err);
+}
+
+/* Allocates everything but shards, which comes before what that took is measured. Takes a second or two with several devices. */
 static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
                         struct ts_gpu_budget *b, struct ts_err *err)
 {
-    const enum ts_exchange_kind kind = (enum ts_exchange_kind)conf->exchange;
+    const uint32_t first = g->first_here, end = first + g->n_here;
     int rc = ts_stop_check(conf->stop, err);
-    uint64_t left;
-    for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
+    for (uint32_t i = first; i < end && rc == 0; i++) {
         rc = ts_gpu_budget_check(g, b, i, err);
         if (rc == 0)
             rc = ts_stop_check(conf->stop, err);
     }
-    for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
+    for (uint32_t i = first; i < end && rc == 0; i++) {
         rc = ts_gpu_device_open(g, &g->member[i], err);
         if (rc == 0)
             rc = ts_stop_check(conf->stop, err);
     }
     if (rc == 0)
         rc = ts_gpu_team_open(g, err);
-    if (rc == 0 && g->n_members > 1)
-        rc = ts_exchange_new(conf->device, g->n_members, kind, conf->stop, &g->exchange, err);
-    if (rc == 0)
-        rc = ts_stop_check(conf->stop, err);
+    rc = ts_gpu_ranks_settle(g, rc, err);
+    return rc == 0 ? open_exchange(g, conf, err) : rc;
+}
+
+/* Memory for shards, in what is left: as much on each device. */
+static int open_shards(struct ts_gpu *g, const struct ts_backend_conf *conf,
+                       struct ts_gpu_budget *b, struct ts_err *err)
+{
+    uint64_t left = 0;
+    int rc = ts_stop_check(conf->stop, err);
     if (rc == 0)
         rc = ts_gpu_team_run(g, ts_gpu_device_warm, NULL, NULL, err);
-    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here && rc == 0; i++)
         ts_gpu_budget_measure(g, b, i);
     if (rc == 0)
         rc = ts_gpu_budget_left(g, b, &left, err);
+    rc = ts_gpu_ranks_settle(g, rc, err);
     if (rc == 0)
-        rc = ts_gpu_plan_shards(g, left, err);
-    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+        rc = ts_gpu_ranks_least(g, &left, err);
+    if (rc < 0)
+        return rc;
+    rc = ts_gpu_plan_shards(g, left, err);
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here && rc == 0; i++)
         rc = ts_gpu_device_store(g, &g->member[i], err);
-    return rc;
+    return ts_gpu_ranks_settle(g, rc, err);
 }
 
 static void close_gpu(struct ts_gpu *g)
@@ -93,6 +120,7 @@ static void close_gpu(struct ts_gpu *g)
     for (uint32_t i = 0; i < g->n_members; i++)
         ts_gpu_device_close(&g->member[i]);
     ts_gpu_plan_free(g);
+    ts_gpu_ranks_leave(g);
     free(g);
 }
 
@@ -110,16 +138,15 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     int rc;
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
-    g->n_members = conf->n_devices > 0 ? conf->n_devices : 1;
-    for (uint32_t i = 0; i < g->n_members; i++) {
-        g->member[i].gpu = g;
-        g->member[i].number = i;
-        g->member[i].device = conf->device[i];
-    }
-    rc = ts_gpu_plan_new(g, conf, err);
+    rc = ts_gpu_ranks_join(g, conf, err);
     if (rc == 0) {
+        rc = ts_gpu_plan_new(g, conf, err);
         ts_gpu_budget_open(g, conf, &b);
-        rc = open_devices(g, conf, &b, err);
+        rc = ts_gpu_ranks_settle(g, rc, err);
+        if (rc == 0)
+            rc = open_devices(g, conf, &b, err);
+        if (rc == 0)
+            rc = open_shards(g, conf, &b, err);
         ts_gpu_budget_close(&b);
     }
     if (rc < 0) {
@@ -127,6 +154,7 @@ static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
         return rc;
     }
     name_lanes(g);
+    ts_gpu_ranks_link(g);
     *ret = &g->model[0];
     return 0;
 }
@@ -153,26 +181,40 @@ static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
 {
     const struct ts_gpu *g = gpu_of(be);
     const uint64_t factors = ts_gpu_plan_factors(g), slots = g->n_slots * g->slot_bytes;
-    for (uint32_t i = 0; i < g->n_members; i++)
+    for (uint32_t i = 0; i < g->n_here; i++)
         ret[i] = (struct ts_device_memory){
-            .number = g->member[i].device,
+            .number = g->member[g->first_here + i].device,
             .factor_bytes = factors,
             .sum_bytes = ts_gpu_device_work_bytes(g) - factors,
             .kept_bytes = g->store_bytes - slots,
             .slot_bytes = slots,
-            .driver_bytes = g->driver_bytes[i],
+            .driver_bytes = g->driver_bytes[g->first_here + i],
         };
-    return g->n_members;
+    return g->n_here;
 }
 
+/* Shards of other processes are not wanted here. */
 static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
-    const struct ts_gpu *g = gpu_of(be);
-    *ret = (struct ts_feed_deal){ .n_consumers = g->n_members };
+    struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
+    *ret = (struct ts_feed_deal){ .n_consumers = g->n_here, .fixed = !ts_gpu_helps(g) };
     for (uint32_t m = 0; m < g->tensor->order; m++) {
-        ret->first[m] = g->mode[m].first;
-        ret->keep[m] = g->mode[m].keep;
+        struct ts_gpu_mode *mode = &g->mode[m];
+        const uint64_t begin = mode->first[g->first_here],
+                       end = mode->first[g->first_here + g->n_here];
+        for (uint64_t i = 0; i < mode->n_shards; i++)
+            mode->deal[i] = i < begin || i >= end ? TS_DEAL_LEAVE
+                            : mode->keep[i]       ? TS_DEAL_KEEP
+                                                  : TS_DEAL_LEND;
+        ret->first[m] = ts_gpu_keep_ranges(g, m);
+        ret->keep[m] = mode->deal;
     }
+}
+
+static const char *gpu_link(const void *be)
+{
+    const struct ts_gpu *g = gpu_of(be);
+    return g->link[0] == '\0' ? NULL : g->link;
 }
 
 /* Page-locked memory is copied at the full speed of the link, also while kernels run. */
@@ -191,8 +233,8 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 static void gpu_unpin(void *ctx, void *addr)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)ctx)->gpu;
-    for (uint32_t i = 0; i < g->n_members; i++) /* forget the shards of a mode that is not passed
-                                                 * over */
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here;
+         i++) /* forget the shards of a mode that is not passed over */
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
     (void)cudaHostUnregister(addr);
@@ -311,6 +353,7 @@ const struct ts_backend ts_backend_gpu = {
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,
+    .link = gpu_link,
     .memory = gpu_memory,
     .deal = gpu_deal,
     .pin = gpu_pin,

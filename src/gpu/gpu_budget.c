@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/setting.h"
 #include "gpu/gpu_fail.h"
@@ -31,13 +32,25 @@ static uint64_t assumed(const struct ts_gpu *g)
     return TS_GPU_DRIVER_BYTES + (g->n_members > 1 ? TS_GPU_DRIVER_BYTES_NCCL : 0);
 }
 
-/* Number of members on a device; more than one only in tests. */
-static uint32_t sharers(const struct ts_gpu *g, int device)
+/* Number of members on a device: more than one in tests, and where there are more processes than GPUs. */
+static uint32_t sharers(const struct ts_gpu *g, uint32_t member)
+{
+    const uint32_t end = g->first_here + g->n_here;
+    uint32_t n = 0;
+    for (uint32_t i = 0; g->card != NULL && i < g->n_members; i++)
+        n += memcmp(g->card[i].uuid, g->card[member].uuid, sizeof g->card[i].uuid) == 0;
+    for (uint32_t i = g->first_here; g->card == NULL && i < end; i++)
+        n += g->member[i].device == g->member[member].device;
+    return n;
+}
+
+/* Whether other processes of the team take memory of the device, too, so that what this one takes cannot be measured. */
+static int is_shared(const struct ts_gpu *g, uint32_t member)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_members; i++)
-        n += g->member[i].device == device;
-    return n;
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
+        n += g->member[i].device == g->member[member].device;
+    return sharers(g, member) > n;
 }
 
 static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, struct ts_err *err)
@@ -65,8 +78,8 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
     const uint64_t work = ts_gpu_device_work_bytes(g) + 2 * ts_gpu_plan_largest(g);
     size_t left, total;
     int rc;
-    b->measured[i] =
-        !ts_gpu_memory_has_context(device) && ts_gpu_memory_used(b->memory, device, &b->before[i]);
+    b->measured[i] = !is_shared(g, i) && !ts_gpu_memory_has_context(device) &&
+                     ts_gpu_memory_used(b->memory, device, &b->before[i]);
     rc = check(err, cudaSetDevice(device), "the GPU cannot be used");
     if (rc == 0)
         rc = check(err, cudaMemGetInfo(&left, &total), "the GPU cannot be used");
@@ -114,7 +127,7 @@ void ts_gpu_budget_close(struct ts_gpu_budget *b)
 void ts_gpu_budget_measure(struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t i)
 {
     const int device = g->member[i].device;
-    const uint64_t n = sharers(g, device), work = n * ts_gpu_device_work_bytes(g);
+    const uint64_t n = sharers(g, i), work = n * ts_gpu_device_work_bytes(g);
     uint64_t now;
     b->driver[i] = assumed(g);
     if (b->measured[i] && ts_gpu_memory_used(b->memory, device, &now) &&
@@ -129,11 +142,11 @@ uint64_t ts_gpu_budget_guess(const struct ts_gpu *g, const struct ts_backend_con
     const uint64_t driver = assumed(g) + ROUNDING_BYTES;
     struct ts_gpu_memory *memory = ts_gpu_memory_open();
     uint64_t ret = UINT64_MAX;
-    for (uint32_t i = 0; i < g->n_members; i++) {
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++) {
         const int device = g->member[i].device;
         uint64_t left = conf->device_bytes;
         if (left == 0 && ts_gpu_memory_free(memory, device, &left))
-            left = (left > RESERVE_BYTES ? left - RESERVE_BYTES : 0) / sharers(g, device);
+            left = (left > RESERVE_BYTES ? left - RESERVE_BYTES : 0) / sharers(g, i);
         else if (left == 0)
             continue;
         left = left > driver ? left - driver : 0;
@@ -148,7 +161,7 @@ int ts_gpu_budget_left(const struct ts_gpu *g, const struct ts_gpu_budget *b, ui
 {
     const uint64_t work = ts_gpu_device_work_bytes(g);
     *ret = UINT64_MAX;
-    for (uint32_t i = 0; i < g->n_members; i++) {
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++) {
         const uint64_t taken = work + b->driver[i] + ROUNDING_BYTES;
         uint64_t left;
         size_t free_bytes, total;
@@ -159,7 +172,7 @@ int ts_gpu_budget_left(const struct ts_gpu *g, const struct ts_gpu_budget *b, ui
             return rc;
         free_bytes -= free_bytes > b->tables ? b->tables : free_bytes;
         left = free_bytes > 2 * RESERVE_BYTES ? free_bytes - RESERVE_BYTES : free_bytes / 2;
-        left /= sharers(g, g->member[i].device);
+        left /= sharers(g, i);
         if (b->asked > 0)
             left = b->asked > taken ? b->asked - taken : 0;
         if (left < 2 * ts_gpu_plan_largest(g))

@@ -17,11 +17,11 @@
 
 struct ts_gpu_budget {
     struct ts_gpu_memory *memory;
-    uint64_t asked;                  /* the budget; 0: none, use what is free */
-    uint64_t tables;                 /* page tables of page-locked host memory, on every device */
-    uint64_t before[TS_MAX_DEVICES]; /* in use before we allocate anything */
-    int measured[TS_MAX_DEVICES];    /* `before` is known, and none of it is of this process */
-    uint64_t driver[TS_MAX_DEVICES]; /* of the context and what belongs to it */
+    uint64_t asked;               /* the budget; 0: none, use what is free */
+    uint64_t tables;              /* page tables of page-locked host memory, on every device */
+    uint64_t before[TS_MAX_TEAM]; /* in use before we allocate anything */
+    int measured[TS_MAX_TEAM];    /* `before` is known, and none of it is of this process */
+    uint64_t driver[TS_MAX_TEAM]; /* of the context and what belongs to it */
 };
 
 void ts_gpu_budget_open(const struct ts_gpu *g, const struct ts_backend_conf *conf,
@@ -39,7 +39,7 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
 /* Measures the driver's memory, once everything but the shards is allocated. */
 void ts_gpu_budget_measure(struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t member);
 
-/* Bytes left for shards on each device: the smallest of all devices. */
+/* Bytes left for shards on each device: the smallest of all devices here. */
 int ts_gpu_budget_left(const struct ts_gpu *g, const struct ts_gpu_budget *b, uint64_t *ret,
                        struct ts_err *err);
 

@@ -56,7 +56,7 @@ int ts_gpu_dense_put(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint6
 int ts_gpu_dense_get(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err)
 {
-    struct ts_gpu_member *me = &of->gpu->member[0];
+    struct ts_gpu_member *me = ts_gpu_first(of->gpu);
     cudaError_t e = cudaSetDevice(me->device);
     for (uint64_t done = 0; done < n && e == cudaSuccess;) {
         const uint64_t k = stage_rows(of, n - done);
@@ -134,7 +134,7 @@ cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_mem
 void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
                            const struct ts_row_sums *sums)
 {
-    const double *from = of->gpu->member[0].replica[of->number].host;
+    const double *from = ts_gpu_first(of->gpu)->replica[of->number].host;
     const double *weight = how != NULL && how->kind == TS_ROW_KEEP ? how->weight : NULL;
     for (uint32_t i = 0; i < of->rank; i++) {
         double *row = sums->gram + (size_t)i * of->rank;
@@ -169,16 +169,16 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
     cudaError_t e = cudaSuccess;
-    if (j->how == NULL && me->number > 0)
+    if (j->how == NULL && me != ts_gpu_first(g))
         return 0;
     if (j->how != NULL)
         TRY(e, ts_gpu_device_send_update(of, me, j->how));
     if (j->how != NULL)
         TRY(e, solve(g, me, j));
-    if (me->number == 0)
+    if (me == ts_gpu_first(g))
         TRY(e, ts_dense_gram_part(g->precision, my->factor[j->mode], n, of->ld, 0,
                                   ts_dense_gram_parts(of->ld, n), my->parts, me->dense));
-    if (me->number == 0)
+    if (me == ts_gpu_first(g))
         TRY(e, ts_gpu_dense_sum_up(of, me, j->mode, j->how, j->sums));
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "row solves");

@@ -41,7 +41,7 @@ cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
     struct ts_shard_view view[TS_GPU_SLOTS];
-    const uint32_t n = ts_feed_expect(p->ask->feed, me->number, view, ts_gpu_early_most(p->g));
+    const uint32_t n = ts_feed_expect(p->ask->feed, ts_gpu_here(me), view, ts_gpu_early_most(p->g));
     cudaError_t e = forget(p);
     for (uint32_t i = 0; i < n && e == cudaSuccess; i++) {
         e = send(me, &me->slot[me->next_slot], &view[i]);

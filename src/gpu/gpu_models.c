@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How many models go at once. Each has factors and sums of its own on every device, and they leave
  * less of it for shards. */
+#include <stdlib.h>
+
 #include "gpu/gpu_budget.h"
 #include "gpu/gpu_state.h"
 
@@ -12,10 +14,17 @@ struct taken {
 static int add_up(const struct ts_backend_conf *conf, uint32_t n, uint64_t *left, struct taken *ret)
 {
     struct ts_backend_conf some = *conf;
-    struct ts_gpu g = { .n_members = conf->n_devices > 0 ? conf->n_devices : 1 };
+    const uint32_t here = conf->n_devices > 0 ? conf->n_devices : 1;
+    const uint32_t processes = ts_comm_many(conf->comm) ? conf->comm->n : 1;
+    struct ts_gpu g = { .n_here = here, .n_members = here * processes };
     int rc;
     some.n_models = n;
-    for (uint32_t i = 0; i < g.n_members; i++)
+    if (g.n_members > TS_MAX_TEAM) /* open says it */
+        g.n_members = TS_MAX_TEAM;
+    g.member = calloc(g.n_members, sizeof *g.member);
+    if (g.member == NULL)
+        return TS_ENOMEM;
+    for (uint32_t i = 0; i < g.n_here; i++)
         g.member[i].device = conf->device[i];
     rc = ts_gpu_plan_new(&g, &some, NULL);
     if (rc == 0) {
@@ -25,6 +34,7 @@ static int add_up(const struct ts_backend_conf *conf, uint32_t n, uint64_t *left
         *left = ts_gpu_budget_guess(&g, conf);
     }
     ts_gpu_plan_free(&g);
+    free(g.member);
     return rc;
 }
 

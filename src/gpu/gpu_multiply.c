@@ -84,7 +84,8 @@ struct job {
     struct ts_gpu_model *of;
     uint32_t mode;
     const struct ts_multiply *how;
-    double *judged[TS_MAX_DEVICES]; /* 2 of each share, on the host; NULL: not wanted */
+    double
+        *judged[TS_MAX_TEAM]; /* of members here: 2 of each share, on the host; NULL: not wanted */
 };
 
 static uint64_t judged_bytes(const struct job *j)
@@ -181,22 +182,49 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* Each share was judged by one member; the others have zeros. */
-static void add_up(const struct job *j, struct ts_multiply_sums *ret)
+/* Of members of other processes: their largest violations, and what they judged, which the first here gets. Those have
+ * computed all shares of their ranges. */
+static int hear_others(const struct job *j, double *kkt, struct ts_err *err)
 {
-    const struct ts_gpu *g = j->of->gpu;
-    memcpy(ret->column, g->member[0].replica[j->of->number].host,
+    struct ts_gpu *g = j->of->gpu;
+    const struct ts_gpu_mode *m = &g->mode[j->mode];
+    uint64_t first[TS_MAX_TEAM + 1], share[TS_MAX_TEAM + 1];
+    int rc;
+    if (g->comm == NULL)
+        return 0;
+    for (uint32_t i = 0; i <= g->n_members; i++) {
+        first[i] = i;
+        share[i] = m->passed[i] < m->n_shards ? m->first_share[m->passed[i]] : m->n_shares;
+    }
+    rc = ts_gpu_ranks_gather(g, kkt, sizeof *kkt, first, err);
+    if (rc == 0 && j->judged[g->first_here] != NULL)
+        rc = ts_gpu_ranks_gather(g, j->judged[g->first_here], 2 * sizeof(double), share, err);
+    return rc;
+}
+
+/* Each share was judged by one member; the others have zeros. */
+static int add_up(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
+{
+    struct ts_gpu *g = j->of->gpu;
+    const uint32_t end = g->first_here + g->n_here;
+    double kkt[TS_MAX_TEAM], *sum = j->judged[g->first_here];
+    int rc;
+    memcpy(ret->column, ts_gpu_first(g)->replica[j->of->number].host,
            j->of->rank * sizeof *ret->column);
     ret->kkt = ret->loss = ret->inner = 0;
-    for (uint32_t i = 0; i < g->n_members; i++) {
-        const double *host = g->member[i].replica[j->of->number].host;
-        ret->kkt = host[j->of->ld] > ret->kkt ? host[j->of->ld] : ret->kkt;
+    for (uint32_t i = g->first_here; i < end; i++)
+        kkt[i] = ((const double *)g->member[i].replica[j->of->number].host)[j->of->ld];
+    for (uint64_t k = 0; sum != NULL && k < 2 * g->mode[j->mode].n_shares; k++)
+        for (uint32_t i = g->first_here + 1; i < end; i++)
+            sum[k] += j->judged[i][k];
+    rc = hear_others(j, kkt, err);
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+        ret->kkt = kkt[i] > ret->kkt ? kkt[i] : ret->kkt;
+    for (uint64_t k = 0; sum != NULL && k < g->mode[j->mode].n_shares; k++) {
+        ret->loss += sum[2 * k];
+        ret->inner += sum[2 * k + 1];
     }
-    for (uint64_t k = 0; j->judged[0] != NULL && k < g->mode[j->mode].n_shares; k++)
-        for (uint32_t i = 0; i < g->n_members; i++) {
-            ret->loss += j->judged[i][2 * k];
-            ret->inner += j->judged[i][2 * k + 1];
-        }
+    return rc;
 }
 
 static int run(struct job *j, struct ts_feed *feed, struct ts_multiply_sums *ret,
@@ -208,9 +236,8 @@ static int run(struct job *j, struct ts_feed *feed, struct ts_multiply_sums *ret
         rc = passes(j, feed, times, err);
     if (rc == 0)
         rc = ts_gpu_team_run(g, end_job, j, NULL, err);
-    if (rc == 0)
-        add_up(j, ret);
-    return rc;
+    rc = ts_gpu_ranks_end(g, rc, err);
+    return rc == 0 ? add_up(j, ret, err) : rc;
 }
 
 int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
@@ -230,18 +257,17 @@ int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed
                        "on GPUs a Poisson model has a rank of at most %u; take " TS_SET_CPU
                        ", or a lower rank",
                        ts_weigh_most(g->precision));
-    *to = (struct ts_backend_times){ .n_devices = g->n_members };
-    for (uint32_t i = 0; i < g->n_members; i++)
-        to->device[i].number = g->member[i].device;
-    for (uint32_t i = 0; i < g->n_members && how->judge && rc == 0; i++) {
+    *to = (struct ts_backend_times){ .n_devices = g->n_here };
+    for (uint32_t i = 0; i < g->n_here; i++)
+        to->device[i].number = g->member[g->first_here + i].device;
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here && how->judge && rc == 0; i++) {
         j.judged[i] = calloc(1, judged_bytes(&j) + 1);
         if (j.judged[i] == NULL)
             rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
     }
-    if (rc == 0)
-        rc = run(&j, feed, ret, to, err);
+    rc = rc == 0 ? run(&j, feed, ret, to, err) : ts_gpu_ranks_end(g, rc, err);
     to->total_ns = ts_clock_ns() - start;
-    for (uint32_t i = 0; i < g->n_members; i++)
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
         free(j.judged[i]);
     return rc;
 }

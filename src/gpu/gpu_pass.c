@@ -476,7 +476,7 @@ static int next_shard(struct walk *w, struct ts_shard_view *view, struct ts_err 
 {
     struct ts_gpu_pass *p = w->pass;
     const uint64_t start = ts_clock_ns();
-    const int rc = ts_feed_next(p->ask->feed, p->ask->mode, p->me->number, view, err);
+    const int rc = ts_feed_next(p->ask->feed, p->ask->mode, ts_gpu_here(p->me), view, err);
     p->wait_ns += ts_clock_ns() - start;
     return rc;
 }
@@ -570,19 +570,14 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
 
 struct job {
     const struct ts_gpu_request *ask;
-    struct ts_gpu_pass pass[TS_MAX_DEVICES];
+    struct ts_gpu_pass pass[TS_MAX_TEAM]; /* of members here */
 };
 
 static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
-    struct ts_gpu_pass *p = &j->pass[me->number];
-    p->g = g;
-    p->me = me;
-    p->ask = j->ask;
-    p->mode = &g->mode[j->ask->mode];
-    fill_products(p);
-    return run_pass(p, err);
+    (void)g;
+    return run_pass(&j->pass[me->number], err);
 }
 
 /* How many chunks a range is divided into: each has rows enough for a gather, and a shard. */
@@ -592,17 +587,26 @@ static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m
     uint64_t n = 0;
     for (uint32_t k = 0; k < ask->n; k++)
         n += m->n_rows * ts_gpu_row_bytes(ask->of[k].be) / g->n_members / CHUNK_BYTES;
-    if (g->n_members == 1 || n == 0)
+    if (g->n_members == 1 || n == 0 || ts_exchange_blocks(g->exchange))
         return 1;
     if (n > m->n_shards / g->n_members)
         n = m->n_shards / g->n_members > 0 ? m->n_shards / g->n_members : 1;
     return n < TS_GPU_CHUNKS ? (uint32_t)n : TS_GPU_CHUNKS;
 }
 
-static void begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
+/* Of several processes, none of whose members computes a shard of another's range. */
+static void note_owners(struct ts_gpu *g, const struct ts_gpu_mode *m)
 {
+    for (uint32_t i = 0; i < g->n_members; i++)
+        memset(g->board.taken + m->first[i], (int)i, m->first[i + 1] - m->first[i]);
+}
+
+static void begin(struct ts_gpu *g, struct job *j)
+{
+    const struct ts_gpu_request *ask = j->ask;
     struct ts_gpu_board *b = &g->board;
-    const struct ts_gpu_mode *m = &g->mode[ask->mode];
+    struct ts_gpu_mode *m = &g->mode[ask->mode];
+    memcpy(m->passed, m->first, sizeof m->passed);
     b->n_chunks = count_chunks(g, m, ask);
     atomic_store(&b->any_stolen, 0);
     atomic_store(&b->ready, TS_GPU_NOT_READY);
@@ -612,6 +616,23 @@ static void begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
         for (uint32_t c = 0; c < b->n_chunks; c++)
             atomic_store(&b->left[i][c], ts_gpu_chunk(g, m, i, c + 1) - ts_gpu_chunk(g, m, i, c));
     }
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++) {
+        struct ts_gpu_pass *p = &j->pass[i];
+        *p = (struct ts_gpu_pass){ .g = g, .me = &g->member[i], .ask = ask, .mode = m };
+        fill_products(p);
+    }
+    if (g->comm == NULL)
+        return;
+    note_owners(g, m);
+    ts_gpu_rows_expect(&j->pass[g->first_here]);
+}
+
+/* What is kept is there once a pass is over: so processes know it of each other. */
+static void note_kept(struct ts_gpu *g, uint32_t mode)
+{
+    struct ts_gpu_mode *m = &g->mode[mode];
+    if (g->comm != NULL)
+        memcpy(m->present, m->keep, m->n_shards);
 }
 
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
@@ -619,19 +640,20 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
 {
     const uint64_t start = ts_clock_ns();
     struct job job = { .ask = ask };
-    uint64_t n_filled = 0, busy_ns[TS_MAX_DEVICES];
-    double share[TS_MAX_DEVICES];
+    uint64_t n_filled = 0, busy_ns[TS_MAX_TEAM];
+    double share[TS_MAX_TEAM];
     int rc;
-    begin(g, ask);
+    begin(g, &job);
     rc = ts_gpu_team_run(g, pass_job, &job, ask->feed, err);
+    rc = ts_gpu_ranks_end(g, rc, err);
     if (rc < 0)
         return rc;
     *times = (struct ts_backend_times){
         .total_ns = ts_clock_ns() - start,
-        .n_devices = g->n_members,
+        .n_devices = g->n_here,
     };
     ts_gpu_times_collect(g, job.pass, start, times, busy_ns);
-    for (uint32_t i = 0; i < g->n_members; i++) {
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++) {
         n_filled += job.pass[i].n_filled;
         if (g->done != NULL && job.pass[i].kept_nnz > 0)
             g->done(g->done_ctx, job.pass[i].kept_nnz);
@@ -640,6 +662,10 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
         g->mode[ask->mode].version++;
     if (g->n_members == 1)
         return 0;
+    note_kept(g, ask->mode);
+    rc = ts_gpu_ranks_times(g, times, busy_ns, err);
+    if (rc < 0)
+        return rc;
     rc = ts_gpu_keep_balance(g, ask->mode, busy_ns, ask->feed, share, err);
     for (uint32_t i = 0; i < g->n_members; i++)
         times->device[i].share = share[i];

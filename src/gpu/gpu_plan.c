@@ -70,8 +70,9 @@ static int make_mode(struct ts_gpu *g, uint32_t mode, struct ts_err *err)
     m->present = calloc(n + 1, 1);
     m->place = calloc(n + 1, sizeof *m->place);
     m->boundary = calloc(2 * n + 1, sizeof *m->boundary);
-    if (m->first_share == NULL || m->keep == NULL || m->present == NULL || m->place == NULL ||
-        m->boundary == NULL)
+    m->deal = calloc(n + 1, 1);
+    if (m->deal == NULL || m->first_share == NULL || m->keep == NULL || m->present == NULL ||
+        m->place == NULL || m->boundary == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " shards", t->shards_path,
                        n);
     for (uint64_t i = 0; i < n; i++)
@@ -83,6 +84,7 @@ static int make_mode(struct ts_gpu *g, uint32_t mode, struct ts_err *err)
     }
     find_boundary(m);
     ts_balance_even(m->shard, n, g->n_members, m->first);
+    memcpy(m->passed, m->first, sizeof m->passed);
     return 0;
 }
 
@@ -172,11 +174,12 @@ void ts_gpu_plan_free(struct ts_gpu *g)
         free(g->mode[m].first_share);
         free(g->mode[m].keep);
         free(g->mode[m].present);
+        free(g->mode[m].deal);
         free(g->mode[m].place);
         free(g->mode[m].boundary);
     }
     free(g->board.taken);
-    for (uint32_t i = 0; i < TS_MAX_DEVICES; i++)
+    for (uint32_t i = 0; i < TS_MAX_TEAM; i++)
         free(g->board.span[i]);
     free(g->model);
 }

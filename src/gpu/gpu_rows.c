@@ -68,16 +68,23 @@ static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last,
     return p->ask->rounds > 0 && multiplied_rows(p->mode, first, last, row, n);
 }
 
-/* The next range of consecutive shards that the member computes, at or after *first and below end.
+/* A pass that judges rows has no products. */
+static int sends_edges(const struct ts_gpu_pass *p)
+{
+    return p->ask->multiply == NULL || p->ask->rounds > 0;
+}
+
+/* The next range of consecutive shards that a member computes, at or after *first and below end.
  * 0: there is none. */
-static int next_run(const struct ts_gpu_pass *p, uint64_t *first, uint64_t *last, uint64_t end)
+static int next_run(const struct ts_gpu_pass *p, uint32_t number, uint64_t *first, uint64_t *last,
+                    uint64_t end)
 {
     const unsigned char *taken = p->g->board.taken;
-    while (*first < end && taken[*first] != p->me->number)
+    while (*first < end && taken[*first] != number)
         ++*first;
     if (*first == end)
         return 0;
-    for (*last = *first; *last + 1 < end && taken[*last + 1] == p->me->number; ++*last)
+    for (*last = *first; *last + 1 < end && taken[*last + 1] == number; ++*last)
         ;
     return 1;
 }
@@ -88,18 +95,18 @@ static int with_inner(const struct ts_gpu_product *r)
     return r->how != NULL && r->sums->inner != NULL && !r->apart;
 }
 
-static void open_part(struct ts_gpu_pass *p, struct ts_exchange_part *part)
+/* A part that member i sends; its spans follow. */
+static void open_part(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_part *part)
 {
     struct ts_gpu_board *b = &p->g->board;
-    part->span = b->span[p->me->number] + b->n_span[p->me->number];
+    part->span = b->span[i] + b->n_span[i];
     part->n = 0;
 }
 
-static void add_span(struct ts_gpu_pass *p, struct ts_exchange_part *part, uint64_t offset,
-                     uint64_t bytes)
+static void add_span(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_part *part,
+                     uint64_t offset, uint64_t bytes)
 {
     struct ts_gpu_board *b = &p->g->board;
-    const uint32_t i = p->me->number;
     b->span[i][b->n_span[i]++] = (struct ts_exchange_span){ offset, bytes };
     part->n++;
 }
@@ -111,16 +118,16 @@ static uint64_t sent_bytes(const struct ts_gpu_product *r)
     return r->apart ? r->out_bytes : ts_gpu_row_bytes(r->of);
 }
 
-/* Makes the spans of row_inner that belong to the spans of rows. */
-static void derive_inner(struct ts_gpu_product *r, uint32_t k)
+/* Makes the spans of row_inner that belong to the spans of rows, of a member. */
+static void derive_inner(struct ts_gpu_product *r, uint32_t number, uint32_t k)
 {
     struct ts_gpu_pass *p = r->pass;
-    const struct ts_exchange_part *rows = &r->of->sent.rows[k][p->me->number];
-    struct ts_exchange_part *inner = &r->of->sent.inner[k][p->me->number];
+    const struct ts_exchange_part *rows = &r->of->sent.rows[k][number];
+    struct ts_exchange_part *inner = &r->of->sent.inner[k][number];
     const uint64_t row = ts_gpu_row_bytes(r->of);
-    open_part(p, inner);
+    open_part(p, number, inner);
     for (uint32_t i = 0; with_inner(r) && i < rows->n; i++)
-        add_span(p, inner, rows->span[i].offset / row * 8, rows->span[i].bytes / row * 8);
+        add_span(p, number, inner, rows->span[i].offset / row * 8, rows->span[i].bytes / row * 8);
 }
 
 /* ---- rows that are complete */
@@ -194,14 +201,14 @@ static cudaError_t solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
     struct ts_exchange_part *part = &r->of->sent.rows[k][p->me->number];
     uint64_t first = ts_gpu_chunk(p->g, p->mode, p->me->number, c), last, row, n;
     cudaError_t e = cudaSuccess;
-    open_part(p, part);
-    for (; e == cudaSuccess && next_run(p, &first, &last, end); first = last + 1) {
+    open_part(p, p->me->number, part);
+    for (; e == cudaSuccess && next_run(p, p->me->number, &first, &last, end); first = last + 1) {
         if (!sent_rows(p, first, last, &row, &n))
             continue;
-        add_span(p, part, row * sent_bytes(r), n * sent_bytes(r));
+        add_span(p, p->me->number, part, row * sent_bytes(r), n * sent_bytes(r));
         e = solve_rows(r, row, NULL, n);
     }
-    derive_inner(r, k);
+    derive_inner(r, p->me->number, k);
     return e;
 }
 
@@ -271,13 +278,15 @@ static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
     struct ts_gpu_pass *p = r->pass;
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
-    void *base[TS_MAX_DEVICES];
+    void *base[TS_MAX_TEAM];
     cudaError_t e;
     int rc;
     if (!anything(g, part))
         return 0;
     for (uint32_t i = 0; i < g->n_members; i++)
-        base[i] = address(&g->member[i].replica[r->of->number], buffer, p->ask->mode);
+        base[i] = ts_gpu_is_here(g, i)
+                      ? address(&g->member[i].replica[r->of->number], buffer, p->ask->mode)
+                      : NULL;
     e = ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send);
     if (e != cudaSuccess)
         return fail(err, e);
@@ -300,14 +309,15 @@ static int gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
     return rc;
 }
 
-/* Enqueues the gathers whose parts all members have published, in the same order on all members. */
+/* Enqueues the gathers whose parts all members here have published, in the same order on all members. Those of other
+ * processes are waited for by the gathers themselves. */
 static int send_published(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     while (p->n_sent < g->board.n_chunks) {
         cudaError_t e;
         int rc;
-        for (uint32_t i = 0; i < g->n_members; i++)
+        for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
             if (atomic_load(&g->board.n_published[i]) <= p->n_sent)
                 return 0;
         e = cudaStreamWaitEvent(p->me->send, p->me->solved[p->n_sent], 0);
@@ -324,25 +334,63 @@ static int send_published(struct ts_gpu_pass *p, struct ts_err *err)
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_board *b = &p->g->board;
+    int rc;
     if (p->g->n_members == 1)
         return 0;
-    for (uint32_t c = 0; c < b->n_chunks; c++) {
-        int rc = 0;
-        if ((p->published & 1u << c) == 0 && atomic_load(&b->left[p->me->number][c]) == 0)
+    rc = p->g->comm == NULL ? 0 : ts_gpu_team_failed(p->g, err);
+    for (uint32_t c = 0; c < b->n_chunks && rc == 0; c++) {
+        if ((p->published & 1u << c) != 0)
+            continue;
+        if (atomic_load(&b->left[p->me->number][c]) == 0)
             rc = publish(p, c, err);
-        if (rc < 0)
-            return rc;
+        else if (p->g->comm != NULL) /* other processes expect them in their order */
+            break;
     }
+    if (rc < 0 || ts_exchange_blocks(p->g->exchange)) /* then at the end of the pass */
+        return rc;
     return send_published(p, err);
 }
 
-/* ---- the end of a pass */
+/* ---- what others send */
 
-/* A pass that judges rows has no products. */
-static int sends_edges(const struct ts_gpu_pass *p)
+static void expect_chunk(struct ts_gpu_product *r, uint32_t number, uint32_t c)
 {
-    return p->ask->multiply == NULL || p->ask->rounds > 0;
+    struct ts_gpu_pass *p = r->pass;
+    const uint64_t end = ts_gpu_chunk(p->g, p->mode, number, c + 1);
+    struct ts_exchange_part *part = &r->of->sent.rows[c][number];
+    uint64_t first = ts_gpu_chunk(p->g, p->mode, number, c), last, row, n;
+    open_part(p, number, part);
+    for (; next_run(p, number, &first, &last, end); first = last + 1)
+        if (sent_rows(p, first, last, &row, &n))
+            add_span(p, number, part, row * sent_bytes(r), n * sent_bytes(r));
+    derive_inner(r, number, c);
 }
+
+/* The edges of all shards that a member computes. */
+static void add_edges(struct ts_gpu_product *r, uint32_t number)
+{
+    struct ts_gpu_pass *p = r->pass;
+    const uint64_t bytes = ts_gpu_edge_bytes(r->of, r->wide);
+    struct ts_exchange_part *edges = &r->of->sent.edges[number];
+    uint64_t last;
+    open_part(p, number, edges);
+    for (uint64_t i = 0; sends_edges(p) && next_run(p, number, &i, &last, p->mode->n_shards);
+         i = last + 1)
+        add_span(p, number, edges, 2 * i * bytes, 2 * (last + 1 - i) * bytes);
+}
+
+void ts_gpu_rows_expect(struct ts_gpu_pass *p)
+{
+    const struct ts_gpu *g = p->g;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        for (uint32_t k = 0; k < p->n && !ts_gpu_is_here(g, i); k++) {
+            for (uint32_t c = 0; c < g->board.n_chunks; c++)
+                expect_chunk(&p->product[k], i, c);
+            add_edges(&p->product[k], i);
+        }
+}
+
+/* ---- the end of a pass */
 
 /* Rows of a model that the member computed in others' ranges, and the edges of all its shards. */
 static cudaError_t prepare_product(struct ts_gpu_product *r)
@@ -351,23 +399,20 @@ static cudaError_t prepare_product(struct ts_gpu_product *r)
     const struct ts_gpu_board *b = &p->g->board;
     const struct ts_gpu_mode *m = p->mode;
     const uint32_t number = p->me->number, k = b->n_chunks;
-    const uint64_t bytes = sent_bytes(r), edge_bytes = ts_gpu_edge_bytes(r->of, r->wide);
+    const uint64_t bytes = sent_bytes(r);
     struct ts_exchange_part *rows = &r->of->sent.rows[k][number];
-    struct ts_exchange_part *edges = &r->of->sent.edges[number];
     cudaError_t e = cudaSuccess;
-    uint64_t row, n, last;
-    open_part(p, rows);
+    uint64_t row, n;
+    open_part(p, number, rows);
     for (uint64_t i = 0; i < m->n_shards && e == cudaSuccess; i++) {
         const int mine = i >= m->first[number] && i < m->first[number + 1];
         if (mine || b->taken[i] != number || !sent_rows(p, i, i, &row, &n))
             continue;
-        add_span(p, rows, row * bytes, n * bytes);
+        add_span(p, number, rows, row * bytes, n * bytes);
         e = solve_rows(r, row, NULL, n);
     }
-    derive_inner(r, k);
-    open_part(p, edges);
-    for (uint64_t i = 0; sends_edges(p) && next_run(p, &i, &last, m->n_shards); i = last + 1)
-        add_span(p, edges, 2 * i * edge_bytes, 2 * (last + 1 - i) * edge_bytes);
+    derive_inner(r, number, k);
+    add_edges(r, number);
     return e;
 }
 
@@ -437,8 +482,8 @@ static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct 
     struct ts_gpu_pass *p = r->pass;
     const uint64_t row = ts_gpu_row_bytes(r->of), n_rows = p->mode->n_rows,
                    n_units = ts_descend_units(n_rows);
-    struct ts_exchange_span rows[TS_MAX_DEVICES], sums[TS_MAX_DEVICES][2];
-    struct ts_exchange_part rows_of[TS_MAX_DEVICES], sums_of[TS_MAX_DEVICES];
+    struct ts_exchange_span rows[TS_MAX_TEAM], sums[TS_MAX_TEAM][2];
+    struct ts_exchange_part rows_of[TS_MAX_TEAM], sums_of[TS_MAX_TEAM];
     int rc;
     for (uint32_t i = 0; i < p->g->n_members; i++) {
         const uint64_t top = first[i] * TS_DESCEND_UNIT, bottom = first[i + 1] * TS_DESCEND_UNIT,
@@ -465,7 +510,7 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
     struct ts_gpu_member *me = p->me;
     const uint64_t n_units = ts_descend_units(p->mode->n_rows);
     const int shared = g->n_members > 1 && r->of->ld >= SHARE_COLUMNS;
-    uint64_t first[TS_MAX_DEVICES + 1];
+    uint64_t first[TS_MAX_TEAM + 1];
     cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = n_units * i / g->n_members;
@@ -491,9 +536,9 @@ static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
     struct ts_gpu_member *me = p->me;
     const uint32_t ld = r->of->ld, n_parts = ts_dense_gram_parts(ld, p->mode->n_rows);
     const uint64_t bytes = 8 * ts_dense_part_elements(ld);
-    struct ts_exchange_span span[TS_MAX_DEVICES];
-    struct ts_exchange_part part[TS_MAX_DEVICES];
-    uint32_t first[TS_MAX_DEVICES + 1];
+    struct ts_exchange_span span[TS_MAX_TEAM];
+    struct ts_exchange_part part[TS_MAX_TEAM];
+    uint32_t first[TS_MAX_TEAM + 1];
     cudaError_t e;
     int rc;
     for (uint32_t i = 0; i <= g->n_members; i++)
@@ -567,7 +612,7 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
         rc = update_own(r, err);
     if (rc == 0)
         rc = gram_parts(r, err);
-    if (rc == 0 && r->pass->me->number == 0) {
+    if (rc == 0 && r->pass->me == ts_gpu_first(r->pass->g)) {
         e = sum_up(r);
         rc = e == cudaSuccess ? 0 : fail(err, e);
     }
@@ -608,7 +653,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
         return fail(err, e);
     if (g->exchange != NULL)
         rc = ts_exchange_check(g->exchange, me->number, err);
-    for (uint32_t k = 0; k < p->n && rc == 0 && me->number == 0; k++)
+    for (uint32_t k = 0; k < p->n && rc == 0 && me == ts_gpu_first(g); k++)
         if (p->product[k].how != NULL)
             ts_gpu_dense_copy_out(p->product[k].of, p->product[k].how, p->product[k].sums);
     return rc;

@@ -7,6 +7,11 @@
  * each has memory of its own on every device; shards, streams and tables are those of all. A pass
  * computes the products of some of them: all kernels of a shard are launched while it is there.
  *
+ * Of several processes (ranks, stream/comm.h) the team is that of all: each has the members first_here .. first_here +
+ * n_here - 1, and knows of the others what it can conclude. So all have the same ranges; what is measured is told to
+ * all before it decides anything (gpu_ranks.c), members take no shards of others' ranges, and chunks are published in
+ * their order. Then every process knows what every member sends, without a word. "Member 0" below is the first here.
+ *
  *   gpu_plan.c    sizes, and which shards stay with the memory that is left
  *   gpu_models.c  how many models there may be at once
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
@@ -17,6 +22,7 @@
  *   gpu_rows.c    what a pass does with complete rows: solving, exchanging, adding up
  *   gpu_dense.c   row work outside of a pass: rows in and out, solves, scaling
  *   gpu_keep.c    balancing: moves ranges, and kept shards with them
+ *   gpu_ranks.c   several processes: who has which members, what they agree on
  *   gpu_log.c     when copies and kernels ran
  *   gpu_times.c   from the logs: times of a pass, the trace, the cost of ranges
  *
@@ -58,14 +64,17 @@ enum {
 struct ts_gpu_mode {
     const struct ts_disk_shard *shard;
     uint64_t n_shards, n_rows;
-    uint32_t share_blocks;              /* what a thread block takes: ts_mttkrp_share_blocks */
-    uint64_t n_shares, *first_share;    /* for each shard: shares before it */
-    uint64_t first[TS_MAX_DEVICES + 1]; /* member i has the shards first[i] .. first[i + 1] - 1 */
-    uint64_t version;                   /* of what follows; tables on devices are made from it */
-    unsigned char *keep;                /* for each shard: it stays with the member of its range */
-    unsigned char *present;             /* for each shard: and that member has it already */
-    uint64_t *place;                    /* for each shard: its offset in that member's `kept` */
-    uint32_t *boundary;                 /* first and last rows of shards, ascending, each once */
+    uint32_t share_blocks;            /* what a thread block takes: ts_mttkrp_share_blocks */
+    uint64_t n_shares, *first_share;  /* for each shard: shares before it */
+    uint64_t first[TS_MAX_TEAM + 1];  /* member i has the shards first[i] .. first[i + 1] - 1 */
+    uint64_t passed[TS_MAX_TEAM + 1]; /* those of the last pass */
+    uint64_t version;                 /* of what follows; tables on devices are made from it */
+    unsigned char *keep;              /* for each shard: it stays with the member of its range */
+    unsigned char *present;           /* for each shard: and that member has it already */
+    unsigned char *deal;              /* for each shard: enum ts_deal, for the feed */
+    uint64_t deal_first[TS_MAX_DEVICES + 1]; /* and the ranges of members here, for the feed */
+    uint64_t *place;    /* for each shard: its offset in that member's `kept` */
+    uint32_t *boundary; /* first and last rows of shards, ascending, each once */
     uint64_t n_boundary;
 };
 
@@ -175,21 +184,21 @@ struct ts_gpu_board {
     uint32_t n_chunks;    /* chunks of each member */
     unsigned char *taken; /* for each shard of the largest mode: the member that computes it */
     _Atomic uint64_t
-        left[TS_MAX_DEVICES][TS_GPU_CHUNKS]; /* shards of a chunk that no member has taken yet */
-    _Atomic uint32_t n_published[TS_MAX_DEVICES];
+        left[TS_MAX_TEAM][TS_GPU_CHUNKS]; /* shards of a chunk that no member has taken yet */
+    _Atomic uint32_t n_published[TS_MAX_TEAM];
     _Atomic int any_stolen;
-    _Atomic enum ts_gpu_ready ready;               /* whether the matrices of updates are there */
-    struct ts_exchange_span *span[TS_MAX_DEVICES]; /* memory of the spans above */
-    uint64_t n_span[TS_MAX_DEVICES];
+    _Atomic enum ts_gpu_ready ready;            /* whether the matrices of updates are there */
+    struct ts_exchange_span *span[TS_MAX_TEAM]; /* memory of the spans above */
+    uint64_t n_span[TS_MAX_TEAM];
 };
 
 /* What each member sends of a model in the gathers of a pass, in the order of publishing: rows and
  * row_inner of its chunks, then the edges of shards, then rows of shards that it took from
  * others. */
 struct ts_gpu_sent {
-    struct ts_exchange_part rows[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
-    struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_DEVICES];
-    struct ts_exchange_part edges[TS_MAX_DEVICES];
+    struct ts_exchange_part rows[TS_GPU_CHUNKS + 1][TS_MAX_TEAM];
+    struct ts_exchange_part inner[TS_GPU_CHUNKS + 1][TS_MAX_TEAM];
+    struct ts_exchange_part edges[TS_MAX_TEAM];
 };
 
 /* A model: what the engine holds. */
@@ -211,6 +220,8 @@ struct ts_gpu_team {
     pthread_cond_t go, done;
     uint64_t turn; /* counts jobs */
     uint32_t n_busy;
+    pthread_t caller; /* the thread that runs the job, and looks after other processes meanwhile */
+    uint64_t polled_ns; /* when it looked last */
     ts_gpu_job job;
     void *arg;
     struct ts_feed *feed;                /* of the job, or NULL; it is told of a failure */
@@ -235,18 +246,53 @@ struct ts_gpu {
     uint64_t stage; /* elements of each member's */
     struct ts_gpu_mode mode[TS_MAX_ORDER];
 
-    uint32_t n_members;
-    struct ts_gpu_member member[TS_MAX_DEVICES];
+    uint32_t n_members; /* of the team, those of other processes included */
+    uint32_t first_here, n_here;
+    struct ts_gpu_member *member; /* n_members; of other processes: number and free places */
+    struct ts_gpu_card *card;     /* of each member; NULL: this process alone */
+    uint32_t *first_of;   /* comm->n + 1 numbers: process p has the members first_of[p] .. */
+    struct ts_comm *comm; /* NULL: this process alone */
+    int ended;            /* processes have agreed on a failure: they meet no more */
+    char link[200];       /* by what rows travel; "": there is one member */
     struct ts_gpu_team team;
     struct ts_exchange *exchange; /* NULL: one member */
     struct ts_gpu_board board;
 
     uint64_t slot_bytes;
-    uint64_t place_bytes, n_places;        /* of each member, for kept shards; one member: 0 */
-    uint64_t store_bytes;                  /* all slots and places */
-    uint64_t driver_bytes[TS_MAX_DEVICES]; /* of each member: not allocated by us */
+    uint64_t place_bytes, n_places;     /* of each member, for kept shards; one member: 0 */
+    uint64_t store_bytes;               /* all slots and places */
+    uint64_t driver_bytes[TS_MAX_TEAM]; /* of each member here: not allocated by us */
     uint32_t n_slots;
 };
+
+/* What processes know of each other's devices. */
+struct ts_gpu_card {
+    unsigned char uuid[16];
+    char name[72];
+    char machine[40]; /* the same for all processes of a machine */
+};
+
+static inline int ts_gpu_is_here(const struct ts_gpu *g, uint32_t member)
+{
+    return member - g->first_here < g->n_here;
+}
+
+static inline struct ts_gpu_member *ts_gpu_first(struct ts_gpu *g)
+{
+    return &g->member[g->first_here];
+}
+
+/* The member's number among those here: that of its consumer of the feed, and of its lanes. */
+static inline uint32_t ts_gpu_here(const struct ts_gpu_member *me)
+{
+    return me->number - me->gpu->first_here;
+}
+
+/* Whether a member may compute shards of others' ranges. */
+static inline int ts_gpu_helps(const struct ts_gpu *g)
+{
+    return g->comm == NULL;
+}
 
 /* Bytes that a shard takes on the device. */
 static inline uint64_t ts_gpu_place(const struct ts_disk_shard *s)
@@ -336,14 +382,16 @@ void ts_gpu_team_close(struct ts_gpu *g);
  * failure, or 0. */
 int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed *feed,
                     struct ts_err *err);
-/* Waits for all members. Returns 0, or the code of the first failure. */
+/* Waits for all members here. Returns 0, or the code of the first failure. */
 int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err);
 /* Waits for an event of the device. Returns early when another member fails. */
 int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t event,
                      struct ts_err *err);
 /* Waits between two checks: yields at first, then sleeps. *n counts the waits, from 0. */
 void ts_gpu_team_pause(uint32_t *n);
-int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err); /* 0, or the first failure */
+/* 0, or the first failure. During a pass the thread that runs it looks for other processes, too, that have given up: TS_ESTOP
+ * then. */
+int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err);
 
 /* ---- gpu_pass.c */
 struct ts_gpu_request {
@@ -395,6 +443,9 @@ struct ts_gpu_pass { /* a member's pass */
     uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
 };
 
+/* What members of other processes send in this pass; `p` is that of a member here, whose products are known. Not to be called
+ * during a job. */
+void ts_gpu_rows_expect(struct ts_gpu_pass *p);
 /* Sends the device what the updates of rows take, once. The first member that comes here makes that ready. To be called when
  * the device has something to compute meanwhile, and before rows are solved. */
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
@@ -419,7 +470,7 @@ int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode
 struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
 
 /* ---- gpu_times.c */
-/* To be called after a pass that began at start_ns; pass[i] is member i's. Fills times->device
+/* To be called after a pass that began at start_ns; pass[i] is member i's, of those here. Fills times->device
  * (total_ns must be set) and range_ns[i], the cost of member i's range. Adds the spans to the
  * trace. */
 void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
@@ -462,10 +513,32 @@ int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed
 /* ---- gpu_models.c: what the backend's table says, of the same name */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
 
+/* ---- gpu_ranks.c: all processes call these alike; this process alone goes through them with nothing to do */
+/* Numbers the members: this process's are those of conf. */
+int ts_gpu_ranks_join(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
+void ts_gpu_ranks_leave(struct ts_gpu *g);
+int ts_gpu_ranks_share(const struct ts_gpu *g); /* two members have one GPU */
+/* What a step of opening ended with: the same for all. TS_ELIMIT may be followed by another try. */
+int ts_gpu_ranks_settle(struct ts_gpu *g, int rc, struct ts_err *err);
+/* What a pass, or what follows it, ended with; where it failed, no pass may follow. */
+int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err);
+/* *x := the least that any has. */
+int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err);
+/* The elements first[i] .. first[i + 1] - 1 of an array, of `bytes` each, are member i's. All get all. */
+int ts_gpu_ranks_gather(struct ts_gpu *g, void *array, uint64_t bytes, const uint64_t *first,
+                        struct ts_err *err);
+/* Times and costs of ranges of all members, of which those here are known. */
+int ts_gpu_ranks_times(struct ts_gpu *g, struct ts_backend_times *times, uint64_t *range_ns,
+                       struct ts_err *err);
+/* Says in g->link by what rows travel. */
+void ts_gpu_ranks_link(struct ts_gpu *g);
+
 /* ---- gpu_keep.c */
+/* The ranges of members here, for the feed, whose shards are all: n_here + 1 numbers. */
+const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode);
 /* To be called after a pass over `mode` in which member i worked for busy_ns[i]. Moves ranges
  * and their kept shards, and tells the feed. share[i]: the share of the cost that member i gets
- * next. */
+ * next. Between processes kept shards alone move. */
 int ts_gpu_keep_balance(struct ts_gpu *g, uint32_t mode, const uint64_t *busy_ns,
                         struct ts_feed *feed, double *share, struct ts_err *err);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 
@@ -13,6 +14,7 @@
  * that time; waits for a disk do not, and sleep. */
 #define LOOKS           20000
 #define SLEEP_NS        20000
+#define POLL_NS         1000000 /* other processes are looked after */
 #define LOOKS_PER_CHECK 64 /* asking NCCL for its failures takes a lock, so it is done less often */
 
 void ts_gpu_team_pause(uint32_t *n)
@@ -24,10 +26,29 @@ void ts_gpu_team_pause(uint32_t *n)
         nanosleep(&sleep, NULL);
 }
 
+static void fail_all(struct ts_gpu *g, int rc, const struct ts_err *err);
+
+/* Whether another process has given up. In jobs without a feed no process waits for others, and each goes on to where
+ * all meet. */
+static void look_around(struct ts_gpu *g)
+{
+    struct ts_gpu_team *t = &g->team;
+    const uint64_t now = ts_clock_ns();
+    struct ts_err err;
+    if (t->feed == NULL || now - t->polled_ns < POLL_NS)
+        return;
+    t->polled_ns = now;
+    if (g->comm->ops->poll(g->comm))
+        fail_all(g, ts_fail(&err, TS_ESTOP, "another rank has stopped"), &err);
+}
+
 int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err)
 {
     struct ts_gpu_team *t = &g->team;
-    const int rc = atomic_load(&t->failed);
+    int rc;
+    if (g->comm != NULL && atomic_load(&t->failed) == 0 && pthread_equal(pthread_self(), t->caller))
+        look_around(g);
+    rc = atomic_load(&t->failed);
     if (rc != 0 && err != NULL) {
         pthread_mutex_lock(&t->lock);
         *err = t->err;
@@ -97,7 +118,7 @@ int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err)
     pthread_cond_init(&t->go, NULL);
     pthread_cond_init(&t->done, NULL);
     t->up = 1;
-    for (uint32_t i = 1; i < g->n_members; i++) {
+    for (uint32_t i = g->first_here + 1; i < g->first_here + g->n_here; i++) {
         const int e = pthread_create(&g->member[i].thread, NULL, work, &g->member[i]);
         if (e != 0)
             return ts_fail(err, TS_ENOMEM, "a thread for GPU %d cannot be started: %s",
@@ -117,7 +138,7 @@ void ts_gpu_team_close(struct ts_gpu *g)
     pthread_cond_broadcast(&t->go);
     pthread_mutex_unlock(&t->lock);
     for (uint32_t i = 1; i <= t->n_threads; i++)
-        pthread_join(g->member[i].thread, NULL);
+        pthread_join(g->member[g->first_here + i].thread, NULL);
     pthread_cond_destroy(&t->done);
     pthread_cond_destroy(&t->go);
     pthread_mutex_destroy(&t->lock);
@@ -132,12 +153,13 @@ int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed 
     t->job = job;
     t->arg = arg;
     t->feed = feed;
+    t->caller = pthread_self();
     t->n_busy = t->n_threads;
     t->turn++;
     atomic_store(&t->n_waiting, 0);
     pthread_cond_broadcast(&t->go);
     pthread_mutex_unlock(&t->lock);
-    do_job(g, &g->member[0]);
+    do_job(g, ts_gpu_first(g));
     pthread_mutex_lock(&t->lock);
     while (t->n_busy > 0)
         pthread_cond_wait(&t->done, &t->lock);
@@ -152,7 +174,7 @@ int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err)
     const uint32_t before = atomic_load(&t->barrier);
     uint32_t n = 0;
     int rc = 0;
-    if (atomic_fetch_add(&t->n_waiting, 1) + 1 == g->n_members) {
+    if (atomic_fetch_add(&t->n_waiting, 1) + 1 == g->n_here) {
         atomic_store(&t->n_waiting, 0);
         atomic_fetch_add(&t->barrier, 1);
         return ts_gpu_team_failed(g, err);

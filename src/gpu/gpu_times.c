@@ -13,7 +13,7 @@ static void align_exchanges(struct ts_gpu *g)
     if (g->exchange == NULL || ts_exchange_used(g->exchange) != TS_EXCHANGE_NCCL)
         return;
     for (int twice = 0; twice < 2; twice++)
-        for (uint32_t i = 0; i < g->n_members; i++) {
+        for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++) {
             struct ts_gpu_spans *s = &g->member[i].log.spans[TS_GPU_EXCHANGE];
             for (size_t k = 0; k < s->n; k++) {
                 struct ts_gpu_span *span = &s->at[k];
@@ -32,9 +32,9 @@ static void trace(const struct ts_gpu *g, uint32_t mode)
 {
     if (g->trace == NULL)
         return;
-    for (uint32_t i = 0; i < g->n_members; i++)
+    for (uint32_t i = 0; i < g->n_here; i++)
         for (int w = 0; w < TS_GPU_WORKS; w++) {
-            const struct ts_gpu_spans *s = &g->member[i].log.spans[w];
+            const struct ts_gpu_spans *s = &g->member[g->first_here + i].log.spans[w];
             for (size_t k = 0; k < s->n; k++)
                 ts_trace_add(g->trace, TS_TRACE_GPU(i) + s->at[k].lane, s->at[k].what,
                              s->at[k].start_ns, s->at[k].end_ns, mode,
@@ -64,15 +64,16 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
     };
 }
 
-/* What each member's range costs: its time per nonzero times the nonzeros of the range. A member
+/* What the range of each member here costs: its time per nonzero times the nonzeros of the range. A member
  * that helped others computed more nonzeros than its range has; one that was helped computed fewer.
  * A member that computed nothing counts as an average one. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;
-    double per_nnz[TS_MAX_DEVICES], sum = 0;
+    const uint32_t end = g->first_here + g->n_here;
+    double per_nnz[TS_MAX_TEAM], sum = 0;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_members; i++) {
+    for (uint32_t i = g->first_here; i < end; i++) {
         per_nnz[i] = 0;
         if (pass[i].nnz == 0)
             continue;
@@ -80,7 +81,7 @@ static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, 
         sum += per_nnz[i];
         n++;
     }
-    for (uint32_t i = 0; i < g->n_members; i++) {
+    for (uint32_t i = g->first_here; i < end; i++) {
         const struct ts_gpu_mode *m = pass[i].mode;
         uint64_t nnz = 0;
         for (uint64_t s = m->first[i]; s < m->first[i + 1]; s++)
@@ -93,10 +94,10 @@ void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint
                           struct ts_backend_times *times, uint64_t *range_ns)
 {
     align_exchanges(g);
-    trace(g, pass[0].ask->mode);
-    for (uint32_t i = 0; i < g->n_members; i++) {
+    trace(g, pass[g->first_here].ask->mode);
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++) {
         ts_gpu_log_clip(&g->member[i].log, start_ns);
-        add_up(&pass[i], times->total_ns, &times->device[i]);
+        add_up(&pass[i], times->total_ns, &times->device[i - g->first_here]);
     }
     range_times(g, pass, range_ns);
 }

@@ -1,0 +1,142 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# mpirun -n 2 tstream cp --gpus 1: the bytes of one process with one GPU, whether shards stay or pass through; stopped and gone
+# on with by one process; what ends one rank ends all; what ranks with GPUs do not do is refused in a sentence. With one GPU
+# two ranks share it, and rows pass through host memory; with more they travel by NCCL, and once by its sockets alone.
+# Skipped without a GPU or MPI.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+# shellcheck source=tests/outside_gpu.sh
+. "$top/tests/outside_gpu.sh"
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # mpirun of Open MPI asks for both
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid it
+[ -x "$bin/tstream-mpi" ] || { echo "tstream-mpi is not built"; exit 77; }
+timeout 120 "${MPIRUN:-mpirun}" -n 2 "$bin/tstream-mpi" --version > log 2>&1 < /dev/null || { echo "mpirun does not run here: $(tail -n 3 log)"; exit 77; }
+
+# mpi RANKS ARGS...: tstream cp on so many
+mpi()
+{
+    n=$1
+    shift
+    timeout 100 "${MPIRUN:-mpirun}" -n "$n" "$bin/tstream" cp "$@" < /dev/null
+}
+
+"$bin/tshard" gen --dims 30000x20000x70 --nnz 2M --law power:0.8 --shard 512K -s 3 -o x.tsh > log 2>&1 || { cat log; exit 1; }
+nccl=0 by='through host memory (processes share a GPU)'
+if [ "$usable" -ge 2 ]; then
+    mpi 2 x.tsh --gpus 1 -r 2 -i 1 -n > log 2> err || bad "2 ranks: $(cat err)"
+    nccl=1 by='by NCCL within the machine'
+    ! grep -q 'through host memory (.*NCCL' err || { nccl=0 by='through host memory ('; echo "no NCCL: $(cat err)"; }
+fi
+
+# ---- the bytes of one process ----
+run=0
+while read -r options; do
+    run=$((run + 1))
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh --gpus 1 --tol 0 --rows all $options -o one.$run > log 2>&1 || bad "$options: $(cat log)"
+    # shellcheck disable=SC2086
+    mpi 2 x.tsh --gpus 1 --tol 0 --rows all --json --details $options -o two.$run > json 2> err || bad "2 ranks, $options: $(cat err)"
+    cmp -s one.$run/model.ktensor two.$run/model.ktensor || bad "2 ranks, $options: not the bytes of one process"
+    grep -qF "2 processes compute together, this one with 1 GPU; rows travel " err || bad "2 ranks: are not told of: $(cat err)"
+    grep -qF "$by" err || bad "2 ranks: not $by: $(cat err)"
+    grep -q '"event":"mode".*"rank":0.*"rank":1' json || bad "2 ranks: modes do not tell of both: $(cat json)"
+done << 'END'
+-r 9 -i 3
+-r 5 -i 3 --precision float64 --nonneg
+-r 6 -i 3 --loss poisson
+END
+[ $run -eq 3 ] || bad "$run of 3 runs"
+
+# ---- shards pass through: a budget that holds little more than a run cannot do without, as a refusal counts that ----
+mpi 2 x.tsh --gpus 1 -r 9 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
+grep -q 'rank [01] of 2, on .*: 1 MiB of GPU memory cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
+little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 }')M
+mpi 2 x.tsh --gpus 1 --tol 0 --rows all -r 9 -i 3 --gpu-memory "$little" -o little > log 2> err || bad "--gpu-memory $little: $(cat err)"
+cmp -s one.1/model.ktensor little/model.ktensor || bad "--gpu-memory $little: not the bytes of one process"
+
+# ---- several models, three ranks on whatever GPUs there are ----
+"$bin/tstream" cp x.tsh --gpus 1 --tol 0 -r 4,7 -i 3 -o models > log 2>&1 || bad "several models: $(cat log)"
+mpi 3 x.tsh --gpus 1 --exchange host --tol 0 -r 4,7 -i 3 -o models3 > log 2> err || bad "several models on 3 ranks: $(cat err)"
+for model in models/r*; do
+    cmp -s "$model/model.ktensor" "models3/${model#models/}/model.ktensor" || bad "3 ranks: $model: not the bytes of one process"
+done
+
+# ---- NCCL, within the machine and by sockets alone; ranks with several GPUs ----
+if [ $nccl -eq 1 ]; then
+    mpi 2 x.tsh --gpus 1 --exchange nccl --tol 0 --rows all -r 9 -i 3 -o nccl > log 2> err || bad "NCCL: $(cat err)"
+    cmp -s one.1/model.ktensor nccl/model.ktensor || bad "NCCL: not the bytes of one process"
+    NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=lo mpi 2 x.tsh --gpus 1 --exchange nccl --tol 0 --rows all -r 9 -i 3 -o sockets > log 2> err || bad "NCCL by sockets: $(cat err)"
+    cmp -s one.1/model.ktensor sockets/model.ktensor || bad "NCCL by sockets: not the bytes of one process"
+    grep -qF 'rows travel by NCCL over the network' err || bad "NCCL by sockets: is not told of: $(cat err)"
+fi
+if [ "$usable" -ge 4 ]; then
+    mpi 2 x.tsh --gpus 2 --tol 0 --rows all -r 9 -i 3 -o twice > log 2> err || bad "2 ranks with 2 GPUs each: $(cat err)"
+    cmp -s one.1/model.ktensor twice/model.ktensor || bad "2 ranks with 2 GPUs each: not the bytes of one process"
+fi
+
+# ---- stopped by its time, gone on with by one process, and by two ----
+"$bin/tstream" cp x.tsh --gpus 1 -r 9 -i 800 --tol 0 -o whole.cp > log 2>&1
+turns=0
+while [ ! -e part.cp ] && [ $turns -lt 12 ]; do
+    turns=$((turns + 1)) ms=$((1000 + 500 * turns * turns))
+    if [ ! -e part.cp.partial ]; then
+        mpi 2 x.tsh --gpus 1 -r 9 -i 800 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || true # before anything was saved
+    elif [ $((turns % 2)) -eq 0 ]; then
+        "$bin/tstream" cp --resume part.cp --gpus 1 --max-time ${ms}ms > log 2>&1 || bad "--resume: $(cat log)"
+    else
+        mpi 2 --resume part.cp --gpus 1 --max-time ${ms}ms > log 2>&1 || bad "--resume by 2: $(cat log)"
+    fi
+done
+cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "after a stop: not the bytes of one process"
+
+# ---- a rank that is killed ends all; the state stays ----
+mpi 2 x.tsh --gpus 1 -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+pid=$!
+for i in $(seq 300); do
+    [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
+    sleep 0.1
+done
+[ "$i" -lt 300 ] || bad "no state in half a minute: $(cat err)"
+rank=
+for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
+    case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
+    *mpirun* | *mpiexec* | *hydra* | timeout*) ;;
+    *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
+    esac
+done
+[ -n "$rank" ] || bad "no rank is found"
+[ -z "$rank" ] || kill -KILL "$rank"
+wait $pid && bad "a rank is killed, and the exit status is 0"
+for i in $(seq 100); do # their last one goes with the launcher's second signal
+    "$bin/tstream" cp --resume kill.cp --gpus 1 --max-time 2s > log 2> err && break
+    sleep 0.1
+done
+grep -q 'goes on from sweep' err || bad "--resume after a kill: $(cat err)"
+
+# ---- what cannot be is refused, by one sentence of all ----
+# ranks_refused TEXT ARGS...: of tstream cp on two ranks
+ranks_refused()
+{
+    text=$1
+    shift
+    if mpi 2 "$@" -n > log 2> err; then bad "$*: is not refused"; fi
+    grep -qF -- "$text" err || bad "$*: no \"$text\" in: $(cat err)"
+    [ "$(grep -c '^tstream cp: rank' err)" -eq 1 ] || bad "$*: not one sentence: $(cat err)"
+}
+ranks_refused 'NCCL cannot exchange between processes that share a GPU' x.tsh -r 4 --gpus 0, --exchange nccl
+ranks_refused 'copies from GPU to GPU are of one process' x.tsh -r 4 --gpus 1 --exchange copy
+ranks_refused 'are computed on CPU cores only' x.tsh -r 4 --gpus 1 --observed
+ranks_refused 'a model with this loss is computed on CPU cores only' x.tsh -r 4 --gpus 1 --loss gamma
+"$bin/tshard" gen --dims 3000x2000x70 --nnz 200000 -s 5 --shard 64K -o small.tsh > log 2>&1
+size=$(wc -c < small.tsh/mode2.shards)
+printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log
+ranks_refused 'mode2.shards' small.tsh -r 4 --gpus 1
+
+exit $failed
