@@ -584,6 +584,77 @@ START_TEST(a_sweep_takes_two_passes)
 }
 END_TEST
 
+/* ---- slabs for devices ---- */
+
+static int n_pinned;
+
+static int pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
+{
+    ck_assert_ptr_eq(ctx, &n_pinned);
+    ck_assert_ptr_nonnull(addr);
+    ck_assert_uint_gt(bytes, 0);
+    n_pinned++;
+    (void)err;
+    return 0;
+}
+
+static void unpin(void *ctx, void *addr)
+{
+    ck_assert_ptr_eq(ctx, &n_pinned);
+    ck_assert_ptr_nonnull(addr);
+    n_pinned--;
+}
+
+static void check_slab(const struct dense *x, const struct ts_slab_view *v)
+{
+    const uint64_t at = v->part.row * x->t->dense->inner + v->part.col;
+    ck_assert_mem_eq(v->cells, x->value + at, v->part.rows * v->part.cols * sizeof(double));
+}
+
+/* All slabs in two passes, then in two those that no device keeps, then all again; each holds until TS_SLABS_HOLD later ones were lent. */
+START_TEST(slabs_that_a_device_keeps_are_lent_until_it_has_them)
+{
+    const struct shape s = { 3, { 40, 20, 65 }, 4096 };
+    unsigned char *keep;
+    struct ts_feed_conf fc = { .only_mode = -1, .pin = pin, .unpin = unpin, .pin_ctx = &n_pinned };
+    struct ts_feed *feed;
+    struct ts_slabs *slabs;
+    struct ts_err err;
+    struct dense x;
+    dense_new(&s, 0, 0, 1, &x);
+    keep = calloc(x.t->dense->n_slabs, 1);
+    for (uint64_t k = 0; k < x.t->dense->n_slabs; k++) /* none, the first ones, every third, all */
+        keep[k] = _i % 4 == 1 ? k < 5 : _i % 4 == 2 ? k % 3 == 0 : _i % 4 == 3;
+    fc.tensor = x.t;
+    fc.host_bytes = _i < 4 ? UINT64_C(1) << 30 : 8 * (ts_dense_most_bytes(x.t->dense) + 8192);
+    fc.deal.slab = keep;
+    ck_assert_msg(ts_feed_new(&fc, &feed, &err) == 0, "%s", err.text);
+    ck_assert_int_gt(n_pinned, 0);
+    slabs = ts_feed_slabs(feed);
+    for (int pass = 0; pass < 6; pass++) {
+        const int left = pass == 2 || pass == 3;
+        struct ts_slab_view view[TS_SLABS_HOLD];
+        uint64_t n = 0;
+        ts_slabs_rewind(slabs);
+        for (uint64_t k = 0; k < x.t->dense->n_slabs; k++) {
+            if (left && keep[k])
+                continue;
+            ck_assert_int_eq(ts_slabs_next(slabs, &view[n % TS_SLABS_HOLD], &err), 1);
+            ck_assert_uint_eq(view[n++ % TS_SLABS_HOLD].number, k);
+            for (uint64_t i = 0; i < n && i < TS_SLABS_HOLD; i++)
+                check_slab(&x, &view[i]);
+        }
+        ck_assert_int_eq(ts_slabs_next(slabs, &view[0], &err), 0);
+        if (pass % 2 == 1)
+            ts_slabs_leave(slabs, pass == 1);
+    }
+    ts_feed_free(feed);
+    ck_assert_int_eq(n_pinned, 0);
+    free(keep);
+    dense_free(&x);
+}
+END_TEST
+
 /* ---- the scan ---- */
 
 static int scan(struct dense *x, uint32_t threads, uint64_t budget, struct ts_err *err)
@@ -709,6 +780,7 @@ int main(void)
     tcase_add_loop_test(c, products_of_what_is_learnt_equal_the_loop, 0, N_SHAPES);
     tcase_add_test(c, rows_do_not_know_what_was_held_out_before);
     tcase_add_test(c, a_sweep_takes_two_passes);
+    tcase_add_loop_test(c, slabs_that_a_device_keeps_are_lent_until_it_has_them, 0, 8);
     tcase_add_loop_test(c, a_scan_finds_norm_range_and_hash, 0, 2);
     tcase_add_loop_test(c, a_cell_that_is_not_finite_is_named, 0, 2);
     tcase_add_loop_test(c, unknown_cells_are_counted, 0, 2);

@@ -16,6 +16,9 @@ cases="backend:chunks of two
 backend:chunks of four
 backend:budgets in float64
 backend:budgets in float32
+cells:products
+cells:updates
+cells:factors
 backend:order 6
 backend:early
 backend:order 4

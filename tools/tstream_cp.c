@@ -532,7 +532,7 @@ const struct ts_cmd tstream_cp = {
         "does not list are zeros, unless --observed says that they are unknown. Shards that "
         "do not fit into --host-memory are streamed from disk, read ahead of the computation. Where all "
         "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
-        "TENSOR may be a dense one, too, of 2 to 8 modes, on CPU cores: a file of NumPy (data.npy), a contiguous dataset of HDF5 (file.h5:/path) or a file of "
+        "TENSOR may be a dense one, too, of 2 to 8 modes: a file of NumPy (data.npy), a contiguous dataset of HDF5 (file.h5:/path) or a file of "
         "cells alone (--dims, --dtype), which are read in place, or text of Tensor Toolbox (\"tensor\"), which is held in memory. "
         "The nonzeros that are told of are its cells. Those that are NaN are unknown, which takes --observed.\n\n"
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "

@@ -90,12 +90,12 @@
 /* tensors of any kind: ts_tensor_open_any, ts_tensor_open_array, ts_tensor_is_array, ts_tensor_is_sparse,
  * ts_tensor_is_unweighted, ts_tensor_partitions */
 #include "format/tensor_kind.h"
-/* what a dense one is: ts_dense_most_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
+/* what a dense one is: ts_dense_most_bytes, ts_dense_slab_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
  * ts_dense_passes; one of fewer slices: ts_dense_open */
 #include "format/dense.h"
 /* its name: ts_array_name_cells, ts_array_name_make, ts_array_name_real */
 #include "format/array_name.h"
-/* its cells: ts_feed_slabs, ts_slabs_rewind, ts_slabs_next */
+/* its cells: ts_feed_slabs, ts_slabs_rewind, ts_slabs_leave, ts_slabs_next */
 #include "stream/slabs.h"
 /* its index: ts_array_index_path, ts_array_index_new, ts_array_index_read, ts_array_index_write */
 #include "format/array_index.h"

@@ -92,7 +92,11 @@ static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc
                              : slots + (uint64_t)(conf->resident_share * (double)bytes);
     }
     if (conf->without_feed)
-        return ts_slabs_plan(e->tensor, fc->host_bytes, &e->slabs, err);
+        return ts_slabs_plan(&(struct ts_slabs_conf){ .tensor = e->tensor,
+                                                      .host_bytes = fc->host_bytes,
+                                                      .hold = fc->pin != NULL ? TS_SLABS_HOLD : 1,
+                                                      .keep = fc->deal.slab },
+                             &e->slabs, err);
     rc = ts_feed_new(fc, &e->feed, err);
     if (rc == 0)
         rc = ts_dense_scan(e->tensor, e->feed, e->threads, err);
@@ -114,6 +118,9 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     int rc = 0;
     if (e->backend->deal != NULL)
         e->backend->deal(e->be, &fc.deal);
+    fc.pin = e->backend->pin;
+    fc.unpin = e->backend->unpin;
+    fc.pin_ctx = e->be;
     if (e->tensor->dense != NULL)
         return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
@@ -121,9 +128,6 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     if (rc < 0)
         return rc;
     fc.host_bytes = e->memory.feed_bytes;
-    fc.pin = e->backend->pin;
-    fc.unpin = e->backend->unpin;
-    fc.pin_ctx = e->be;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
     rc = conf->without_feed ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
                                                 fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
@@ -232,16 +236,15 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
     return rc;
 }
 
-/* GPUs have no product for a dense tensor. */
-static int check_dense(const struct ts_engine_conf *conf, const struct ts_engine *e,
-                       struct ts_err *err)
+/* TS_EARG where a rank is none of 1 to `most`. */
+static int check_ranks(const struct ts_engine_conf *conf, uint32_t most, struct ts_err *err)
 {
-    const struct ts_processor *p = &conf->processor;
-    if (e->tensor->dense == NULL || (p->gpus == NULL && p->device_bytes == 0))
-        return 0;
-    return ts_fail(err, TS_EARG, "%s%s: a dense tensor is decomposed on CPU cores only",
-                   p->gpus != NULL ? TS_SET_GPUS " " : TS_SET_GPU_MEMORY,
-                   p->gpus != NULL ? p->gpus : "");
+    for (uint32_t k = 0; k < conf->n_models || k == 0; k++) {
+        const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
+        if (rank == 0 || rank > most)
+            return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", rank, most);
+    }
+    return 0;
 }
 
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
@@ -255,20 +258,16 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                                   .comm = conf->comm,
                                   .stop = conf->stop };
     uint64_t before;
-    int rc;
-    for (uint32_t k = 0; k < conf->n_models || k == 0; k++) {
-        const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
-        if (rank == 0 || rank > TS_MAX_RANK)
-            return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", rank,
-                           TS_MAX_RANK);
-    }
+    int rc = check_ranks(conf, conf->products ? TS_ENGINE_PRODUCT_RANK : TS_MAX_RANK, err);
+    if (rc < 0)
+        return rc;
     e->tensor = conf->sample != NULL ? conf->sample : conf->tensor;
     rc = e->tensor != NULL ? 0 : ts_tensor_open_any(conf->path, &e->own, err);
     if (rc < 0)
         return rc;
     if (e->tensor == NULL)
         e->tensor = e->own;
-    rc = check_dense(conf, e, err);
+    rc = e->tensor->dense == NULL ? check_ranks(conf, TS_MAX_RANK, err) : 0;
     if (rc < 0)
         return rc;
     if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
@@ -287,9 +286,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order);
     bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
     before = ts_engine_memory_resident();
-    rc = ts_processor_choose(e->tensor->dense == NULL ? &conf->processor
-                                                      : &(struct ts_processor){ .cpu = 1 },
-                             &e->backend, &bc, &e->no_gpu, err);
+    rc = ts_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)
         return rc;
     bc.tensor = e->tensor;

@@ -9,9 +9,9 @@
 #include "base/stop.h"
 #include "base/trace.h"
 #include "gpu/gpu_budget.h"
+#include "gpu/gpu_cells.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
 #include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
@@ -131,11 +131,32 @@ static void gpu_close(void *be)
         close_gpu(of->gpu);
 }
 
+/* What there is for shards alone. */
+static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
+{
+    const uint32_t losses = 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND;
+    if (conf->tensor->dense == NULL)
+        return 0;
+    if ((conf->updates & losses) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: a dense tensor is decomposed by least squares: other losses go with "
+                       "tensors of nonzeros",
+                       conf->tensor->path);
+    if (ts_comm_many(conf->comm))
+        return ts_fail(err, TS_EARG,
+                       "%s: a dense tensor is decomposed by one process: start one, with all GPUs",
+                       conf->tensor->path);
+    return 0;
+}
+
 static int gpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
 {
-    struct ts_gpu *g = calloc(1, sizeof *g);
+    struct ts_gpu *g;
     struct ts_gpu_budget b;
-    int rc;
+    int rc = check_dense(conf, err);
+    if (rc < 0)
+        return rc;
+    g = calloc(1, sizeof *g);
     if (g == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
     rc = ts_gpu_ranks_join(g, conf, err);
@@ -175,18 +196,21 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
         *other +=
             ts_gpu_locked_bytes(ts_gpu_plan_stride(rank, 8), conf->own_rows != 0) * conf->n_devices;
     }
+    *other += ts_gpu_cells_host_bytes(conf);
 }
 
 static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
 {
     const struct ts_gpu *g = gpu_of(be);
     const uint64_t factors = ts_gpu_plan_factors(g), slots = g->n_slots * g->slot_bytes;
+    const uint64_t shared = g->cells != NULL ? ts_gpu_cells_y_bytes(g) : 0;
     for (uint32_t i = 0; i < g->n_here; i++)
         ret[i] = (struct ts_device_memory){
             .number = g->member[g->first_here + i].device,
             .factor_bytes = factors,
             .sum_bytes = ts_gpu_device_work_bytes(g) - factors,
-            .kept_bytes = g->store_bytes - slots,
+            .kept_bytes = g->store_bytes - slots - shared,
+            .shared_bytes = shared,
             .slot_bytes = slots,
             .driver_bytes = g->driver_bytes[g->first_here + i],
         };
@@ -198,6 +222,8 @@ static void gpu_deal(void *be, struct ts_feed_deal *ret)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
     *ret = (struct ts_feed_deal){ .n_consumers = g->n_here, .fixed = !ts_gpu_helps(g) };
+    if (g->cells != NULL)
+        ret->slab = g->cells->keep;
     for (uint32_t m = 0; m < g->tensor->order; m++) {
         struct ts_gpu_mode *mode = &g->mode[m];
         const uint64_t begin = mode->first[g->first_here],

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/setting.h"
+#include "format/dense.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_memory.h"
 
@@ -61,14 +62,14 @@ static int too_little(const struct ts_gpu *g, uint64_t budget, uint64_t driver, 
         snprintf(of, sizeof of, "%u models", g->n_models);
     else
         snprintf(of, sizeof of, "rank %u", g->model[0].rank);
-    return ts_fail(err, TS_ELIMIT,
-                   "%" PRIu64
-                   " MiB of GPU memory cannot work: the factor matrices of %s take %" PRIu64
-                   " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64
-                   " MiB, and two shards %" PRIu64 " MiB; a lower " TS_SET_RANK
-                   " needs less, " TS_SET_CPU " needs none",
-                   budget >> 20, of, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
-                   driver >> 20, (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
+    return ts_fail(
+        err, TS_ELIMIT,
+        "%" PRIu64 " MiB of GPU memory cannot work: the factor matrices of %s take %" PRIu64
+        " MiB, partial sums %" PRIu64 " MiB, the CUDA driver %" PRIu64 " MiB, and two %s %" PRIu64
+        " MiB; a lower " TS_SET_RANK " needs less, " TS_SET_CPU " needs none",
+        budget >> 20, of, factors >> 20, (ts_gpu_device_work_bytes(g) - factors) >> 20,
+        driver >> 20, g->cells != NULL ? "chunks of cells" : "shards",
+        (2 * ts_gpu_plan_largest(g) + (1 << 20) - 1) >> 20);
 }
 
 int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_t i,
@@ -103,6 +104,8 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
 static uint64_t table_bytes(const struct ts_gpu *g, uint64_t host_bytes)
 {
     uint64_t most = AHEAD_BYTES;
+    if (g->cells != NULL)
+        most += g->tensor->dense->cells * g->tensor->dense->cell_bytes;
     for (uint32_t m = 0; m < g->tensor->order; m++)
         for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
             most += ts_gpu_place(&g->mode[m].shard[i]) + 4096;

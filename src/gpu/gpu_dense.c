@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "gpu/dense_kernel.h"
+#include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
 #include "gpu/simplex_kernel.h"
 
 struct job {
@@ -50,6 +50,7 @@ int ts_gpu_dense_put(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint6
                      const double *rows, struct ts_err *err)
 {
     struct job j = { .of = of, .mode = mode, .row = row, .n = n, .from = rows };
+    ts_gpu_cells_changed(of->gpu, mode);
     return ts_gpu_team_run(of->gpu, put_job, &j, NULL, err);
 }
 
@@ -188,7 +189,10 @@ int ts_gpu_dense_solve(struct ts_gpu_model *of, uint32_t mode, const struct ts_r
                        const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct job j = { .of = of, .mode = mode, .how = how, .sums = sums };
-    const int rc = ts_gpu_team_run(of->gpu, solve_job, &j, NULL, err);
+    int rc;
+    if (how != NULL)
+        ts_gpu_cells_changed(of->gpu, mode);
+    rc = ts_gpu_team_run(of->gpu, solve_job, &j, NULL, err);
     if (rc == 0)
         ts_gpu_dense_copy_out(of, how, sums);
     return rc;
@@ -223,5 +227,6 @@ static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
 int ts_gpu_dense_scale(struct ts_gpu_model *of, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct job j = { .of = of, .mode = mode, .from = s };
+    ts_gpu_cells_changed(of->gpu, mode);
     return ts_gpu_team_run(of->gpu, scale_job, &j, NULL, err);
 }

@@ -8,8 +8,8 @@
 
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
+#include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
 #include "gpu/simplex_kernel.h"
 #include "gpu/weigh_kernel.h"
 
@@ -83,6 +83,8 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
         struct ts_gpu_replica none;
         lay_out_model(&g->model[k], &most, base == NULL ? &none : &me->replica[k], base, &used);
     }
+    if (g->cells != NULL)
+        ts_gpu_cells_lay_out(g, me, base, &used);
     return used;
 }
 
@@ -297,6 +299,12 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 
+/* Solves need shared memory for whole rows; where there is none for rows as long, only products are wanted. */
+static int solves(const struct ts_gpu_model *of)
+{
+    return of->ld <= 1024;
+}
+
 static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
     const struct ts_gpu *g = of->gpu;
@@ -305,8 +313,11 @@ static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_membe
     const cudaStream_t s = me->dense;
     void *a = my->factor[0];
     cudaError_t e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, s);
-    TRY(e, ts_dense_solve_rows(p, a, NULL, 1, of->ld, my->w, NULL, s));
-    TRY(e, ts_dense_solve_rows(p, a, me->boundary[0], 1, of->ld, my->w, my->row_inner, s));
+    if (solves(of))
+        TRY(e, ts_dense_solve_rows(p, a, NULL, 1, of->ld, my->w, NULL, s));
+    if (solves(of))
+        TRY(e, ts_dense_solve_rows(p, a, g->cells == NULL ? me->boundary[0] : NULL, 1, of->ld,
+                                   my->w, my->row_inner, s));
     TRY(e, ts_dense_sum(my->row_inner, 1, my->sums, my->inner, s));
     TRY(e, ts_dense_gram_part(p, a, 1, of->ld, 0, 1, my->parts, s));
     TRY(e, ts_dense_gram_finish(1, of->ld, my->parts, my->gram, s));
@@ -355,19 +366,24 @@ static cudaError_t warm_own(const struct ts_gpu_model *of, struct ts_gpu_member 
 
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
-    struct ts_disk_shard entry;
+    struct ts_disk_shard entry = { 0 };
     struct ts_gpu_shard shard = { .raw = (void *)me->replica[0].parts };
     cudaError_t e = cudaSuccess;
     int rc;
     (void)arg;
     if (g->tensor->nnz == 0)
         return 0;
-    rc = pack_one(g, me, &entry, err);
+    rc = g->cells != NULL ? 0 : pack_one(g, me, &entry, err);
     if (rc < 0)
         return rc;
-    shard.n_blocks = entry.n_blocks;
-    shard.nnz = entry.nnz;
-    for (uint32_t k = 0; k < g->n_models; k++) /* the first model's `parts` are the shard */
+    if (g->cells != NULL) {
+        e = ts_gpu_cells_warm(g, me);
+    } else {
+        shard.n_blocks = entry.n_blocks;
+        shard.nnz = entry.nnz;
+    }
+    for (uint32_t k = 0; k < g->n_models && g->cells == NULL; k++) /* the first model's `parts` are
+                                                                    * the shard */
         TRY(e, warm_product(&g->model[k], me, &shard));
     for (uint32_t k = 0; k < g->n_models; k++) {
         TRY(e, warm_dense(&g->model[k], me));
@@ -388,6 +404,8 @@ int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_er
     for (uint32_t i = 0; i < g->n_slots; i++)
         me->slot[i].addr = me->store + i * g->slot_bytes;
     me->kept = me->store + g->n_slots * g->slot_bytes;
+    if (g->cells != NULL)
+        ts_gpu_cells_store(g, me);
     return 0;
 }
 

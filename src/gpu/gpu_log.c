@@ -169,6 +169,13 @@ cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int wai
     return waits ? cudaEventRecord(mark->began, stream) : cudaSuccess;
 }
 
+void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes)
+{
+    (void)ts_gpu_log_copy(log, NULL, 0, TS_TRACE_NO_SHARD, bytes); /* records no event */
+    if (log->n_marks < TS_GPU_MARKS)
+        log->mark[log->n_marks].copy.start_ns = since_ns;
+}
+
 cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream)
 {
     log->has_copied = 1;

@@ -79,6 +79,9 @@ int ts_gpu_log_look(struct ts_gpu_log *log);
 cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
                             uint64_t bytes);
 
+/* The same of a copy that was enqueued in pieces from since_ns on, before the mark that waits for it is started. */
+void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);
+
 /* To be called after the last copy was enqueued, if there was one. */
 cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream);
 

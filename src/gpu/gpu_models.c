@@ -44,6 +44,8 @@ uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf)
 {
     const uint32_t wanted = conf->n_models < TS_GPU_MODELS ? conf->n_models : TS_GPU_MODELS;
     uint32_t fit = 0;
+    if (conf->tensor->dense != NULL)
+        return 1;
     for (uint32_t n = wanted; n > 1; n--) {
         struct taken taken;
         uint64_t left;

@@ -34,6 +34,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 #include "gpu/edge_kernel.h"
+#include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
 
 /* Fewest bytes of rows in a chunk: in a smaller gather the start takes most of the time. */
@@ -576,8 +577,8 @@ struct job {
 static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
-    (void)g;
-    return run_pass(&j->pass[me->number], err);
+    struct ts_gpu_pass *p = &j->pass[me->number];
+    return g->cells == NULL ? run_pass(p, err) : ts_gpu_cells_run(p, j->pass, err);
 }
 
 /* How many chunks a range is divided into: each has rows enough for a gather, and a shard. */
@@ -644,6 +645,7 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
     double share[TS_MAX_TEAM];
     int rc;
     begin(g, &job);
+    ts_gpu_cells_changed(g, ask->mode);
     rc = ts_gpu_team_run(g, pass_job, &job, ask->feed, err);
     rc = ts_gpu_ranks_end(g, rc, err);
     if (rc < 0)
@@ -660,7 +662,7 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
     }
     if (n_filled > 0)
         g->mode[ask->mode].version++;
-    if (g->n_members == 1)
+    if (g->n_members == 1 || g->cells != NULL)
         return 0;
     note_kept(g, ask->mode);
     rc = ts_gpu_ranks_times(g, times, busy_ns, err);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_cells.h"
 #include "stream/balance.h"
 
 /* Device memory through which rows pass on their way to and from float64. */
@@ -39,6 +39,8 @@ uint64_t ts_gpu_plan_factors(const struct ts_gpu *g)
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g)
 {
     uint64_t most = 0;
+    if (g->cells != NULL)
+        return ts_gpu_cells_chunk_bytes(g);
     for (uint32_t m = 0; m < g->tensor->order; m++)
         for (uint64_t i = 0; ts_gpu_served(g, m) && i < g->mode[m].n_shards; i++)
             most = more(most, ts_gpu_place(&g->mode[m].shard[i]));
@@ -165,11 +167,13 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
             g->apart_rows = more(g->apart_rows, g->mode[m].n_rows);
     }
     g->stage = stage_elements(g, most_rows);
-    return make_board(g, err);
+    rc = g->tensor->dense == NULL ? 0 : ts_gpu_cells_new(g, conf, err);
+    return rc == 0 ? make_board(g, err) : rc;
 }
 
 void ts_gpu_plan_free(struct ts_gpu *g)
 {
+    ts_gpu_cells_free(g);
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         free(g->mode[m].first_share);
         free(g->mode[m].keep);
@@ -257,6 +261,10 @@ int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err)
 {
     const uint64_t all = ts_gpu_plan_all(g);
     uint64_t most = 0, n_keep;
+    if (g->cells != NULL) {
+        ts_gpu_cells_plan(g, left);
+        return 0;
+    }
     if (g->n_members == 1) {
         if (all > left)
             choose_slots(g, &left);

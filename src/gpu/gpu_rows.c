@@ -428,7 +428,7 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
 
 /* Makes `dense` wait for what the others send. The barrier makes sure that all members have
  * enqueued it. */
-static int receive(struct ts_gpu_pass *p, struct ts_err *err)
+int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;
     int rc = ts_gpu_team_barrier(p->g, err);
@@ -466,7 +466,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
         rc = gather(&p->product[k], TS_GPU_SHARD_EDGE, p->product[k].of->sent.edges, err);
     if (rc == 0 && atomic_load(&g->board.any_stolen))
         rc = gather_rows(p, g->board.n_chunks, err);
-    return rc == 0 ? receive(p, err) : rc;
+    return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
 /* Makes `send` wait for what `dense` was given so far. */
@@ -498,7 +498,7 @@ static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct 
     rc = gather(r, TS_GPU_FACTOR, rows_of, err);
     if (rc == 0)
         rc = gather(r, TS_GPU_ROW_INNER, sums_of, err);
-    return rc == 0 ? receive(p, err) : rc;
+    return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
 /* An update that reads the old rows, all products being there: of each member's share of the units,
@@ -561,7 +561,7 @@ static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
     if (g->n_members == 1)
         return 0;
     rc = gather(r, TS_GPU_PARTS, part, err);
-    return rc == 0 ? receive(p, err) : rc;
+    return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
 /* On member 0: the Gram matrix from its parts, and sums, to host memory. */
@@ -577,7 +577,7 @@ static cudaError_t sum_up(struct ts_gpu_product *r)
     return e;
 }
 
-/* Solves the rows that shards share, whose sums are complete now; with one member, all rows. */
+/* Solves the rows that shards share, whose sums are complete now; with one member, and of a dense tensor, all rows. */
 static cudaError_t finish_rows(struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;
@@ -593,7 +593,7 @@ static cudaError_t finish_rows(struct ts_gpu_product *r)
                          me->shard_row[mode], ld, r->args.out, me->dense);
     if (e != cudaSuccess)
         return e;
-    if (g->n_members == 1)
+    if (g->n_members == 1 || g->cells != NULL)
         return solve_rows(r, 0, NULL, p->mode->n_rows);
     return solve_rows(r, 0, me->boundary[mode], p->mode->n_boundary);
 }
@@ -635,7 +635,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     cudaError_t e = rc == 0 ? join_compute(p) : cudaSuccess;
     if (e != cudaSuccess)
         rc = fail(err, e);
-    if (rc == 0 && g->n_members > 1)
+    if (rc == 0 && g->n_members > 1 && g->cells == NULL)
         rc = exchange_rest(p, err);
     for (uint32_t k = 0; k < p->n && rc == 0; k++)
         rc = finish_product(&p->product[k], err);

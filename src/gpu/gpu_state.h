@@ -25,6 +25,7 @@
  *   gpu_ranks.c   several processes: who has which members, what they agree on
  *   gpu_log.c     when copies and kernels ran
  *   gpu_times.c   from the logs: times of a pass, the trace, the cost of ranges
+ *   gpu_cells.h   what there is instead of shards where the tensor is dense
  *
  *   owner    gpu_backend.c makes and frees it
  *   units    bytes; offsets of rows in elements times ld
@@ -230,8 +231,11 @@ struct ts_gpu_team {
     _Atomic uint32_t n_waiting, barrier; /* members at the barrier; number of barriers passed */
 };
 
+struct ts_gpu_cells;
+
 struct ts_gpu {
     const struct ts_tensor *tensor;
+    struct ts_gpu_cells *cells;  /* of a dense tensor, which has no shards; or NULL */
     enum ts_precision precision; /* of the factors */
     uint32_t element;            /* of them: bytes */
     uint32_t n_models;
@@ -454,6 +458,9 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
 /* Called when all kernels of the member's shards are enqueued: does the rest of the pass and waits
  * for its end. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
+/* Once all members have enqueued their part of a gather: makes `dense` wait for what the others
+ * send. */
+int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_early.c */
 /* Most slots that prefetched shards may take, one after the other. At least one slot is left: the

@@ -16,4 +16,27 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
         : "d"(a), "d"(b));
 }
 
+/* The same with a of 16 x 8, b 8 x 8 and d 16 x 8. At (i, j) = (L / 4, L % 4), lane L holds a(i, j), a(i + 8, j), a(i, j + 4) and
+ * a(i + 8, j + 4), b(j, i) and b(j + 4, i), and d(i, 2 j + 0..1) and d(i + 8, 2 j + 0..1). */
+static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4], double b0,
+                                           double b1)
+{
+#if __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
+#else
+    double top[2] = { d[0], d[1] }, bottom[2] = { d[2], d[3] };
+    multiply_add(top, a[0], b0);
+    multiply_add(bottom, a[1], b0);
+    multiply_add(top, a[2], b1);
+    multiply_add(bottom, a[3], b1);
+    d[0] = top[0];
+    d[1] = top[1];
+    d[2] = bottom[0];
+    d[3] = bottom[1];
+#endif
+}
+
 #endif

@@ -125,6 +125,7 @@ struct ts_device_memory {
     uint64_t sum_bytes;    /* partial rows, Gram matrices and tables of shards */
     uint64_t kept_bytes;   /* shards that stay */
     uint64_t slot_bytes;   /* all slots for others */
+    uint64_t shared_bytes; /* of a dense tensor: products that several modes share */
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 

@@ -166,7 +166,12 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
         rc = ts_slabs_new(&(struct ts_slabs_conf){ .tensor = f->tensor,
                                                    .host_bytes = conf->host_bytes,
                                                    .avoid = conf->avoid,
-                                                   .stop = conf->stop },
+                                                   .stop = conf->stop,
+                                                   .hold = conf->pin != NULL ? TS_SLABS_HOLD : 1,
+                                                   .keep = conf->deal.slab,
+                                                   .pin = conf->pin,
+                                                   .unpin = conf->unpin,
+                                                   .pin_ctx = conf->pin_ctx },
                           &f->slabs, err);
     else if (conf->only_mode >= (int)f->tensor->order)
         rc = ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", f->tensor->path,

@@ -55,6 +55,9 @@ struct ts_feed_deal {
      * not wanted here at all. NULL: TS_DEAL_LEND, all of them. */
     const unsigned char *keep[TS_MAX_ORDER];
     int fixed; /* consumers get shards of their own ranges alone */
+    /* Of a dense tensor, for each slab: not 0 where a device keeps it. Then these are lent until ts_slabs_leave is
+     * called. NULL: all are lent in each pass. */
+    const unsigned char *slab;
 };
 
 struct ts_feed_conf {

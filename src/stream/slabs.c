@@ -5,6 +5,7 @@
  * one to be lent, `ahead` the next one that the reader is told of. */
 #include "stream/slabs.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,15 @@
 #include "stream/reader.h"
 
 #define MOST_SLOTS   8u
-#define LEAST_SLOTS  2u
 #define STOP_LOOK_MS 100
+#define PIN_BYTES    (UINT64_C(1) << 30)
 
 enum slot_state { FREE, READING, READY };
 
 struct slot {
     enum slot_state state;
     uint64_t number; /* in the sequence */
+    int stale;       /* what comes, or has come, is read again */
     char *base;
 };
 
@@ -46,7 +48,12 @@ struct ts_slabs {
     pthread_mutex_t lock;
     pthread_cond_t arrived;
     uint64_t want, ahead;
-    struct slot *lent;
+    struct slot *lent[TS_SLABS_HOLD]; /* the last ones; NULL: it needs not be given back */
+    uint32_t n_lent;
+    unsigned char *keep; /* of each slab; or NULL */
+    int left;            /* these are lent no more */
+    char **pinned;       /* pieces that are page-locked */
+    uint64_t n_pinned;
     int begun;         /* a slab of the pass was lent */
     uint64_t n_unread; /* slabs that stay and were not asked for */
     int failed;
@@ -73,17 +80,31 @@ static uint64_t file_bytes(const struct ts_dense *d, uint64_t k)
     return round_up(end) - file_at(d, k);
 }
 
-/* Of a slab that stays: so many do, evenly spread. */
-static int stays(const struct ts_slabs_plan *p, uint64_t n_slabs, uint64_t k)
+/* Of the k-th of n slabs that no device keeps, whether it stays: so many do, evenly spread. */
+static int stays(const struct ts_slabs_plan *p, uint64_t n, uint64_t k)
 {
-    return (__uint128_t)(k + 1) * p->n_stay / n_slabs > (__uint128_t)k * p->n_stay / n_slabs;
+    return (__uint128_t)(k + 1) * p->n_stay / n > (__uint128_t)k * p->n_stay / n;
 }
 
-int ts_slabs_plan(const struct ts_tensor *t, uint64_t host_bytes, struct ts_slabs_plan *ret,
-                  struct ts_err *err)
+static int is_kept(const unsigned char *keep, uint64_t k)
 {
-    const struct ts_dense *d = t->dense;
-    const uint64_t slot = round_up(ts_dense_most_bytes(d)) + TS_PAGE;
+    return keep != NULL && keep[k] != 0;
+}
+
+static uint64_t count_rest(const struct ts_dense *d, const unsigned char *keep)
+{
+    uint64_t n = 0;
+    for (uint64_t k = 0; k < d->n_slabs; k++)
+        n += !is_kept(keep, k);
+    return n;
+}
+
+int ts_slabs_plan(const struct ts_slabs_conf *conf, struct ts_slabs_plan *ret, struct ts_err *err)
+{
+    const struct ts_dense *d = conf->tensor->dense;
+    const uint64_t slot = round_up(ts_dense_most_bytes(d)) + TS_PAGE, host_bytes = conf->host_bytes;
+    const uint64_t rest = count_rest(d, conf->keep);
+    const uint32_t least = 1 + (conf->hold > 0 ? conf->hold : 1);
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     uint64_t all = 0;
     struct ts_slabs_plan p = { .slot_bytes = slot };
@@ -93,23 +114,24 @@ int ts_slabs_plan(const struct ts_tensor *t, uint64_t host_bytes, struct ts_slab
     }
     for (uint64_t k = 0; k < d->n_slabs; k++)
         all += file_bytes(d, k);
-    if (ts_bigmem_cost(all) <= host_bytes) {
+    if (rest == d->n_slabs && ts_bigmem_cost(all) <= host_bytes) {
         *ret = (struct ts_slabs_plan){ .resident_bytes = all, .n_stay = d->n_slabs };
         return 0;
     }
     p.n_slots = d->n_slabs < MOST_SLOTS ? (uint32_t)d->n_slabs : MOST_SLOTS;
-    while (p.n_slots > LEAST_SLOTS && ts_bigmem_cost(p.n_slots * slot) > host_bytes / 2)
+    while (p.n_slots > least && ts_bigmem_cost(p.n_slots * slot) > host_bytes / 2)
         p.n_slots--;
-    if (p.n_slots < LEAST_SLOTS)
-        p.n_slots = LEAST_SLOTS;
+    if (p.n_slots < least)
+        p.n_slots = least;
     if (ts_bigmem_cost(p.n_slots * slot) > host_bytes)
         return ts_fail(err, TS_ELIMIT,
                        "%s: " TS_SET_HOST_MEMORY
                        ": %s are left for slabs of the tensor, and %u of them take %s",
-                       t->path, ts_num_bytes(a, host_bytes), LEAST_SLOTS,
+                       conf->tensor->path, ts_num_bytes(a, host_bytes), least,
                        ts_num_bytes(b, ts_bigmem_cost(p.n_slots * slot)));
     p.n_stay = (host_bytes - ts_bigmem_cost(p.n_slots * slot)) / slot;
     p.n_stay = p.n_stay >= d->n_slabs ? d->n_slabs - 1 : p.n_stay;
+    p.n_stay = p.n_stay < rest ? p.n_stay : rest;
     for (; p.n_stay > 0 &&
            ts_bigmem_cost(p.n_stay * slot) + ts_bigmem_cost(p.n_slots * slot) > host_bytes;)
         p.n_stay--;
@@ -120,11 +142,26 @@ int ts_slabs_plan(const struct ts_tensor *t, uint64_t host_bytes, struct ts_slab
 
 /* ---- the reader's side ---- */
 
+static int is_lent(const struct ts_slabs *b, const struct slot *s)
+{
+    for (uint32_t i = 0; i < b->n_lent; i++)
+        if (b->lent[i] == s)
+            return 1;
+    return 0;
+}
+
+/* Whether a slab is lent no more, a device having it. */
+static int is_left(const struct ts_slabs *b, uint64_t k)
+{
+    return b->left && is_kept(b->keep, k);
+}
+
 static struct slot *free_slot(struct ts_slabs *b)
 {
     for (uint32_t i = 0; i < b->plan.n_slots; i++) {
         struct slot *s = &b->slot[i];
-        if (s->state == READY && s->number < b->want && s != b->lent)
+        if (s->state == READY && !is_lent(b, s) &&
+            (s->number < b->want || s->stale || is_left(b, s->number % b->dense->n_slabs)))
             s->state = FREE; /* of a pass that was given up */
         if (s->state == FREE)
             return s;
@@ -145,7 +182,7 @@ static int read_next(void *ctx, struct ts_read_job *ret)
         const uint64_t k = b->ahead % d->n_slabs;
         struct slot *s = NULL;
         uint64_t file_end;
-        if (b->place[k] != NOWHERE && b->known[k] != UNREAD) {
+        if (is_left(b, k) || (b->place[k] != NOWHERE && b->known[k] != UNREAD)) {
             b->ahead++;
             continue;
         }
@@ -154,6 +191,7 @@ static int read_next(void *ctx, struct ts_read_job *ret)
         if (s != NULL) {
             s->state = READING;
             s->number = b->ahead;
+            s->stale = 0;
         } else {
             b->known[k] = ASKED;
             b->n_unread--;
@@ -191,6 +229,42 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
 
 /* ---- the caller's side ---- */
 
+static int pin(struct ts_slabs *b, char *addr, uint64_t bytes, struct ts_err *err)
+{
+    int rc = ts_stop_check(b->conf.stop, err);
+    if (rc == 0 && bytes > 0)
+        rc = b->conf.pin(b->conf.pin_ctx, addr, bytes, err);
+    if (rc == 0 && bytes > 0)
+        b->pinned[b->n_pinned++] = addr;
+    return rc;
+}
+
+/* Page-locks what slabs lie in, in pieces of whole slabs: all at once would take long. */
+static int pin_all(struct ts_slabs *b, struct ts_err *err)
+{
+    uint64_t first = 0, end = 0;
+    int rc = 0;
+    if (b->conf.pin == NULL)
+        return 0;
+    b->pinned = malloc((b->plan.resident_bytes / PIN_BYTES + 2) * sizeof *b->pinned);
+    if (b->pinned == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->dense->array.file);
+    for (uint64_t k = 0; k < b->dense->n_slabs && rc == 0; k++) {
+        if (b->place[k] == NOWHERE)
+            continue;
+        end = b->place[k] + file_bytes(b->dense, k);
+        if (end - first < PIN_BYTES)
+            continue;
+        rc = pin(b, b->resident + first, end - first, err);
+        first = end;
+    }
+    if (rc == 0)
+        rc = pin(b, b->resident + first, end - first, err);
+    if (rc == 0 && b->slots != NULL)
+        rc = pin(b, b->slots, b->plan.n_slots * b->plan.slot_bytes, err);
+    return rc;
+}
+
 static int make(struct ts_slabs *b, struct ts_err *err)
 {
     const struct ts_dense *d = b->dense;
@@ -203,8 +277,13 @@ static int make(struct ts_slabs *b, struct ts_err *err)
                                    .next = read_next,
                                    .done = read_done,
                                    .ctx = b };
-    uint64_t at = 0;
+    const uint64_t rest = count_rest(d, b->conf.keep);
+    uint64_t at = 0, n = 0;
     int rc = 0;
+    if (b->conf.keep != NULL && (b->keep = malloc(d->n_slabs)) == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    if (b->keep != NULL)
+        memcpy(b->keep, b->conf.keep, d->n_slabs);
     if (d->array.memory != NULL)
         return 0;
     b->place = malloc(d->n_slabs * sizeof *b->place);
@@ -213,7 +292,7 @@ static int make(struct ts_slabs *b, struct ts_err *err)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     for (uint64_t k = 0; k < d->n_slabs; k++) {
         b->place[k] = NOWHERE;
-        if (!stays(&b->plan, d->n_slabs, k))
+        if (is_kept(b->keep, k) || !stays(&b->plan, rest, n++))
             continue;
         b->place[k] = at;
         at += file_bytes(d, k);
@@ -225,6 +304,8 @@ static int make(struct ts_slabs *b, struct ts_err *err)
     if (rc == 0 && b->plan.n_slots > 0)
         rc = ts_bigmem_new(b->plan.n_slots * b->plan.slot_bytes, "slabs of the tensor",
                            (void **)&b->slots, err);
+    if (rc == 0)
+        rc = pin_all(b, err);
     for (uint32_t i = 0; i < b->plan.n_slots && rc == 0; i++)
         b->slot[i].base = b->slots + i * b->plan.slot_bytes;
     conf.buffers = b->slots;
@@ -245,7 +326,9 @@ int ts_slabs_new(const struct ts_slabs_conf *conf, struct ts_slabs **ret, struct
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&b->arrived, &attr);
     pthread_condattr_destroy(&attr);
-    rc = ts_slabs_plan(conf->tensor, conf->host_bytes, &b->plan, err);
+    b->conf.hold = conf->hold > 0 ? conf->hold : 1;
+    assert(b->conf.hold <= TS_SLABS_HOLD);
+    rc = ts_slabs_plan(&b->conf, &b->plan, err);
     if (rc == 0)
         rc = make(b, err);
     if (rc == 0)
@@ -260,34 +343,47 @@ void ts_slabs_free(struct ts_slabs *b)
     if (b == NULL)
         return;
     ts_reader_free(b->reader);
+    while (b->n_pinned > 0)
+        b->conf.unpin(b->conf.pin_ctx, b->pinned[--b->n_pinned]);
+    free(b->pinned);
     if (b->resident != NULL)
         ts_bigmem_free(b->resident, b->plan.resident_bytes);
     if (b->slots != NULL)
         ts_bigmem_free(b->slots, b->plan.n_slots * b->plan.slot_bytes);
     pthread_cond_destroy(&b->arrived);
     pthread_mutex_destroy(&b->lock);
+    free(b->keep);
     free(b->place);
     free(b->known);
     free(b);
 }
 
-/* Gives back what is lent; the reader may go on where it waits for that. */
-static void give_back(struct ts_slabs *b)
+/* Gives back all but the last `hold` that are lent; the reader may go on where it waits for that. */
+static void give_back(struct ts_slabs *b, uint32_t hold)
 {
-    if (b->lent != NULL)
-        b->lent->state = FREE;
-    b->lent = NULL;
+    while (b->n_lent > hold) {
+        if (b->lent[0] != NULL)
+            b->lent[0]->state = FREE;
+        memmove(b->lent, b->lent + 1, --b->n_lent * sizeof *b->lent);
+    }
+}
+
+static void lend(struct ts_slabs *b, struct slot *s)
+{
+    b->lent[b->n_lent++] = s;
 }
 
 /* Where the slab that is wanted lies, or NULL: not here yet. */
 static const char *find(struct ts_slabs *b, uint64_t k)
 {
-    if (b->place[k] != NOWHERE)
-        return b->known[k] >= HERE ? b->resident + b->place[k] : NULL;
-    for (uint32_t i = 0; i < b->plan.n_slots; i++)
-        if (b->slot[i].state == READY && b->slot[i].number == b->want) {
-            b->lent = &b->slot[i];
-            return b->lent->base;
+    if (b->place[k] != NOWHERE && b->known[k] >= HERE) {
+        lend(b, NULL);
+        return b->resident + b->place[k];
+    }
+    for (uint32_t i = 0; i < b->plan.n_slots && b->place[k] == NOWHERE; i++)
+        if (b->slot[i].state == READY && !b->slot[i].stale && b->slot[i].number == b->want) {
+            lend(b, &b->slot[i]);
+            return b->slot[i].base;
         }
     return NULL;
 }
@@ -338,7 +434,7 @@ static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err
     const char *base = NULL;
     int rc = 0, kick;
     pthread_mutex_lock(&b->lock);
-    give_back(b);
+    give_back(b, b->conf.hold - 1);
     kick = b->plan.n_slots > 0 || b->n_unread > 0;
     pthread_mutex_unlock(&b->lock);
     if (kick)
@@ -362,12 +458,26 @@ static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err
     return rc;
 }
 
+/* The slab that is wanted is not lent; returns the next one. */
+static uint64_t pass_by(struct ts_slabs *b)
+{
+    uint64_t k;
+    pthread_mutex_lock(&b->lock);
+    k = ++b->want % b->dense->n_slabs;
+    pthread_mutex_unlock(&b->lock);
+    return k;
+}
+
 int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *err)
 {
     const struct ts_dense *d = b->dense;
-    const uint64_t k = b->want % d->n_slabs;
+    uint64_t k = b->want % d->n_slabs;
     const char *cells = NULL;
     int rc;
+    while (is_left(b, k) && !(b->begun && k == 0)) {
+        k = pass_by(b);
+        b->begun = 1;
+    }
     if (b->begun && k == 0) {
         ts_slabs_rewind(b);
         return 0;
@@ -395,13 +505,26 @@ void ts_slabs_rewind(struct ts_slabs *b)
     const uint64_t n = b->dense->n_slabs;
     int kick;
     pthread_mutex_lock(&b->lock);
-    give_back(b);
+    give_back(b, 0);
     b->want = (b->want + n - 1) / n * n;
     b->begun = 0;
     kick = b->reader != NULL && (b->plan.n_slots > 0 || b->n_unread > 0);
     pthread_mutex_unlock(&b->lock);
     if (kick)
         ts_reader_kick(b->reader);
+}
+
+/* What the reader has passed by it is to read after all, and from there on all again: slots may be full of what comes later. */
+void ts_slabs_leave(struct ts_slabs *b, int left)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->left && !left) {
+        b->ahead = b->want;
+        for (uint32_t i = 0; i < b->plan.n_slots; i++)
+            b->slot[i].stale = b->slot[i].state != FREE;
+    }
+    b->left = left;
+    pthread_mutex_unlock(&b->lock);
 }
 
 void ts_slabs_stats(struct ts_slabs *b, struct ts_slabs_stats *ret)

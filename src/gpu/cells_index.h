@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cells_index.h - where the kernels for dense tensors (cells_kernel.h) find what: arithmetic alone, so that it runs on the host, too.
+ *
+ * The rows of a matrix are cut into chunks, and these into steps: a sum over rows is made step by step, and
+ * what the steps gave is added in their order. Where they are cut follows from the tensor alone; so do the bits of the sum.
+ *
+ * A mode of a grid of modes whose sizes count the rows, the last one fastest: row p has the index p / after % dim of it.
+ * A run are the rows that follow each other with one index. The rows with one index are counted by the indices of the other modes: `other` is
+ * the number of a row among them.
+ *
+ *   units    rows; bytes in what places() say
+ *   threads  pure
+ */
+#ifndef TS_GPU_CELLS_INDEX_H
+#define TS_GPU_CELLS_INDEX_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define TS_CELLS_HD static __host__ __device__ inline
+#else
+#define TS_CELLS_HD static inline
+#endif
+
+/* ---- cuts ---- */
+
+struct ts_cells_cut {
+    uint64_t rows;      /* in all */
+    uint64_t chunk;     /* rows of a chunk; the last one has what is left */
+    uint64_t step;      /* of a step, in the same way; at most those of a chunk */
+    uint64_t per_chunk; /* steps of a whole chunk */
+};
+
+TS_CELLS_HD struct ts_cells_cut ts_cells_cut_of(uint64_t rows, uint64_t chunk, uint64_t step)
+{
+    struct ts_cells_cut c;
+    c.rows = rows;
+    c.chunk = chunk;
+    c.step = step < chunk ? step : chunk;
+    c.per_chunk = (chunk + c.step - 1) / c.step;
+    return c;
+}
+
+TS_CELLS_HD uint64_t ts_cells_first(const struct ts_cells_cut *c, uint64_t step)
+{
+    return step / c->per_chunk * c->chunk + step % c->per_chunk * c->step;
+}
+
+TS_CELLS_HD uint64_t ts_cells_end(const struct ts_cells_cut *c, uint64_t step)
+{
+    const uint64_t chunk_end = (step / c->per_chunk + 1) * c->chunk;
+    uint64_t end = ts_cells_first(c, step) + c->step;
+    end = end < chunk_end ? end : chunk_end;
+    return end < c->rows ? end : c->rows;
+}
+
+/* The step that a row is in; of the row after the last one, how many there are. */
+TS_CELLS_HD uint64_t ts_cells_step(const struct ts_cells_cut *c, uint64_t row)
+{
+    const uint64_t in = row % c->chunk;
+    if (row >= c->rows)
+        return c->rows == 0 ? 0 : ts_cells_step(c, c->rows - 1) + 1;
+    return row / c->chunk * c->per_chunk + in / c->step;
+}
+
+/* ---- a mode of a grid ---- */
+
+/* Indices of a mode that rows first .. first + n - 1 have, for any first: at most so many. */
+TS_CELLS_HD uint64_t ts_cells_slots(uint64_t dim, uint64_t after, uint64_t n)
+{
+    const uint64_t runs = n / after + 2;
+    return runs < dim ? runs : dim;
+}
+
+/* Slot k of rows from `first` on stands for this index: with fewer slots than indices for those of the runs from the first on. */
+TS_CELLS_HD uint64_t ts_cells_index_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
+                                       uint64_t slot)
+{
+    return slots == dim ? slot : (first / after + slot) % dim;
+}
+
+/* And the other way; not below `slots`: there is none. */
+TS_CELLS_HD uint64_t ts_cells_slot_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
+                                      uint64_t index)
+{
+    const uint64_t run = slots == dim ? 0 : first / after % dim;
+    return index >= run ? index - run : index + dim - run;
+}
+
+/* The first `other` whose row with this index is not before `row`. */
+TS_CELLS_HD uint64_t ts_cells_other(uint64_t dim, uint64_t after, uint64_t row, uint64_t index)
+{
+    const uint64_t turn = row / (dim * after), rest = row % (dim * after), at = rest / after;
+    return index > at    ? turn * after
+           : index == at ? turn * after + rest % after
+                         : (turn + 1) * after;
+}
+
+TS_CELLS_HD uint64_t ts_cells_row(uint64_t dim, uint64_t after, uint64_t other, uint64_t index)
+{
+    return (other / after * dim + index) * after + other % after;
+}
+
+/* ---- tiles in shared memory ----
+ *
+ * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores takes a left operand of 16 x 8: the lane gives the
+ * elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4), and of the right one, 8 x 8, (t, g) and (t + 4, g). Which cell
+ * stands at which k is ours to choose, and k = t and t + 4 are the cells 2 t and 2 t + 1 of a group of 8: those that a lane
+ * loads at once. Groups are stored such that no two lanes that load at the same time use one bank. */
+
+#define TS_CELLS_TILE 128u /* rows of Y or of W that a thread block computes */
+
+/* Bytes of a row along which is multiplied: 16 cells of float64 or 32 of float32; that many rows, across. */
+#define TS_CELLS_LINE 128u
+
+/* Byte `byte` of row `row` of a tile of TILE rows of LINE bytes, of which a lane loads 2 cells of a row. */
+TS_CELLS_HD uint32_t ts_cells_along_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
+{
+    const uint32_t turn = cell_bytes == 8 ? (row & 1) << 2 : (row & 3) << 1;
+    return row * TS_CELLS_LINE + (((byte >> 4) ^ turn) << 4) + (byte & 15);
+}
+
+/* The same of a tile of LINE / cell_bytes rows of TILE cells, of which a lane loads 2 cells of a row, too: of rows 2 t and 2 t + 1. */
+TS_CELLS_HD uint32_t ts_cells_across_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
+{
+    const uint32_t turn = ((row >> 1) & 3) << 1;
+    return row * TS_CELLS_TILE * cell_bytes + (((byte >> 4) ^ turn) << 4) + (byte & 15);
+}
+
+/* Doubles from one row of a right operand of so many columns to the next. */
+TS_CELLS_HD uint32_t ts_cells_right_stride(uint32_t columns)
+{
+    return columns + 2;
+}
+
+#endif

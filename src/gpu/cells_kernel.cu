@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Products of dense tensors: tall matrices times narrow ones on tensor cores, read once, and what is gathered from their rows. */
+#define _Static_assert static_assert /* layout.h is C */
+#include "gpu/cells_kernel.h"
+
+#include <cuda_runtime.h>
+
+#include "gpu/tensor_core.cuh"
+
+enum {
+    THREADS =
+        128, /* of a product: 4 warps, each of which has 32 rows of a tile and all its columns */
+    TILE = TS_CELLS_TILE,
+    LINE = TS_CELLS_LINE,
+    STAGES =
+        3, /* tiles under way or computed on; three thread blocks of them fit on a multiprocessor */
+    GROUP = 256 /* threads of the other kernels */
+};
+
+/* ------------------------------------------------------------------ to shared memory */
+
+/* Copies N bytes, of which the first `bytes` are read and the others are zero. AGAIN: other thread blocks of the multiprocessor
+ * read them, too, so that they go through its cache. */
+template <int N, bool AGAIN>
+static __device__ inline void copy_async(char *to, const void *from, uint32_t bytes)
+{
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+    if (N == 16 && !AGAIN)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
+                     "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(N),
+                     "r"(bytes)
+                     : "memory");
+}
+
+static __device__ inline void commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits until at most n of the groups that were committed are under way. */
+template <int N> static __device__ inline void wait_until()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* Two cells that lie next to each other, at an even place. */
+static __device__ inline void load2(const char *at, const double *, double &a, double &b)
+{
+    const double2 x = *(const double2 *)at;
+    a = x.x;
+    b = x.y;
+}
+static __device__ inline void load2(const char *at, const float *, double &a, double &b)
+{
+    const float2 x = *(const float2 *)at;
+    a = x.x;
+    b = x.y;
+}
+
+/* ------------------------------------------------------------------ products
+ *
+ * A stage is a tile of cells and one of a right operand: DEPTH rows of NB columns. */
+
+template <class T, int NT> struct shape {
+    static constexpr uint32_t DEPTH =
+        LINE / sizeof(T);                /* cells of a row that are summed over, along; */
+    static constexpr uint32_t DEEP = 16; /* and of a column, across */
+    static constexpr uint32_t NB = 8 * NT;
+    static constexpr uint32_t STRIDE = NB + 2; /* ts_cells_right_stride */
+    static constexpr uint32_t CELLS = TILE * LINE;
+    static constexpr uint32_t RIGHT = DEPTH * STRIDE * sizeof(double);
+    static constexpr uint32_t CELLS_ACROSS = DEEP * TILE * sizeof(T);
+    static constexpr uint32_t RIGHT_ACROSS = DEEP * STRIDE * sizeof(double);
+    static constexpr uint32_t STAGES_ACROSS = sizeof(T) == 4 ? 5 : 3;
+    static constexpr uint32_t BLOCKS = NT > 4 ? 2 : 3; /* on a multiprocessor */
+};
+
+/* Sums of a warp: 32 rows, two times 16, and NB columns. */
+template <int NT> struct sums {
+    double d[2][NT][4];
+};
+
+/* One group of 8 of the depth: a[m] are the left operands. */
+template <class T, int NT>
+static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2][4],
+                                             const double *right, uint32_t g, uint32_t t)
+{
+    constexpr uint32_t stride = shape<T, NT>::STRIDE;
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        const double b0 = right[2 * t * stride + 8 * j + g];
+        const double b1 = right[(2 * t + 1) * stride + 8 * j + g];
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+            multiply_add(acc.d[m][j], a[m], b0, b1);
+    }
+}
+
+/* Y(row, :) of a tile of rows.
+ *
+ *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts), THREADS each: those that run at a time read the same
+ *           rows of b at about the same time
+ *   x       its first row and column; n_rows x n_cols, `pitch` apart
+ *   b       n_cols rows, ld apart
+ *   y       (parts, n_rows, ld): a thread block writes its tile, nobody else does
+ *
+ * VEC: bytes that are copied at once, of which rows begin at a multiple. */
+template <class T, int NT, int VEC>
+static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
+    along(const T *x, uint64_t pitch, uint64_t n_rows, uint64_t n_cols, const double *b,
+          uint32_t ld, uint64_t part_cols, uint32_t n_tiles, uint32_t row_tiles, double *y,
+          uint64_t apart)
+{
+    using S = shape<T, NT>;
+    extern __shared__ __align__(128) char shared[];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const uint32_t n0 = blockIdx.x % n_tiles * S::NB, part = blockIdx.x / n_tiles / row_tiles;
+    const uint64_t row = (uint64_t)(blockIdx.x / n_tiles % row_tiles) * TILE;
+    const uint64_t begin = part * part_cols;
+    const uint64_t end = n_cols - begin < part_cols ? n_cols : begin + part_cols;
+    const uint32_t rows = (uint32_t)min((uint64_t)TILE, n_rows - row);
+    const uint32_t steps = (uint32_t)((end - begin + S::DEPTH - 1) / S::DEPTH);
+    sums<NT> acc = {};
+    x += row * pitch;
+
+    /* Of each ROWS rows a thread copies the same piece of one; of the right operand of each LINES lines. */
+    constexpr uint32_t IN_LINE = LINE / VEC, ROWS = THREADS / IN_LINE;
+    constexpr uint32_t PAIRS = S::NB / 2, LINES = THREADS / PAIRS;
+    const uint32_t x_row = threadIdx.x / IN_LINE, x_byte = threadIdx.x % IN_LINE * VEC;
+    const uint32_t b_row = threadIdx.x / PAIRS, b_col = threadIdx.x % PAIRS * 2;
+    const char *from = (const char *)(x + x_row * pitch + begin) + x_byte;
+    const double *b_from = b + (begin + b_row) * ld + n0 + b_col;
+    const uint64_t x_step = ROWS * pitch * sizeof(T);
+    uint64_t k_left = end - begin;
+
+    /* Of one step after another. */
+    auto fetch = [&](uint32_t step) {
+        const uint32_t left = (uint32_t)min((uint64_t)S::DEPTH, k_left);
+        const uint32_t line = left * (uint32_t)sizeof(T);
+        const uint32_t bytes = x_byte < line ? min((uint32_t)VEC, line - x_byte) : 0;
+        char *const cells = shared + step % STAGES * (S::CELLS + S::RIGHT);
+        double *const right = (double *)(cells + S::CELLS) + b_row * S::STRIDE + b_col;
+        const char *x_at = from;
+#pragma unroll
+        for (uint32_t i = 0; i < TILE / ROWS; i++) {
+            copy_async<VEC, false>(cells +
+                                       ts_cells_along_place(sizeof(T), i * ROWS + x_row, x_byte),
+                                   x_at, i * ROWS + x_row < rows ? bytes : 0);
+            x_at += x_step;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < S::DEPTH / LINES; i++)
+            copy_async<16, true>((char *)(right + i * LINES * S::STRIDE),
+                                 b_from + (uint64_t)(i * LINES) * ld,
+                                 i * LINES + b_row < left && n0 + b_col < ld ? 16 : 0);
+        from += LINE;
+        b_from += (uint64_t)S::DEPTH * ld;
+        k_left -= left;
+    };
+
+#pragma unroll
+    for (uint32_t step = 0; step < STAGES - 1; step++) {
+        if (step < steps)
+            fetch(step);
+        commit();
+    }
+    for (uint32_t step = 0; step < steps; step++) {
+        const char *const cells = shared + step % STAGES * (S::CELLS + S::RIGHT);
+        const double *const right = (const double *)(cells + S::CELLS);
+        wait_until<STAGES - 2>();
+        __syncthreads(); /* the stage is there for all; that before it was computed on by all */
+        if (step + STAGES - 1 < steps)
+            fetch(step + STAGES - 1);
+        commit();
+#pragma unroll
+        for (uint32_t k = 0; k < S::DEPTH; k += 8) {
+            double a[2][4];
+#pragma unroll
+            for (uint32_t m = 0; m < 2; m++)
+#pragma unroll
+                for (uint32_t h = 0; h < 2; h++) {
+                    const uint32_t r = 32 * warp + 16 * m + 8 * h + g;
+                    load2(cells + ts_cells_along_place(sizeof(T), r, (k + 2 * t) * sizeof(T)),
+                          (const T *)nullptr, a[m][h], a[m][2 + h]);
+                }
+            multiply_group<T, NT>(acc, a, right + k * S::STRIDE, g, t);
+        }
+    }
+    y += part * apart + row * ld + n0 + 2 * t;
+#pragma unroll
+    for (uint32_t m = 0; m < 2; m++)
+#pragma unroll
+        for (uint32_t h = 0; h < 2; h++) {
+            const uint32_t r = 32 * warp + 16 * m + 8 * h + g;
+#pragma unroll
+            for (uint32_t j = 0; j < NT; j++)
+                if (r < rows && n0 + 8 * j < ld)
+                    *(double2 *)(y + (uint64_t)r * ld + 8 * j) =
+                        make_double2(acc.d[m][j][2 * h], acc.d[m][j][2 * h + 1]);
+        }
+}
+
+/* A row of V and the row of U that go with a row of X. */
+struct place {
+    uint32_t u, v;
+};
+
+static __device__ inline void move_on(struct place &p, uint32_t rows, uint32_t n_v)
+{
+    const uint64_t v = (uint64_t)p.v + rows;
+    p.v = (uint32_t)v;
+    if (v >= n_v) {
+        p.u += (uint32_t)(v / n_v);
+        p.v = (uint32_t)(v % n_v);
+    }
+}
+
+/* W of a tile of columns, over the rows of a step.
+ *
+ *   launch  thread blocks (columns of W by NB, fastest; columns of X by TILE; steps), THREADS each
+ *   x       row `row` of X, and its first column here; n_cols, `pitch` apart
+ *   w       (steps, n_cols, ld): a thread block writes its tile, nobody else does
+ *
+ * Rows of K are made while the cells of the stage before are computed on: rows of U and V come through registers. */
+template <class T, int NT, int VEC>
+static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
+    across(const T *x, uint64_t pitch, uint64_t row, uint64_t n_cols, const double *u,
+           const double *v, uint32_t n_v, uint32_t ld, struct ts_cells_cut cut, uint64_t first_step,
+           uint32_t n_tiles, uint32_t col_tiles, double *w)
+{
+    using S = shape<T, NT>;
+    /* Of each AT_ONCE rows of K a thread makes a pair of columns of one; of each ROWS rows of cells it copies a piece of one. */
+    constexpr uint32_t PAIRS = S::NB / 2, AT_ONCE = THREADS / PAIRS, MADE = S::DEEP / AT_ONCE;
+    constexpr uint32_t IN_ROW = TILE * sizeof(T) / VEC, ROWS = THREADS / IN_ROW;
+    static_assert(AT_ONCE * MADE == S::DEEP && IN_ROW <= THREADS, "all threads do the same");
+    extern __shared__ __align__(128) char shared[];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const uint32_t n0 = blockIdx.x % n_tiles * S::NB;
+    const uint64_t c0 = (uint64_t)(blockIdx.x / n_tiles % col_tiles) * TILE;
+    const uint64_t s = blockIdx.x / n_tiles / col_tiles;
+    const uint64_t first = ts_cells_first(&cut, first_step + s);
+    const uint32_t rows = (uint32_t)(ts_cells_end(&cut, first_step + s) - first);
+    const uint32_t cols = (uint32_t)min((uint64_t)TILE, n_cols - c0);
+    const uint32_t steps = (rows + S::DEEP - 1) / S::DEEP;
+    const uint32_t pair = threadIdx.x % PAIRS * 2, pair_row = threadIdx.x / PAIRS;
+    const uint32_t x_row = threadIdx.x / IN_ROW, x_byte = threadIdx.x % IN_ROW * VEC;
+    const uint32_t line = cols * (uint32_t)sizeof(T);
+    const uint32_t bytes = x_byte < line ? min((uint32_t)VEC, line - x_byte) : 0;
+    const uint64_t x_step = ROWS * pitch * sizeof(T);
+    const char *from = (const char *)(x + (first - row + x_row) * pitch + c0) + x_byte;
+    double *const k_tile = (double *)(shared + S::STAGES_ACROSS * S::CELLS_ACROSS);
+    struct place at[MADE];
+    double2 uv[MADE][2];
+    sums<NT> acc = {};
+#pragma unroll
+    for (uint32_t i = 0; i < MADE; i++) {
+        const uint64_t p = first + i * AT_ONCE + pair_row;
+        at[i].u = (uint32_t)(p / n_v);
+        at[i].v = (uint32_t)(p % n_v);
+    }
+
+    /* Of one step after another. */
+    auto fetch = [&](uint32_t step) {
+        char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
+        const uint32_t left = rows - step * S::DEEP;
+#pragma unroll
+        for (uint32_t i = 0; i < S::DEEP / ROWS; i++) {
+            copy_async<VEC, false>(cells +
+                                       ts_cells_across_place(sizeof(T), i * ROWS + x_row, x_byte),
+                                   from, i * ROWS + x_row < left ? bytes : 0);
+            from += x_step;
+        }
+    };
+    /* Rows past the end take those of the beginning; their cells are zero. */
+    auto look = [&](uint32_t step) {
+#pragma unroll
+        for (uint32_t i = 0; i < MADE; i++) {
+            const bool inside = step * S::DEEP + i * AT_ONCE + pair_row < rows && n0 + pair < ld;
+            uv[i][0] =
+                __ldg((const double2 *)(u + (inside ? (uint64_t)at[i].u * ld + n0 + pair : 0)));
+            uv[i][1] =
+                __ldg((const double2 *)(v + (inside ? (uint64_t)at[i].v * ld + n0 + pair : 0)));
+            move_on(at[i], S::DEEP, n_v);
+        }
+    };
+    auto make = [&](uint32_t step) {
+        double *const to = k_tile + step % 2 * (S::RIGHT_ACROSS / sizeof(double));
+#pragma unroll
+        for (uint32_t i = 0; i < MADE; i++)
+            *(double2 *)(to + (i * AT_ONCE + pair_row) * S::STRIDE + pair) =
+                make_double2(uv[i][0].x * uv[i][1].x, uv[i][0].y * uv[i][1].y);
+    };
+
+#pragma unroll
+    for (uint32_t step = 0; step < S::STAGES_ACROSS - 1; step++) {
+        if (step < steps)
+            fetch(step);
+        commit();
+    }
+    look(0);
+    make(0);
+    for (uint32_t step = 0; step < steps; step++) {
+        const char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
+        const double *const right = k_tile + step % 2 * (S::RIGHT_ACROSS / sizeof(double));
+        wait_until<S::STAGES_ACROSS - 2>();
+        __syncthreads(); /* stage and rows of K are there for all; those before were computed on by all */
+        if (step + S::STAGES_ACROSS - 1 < steps)
+            fetch(step + S::STAGES_ACROSS - 1);
+        commit();
+        if (step + 1 < steps)
+            look(step + 1);
+#pragma unroll
+        for (uint32_t k = 0; k < S::DEEP; k += 8) {
+            double a[2][4];
+#pragma unroll
+            for (uint32_t m = 0; m < 2; m++)
+#pragma unroll
+                for (uint32_t h = 0; h < 2; h++) /* rows k + 2 t + h, columns 2 g and 2 g + 1 */
+                    load2(cells + ts_cells_across_place(sizeof(T), k + 2 * t + h,
+                                                        (32 * warp + 16 * m + 2 * g) * sizeof(T)),
+                          (const T *)nullptr, a[m][2 * h], a[m][2 * h + 1]);
+            multiply_group<T, NT>(acc, a, right + k * S::STRIDE, g, t);
+        }
+        if (step + 1 < steps)
+            make(step + 1);
+    }
+    w += (s * n_cols + c0) * ld + n0 + 2 * t;
+#pragma unroll
+    for (uint32_t m = 0; m < 2; m++)
+#pragma unroll
+        for (uint32_t h = 0; h < 2; h++) {
+            const uint32_t c = 32 * warp + 16 * m + 2 * g + h;
+#pragma unroll
+            for (uint32_t j = 0; j < NT; j++)
+                if (c < cols && n0 + 8 * j < ld)
+                    *(double2 *)(w + (uint64_t)c * ld + 8 * j) =
+                        make_double2(acc.d[m][j][2 * h], acc.d[m][j][2 * h + 1]);
+        }
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+uint32_t ts_cells_width(uint32_t rank)
+{
+    return rank <= 16 ? 16 : rank <= 32 ? 32 : 64;
+}
+
+template <class T, int NT, int VEC>
+static cudaError_t launch_along(const struct ts_cells_x *x, const double *b, uint32_t ld,
+                                uint64_t part_cols, double *y, uint64_t apart, cudaStream_t s)
+{
+    using S = shape<T, NT>;
+    const uint32_t bytes = STAGES * (S::CELLS + S::RIGHT);
+    const uint32_t n_tiles = (ld + S::NB - 1) / S::NB;
+    const uint64_t row_tiles = ceil_div(x->n_rows, TILE);
+    const uint64_t grid = row_tiles * ceil_div(x->n_cols, part_cols) * n_tiles;
+    const cudaError_t e = cudaFuncSetAttribute(
+        along<T, NT, VEC>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e != cudaSuccess)
+        return e;
+    if (grid > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (grid > 0)
+        along<T, NT, VEC><<<(uint32_t)grid, THREADS, bytes, s>>>(
+            (const T *)x->cell, x->pitch, x->n_rows, x->n_cols, b + x->col * ld, ld, part_cols,
+            n_tiles, (uint32_t)row_tiles, y, apart);
+    return cudaGetLastError();
+}
+
+template <class T, int NT, int VEC>
+static cudaError_t launch_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
+                                 const double *u, const double *v, uint64_t n_v, uint32_t ld,
+                                 double *w, cudaStream_t s)
+{
+    using S = shape<T, NT>;
+    const uint32_t bytes = S::STAGES_ACROSS * S::CELLS_ACROSS + 2 * S::RIGHT_ACROSS;
+    const uint32_t n_tiles = (ld + S::NB - 1) / S::NB;
+    const uint64_t first = ts_cells_step(cut, x->row), end = ts_cells_step(cut, x->row + x->n_rows);
+    const uint64_t col_tiles = ceil_div(x->n_cols, TILE),
+                   grid = (end - first) * col_tiles * n_tiles;
+    const cudaError_t e = cudaFuncSetAttribute(
+        across<T, NT, VEC>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e != cudaSuccess)
+        return e;
+    if (grid > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (grid > 0)
+        across<T, NT, VEC><<<(uint32_t)grid, THREADS, bytes, s>>>(
+            (const T *)x->cell, x->pitch, x->row, x->n_cols, u, v, (uint32_t)n_v, ld, *cut, first,
+            n_tiles, (uint32_t)col_tiles, w);
+    return cudaGetLastError();
+}
+
+/* Bytes that the beginnings of all rows are multiples of: 16, or those of a cell. */
+static int is_aligned(const struct ts_cells_x *x)
+{
+    const uint64_t cell = x->narrow ? 4 : 8;
+    return ((uintptr_t)x->cell | (x->n_rows > 1 ? x->pitch * cell : 0)) % 16 == 0;
+}
+
+/* CALL(T, NT, VEC) for the cells and the rank. */
+#define CHOOSE_VEC(T, NT, CALL) (is_aligned(x) ? CALL(T, NT, 16) : CALL(T, NT, (int)sizeof(T)))
+#define CHOOSE_NT(T, CALL)                                 \
+    (ts_cells_width(rank) == 16   ? CHOOSE_VEC(T, 2, CALL) \
+     : ts_cells_width(rank) == 32 ? CHOOSE_VEC(T, 4, CALL) \
+                                  : CHOOSE_VEC(T, 8, CALL))
+#define CHOOSE(CALL) (x->narrow ? CHOOSE_NT(float, CALL) : CHOOSE_NT(double, CALL))
+
+cudaError_t ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
+                           uint64_t part_cols, double *y, uint64_t apart, cudaStream_t stream)
+{
+#define CALL(T, NT, VEC) launch_along<T, NT, VEC>(x, b, ld, part_cols, y, apart, stream)
+    return CHOOSE(CALL);
+#undef CALL
+}
+
+cudaError_t ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
+                            const double *u, const double *v, uint64_t n_v, uint32_t rank,
+                            uint32_t ld, double *w, cudaStream_t stream)
+{
+#define CALL(T, NT, VEC) launch_across<T, NT, VEC>(x, cut, u, v, n_v, ld, w, stream)
+    return CHOOSE(CALL);
+#undef CALL
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static uint32_t grid_of(uint64_t n)
+{
+    const uint64_t blocks = ceil_div(n, GROUP);
+    return blocks == 0 ? 1 : blocks < (1u << 20) ? (uint32_t)blocks : 1u << 20;
+}
+
+/* A thread for each element, or several. */
+template <class A>
+static __global__ void __launch_bounds__(GROUP)
+    products(struct ts_cells_grid g, uint64_t n, double *out)
+{
+    for (uint64_t at = blockIdx.x * (uint64_t)GROUP + threadIdx.x; at < n;
+         at += (uint64_t)gridDim.x * GROUP) {
+        const uint32_t r = (uint32_t)(at % g.ld);
+        uint64_t q = at / g.ld;
+        double x = r < g.rank ? 1 : 0;
+        for (uint32_t l = g.n; l-- > 0 && r < g.rank;) {
+            x *= (double)((const A *)g.factor[l])[q % g.dim[l] * g.factor_ld + r];
+            q /= g.dim[l];
+        }
+        out[at] = x;
+    }
+}
+
+cudaError_t ts_cells_products(const struct ts_cells_grid *g, double *out, cudaStream_t stream)
+{
+    uint64_t n = g->ld;
+    for (uint32_t l = 0; l < g->n; l++)
+        n *= g->dim[l];
+    if (g->precision == TS_FLOAT32)
+        products<float><<<grid_of(n), GROUP, 0, stream>>>(*g, n, out);
+    else
+        products<double><<<grid_of(n), GROUP, 0, stream>>>(*g, n, out);
+    return cudaGetLastError();
+}
+
+static __global__ void __launch_bounds__(GROUP)
+    add(double2 *to, const double2 *from, uint64_t n, uint64_t apart, uint64_t n_parts, int fresh)
+{
+    for (uint64_t i = blockIdx.x * (uint64_t)GROUP + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * GROUP) {
+        double2 sum = fresh ? make_double2(0, 0) : to[i];
+#pragma unroll 4
+        for (uint64_t k = 0; k < n_parts; k++) {
+            const double2 x = from[k * apart + i];
+            sum.x += x.x;
+            sum.y += x.y;
+        }
+        to[i] = sum;
+    }
+}
+
+cudaError_t ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
+                         uint64_t n, int fresh, cudaStream_t stream)
+{
+    if (elements > 0)
+        add<<<grid_of(elements / 2), GROUP, 0, stream>>>((double2 *)to, (const double2 *)from,
+                                                         elements / 2, apart / 2, n, fresh);
+    return cudaGetLastError();
+}
+
+/* A thread for each pair of elements, or several. */
+static __global__ void __launch_bounds__(GROUP)
+    add_shares(struct ts_cells_shares s, const double2 *from, uint64_t n, uint64_t apart)
+{
+    double2 *const sums = (double2 *)s.sum, *const to = (double2 *)s.to;
+    for (uint64_t i = blockIdx.x * (uint64_t)GROUP + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * GROUP) {
+        double2 all = to == NULL || s.fresh ? make_double2(0, 0) : to[i];
+        bool changed = false;
+        for (uint32_t k = 0; k < s.n; k++) {
+            double2 *const at = sums + k * (s.sum_apart / 2) + i;
+            double2 sum = s.part[k].begins ? make_double2(0, 0) : *at;
+#pragma unroll 4
+            for (uint64_t p = s.part[k].first; p < s.part[k].end; p++) {
+                const double2 x = from[p * apart + i];
+                sum.x += x.x;
+                sum.y += x.y;
+            }
+            if (to == NULL || !s.part[k].ends) {
+                *at = sum;
+                continue;
+            }
+            all.x += sum.x;
+            all.y += sum.y;
+            changed = true;
+        }
+        if (changed)
+            to[i] = all;
+    }
+}
+
+cudaError_t ts_cells_add_shares(const struct ts_cells_shares *s, const double *from,
+                                uint64_t elements, uint64_t apart, cudaStream_t stream)
+{
+    if (elements > 0 && s->n > 0)
+        add_shares<<<grid_of(elements / 2), GROUP, 0, stream>>>(*s, (const double2 *)from,
+                                                                elements / 2, apart / 2);
+    return cudaGetLastError();
+}
+
+/* ------------------------------------------------------------------ gathering */
+
+/* Of so many rows of z that the indices of all others but the fastest are the same for: their product is `upper`. */
+template <class A>
+static __device__ inline double add_rows(const double *z, uint64_t step, const A *fast,
+                                         uint32_t fast_step, double upper, uint64_t n, double sum)
+{
+    constexpr int AHEAD = 8;
+    for (; n >= AHEAD; n -= AHEAD) {
+        double x[AHEAD], f[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            x[k] = z[k * step];
+            f[k] = fast != NULL ? (double)fast[(uint64_t)k * fast_step] : 1;
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            sum += x[k] * (upper * f[k]);
+        z += AHEAD * step;
+        fast = fast != NULL ? fast + (uint64_t)AHEAD * fast_step : NULL;
+    }
+    for (; n > 0; n--) {
+        sum += *z * (upper * (fast != NULL ? (double)*fast : 1));
+        z += step;
+        fast = fast != NULL ? fast + fast_step : NULL;
+    }
+    return sum;
+}
+
+/* A thread for each element of part: a step, a slot and a column. It walks over the rows of the step that have the slot's index. */
+template <class A>
+static __global__ void __launch_bounds__(GROUP)
+    gather(struct ts_cells_target t, const double *z, uint64_t z_row, uint64_t step, uint64_t n,
+           double *part)
+{
+    const uint64_t at = blockIdx.x * (uint64_t)GROUP + threadIdx.x;
+    const uint32_t ld = t.others.ld, r = (uint32_t)(at % ld);
+    const uint64_t slot = at / ld % t.slots, s = at / ld / t.slots;
+    const uint32_t n_upper = t.others.n > 0 ? t.others.n - 1 : 0;
+    const uint64_t fast_dim = t.others.n > 0 ? t.others.dim[n_upper] : UINT64_MAX;
+    const uint64_t stride =
+        t.after > 1 ? 1 : t.dim; /* from one of the fastest others to the next */
+    double sum = 0;
+    if (s >= n)
+        return;
+    if (r < t.others.rank) {
+        const uint64_t first = ts_cells_first(&t.cut, step + s),
+                       end = ts_cells_end(&t.cut, step + s);
+        const uint64_t i = ts_cells_index_of(t.dim, t.after, t.slots, first, slot);
+        uint64_t o = ts_cells_other(t.dim, t.after, first, i);
+        const uint64_t o_end = ts_cells_other(t.dim, t.after, end, i);
+        while (o < o_end) {
+            const uint64_t turn = fast_dim - o % fast_dim, left = o_end - o;
+            const uint64_t k = turn < left ? turn : left;
+            const uint64_t p = ts_cells_row(t.dim, t.after, o, i);
+            uint64_t q = o / fast_dim;
+            const A *fast = NULL;
+            double upper = 1;
+            for (uint32_t l = n_upper; l-- > 0;) {
+                upper *=
+                    (double)((const A *)
+                                 t.others.factor[l])[q % t.others.dim[l] * t.others.factor_ld + r];
+                q /= t.others.dim[l];
+            }
+            if (t.others.n > 0)
+                fast = (const A *)t.others.factor[n_upper] + o % fast_dim * t.others.factor_ld + r;
+            sum = add_rows(z + (p - z_row) * ld + r, stride * ld, fast, t.others.factor_ld, upper,
+                           k, sum);
+            o += k;
+        }
+    }
+    part[at] = sum;
+}
+
+static cudaError_t check_grid(uint64_t blocks)
+{
+    return blocks > INT32_MAX ? cudaErrorInvalidConfiguration : cudaSuccess;
+}
+
+cudaError_t ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
+                            uint64_t step, uint64_t n, double *part, cudaStream_t stream)
+{
+    const uint64_t blocks = ceil_div(n * t->slots * t->others.ld, GROUP);
+    const cudaError_t e = check_grid(blocks);
+    if (e != cudaSuccess || blocks == 0)
+        return e;
+    if (t->others.precision == TS_FLOAT32)
+        gather<float><<<(uint32_t)blocks, GROUP, 0, stream>>>(*t, z, z_row, step, n, part);
+    else
+        gather<double><<<(uint32_t)blocks, GROUP, 0, stream>>>(*t, z, z_row, step, n, part);
+    return cudaGetLastError();
+}
+
+/* A thread for each element of acc of the shares first_share .. . */
+static __global__ void __launch_bounds__(GROUP)
+    fold(struct ts_cells_target t, const double *part, uint64_t step, uint64_t n,
+         uint32_t first_share, uint64_t elements, double *acc)
+{
+    const uint64_t at = blockIdx.x * (uint64_t)GROUP + threadIdx.x;
+    const uint32_t ld = t.others.ld, r = (uint32_t)(at % ld);
+    const uint64_t slot = at / ld % t.share_slots, k = first_share + at / ld / t.share_slots;
+    const uint64_t size = (uint64_t)t.slots * ld;
+    double sum;
+    if (at >= elements)
+        return;
+    acc += first_share * t.share_slots * ld;
+    const uint64_t row = ts_cells_first(&t.cut, t.share[k]);
+    const uint64_t i = ts_cells_index_of(t.dim, t.after, t.share_slots, row, slot);
+    const uint64_t from = t.share[k] > step ? t.share[k] : step;
+    const uint64_t end = t.share[k + 1] < step + n ? t.share[k + 1] : step + n;
+    sum = acc[at];
+    if (t.slots == t.dim) {
+        part += i * ld + r;
+#pragma unroll 4
+        for (uint64_t s = from; s < end; s++)
+            sum += part[(s - step) * size];
+    } else {
+        for (uint64_t s = from; s < end; s++) {
+            const uint64_t j =
+                ts_cells_slot_of(t.dim, t.after, t.slots, ts_cells_first(&t.cut, s), i);
+            if (j < t.slots)
+                sum += part[(s - step) * size + j * ld + r];
+        }
+    }
+    acc[at] = sum;
+}
+
+cudaError_t ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
+                          uint64_t n, double *acc, cudaStream_t stream)
+{
+    uint32_t first = 0, last = t->n_shares;
+    uint64_t elements, blocks;
+    cudaError_t e;
+    while (first + 1 < t->n_shares && t->share[first + 1] <= step)
+        first++;
+    while (last > first + 1 && t->share[last - 1] >= step + n)
+        last--;
+    elements = (last - first) * t->share_slots * t->others.ld;
+    blocks = ceil_div(elements, GROUP);
+    e = check_grid(blocks);
+    if (e == cudaSuccess && n > 0)
+        fold<<<(uint32_t)blocks, GROUP, 0, stream>>>(*t, part, step, n, first, elements, acc);
+    return e == cudaSuccess ? cudaGetLastError() : e;
+}
+
+template <class A>
+static __global__ void __launch_bounds__(GROUP)
+    finish(struct ts_cells_target t, const double *acc, uint64_t n, uint32_t out_ld, A *out)
+{
+    for (uint64_t at = blockIdx.x * (uint64_t)GROUP + threadIdx.x; at < n;
+         at += (uint64_t)gridDim.x * GROUP) {
+        const uint32_t r = (uint32_t)(at % out_ld);
+        const uint64_t i = at / out_ld;
+        double sum = 0;
+        for (uint32_t k = 0; k < t.n_shares && r < t.others.rank; k++) {
+            const uint64_t row = ts_cells_first(&t.cut, t.share[k]);
+            const uint64_t j = ts_cells_slot_of(t.dim, t.after, t.share_slots, row, i);
+            if (j < t.share_slots)
+                sum += acc[(k * t.share_slots + j) * t.others.ld + r];
+        }
+        out[at] = (A)sum;
+    }
+}
+
+cudaError_t ts_cells_finish(const struct ts_cells_target *t, const double *acc,
+                            enum ts_precision precision, uint32_t out_ld, void *out,
+                            cudaStream_t stream)
+{
+    const uint64_t n = t->dim * out_ld;
+    if (precision == TS_FLOAT32)
+        finish<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (float *)out);
+    else
+        finish<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (double *)out);
+    return cudaGetLastError();
+}

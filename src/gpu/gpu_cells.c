@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A pass over a mode of a dense tensor: which results of passes before are still good, what is computed of a block of rows, and
+ * what the members send each other.
+ *
+ * Of an outer mode: Y of each block, unless it is kept and still that of the inner factors; what its steps give is
+ * added to the sums of the shares. Of an inner mode: W of each block, piece after piece, in the sum of its share, unless W is
+ * still that of the outer factors; then what W gives. The members send each other the sums of their shares, and each
+ * adds up all of them. */
+#include "gpu/gpu_cells.h"
+
+#include <string.h>
+
+#include "base/trace.h"
+#include "gpu/gpu_fail.h"
+
+static int fail(struct ts_err *err, cudaError_t e)
+{
+    return ts_gpu_fail(err, e, "MTTKRP");
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- what results were made of */
+
+void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode)
+{
+    if (g->cells != NULL)
+        g->cells->version[mode]++;
+}
+
+static int is_made(const struct ts_gpu_cells *c, int outer, const struct ts_gpu_cells_made *m)
+{
+    int same = m->there;
+    for (uint32_t k = 0; k < c->shape.dense->array.order; k++)
+        if (ts_cells_is_outer(&c->shape, k) == outer)
+            same &= m->version[k] == c->version[k];
+    return same;
+}
+
+static void note_made(const struct ts_gpu_cells *c, struct ts_gpu_cells_made *m)
+{
+    m->there = 1;
+    memcpy(m->version, c->version, sizeof m->version);
+}
+
+/* ---- factors */
+
+static void take_factors(const struct ts_gpu_pass *p, struct ts_cells_grid *g,
+                         const uint32_t *modes)
+{
+    const struct ts_gpu_product *r = &p->product[0];
+    g->precision = p->g->precision;
+    g->factor_ld = r->of->ld;
+    for (uint32_t l = 0; l < g->n; l++)
+        g->factor[l] = r->my->factor[modes[l]];
+}
+
+static cudaError_t make_table(const struct ts_gpu_pass *p, uint32_t first, uint32_t end,
+                              double *out)
+{
+    struct ts_cells_grid grid;
+    uint32_t modes[TS_MAX_ORDER];
+    ts_cells_grid_of(&p->g->cells->shape, first, end, &grid, modes);
+    take_factors(p, &grid, modes);
+    return ts_cells_products(&grid, out, p->me->dense);
+}
+
+static struct ts_cells_target target_of(const struct ts_gpu_pass *p)
+{
+    struct ts_cells_target t;
+    uint32_t others[TS_MAX_ORDER];
+    ts_cells_target_of(&p->g->cells->shape, p->ask->mode, &t, others);
+    take_factors(p, &t.others, others);
+    return t;
+}
+
+/* ---- outer modes */
+
+/* What steps first .. end - 1 of Y or W give, `z` being row z_row of it. */
+static cudaError_t gather(const struct ts_gpu *g, struct ts_gpu_member *me,
+                          const struct ts_cells_target *t, const double *z, uint64_t z_row,
+                          double *part, uint64_t first, uint64_t end)
+{
+    const struct ts_gpu_cells *c = g->cells;
+    const uint64_t most = ts_gpu_cells_steps(c, t);
+    cudaError_t e = cudaSuccess;
+    for (uint64_t s = first; s < end && e == cudaSuccess; s += most) {
+        const uint64_t n = less(end - s, most);
+        e = ts_cells_gather(t, z, z_row, s, n, part, me->dense);
+        TRY(e, ts_cells_fold(t, part, s, n, c->member[me->number].acc, me->dense));
+    }
+    return e;
+}
+
+/* Columns col .. col + n - 1 of a block, and of its rows those from `row` to `end`. */
+static struct ts_cells_x x_of(const struct ts_cells_shape *s, const struct ts_gpu_cells_block *b,
+                              uint64_t row, uint64_t end, uint64_t col, uint64_t n)
+{
+    const uint64_t at = (row - b->row) * b->pitch + (col - b->col);
+    return (struct ts_cells_x){ .cell = (const char *)b->cell + at * s->cell_bytes,
+                                .narrow = s->narrow,
+                                .pitch = b->pitch,
+                                .row = row,
+                                .n_rows = end - row,
+                                .col = col,
+                                .n_cols = n };
+}
+
+/* Whether Y is a sum over parts of the columns. */
+static int in_parts(const struct ts_cells_shape *s)
+{
+    return s->n_parts > 1 || s->chunk_cols < s->cols;
+}
+
+/* Y of rows of a block, all the columns it has, a chunk of columns after the other. */
+static cudaError_t add_y(const struct ts_gpu *g, struct ts_gpu_member *me,
+                         const struct ts_gpu_cells_block *b, uint64_t row, uint64_t end, double *y)
+{
+    const struct ts_cells_shape *s = &g->cells->shape;
+    const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
+    const int whole = !in_parts(s);
+    const uint64_t elements = (end - row) * s->ld;
+    /* behind the place of Y, also where Y is elsewhere */
+    double *parts = m->scratch + g->cells->y_rows * s->ld;
+    cudaError_t e = cudaSuccess;
+    for (uint64_t col = b->col; col < b->col + b->n_cols && e == cudaSuccess;
+         col += s->chunk_cols) {
+        const uint64_t n = less(b->col + b->n_cols - col, s->chunk_cols);
+        const struct ts_cells_x x = x_of(s, b, row, end, col, n);
+        e = ts_cells_along(&x, m->b, s->rank, s->ld, s->part_cols, whole ? y : parts, elements,
+                           me->dense);
+        if (!whole)
+            TRY(e, ts_cells_add(y, parts, elements, elements, (n + s->part_cols - 1) / s->part_cols,
+                                col == 0, me->dense));
+    }
+    return e;
+}
+
+/* Behind Y and its parts. */
+static double *gather_place(const struct ts_gpu_cells *c, const struct ts_gpu_cells_member *m)
+{
+    const struct ts_cells_shape *s = &c->shape;
+    return m->scratch + c->y_rows * s->ld * (in_parts(s) ? 1 + s->n_parts : 1);
+}
+
+static cudaError_t compute_outer(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                                 const struct ts_gpu_cells_block *b)
+{
+    const struct ts_gpu *g = j->g;
+    const struct ts_gpu_cells *c = g->cells;
+    const struct ts_cells_shape *s = &c->shape;
+    const struct ts_gpu_cells_member *m = &c->member[me->number];
+    const struct ts_cells_target *t = &j->target[me->number];
+    const uint64_t end = ts_cells_step(&t->cut, b->row + b->n_rows);
+    const uint64_t most = m->all_y != NULL && !in_parts(s) ? s->rows : c->y_rows;
+    cudaError_t e = cudaSuccess;
+    for (uint64_t at = ts_cells_step(&t->cut, b->row), next; at < end && e == cudaSuccess;
+         at = next) {
+        const uint64_t row = ts_cells_first(&t->cut, at);
+        double *y = m->all_y != NULL ? m->all_y + (row - m->row) * s->ld : m->scratch;
+        uint64_t row_end;
+        next = ts_cells_step(&t->cut, row + most);
+        next = next > end ? end : next > at ? next : at + 1;
+        row_end = ts_cells_end(&t->cut, next - 1);
+        e = add_y(g, me, b, row, row_end, y);
+        if (b->col + b->n_cols == s->cols)
+            TRY(e, gather(g, me, t, y, row, gather_place(c, m), at, next));
+    }
+    return e;
+}
+
+/* ---- inner modes */
+
+/* What pieces first .. end - 1 gave, in scratch, for columns col .. col + n - 1: added to the sums of their shares; and of a member that is
+ * alone, the sum of a share that is complete to W, in whose place the next one comes. */
+static cudaError_t add_pieces(const struct ts_gpu *g, struct ts_gpu_member *me, uint64_t first,
+                              uint64_t end, uint64_t col, uint64_t n)
+{
+    const struct ts_cells_shape *s = &g->cells->shape;
+    const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
+    const uint64_t elements = n * s->ld;
+    const int alone = g->n_members == 1;
+    struct ts_cells_shares to = { .to = alone ? m->w + col * s->ld : NULL,
+                                  .sum_apart = alone ? 0 : s->cols * s->ld };
+    for (uint32_t k = 0; k < s->n_shares; k++) {
+        const uint64_t top = ts_cells_step(&s->piece, ts_cells_share_row(s, k));
+        const uint64_t bottom = ts_cells_step(&s->piece, ts_cells_share_row(s, k + 1));
+        const uint64_t from = top > first ? top : first, stop = less(bottom, end);
+        if (from >= stop)
+            continue;
+        if (to.n == 0) {
+            to.sum = m->share_sum + k * to.sum_apart + col * s->ld;
+            to.fresh = k == 0;
+        }
+        to.part[to.n++] = (struct ts_cells_part){ .first = from - first,
+                                                  .end = stop - first,
+                                                  .begins = from == top,
+                                                  .ends = stop == bottom };
+    }
+    return ts_cells_add_shares(&to, m->scratch, elements, elements, me->dense);
+}
+
+static cudaError_t compute_inner(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                                 const struct ts_gpu_cells_block *b)
+{
+    const struct ts_gpu_cells *c = j->g->cells;
+    const struct ts_cells_shape *s = &c->shape;
+    const struct ts_gpu_cells_member *m = &c->member[me->number];
+    const uint64_t most = c->piece_elements / (s->chunk_cols * s->ld);
+    const uint64_t end = ts_cells_step(&s->piece, b->row + b->n_rows);
+    cudaError_t e = cudaSuccess;
+    for (uint64_t at = ts_cells_step(&s->piece, b->row); at < end && e == cudaSuccess; at += most) {
+        const uint64_t next = less(at + most, end), row = ts_cells_first(&s->piece, at);
+        const uint64_t row_end = ts_cells_end(&s->piece, next - 1);
+        for (uint64_t col = b->col; col < b->col + b->n_cols && e == cudaSuccess;
+             col += s->chunk_cols) {
+            const uint64_t n = less(b->col + b->n_cols - col, s->chunk_cols);
+            const struct ts_cells_x x = x_of(s, b, row, row_end, col, n);
+            e = ts_cells_across(&x, &s->piece, m->u, m->v, s->n_v, s->rank, s->ld, m->scratch,
+                                me->dense);
+            TRY(e, add_pieces(j->g, me, at, next, col, n));
+        }
+    }
+    return e;
+}
+
+/* ---- what members send each other */
+
+/* Gathers what is `apart` bytes for each share at the same offset of all members' memory: `base`. */
+static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_member *me = p->me;
+    const uint32_t n = g->n_members, shares = g->cells->shape.n_shares;
+    struct ts_exchange_span span[TS_MAX_DEVICES];
+    struct ts_exchange_part part[TS_MAX_DEVICES];
+    void *base[TS_MAX_DEVICES];
+    cudaError_t e;
+    int rc;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t first = shares * i / n, end = shares * (i + 1) / n;
+        span[i] = (struct ts_exchange_span){ first * apart, (end - first) * apart };
+        part[i] = (struct ts_exchange_part){ &span[i], end > first };
+        base[i] = at[i];
+    }
+    e = cudaEventRecord(me->ready, me->dense);
+    TRY(e, cudaStreamWaitEvent(me->send, me->ready, 0));
+    TRY(e, ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send));
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = ts_exchange_gather(g->exchange, me->number, base, part, me->send, err);
+    if (rc < 0)
+        return rc;
+    e = ts_gpu_log_stop(&me->log, me->send, p->n_exchanges++, span[me->number].bytes);
+    return e == cudaSuccess ? ts_gpu_rows_receive(p, err) : fail(err, e);
+}
+
+/* ---- the pass */
+
+/* All members' passes over cells, enqueued by the thread of member 0; the others wait for it. */
+static int walk(struct ts_gpu_pass *p, struct ts_gpu_pass *all, int outer, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_cells_job j = { .g = g,
+                                  .feed = p->ask->feed,
+                                  .compute = outer ? compute_outer : compute_inner };
+    int rc = ts_gpu_team_barrier(g, err); /* each has its tables enqueued and its log begun */
+    if (rc == 0 && p->me->number == 0) {
+        for (uint32_t i = 0; i < g->n_members; i++) {
+            j.pass[i] = &all[i];
+            j.target[i] = target_of(&all[i]);
+        }
+        rc = ts_gpu_cells_walk(&j, err);
+    }
+    return rc == 0 ? ts_gpu_team_barrier(g, err) : rc;
+}
+
+/* Sums of the member's own shares; those of others come from them, and may be here before this is done. */
+static cudaError_t clear_shares(const struct ts_gpu_pass *p, const struct ts_cells_target *t)
+{
+    const uint32_t n = p->g->n_members, i = p->me->number;
+    const uint64_t first = t->n_shares * i / n, end = t->n_shares * (i + 1) / n;
+    const uint64_t elements = t->share_slots * t->others.ld;
+    return cudaMemsetAsync(p->g->cells->member[i].acc + first * elements, 0,
+                           8 * (end - first) * elements, p->me->dense);
+}
+
+static int compute_y(struct ts_gpu_pass *p, struct ts_gpu_pass *all, int made, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_cells *c = g->cells;
+    const struct ts_cells_shape *s = &c->shape;
+    const struct ts_gpu_cells_member *m = &c->member[p->me->number];
+    const struct ts_cells_target t = target_of(p);
+    cudaError_t e = clear_shares(p, &t);
+    int rc;
+    if (made) {
+        TRY(e, ts_gpu_log_start(&p->me->log, TS_GPU_KERNEL, "kept products", TS_TRACE_KERNEL,
+                                p->me->dense));
+        TRY(e, gather(g, p->me, &t, m->all_y, m->row, gather_place(c, m),
+                      ts_cells_step(&t.cut, m->row), ts_cells_step(&t.cut, m->end)));
+        TRY(e, ts_gpu_log_stop(&p->me->log, p->me->dense, TS_TRACE_NO_SHARD, 0));
+        p->nnz = (m->end - m->row) * s->cols;
+        return e == cudaSuccess ? 0 : fail(err, e);
+    }
+    if (p->me->number == 0)
+        c->y_made.there = 0;
+    TRY(e, make_table(p, s->dense->n_outer, s->dense->array.order, m->b));
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = walk(p, all, 1, err);
+    if (rc == 0 && p->me->number == 0 && c->keeps_y)
+        note_made(c, &c->y_made);
+    return rc;
+}
+
+static int compute_w(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_cells *c = g->cells;
+    const struct ts_cells_shape *s = &c->shape;
+    const struct ts_gpu_cells_member *m = &c->member[p->me->number];
+    const uint64_t w = s->cols * s->ld;
+    double *base[TS_MAX_DEVICES];
+    cudaError_t e = make_table(p, 0, s->n_slow, m->u);
+    int rc;
+    TRY(e, make_table(p, s->n_slow, s->dense->n_outer, m->v));
+    if (e != cudaSuccess)
+        return fail(err, e);
+    rc = walk(p, all, 0, err);
+    if (rc == 0 && p->me->number == 0)
+        note_made(c, &c->w_made);
+    if (rc < 0 || g->n_members == 1)
+        return rc;
+    for (uint32_t i = 0; i < g->n_members; i++)
+        base[i] = c->member[i].share_sum;
+    rc = exchange(p, base, 8 * w, err);
+    if (rc == 0) {
+        e = ts_cells_add(m->w, m->share_sum, w, w, s->n_shares, 1, p->me->dense);
+        rc = e == cudaSuccess ? 0 : fail(err, e);
+    }
+    return rc;
+}
+
+/* Every member does the same. */
+static cudaError_t gather_w(struct ts_gpu_pass *p, const struct ts_cells_target *t)
+{
+    const struct ts_gpu_cells_member *m = &p->g->cells->member[p->me->number];
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = cudaMemsetAsync(m->acc, 0, 8 * p->g->cells->acc_elements, me->dense);
+    TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "inner modes", TS_TRACE_KERNEL, me->dense));
+    TRY(e, gather(p->g, me, t, m->w, 0, gather_place(p->g->cells, m), 0,
+                  ts_cells_step(&t->cut, t->cut.rows)));
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    return e;
+}
+
+static int compute(struct ts_gpu_pass *p, struct ts_gpu_pass *all, const struct ts_cells_target *t,
+                   struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    struct ts_gpu_cells *c = g->cells;
+    const struct ts_gpu_cells_member *m = &c->member[p->me->number];
+    const int outer = ts_cells_is_outer(&c->shape, p->ask->mode);
+    /* what every member finds is the same: they look before any of them changes it */
+    const int made = is_made(c, !outer, outer ? &c->y_made : &c->w_made);
+    double *base[TS_MAX_DEVICES];
+    cudaError_t e;
+    int rc = ts_gpu_team_barrier(g, err); /* all have looked */
+    if (rc < 0)
+        return rc;
+    if (outer) {
+        rc = compute_y(p, all, made, err);
+        for (uint32_t i = 0; i < g->n_members; i++)
+            base[i] = c->member[i].acc;
+        if (rc == 0 && g->n_members > 1)
+            rc = exchange(p, base, 8 * t->share_slots * t->others.ld, err);
+        return rc;
+    }
+    if (made)
+        p->nnz = (m->end - m->row) * c->shape.cols;
+    else
+        rc = compute_w(p, all, err);
+    if (rc < 0)
+        return rc;
+    e = gather_w(p, t);
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
+int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err)
+{
+    struct ts_gpu *g = p->g;
+    const struct ts_gpu_product *r = &p->product[0];
+    const struct ts_cells_target t = target_of(p);
+    cudaError_t e = ts_gpu_log_begin(&p->me->log, p->me->dense);
+    int rc = e == cudaSuccess ? compute(p, all, &t, err) : fail(err, e);
+    if (rc < 0)
+        return rc;
+    p->kept_nnz = p->nnz; /* the feed counts none of them */
+    e = ts_cells_finish(&t, g->cells->member[p->me->number].acc,
+                        r->out == TS_GPU_PRODUCT ? TS_FLOAT64 : g->precision, r->of->ld,
+                        r->args.out, p->me->dense);
+    return e == cudaSuccess ? ts_gpu_rows_finish(p, err) : fail(err, e);
+}
+
+/* Of one cell, with what there is in tables. */
+static cudaError_t warm_kernels(struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    const struct ts_cells_shape *s = &g->cells->shape;
+    const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
+    const struct ts_cells_cut one = ts_cells_cut_of(1, 1, 1);
+    const struct ts_cells_x x = {
+        .cell = m->b, .narrow = s->narrow, .pitch = s->cols, .n_rows = 1, .n_cols = 1
+    };
+    cudaError_t e = ts_cells_along(&x, m->b, s->rank, s->ld, 32, m->scratch, 0, me->dense);
+    TRY(e, ts_cells_across(&x, &one, m->u, m->v, 1, s->rank, s->ld, m->scratch, me->dense));
+    TRY(e, ts_cells_add(m->w, m->scratch, s->ld, s->ld, 1, 1, me->dense));
+    return e;
+}
+
+cudaError_t ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me)
+{
+    const struct ts_gpu_model *of = &g->model[0];
+    const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
+    struct ts_cells_target t;
+    uint32_t others[TS_MAX_ORDER];
+    cudaError_t e = warm_kernels(g, me);
+    ts_cells_target_of(&g->cells->shape, 0, &t, others);
+    t.others.precision = g->precision;
+    t.others.factor_ld = of->ld;
+    for (uint32_t l = 0; l < t.others.n; l++)
+        t.others.factor[l] = me->replica[0].factor[others[l]];
+    TRY(e, ts_cells_gather(&t, ts_cells_is_outer(&g->cells->shape, 0) ? m->scratch : m->w, 0, 0, 1,
+                           m->acc, me->dense));
+    return e;
+}

@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Dense tensors on GPUs from the outside: the fits of CPU cores; the same bytes for one GPU and several, resident and streamed,
+# and after an interruption; what is computed on CPU cores only is refused with one sentence. Skipped without a GPU.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+# shellcheck source=tests/outside_gpu.sh
+. "$top/tests/outside_gpu.sh"
+write_npy=$TOP_BUILDDIR/tests/write_npy
+
+# fits FILE: those of its sweeps
+fits() { sed -n 's/.*"event":"sweep".*"fit":\([-0-9.e+]*\).*/\1/p' "$1"; }
+
+# same_fits A B BY: sweep by sweep
+same_fits()
+{
+    fits "$1" > a.fits
+    fits "$2" > b.fits
+    [ -s a.fits ] || bad "$1: no fits"
+    paste a.fits b.fits | while read -r a b; do
+        within "$a" "$b" "$3" || echo "$a $b"
+    done > apart
+    [ ! -s apart ] || bad "$1 and $2: $(cat apart)"
+}
+
+# ---- as on CPU cores ----
+"$write_npy" f8C 0.1 x.npy - 9 14 7 11
+"$write_npy" f8F 0.1 xf.npy - 9 14 7 11
+"$write_npy" f4C 0.1 x4.npy - 9 14 7 11
+for how in "" "--nonneg" "--accelerate" "--init nvecs" "--l2 0.1" "--simplex 2" "--orthogonal 1 --smooth 3=0.5"; do
+    for x in x.npy xf.npy; do
+        for on in "--cpu" "--gpus 1"; do
+            # shellcheck disable=SC2086
+            "$bin/tstream" cp $x $on -r 4 -i 8 --tol 0 -p float64 -n --json $how > "json$on" 2> err ||
+                bad "cp $x $on $how: $(cat err)"
+        done
+        grep -q '"backend":"gpu"' "json--gpus 1" || bad "not on the GPU"
+        same_fits json--cpu "json--gpus 1" 1e-9
+    done
+done
+"$bin/tstream" cp x4.npy --gpus 1 -r 4 -i 8 --tol 0 -n --json > gpu4.json
+"$bin/tstream" cp x4.npy --cpu -r 4 -i 8 --tol 0 -n --json > cpu4.json
+same_fits gpu4.json cpu4.json 1e-6
+for mode in 1 2 3 4; do
+    for x in x.npy xf.npy x4.npy; do
+        "$bin/tstream" mttkrp $x --gpus 1 --mode $mode -r 33 -p float64 --check > log 2>&1 || bad "mttkrp $x: $(cat log)"
+    done
+done
+"$bin/tstream" mttkrp x.npy --gpus 1 -r 2000 --check > log 2>&1 || bad "mttkrp -r 2000: $(cat log)"
+"$bin/tstream" mttkrp x.npy --cpu -r 2000 > log 2>&1 && bad "mttkrp --cpu -r 2000: not refused"
+
+# ---- bytes: several chunks of cells ----
+"$write_npy" f4C 0.1 big.npy - 400 250 400
+run_big()
+{
+    name=$1
+    shift
+    "$bin/tstream" cp big.npy -r 9 -i 4 --tol 0 --json -f ktensor --force -o "$name.cp" "$@" > json 2> err ||
+        bad "cp $*: $(cat err)"
+}
+run_big one --gpus 1
+"$bin/tstream" cp big.npy -r 9 --gpus 1 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
+grep -q 'two chunks of cells' refused || bad "--gpu-memory 1M: $(cat refused)"
+little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 "M" }')
+for gpus in 1 2 "$usable"; do
+    [ "$gpus" -le "$usable" ] || continue
+    [ "$gpus" -le 16 ] || continue
+    for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=600M"; do
+        # shellcheck disable=SC2086
+        run_big more --gpus "$gpus" $memory
+        cmp -s one.cp/model.ktensor more.cp/model.ktensor || bad "other bytes with --gpus $gpus $memory"
+    done
+done
+"$bin/tstream" cp big.npy -r 9 -i 2 --tol 0 --gpus 1 -f ktensor -o half.cp > log 2>&1 || bad "cp: $(cat log)"
+"$bin/tstream" cp --resume half.cp --iters 4 --gpus 1 > log 2>&1 || bad "resume: $(cat log)"
+cmp -s one.cp/model.ktensor half.cp/model.ktensor || bad "other bytes after a resume"
+"$bin/tstream" fit one.cp big.npy --gpus 1 --json > gpu.fit 2> err || bad "fit: $(cat err)"
+"$bin/tstream" fit one.cp big.npy --cpu --json > cpu.fit 2> err || bad "fit: $(cat err)"
+of() { sed 's/.*"fit":\([-0-9.e+]*\).*/\1/' "$1"; }
+within "$(of gpu.fit)" "$(of cpu.fit)" 1e-12 || bad "fit: $(of gpu.fit), on CPU cores $(of cpu.fit)"
+"$bin/tstream" plan big.npy -r 9 --gpus 1 > plan 2> err || bad "plan: $(cat err)"
+grep -q 'cells that stay' plan || bad "plan: $(cat plan)"
+"$bin/tstream" plan big.npy -r 9 --gpus 1 --gpu-memory "$little" --json > plan 2> err || bad "plan: $(cat err)"
+grep -q '"shared_bytes":' plan || bad "plan: $(cat plan)"
+
+# ---- refusals ----
+refused()
+{
+    words=$1
+    shift
+    "$@" > out 2> err && bad "$*: not refused"
+    [ "$(wc -l < err)" -eq 1 ] || bad "$*: $(cat err)"
+    grep -q -e "$words" err || bad "$*: $(cat err)"
+}
+refused 'computed on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 --observed -n
+refused 'decomposed by least squares' "$bin/tstream" cp x.npy --gpus 1 --loss poisson -n
+refused 'computed on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 --loss gamma -n
+exit $failed
