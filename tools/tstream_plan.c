@@ -117,18 +117,32 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
     }
 }
 
-/* Cells are the same for all modes. */
-static void count_slabs(const struct ts_engine *e, struct plan *p)
+/* Passes over the cells in a sweep. */
+static uint32_t count_passes(const struct ts_engine *e, const struct plan *p)
+{
+    const struct ts_dense *d = e->tensor->dense;
+    const uint32_t skipped = ts_constraint_skipped(p->args->constraint, e->tensor->order);
+    const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
+    return ts_dense_passes(d, shared || d->n_outer == 1, skipped);
+}
+
+/* Cells are the same for all modes. What GPUs keep passes no more; of the rest each gets about as much. */
+static void count_slabs(const struct ts_engine *e, const struct ts_feed_deal *deal, struct plan *p)
 {
     const struct ts_dense *d = e->tensor->dense;
     const uint64_t bytes = d->cells * d->cell_bytes;
-    const uint32_t skipped = ts_constraint_skipped(p->args->constraint, e->tensor->order);
-    p->resident_bytes = e->slabs.resident_bytes < bytes ? e->slabs.resident_bytes : bytes;
+    const uint32_t passes = count_passes(e, p);
+    p->passing_bytes = bytes;
+    for (uint64_t k = 0; deal->slab != NULL && k < d->n_slabs; k++)
+        p->passing_bytes -= deal->slab[k] ? ts_dense_slab_bytes(d, k) : 0;
+    p->resident_bytes =
+        e->slabs.resident_bytes < p->passing_bytes ? e->slabs.resident_bytes : p->passing_bytes;
     p->slot_bytes = e->slabs.slot_bytes;
     p->n_slots = e->slabs.n_slots;
-    p->whole_bytes = p->packed_bytes = p->shard_bytes = p->passing_bytes = bytes;
-    p->disk_bytes = (bytes - p->resident_bytes) *
-                    ts_dense_passes(d, e->memory.spare_bytes > 0 || d->n_outer == 1, skipped);
+    p->whole_bytes = p->packed_bytes = p->shard_bytes = bytes;
+    p->disk_bytes = (p->passing_bytes - p->resident_bytes) * passes;
+    for (uint32_t i = 0; i < p->n_devices; i++)
+        p->link_bytes[i] = p->passing_bytes * passes / p->n_devices;
 }
 
 static void count_all(const struct ts_engine *e, struct plan *p)
@@ -144,7 +158,7 @@ static void count_all(const struct ts_engine *e, struct plan *p)
     p->memory = e->memory;
     p->library_bytes = e->library_bytes;
     if (e->tensor->dense != NULL) {
-        count_slabs(e, p);
+        count_slabs(e, &deal, p);
         return;
     }
     p->resident_bytes = e->residency.resident_bytes;
@@ -211,10 +225,12 @@ static uint64_t sample_device_bytes(const struct plan *p, const struct tstream_s
     uint64_t bytes = 0;
     if (p->n_devices == 0 || p->passing_bytes == 0)
         return p->args->processor.device_bytes;
+    if (s->tensor.dense != NULL)
+        bytes = s->tensor.dense->cells * s->tensor.dense->cell_bytes;
     for (uint32_t m = 0; m < s->tensor.order; m++)
         for (uint64_t i = 0; i < s->tensor.mode[m].disk.n_shards; i++)
             bytes += s->tensor.mode[m].shard[i].raw_bytes;
-    return d->factor_bytes + d->sum_bytes + d->driver_bytes + d->slot_bytes +
+    return d->factor_bytes + d->sum_bytes + d->driver_bytes + d->slot_bytes + d->shared_bytes +
            (uint64_t)(kept * (double)bytes) / p->n_devices;
 }
 
@@ -304,9 +320,10 @@ static void print_host(const struct plan *p)
     snprintf(note, sizeof note, p->n_slots == 0 ? "all of them" : "%.0f %% of %s",
              100 * (double)p->resident_bytes / (double)(p->passing_bytes + 1),
              ts_num_bytes(a, p->passing_bytes));
-    plan_bytes_row(p->dense           ? "slabs that stay"
-                   : p->n_devices > 0 ? "shards that stay here"
-                                      : "shards that stay",
+    plan_bytes_row(p->dense && p->n_devices > 0 ? "slabs that stay here"
+                   : p->dense                   ? "slabs that stay"
+                   : p->n_devices > 0           ? "shards that stay here"
+                                                : "shards that stay",
                    p->resident_bytes, note);
     if (p->n_slots > 0) {
         snprintf(note, sizeof note, "%" PRIu64 " of %s", p->n_slots,
@@ -327,17 +344,23 @@ static void print_host(const struct plan *p)
         plan_bytes_row("more when the fit nears 1", p->memory.rest_bytes, "");
 }
 
-static void print_device(const struct ts_device_memory *d)
+static uint64_t device_bytes(const struct ts_device_memory *d)
+{
+    return d->factor_bytes + d->sum_bytes + d->kept_bytes + d->slot_bytes + d->shared_bytes +
+           d->driver_bytes;
+}
+
+static void print_device(const struct plan *p, const struct ts_device_memory *d)
 {
     printf("memory of GPU %d\n", d->number);
     plan_bytes_row("factor matrices", d->factor_bytes, "");
     plan_bytes_row("partial sums, Gram matrices", d->sum_bytes, "");
-    plan_bytes_row("shards that stay", d->kept_bytes, "");
+    if (d->shared_bytes > 0)
+        plan_bytes_row("products of several modes", d->shared_bytes, "");
+    plan_bytes_row(p->dense ? "cells that stay" : "shards that stay", d->kept_bytes, "");
     plan_bytes_row("slots for the others", d->slot_bytes, "");
     plan_bytes_row("driver and libraries", d->driver_bytes, "");
-    plan_bytes_row("in all",
-                   d->factor_bytes + d->sum_bytes + d->kept_bytes + d->slot_bytes + d->driver_bytes,
-                   "");
+    plan_bytes_row("in all", device_bytes(d), "");
 }
 
 static void print_sweep(const struct plan *p, const struct ts_tensor *t)
@@ -397,7 +420,7 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
         printf("  of %u ranks the largest: others take less\n", p->args->ranks.n);
     print_host(p);
     for (uint32_t i = 0; i < p->n_devices; i++)
-        print_device(&p->device[i]);
+        print_device(p, &p->device[i]);
     print_sweep(p, t);
     if (!p->args->no_output) {
         printf("disk, in %s\n", p->out);
@@ -445,10 +468,9 @@ static void json_memory(struct tool_json *j, const struct plan *p)
         tool_json_u64(j, "other_bytes", d->sum_bytes);
         tool_json_u64(j, "resident_shard_bytes", d->kept_bytes);
         tool_json_u64(j, "slot_bytes", d->slot_bytes);
+        tool_json_u64(j, "shared_bytes", d->shared_bytes);
         tool_json_u64(j, "library_bytes", d->driver_bytes);
-        tool_json_u64(j, "total_bytes",
-                      d->factor_bytes + d->sum_bytes + d->kept_bytes + d->slot_bytes +
-                          d->driver_bytes);
+        tool_json_u64(j, "total_bytes", device_bytes(d));
         tool_json_u64(j, "sent_bytes", p->link_bytes[i]);
         tool_json_close(j);
     }
