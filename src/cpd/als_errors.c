@@ -7,11 +7,11 @@
 
 /* Of a partition. */
 struct ts_als_part {
-    struct ts_als_errors kept, held;
+    struct ts_cell_errors kept, held;
 };
 
 /* A weight counts a cell so many times. */
-static void add(struct ts_als_errors *s, double value, double model, double weight)
+static void add(struct ts_cell_errors *s, double value, double model, double weight)
 {
     s->n += weight;
     s->sum += weight * value;
@@ -41,7 +41,7 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
     return 0;
 }
 
-static void add_sums(struct ts_als_errors *to, const struct ts_als_errors *from)
+static void add_sums(struct ts_cell_errors *to, const struct ts_cell_errors *from)
 {
     to->n += from->n;
     to->sum += from->sum;
@@ -69,10 +69,10 @@ int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s,
     return 0;
 }
 
-void ts_als_errors_end(struct ts_als_summing *s, struct ts_als_errors *kept,
-                       struct ts_als_errors *held)
+void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
+                       struct ts_cell_errors *held)
 {
-    *kept = *held = (struct ts_als_errors){ 0 };
+    *kept = *held = (struct ts_cell_errors){ 0 };
     for (uint64_t k = 0; k < s->n; k++) {
         add_sums(kept, &s->part[k].kept);
         add_sums(held, &s->part[k].held);
@@ -86,12 +86,20 @@ void ts_als_errors_free(struct ts_als_summing *s)
     s->part = NULL;
 }
 
-int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_als_errors *kept,
-                      struct ts_als_errors *held, struct ts_err *err)
+int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_cell_errors *kept,
+                      struct ts_cell_errors *held, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct ts_als_summing s;
-    int rc = ts_als_errors_begin(a, mean, &s, err);
+    int rc;
+    if (c->backend->errors != NULL) {
+        struct ts_error_sums e = { .hold_out = a->conf->hold_out, .mean = mean };
+        rc = c->backend->errors(c->be, a->product, a->conf->feed, &e, &a->times, err);
+        *kept = e.kept;
+        *held = e.held;
+        return rc;
+    }
+    rc = ts_als_errors_begin(a, mean, &s, err);
     if (rc == 0)
         rc = c->backend->weighted(c->be, a->product, a->conf->feed, &s.what, &a->times, err);
     if (rc == 0)

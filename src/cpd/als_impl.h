@@ -115,15 +115,10 @@ int ts_als_norm(struct ts_als *a, struct ts_err *err);
 
 /* ---- als_errors.c ---- */
 
-/* Of nonzeros x and the model m there: how many, of x, of x^2, of x m, of (x - m)^2. One with a weight counts so many times. */
-struct ts_als_errors {
-    double n, sum, squares, inner, left;
-};
-
 /* A weighted pass over the product's mode, with the weights inside the factors, m being what they give and the mean; those that
  * are held out apart. */
-int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_als_errors *kept,
-                      struct ts_als_errors *held, struct ts_err *err);
+int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_cell_errors *kept,
+                      struct ts_cell_errors *held, struct ts_err *err);
 
 /* The same of a pass that other runs take part in: `what` is for it, and *s stays where it is until the end, or free. */
 struct ts_als_summing {
@@ -136,8 +131,8 @@ struct ts_als_summing {
 };
 int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s,
                         struct ts_err *err);
-void ts_als_errors_end(struct ts_als_summing *s, struct ts_als_errors *kept,
-                       struct ts_als_errors *held);
+void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
+                       struct ts_cell_errors *held);
 void ts_als_errors_free(struct ts_als_summing *s); /* one of zeros is fine */
 
 /* ---- als_fit.c ---- */

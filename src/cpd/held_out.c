@@ -11,7 +11,7 @@
 #include "cpd/method.h"
 
 struct held_out {
-    struct ts_als_errors kept, held; /* after the last mode */
+    struct ts_cell_errors kept, held; /* after the last mode */
     struct ts_als_summing sums;      /* of the pass that tells of them */
 };
 

@@ -12,7 +12,7 @@
 #include "cpd/method.h"
 
 struct observed {
-    struct ts_als_errors kept, held; /* after the last mode */
+    struct ts_cell_errors kept, held; /* after the last mode */
     double mean;                     /* that is subtracted */
 };
 

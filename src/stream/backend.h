@@ -228,6 +228,11 @@ struct ts_backend {
                        uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                        struct ts_err *err);
 
+    /* Sums of the errors at all nonzeros, taking every shard of `mode` from feed; the factors stay as they are. NULL: they are
+     * summed from what `weighted` gives. */
+    int (*errors)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
+                  struct ts_backend_times *times, struct ts_err *err);
+
     /* All of a mode whose rows are multiplied (stream/row_update.h), which is one of own_rows. Every shard is taken from
      * feed once, and a second time where `judge` is set and rows go on from one shard to the next. feed NULL: no round;
      * columns are multiplied with the weights and divided by their sums. NULL: it has no such update. */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "format/hold_out.h"
 #include "format/layout.h"
 
 /* Nonzeros of a block, in the order of the file. */
@@ -43,6 +44,19 @@ struct ts_weighted {
     uint64_t part_bytes;
     /* Of a dense tensor: partitions first .. end - 1 were taken, and no other one is under way; by one thread. NULL: nothing. */
     void (*settle)(void *ctx, uint64_t first, uint64_t end);
+};
+
+/* Sums over cells of value x and model m: how many, of x, x^2, x m and (x - m)^2. */
+struct ts_cell_errors {
+    double n, sum, squares, inner, left;
+};
+
+/* Of the pass that gives them (struct ts_backend, `errors`): m is the model's value and the mean, and cells that are held out have
+ * sums of their own. */
+struct ts_error_sums {
+    struct ts_hold_out hold_out;
+    double mean;
+    struct ts_cell_errors kept, held; /* what it gives */
 };
 
 #endif
