@@ -510,7 +510,8 @@ typedef struct {
      * memory for its factor in float64 and a little more. */
     uint32_t smooth;
     /* ts_cp will be asked for observed, which takes memory for Gram
-     * matrices of rows that parts of the tensor share; on CPU cores. */
+     * matrices of rows that parts of the tensor share; on CPU cores, and
+     * on GPUs up to rank 128 (float64: 64). */
     int observed;
     /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
      * memory for a second factor as large as the largest, and a little
@@ -670,7 +671,8 @@ typedef struct {
      * hash of each cell and seed, and their error is told. Below 1.
      * Without observed they are zeros to the model, like cells that are
      * not listed; those of a dense tensor are unknown, and observed is
-     * taken for given. On CPU cores. */
+     * taken for given. On CPU cores; with observed and least squares of a
+     * tensor of nonzeros on GPUs, too. */
     double hold_out;
     /* Ends when that error has not fallen for so many sweeps; 0: never.
      * The result is the model that had the least, which is kept in host

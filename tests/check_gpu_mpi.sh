@@ -60,6 +60,19 @@ little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print su
 mpi 2 x.tsh --gpus 1 --tol 0 --rows all -r 9 -i 3 --gpu-memory "$little" -o little > log 2> err || bad "--gpu-memory $little: $(cat err)"
 cmp -s one.1/model.ktensor little/model.ktensor || bad "--gpu-memory $little: not the bytes of one process"
 
+# ---- observed cells, with held-out ones ----
+errors_of()
+{
+    grep -oE '"(held_out_)?rmse": *[0-9][^,}]*' "$1/run.json"
+}
+"$bin/tstream" cp x.tsh --gpus 1 --tol 0 --rows all -r 9 -i 3 --observed --hold-out 10% -o known > log 2>&1 || bad "--observed: $(cat log)"
+for n in 2 3; do
+    mpi $n x.tsh --gpus 1 --tol 0 --rows all -r 9 -i 3 --observed --hold-out 10% -o known$n > log 2> err || bad "--observed on $n ranks: $(cat err)"
+    cmp -s known/model.ktensor known$n/model.ktensor || bad "--observed on $n ranks: not the bytes of one process"
+    errors_of known > one.txt
+    errors_of known$n | cmp -s - one.txt || bad "--observed on $n ranks: other errors than of one process"
+done
+
 # ---- several models, three ranks on whatever GPUs there are ----
 "$bin/tstream" cp x.tsh --gpus 1 --tol 0 -r 4,7 -i 3 -o models > log 2>&1 || bad "several models: $(cat log)"
 mpi 3 x.tsh --gpus 1 --exchange host --tol 0 -r 4,7 -i 3 -o models3 > log 2> err || bad "several models on 3 ranks: $(cat err)"
@@ -132,8 +145,7 @@ ranks_refused()
 }
 ranks_refused 'NCCL cannot exchange between processes that share a GPU' x.tsh -r 4 --gpus 0, --exchange nccl
 ranks_refused 'copies from GPU to GPU are of one process' x.tsh -r 4 --gpus 1 --exchange copy
-ranks_refused 'are computed on CPU cores only' x.tsh -r 4 --gpus 1 --observed
-ranks_refused 'a model with this loss is computed on CPU cores only' x.tsh -r 4 --gpus 1 --loss gamma
+ranks_refused 'a model with this loss is computed on CPU cores only' x.tsh -r 4 --gpus 1 --loss huber:1
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 200000 -s 5 --shard 64K -o small.tsh > log 2>&1
 size=$(wc -c < small.tsh/mode2.shards)
 printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log

@@ -75,17 +75,18 @@ const struct ts_opt tstream_cp_opts[] = {
     ARRAY_OPTS(AT(array)),
     { "observed", 0, TS_OPT_FLAG, AT(observed), NULL, NULL,
       "cells that the tensor does not list (NaN in a dense one) are unknown, not zeros: completion, as of ratings. Each row is solved for with its own "
-      "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores. A cell "
-      "with a weight (tshard build --weights) counts so many times in all sums" },
+      "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores, and up to "
+      "rank 128 on GPUs (in float64 64). A cell with a weight (tshard build --weights) counts so many times in all sums, on CPU cores" },
     { "mean", 0, TS_OPT_FLAG, AT(mean), NULL, NULL,
       "with --observed: subtract the mean of the listed cells that are not held out. It is a component of the model that is written, "
-      "of columns of equal entries beside the --rank others, so that score and predict add it; on CPU cores" },
+      "of columns of equal entries beside the --rank others, so that score and predict add it" },
     { "l2-scale", 0, TS_OPT_CHOICE, AT(l2_scale), "none", "none|count",
       "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
       "nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE or, of losses other than "
       "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
-      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On CPU cores" },
+      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On CPU cores; with --observed and "
+      "least squares of a tensor of nonzeros on GPUs, too" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
       "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
       "that had the least, for which there is memory for a second one" },

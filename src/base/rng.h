@@ -10,7 +10,9 @@
 
 #include <stdint.h>
 
-static inline uint64_t ts_mix(uint64_t z)
+#include "base/anywhere.h"
+
+TS_ANYWHERE static inline uint64_t ts_mix(uint64_t z)
 {
     z += UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -19,7 +21,7 @@ static inline uint64_t ts_mix(uint64_t z)
 }
 
 /* 53 random bits as a double in [0, 1). */
-static inline double ts_unit(uint64_t z)
+TS_ANYWHERE static inline double ts_unit(uint64_t z)
 {
     return (double)(z >> 11) * 0x1p-53;
 }

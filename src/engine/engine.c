@@ -247,6 +247,16 @@ static int check_ranks(const struct ts_engine_conf *conf, uint32_t most, struct 
     return 0;
 }
 
+/* Whether CPU cores have to compute where no GPU was asked for: GPUs know neither weights of cells, nor unknown cells of a dense
+ * tensor. */
+static int on_cpu_cores(const struct ts_engine_conf *conf, const struct ts_engine *e)
+{
+    const struct ts_processor *p = &conf->processor;
+    const int observed = conf->constraint != NULL && conf->constraint[0].observed;
+    return p->gpus == NULL && p->device_bytes == 0 &&
+           (ts_tensor_weighted(e->tensor) || (e->tensor->dense != NULL && observed));
+}
+
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank,
@@ -286,7 +296,9 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order);
     bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
     before = ts_engine_memory_resident();
-    rc = ts_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
+    rc = ts_processor_choose(!on_cpu_cores(conf, e) ? &conf->processor
+                                                    : &(struct ts_processor){ .cpu = 1 },
+                             &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)
         return rc;
     bc.tensor = e->tensor;

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "base/anywhere.h"
 #include "base/rng.h"
 
 struct ts_hold_out {
@@ -23,17 +24,17 @@ struct ts_hold_out {
 };
 
 /* Begins the hash of a cell; `add` takes its rows, mode after mode; `held` tells. */
-static inline uint64_t ts_hold_out_begin(const struct ts_hold_out *h)
+TS_ANYWHERE static inline uint64_t ts_hold_out_begin(const struct ts_hold_out *h)
 {
     return ts_mix(h->seed);
 }
 
-static inline uint64_t ts_hold_out_add(uint64_t hash, uint64_t row)
+TS_ANYWHERE static inline uint64_t ts_hold_out_add(uint64_t hash, uint64_t row)
 {
     return ts_mix(hash ^ row);
 }
 
-static inline int ts_hold_out_held(const struct ts_hold_out *h, uint64_t hash)
+TS_ANYWHERE static inline int ts_hold_out_held(const struct ts_hold_out *h, uint64_t hash)
 {
     const double at = ts_unit(hash);
     return at >= h->from && at < h->from + h->share;

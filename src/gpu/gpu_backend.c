@@ -12,6 +12,7 @@
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/observed_kernel.h"
 #include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
@@ -141,6 +142,11 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
         return ts_fail(err, TS_EARG,
                        "%s: a dense tensor is decomposed by least squares: other losses go with "
                        "tensors of nonzeros",
+                       conf->tensor->path);
+    if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: unknown cells of a dense tensor are left out on CPU cores only; "
+                       "take " TS_SET_CPU,
                        conf->tensor->path);
     if (ts_comm_many(conf->comm))
         return ts_fail(err, TS_EARG,
@@ -349,9 +355,24 @@ static int gpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     return ts_gpu_multiply(be, mode, feed, how, ret, times, err);
 }
 
-/* Rows that are multiplied are held by the lanes of a warp. */
+static int gpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
+                        const struct ts_row_update *how, const struct ts_row_sums *sums,
+                        struct ts_backend_times *times, struct ts_err *err)
+{
+    return ts_gpu_observed_complete(be, mode, feed, how, sums, times, err);
+}
+
+static int gpu_errors(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
+                      struct ts_backend_times *times, struct ts_err *err)
+{
+    return ts_gpu_observed_errors(be, mode, feed, sums, times, err);
+}
+
+/* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows. */
 static uint32_t gpu_most_rank(uint32_t updates, enum ts_precision precision)
 {
+    if ((updates >> TS_ROW_OBSERVED & 1) != 0)
+        return ts_observed_most(precision);
     return (updates >> TS_ROW_MULTIPLY & 1) != 0 ? ts_weigh_most(precision) : UINT32_MAX;
 }
 
@@ -374,7 +395,8 @@ const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_MULTIPLY,
+               1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED,
+    .means = 1,
     .most_rank = gpu_most_rank,
     .open = gpu_open,
     .close = gpu_close,
@@ -395,6 +417,8 @@ const struct ts_backend ts_backend_gpu = {
     .update_of = gpu_update_of,
     .solve = gpu_solve,
     .update = gpu_update,
+    .complete = gpu_complete,
+    .errors = gpu_errors,
     .multiply = gpu_multiply,
     .scale = gpu_scale,
     .gram = gpu_gram,

@@ -8,8 +8,10 @@
 
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
+#include "gpu/errors_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/observed_kernel.h"
 #include "gpu/simplex_kernel.h"
 #include "gpu/weigh_kernel.h"
 
@@ -51,6 +53,14 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->apart = g->apart_rows > 0 ? take(base, used, g->apart_rows * row) : NULL;
     my->phi = g->multiplies ? take(base, used, g->apart_rows * row) : NULL;
     my->judged = g->multiplies ? take(base, used, 16 * most->shares) : NULL;
+    my->part =
+        g->observes
+            ? take(base, used,
+                   2 * ts_observed_units(of->ld) * most->shares * ts_gpu_observed_part_bytes(of))
+            : NULL;
+    my->ends =
+        g->observes ? take(base, used, 2 * most->shards * ts_gpu_observed_part_bytes(of)) : NULL;
+    my->errors = g->observes ? take(base, used, 8 * TS_ERRORS_SUMS * most->shares) : NULL;
     my->edge = take(base, used, 2 * more(most->shares * row, last->n_shares * wide));
     my->shard_edge = take(
         base, used, more(ts_edge_count(most->shards) * row, ts_edge_count(last->n_shards) * wide));
@@ -76,7 +86,7 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
         most.shards = more(most.shards, mode->n_shards);
         most.rows = more(most.rows, mode->n_rows);
     }
-    me->edge_row = take(base, &used, 8 * most.shares);
+    me->edge_row = take(base, &used, 8 * most.shares * (g->observes ? TS_OBSERVED_UNITS : 1));
     me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
     me->stage = take(base, &used, 8 * g->stage);
     for (uint32_t k = 0; k < g->n_models; k++) {
@@ -296,6 +306,8 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
                         me->dense));
     if (my->apart != NULL && my->phi != NULL && of->ld <= ts_weigh_most(g->precision))
         TRY(e, warm_weigh(of, me, &args));
+    if (my->part != NULL && of->rank <= ts_observed_most(g->precision))
+        TRY(e, ts_gpu_observed_warm(of, me, &args));
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 

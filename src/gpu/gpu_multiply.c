@@ -187,18 +187,13 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
 static int hear_others(const struct job *j, double *kkt, struct ts_err *err)
 {
     struct ts_gpu *g = j->of->gpu;
-    const struct ts_gpu_mode *m = &g->mode[j->mode];
-    uint64_t first[TS_MAX_TEAM + 1], share[TS_MAX_TEAM + 1];
+    uint64_t first[TS_MAX_TEAM + 1];
     int rc;
-    if (g->comm == NULL)
-        return 0;
-    for (uint32_t i = 0; i <= g->n_members; i++) {
+    for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = i;
-        share[i] = m->passed[i] < m->n_shards ? m->first_share[m->passed[i]] : m->n_shares;
-    }
     rc = ts_gpu_ranks_gather(g, kkt, sizeof *kkt, first, err);
     if (rc == 0 && j->judged[g->first_here] != NULL)
-        rc = ts_gpu_ranks_gather(g, j->judged[g->first_here], 2 * sizeof(double), share, err);
+        rc = ts_gpu_ranks_shares(g, j->mode, j->judged[g->first_here], 2 * sizeof(double), err);
     return rc;
 }
 

@@ -66,6 +66,12 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         r->args.out = my->phi;
         return;
     }
+    if (ts_gpu_solves_observed(r)) { /* rows come as they will be */
+        r->out = TS_GPU_FACTOR;
+        r->out_bytes = ts_gpu_row_bytes(r->of);
+        r->args.out = my->factor[mode];
+        return;
+    }
     r->wide = for_fit && g->precision == TS_FLOAT32 && r->of->summed == TS_FLOAT64;
     r->apart = ts_gpu_owns(g, mode);
     r->out = TS_GPU_FACTOR;
@@ -257,11 +263,14 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
 static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct shards *s,
                                    cudaStream_t stream)
 {
+    const struct ts_gpu_mttkrp first = args_of(&p->product[0], s);
     cudaError_t e = cudaSuccess;
-    if (p->ask->multiply != NULL) {
-        const struct ts_gpu_mttkrp args = args_of(&p->product[0], s);
-        return ts_gpu_multiply_launch(&p->product[0], &args, stream);
-    }
+    if (p->ask->multiply != NULL)
+        return ts_gpu_multiply_launch(&p->product[0], &first, stream);
+    if (p->ask->errors != NULL)
+        return ts_gpu_errors_launch(&p->product[0], &first, stream);
+    if (ts_gpu_solves_observed(&p->product[0]))
+        return ts_gpu_observed_launch(&p->product[0], &first, stream);
     for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
         struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
         struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
@@ -276,8 +285,13 @@ static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct shards 
                                cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
-    if (p->ask->multiply != NULL) /* that was done before the next round */
+    if (p->ask->multiply != NULL ||
+        p->ask->errors != NULL) /* done before the next round; no rows */
         return e;
+    if (ts_gpu_solves_observed(&p->product[0])) {
+        const struct ts_gpu_mttkrp args = args_of(&p->product[0], s);
+        return ts_gpu_observed_fold(&p->product[0], &args, stream);
+    }
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
         const struct ts_gpu_product *r = &p->product[k];
         const struct ts_gpu_mttkrp args = args_of(r, s);

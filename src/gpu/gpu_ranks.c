@@ -263,6 +263,16 @@ int ts_gpu_ranks_gather(struct ts_gpu *g, void *array, uint64_t bytes, const uin
     return gather(g, array, byte, err);
 }
 
+int ts_gpu_ranks_shares(struct ts_gpu *g, uint32_t mode, double *array, uint64_t bytes,
+                        struct ts_err *err)
+{
+    const struct ts_gpu_mode *m = &g->mode[mode];
+    uint64_t share[TS_MAX_TEAM + 1];
+    for (uint32_t i = 0; i <= g->n_members; i++)
+        share[i] = m->passed[i] < m->n_shards ? m->first_share[m->passed[i]] : m->n_shares;
+    return ts_gpu_ranks_gather(g, array, bytes, share, err);
+}
+
 int ts_gpu_ranks_times(struct ts_gpu *g, struct ts_backend_times *times, uint64_t *range_ns,
                        struct ts_err *err)
 {

@@ -63,6 +63,8 @@ static int multiplied_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t
 static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last, uint64_t *row,
                      uint64_t *n)
 {
+    if (p->ask->errors != NULL)
+        return 0;
     if (p->ask->multiply == NULL)
         return inner_rows(p->mode, first, last, row, n);
     return p->ask->rounds > 0 && multiplied_rows(p->mode, first, last, row, n);
@@ -71,7 +73,7 @@ static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last,
 /* A pass that judges rows has no products. */
 static int sends_edges(const struct ts_gpu_pass *p)
 {
-    return p->ask->multiply == NULL || p->ask->rounds > 0;
+    return p->ask->errors == NULL && (p->ask->multiply == NULL || p->ask->rounds > 0);
 }
 
 /* The next range of consecutive shards that a member computes, at or after *first and below end.
@@ -89,9 +91,11 @@ static int next_run(const struct ts_gpu_pass *p, uint32_t number, uint64_t *firs
     return 1;
 }
 
-/* Each row has its own inner product; those of updates that read the old rows are of units. */
+/* Each row has its own inner product, or of observed cells its size; those of updates that read the old rows are of units. */
 static int with_inner(const struct ts_gpu_product *r)
 {
+    if (ts_gpu_solves_observed(r))
+        return r->sums->size != NULL;
     return r->how != NULL && r->sums->inner != NULL && !r->apart;
 }
 
@@ -166,7 +170,7 @@ int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err)
         return rc;
     p->updating = 1;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++)
-        if (p->product[k].how != NULL)
+        if (p->product[k].how != NULL && !ts_gpu_solves_observed(&p->product[k]))
             e = ts_gpu_device_send_update(p->product[k].of, p->me, p->product[k].how);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
@@ -181,7 +185,7 @@ static cudaError_t solve_rows(struct ts_gpu_product *r, uint64_t row, const uint
     char *rows = my->factor[r->pass->ask->mode] + row * ts_gpu_row_bytes(r->of);
     double *inner = with_inner(r) ? my->row_inner + row : NULL;
     cudaError_t e;
-    if (r->how == NULL || r->apart || n == 0)
+    if (r->how == NULL || r->apart || n == 0 || ts_gpu_solves_observed(r))
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     if (e == cudaSuccess && r->wide && my->product != NULL)
@@ -265,6 +269,8 @@ static void *address(const struct ts_gpu_replica *m, enum ts_gpu_buffer buffer, 
         return m->row_inner;
     case TS_GPU_SHARD_EDGE:
         return m->shard_edge;
+    case TS_GPU_ENDS:
+        return m->ends;
     case TS_GPU_PARTS:
         return m->parts;
     }
@@ -366,11 +372,18 @@ static void expect_chunk(struct ts_gpu_product *r, uint32_t number, uint32_t c)
     derive_inner(r, number, c);
 }
 
+/* Bytes of what is kept of a shard's first row. */
+static uint64_t end_bytes(const struct ts_gpu_product *r)
+{
+    return ts_gpu_solves_observed(r) ? ts_gpu_observed_part_bytes(r->of)
+                                     : ts_gpu_edge_bytes(r->of, r->wide);
+}
+
 /* The edges of all shards that a member computes. */
 static void add_edges(struct ts_gpu_product *r, uint32_t number)
 {
     struct ts_gpu_pass *p = r->pass;
-    const uint64_t bytes = ts_gpu_edge_bytes(r->of, r->wide);
+    const uint64_t bytes = end_bytes(r);
     struct ts_exchange_part *edges = &r->of->sent.edges[number];
     uint64_t last;
     open_part(p, number, edges);
@@ -462,8 +475,11 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     e = cudaStreamWaitEvent(p->me->send, p->me->ready, 0);
     if (e != cudaSuccess)
         return fail(err, e);
-    for (uint32_t k = 0; k < p->n && rc == 0; k++)
-        rc = gather(&p->product[k], TS_GPU_SHARD_EDGE, p->product[k].of->sent.edges, err);
+    for (uint32_t k = 0; k < p->n && rc == 0; k++) {
+        struct ts_gpu_product *r = &p->product[k];
+        rc = gather(r, ts_gpu_solves_observed(r) ? TS_GPU_ENDS : TS_GPU_SHARD_EDGE,
+                    r->of->sent.edges, err);
+    }
     if (rc == 0 && atomic_load(&g->board.any_stolen))
         rc = gather_rows(p, g->board.n_chunks, err);
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
@@ -598,11 +614,24 @@ static cudaError_t finish_rows(struct ts_gpu_product *r)
     return solve_rows(r, 0, me->boundary[mode], p->mode->n_boundary);
 }
 
+/* Of rows with Gram matrices of their own. */
+static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
+{
+    struct ts_gpu_member *me = r->pass->me;
+    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    TRY(e, ts_gpu_observed_finish(r));
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
 /* The rest of a model's pass, its rows being there but for those that shards share. */
 static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 {
-    cudaError_t e = sends_edges(r->pass) ? finish_rows(r) : cudaSuccess;
+    cudaError_t e;
     int rc;
+    if (ts_gpu_solves_observed(r))
+        return finish_observed(r, err);
+    e = sends_edges(r->pass) ? finish_rows(r) : cudaSuccess;
     if (r->pass->ask->multiply != NULL && r->pass->ask->rounds > 0)
         TRY(e, ts_gpu_multiply_spans(r));
     rc = e == cudaSuccess ? 0 : fail(err, e);
@@ -654,7 +683,9 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     if (g->exchange != NULL)
         rc = ts_exchange_check(g->exchange, me->number, err);
     for (uint32_t k = 0; k < p->n && rc == 0 && me == ts_gpu_first(g); k++)
-        if (p->product[k].how != NULL)
+        if (ts_gpu_solves_observed(&p->product[k]))
+            ts_gpu_observed_copy_out(&p->product[k]);
+        else if (p->product[k].how != NULL)
             ts_gpu_dense_copy_out(p->product[k].of, p->product[k].how, p->product[k].sums);
     return rc;
 }

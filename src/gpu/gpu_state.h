@@ -14,6 +14,8 @@
  *
  *   gpu_plan.c    sizes, and which shards stay with the memory that is left
  *   gpu_models.c  how many models there may be at once
+ *   gpu_multiply.c  models of counts
+ *   gpu_observed.c  models of observed cells, and errors
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
@@ -115,6 +117,7 @@ enum ts_gpu_buffer {
     TS_GPU_APART,
     TS_GPU_ROW_INNER,
     TS_GPU_SHARD_EDGE,
+    TS_GPU_ENDS,
     TS_GPU_PARTS
 };
 
@@ -125,6 +128,10 @@ struct ts_gpu_replica {
     char *
         phi; /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
     double *judged; /* 2 of each share: sums of what such a model is judged by */
+    double *
+        part; /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be unknown */
+    double *ends;   /* 2 parts for each shard of the largest mode */
+    double *errors; /* TS_ERRORS_SUMS of each share */
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
     void *edge;  /* 2 rows for each share of the largest mode */
     void *shard_edge; /* ts_edge_count(shards of the largest mode) rows */
@@ -149,8 +156,8 @@ struct ts_gpu_member {
 
     /* device memory: `memory` holds all but shards, `store` holds shards */
     char *memory, *store;
-    struct ts_gpu_replica *replica;    /* of each model */
-    uint32_t *edge_row;                /* 2 for each share of the largest mode */
+    struct ts_gpu_replica *replica; /* of each model */
+    uint32_t *edge_row;             /* 2 for each share of the largest mode, or each unit of it */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
     double *dict;
@@ -242,6 +249,7 @@ struct ts_gpu {
     struct ts_gpu_model *model;
     uint64_t apart_rows; /* of the largest mode whose update may read the old rows; or 0 */
     int multiplies;      /* there may be models of counts */
+    int observes;        /* there may be models of observed cells */
     uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
     struct ts_trace *trace;
@@ -407,6 +415,8 @@ struct ts_gpu_request {
         *multiply;   /* NULL, or rounds of one model's rows, in place of `of` 's how */
     uint32_t rounds; /* of it in this pass */
     int judge;       /* it is judged, after the rounds */
+    const struct ts_error_sums
+        *errors; /* NULL, or what errors of one model are wanted; rows stay */
 };
 
 /* A whole pass; to be called from the thread that calls the backend. */
@@ -517,6 +527,35 @@ int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed
                     const struct ts_multiply *how, struct ts_multiply_sums *ret,
                     struct ts_backend_times *times, struct ts_err *err);
 
+/* ---- gpu_observed.c */
+/* Whether a pass solves for rows with Gram matrices of their own. */
+static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
+{
+    return r->how != NULL && r->how->kind == TS_ROW_OBSERVED;
+}
+uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
+/* Enqueues the rows of a launch's shards, and those that their parts are added up to. */
+cudaError_t ts_gpu_observed_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                   cudaStream_t stream);
+cudaError_t ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                 cudaStream_t stream);
+/* Enqueues the rows that lie in several shards, all parts being there, and on member 0 what `size` is, to the model's `host`. */
+cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r);
+void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
+/* Enqueues the errors at the nonzeros of a launch's shards. */
+cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                 cudaStream_t stream);
+/* Runs these kernels on a shard, for the first time; the row that they leave does not matter. */
+cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                 const struct ts_gpu_mttkrp *args);
+/* What the backend's table says, `complete` and `errors`. */
+int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                             const struct ts_row_update *how, const struct ts_row_sums *sums,
+                             struct ts_backend_times *times, struct ts_err *err);
+int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                           struct ts_error_sums *sums, struct ts_backend_times *times,
+                           struct ts_err *err);
+
 /* ---- gpu_models.c: what the backend's table says, of the same name */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
 
@@ -533,6 +572,10 @@ int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err);
 int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err);
 /* The elements first[i] .. first[i + 1] - 1 of an array, of `bytes` each, are member i's. All get all. */
 int ts_gpu_ranks_gather(struct ts_gpu *g, void *array, uint64_t bytes, const uint64_t *first,
+                        struct ts_err *err);
+/* The same of what has `bytes` bytes for each share of the pass over a mode that was the last one: a process has those of the
+ * ranges of its members. */
+int ts_gpu_ranks_shares(struct ts_gpu *g, uint32_t mode, double *array, uint64_t bytes,
                         struct ts_err *err);
 /* Times and costs of ranges of all members, of which those here are known. */
 int ts_gpu_ranks_times(struct ts_gpu *g, struct ts_backend_times *times, uint64_t *range_ns,

@@ -39,4 +39,13 @@ static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4],
 #endif
 }
 
+/* The same of two left sides of 8 x 8, whose rows 0 .. 7 are those of d[0..1], and rows 8 .. 15 those of d[2..3]: lane L holds
+ * a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L / 4) as b[k]. */
+static __device__ inline void multiply_add_pair(double (&d)[4], const double (&a0)[2],
+                                                const double (&a1)[2], const double (&b)[2])
+{
+    const double a[4] = { a0[0], a1[0], a0[1], a1[1] };
+    multiply_add(d, a, b[0], b[1]);
+}
+
 #endif

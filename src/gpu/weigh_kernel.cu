@@ -6,72 +6,12 @@
 #include <cuda_runtime.h>
 
 #include "gpu/mttkrp_stages.cuh"
+#include "gpu/own_row.cuh"
 #define restrict __restrict__ /* loss.h is C */
 #include "stream/loss.h"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
 enum { WEIGH_CTAS = 4 };
-
-/* The row of the mode itself that a group of lanes is in, and the one after it, which is loaded
- * before it is needed. */
-template <class T> struct own_row {
-    piece<T> now, ahead;
-    const char *next, *last;
-    uint32_t step;
-
-    /* base: the lane's columns of row 0; a lane without columns has zeros. */
-    __device__ own_row(const char *base, bool active, uint32_t row, uint32_t n_rows, uint32_t bytes)
-    {
-        step = active ? bytes : 0;
-        last = base + (uint64_t)(n_rows - 1) * step;
-        next = base + (uint64_t)min(row + 1, n_rows - 1) * step;
-        now = piece<T>::load(base + (uint64_t)row * step);
-        ahead = piece<T>::load(next);
-#pragma unroll
-        for (int k = 0; k < piece<T>::N; k++) {
-            now.v[k] = active ? now.v[k] : 0;
-            ahead.v[k] = active ? ahead.v[k] : 0;
-        }
-    }
-
-    __device__ inline void advance(bool begins)
-    {
-        const char *const after = next + step <= last ? next + step : last;
-#pragma unroll
-        for (int k = 0; k < piece<T>::N; k++)
-            now.v[k] = begins ? ahead.v[k] : now.v[k];
-        next = begins ? after : next;
-        ahead.load_if(begins && step > 0, next);
-    }
-};
-
-/* Sum over the lanes of a group; each gets it. */
-template <int LPR, class T> static __device__ inline T group_sum(T x)
-{
-#pragma unroll
-    for (int d = LPR / 2; d > 0; d /= 2)
-        x += __shfl_xor_sync(ALL_LANES, x, d);
-    return x;
-}
-
-/* Models of U nonzeros, p being their terms; `own` follows the rows that begin. */
-template <class T, int LPR, int U, bool FLAGS>
-static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_row<T> &own,
-                                     T (&m)[U])
-{
-#pragma unroll
-    for (int u = 0; u < U; u++) {
-        if (FLAGS)
-            own.advance(f >> u & 1);
-        m[u] = 0;
-#pragma unroll
-        for (int k = 0; k < piece<T>::N; k++)
-            m[u] += term[u].v[k] * fabs(own.now.v[k]);
-    }
-#pragma unroll
-    for (int u = 0; u < U; u++)
-        m[u] = group_sum<LPR>(m[u]);
-}
 
 /* What a lane sums of the loss. */
 struct judgement {
@@ -95,7 +35,7 @@ weigh_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &column
         products<T, T, LPR, NL, U, false>(p, columns.level, columns.factor, columns.byte,
                                           columns.row_bytes, index + h, val + h, term);
         load_shared<U>(val + h, value);
-        models<T, LPR, U, FLAGS>(term, f >> h, own, m);
+        models<T, LPR, U, FLAGS, false>(term, f >> h, own, m);
         if constexpr (JUDGE) {
 #pragma unroll
             for (int from = 0; from < U; from += LPR) {

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Models of observed cells on GPUs: rows with Gram matrices of their own, solved where they are summed,
+ * and the errors at all nonzeros.
+ *
+ * A row that lies in a unit of a shard is done when the kernel of the shard is. Parts of others are added inside
+ * a shard once that is done, like edges of products, and the parts of its first and its last row are kept in
+ * `ends`, which all members get. Each of them solves these rows then. The size of each row is in row_inner, and goes with the row. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/setting.h"
+#include "gpu/dense_kernel.h"
+#include "gpu/errors_kernel.h"
+#include "gpu/gpu_fail.h"
+#include "gpu/gpu_state.h"
+#include "gpu/observed_kernel.h"
+
+static int fail(struct ts_err *err, cudaError_t e, const char *what)
+{
+    return ts_gpu_fail(err, e, what);
+}
+
+uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of)
+{
+    return 8 * ts_observed_part(of->rank);
+}
+
+/* level[m]: that of mode m in the copy of `mode`. */
+static void find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
+{
+    for (uint32_t l = 0; l < g->tensor->order; l++)
+        level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
+}
+
+static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
+{
+    struct ts_gpu_observed o = {
+        .rank = r->of->rank,
+        .by_count = r->how->by_count,
+        .l2 = r->how->l2,
+        .mean = r->how->mean,
+        .lower = r->how->lower,
+        .upper = r->how->upper,
+        .hold_out = r->how->hold_out,
+        .part = r->my->part,
+        .size = r->sums->size != NULL ? r->my->row_inner : NULL,
+    };
+    find_levels(r->pass->g, r->pass->ask->mode, o.level);
+    return o;
+}
+
+cudaError_t ts_gpu_observed_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                   cudaStream_t stream)
+{
+    const struct ts_gpu_observed o = observed_of(r);
+    return ts_observed_launch(r->pass->g->precision, args, &o, stream);
+}
+
+cudaError_t ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                 cudaStream_t stream)
+{
+    const struct ts_gpu_observed o = observed_of(r);
+    return ts_observed_fold_shards(r->pass->g->precision, args, &o,
+                                   r->pass->alone ? NULL : r->my->ends, stream);
+}
+
+cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r)
+{
+    const struct ts_gpu_pass *p = r->pass;
+    const struct ts_gpu_observed o = observed_of(r);
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = cudaSuccess;
+    if (p->mode->n_shards > 0 && !p->alone)
+        e = ts_observed_fold(p->g->precision, &r->args, &o, p->mode->n_shards, r->my->ends,
+                             me->shard_row[p->ask->mode], me->dense);
+    if (me != ts_gpu_first(p->g) || r->sums->size == NULL)
+        return e;
+    TRY(e, ts_dense_sum(r->my->row_inner, p->mode->n_rows, r->my->sums, r->my->inner, me->dense));
+    TRY(e, ts_dense_copy(r->my->host, r->my->inner, 16, me->dense)); /* in units of 16 bytes */
+    return e;
+}
+
+void ts_gpu_observed_copy_out(const struct ts_gpu_product *r)
+{
+    if (r->sums->size != NULL)
+        *r->sums->size = *(const double *)r->my->host;
+}
+
+cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                 cudaStream_t stream)
+{
+    const struct ts_gpu_pass *p = r->pass;
+    const uint32_t mode = p->ask->mode;
+    struct ts_gpu_errors what = {
+        .own = r->my->factor[mode],
+        .n_rows = (uint32_t)p->mode->n_rows,
+        .mean = p->ask->errors->mean,
+        .hold_out = p->ask->errors->hold_out,
+        .sums = r->my->errors,
+    };
+    find_levels(p->g, mode, what.level);
+    return ts_errors_launch(p->g->precision, args, &what, stream);
+}
+
+cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                 const struct ts_gpu_mttkrp *args)
+{
+    const struct ts_gpu *g = of->gpu;
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    const struct ts_gpu_observed o = {
+        .rank = of->rank,
+        .l2 = 1,
+        .lower = -INFINITY,
+        .upper = INFINITY,
+        .part = my->part,
+        .size = my->row_inner,
+    };
+    const struct ts_gpu_errors what = { .own = my->factor[0], .n_rows = 1, .sums = my->errors };
+    cudaError_t e = ts_observed_launch(g->precision, args, &o, me->dense);
+    TRY(e, ts_observed_fold_shards(g->precision, args, &o, my->ends, me->dense));
+    TRY(e, ts_observed_fold(g->precision, args, &o, 1, my->ends, me->shard_row[0], me->dense));
+    TRY(e, ts_errors_launch(g->precision, args, &what, me->dense));
+    TRY(e, cudaMemsetAsync(my->factor[0], 0, ts_gpu_row_bytes(of), me->dense));
+    return e;
+}
+
+/* ---- rows */
+
+static int check(const struct ts_gpu_model *of, struct ts_err *err)
+{
+    if (!of->gpu->observes)
+        return ts_fail(err, TS_EARG, "no GPU memory was set aside for observed cells");
+    if (of->rank > ts_observed_most(of->gpu->precision))
+        return ts_fail(
+            err, TS_EARG,
+            "on GPUs a model of observed cells has a rank of at most %u; take " TS_SET_CPU
+            ", or a lower rank",
+            ts_observed_most(of->gpu->precision));
+    return 0;
+}
+
+int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                             const struct ts_row_update *how, const struct ts_row_sums *sums,
+                             struct ts_backend_times *times, struct ts_err *err)
+{
+    const struct ts_row_sums size = { .size = sums->size };
+    const struct ts_update one = { .be = of, .how = how, .sums = &size };
+    const struct ts_gpu_request ask = { .mode = mode, .feed = feed, .n = 1, .of = &one };
+    const int rc = check(of, err);
+    return rc == 0 ? ts_gpu_pass_run(of->gpu, &ask, times, err) : rc;
+}
+
+/* ---- errors */
+
+struct job {
+    const struct ts_gpu_model *of;
+    uint32_t mode;
+    double *sums[TS_MAX_TEAM]; /* of members here: TS_ERRORS_SUMS of each share, on the host */
+};
+
+static uint64_t job_bytes(const struct job *j)
+{
+    return 8 * TS_ERRORS_SUMS * j->of->gpu->mode[j->mode].n_shares;
+}
+
+/* Shares that a member does not compute stay zero. */
+static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const struct job *j = arg;
+    cudaError_t e = cudaSuccess;
+    (void)g;
+    if (job_bytes(j) > 0)
+        e = cudaMemsetAsync(me->replica[j->of->number].errors, 0, job_bytes(j), me->dense);
+    TRY(e, cudaStreamSynchronize(me->dense));
+    return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
+}
+
+static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
+{
+    const struct job *j = arg;
+    cudaError_t e = cudaSuccess;
+    (void)g;
+    if (job_bytes(j) > 0)
+        e = cudaMemcpyAsync(j->sums[me->number], me->replica[j->of->number].errors, job_bytes(j),
+                            cudaMemcpyDeviceToHost, me->dense);
+    TRY(e, cudaStreamSynchronize(me->dense));
+    return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
+}
+
+static void add(struct ts_cell_errors *to, const double *from)
+{
+    to->n += from[0];
+    to->sum += from[1];
+    to->squares += from[2];
+    to->inner += from[3];
+    to->left += from[4];
+}
+
+/* Each share was computed by one member; the others have zeros. */
+static int add_up(struct job *j, struct ts_error_sums *sums, struct ts_err *err)
+{
+    struct ts_gpu *g = j->of->gpu;
+    const uint64_t n = g->mode[j->mode].n_shares;
+    double *sum = j->sums[g->first_here];
+    int rc;
+    for (uint32_t i = g->first_here + 1; i < g->first_here + g->n_here; i++)
+        for (uint64_t k = 0; k < TS_ERRORS_SUMS * n; k++)
+            sum[k] += j->sums[i][k];
+    rc = ts_gpu_ranks_shares(g, j->mode, sum, 8 * TS_ERRORS_SUMS, err);
+    for (uint64_t k = 0; rc == 0 && k < n; k++) {
+        add(&sums->kept, sum + TS_ERRORS_SUMS * k);
+        add(&sums->held, sum + TS_ERRORS_SUMS * k + TS_ERRORS_SUMS / 2);
+    }
+    return rc;
+}
+
+int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                           struct ts_error_sums *sums, struct ts_backend_times *times,
+                           struct ts_err *err)
+{
+    struct ts_gpu *g = of->gpu;
+    struct job j = { .of = of, .mode = mode };
+    const struct ts_update one = { .be = of };
+    const struct ts_gpu_request ask = {
+        .mode = mode, .feed = feed, .n = 1, .of = &one, .errors = sums
+    };
+    const uint32_t end = g->first_here + g->n_here;
+    int rc = check(of, err); /* the same in all processes */
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = g->first_here; i < end && rc == 0; i++) {
+        j.sums[i] = malloc(job_bytes(&j) + 1);
+        if (j.sums[i] == NULL)
+            rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
+    }
+    if (rc == 0)
+        rc = ts_gpu_team_run(g, clear_job, &j, NULL, err);
+    rc = ts_gpu_ranks_end(g, rc, err);
+    if (rc == 0)
+        rc = ts_gpu_pass_run(g, &ask, times, err);
+    if (rc == 0)
+        rc = ts_gpu_team_run(g, fetch_job, &j, NULL, err);
+    rc = ts_gpu_ranks_end(g, rc, err);
+    sums->kept = sums->held = (struct ts_cell_errors){ 0 };
+    if (rc == 0)
+        rc = add_up(&j, sums, err);
+    for (uint32_t i = g->first_here; i < end; i++)
+        free(j.sums[i]);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* observed_wide.h - what observed_kernel.h says, of rows of more than 32 columns: a thread block a share, and
+ * a unit of it.
+ *
+ *   owner, units, threads, errors   as there
+ */
+#ifndef TS_GPU_OBSERVED_WIDE_H
+#define TS_GPU_OBSERVED_WIDE_H
+
+#include "gpu/observed_kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The highest rank: S of a row lies in shared memory. */
+uint32_t ts_observed_wide_most(enum ts_precision precision);
+
+cudaError_t ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                    const struct ts_gpu_observed *o, cudaStream_t stream);
+cudaError_t ts_observed_wide_fold_shards(enum ts_precision precision,
+                                         const struct ts_gpu_mttkrp *args,
+                                         const struct ts_gpu_observed *o, double *ends,
+                                         cudaStream_t stream);
+cudaError_t ts_observed_wide_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                  const struct ts_gpu_observed *o, uint64_t n_shards,
+                                  const double *ends, const uint32_t *edge_row,
+                                  cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

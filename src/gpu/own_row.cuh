@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* own_row.cuh - the model's value at nonzeros of a decoded block: the row of the mode itself beside the terms of the MTTKRP.
+ *
+ *   owner    all in registers
+ *   threads  groups of LPR lanes, as in mttkrp_stages.cuh; all lanes of a warp call together
+ *   errors   none
+ */
+#ifndef TS_GPU_OWN_ROW_CUH
+#define TS_GPU_OWN_ROW_CUH
+
+#include "gpu/mttkrp_stages.cuh"
+
+/* The row of the mode itself that a group of lanes is in, and the one after it, which is loaded
+ * before it is needed. */
+template <class T> struct own_row {
+    piece<T> now, ahead;
+    const char *next, *last;
+    uint32_t step;
+
+    /* base: the lane's columns of row 0; a lane without columns has zeros. */
+    __device__ own_row(const char *base, bool active, uint32_t row, uint32_t n_rows, uint32_t bytes)
+    {
+        step = active ? bytes : 0;
+        last = base + (uint64_t)(n_rows - 1) * step;
+        next = base + (uint64_t)min(row + 1, n_rows - 1) * step;
+        now = piece<T>::load(base + (uint64_t)row * step);
+        ahead = piece<T>::load(next);
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++) {
+            now.v[k] = active ? now.v[k] : 0;
+            ahead.v[k] = active ? ahead.v[k] : 0;
+        }
+    }
+
+    __device__ inline void advance(bool begins)
+    {
+        const char *const after = next + step <= last ? next + step : last;
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            now.v[k] = begins ? ahead.v[k] : now.v[k];
+        next = begins ? after : next;
+        ahead.load_if(begins && step > 0, next);
+    }
+};
+
+/* Sum over the lanes of a group; each gets it. */
+template <int LPR, class T> static __device__ inline T group_sum(T x)
+{
+#pragma unroll
+    for (int d = LPR / 2; d > 0; d /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, d);
+    return x;
+}
+
+/* Models of U nonzeros, p being their terms; `own` follows the rows that begin. Signs of its entries count with SIGNS. */
+template <class T, int LPR, int U, bool FLAGS, bool SIGNS>
+static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_row<T> &own,
+                                     T (&m)[U])
+{
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        if (FLAGS)
+            own.advance(f >> u & 1);
+        m[u] = 0;
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            m[u] += term[u].v[k] * (SIGNS ? own.now.v[k] : fabs(own.now.v[k]));
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        m[u] = group_sum<LPR>(m[u]);
+}
+
+#endif

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream cp --observed on GPUs from the outside: chosen without being asked for; errors of CPU cores, at listed cells and at
+# held-out ones; the same bytes for one GPU and two, resident and streamed, and for a run that was stopped; ranks that are too
+# high. Skipped without a GPU.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+# shellcheck source=tests/outside_gpu.sh
+. "$top/tests/outside_gpu.sh"
+
+"$bin/tshard" gen --dims 20000x9000x300 --nnz 1M --law power:0.8 --memory 512M --shard 256K -o x.tsh \
+    > log 2>&1 || { cat log; exit 1; }
+
+# run NAME OPTION...: three sweeps into NAME.cp, what it prints into json
+run()
+{
+    name=$1
+    shift
+    run_cp "$name" -r 9 -i 3 --observed "$@"
+}
+
+# ---- errors of CPU cores, and the processor ----
+for options in "" "--l2 0.3 --l2-scale count --mean --hold-out 10%" "--nonneg" "--bounds 1=0:1 --hold-out 20%" "-r 32" "-r 40 -i 2"; do
+    # shellcheck disable=SC2086 # several options
+    run cpu --cpu --precision float64 $options
+    want=$(number sweep rmse) held=$(number sweep held_out_rmse) objective=$(number "done" objective)
+    # shellcheck disable=SC2086
+    run gpu --precision float64 $options
+    grep -q '"backend":"gpu"' json || bad "cp --observed $options: not on the GPU"
+    within "$want" "$(number sweep rmse)" 1e-6 ||
+        bad "cp --observed $options: RMSE $(number sweep rmse) on the GPU, $want on the CPU"
+    if [ -n "$held" ]; then
+        within "$held" "$(number sweep held_out_rmse)" 1e-6 ||
+            bad "cp --observed $options: $(number sweep held_out_rmse) at held-out cells on the GPU, $held on the CPU"
+    fi
+    if [ -n "$objective" ]; then
+        within 1 "$(awk -v a="$objective" -v b="$(number "done" objective)" 'BEGIN { print a / b }')" 1e-6 ||
+            bad "cp --observed $options: objective $(number "done" objective) on the GPU, $objective on the CPU"
+    fi
+done
+run narrow --hold-out 10%
+want=$(number sweep rmse)
+run cpu --cpu --hold-out 10%
+within "$want" "$(number sweep rmse)" 1e-4 || bad "RMSE $want on the GPU, $(number sweep rmse) on the CPU, in float32"
+
+# ---- bytes ----
+for options in "" "--mean --hold-out 10% --patience 2" "--nonneg --l2-scale count" "-r 70 -i 2"; do
+    # shellcheck disable=SC2086
+    run one --gpus 1 $options
+    for gpus in 1 2; do
+        [ "$gpus" -le "$usable" ] || continue
+        # shellcheck disable=SC2086
+        for memory in '' --gpu-memory="$(little "$gpus" -r 9 --observed $options)"; do
+            run more --gpus "$gpus" $options ${memory:+"$memory"}
+            cmp -s one.cp/model.ktensor more.cp/model.ktensor ||
+                bad "other bytes with --gpus $gpus $memory --observed $options"
+        done
+    done
+done
+
+# ---- stopped ----
+"$bin/tstream" cp x.tsh -r 9 -i 6 --tol 0 --gpus 1 --observed --mean -o whole.cp > log 2>&1 || bad "cp: $(cat log)"
+"$bin/tstream" cp x.tsh -r 9 -i 3 --tol 0 --gpus 1 --observed --mean -o part.cp > log 2>&1 || bad "cp: $(cat log)"
+"$bin/tstream" cp --resume part.cp -i 6 --gpus "$((usable > 1 ? 2 : 1))" > log 2>&1 || bad "cp --resume: $(cat log)"
+cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "other bytes after a resume"
+
+# ---- the plan, and ranks that are too high ----
+"$bin/tstream" plan x.tsh -r 9 --gpus 1 --observed > table 2> err || bad "plan --observed: $(cat err)"
+grep -q 'a Gram matrix a row' table || bad "plan --observed: $(cat table)"
+refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
+    "$bin/tstream" cp x.tsh -r 129 --observed --gpus 1 -n
+refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
+    "$bin/tstream" cp x.tsh -r 65 -p float64 --observed --gpus 1 -n
+exit $failed
