@@ -94,7 +94,7 @@ refused()
     [ "$(wc -l < err)" -eq 1 ] || bad "$*: $(cat err)"
     grep -q -e "$words" err || bad "$*: $(cat err)"
 }
-refused 'computed on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 --observed -n
+refused 'on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 --observed -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --gpus 1 --loss poisson -n
 refused 'computed on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 --loss gamma -n
 exit $failed
