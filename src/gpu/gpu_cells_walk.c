@@ -20,7 +20,7 @@ static int fail(struct ts_err *err, cudaError_t e)
     return ts_gpu_fail(err, e, "MTTKRP");
 }
 
-/* Slabs whose copies may still run, one after another: of each the event behind its copy. */
+/* The slabs that were lent last, one after another, whose copies may still run: of each the event behind its copy. */
 struct ring {
     cudaEvent_t copied[TS_GPU_CELLS_HOLD];
     struct ts_gpu_member *of[TS_GPU_CELLS_HOLD]; /* NULL: none */
@@ -184,8 +184,10 @@ static int take_slab(struct walk *w, const struct ts_slab_view *v, struct ts_err
     char *base;
     cudaError_t e = cudaSetDevice(me->device);
     int rc;
-    if (kept && m->here) /* the feed did not know yet that it need not lend it */
+    if (kept && m->here) { /* the feed did not know yet that it need not lend it */
+        w->ring.next = (w->ring.next + 1) % TS_GPU_CELLS_HOLD;
         return 0;
+    }
     if (e == cudaSuccess && v->part.row == block.row)
         e = begin_chunk(w, me, kept, block.n_rows * block.n_cols * s->cell_bytes);
     if (e != cudaSuccess)
@@ -260,12 +262,12 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
         const int back = settle(&w, at, rc == 0 ? err : NULL);
         rc = rc == 0 ? back : rc;
     }
-    if (rc < 0) {
-        for (uint32_t i = 0; i < g->n_members; i++)
-            if (cudaSetDevice(g->member[i].device) == cudaSuccess)
-                (void)cudaStreamSynchronize(g->member[i].copy);
+    for (uint32_t i = 0; i < g->n_members && rc < 0; i++)
+        if (cudaSetDevice(g->member[i].device) == cudaSuccess)
+            (void)cudaStreamSynchronize(g->member[i].copy);
+    ts_slabs_rewind(w.slabs); /* the reader may go ahead in all slots */
+    if (rc < 0)
         return rc;
-    }
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
         cudaError_t e = cudaSetDevice(g->member[i].device);
         if (j->pass[i]->bytes > 0)

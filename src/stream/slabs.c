@@ -468,6 +468,21 @@ static uint64_t pass_by(struct ts_slabs *b)
     return k;
 }
 
+/* The first slab is the next one; the last `hold` that are lent are not given back. */
+static void start_again(struct ts_slabs *b, uint32_t hold)
+{
+    const uint64_t n = b->dense->n_slabs;
+    int kick;
+    pthread_mutex_lock(&b->lock);
+    give_back(b, hold);
+    b->want = (b->want + n - 1) / n * n;
+    b->begun = 0;
+    kick = b->reader != NULL && (b->plan.n_slots > 0 || b->n_unread > 0);
+    pthread_mutex_unlock(&b->lock);
+    if (kick)
+        ts_reader_kick(b->reader);
+}
+
 int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *err)
 {
     const struct ts_dense *d = b->dense;
@@ -478,8 +493,8 @@ int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *e
         k = pass_by(b);
         b->begun = 1;
     }
-    if (b->begun && k == 0) {
-        ts_slabs_rewind(b);
+    if (b->begun && k == 0) { /* what devices may still read holds on */
+        start_again(b, b->conf.hold - 1);
         return 0;
     }
     rc = ts_stop_check(b->conf.stop, err);
@@ -502,16 +517,7 @@ int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *e
 
 void ts_slabs_rewind(struct ts_slabs *b)
 {
-    const uint64_t n = b->dense->n_slabs;
-    int kick;
-    pthread_mutex_lock(&b->lock);
-    give_back(b, 0);
-    b->want = (b->want + n - 1) / n * n;
-    b->begun = 0;
-    kick = b->reader != NULL && (b->plan.n_slots > 0 || b->n_unread > 0);
-    pthread_mutex_unlock(&b->lock);
-    if (kick)
-        ts_reader_kick(b->reader);
+    start_again(b, 0);
 }
 
 /* What the reader has passed by it is to read after all, and from there on all again: slots may be full of what comes later. */
