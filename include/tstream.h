@@ -516,7 +516,7 @@ typedef struct {
     /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
      * memory for a second factor as large as the largest, and a little
      * more for each thread, on GPUs up to rank 128 (float64: 64); those
-     * after it take two more models besides, on CPU cores. */
+     * after it take two more models besides, in host memory. */
     int loss;
     /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models,
      * not two. */
@@ -671,8 +671,8 @@ typedef struct {
      * hash of each cell and seed, and their error is told. Below 1.
      * Without observed they are zeros to the model, like cells that are
      * not listed; those of a dense tensor are unknown, and observed is
-     * taken for given. On CPU cores; with observed and least squares of a
-     * tensor of nonzeros on GPUs, too. */
+     * taken for given. On GPUs, too, but for TS_LOSS_POISSON, for least
+     * squares without observed, and for dense tensors. */
     double hold_out;
     /* Ends when that error has not fallen for so many sweeps; 0: never.
      * The result is the model that had the least, which is kept in host

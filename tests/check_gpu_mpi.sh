@@ -50,8 +50,10 @@ done << 'END'
 -r 9 -i 3
 -r 5 -i 3 --precision float64 --nonneg
 -r 6 -i 3 --loss poisson
+-r 5 -i 3 --loss huber:1
+-r 5 -i 3 --loss bernoulli-logit --optimizer lbfgsb --observed --hold-out 10%
 END
-[ $run -eq 3 ] || bad "$run of 3 runs"
+[ $run -eq 5 ] || bad "$run of 5 runs"
 
 # ---- shards pass through: a budget that holds little more than a run cannot do without, as a refusal counts that ----
 mpi 2 x.tsh --gpus 1 -r 9 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
@@ -145,7 +147,7 @@ ranks_refused()
 }
 ranks_refused 'NCCL cannot exchange between processes that share a GPU' x.tsh -r 4 --gpus 0, --exchange nccl
 ranks_refused 'copies from GPU to GPU are of one process' x.tsh -r 4 --gpus 1 --exchange copy
-ranks_refused 'a model with this loss is computed on CPU cores only' x.tsh -r 4 --gpus 1 --loss huber:1
+ranks_refused 'of so high a rank is computed on CPU cores only' x.tsh -r 200 --gpus 1 --observed
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 200000 -s 5 --shard 64K -o small.tsh > log 2>&1
 size=$(wc -c < small.tsh/mode2.shards)
 printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log

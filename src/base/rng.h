@@ -28,7 +28,7 @@ TS_ANYWHERE static inline double ts_unit(uint64_t z)
 
 /* Where number i of n (0 <= i < n) comes in the order that the key names, and which number comes there: ts_permute_back is
  * the inverse of ts_permute. n is at most 2^62. */
-static inline uint32_t ts_permute_half(uint64_t n)
+TS_ANYWHERE static inline uint32_t ts_permute_half(uint64_t n)
 {
     uint32_t half = 1;
     while (n > UINT64_C(1) << 2 * half)
@@ -36,7 +36,7 @@ static inline uint32_t ts_permute_half(uint64_t n)
     return half;
 }
 
-static inline uint64_t ts_permute(uint64_t i, uint64_t n, uint64_t key)
+TS_ANYWHERE static inline uint64_t ts_permute(uint64_t i, uint64_t n, uint64_t key)
 {
     const uint32_t half = ts_permute_half(n);
     const uint64_t mask = (UINT64_C(1) << half) - 1;
@@ -52,7 +52,7 @@ static inline uint64_t ts_permute(uint64_t i, uint64_t n, uint64_t key)
     return i;
 }
 
-static inline uint64_t ts_permute_back(uint64_t i, uint64_t n, uint64_t key)
+TS_ANYWHERE static inline uint64_t ts_permute_back(uint64_t i, uint64_t n, uint64_t key)
 {
     const uint32_t half = ts_permute_half(n);
     const uint64_t mask = (UINT64_C(1) << half) - 1;

@@ -112,9 +112,6 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
                        "a model with loss %s starts from random factors or from a model, not from "
                        "singular vectors",
                        loss->name);
-    if (conf->init.backend->descend == NULL)
-        return ts_fail(err, TS_EARG, "a model with loss %s is computed on CPU cores only",
-                       loss->name);
     if (c[0].loss == TS_GCP_BERNOULLI || c[0].loss == TS_GCP_BERNOULLI_LOGIT)
         if (c[0].observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
             return ts_fail(err, TS_EARG,
@@ -254,7 +251,7 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
 
 /* Of a partition. */
 struct part {
-    struct ts_gcp_sums kept, held;
+    struct ts_cell_losses kept, held;
 };
 
 struct judging {
@@ -265,7 +262,7 @@ struct judging {
     struct part *part;
 };
 
-static void add(const struct judging *j, struct ts_gcp_sums *s, double x, double m, int held)
+static void add(const struct judging *j, struct ts_cell_losses *s, double x, double m, int held)
 {
     static const double zero;
     s->n++;
@@ -296,7 +293,7 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
     return 0;
 }
 
-static void add_sums(struct ts_gcp_sums *to, const struct ts_gcp_sums *from)
+static void add_sums(struct ts_cell_losses *to, const struct ts_cell_losses *from)
 {
     to->n += from->n;
     to->loss += from->loss;
@@ -304,11 +301,11 @@ static void add_sums(struct ts_gcp_sums *to, const struct ts_gcp_sums *from)
     to->x += from->x;
 }
 
-int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err *err)
+/* From the model's value at each nonzero. */
+static int sum_weighted(struct ts_als *a, struct ts_loss_sums *sums, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const struct ts_tensor *t = c->tensor;
-    struct ts_gcp *g = a->own;
     struct judging j = {
         .a = a, .loss = loss_of(a), .at = a->constraint[0].loss_at, .order = a->order
     };
@@ -326,12 +323,26 @@ int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err 
     rc = j.part == NULL
              ? ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path)
              : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
-    g->kept = g->held = (struct ts_gcp_sums){ 0 };
     for (uint64_t k = 0; k < n && rc == 0; k++) {
-        add_sums(&g->kept, &j.part[k].kept);
-        add_sums(&g->held, &j.part[k].held);
+        add_sums(&sums->kept, &j.part[k].kept);
+        add_sums(&sums->held, &j.part[k].held);
     }
     free(j.part);
+    return rc;
+}
+
+int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    struct ts_gcp *g = a->own;
+    struct ts_loss_sums sums = {
+        .loss = how->loss, .at = how->at, .observed = how->observed, .hold_out = a->conf->hold_out
+    };
+    int rc = c->backend->losses != NULL
+                 ? c->backend->losses(c->be, a->product, a->conf->feed, &sums, &a->times, err)
+                 : sum_weighted(a, &sums, err);
+    g->kept = sums.kept;
+    g->held = sums.held;
     g->zeros = 0;
     if (rc == 0 && !how->observed)
         rc = c->backend->descend(c->be, a->product, NULL, how, &g->zeros, &a->times, err);

@@ -12,17 +12,12 @@
 #include "cpd/gcp.h"
 #include "cpd/method.h"
 
-/* Over nonzeros: of f, of f at 0, of x. */
-struct ts_gcp_sums {
-    double n, loss, zero, x;
-};
-
 struct ts_gcp {
     void *memory; /* of the moments */
     uint64_t memory_bytes;
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_constraint_moments says */
     double rate, before; /* before: the objective of the sweep before; NaN: there was none */
-    struct ts_gcp_sums kept, held;
+    struct ts_cell_losses kept, held;
     double zeros; /* estimate over all cells of f(0, m) */
 };
 

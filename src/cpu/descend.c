@@ -10,15 +10,15 @@
 
 #include "base/bigmem.h"
 #include "base/fpmode.h"
-#include "base/rng.h"
 #include "cpu/share.h"
 #include "cpu/zero_cells.h"
+#include "stream/adam.h"
+#include "stream/draws.h"
 #include "stream/loss.h"
 
 #define GROUP 512u /* rows that are summed together */
 #define CHUNK 256u /* drawn columns whose models are computed together */
 #define WAYS  8u   /* sums side by side, for vectors */
-#define TINY  1e-8 /* that Adam divides by at least */
 
 struct ts_steps {
     const struct ts_tensor *tensor;
@@ -195,13 +195,9 @@ static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *fa
 
 /* ---- draws ---- */
 
-/* In [0, 1), for draw k of n, one in each n-th part of it: of n draws the parts come in an order of their own for each
- * `of`, so that rows of each other mode are drawn evenly. */
-static double draw(const struct ts_descent *how, uint32_t mode, uint32_t of, uint32_t k, uint32_t n)
+static double draw(const struct ts_descent *how, uint32_t mode, uint32_t of, uint32_t k)
 {
-    const uint64_t key = ts_mix(ts_mix(ts_mix(how->seed ^ how->draw << 32) + mode) + of);
-    const double part = (double)ts_permute(k, n, key);
-    return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
+    return ts_draw_unit(how->seed, how->draw, mode, of, k, how->n_drawn);
 }
 
 /* The first of n sums, `step` apart, that is above x; of equals before it the last group is empty. */
@@ -237,14 +233,6 @@ static uint64_t draw_row(const struct ts_steps *s, uint32_t m, const struct ts_f
             return i;
     }
     return last;
-}
-
-static double cells_of_row(const struct ts_tensor *t, uint32_t mode)
-{
-    double n = 1;
-    for (uint32_t m = 0; m < t->order; m++)
-        n *= m != mode ? (double)t->mode[m].disk.n_rows : 1;
-    return n;
 }
 
 /* to, `step` apart, := products of the rows that make up a column, row[m] of mode m. */
@@ -284,11 +272,11 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
     const uint32_t n = how->n_drawn, rank = s->rank;
     const struct ts_tensor *t = s->tensor;
     const int from_model = how->loss->lower == 0;
-    const double each = cells_of_row(t, mode) / n;
+    const double each = ts_draw_columns(t, mode) / n;
     const double *own = s->sum[mode] + (groups_of(t, mode) - 1) * rank;
     assert(n <= ts_descent_most(rank));
     if (each <= 1)
-        return all_columns(s, mode, factor, (uint32_t)cells_of_row(t, mode));
+        return all_columns(s, mode, factor, (uint32_t)ts_draw_columns(t, mode));
     if (from_model && !(sum > 0))
         return 0;
 #pragma omp parallel for num_threads(s->threads) schedule(static)
@@ -296,13 +284,13 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
         uint64_t row[TS_MAX_ORDER] = { 0 };
         double all = 0;
         const uint32_t r =
-            from_model ? (uint32_t)find(s->upto, rank, 1, sum * draw(how, mode, 0, k, n)) : 0;
+            from_model ? (uint32_t)find(s->upto, rank, 1, sum * draw(how, mode, 0, k)) : 0;
         for (uint32_t m = 0; m < t->order; m++) {
             const struct ts_fmat *f = &factor[m];
             double unit;
             if (m == mode)
                 continue;
-            unit = draw(how, mode, m + 1, k, n);
+            unit = draw(how, mode, m + 1, k);
             row[m] = from_model ? draw_row(s, m, f, r, unit) : (uint64_t)(unit * (double)f->n_rows);
         }
         multiply_rows(s, mode, factor, row, n, s->column + k);
@@ -378,19 +366,15 @@ static void add_drawn(const struct ts_steps *s, const struct ts_descent *how, ui
     }
 }
 
-static void step_row(const struct ts_steps *s, const struct ts_descent *how, uint64_t row,
-                     const double *a, const double *g, struct ts_fmat *f)
+static void step_row(const struct ts_steps *s, const struct ts_descent *how,
+                     const struct ts_adam *adam, uint64_t row, const double *a, const double *g,
+                     struct ts_fmat *f)
 {
-    const double first = 1 - pow(TS_DESCEND_FIRST, (double)how->step);
-    const double second = 1 - pow(TS_DESCEND_SECOND, (double)how->step);
     for (uint32_t r = 0; r < s->rank; r++) {
         const uint64_t i = row * s->rank + r;
-        const double u = TS_DESCEND_FIRST * item(how->moment[0], i, f->precision) +
-                         (1 - TS_DESCEND_FIRST) * g[r];
-        const double v = TS_DESCEND_SECOND * item(how->moment[1], i, f->precision) +
-                         (1 - TS_DESCEND_SECOND) * g[r] * g[r];
-        double to = a[r] - how->rate * (u / first) / (sqrt(v / second) + TINY);
-        to = to < how->lower ? how->lower : to > how->upper ? how->upper : to;
+        double u = item(how->moment[0], i, f->precision);
+        double v = item(how->moment[1], i, f->precision);
+        const double to = ts_adam_step(adam, a[r], g[r], &u, &v);
         set_item(how->moment[0], i, f->precision, u);
         set_item(how->moment[1], i, f->precision, v);
         set_item(f->data, row * f->stride + r, f->precision, to);
@@ -419,6 +403,7 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
         s->rank * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
     const int cells = !how->observed && how->n_cells > 0;
     const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, how);
+    const struct ts_adam adam = ts_adam_of(how);
     if (rc < 0)
         return rc;
 #pragma omp parallel num_threads(s->threads)
@@ -438,7 +423,7 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
             if (how->gradient != NULL)
                 keep_row(s, how, i, g, f->precision);
             else
-                step_row(s, how, i, a, g, f);
+                step_row(s, how, &adam, i, a, g, f);
         }
         ts_fpmode_restore(before);
     }

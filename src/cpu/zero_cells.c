@@ -2,7 +2,6 @@
 /* The cells of a row are found through the inverse of the mode's order. */
 #include "cpu/zero_cells.h"
 
-#include "base/rng.h"
 #include "stream/loss.h"
 
 #define SOME 32u /* cells whose models are computed together */
@@ -10,38 +9,27 @@
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
                                       const struct ts_fmat *factor, const struct ts_descent *how)
 {
-    struct ts_zero_cells z = {
-        .tensor = t, .factor = factor, .how = how, .mode = mode, .rank = rank, .of_row = 1
-    };
-    double cells = 1;
-    for (uint32_t m = 0; m < t->order; m++) {
-        cells *= (double)t->mode[m].disk.n_rows;
-        z.key[m] = ts_mix(ts_mix(how->seed) + m);
-    }
-    while (UINT64_C(1) << z.bits < how->n_cells)
-        z.bits += 2;
-    z.all = cells <= (double)how->n_cells;
-    z.weight = z.all ? 1 : cells / (double)(UINT64_C(1) << z.bits);
-    for (uint32_t m = 0; m < t->order && z.all; m++)
-        z.of_row *= m != mode ? t->mode[m].disk.n_rows : 1;
+    const struct ts_zero_cells z = { .order = t->order,
+                                     .rank = rank,
+                                     .factor = factor,
+                                     .how = how,
+                                     .drawn = ts_drawn_cells_of(t, mode, how) };
     return z;
 }
 
 /* to := product of the other modes' rows of cell number k of the row: of all cells of the row, or of those drawn. */
 static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
 {
-    const uint64_t n = UINT64_C(1) << z->bits;
-    const uint64_t c = z->all ? k : ts_permute_back(k, n, z->key[z->mode]);
+    const uint64_t cell = ts_drawn_cell(&z->drawn, k);
     uint64_t rest = k;
     for (uint32_t r = 0; r < z->rank; r++)
         to[r] = 1;
-    for (uint32_t m = 0; m < z->tensor->order; m++) {
+    for (uint32_t m = 0; m < z->order; m++) {
         const struct ts_fmat *f = &z->factor[m];
         uint64_t row;
-        if (m == z->mode)
+        if (m == z->drawn.mode)
             continue;
-        row = z->all ? rest % f->n_rows : ts_permute(c, n, z->key[m]) * f->n_rows >> z->bits;
-        rest /= f->n_rows;
+        row = ts_drawn_row(&z->drawn, cell, m, &rest);
         if (f->precision == TS_FLOAT32)
             for (uint32_t r = 0; r < z->rank; r++)
                 to[r] *= (double)((const float *)f->data)[row * f->stride + r];
@@ -64,10 +52,10 @@ static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *
         sum -= loss->linear != 0 ? loss->linear * model[i] : 0;
     }
     if (g == NULL)
-        return z->weight * (sum + loss->judge(n, zero, model, z->how->at));
+        return z->drawn.weight * (sum + loss->judge(n, zero, model, z->how->at));
     loss->weigh(n, zero, model, z->how->at, slope);
     for (uint32_t i = 0; i < n; i++) {
-        const double w = z->weight * (slope[i] - loss->linear);
+        const double w = z->drawn.weight * (slope[i] - loss->linear);
         for (uint32_t r = 0; r < z->rank; r++)
             g[r] += w * product[(uint64_t)i * z->rank + r];
     }
@@ -77,9 +65,9 @@ static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *
 double ts_zero_cells_row(const struct ts_zero_cells *z, uint64_t row, const double *a,
                          double *scratch, double *g)
 {
-    const uint64_t rows = z->factor[z->mode].n_rows;
-    const uint64_t first = z->all ? 0 : ((row << z->bits) + rows - 1) / rows;
-    const uint64_t end = z->all ? z->of_row : (((row + 1) << z->bits) + rows - 1) / rows;
+    const int all = z->drawn.all;
+    const uint64_t first = all ? 0 : ts_drawn_first(&z->drawn, row);
+    const uint64_t end = all ? z->drawn.of_row : ts_drawn_first(&z->drawn, row + 1);
     double sum = 0;
     for (uint64_t k = first; k < end; k += SOME) {
         const uint32_t n = end - k < SOME ? (uint32_t)(end - k) : SOME;

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* zero_cells.h - cells that stand for all cells of a tensor, the same ones for every mode.
- *
- * Of n cells, a power of four, cell c has in mode m row  place(m, c) rows(m) / n,  place(m, .) being an order of 0 .. n-1 of its own
- * for each mode, whose inverse is as quick: so each row of each mode has its share of the cells, which are found row by
- * row, and none is stored. Each stands for (number of cells of the tensor) / n of them. Where the tensor has no more than n cells, they
- * are all of them, once. A sum over them is a function of the factors like that over all cells, and the gradients
- * of all modes are its own: what a line search needs.
+/* zero_cells.h - sums over the cells that stand for all cells of a tensor (stream/draws.h), row by row.
  *
  *   owner    plain values; tensor, factors and `how` are lent
  *   threads  any, each with scratch of its own
@@ -16,6 +10,7 @@
 
 #include "cpu/fmat.h"
 #include "format/tensor.h"
+#include "stream/draws.h"
 
 /* Numbers of float64 that a call needs. */
 static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
@@ -24,14 +19,10 @@ static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 }
 
 struct ts_zero_cells {
-    const struct ts_tensor *tensor;
+    uint32_t order, rank;
     const struct ts_fmat *factor; /* of all modes */
     const struct ts_descent *how;
-    uint32_t mode, rank, bits; /* n = 2^bits */
-    int all;                   /* every cell counts */
-    double weight;             /* of each */
-    uint64_t of_row;           /* cells of a row, where all count */
-    uint64_t key[TS_MAX_ORDER];
+    struct ts_drawn_cells drawn;
 };
 
 /* For rows of `mode`; how->n_cells is a power of four, at most 2^32. */

@@ -187,7 +187,7 @@ static int check_updates(const struct ts_processor *want, int optional,
         : (conf->updates >> TS_ROW_OBSERVED & 1) != 0 && conf->rank > most
             ? "a model of observed cells of so high a rank is computed on CPU cores only"
         : (conf->updates >> TS_ROW_DESCEND & 1) != 0
-            ? "a model with this loss is computed on CPU cores only"
+            ? "a model with this loss of so high a rank is computed on CPU cores only"
             : "the constraints asked for are computed on CPU cores only";
     if ((conf->updates & ~(*ret)->updates) == 0 && conf->rank <= most)
         return 0;

@@ -12,6 +12,7 @@
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/loss_kernel.h"
 #include "gpu/observed_kernel.h"
 #include "gpu/weigh_kernel.h"
 
@@ -368,11 +369,25 @@ static int gpu_errors(void *be, uint32_t mode, struct ts_feed *feed, struct ts_e
     return ts_gpu_observed_errors(be, mode, feed, sums, times, err);
 }
 
+static int gpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
+                       double *zeros, struct ts_backend_times *times, struct ts_err *err)
+{
+    return ts_gpu_descend(be, mode, feed, how, zeros, times, err);
+}
+
+static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_loss_sums *sums,
+                      struct ts_backend_times *times, struct ts_err *err)
+{
+    return ts_gpu_losses(be, mode, feed, sums, times, err);
+}
+
 /* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows. */
 static uint32_t gpu_most_rank(uint32_t updates, enum ts_precision precision)
 {
     if ((updates >> TS_ROW_OBSERVED & 1) != 0)
         return ts_observed_most(precision);
+    if ((updates >> TS_ROW_DESCEND & 1) != 0)
+        return ts_loss_most(precision);
     return (updates >> TS_ROW_MULTIPLY & 1) != 0 ? ts_weigh_most(precision) : UINT32_MAX;
 }
 
@@ -395,7 +410,7 @@ const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED,
+               1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND,
     .means = 1,
     .most_rank = gpu_most_rank,
     .open = gpu_open,
@@ -419,7 +434,9 @@ const struct ts_backend ts_backend_gpu = {
     .update = gpu_update,
     .complete = gpu_complete,
     .errors = gpu_errors,
+    .losses = gpu_losses,
     .multiply = gpu_multiply,
+    .descend = gpu_descend,
     .scale = gpu_scale,
     .gram = gpu_gram,
 };

@@ -11,8 +11,10 @@
 #include "gpu/errors_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/loss_kernel.h"
 #include "gpu/observed_kernel.h"
 #include "gpu/simplex_kernel.h"
+#include "gpu/step_kernel.h"
 #include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
@@ -39,6 +41,23 @@ struct sizes {
     uint64_t shares, shards, rows;
 };
 
+/* Of a model by another loss. */
+static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most,
+                         struct ts_gpu_replica *my, char *base, uint64_t *used)
+{
+    const struct ts_gpu *g = of->gpu;
+    const uint64_t column = 8 * (uint64_t)of->ld, n_drawn = ts_descent_most(of->rank);
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        my->group_sum[m] = take(base, used, ts_step_groups(g->mode[m].n_rows) * column);
+    my->losses = take(base, used, 8 * TS_LOSS_SUMS * most->shares);
+    my->closed = take(base, used, column);
+    my->upto = take(base, used, column + 8);
+    my->column = take(base, used, n_drawn * column);
+    my->weight = take(base, used, 8 * n_drawn);
+    my->cell_part = take(base, used, 2 * TS_STEP_PARTS * column);
+    my->of_group = take(base, used, 8 * ts_step_groups(most->rows));
+}
+
 /* Divides a part of the allocation among what a model has. */
 static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *most,
                           struct ts_gpu_replica *my, char *base, uint64_t *used)
@@ -61,6 +80,8 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->ends =
         g->observes ? take(base, used, 2 * most->shards * ts_gpu_observed_part_bytes(of)) : NULL;
     my->errors = g->observes ? take(base, used, 8 * TS_ERRORS_SUMS * most->shares) : NULL;
+    if (g->descends)
+        lay_out_loss(of, most, my, base, used);
     my->edge = take(base, used, 2 * more(most->shares * row, last->n_shares * wide));
     my->shard_edge = take(
         base, used, more(ts_edge_count(most->shards) * row, ts_edge_count(last->n_shards) * wide));
@@ -308,6 +329,8 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
         TRY(e, warm_weigh(of, me, &args));
     if (my->part != NULL && of->rank <= ts_observed_most(g->precision))
         TRY(e, ts_gpu_observed_warm(of, me, &args));
+    if (my->apart != NULL && my->losses != NULL && of->ld <= ts_loss_most(g->precision))
+        TRY(e, ts_gpu_loss_warm(of, me, &args));
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }
 

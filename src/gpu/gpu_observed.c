@@ -27,13 +27,6 @@ uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of)
     return 8 * ts_observed_part(of->rank);
 }
 
-/* level[m]: that of mode m in the copy of `mode`. */
-static void find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
-{
-    for (uint32_t l = 0; l < g->tensor->order; l++)
-        level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
-}
-
 static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
 {
     struct ts_gpu_observed o = {
@@ -47,7 +40,7 @@ static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
         .part = r->my->part,
         .size = r->sums->size != NULL ? r->my->row_inner : NULL,
     };
-    find_levels(r->pass->g, r->pass->ask->mode, o.level);
+    ts_gpu_find_levels(r->pass->g, r->pass->ask->mode, o.level);
     return o;
 }
 
@@ -100,7 +93,7 @@ cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts
         .hold_out = p->ask->errors->hold_out,
         .sums = r->my->errors,
     };
-    find_levels(p->g, mode, what.level);
+    ts_gpu_find_levels(p->g, mode, what.level);
     return ts_errors_launch(p->g->precision, args, &what, stream);
 }
 

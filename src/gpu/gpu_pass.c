@@ -66,6 +66,13 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         r->args.out = my->phi;
         return;
     }
+    if (r->pass->ask->descend != NULL) { /* the gradient */
+        r->apart = 1;
+        r->out = TS_GPU_APART;
+        r->out_bytes = ts_gpu_row_bytes(r->of);
+        r->args.out = my->apart;
+        return;
+    }
     if (ts_gpu_solves_observed(r)) { /* rows come as they will be */
         r->out = TS_GPU_FACTOR;
         r->out_bytes = ts_gpu_row_bytes(r->of);
@@ -269,6 +276,10 @@ static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct sha
         return ts_gpu_multiply_launch(&p->product[0], &first, stream);
     if (p->ask->errors != NULL)
         return ts_gpu_errors_launch(&p->product[0], &first, stream);
+    if (p->ask->losses != NULL)
+        return ts_gpu_losses_launch(&p->product[0], &first, stream);
+    if (p->ask->descend != NULL)
+        return ts_gpu_gradient_launch(&p->product[0], &first, stream);
     if (ts_gpu_solves_observed(&p->product[0]))
         return ts_gpu_observed_launch(&p->product[0], &first, stream);
     for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
@@ -286,7 +297,7 @@ static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct shards 
 {
     cudaError_t e = cudaSuccess;
     if (p->ask->multiply != NULL ||
-        p->ask->errors != NULL) /* done before the next round; no rows */
+        ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
         return e;
     if (ts_gpu_solves_observed(&p->product[0])) {
         const struct ts_gpu_mttkrp args = args_of(&p->product[0], s);

@@ -139,6 +139,7 @@ static uint64_t stage_elements(const struct ts_gpu *g, uint64_t most_rows)
         const uint32_t rank = g->model[k].rank;
         const uint64_t n = STAGE_BYTES / (8 * (uint64_t)rank);
         ret = more(ret, (n < most_rows ? n : most_rows) * rank);
+        ret = more(ret, g->descends ? 2 * (uint64_t)rank : 0); /* two moments of a row */
     }
     return ret;
 }
@@ -155,6 +156,7 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
     g->done = conf->done;
     g->multiplies = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;
     g->observes = (conf->updates >> TS_ROW_OBSERVED & 1) != 0;
+    g->descends = (conf->updates >> TS_ROW_DESCEND & 1) != 0;
     g->done_ctx = conf->done_ctx;
     rc = make_models(g, conf, err);
     if (rc < 0)

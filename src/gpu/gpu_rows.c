@@ -63,7 +63,7 @@ static int multiplied_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t
 static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last, uint64_t *row,
                      uint64_t *n)
 {
-    if (p->ask->errors != NULL)
+    if (ts_gpu_only_sums(p->ask))
         return 0;
     if (p->ask->multiply == NULL)
         return inner_rows(p->mode, first, last, row, n);
@@ -73,7 +73,7 @@ static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last,
 /* A pass that judges rows has no products. */
 static int sends_edges(const struct ts_gpu_pass *p)
 {
-    return p->ask->errors == NULL && (p->ask->multiply == NULL || p->ask->rounds > 0);
+    return !ts_gpu_only_sums(p->ask) && (p->ask->multiply == NULL || p->ask->rounds > 0);
 }
 
 /* The next range of consecutive shards that a member computes, at or after *first and below end.

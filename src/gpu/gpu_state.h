@@ -16,6 +16,7 @@
  *   gpu_models.c  how many models there may be at once
  *   gpu_multiply.c  models of counts
  *   gpu_observed.c  models of observed cells, and errors
+ *   gpu_loss.c    models by other losses
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
@@ -132,6 +133,10 @@ struct ts_gpu_replica {
         part; /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be unknown */
     double *ends;   /* 2 parts for each shard of the largest mode */
     double *errors; /* TS_ERRORS_SUMS of each share */
+    /* of models by other losses (step_kernel.h); NULL unless there may be some */
+    double *losses; /* TS_LOSS_SUMS of each share */
+    double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
+    double *of_group; /* of groups of the largest mode */
     char *apart; /* products of modes whose updates read the old rows, apart_rows x ld; or NULL */
     void *edge;  /* 2 rows for each share of the largest mode */
     void *shard_edge; /* ts_edge_count(shards of the largest mode) rows */
@@ -250,6 +255,7 @@ struct ts_gpu {
     uint64_t apart_rows; /* of the largest mode whose update may read the old rows; or 0 */
     int multiplies;      /* there may be models of counts */
     int observes;        /* there may be models of observed cells */
+    int descends;        /* there may be models by other losses */
     uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
     struct ts_trace *trace;
@@ -416,8 +422,23 @@ struct ts_gpu_request {
     uint32_t rounds; /* of it in this pass */
     int judge;       /* it is judged, after the rounds */
     const struct ts_error_sums
-        *errors; /* NULL, or what errors of one model are wanted; rows stay */
+        *errors;                       /* NULL, or what errors of one model are wanted; rows stay */
+    const struct ts_loss_sums *losses; /* the same for a loss */
+    const struct ts_descent *descend;  /* NULL, or whose gradient over nonzeros is the product */
 };
+
+/* Whether a pass sums over nonzeros, and makes no rows. */
+static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
+{
+    return ask->errors != NULL || ask->losses != NULL;
+}
+
+/* level[m]: that of mode m in the copy of `mode`. */
+static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
+{
+    for (uint32_t l = 0; l < g->tensor->order; l++)
+        level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
+}
 
 /* A whole pass; to be called from the thread that calls the backend. */
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
@@ -555,6 +576,22 @@ int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_f
 int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
                            struct ts_error_sums *sums, struct ts_backend_times *times,
                            struct ts_err *err);
+
+/* ---- gpu_loss.c */
+/* Enqueues the gradients, or the sums of the loss, at the nonzeros of a launch's shards. */
+cudaError_t ts_gpu_gradient_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                   cudaStream_t stream);
+cudaError_t ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                 cudaStream_t stream);
+/* Runs the kernels of models by other losses, for the first time; the row that they leave does not matter. */
+cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                             const struct ts_gpu_mttkrp *args);
+/* What the backend's table says, `descend` and `losses`. */
+int ts_gpu_descend(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                   const struct ts_descent *how, double *zeros, struct ts_backend_times *times,
+                   struct ts_err *err);
+int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                  struct ts_loss_sums *sums, struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_models.c: what the backend's table says, of the same name */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);

@@ -71,4 +71,21 @@ static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_
         m[u] = group_sum<LPR>(m[u]);
 }
 
+/* Adds g times a nonzero's terms to its row; `begins`: the row before has ended, and is stored. */
+template <class T, bool FLAGS>
+static __device__ inline void add_term(run_rows<T> &rows, bool begins, T g, const piece<T> &term)
+{
+    if (FLAGS) {
+        rows.sum.store_if(begins, rows.to);
+        rows.to = begins ? rows.next : rows.to;
+        rows.next += begins ? rows.step : 0;
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            rows.sum.v[k] = begins ? 0 : rows.sum.v[k];
+    }
+#pragma unroll
+    for (int k = 0; k < piece<T>::N; k++)
+        rows.sum.v[k] += g * term.v[k];
+}
+
 #endif

@@ -7,8 +7,7 @@
 
 #include "gpu/mttkrp_stages.cuh"
 #include "gpu/own_row.cuh"
-#define restrict __restrict__ /* loss.h is C */
-#include "stream/loss.h"
+#include "stream/loss_functions.h"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
 enum { WEIGH_CTAS = 4 };
@@ -52,18 +51,7 @@ weigh_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &column
 #pragma unroll
             for (int u = 0; u < U; u++) {
                 const T g = value[u] / (m[u] > least ? m[u] : least);
-                if (FLAGS) {
-                    const bool begins = f >> (h + u) & 1;
-                    rows.sum.store_if(begins, rows.to);
-                    rows.to = begins ? rows.next : rows.to;
-                    rows.next += begins ? rows.step : 0;
-#pragma unroll
-                    for (int k = 0; k < piece<T>::N; k++)
-                        rows.sum.v[k] = begins ? 0 : rows.sum.v[k];
-                }
-#pragma unroll
-                for (int k = 0; k < piece<T>::N; k++)
-                    rows.sum.v[k] += g * term[u].v[k];
+                add_term<T, FLAGS>(rows, f >> (h + u) & 1, g, term[u]);
             }
         }
     }

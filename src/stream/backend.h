@@ -233,6 +233,10 @@ struct ts_backend {
     int (*errors)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
                   struct ts_backend_times *times, struct ts_err *err);
 
+    /* Sums of a loss at all nonzeros, likewise. NULL: they are summed from what `weighted` gives. */
+    int (*losses)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_loss_sums *sums,
+                  struct ts_backend_times *times, struct ts_err *err);
+
     /* All of a mode whose rows are multiplied (stream/row_update.h), which is one of own_rows. Every shard is taken from
      * feed once, and a second time where `judge` is set and rows go on from one shard to the next. feed NULL: no round;
      * columns are multiplied with the weights and divided by their sums. NULL: it has no such update. */

@@ -30,7 +30,7 @@ static int is_finite(double x)
     return isfinite(x);
 }
 
-/* ---- functions of one value ---- */
+/* ---- of poisson, whose g is no derivative ---- */
 
 /* A value that is not a number is not the lesser one. */
 static double at_least(double m)
@@ -38,80 +38,16 @@ static double at_least(double m)
     return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
 }
 
-static double poisson_slope(double x, double m, double at)
+static double ts_poisson_slope(double x, double m, double at)
 {
     (void)at;
     return x / at_least(m);
 }
 
-static double poisson_value(double x, double m, double at)
+static double ts_poisson_value(double x, double m, double at)
 {
     (void)at;
     return x * log(at_least(m));
-}
-
-static double bernoulli_slope(double x, double m, double at)
-{
-    (void)at;
-    return 1 / (1 + m) - x / (m + TS_LOSS_LEAST);
-}
-
-static double bernoulli_value(double x, double m, double at)
-{
-    (void)at;
-    return log1p(m) - (x == 0 ? 0 : x * log(m + TS_LOSS_LEAST));
-}
-
-/* Neither overflows, whatever the sign. */
-static double logit_slope(double x, double m, double at)
-{
-    const double e = exp(-fabs(m));
-    (void)at;
-    return (m < 0 ? e : 1) / (1 + e) - x;
-}
-
-static double logit_value(double x, double m, double at)
-{
-    (void)at;
-    return (m > 0 ? m : 0) + log1p(exp(-fabs(m))) - x * m;
-}
-
-static double gamma_slope(double x, double m, double at)
-{
-    const double above = m + TS_LOSS_LEAST;
-    (void)at;
-    return (1 - x / above) / above;
-}
-
-static double gamma_value(double x, double m, double at)
-{
-    const double above = m + TS_LOSS_LEAST;
-    (void)at;
-    return x / above + log(above);
-}
-
-static double poisson_log_slope(double x, double m, double at)
-{
-    (void)at;
-    return exp(m) - x;
-}
-
-static double poisson_log_value(double x, double m, double at)
-{
-    (void)at;
-    return exp(m) - x * m;
-}
-
-static double huber_slope(double x, double m, double at)
-{
-    const double left = m - x;
-    return left > at ? 2 * at : left < -at ? -2 * at : 2 * left;
-}
-
-static double huber_value(double x, double m, double at)
-{
-    const double left = fabs(x - m);
-    return left <= at ? left * left : 2 * at * left - at * at;
 }
 
 /* ---- the m that a mean asks for ---- */
@@ -133,27 +69,23 @@ static double log_odds_of(double mean)
 
 /* ---- of a block ---- */
 
-#define LOSS(name)                                                                             \
+#define LOSS(KIND, name)                                                                       \
     static void name##_weigh(uint32_t n, const double *restrict x, const double *restrict m,   \
                              double at, double *restrict g)                                    \
     {                                                                                          \
         for (uint32_t i = 0; i < n; i++)                                                       \
-            g[i] = name##_slope(x[i], m[i], at);                                               \
+            g[i] = ts_##name##_slope(x[i], m[i], at);                                          \
     }                                                                                          \
     static double name##_judge(uint32_t n, const double *restrict x, const double *restrict m, \
                                double at)                                                      \
     {                                                                                          \
         double sum = 0;                                                                        \
         for (uint32_t i = 0; i < n; i++)                                                       \
-            sum += name##_value(x[i], m[i], at);                                               \
+            sum += ts_##name##_value(x[i], m[i], at);                                          \
         return sum;                                                                            \
     }
-LOSS(poisson)
-LOSS(bernoulli)
-LOSS(logit)
-LOSS(gamma)
-LOSS(poisson_log)
-LOSS(huber)
+LOSS(TS_GCP_NONE, poisson)
+TS_GCP_LOSSES(LOSS)
 #undef LOSS
 
 const struct ts_loss ts_loss_poisson = { .name = "poisson",
@@ -164,7 +96,8 @@ const struct ts_loss ts_loss_poisson = { .name = "poisson",
                                          .judge = poisson_judge };
 
 static const struct ts_loss loss[TS_N_GCP] = {
-    [TS_GCP_BERNOULLI] = { .name = "bernoulli",
+    [TS_GCP_BERNOULLI] = { .kind = TS_GCP_BERNOULLI,
+                           .name = "bernoulli",
                            .values = "zeros and ones",
                            .allows = is_bit,
                            .lower = 0,
@@ -173,7 +106,8 @@ static const struct ts_loss loss[TS_N_GCP] = {
                            .constant = odds_of,
                            .weigh = bernoulli_weigh,
                            .judge = bernoulli_judge },
-    [TS_GCP_BERNOULLI_LOGIT] = { .name = "bernoulli-logit",
+    [TS_GCP_BERNOULLI_LOGIT] = { .kind = TS_GCP_BERNOULLI_LOGIT,
+                                 .name = "bernoulli-logit",
                                  .values = "zeros and ones",
                                  .allows = is_bit,
                                  .lower = -INFINITY,
@@ -181,14 +115,16 @@ static const struct ts_loss loss[TS_N_GCP] = {
                                  .constant = log_odds_of,
                                  .weigh = logit_weigh,
                                  .judge = logit_judge },
-    [TS_GCP_GAMMA] = { .name = "gamma",
+    [TS_GCP_GAMMA] = { .kind = TS_GCP_GAMMA,
+                       .name = "gamma",
                        .values = "numbers above 0",
                        .allows = is_positive,
                        .lower = 0,
                        .constant = mean_itself,
                        .weigh = gamma_weigh,
                        .judge = gamma_judge },
-    [TS_GCP_POISSON_LOG] = { .name = "poisson-log",
+    [TS_GCP_POISSON_LOG] = { .kind = TS_GCP_POISSON_LOG,
+                             .name = "poisson-log",
                              .values = "counts, none below 0",
                              .allows = is_count,
                              .lower = -INFINITY,
@@ -196,7 +132,8 @@ static const struct ts_loss loss[TS_N_GCP] = {
                              .constant = log,
                              .weigh = poisson_log_weigh,
                              .judge = poisson_log_judge },
-    [TS_GCP_HUBER] = { .name = "huber",
+    [TS_GCP_HUBER] = { .kind = TS_GCP_HUBER,
+                       .name = "huber",
                        .values = "finite numbers",
                        .allows = is_finite,
                        .lower = -INFINITY,

@@ -10,7 +10,7 @@
  *             (without the term of x alone). m counts as TS_LOSS_LEAST where it is less
  *
  * Those of cpd/gcp.h have g = f'(x, m), the derivative by m of what they are judged by, f (Hong, Kolda, Duersch 2020). Where
- * m must not be negative, m + TS_LOSS_LEAST is meant in logarithms and quotients:
+ * m must not be negative, m + TS_LOSS_LEAST is meant in logarithms and quotients. The formulas are in loss_functions.h:
  *
  *   bernoulli        m are odds:       f = log(1 + m) - x log m            x 0 or 1, m >= 0
  *   bernoulli-logit  m are log odds:   f = log(1 + e^m) - x m              x 0 or 1
@@ -28,10 +28,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
-
-#define TS_LOSS_LEAST 1e-10
+#include "stream/loss_functions.h"
 
 struct ts_loss {
+    enum ts_loss_kind kind; /* TS_GCP_NONE: poisson */
     const char *name;
     const char *values;      /* that it is for, */
     int (*allows)(double x); /* and whether this is one of them */
@@ -46,17 +46,6 @@ struct ts_loss {
 };
 
 extern const struct ts_loss ts_loss_poisson;
-
-/* Of generalized CP, by their names in the order above: 1 is the first. 0: none. */
-enum ts_loss_kind {
-    TS_GCP_NONE,
-    TS_GCP_BERNOULLI,
-    TS_GCP_BERNOULLI_LOGIT,
-    TS_GCP_GAMMA,
-    TS_GCP_POISSON_LOG,
-    TS_GCP_HUBER,
-    TS_N_GCP
-};
 
 /* Of a name, huber with its width behind a colon: TS_EARG names those that there are. */
 int ts_loss_parse(const char *text, enum ts_loss_kind *kind, double *at, struct ts_err *err);

@@ -51,6 +51,23 @@ struct ts_cell_errors {
     double n, sum, squares, inner, left;
 };
 
+/* Sums over cells of value x and model m: how many, of the loss at m, of the loss at model 0, and of x. */
+struct ts_cell_losses {
+    double n, loss, zero, x;
+};
+
+struct ts_loss;
+
+/* Of the pass that gives them (struct ts_backend, `losses`): without `observed` the loss of a cell that is not held out is that beyond a
+ * value of 0 there; `zero` is only summed of a loss whose model of one value everywhere is 0 (stream/loss.h, `constant`). */
+struct ts_loss_sums {
+    const struct ts_loss *loss;
+    double at;
+    int observed;
+    struct ts_hold_out hold_out;
+    struct ts_cell_losses kept, held; /* what it gives */
+};
+
 /* Of the pass that gives them (struct ts_backend, `errors`): m is the model's value and the mean, and cells that are held out have
  * sums of their own. */
 struct ts_error_sums {

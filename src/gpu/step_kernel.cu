@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Column sums, columns and cells that are drawn, and the steps of rows. */
+#define _Static_assert static_assert /* layout.h is C */
+#include "gpu/step_kernel.h"
+
+#include <cuda_runtime.h>
+
+#include "gpu/tensor_core.cuh"
+
+#define ALL_LANES 0xffffffffu
+
+enum {
+    THREADS = 128,
+    WARPS = THREADS / 32,
+    CHUNK = 32, /* drawn columns in shared memory */
+    TILE = 8,   /* rows of a warp, and columns of an operand of the tensor cores */
+    SOME = 8    /* cells that a warp computes together */
+};
+
+template <class T> static __device__ inline double entry(const void *of, uint64_t i)
+{
+    return (double)((const T *)of)[i];
+}
+
+static __device__ inline double sum_of_lanes(double x)
+{
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, d);
+    return x;
+}
+
+/* ------------------------------------------------------------------ column sums */
+
+/* sum(g, c) := sum over the rows of group g, one thread each */
+template <class T>
+static __global__ void sum_groups(const void *a, uint64_t n_rows, uint32_t ld, uint64_t n_groups,
+                                  double *sum)
+{
+    const uint64_t at = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    const uint64_t g = at / ld, c = at % ld;
+    const uint64_t end = min((g + 1) * TS_STEP_GROUP, n_rows);
+    double x = 0;
+    if (g >= n_groups)
+        return;
+#pragma unroll 8
+    for (uint64_t i = g * TS_STEP_GROUP; i < end; i++)
+        x += entry<T>(a, i * ld + c);
+    sum[at] = x;
+}
+
+/* Of each group and those before it: a thread has a column. */
+static __global__ void add_groups(uint32_t ld, uint64_t n_groups, double *sum)
+{
+    const uint32_t c = blockIdx.x * THREADS + threadIdx.x;
+    double x = 0;
+    if (c >= ld)
+        return;
+#pragma unroll 8
+    for (uint64_t g = 0; g < n_groups; g++) {
+        x += sum[g * ld + c];
+        sum[g * ld + c] = x;
+    }
+}
+
+static __device__ inline uint64_t groups_of(const ts_gpu_steps &s, uint32_t m)
+{
+    return (s.n_rows[m] + TS_STEP_GROUP - 1) / TS_STEP_GROUP;
+}
+
+/* Sums of a whole column. */
+static __device__ inline double of_column(const ts_gpu_steps &s, uint32_t m, uint32_t c)
+{
+    return s.sum[m][(groups_of(s, m) - 1) * s.ld + c];
+}
+
+/* closed := products of the column sums of all modes but one; upto: with that, too, and those of the columns before.
+ *
+ *   launch  one thread block */
+static __global__ void sum_model(const __grid_constant__ ts_gpu_steps s)
+{
+    for (uint32_t c = threadIdx.x; c < s.ld; c += THREADS) {
+        double closed = c < s.rank ? 1 : 0, all = closed;
+        for (uint32_t m = 0; m < s.order && c < s.rank; m++) {
+            const double x = of_column(s, m, c);
+            all *= x;
+            closed *= m != s.mode ? x : 1;
+        }
+        s.closed[c] = closed;
+        s.upto[c] = all;
+    }
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    double sum = 0;
+    for (uint32_t c = 0; c < s.rank; c++) {
+        sum += s.upto[c];
+        s.upto[c] = sum;
+    }
+    s.upto[s.ld] = sum;
+}
+
+/* ------------------------------------------------------------------ draws */
+
+static __device__ inline double draw(const ts_gpu_steps &s, uint32_t of, uint32_t k)
+{
+    return ts_draw_unit(s.seed, s.draw, s.mode, of, k, s.n_columns);
+}
+
+/* The first of n sums, `step` apart, that is above x. */
+static __device__ inline uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
+{
+    uint64_t low = 0, high = n - 1;
+    while (low < high) {
+        const uint64_t mid = (low + high) / 2;
+        if (sum[mid * step] > x)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* A row, each as often as its entry of column c says. All lanes get it. */
+template <class T>
+static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, uint32_t c,
+                                           double unit)
+{
+    const uint64_t groups = groups_of(s, m);
+    const double *sum = s.sum[m] + c;
+    const double x = unit * sum[(groups - 1) * s.ld];
+    const uint64_t g = find(sum, groups, s.ld, x);
+    const uint64_t end = min((g + 1) * TS_STEP_GROUP, s.n_rows[m]);
+    double before = g > 0 ? sum[(g - 1) * s.ld] : 0;
+    uint64_t last = g * TS_STEP_GROUP;
+    for (uint64_t i = last; i < end; i += 32) {
+        const uint32_t lane = threadIdx.x % 32;
+        const double mine = i + lane < end ? entry<T>(s.factor[m], (i + lane) * s.ld + c) : 0;
+        for (uint32_t k = 0; k < 32 && i + k < end; k++) { /* in the order of the rows */
+            const double a = __shfl_sync(ALL_LANES, mine, k);
+            before += a;
+            last = a > 0 ? i + k : last;
+            if (before > x)
+                return i + k;
+        }
+    }
+    return last;
+}
+
+/* Rows of the other modes that make up column k, and its weight.
+ *
+ *   launch  a warp a column */
+template <class T> static __global__ void draw_columns(const __grid_constant__ ts_gpu_steps s)
+{
+    const uint32_t lane = threadIdx.x % 32, k = blockIdx.x * WARPS + threadIdx.x / 32;
+    const double sum = s.sums ? s.upto[s.ld] : 0;
+    uint64_t row[TS_MAX_ORDER], rest = k;
+    double all = 0;
+    if (k >= s.n_columns)
+        return;
+    if (s.from_model && !s.all_columns && !(sum > 0)) { /* there is nothing to draw from */
+        for (uint32_t c = lane; c < s.ld; c += 32)
+            s.column[(uint64_t)k * s.ld + c] = 0;
+        if (lane == 0)
+            s.weight[k] = 0;
+        return;
+    }
+    const uint32_t r =
+        s.from_model && !s.all_columns ? (uint32_t)find(s.upto, s.rank, 1, sum * draw(s, 0, k)) : 0;
+#pragma unroll 1
+    for (uint32_t m = 0; m < s.order; m++) {
+        row[m] = 0;
+        if (m == s.mode)
+            continue;
+        if (s.all_columns) {
+            row[m] = rest % s.n_rows[m];
+            rest /= s.n_rows[m];
+            continue;
+        }
+        const double unit = draw(s, m + 1, k);
+        row[m] = s.from_model ? draw_row<T>(s, m, r, unit) : (uint64_t)(unit * (double)s.n_rows[m]);
+    }
+    for (uint32_t c = lane; c < s.ld; c += 32) {
+        double p = c < s.rank ? 1 : 0;
+        for (uint32_t m = 0; m < s.order; m++)
+            p *= m == s.mode ? 1 : entry<T>(s.factor[m], row[m] * s.ld + c);
+        s.column[(uint64_t)k * s.ld + c] = p;
+        all += s.from_model && c < s.rank ? of_column(s, s.mode, c) * p : 0;
+    }
+    all = sum_of_lanes(all);
+    if (lane == 0)
+        s.weight[k] = s.all_columns  ? 1
+                      : s.from_model ? (all > 0 ? sum / (all * s.n_columns) : 0)
+                                     : s.each;
+}
+
+/* ------------------------------------------------------------------ rows at drawn columns */
+
+/* gradient(i, :) += l2 a_i + linear closed + sum over the columns k of  w_k (g(0, <a_i, k>) - linear) k;  or, with VALUES,
+ * row_value(i) := sum over the columns of  w_k (f(0, m) - linear m).
+ *
+ *   launch  a warp has 8 rows from `first` on
+ *
+ * Models are products on tensor cores. What lane L has of them, row L / 4 at columns 2 (L % 4) and the next, are two left sides of the
+ * second product, whose four columns are every other one. */
+template <class T, int TILES, bool VALUES>
+__global__ void __launch_bounds__(THREADS)
+    rows_at_columns(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end)
+{
+    constexpr int WIDTH = TILE * TILES, STEP = WIDTH + 4; /* of a column in shared memory */
+    __shared__ double columns[CHUNK * STEP], weights[CHUNK];
+    const uint32_t lane = threadIdx.x % 32, high = lane / 4, low = lane % 4;
+    const uint64_t row = first + ((uint64_t)blockIdx.x * WARPS + threadIdx.x / 32) * TILE + high;
+    const void *const own = s.factor[s.mode];
+    double a[2 * TILES], g[TILES][2] = {}, value = 0;
+#pragma unroll
+    for (int q = 0; q < 2 * TILES; q++) {
+        const uint32_t c = 4 * q + low;
+        a[q] = row < end && c < s.ld ? entry<T>(own, row * s.ld + c) : 0;
+    }
+#pragma unroll 1
+    for (uint32_t from = 0; from < s.n_columns; from += CHUNK) {
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < CHUNK * WIDTH; i += THREADS) {
+            const uint32_t k = i / WIDTH, c = i % WIDTH;
+            columns[k * STEP + c] =
+                from + k < s.n_columns && c < s.ld ? s.column[(uint64_t)(from + k) * s.ld + c] : 0;
+        }
+        if (threadIdx.x < CHUNK)
+            weights[threadIdx.x] =
+                from + threadIdx.x < s.n_columns ? s.weight[from + threadIdx.x] : 0;
+        __syncthreads();
+#pragma unroll 1
+        for (int k = 0; k < CHUNK; k += TILE) {
+            double m[2] = { 0, 0 };
+#pragma unroll
+            for (int q = 0; q < 2 * TILES; q++)
+                multiply_add(m, a[q], columns[(k + high) * STEP + 4 * q + low]);
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const uint32_t at = k + 2 * low + e;
+                const double w = weights[at];
+                if (VALUES) {
+                    value += w * (ts_loss_value(s.kind, 0, m[e], s.at) - s.linear * m[e]);
+                } else {
+                    const double slope = w * (ts_loss_slope(s.kind, 0, m[e], s.at) - s.linear);
+#pragma unroll
+                    for (int j = 0; j < TILES; j++)
+                        multiply_add(g[j], slope, columns[at * STEP + TILE * j + high]);
+                }
+            }
+        }
+    }
+    if constexpr (VALUES) {
+        value += __shfl_xor_sync(ALL_LANES, value, 1);
+        value += __shfl_xor_sync(ALL_LANES, value, 2);
+        if (row < end && low == 0)
+            s.row_value[row] = value;
+    } else {
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const uint32_t c = TILE * j + 2 * low + e;
+                const uint64_t i = row * s.ld + c;
+                if (row < end && c < s.rank)
+                    ((T *)s.gradient)[i] =
+                        (T)(entry<T>(s.gradient, i) +
+                            (s.l2 * entry<T>(own, i) + (s.sums ? s.linear * s.closed[c] : 0)) +
+                            g[j][e]);
+            }
+    }
+}
+
+/* ------------------------------------------------------------------ rows at drawn cells */
+
+/* Rows of the other modes of cell k of a row. */
+static __device__ inline void place_cell(const ts_gpu_steps &s, uint64_t k, uint32_t (*row)[32],
+                                         uint32_t lane)
+{
+    const uint64_t cell = ts_drawn_cell(&s.cells, k);
+    uint64_t rest = k;
+#pragma unroll 1
+    for (uint32_t m = 0; m < s.order; m++)
+        if (m != s.mode)
+            row[m][lane] = (uint32_t)ts_drawn_row(&s.cells, cell, m, &rest);
+}
+
+/* The same at cells, of which each row has its own: part(i, q, :), or gradient(i, :) where rows have one part, gets those of
+ * a part.
+ *
+ *   launch  a warp a part of a row's cells, from row `first` on; a lane has columns 32 apart */
+template <class T, int PER_LANE, bool VALUES>
+__global__ void __launch_bounds__(THREADS)
+    rows_at_cells(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end,
+                  uint32_t n_parts)
+{
+    __shared__ uint32_t rows[WARPS][TS_MAX_ORDER][32];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint64_t at = first * n_parts + (uint64_t)blockIdx.x * WARPS + warp;
+    const uint64_t row = at / n_parts, q = at % n_parts;
+    double a[PER_LANE], g[PER_LANE] = {}, value = 0;
+    if (row >= end)
+        return;
+    const uint64_t begin = s.cells.all ? 0 : ts_drawn_first(&s.cells, row);
+    const uint64_t stop = s.cells.all ? s.cells.of_row : ts_drawn_first(&s.cells, row + 1);
+    const uint64_t last = begin + (stop - begin) * (q + 1) / n_parts;
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) {
+        const uint32_t c = lane + 32 * j;
+        a[j] = c < s.ld ? entry<T>(s.factor[s.mode], row * s.ld + c) : 0;
+    }
+#pragma unroll 1
+    for (uint64_t k = begin + (stop - begin) * q / n_parts; k < last; k += 32) {
+        const uint32_t n = (uint32_t)min((uint64_t)32, last - k);
+        __syncwarp();
+        if (lane < n)
+            place_cell(s, k + lane, rows[warp], lane);
+        __syncwarp();
+#pragma unroll 1
+        for (uint32_t u0 = 0; u0 < n; u0 += SOME) {
+            double p[SOME][PER_LANE], mine = 0;
+#pragma unroll
+            for (int u = 0; u < SOME; u++) {
+                double m = 0;
+#pragma unroll
+                for (int j = 0; j < PER_LANE; j++) {
+                    const uint32_t c = lane + 32 * j;
+                    p[u][j] = u0 + u < n && c < s.ld ? 1 : 0;
+                }
+                for (uint32_t l = 0; l < s.order && u0 + u < n; l++) {
+                    if (l == s.mode)
+                        continue;
+                    const T *const b =
+                        (const T *)s.factor[l] + (uint64_t)rows[warp][l][u0 + u] * s.ld;
+#pragma unroll
+                    for (int j = 0; j < PER_LANE; j++)
+                        if (lane + 32 * j < s.ld)
+                            p[u][j] *= (double)b[lane + 32 * j];
+                }
+#pragma unroll
+                for (int j = 0; j < PER_LANE; j++)
+                    m += a[j] * p[u][j];
+                m = sum_of_lanes(m);
+                mine = lane % SOME == u ? m : mine;
+            }
+            const bool counts = u0 + lane % SOME < n;
+            if constexpr (VALUES) {
+                value += counts && lane < SOME
+                             ? ts_loss_value(s.kind, 0, mine, s.at) - s.linear * mine
+                             : 0;
+            } else {
+                const double slope =
+                    counts ? s.cells.weight * (ts_loss_slope(s.kind, 0, mine, s.at) - s.linear) : 0;
+#pragma unroll
+                for (int u = 0; u < SOME; u++) {
+                    const double w = __shfl_sync(ALL_LANES, slope, u);
+#pragma unroll
+                    for (int j = 0; j < PER_LANE; j++)
+                        g[j] += w * p[u][j];
+                }
+            }
+        }
+    }
+    if constexpr (VALUES) {
+        value = s.cells.weight * sum_of_lanes(value);
+        if (lane == 0)
+            (n_parts > 1 ? s.part : s.row_value)[at] = value;
+    } else {
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) {
+            const uint32_t c = lane + 32 * j;
+            const uint64_t i = row * s.ld + c;
+            if (c >= s.rank)
+                continue;
+            if (n_parts > 1)
+                s.part[at * s.ld + c] = g[j];
+            else
+                ((T *)s.gradient)[i] = (T)(entry<T>(s.gradient, i) + g[j]);
+        }
+    }
+}
+
+/* Adds the parts of rows in their order, a thread an entry. */
+template <class T, bool VALUES>
+static __global__ void add_parts(const __grid_constant__ ts_gpu_steps s, uint64_t first,
+                                 uint64_t end, uint32_t n_parts)
+{
+    const uint32_t width = VALUES ? 1 : s.ld;
+    const uint64_t at = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    const uint64_t row = first + at / width, c = at % width;
+    double sum = 0;
+    if (row >= end || (!VALUES && c >= s.rank))
+        return;
+    for (uint32_t q = 0; q < n_parts; q++)
+        sum += s.part[(row * n_parts + q) * width + c];
+    if (VALUES)
+        s.row_value[row] = sum;
+    else
+        ((T *)s.gradient)[row * s.ld + c] = (T)(entry<T>(s.gradient, row * s.ld + c) + sum);
+}
+
+/* A warp a group. */
+static __global__ void sum_values(const double *row_value, uint64_t n_rows, uint64_t first,
+                                  uint64_t end, double *of_group)
+{
+    const uint64_t g = first + (uint64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    double sum = 0;
+    if (g >= end)
+        return;
+    for (uint64_t i = g * TS_STEP_GROUP + threadIdx.x % 32;
+         i < min((g + 1) * TS_STEP_GROUP, n_rows); i += 32)
+        sum += row_value[i];
+    sum = sum_of_lanes(sum);
+    if (threadIdx.x % 32 == 0)
+        of_group[g] = sum;
+}
+
+/* ------------------------------------------------------------------ steps */
+
+template <class T>
+static __global__ void make_steps(const __grid_constant__ ts_gpu_steps s,
+                                  const __grid_constant__ ts_adam adam, uint64_t first, uint64_t n,
+                                  T *moment_u, T *moment_v)
+{
+    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n * s.rank)
+        return;
+    const uint64_t at = (first + i / s.rank) * s.ld + i % s.rank;
+    T *const a = (T *)s.factor[s.mode] + at;
+    double u = (double)moment_u[i], v = (double)moment_v[i];
+    *a = (T)ts_adam_step(&adam, (double)*a, entry<T>(s.gradient, at), &u, &v);
+    moment_u[i] = (T)u;
+    moment_v[i] = (T)v;
+}
+
+template <class T>
+static __global__ void get_gradient(const __grid_constant__ ts_gpu_steps s, uint64_t first,
+                                    uint64_t n, T *to)
+{
+    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n * s.rank)
+        to[i] = ((const T *)s.gradient)[(first + i / s.rank) * s.ld + i % s.rank];
+}
+
+/* ------------------------------------------------------------------ launches */
+
+static unsigned blocks_for(uint64_t n, unsigned each)
+{
+    return (unsigned)((n + each - 1) / each);
+}
+
+template <class T> static cudaError_t prepare(const struct ts_gpu_steps *s, cudaStream_t stream)
+{
+    for (uint32_t m = 0; m < s->order && s->sums; m++) {
+        const uint64_t groups = ts_step_groups(s->n_rows[m]);
+        sum_groups<T><<<blocks_for(groups * s->ld, THREADS), THREADS, 0, stream>>>(
+            s->factor[m], s->n_rows[m], s->ld, groups, s->sum[m]);
+        add_groups<<<blocks_for(s->ld, THREADS), THREADS, 0, stream>>>(s->ld, groups, s->sum[m]);
+    }
+    if (s->sums)
+        sum_model<<<1, THREADS, 0, stream>>>(*s);
+    if (s->n_columns > 0)
+        draw_columns<T><<<blocks_for(s->n_columns, WARPS), THREADS, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+cudaError_t ts_step_prepare(const struct ts_gpu_steps *s, cudaStream_t stream)
+{
+    return s->precision == TS_FLOAT32 ? prepare<float>(s, stream) : prepare<double>(s, stream);
+}
+
+template <class T, bool VALUES>
+static cudaError_t at_columns(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                              cudaStream_t stream)
+{
+    const unsigned blocks = blocks_for(end - first, TILE * WARPS);
+    const uint32_t tiles = (s->ld + TILE - 1) / TILE;
+    if (tiles <= 1)
+        rows_at_columns<T, 1, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end);
+    else if (tiles <= 2)
+        rows_at_columns<T, 2, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end);
+    else if (tiles <= 4)
+        rows_at_columns<T, 4, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end);
+    else if (tiles <= 8)
+        rows_at_columns<T, 8, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end);
+    else if (tiles <= 16)
+        rows_at_columns<T, 16, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end);
+    else
+        return cudaErrorInvalidValue;
+    return cudaGetLastError();
+}
+
+template <class T, bool VALUES>
+static cudaError_t at_cells(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                            cudaStream_t stream)
+{
+    const uint32_t parts = ts_step_row_parts(s->n_rows[s->mode]);
+    const unsigned blocks = blocks_for((end - first) * parts, WARPS);
+    if (s->ld <= 32)
+        rows_at_cells<T, 1, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end, parts);
+    else if (s->ld <= 64)
+        rows_at_cells<T, 2, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end, parts);
+    else if (s->ld <= 128)
+        rows_at_cells<T, 4, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end, parts);
+    else
+        return cudaErrorInvalidValue;
+    if (parts > 1)
+        add_parts<T, VALUES>
+            <<<blocks_for((end - first) * (VALUES ? 1 : s->ld), THREADS), THREADS, 0, stream>>>(
+                *s, first, end, parts);
+    return cudaGetLastError();
+}
+
+template <class T>
+static cudaError_t gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                            cudaStream_t stream)
+{
+    const cudaError_t e = at_columns<T, false>(s, first, end, stream);
+    return e == cudaSuccess && s->at_cells ? at_cells<T, false>(s, first, end, stream) : e;
+}
+
+cudaError_t ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                             cudaStream_t stream)
+{
+    if (first >= end)
+        return cudaSuccess;
+    return s->precision == TS_FLOAT32 ? gradient<float>(s, first, end, stream)
+                                      : gradient<double>(s, first, end, stream);
+}
+
+template <class T>
+static cudaError_t values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                          cudaStream_t stream)
+{
+    return s->at_cells ? at_cells<T, true>(s, first, end, stream)
+                       : at_columns<T, true>(s, first, end, stream);
+}
+
+cudaError_t ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                           double *of_group, cudaStream_t stream)
+{
+    const uint64_t n_rows = s->n_rows[s->mode];
+    const uint64_t top = first * TS_STEP_GROUP, bottom = end * TS_STEP_GROUP;
+    cudaError_t e;
+    if (first >= end)
+        return cudaSuccess;
+    e = s->precision == TS_FLOAT32
+            ? values<float>(s, top, bottom < n_rows ? bottom : n_rows, stream)
+            : values<double>(s, top, bottom < n_rows ? bottom : n_rows, stream);
+    if (e != cudaSuccess)
+        return e;
+    sum_values<<<blocks_for(end - first, WARPS), THREADS, 0, stream>>>(s->row_value, n_rows, first,
+                                                                       end, of_group);
+    return cudaGetLastError();
+}
+
+cudaError_t ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
+                         uint64_t n, void *u, void *v, cudaStream_t stream)
+{
+    const unsigned blocks = blocks_for(n * s->rank, THREADS);
+    if (n == 0)
+        return cudaSuccess;
+    if (s->precision == TS_FLOAT32)
+        make_steps<float>
+            <<<blocks, THREADS, 0, stream>>>(*s, *adam, first, n, (float *)u, (float *)v);
+    else
+        make_steps<double>
+            <<<blocks, THREADS, 0, stream>>>(*s, *adam, first, n, (double *)u, (double *)v);
+    return cudaGetLastError();
+}
+
+cudaError_t ts_step_get(const struct ts_gpu_steps *s, uint64_t first, uint64_t n, void *to,
+                        cudaStream_t stream)
+{
+    const unsigned blocks = blocks_for(n * s->rank, THREADS);
+    if (n == 0)
+        return cudaSuccess;
+    if (s->precision == TS_FLOAT32)
+        get_gradient<float><<<blocks, THREADS, 0, stream>>>(*s, first, n, (float *)to);
+    else
+        get_gradient<double><<<blocks, THREADS, 0, stream>>>(*s, first, n, (double *)to);
+    return cudaGetLastError();
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* adam.h - a step of an entry against its gradient, as stream/row_update.h says of `descend`: for CPU cores and GPUs.
+ *
+ *   threads  pure
+ *   units    all float64; moments are rounded when they are stored, not before the step
+ *   errors   none
+ */
+#ifndef TS_STREAM_ADAM_H
+#define TS_STREAM_ADAM_H
+
+#include <math.h>
+
+#include "base/anywhere.h"
+#include "stream/row_update.h"
+
+#define TS_ADAM_TINY 1e-8 /* that it divides by at least */
+
+struct ts_adam {
+    double rate, lower, upper;
+    double first, second; /* what the moments are divided by in this step */
+};
+
+static inline struct ts_adam ts_adam_of(const struct ts_descent *how)
+{
+    const struct ts_adam ret = { how->rate, how->lower, how->upper,
+                                 1 - pow(TS_DESCEND_FIRST, (double)how->step),
+                                 1 - pow(TS_DESCEND_SECOND, (double)how->step) };
+    return ret;
+}
+
+/* The new entry; u and v become the new moments. */
+TS_ANYWHERE static inline double ts_adam_step(const struct ts_adam *s, double a, double g,
+                                              double *u, double *v)
+{
+    double to;
+    *u = TS_DESCEND_FIRST * *u + (1 - TS_DESCEND_FIRST) * g;
+    *v = TS_DESCEND_SECOND * *v + (1 - TS_DESCEND_SECOND) * g * g;
+    to = a - s->rate * (*u / s->first) / (sqrt(*v / s->second) + TS_ADAM_TINY);
+    return to < s->lower ? s->lower : to > s->upper ? s->upper : to;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* draws.h - which columns and cells stand for all cells of a tensor, where a loss is estimated at some (stream/row_update.h,
+ * `descend`): drawn by counter, so that any backend finds the same ones and none is stored.
+ *
+ * Of n cells, a power of four, cell c has in mode m row  place(m, c) rows(m) / n,  place(m, .) being an order of 0 .. n-1 of its own
+ * for each mode, whose inverse is as quick: so each row of each mode has its share of the cells, which are found row by
+ * row. Each stands for (number of cells of the tensor) / n of them. Where the tensor has no more than n cells, they
+ * are all of them, once. A sum over them is a function of the factors like that over all cells, and the gradients
+ * of all modes are its own: what a line search needs.
+ *
+ *   owner    plain values
+ *   threads  pure
+ *   errors   none
+ */
+#ifndef TS_STREAM_DRAWS_H
+#define TS_STREAM_DRAWS_H
+
+#include <math.h>
+#include <string.h>
+
+#include "base/anywhere.h"
+#include "base/rng.h"
+#include "format/tensor.h"
+#include "stream/row_update.h"
+
+/* In [0, 1), for column k of n of a mode, one in each n-th part of it: of n draws the parts come in an order of their own for each
+ * `of`, so that rows of each other mode are drawn evenly. */
+TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint32_t mode,
+                                              uint32_t of, uint32_t k, uint32_t n)
+{
+    const uint64_t key = ts_mix(ts_mix(ts_mix(seed ^ draw << 32) + mode) + of);
+    const double part = (double)ts_permute(k, n, key);
+    return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
+}
+
+/* Columns that there are. */
+static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
+{
+    double n = 1;
+    for (uint32_t m = 0; m < t->order; m++)
+        n *= m != mode ? (double)t->mode[m].disk.n_rows : 1;
+    return n;
+}
+
+/* Cells, as rows of one mode have them. */
+struct ts_drawn_cells {
+    uint32_t mode, bits; /* n = 2^bits */
+    int all;             /* every cell counts */
+    double weight;       /* of each */
+    uint64_t of_row;     /* cells of a row, where all count */
+    uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
+};
+
+/* how->n_cells is a power of four, at most 2^32. */
+static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t, uint32_t mode,
+                                                      const struct ts_descent *how)
+{
+    struct ts_drawn_cells d;
+    double cells = 1;
+    memset(&d, 0, sizeof d);
+    d.mode = mode;
+    d.of_row = 1;
+    for (uint32_t m = 0; m < t->order; m++) {
+        d.n_rows[m] = t->mode[m].disk.n_rows;
+        cells *= (double)d.n_rows[m];
+        d.key[m] = ts_mix(ts_mix(how->seed) + m);
+    }
+    while (UINT64_C(1) << d.bits < how->n_cells)
+        d.bits += 2;
+    d.all = cells <= (double)how->n_cells;
+    d.weight = d.all ? 1 : cells / (double)(UINT64_C(1) << d.bits);
+    for (uint32_t m = 0; m < t->order && d.all; m++)
+        d.of_row *= m != mode ? d.n_rows[m] : 1;
+    return d;
+}
+
+/* Cells of a row are those of the numbers k from first(row) to first(row + 1) - 1; where all count, from 0 to of_row - 1. */
+TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d, uint64_t row)
+{
+    return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];
+}
+
+/* For the rows of cell k: the number that it has for all modes. */
+TS_ANYWHERE static inline uint64_t ts_drawn_cell(const struct ts_drawn_cells *d, uint64_t k)
+{
+    return d->all ? k : ts_permute_back(k, UINT64_C(1) << d->bits, d->key[d->mode]);
+}
+
+/* Its row in mode m, mode after mode but for the one: *rest is k before the first of them. */
+TS_ANYWHERE static inline uint64_t ts_drawn_row(const struct ts_drawn_cells *d, uint64_t cell,
+                                                uint32_t m, uint64_t *rest)
+{
+    const uint64_t at = d->all ? *rest % d->n_rows[m] : 0;
+    *rest /= d->n_rows[m];
+    return d->all ? at
+                  : ts_permute(cell, UINT64_C(1) << d->bits, d->key[m]) * d->n_rows[m] >> d->bits;
+}
+
+#endif

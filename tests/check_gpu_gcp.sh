@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tstream cp --loss on GPUs from the outside: chosen without being asked for; losses of CPU cores, by Adam and by L-BFGS-B, of
+# listed cells and of all, at held-out ones too; the same bytes for one GPU and two, resident and streamed, and for a run
+# that was stopped; ranks that are too high. Skipped without a GPU.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/outside.sh
+. "$top/tests/outside.sh"
+# shellcheck source=tests/outside_gpu.sh
+. "$top/tests/outside_gpu.sh"
+
+# run NAME OPTION...: three sweeps into NAME.cp, what it prints into json
+run()
+{
+    name=$1
+    shift
+    run_cp "$name" -i 3 "$@"
+}
+
+# ---- losses of CPU cores, and the processor ----
+# alike OPTION...: rounding that a line search or a rate's halving would see grows, so few sweeps, in float64
+alike()
+{
+    run cpu --cpu --precision float64 "$@"
+    want=$(number sweep objective) held=$(number sweep held_out_loss)
+    run gpu --precision float64 "$@"
+    grep -q '"backend":"gpu"' json || bad "cp $*: not on the GPU"
+    within 1 "$(awk -v a="$(number sweep objective)" -v b="$want" 'BEGIN { print a / b }')" 1e-6 ||
+        bad "cp $*: loss $(number sweep objective) on the GPU, $want on CPU cores"
+    [ -z "$held" ] || within "$held" "$(number sweep held_out_loss)" 1e-6 ||
+        bad "cp $*: $(number sweep held_out_loss) at held-out cells on the GPU, $held on CPU cores"
+}
+"$bin/tshard" gen --dims 6000x4000x300 --nnz 100K --law power:0.8 --value 1..1 -o x.tns > log 2>&1 || { cat log; exit 1; }
+awk '!seen[$1, $2, $3]++ { print $1, $2, $3, 1 }' x.tns > ones.tns
+"$bin/tshard" build ones.tns --shard 256K -o x.tsh > log 2>&1 || { cat log; exit 1; }
+for options in "-r 9" "-r 16 --hold-out 10%" "-r 5 --optimizer lbfgsb" "-r 32 --l2 0.1 --seed 3"; do
+    for loss in bernoulli bernoulli-logit; do
+        # shellcheck disable=SC2086 # several options
+        alike --loss $loss $options
+    done
+done
+"$bin/tshard" gen --dims 6000x4000x300 --nnz 300K --law power:0.8 --shard 256K --force -o x.tsh > log 2>&1 || { cat log; exit 1; }
+for options in "-r 9 --loss gamma --observed" "-r 7 --loss gamma --observed --hold-out 20% --optimizer lbfgsb" "-r 25 --loss poisson-log" \
+    "-r 9 --loss huber:0.5" "-r 9 --loss huber:0.5 --nonneg --observed" "-r 40 --loss huber:0.2 --optimizer lbfgsb"; do
+    # shellcheck disable=SC2086
+    alike $options
+done
+
+# ---- bytes ----
+for options in "-r 9 --loss poisson-log" "-r 9 --loss gamma --observed --hold-out 10% --patience 2" "-r 12 --loss huber:0.5 --optimizer lbfgsb"; do
+    # shellcheck disable=SC2086
+    run one --gpus 1 $options
+    for gpus in 1 2; do
+        [ "$gpus" -le "$usable" ] || continue
+        # shellcheck disable=SC2086
+        for memory in '' --gpu-memory="$(little "$gpus" $options)"; do
+            run more --gpus "$gpus" $options ${memory:+"$memory"}
+            cmp -s one.cp/model.ktensor more.cp/model.ktensor || bad "other bytes with --gpus $gpus $memory $options"
+        done
+    done
+done
+
+# ---- stopped ----
+for optimizer in adam lbfgsb; do
+    "$bin/tstream" cp x.tsh -r 9 -i 6 --tol 0 --gpus 1 --loss huber:0.5 --optimizer $optimizer --force -o whole.cp > log 2>&1 || bad "cp: $(cat log)"
+    "$bin/tstream" cp x.tsh -r 9 -i 3 --tol 0 --gpus 1 --loss huber:0.5 --optimizer $optimizer --force -o part.cp > log 2>&1 || bad "cp: $(cat log)"
+    "$bin/tstream" cp --resume part.cp -i 6 --gpus "$((usable > 1 ? 2 : 1))" > log 2>&1 || bad "cp --resume: $(cat log)"
+    cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "other bytes after a resume, by $optimizer"
+done
+
+# ---- the plan, and ranks that are too high ----
+"$bin/tstream" plan x.tsh -r 9 --gpus 1 --loss huber:0.5 > table 2> err || bad "plan --loss: $(cat err)"
+grep -q 'gradients of the loss' table || bad "plan --loss: $(cat table)"
+refused 1 'a model with this loss of so high a rank is computed on CPU cores only' \
+    "$bin/tstream" cp x.tsh -r 129 --loss huber:0.5 --gpus 1 -n
+refused 1 'a model with this loss of so high a rank is computed on CPU cores only' \
+    "$bin/tstream" cp x.tsh -r 65 -p float64 --loss huber:0.5 --gpus 1 -n
+exit $failed
