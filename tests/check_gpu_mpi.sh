@@ -51,7 +51,7 @@ done << 'END'
 -r 5 -i 3 --precision float64 --nonneg
 -r 6 -i 3 --loss poisson
 -r 5 -i 3 --loss huber:1
--r 5 -i 3 --loss bernoulli-logit --optimizer lbfgsb --observed --hold-out 10%
+-r 5 -i 3 --loss huber:0.5 --optimizer lbfgsb --observed --hold-out 10%
 END
 [ $run -eq 5 ] || bad "$run of 5 runs"
 
