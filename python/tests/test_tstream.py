@@ -497,6 +497,14 @@ def test_a_session_is_told_which_modes_keep_their_old_rows(tensor, monkeypatch):
         with pytest.raises(Enough):
             ts.cp(tensor, 4, progress=False, **arguments)
     assert opened == [(False, 0)] * 5 + [(False, 2), (False, 7), (False, 5)]
+    opened.clear()
+    for arguments in ({"observed": True}, {"observed": True, "mean": True, "hold_out": 0.1}, {"loss": "poisson"},
+                      {"loss": "bernoulli", "hold_out": 0.1}, {"simplex": 0}, {"orthogonal": 0}, {"smooth": {0: 1}},
+                      {"hold_out": 0.1}, {"loss": "poisson", "hold_out": 0.1},
+                      {"observed": True, "hold_out": 0.1, "init": "nvecs"}, {"cpu": True}):
+        with pytest.raises(Enough):
+            ts.cp(tensor, 4, progress=False, **arguments)
+    assert [cpu for cpu, _ in opened] == [False] * 7 + [True] * 4  # GPUs that lack something are the library's to know
 
 
 def test_a_model_is_what_numpy_says(coo, tensor, tmp_path):

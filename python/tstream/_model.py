@@ -577,9 +577,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         Of the random initial factors.
     loss : {'least-squares', 'poisson', 'bernoulli', 'bernoulli-logit', 'gamma', 'poisson-log', 'huber:D'}
         What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
-        are the model's values (CP-APR), on CPU cores, with no entries below 0 and no other constraint. The others descend
+        are the model's values (CP-APR), with no entries below 0 and no other constraint. The others descend
         (`optimizer`), so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
-        `bounds` and `observed` go with them.
+        `bounds` and `observed` go with them. On CPU cores, and up to rank 128 on GPUs (in float64 64).
     optimizer : {'adam', 'lbfgsb'}
         Of the losses after 'poisson': a step of each mode a sweep, cells that are not listed being drawn anew; or a step of
         all modes by L-BFGS-B, the same cells standing for them: fewer sweeps on small tensors and with `observed`, and memory
@@ -597,16 +597,16 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         number for all modes, one for each, or ``{mode: number}``.
     simplex : int or sequence of int or of bool, optional
         Modes whose factors have rows that are not negative and sum to 1. Their columns are not normed, so that
-        weights are of the other modes. It is computed on CPU cores.
+        weights are of the other modes.
     bounds : pair of float or dict, optional
         Entries between a lower and an upper number, one of which may be infinite: ``(0, 1)`` for all modes or
         ``{mode: (lower, upper)}``. Columns of these modes are not normed either.
     orthogonal : int or sequence of int or of bool, optional
         Modes whose factors have orthonormal columns. They have as many used indices as the rank at least, nothing else is
-        asked of them, and one mode is left free. On CPU cores.
+        asked of them, and one mode is left free.
     smooth : dict or sequence of float, optional
         Minimise this number / 2 times the sum of squares of second differences of neighbouring rows too, in the modes of
-        ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time. On CPU cores.
+        ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time.
     fix : int or sequence of int or of bool, optional
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
         slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
@@ -615,7 +615,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         given up. It takes memory for second factors, and no `l1` or `l2`.
     observed : bool
         Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
-        it is not given), `nonneg`, `bounds` and `fix`; on CPU cores.
+        it is not given), `nonneg`, `bounds` and `fix`; on CPU cores, and up to rank 128 on GPUs (in float64 64), but there not of
+        dense tensors, nor where cells have weights.
     l2_scale : {'none', 'count'}
         With `observed`: whether `l2` counts once for a row, or once for each of its nonzeros.
     mean : bool
@@ -624,7 +625,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     hold_out : float
         Nothing is learnt from this share of the listed cells, and each sweep tells the error there (``held_out_rmse``, with
         another loss than 'least-squares' ``held_out_loss``). Without `observed` they are zeros to the model, like cells that are not
-        listed; those of a dense tensor are unknown, and `observed` is taken for given. On CPU cores.
+        listed; those of a dense tensor are unknown, and `observed` is taken for given. On GPUs, too, but for the loss 'poisson', for
+        least squares without `observed`, for `init` 'nvecs', and for dense tensors.
     hold_out_from : float
         Where that share begins among all cells, 0 to less than 1; see :func:`cross_validate`.
     patience : int
@@ -640,7 +642,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     cpu : bool
         No GPU, though there is one.
     gpus : int, str or sequence of int, optional
-        How many GPUs, or which: ``2``, ``"0,2"``, ``[0, 2]``. One by default when there is one.
+        How many GPUs, or which: ``2``, ``"0,2"``, ``[0, 2]``. By default one when there is one, and CPU cores for what GPUs do
+        not compute, which is refused where GPUs are asked for.
     gpu_memory : int or str, optional
         Of each; what is free by default.
     on_sweep : callable, optional
@@ -731,8 +734,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         squares = np.array([0 if fixed >> m & 1 else 0.1 for m in range(order)])
     if observed or loss != "least-squares":
         own_rows = 0
-    if gpus is None and gpu_memory is None:
-        cpu = cpu or bool(observed) or hold_out > 0 or loss != "least-squares" or on_simplex != 0 or orthonormal != 0 or bent != 0
+    if gpus is None and gpu_memory is None and hold_out > 0:  # a session is opened before it is told of cells that are held out
+        as_zeros = not observed and loss in ("least-squares", "poisson")
+        cpu = cpu or as_zeros or (isinstance(init, str) and init == "nvecs")
 
     def swept(s: Sweep) -> None:
         histories[s.rank, s.seed].append(s)
