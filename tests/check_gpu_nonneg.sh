@@ -61,8 +61,8 @@ for options in "--nonneg" "--nonneg --l1 0.1" "--nonneg 3 -r 70 -i 2" "--simplex
     done
 done
 
-# ---- several models in one pass: bytes of their own runs ----
-for options in "" "--nonneg" "--orthogonal 3"; do
+# ---- several models, in one pass or, where each has passes of its own, one after another: bytes of their own runs ----
+for options in "" "--nonneg" "--orthogonal 3" "--observed" "--loss poisson" "--loss huber:0.5"; do
     for gpus in 1 2; do
         [ "$gpus" -le "$usable" ] || continue
         # shellcheck disable=SC2086
