@@ -76,4 +76,6 @@ refused 1 'a model of observed cells of so high a rank is computed on CPU cores 
     "$bin/tstream" cp x.tsh -r 65 -p float64 --observed --gpus 1 -n
 refused 1 'that know nothing of held-out cells are computed on CPU cores only' \
     "$bin/tstream" cp x.tsh -r 9 --observed --hold-out 10% --init nvecs --gpus 1 -n
+run vectors --hold-out 10% --init nvecs
+! grep -q '"backend":"gpu"' json || bad "cp --observed --hold-out 10% --init nvecs: on the GPU"
 exit $failed
