@@ -73,6 +73,8 @@ grep -q 'a Gram matrix a row' table || bad "plan --observed: $(cat table)"
 refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
     "$bin/tstream" cp x.tsh -r 129 --observed --gpus 1 -n
 refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
+    "$bin/tstream" cp x.tsh -r 9,129 --observed --gpus 1 -o several.cp
+refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
     "$bin/tstream" cp x.tsh -r 65 -p float64 --observed --gpus 1 -n
 refused 1 'that know nothing of held-out cells are computed on CPU cores only' \
     "$bin/tstream" cp x.tsh -r 9 --observed --hold-out 10% --init nvecs --gpus 1 -n

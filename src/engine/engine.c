@@ -247,6 +247,15 @@ static int check_ranks(const struct ts_engine_conf *conf, uint32_t most, struct 
     return 0;
 }
 
+/* The highest rank of the models: that which a processor must be able to compute. */
+static uint32_t highest_rank(const struct ts_engine_conf *conf)
+{
+    uint32_t ret = conf->n_models > 0 ? 0 : conf->rank;
+    for (uint32_t k = 0; k < conf->n_models; k++)
+        ret = conf->ranks[k] > ret ? conf->ranks[k] : ret;
+    return ret;
+}
+
 /* Whether CPU cores have to compute where no GPU was asked for: GPUs know neither weights of cells, nor unknown cells of a dense
  * tensor. */
 static int on_cpu_cores(const struct ts_engine_conf *conf, const struct ts_engine *e)
@@ -259,7 +268,7 @@ static int on_cpu_cores(const struct ts_engine_conf *conf, const struct ts_engin
 
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
-    struct ts_backend_conf bc = { .rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank,
+    struct ts_backend_conf bc = { .rank = highest_rank(conf),
                                   .precision = conf->precision,
                                   .only_mode = conf->only_mode,
                                   .trace = conf->trace,
@@ -301,6 +310,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                              &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)
         return rc;
+    bc.rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank;
     bc.tensor = e->tensor;
     bc.threads = e->threads;
     if (bc.n_devices == 0) /* a GPU's backend names its own */
