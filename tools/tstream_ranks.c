@@ -4,14 +4,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/tools.h"
 #include "tools/tool_ranks.h"
 #include "tools/tool_version.h"
 
+/* --gpus 0 wants none. */
 static int wants_gpus(const struct ts_processor *p)
 {
-    return p->gpus != NULL || p->device_bytes > 0;
+    return (p->gpus != NULL && strcmp(p->gpus, "0") != 0) || p->device_bytes > 0;
 }
 
 int tstream_ranks_check(const struct ts_processor *p, struct ts_err *err)
