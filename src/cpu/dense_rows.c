@@ -2,36 +2,45 @@
 /* Gram matrices of the rows of a dense tensor, over the cells that are rarer in them: the known or the unknown ones. */
 #include "cpu/dense_rows.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpu/dense_unknown.h"
 #include "cpu/gram_rows.h"
-#include "format/dense_held.h"
-#include "stream/slabs.h"
+#include "cpu/kernel.h"
+#include "format/dense.h"
 
 #define MOST_BYTES (UINT64_C(64) << 20) /* of matrices at a time; one row has them in any case */
-#define CHUNK      16384u               /* cells that a thread looks at */
-#define PIECE      512u
+#define BIT_BYTES  (UINT64_C(64) << 20) /* of bits that say which cells are unknown: of 512 M */
+#define PARTS_ROWS 64u   /* a mode with fewer rows has its rows divided into parts: */
+#define PART_CELLS 4096u /* of so many cells or more, known and unknown */
+
+/* What a thread works with. */
+struct thread {
+    struct ts_gram sum;                                /* of cells of a row in one slab */
+    double *product;                                   /* of their other rows */
+    double *part;                                      /* what ts_gram_rows_solve takes */
+    const void *row[TS_DENSE_MAX_ORDER][TS_BLOCK_NNZ]; /* of the factors of the other modes */
+};
 
 struct ts_dense_rows {
     const struct ts_tensor *tensor;
-    uint32_t rank, threads;
+    uint32_t rank, stride, threads;
+    const struct ts_gram_ops *ops;
     struct ts_gram_rows *solver;
-    struct ts_hold_out hold_out;           /* of the call */
-    int counted;                           /* with the cells that it holds out: */
-    uint64_t *unknown[TS_DENSE_MAX_ORDER]; /* of each row: how many cells */
-    double *table[TS_DENSE_MAX_ORDER];     /* rows of the factors, float64 */
-    double *packed;                        /* matrices of a group of rows */
+    struct ts_dense_unknown *unknown;
+    struct thread *thread;
+    struct ts_unpacked *no_values;     /* all 0 */
+    uint16_t every[TS_BLOCK_NNZ];      /* 0, 1, ... */
+    double *table[TS_DENSE_MAX_ORDER]; /* rows of the factors, float64 */
+    double *ones;                      /* a row */
+    unsigned char *direct;             /* of each row of the mode: its known cells are added up */
+    double *packed;                    /* matrices of a group of rows */
     uint64_t packed_bytes;
-    double *w;      /* threads x rank */
-    double *part;   /* threads x what ts_gram_rows_solve takes */
-    double *size;   /* of rows */
-    uint64_t *cell; /* of a slab: those that count, in order; its chunks have CHUNK places each */
-    uint32_t *n_of_chunk;
-    double *memory;
+    double *size; /* of rows */
+    char *memory;
     uint64_t memory_bytes;
 };
 
@@ -48,70 +57,126 @@ static uint64_t longest(const struct ts_tensor *t)
     return most;
 }
 
+static uint64_t matrices(uint32_t rank)
+{
+    const uint64_t n = MOST_BYTES / (triangle(rank) * sizeof(double));
+    return n > 0 ? n : 1;
+}
+
+static uint64_t cells_of_row(const struct ts_tensor *t, uint32_t mode)
+{
+    return t->dense->cells / t->dense->array.dim[mode];
+}
+
+/* Parts of a row, each of which has a matrix, so that threads have enough of them. The tensor and the rank say how many. */
+static uint32_t parts_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
+{
+    const uint64_t dim = t->dense->array.dim[mode], cells = cells_of_row(t, mode) / PART_CELLS;
+    uint64_t n = (PARTS_ROWS + dim - 1) / dim;
+    n = n < cells ? n : cells;
+    n = n < matrices(rank) / dim ? n : matrices(rank) / dim;
+    return n > 0 ? (uint32_t)n : 1;
+}
+
 /* Rows whose matrices are summed at a time. */
-static uint64_t group_rows(const struct ts_tensor *t, uint32_t rank)
+static uint64_t group_rows(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
 {
-    const uint64_t n = MOST_BYTES / (triangle(rank) * sizeof(double)), most = longest(t);
-    return n == 0 ? 1 : n < most ? n : most;
+    const uint64_t n = matrices(rank), dim = t->dense->array.dim[mode];
+    return n < dim ? n : dim;
 }
 
-static uint64_t slab_cells(const struct ts_dense *d)
+static uint64_t most_keys(const struct ts_tensor *t, uint32_t rank)
 {
-    return (ts_dense_most_bytes(d) / d->cell_bytes + CHUNK - 1) / CHUNK * CHUNK;
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        const uint64_t n = group_rows(t, rank, m) * parts_of(t, rank, m);
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
-/* Places all arrays, or only counts: in float64. */
+static uint32_t square_rows(uint32_t rank)
+{
+    return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
+}
+
+/* Places all arrays, or only counts: bytes. */
 static uint64_t place(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
                       struct ts_dense_rows *d)
 {
-    const uint64_t slab = slab_cells(t->dense);
+    const uint64_t stride = ts_fmat_stride(rank, TS_FLOAT64);
     uint64_t at = 0;
-#define PLACE(field, n)                          \
-    do {                                         \
-        if (d != NULL)                           \
-            d->field = (void *)(d->memory + at); \
-        at += ((n) + 7) / 8 * 8;                 \
+#define PLACE(field, n)                                \
+    do {                                               \
+        if (d != NULL)                                 \
+            d->field = (void *)(d->memory + at);       \
+        at += ((n) * sizeof *d->field + 63) / 64 * 64; \
     } while (0)
-    for (uint32_t m = 0; m < t->order; m++) {
-        PLACE(unknown[m], t->dense->array.dim[m]);
-        PLACE(table[m], t->dense->array.dim[m] * rank);
-    }
-    PLACE(w, (rank + UINT64_C(8)) * threads);
-    PLACE(part, (triangle(rank) + rank + 8) * threads);
+    PLACE(thread, threads);
+    PLACE(no_values, UINT64_C(1));
+    PLACE(ones, stride);
+    PLACE(direct, longest(t));
     PLACE(size, longest(t));
-    PLACE(cell, slab);
-    PLACE(n_of_chunk, slab / CHUNK);
+    for (uint32_t m = 0; m < t->order; m++)
+        PLACE(table[m], t->dense->array.dim[m] * stride);
+    for (uint32_t i = 0; i < threads; i++) {
+        PLACE(thread[i].sum.s, square_rows(rank) * stride);
+        PLACE(thread[i].sum.m, stride);
+        PLACE(thread[i].product, TS_BLOCK_NNZ * stride);
+        PLACE(thread[i].part, triangle(rank) + rank + 1);
+    }
 #undef PLACE
     return at;
+}
+
+static struct ts_dense_unknown_conf unknown_conf(const struct ts_tensor *t, uint32_t rank,
+                                                 uint32_t threads)
+{
+    return (struct ts_dense_unknown_conf){
+        .tensor = t, .most_keys = most_keys(t, rank), .bit_bytes = BIT_BYTES, .threads = threads
+    };
 }
 
 uint64_t ts_dense_rows_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              uint32_t threads)
 {
-    return sizeof(struct ts_dense_rows) +
-           ts_bigmem_cost(place(t, rank, threads, NULL) * sizeof(double)) +
-           ts_bigmem_cost(group_rows(t, rank) * triangle(rank) * sizeof(double)) +
-           ts_gram_rows_bytes(1, rank, precision, threads);
+    const struct ts_dense_unknown_conf unknown = unknown_conf(t, rank, threads);
+    return sizeof(struct ts_dense_rows) + ts_bigmem_cost(place(t, rank, threads, NULL)) +
+           ts_bigmem_cost(most_keys(t, rank) * triangle(rank) * sizeof(double)) +
+           ts_dense_unknown_bytes(&unknown) + ts_gram_rows_bytes(1, rank, precision, threads);
 }
 
 int ts_dense_rows_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                       enum ts_isa isa, uint32_t threads, struct ts_dense_rows **ret,
                       struct ts_err *err)
 {
+    const struct ts_dense_unknown_conf unknown = unknown_conf(t, rank, threads);
     struct ts_dense_rows *d = calloc(1, sizeof *d);
     int rc;
     if (d == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     d->tensor = t;
     d->rank = rank;
+    d->stride = ts_fmat_stride(rank, TS_FLOAT64);
     d->threads = threads;
-    d->memory_bytes = place(t, rank, threads, NULL) * sizeof(double);
-    d->packed_bytes = group_rows(t, rank) * triangle(rank) * sizeof(double);
+    d->ops = ts_gram_get(isa, TS_FLOAT64, d->stride);
+    d->memory_bytes = place(t, rank, threads, NULL);
+    d->packed_bytes = most_keys(t, rank) * triangle(rank) * sizeof(double);
     rc = ts_bigmem_new(d->memory_bytes, "rows of unknown cells", (void **)&d->memory, err);
     if (rc == 0) {
         place(t, rank, threads, d);
         rc = ts_bigmem_new(d->packed_bytes, "Gram matrices of rows", (void **)&d->packed, err);
     }
+    for (uint32_t i = 0; i < threads && rc == 0; i++) {
+        d->thread[i].sum.rank = rank;
+        d->thread[i].sum.stride = d->stride;
+    }
+    for (uint32_t i = 0; i < d->stride && rc == 0; i++)
+        d->ones[i] = 1;
+    for (uint32_t i = 0; i < TS_BLOCK_NNZ; i++)
+        d->every[i] = (uint16_t)i;
+    if (rc == 0)
+        rc = ts_dense_unknown_new(&unknown, &d->unknown, err);
     if (rc == 0)
         rc = ts_gram_rows_new(1, t->order, rank, precision, isa, threads, &d->solver, err);
     if (rc == 0)
@@ -126,6 +191,7 @@ void ts_dense_rows_free(struct ts_dense_rows *d)
     if (d == NULL)
         return;
     ts_gram_rows_free(d->solver);
+    ts_dense_unknown_free(d->unknown);
     if (d->packed != NULL)
         ts_bigmem_free(d->packed, d->packed_bytes);
     if (d->memory != NULL)
@@ -133,183 +199,146 @@ void ts_dense_rows_free(struct ts_dense_rows *d)
     free(d);
 }
 
-/* ---- which cells ---- */
+/* ---- sums over cells ---- */
 
-/* Cells behind one index of the mode in the array: how many before the index changes. */
-static uint64_t cells_behind(const struct ts_dense *d, uint32_t mode)
-{
-    uint64_t n = 1;
-    for (uint32_t l = d->array.order; l-- > 0 && d->layout[l] != mode;)
-        n *= d->array.dim[d->layout[l]];
-    return n;
-}
-
-static uint64_t cells_of_row(const struct ts_dense_rows *d, uint32_t mode)
-{
-    return d->tensor->dense->cells / d->tensor->dense->array.dim[mode];
-}
-
-/* Of these its known cells are added up. */
-static int is_direct(const struct ts_dense_rows *d, uint32_t mode, uint64_t row)
-{
-    return d->unknown[mode][row] > cells_of_row(d, mode) / 2;
-}
-
-/* What is looked for in a pass: cells of rows first .. end - 1 of the mode that count; all unknown ones where all is 1. */
-struct wanted {
-    uint32_t mode;
-    uint64_t first, end, behind;
-    int all, direct; /* of some of these rows the known cells count */
+/* A group of rows of a mode. */
+struct group {
+    struct ts_dense_rows *rows;
+    struct ts_dense_wanted wanted;
+    uint32_t other[TS_DENSE_MAX_ORDER], n_other; /* modes, in the order of the layout, */
+    uint64_t step,
+        span; /* of the last of them: cells from one index to the next; cells of all indices */
 };
 
-static int counts(const struct ts_dense_rows *d, const struct wanted *w, uint64_t cell, double x)
+static void choose_others(struct group *g)
 {
-    const int known = x == x;
-    uint64_t row;
-    if (w->all || (known && !w->direct))
-        return !known;
-    row = cell / w->behind % d->tensor->dense->array.dim[w->mode];
-    return row >= w->first && row < w->end && known == is_direct(d, w->mode, row);
+    const struct ts_dense *a = g->rows->tensor->dense;
+    g->n_other = 0;
+    g->step = 1;
+    for (uint32_t l = 0; l < a->array.order; l++)
+        if (a->layout[l] != g->wanted.mode)
+            g->other[g->n_other++] = a->layout[l];
+    if (a->layout[a->array.order - 1] == g->wanted.mode)
+        g->step = a->array.dim[g->wanted.mode];
+    g->span = g->step * a->array.dim[g->other[g->n_other - 1]];
 }
 
-/* Cells that are held out are NaN, too. */
-static void hide(const struct ts_dense_rows *d, uint64_t at, uint32_t n, double *x)
+/* Where the other modes' rows are, of n cells. Cells of a fibre follow each other, and differ in the last mode alone. */
+static void find_rows(const struct group *g, uint64_t base, const uint32_t *cell, uint32_t n,
+                      struct thread *t)
 {
-    unsigned char held[PIECE];
-    ts_dense_held(d->tensor->dense, &d->hold_out, at, n, held);
-    for (uint32_t i = 0; i < n; i++)
-        x[i] = held[i] ? NAN : x[i];
-}
-
-/* Lists those of a chunk of the slab, whose cells begin with `base`. */
-static uint32_t look(const struct ts_dense_rows *d, const struct wanted *w, const void *slab,
-                     uint64_t base, uint64_t first, uint64_t end, uint64_t *ret)
-{
-    double x[PIECE];
-    uint32_t n = 0;
-    for (uint64_t at = first; at < end; at += PIECE) {
-        const uint32_t k = end - at < PIECE ? (uint32_t)(end - at) : PIECE;
-        ts_dense_get_f64(d->tensor->dense, slab, at - base, k, x);
-        if (d->hold_out.share > 0)
-            hide(d, at, k, x);
-        for (uint32_t i = 0; i < k; i++)
-            if (counts(d, w, at + i, x[i]))
-                ret[n++] = at + i;
-    }
-    return n;
-}
-
-static uint64_t look_through(struct ts_dense_rows *d, const struct wanted *w,
-                             const struct ts_slab_view *v)
-{
-    const uint64_t base = v->part.row * d->tensor->dense->inner + v->part.col;
-    const uint64_t cells = v->part.rows * v->part.cols, n = (cells + CHUNK - 1) / CHUNK;
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (uint64_t i = 0; i < n; i++)
-        d->n_of_chunk[i] = look(d, w, v->cells, base, base + i * CHUNK,
-                                base + (i + 1 < n ? (i + 1) * CHUNK : cells), d->cell + i * CHUNK);
-    return n;
-}
-
-/* ---- what becomes of them ---- */
-
-static void count_cells(struct ts_dense_rows *d, uint64_t n_chunks)
-{
-    const struct ts_dense *a = d->tensor->dense;
-#pragma omp parallel for num_threads(d->threads) schedule(dynamic)
-    for (uint32_t m = 0; m < a->array.order; m++) {
-        const uint64_t behind = cells_behind(a, m), dim = a->array.dim[m];
-        for (uint64_t i = 0; i < n_chunks; i++)
-            for (uint32_t k = 0; k < d->n_of_chunk[i]; k++)
-                d->unknown[m][d->cell[i * CHUNK + k] / behind % dim]++;
+    const struct ts_dense_rows *d = g->rows;
+    const uint32_t last = g->n_other - 1;
+    const double *table = d->table[g->other[last]], *of[TS_DENSE_MAX_ORDER];
+    uint64_t fibre = UINT64_MAX;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint64_t at = base + cell[k];
+        if (at - fibre >= g->span || k == 0) {
+            uint64_t index[TS_DENSE_MAX_ORDER];
+            ts_dense_index(d->tensor->dense, at, index);
+            fibre = at / g->span * g->span;
+            for (uint32_t i = 0; i < last; i++)
+                of[i] = d->table[g->other[i]] + index[g->other[i]] * d->stride;
+        }
+        for (uint32_t i = 0; i < last; i++)
+            t->row[i][k] = of[i];
+        t->row[last][k] = table + (at - fibre) / g->step * d->stride;
     }
 }
 
-/* S += w w', the upper triangle, row after row. */
-static void add_square(double *restrict s, const double *restrict w, uint32_t rank)
+/* Adds the squares of the products of the rows at n cells. */
+static void add_block(const struct group *g, uint64_t base, const uint32_t *cell, uint32_t n,
+                      struct thread *t)
 {
-    for (uint32_t i = 0; i < rank; s += rank - i, i++) {
-        const double x = w[i];
-        for (uint32_t j = i; j < rank; j++)
-            s[j - i] += x * w[j];
+    const struct ts_dense_rows *d = g->rows;
+    find_rows(g, base, cell, n, t);
+    if (g->n_other == 1)
+        for (uint32_t k = 0; k < n; k++)
+            t->row[1][k] = d->ones;
+    d->ops->multiply(d->stride, t->row[0], t->row[1], n, t->product);
+    for (uint32_t i = 2; i < g->n_other; i++) {
+        for (uint32_t k = 0; k < n && i == 2; k++)
+            t->row[0][k] = t->product + (size_t)k * d->stride;
+        d->ops->multiply(d->stride, t->row[0], t->row[i], n, t->product);
+    }
+    d->ops->add(&t->sum, t->product, d->no_values, d->every, n);
+    t->sum.more = 1;
+}
+
+/* The sum's upper triangle, row after row, is added. */
+static void add_triangle(const struct ts_gram *sum, double *restrict to)
+{
+    for (uint32_t i = 0; i < sum->rank; to += sum->rank - i, i++) {
+        const double *restrict from = sum->s + (size_t)i * sum->stride + i;
+        for (uint32_t j = 0; j < sum->rank - i; j++)
+            to[j] += from[j];
     }
 }
 
-/* Each thread adds the cells of its own rows. */
-static void add_cells(struct ts_dense_rows *d, const struct wanted *w, uint64_t n_chunks)
+static void add_cells(void *ctx, const struct ts_dense_list *list)
 {
-    const struct ts_dense *a = d->tensor->dense;
+    const struct group *g = ctx;
+    const struct ts_dense_rows *d = g->rows;
     const uint64_t size = triangle(d->rank);
-#pragma omp parallel num_threads(d->threads)
-    {
-        const uint64_t me = (uint64_t)omp_get_thread_num(), team = (uint64_t)omp_get_num_threads();
-        double *p = d->w + me * (d->rank + UINT64_C(8));
-        for (uint64_t i = 0; i < n_chunks; i++)
-            for (uint32_t k = 0; k < d->n_of_chunk[i]; k++) {
-                const uint64_t cell = d->cell[i * CHUNK + k];
-                const uint64_t row = cell / w->behind % a->array.dim[w->mode];
-                uint64_t index[TS_DENSE_MAX_ORDER];
-                if (row % team != me)
-                    continue;
-                ts_dense_index(a, cell, index);
-                for (uint32_t r = 0; r < d->rank; r++)
-                    p[r] = 1;
-                for (uint32_t m = 0; m < a->array.order; m++) {
-                    const double *x = d->table[m] + index[m] * d->rank;
-                    for (uint32_t r = 0; m != w->mode && r < d->rank; r++)
-                        p[r] *= x[r];
-                }
-                add_square(d->packed + (row - w->first) * size, p, d->rank);
-            }
+    double *packed = d->packed + (list->row - g->wanted.first) * g->wanted.parts * size;
+#pragma omp parallel for num_threads(d->threads) schedule(dynamic, 4)
+    for (uint64_t k = 0; k < list->keys; k++) {
+        struct thread *t = &d->thread[omp_get_thread_num()];
+        t->sum.more = 0;
+        for (uint32_t i = list->start[k]; i < list->start[k + 1]; i += TS_BLOCK_NNZ) {
+            const uint32_t left = list->start[k + 1] - i;
+            add_block(g, list->base, list->cell + i, left < TS_BLOCK_NNZ ? left : TS_BLOCK_NNZ, t);
+        }
+        if (!t->sum.more)
+            continue;
+        ts_gram_straighten(&t->sum, d->ops->turned);
+        add_triangle(&t->sum, packed + k * size);
     }
-}
-
-static int pass(struct ts_dense_rows *d, const struct wanted *w, struct ts_feed *feed,
-                struct ts_err *err)
-{
-    struct ts_slabs *slabs = ts_feed_slabs(feed);
-    struct ts_slab_view v;
-    int rc;
-    ts_slabs_rewind(slabs);
-    while ((rc = ts_slabs_next(slabs, &v, err)) > 0) {
-        const uint64_t n = look_through(d, w, &v);
-        if (w->all)
-            count_cells(d, n);
-        else
-            add_cells(d, w, n);
-    }
-    return rc;
 }
 
 /* ---- rows ---- */
 
-static void solve_rows(struct ts_dense_rows *d, const struct wanted *w, struct ts_fmat *out,
-                       const double *product, const double *gram, const struct ts_row_update *how)
+static void solve_rows(const struct group *g, struct ts_fmat *out, const double *product,
+                       const double *gram, const struct ts_row_update *how)
 {
+    const struct ts_dense_rows *d = g->rows;
+    const struct ts_dense_wanted *w = &g->wanted;
     const uint32_t rank = d->rank;
-    const uint64_t size = triangle(rank);
+    const uint64_t size = triangle(rank), all = cells_of_row(d->tensor, w->mode);
+    const uint64_t *unknown = ts_dense_unknown_counts(d->unknown, w->mode);
     ts_gram_rows_begin(d->solver, how, NULL, 0, out);
 #pragma omp parallel for num_threads(d->threads) schedule(dynamic, 8)
     for (uint64_t row = w->first; row < w->end; row++) {
         const uint32_t thread = (uint32_t)omp_get_thread_num();
-        double *part = d->part + thread * (size + rank + 8), *to = part;
-        const double *s = d->packed + (row - w->first) * size;
-        const int direct = is_direct(d, w->mode, row);
+        double *part = d->thread[thread].part, *to = part;
+        double *s = d->packed + (row - w->first) * w->parts * size;
+        for (uint32_t p = 1; p < w->parts; p++)
+            for (uint64_t i = 0; i < size; i++)
+                s[i] += s[p * size + i];
         for (uint32_t i = 0; i < rank; i++)
             for (uint32_t j = i; j < rank; j++, s++)
-                *to++ = direct ? *s : gram[(size_t)i * rank + j] - *s;
+                *to++ = d->direct[row] ? *s : gram[(size_t)i * rank + j] - *s;
         memcpy(to, product + row * rank, rank * sizeof *to);
-        to[rank] = (double)(cells_of_row(d, w->mode) - d->unknown[w->mode][row]);
-        d->size[row] =
-            ts_gram_rows_solve(d->solver, thread, (uint32_t)row, part, direct ? NULL : gram, rank);
+        to[rank] = (double)(all - unknown[row]);
+        d->size[row] = ts_gram_rows_solve(d->solver, thread, (uint32_t)row, part,
+                                          d->direct[row] ? NULL : gram, rank);
     }
 }
 
+/* The other factors' rows, padded with zeros. */
 static void take_factors(struct ts_dense_rows *d, uint32_t mode, const struct ts_fmat *factor)
 {
-    for (uint32_t m = 0; m < d->tensor->order; m++)
-        if (m != mode)
-            ts_fmat_get(&factor[m], 0, factor[m].n_rows, d->table[m], d->threads);
+    for (uint32_t m = 0; m < d->tensor->order; m++) {
+        const uint64_t n = factor[m].n_rows;
+        if (m == mode)
+            continue;
+        ts_fmat_get(&factor[m], 0, n, d->table[m], d->threads);
+        for (uint64_t i = n; i-- > 0 && d->stride > d->rank;) {
+            double *to = d->table[m] + i * d->stride;
+            memmove(to, d->table[m] + i * d->rank, d->rank * sizeof *to);
+            memset(to + d->rank, 0, (d->stride - d->rank) * sizeof *to);
+        }
+    }
 }
 
 int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *factor,
@@ -317,31 +346,27 @@ int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *fa
                       double *size, struct ts_feed *feed, struct ts_err *err)
 {
     const uint64_t n_rows = d->tensor->dense->array.dim[mode];
-    const uint64_t step = group_rows(d->tensor, d->rank);
-    const int some = d->tensor->dense->n_unknown > 0 || how->hold_out.share > 0;
-    struct wanted w = { .mode = mode, .behind = cells_behind(d->tensor->dense, mode) };
-    int rc = 0;
-    d->counted &= ts_hold_out_same(&d->hold_out, &how->hold_out);
-    d->hold_out = how->hold_out;
-    if (!d->counted) {
-        for (uint32_t m = 0; m < d->tensor->order; m++)
-            memset(d->unknown[m], 0, d->tensor->dense->array.dim[m] * sizeof *d->unknown[m]);
-        w.all = 1;
-        rc = some ? pass(d, &w, feed, err) : 0;
-        w.all = 0;
-        d->counted = rc == 0;
-    }
+    const uint64_t step = group_rows(d->tensor, d->rank, mode);
+    const uint64_t *unknown = ts_dense_unknown_counts(d->unknown, mode);
+    struct group g = {
+        .rows = d,
+        .wanted = { .mode = mode, .parts = parts_of(d->tensor, d->rank, mode), .known = d->direct }
+    };
+    struct ts_dense_wanted *w = &g.wanted;
+    int rc = ts_dense_unknown_find(d->unknown, &how->hold_out, feed, err);
+    for (uint64_t i = 0; i < n_rows; i++)
+        d->direct[i] = unknown[i] > cells_of_row(d->tensor, mode) / 2;
+    choose_others(&g);
     take_factors(d, mode, factor);
     for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
-        w.first = row;
-        w.end = n_rows - row < step ? n_rows : row + step;
-        w.direct = 0;
-        for (uint64_t i = w.first; i < w.end; i++)
-            w.direct |= is_direct(d, mode, i);
-        memset(d->packed, 0, (w.end - w.first) * triangle(d->rank) * sizeof *d->packed);
-        rc = some ? pass(d, &w, feed, err) : 0;
+        w->first = row;
+        w->end = n_rows - row < step ? n_rows : row + step;
+        w->some_known = memchr(d->direct + w->first, 1, w->end - w->first) != NULL;
+        memset(d->packed, 0,
+               (w->end - w->first) * w->parts * triangle(d->rank) * sizeof *d->packed);
+        rc = ts_dense_unknown_list(d->unknown, w, add_cells, &g, feed, err);
         if (rc == 0)
-            solve_rows(d, &w, &factor[mode], product, gram, how);
+            solve_rows(&g, &factor[mode], product, gram, how);
     }
     if (size != NULL)
         *size = 0;

@@ -9,13 +9,16 @@
  * matrices, the same for all rows, less that over the unknown ones; else S is added up of the known ones. So a pass costs what the product
  * does, and rank^2 / 2 for each cell of the kind that is rarer in its row.
  *
- * Rows are taken so many at a time that their matrices fit MOST_BYTES; a pass over the cells finds those of each group.
+ * Rows are taken so many at a time that their matrices fit MOST_BYTES, and dense_unknown.h lists the cells of each group, slab by
+ * slab. Cells of a row in a slab are multiplied with each other by the sums of rows of nonzeros (kernel.h), in float64. Of a mode with
+ * few rows each slab is divided into parts, which have matrices of their own.
  *
  *   owner    the object owns its memory, the caller the matrices
  *   units    rows and modes from 0; matrices float64
  *   threads  one calls; inside, `threads` OpenMP threads
  *   errors   0 or a negative ts_code
- *   bits     a row is summed by one thread, in the order of the array: they do not depend on threads or budgets
+ *   bits     a row in a part of a slab is summed by one thread, in the order of the array, and slabs and parts depend on the tensor
+ *            and the rank alone
  */
 #ifndef TS_CPU_DENSE_ROWS_H
 #define TS_CPU_DENSE_ROWS_H

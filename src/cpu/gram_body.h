@@ -97,7 +97,7 @@ INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *val
     TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
         NAME(put_sums)
-        (sum[w], TS_TILE_ROWS, (SUMS *)(s + i0 * stride) + v + w, stride / TS_LANES, more);
+    (sum[w], TS_TILE_ROWS, (SUMS *)(s + i0 * stride) + v + w, stride / TS_LANES, more);
     if (m != NULL)
         TS_UNROLL
     for (uint32_t w = 0; w < n_vec; w++)
@@ -223,6 +223,18 @@ static void NAME(add)(const struct ts_gram *g, const void *product, const struct
     NAME(add_products)(g, product, (const TS_REAL *)&b->value, at, n);
 }
 
+static void NAME(multiply_rows)(uint32_t stride, const void *const *left, const void *const *right,
+                                uint32_t n, void *out)
+{
+    const size_t n_vec = stride / TS_LANES;
+    VEC *to = out;
+    for (uint32_t k = 0; k < n; k++, to += n_vec) {
+        const VEC *a = left[k], *b = right[k];
+        for (size_t v = 0; v < n_vec; v++)
+            to[v] = a[v] * b[v];
+    }
+}
+
 static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                             struct ts_kernel_scratch *scratch, void *product, ts_gram_take *take,
                             void *ctx)
@@ -243,5 +255,6 @@ static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_ker
     }
 }
 
-const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass), NAME(add), NAME(solve), TURNED };
+const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass), NAME(add), NAME(solve),
+                                          NAME(multiply_rows), TURNED };
 #undef TURNED

@@ -130,6 +130,11 @@ struct ts_gram_ops {
     void (*solve)(const struct ts_gram *g, double *restrict s, const double *restrict diagonal,
                   double cut, double *restrict a);
 
+    /* out(k, :) := left[k] times right[k], entry by entry, for n rows in the precision of the factors, each 64 bytes aligned;
+     * out may have those of left. */
+    void (*multiply)(uint32_t stride, const void *const *left, const void *const *right, uint32_t n,
+                     void *out);
+
     /* `add` leaves the blocks of so many rows and columns at the diagonal turned (ts_gram_straighten); 0: none. */
     uint32_t turned;
 };
