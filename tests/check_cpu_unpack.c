@@ -176,7 +176,9 @@ START_TEST(plain_blocks_equal_the_obvious_ones)
                                 struct ts_plain_conf c;
                                 memset(u, 0xA5, sizeof *u);
                                 ts_plain_conf(&f->tensor, m, as_double, &c);
+                                plain = ts_plain_next(&c, from[as_double]);
                                 from[as_double] = plain_expand(&c, from[as_double], u);
+                                ck_assert_ptr_eq(plain, from[as_double]);
                                 compare_block(&f->tensor, &block, u, as_double);
                             }
                     }

@@ -55,14 +55,15 @@ static void fill_factors(const struct test_coo *x, uint32_t rank, enum ts_precis
 }
 
 static void *open_backend(const struct test_coo *x, const struct ts_feed *f, uint32_t rank,
-                          enum ts_precision precision, uint32_t threads, double **factor)
+                          enum ts_precision precision, uint32_t threads, uint32_t spare,
+                          double **factor)
 {
     struct ts_backend_conf conf = { .rank = rank,
                                     .precision = precision,
                                     .threads = threads,
                                     .updates = 1u << TS_ROW_MULTIPLY,
                                     .own_rows = (1u << x->order) - 1 };
-    return memfeed_backend_new(&ts_backend_cpu, &conf, f, 0, factor);
+    return memfeed_backend_new(&ts_backend_cpu, &conf, f, spare, factor);
 }
 
 /* A row that goes on in another shard takes one round. */
@@ -177,7 +178,7 @@ START_TEST(rows_are_those_of_the_obvious_loop)
     double *factor[TS_MAX_ORDER], weight[200], got_column[200], want_column[200];
     void *be;
     fill_factors(&x, rank, precision, factor);
-    be = open_backend(&x, f, rank, precision, 2, factor);
+    be = open_backend(&x, f, rank, precision, 2, 0, factor);
     for (uint32_t r = 0; r < rank; r++)
         weight[r] = 1 + 0.01 * r;
     for (uint32_t m = 0; m < x.order; m++) {
@@ -211,7 +212,8 @@ START_TEST(rows_are_those_of_the_obvious_loop)
 }
 END_TEST
 
-START_TEST(bits_do_not_depend_on_threads_or_delivery)
+/* Blocks are kept decoded from the second pass on: none, some or all of them. */
+START_TEST(bits_do_not_depend_on_threads_delivery_or_blocks_that_are_kept)
 {
     static const uint32_t threads[] = { 1, 2, 3 };
     const struct shape *s = &shapes[_i / 2];
@@ -226,13 +228,14 @@ START_TEST(bits_do_not_depend_on_threads_or_delivery)
     for (int k = 0; k < 3; k++) {
         struct ts_feed *f =
             memfeed_new(&x, s->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32, 1, (uint64_t)k);
-        void *be = open_backend(&x, f, rank, precision, threads[k], factor);
+        void *be = open_backend(&x, f, rank, precision, threads[k], 2 * (uint32_t)k, factor);
         for (uint32_t m = 0; m < x.order; m++) {
             const uint64_t bytes = x.dim[m] * rank * sizeof(double);
             double *got = malloc(bytes), column[200];
             struct sums now = { .column = column };
             struct ts_err err;
-            run(be, f, m, 3, weight, m % 2 == 0, &now);
+            for (int pass = 0; pass < 3; pass++)
+                run(be, f, m, 3, weight, m % 2 == 0, &now);
             ck_assert_int_eq(ts_backend_cpu.get_rows(be, m, 0, x.dim[m], got, &err), 0);
             now.column = NULL;
             if (k == 0) {
@@ -266,7 +269,7 @@ START_TEST(without_a_round_columns_get_sums_of_1)
     struct ts_err err;
     void *be;
     fill_factors(&x, rank, TS_FLOAT64, factor);
-    be = open_backend(&x, f, rank, TS_FLOAT64, 3, factor);
+    be = open_backend(&x, f, rank, TS_FLOAT64, 3, 0, factor);
     for (uint32_t m = 0; m < 3; m++) {
         double *got = malloc(dim[m] * rank * sizeof *got), want[5] = { 0 };
         run(be, f, m, 0, weight, 0, &sums);
@@ -294,7 +297,8 @@ int main(void)
     TCase *t = tcase_create("rounds");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, rows_are_those_of_the_obvious_loop, 0, 2 * N_SHAPES);
-    tcase_add_loop_test(t, bits_do_not_depend_on_threads_or_delivery, 0, 2 * N_SHAPES);
+    tcase_add_loop_test(t, bits_do_not_depend_on_threads_delivery_or_blocks_that_are_kept, 0,
+                        2 * N_SHAPES);
     tcase_add_test(t, without_a_round_columns_get_sums_of_1);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);

@@ -280,7 +280,8 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     s->model[0].shared = s;
     rc = open_all(conf, s, err);
     if (rc == 0 && multiplies(conf))
-        rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads, &s->rounds, err);
+        rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads,
+                           ts_pass_plain(s->pass), &s->rounds, err);
     if (rc == 0 && descends(conf))
         rc = ts_steps_new(t, columns, s->threads, &s->steps, err);
     if (rc == 0)
@@ -399,7 +400,7 @@ static uint64_t cpu_wish(const struct ts_backend_conf *conf)
         if (conf->only_mode < 0 || m == (uint32_t)conf->only_mode)
             sum += ts_plain_bytes_of(conf->tensor, m, begin, end);
     }
-    return multiplies(conf) ? 0 : sum;
+    return sum;
 }
 
 /* Shards of which other ranks compute all partitions are not wanted here. */
@@ -663,7 +664,7 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     assert(s->share == NULL || ts_share_is_whole(s->share));
     if (s->rounds == NULL)
         rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
-                           &s->rounds, err);
+                           ts_pass_plain(s->pass), &s->rounds, err);
     if (rc < 0)
         return rc;
     c->product = ts_fmat_view(&s->apart, c->col, c->rank);
@@ -694,7 +695,7 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     assert(s->share == NULL || ts_share_is_whole(s->share));
     if (s->rounds == NULL)
         rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
-                           &s->rounds, err);
+                           ts_pass_plain(s->pass), &s->rounds, err);
     if (rc == 0 && s->steps == NULL)
         rc = ts_steps_new(s->tensor, c->rank, s->threads, &s->steps, err);
     if (rc == 0 && feed == NULL)

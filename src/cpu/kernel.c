@@ -41,21 +41,22 @@ ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t
     return f32 ? ts_cells_portable_f32 : ts_cells_portable_f64;
 }
 
-ts_rounds_fn *ts_rounds_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)
+const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision precision,
+                                          uint32_t stride)
 {
     const int f32 = precision == TS_FLOAT32;
     if (!ts_isa_here(isa))
         return NULL;
 #ifdef __x86_64__
     if (isa == TS_ISA_AVX512 && f32)
-        return stride < 16 ? ts_rounds_avx512_narrow : ts_rounds_avx512_f32;
+        return stride < 16 ? &ts_rounds_avx512_narrow : &ts_rounds_avx512_f32;
     if (isa == TS_ISA_AVX512)
-        return ts_rounds_avx512_f64;
+        return &ts_rounds_avx512_f64;
     if (isa == TS_ISA_AVX2)
-        return f32 ? ts_rounds_avx2_f32 : ts_rounds_avx2_f64;
+        return f32 ? &ts_rounds_avx2_f32 : &ts_rounds_avx2_f64;
 #endif
     (void)stride;
-    return f32 ? ts_rounds_portable_f32 : ts_rounds_portable_f64;
+    return f32 ? &ts_rounds_portable_f32 : &ts_rounds_portable_f64;
 }
 
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)

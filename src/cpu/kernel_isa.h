@@ -18,8 +18,9 @@ ts_cells_fn ts_cells_avx512_f32, ts_cells_avx512_f64, ts_cells_avx512_narrow;
 extern const struct ts_gram_ops ts_gram_portable_f32, ts_gram_portable_f64;
 extern const struct ts_gram_ops ts_gram_avx2_f32, ts_gram_avx2_f64;
 extern const struct ts_gram_ops ts_gram_avx512_f32, ts_gram_avx512_f64, ts_gram_avx512_narrow;
-ts_rounds_fn ts_rounds_portable_f32, ts_rounds_portable_f64;
-ts_rounds_fn ts_rounds_avx2_f32, ts_rounds_avx2_f64;
-ts_rounds_fn ts_rounds_avx512_f32, ts_rounds_avx512_f64, ts_rounds_avx512_narrow;
+extern const struct ts_rounds_ops ts_rounds_portable_f32, ts_rounds_portable_f64;
+extern const struct ts_rounds_ops ts_rounds_avx2_f32, ts_rounds_avx2_f64;
+extern const struct ts_rounds_ops ts_rounds_avx512_f32, ts_rounds_avx512_f64,
+    ts_rounds_avx512_narrow;
 
 #endif

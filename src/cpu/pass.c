@@ -174,6 +174,11 @@ struct ts_share *ts_pass_share(const struct ts_pass *p)
     return p->share;
 }
 
+struct ts_plain *ts_pass_plain(const struct ts_pass *p)
+{
+    return p->plain;
+}
+
 void ts_pass_free(struct ts_pass *p)
 {
     if (p == NULL)

@@ -29,6 +29,7 @@ void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
 /* How the ranks divide the work (share.h); NULL: there is one. */
 struct ts_share;
 struct ts_share *ts_pass_share(const struct ts_pass *pass);
+struct ts_plain *ts_pass_plain(const struct ts_pass *pass); /* lent; or NULL */
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
 /* The columns of one model. Each has the bits that it has in matrices of that model alone. */

@@ -179,6 +179,23 @@ const void *ts_plain_get(const struct ts_plain *p, uint32_t mode, uint64_t parti
     return atomic_load_explicit(&p->of[mode][partition], memory_order_acquire);
 }
 
+const void *ts_plain_next(const struct ts_plain_conf *c, const void *plain)
+{
+    const uint32_t leaf = c->order - 1;
+    struct ts_plain_head head;
+    uint32_t n, each;
+    memcpy(&head, plain, sizeof head);
+    n = head.last + 1u;
+    each = c->index_bytes[leaf] + value_bytes(c->value) + weight_bytes(c) + (head.shared ? 1 : 0);
+    for (uint32_t l = 1; l < leaf; l++)
+        if (!head.shared)
+            each += c->index_bytes[l];
+    plain = (const char *)plain + sizeof head + head.n_starts + (size_t)n * each;
+    for (uint32_t l = 1; l < leaf && head.shared; l++)
+        plain = (const char *)plain + (head.last_fibre + 1u) * (size_t)c->index_bytes[l];
+    return plain;
+}
+
 /* ---- making them ---- */
 
 static uint64_t block_bytes(const struct ts_plain_conf *c, const struct ts_unpack_conf *u,

@@ -73,6 +73,9 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
 /* The plain blocks of a partition, or NULL. */
 const void *ts_plain_get(const struct ts_plain *p, uint32_t mode, uint64_t partition);
 
+/* Where the next block begins. */
+const void *ts_plain_next(const struct ts_plain_conf *c, const void *plain);
+
 /* Decodes partition k of a shard, which is `partition` of its mode, and keeps it. buffer: memory of
  * the caller. NULL: no room is left. */
 const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,

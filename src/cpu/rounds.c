@@ -17,6 +17,8 @@
 #define HELD_BYTES (UINT64_C(512) << 10) /* of p, of a row that takes several rounds */
 #define GROUP      4096u                 /* rows whose columns are summed together */
 #define FLAT_ROOM  (TS_PARTITION_NNZ + TS_KERNEL_AHEAD)
+#define ROWS_BYTES 16384u /* of sums of rows that are computed together */
+#define MOST_ROWS  64u    /* and how many these are at most */
 
 /* The rows of a partition that may go on in its neighbours. */
 struct ends {
@@ -34,8 +36,9 @@ struct worker {
     struct ts_unpacked *block;
     double *phi;
     void *own;
-    uint8_t *held;  /* of a flat */
-    uint64_t *hash; /* the same */
+    uint32_t *fibre; /* of a flat; and: */
+    uint8_t *held;
+    uint64_t *hash;
     double kkt;
 };
 
@@ -43,10 +46,12 @@ struct ts_rounds {
     const struct ts_tensor *tensor;
     uint32_t rank, stride, threads;
     enum ts_precision precision;
-    ts_rounds_fn *kernel;
+    const struct ts_rounds_ops *ops;
     ts_unpack_fn *unpack;
     struct ts_unpack_conf unpack_conf;
-    void *memory; /* of all that follows */
+    struct ts_plain *plain;   /* or NULL */
+    int passed[TS_MAX_ORDER]; /* a pass over the mode was there */
+    void *memory;             /* of all that follows */
     uint64_t memory_bytes;
     struct worker *worker;
     struct ends *ends; /* partitions of a shard */
@@ -71,7 +76,9 @@ struct run {
     int rounds; /* this pass has them */
     int judge;  /* it judges rows */
     int cut;    /* some row of the shard takes more rounds */
-    int rc;     /* 1: there is a shard; 0: no more; or the failure */
+    int keep;   /* plain blocks are made */
+    struct ts_plain_conf plain_conf;
+    int rc; /* 1: there is a shard; 0: no more; or the failure */
     struct ts_shard_view view;
     double kkt;
     uint64_t wait_ns, exchange_ns;
@@ -128,6 +135,13 @@ static uint32_t held(uint32_t stride, enum ts_precision precision)
     return n > TS_ROUNDS_CHUNK ? (uint32_t)n : TS_ROUNDS_CHUNK;
 }
 
+/* Rows whose sums are computed together. */
+static uint64_t most_together(uint32_t stride)
+{
+    const uint32_t n = ROWS_BYTES / (stride * (uint32_t)sizeof(double));
+    return n > MOST_ROWS ? MOST_ROWS : n < 1 ? 1 : n;
+}
+
 /* Places of everything behind `at`; returns where they end. */
 static char *lay_out(struct ts_rounds *r, char *at)
 {
@@ -151,12 +165,13 @@ static char *lay_out_worker(const struct ts_rounds *r, struct worker *w, char *a
     w->scratch->product =
         place(&at, (uint64_t)w->scratch->most * r->stride * item_bytes(r->precision));
     w->block = place(&at, sizeof *w->block);
-    w->phi = place(&at, r->stride * sizeof(double));
-    w->own = place(&at, r->stride * sizeof(double));
+    w->phi = place(&at, most_together(r->stride) * r->stride * sizeof(double));
+    w->own = place(&at, most_together(r->stride) * r->stride * sizeof(double));
     w->flat.start = place(&at, (FLAT_ROOM + 1) * sizeof(uint32_t));
     w->flat.value = place(&at, FLAT_ROOM * sizeof(double));
     for (uint32_t l = 1; l < r->tensor->order; l++)
         w->flat.idx[l] = place(&at, FLAT_ROOM * sizeof(uint32_t));
+    w->fibre = place(&at, FLAT_ROOM * sizeof(uint32_t));
     w->held = place(&at, FLAT_ROOM);
     w->hash = place(&at, FLAT_ROOM * sizeof(uint64_t));
     return at;
@@ -167,9 +182,10 @@ static uint64_t worker_bytes(const struct ts_tensor *t, uint32_t stride,
 {
     return sizeof(struct ts_rounds_scratch) + sizeof(struct ts_unpacked) +
            held(stride, precision) * (uint64_t)stride * item_bytes(precision) +
-           2 * stride * sizeof(double) + (FLAT_ROOM + 1) * sizeof(uint32_t) +
-           FLAT_ROOM * sizeof(double) + (t->order - UINT64_C(1)) * FLAT_ROOM * sizeof(uint32_t) +
-           FLAT_ROOM * (1 + sizeof(uint64_t)) + 64 * (10 + UINT64_C(1) * t->order);
+           2 * most_together(stride) * stride * sizeof(double) +
+           (FLAT_ROOM + 1) * sizeof(uint32_t) + FLAT_ROOM * sizeof(double) +
+           t->order * UINT64_C(1) * FLAT_ROOM * sizeof(uint32_t) +
+           FLAT_ROOM * (1 + sizeof(uint64_t)) + 64 * (11 + UINT64_C(1) * t->order);
 }
 
 static uint64_t memory_bytes(const struct ts_rounds *r)
@@ -198,7 +214,8 @@ uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_preci
 }
 
 int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                  enum ts_isa isa, uint32_t threads, struct ts_rounds **ret, struct ts_err *err)
+                  enum ts_isa isa, uint32_t threads, struct ts_plain *plain, struct ts_rounds **ret,
+                  struct ts_err *err)
 {
     struct ts_rounds *r = malloc(sizeof *r);
     char *at;
@@ -206,7 +223,8 @@ int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision pr
     if (r == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     *r = shape_of(t, rank, precision, threads);
-    r->kernel = ts_rounds_get(isa, precision, r->stride);
+    r->ops = ts_rounds_get(isa, precision, r->stride);
+    r->plain = plain;
     r->unpack = ts_kernel_unpack(isa);
     ts_kernel_values(t, TS_FLOAT64, &r->unpack_conf);
     r->memory_bytes = memory_bytes(r);
@@ -238,20 +256,28 @@ static void *row_at(const struct ts_fmat *f, uint64_t row)
     return (char *)f->data + row * f->stride * item_bytes(f->precision);
 }
 
-/* A row of the factor; of B without what its signs say. */
-static void load_row(const struct run *u, uint32_t row, void *to)
+static void load_magnitudes(enum ts_precision precision, uint32_t n, const void *from, void *to)
+{
+    if (precision == TS_FLOAT32)
+        for (uint32_t c = 0; c < n; c++)
+            ((float *)to)[c] = fabsf(((const float *)from)[c]);
+    else
+        for (uint32_t c = 0; c < n; c++)
+            ((double *)to)[c] = fabs(((const double *)from)[c]);
+}
+
+/* Rows of the factor; of B without what their signs say. */
+static void load_rows(const struct run *u, uint32_t row, uint32_t n_rows, void *to)
 {
     const struct ts_rounds *r = u->r;
-    const void *from = row_at(u->own, row);
-    if (u->descend != NULL) {
-        memcpy(to, from, r->stride * item_bytes(r->precision));
-        return;
-    }
-    for (uint32_t c = 0; c < r->stride; c++)
-        if (r->precision == TS_FLOAT32)
-            ((float *)to)[c] = fabsf(((const float *)from)[c]);
+    const uint64_t bytes = r->stride * item_bytes(r->precision);
+    for (uint32_t k = 0; k < n_rows; k++) {
+        const void *from = row_at(u->own, row + (uint64_t)k);
+        if (u->descend != NULL)
+            memcpy((char *)to + k * bytes, from, bytes);
         else
-            ((double *)to)[c] = fabs(((const double *)from)[c]);
+            load_magnitudes(r->precision, r->stride, from, (char *)to + k * bytes);
+    }
 }
 
 static double entry(const struct ts_rounds *r, const void *row, uint32_t c)
@@ -267,25 +293,12 @@ static void set_entry(const struct ts_rounds *r, void *row, uint32_t c, double x
         ((double *)row)[c] = x;
 }
 
-/* row := row .* phi. last: entries with a phi above 1 get the sign of that. Returns the violation before. */
-static double multiply_row(const struct ts_rounds *r, const double *phi, int last, void *row)
-{
-    double most = 0;
-    for (uint32_t c = 0; c < r->rank; c++) {
-        const double b = fabs(entry(r, row, c));
-        const double less = b < 1 - phi[c] ? b : 1 - phi[c];
-        most = fabs(less) > most ? fabs(less) : most;
-        set_entry(r, row, c, last && phi[c] > 1 ? -(b * phi[c]) : b * phi[c]);
-    }
-    return most;
-}
-
 /* The sum of a row is there: it is what the row is multiplied with, or its gradient. Returns the violation. */
 static double take_sum(const struct run *u, const double *sum, int last, uint32_t row)
 {
     void *to = row_at(u->apart, row);
     if (u->descend == NULL)
-        return multiply_row(u->r, sum, last, to);
+        return u->r->ops->multiply(to, sum, u->r->rank, last);
     for (uint32_t c = 0; c < u->r->rank; c++)
         set_entry(u->r, to, c, sum[c]);
     return 0;
@@ -293,21 +306,12 @@ static double take_sum(const struct run *u, const double *sum, int last, uint32_
 
 /* ---- partitions ---- */
 
-/* Rows at level l, of each nonzero. */
-static void spread(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to)
-{
-    if (b->shared && l < leaf)
-        for (uint32_t p = 0; p < b->n; p++)
-            to[p] = b->idx[l][b->idx[0][p]];
-    else
-        memcpy(to, b->idx[l], b->n * sizeof *to);
-}
-
 /* Which nonzeros of the flat are held out. */
 static void hold_out(const struct run *u, struct worker *w)
 {
     const struct ts_hold_out *h = u->hold_out;
     const uint8_t *level = u->r->tensor->mode[u->mode].disk.level;
+    const uint32_t leaf = u->r->tensor->order - 1;
     struct ts_flat *f = &w->flat;
     for (uint32_t i = 0; i < f->n; i++)
         w->hash[i] = ts_hold_out_begin(h);
@@ -319,41 +323,77 @@ static void hold_out(const struct run *u, struct worker *w)
             for (uint32_t i = f->start[k]; i < f->start[k + 1]; i++)
                 w->hash[i] = ts_hold_out_add(w->hash[i], f->row + k);
         for (uint32_t i = 0; l > 0 && i < f->n; i++)
-            w->hash[i] = ts_hold_out_add(w->hash[i], f->idx[l][i]);
+            w->hash[i] = ts_hold_out_add(w->hash[i],
+                                         f->idx[l][f->fibre != NULL && l < leaf ? f->fibre[i] : i]);
     }
     for (uint32_t i = 0; i < f->n; i++)
         w->held[i] = (uint8_t)ts_hold_out_held(h, w->hash[i]);
     f->held = w->held;
 }
 
-/* Blocks begin .. end - 1 of the shard, decoded. */
+/* A block goes behind those that are there. n_fibres: of these. */
+static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf,
+                   uint32_t *n_fibres)
+{
+    const uint32_t first = *n_fibres, n = b->shared ? b->n_fibres : b->n;
+    if (f->n_rows == 0)
+        f->row = b->row;
+    if (f->n_rows == 0 || b->row != f->row + f->n_rows - 1)
+        f->start[f->n_rows++] = f->n;
+    for (uint32_t s = 0; s < b->n_starts; s++)
+        f->start[f->n_rows++] = f->n + b->start[s];
+    for (uint32_t l = 1; l < leaf; l++)
+        memcpy(f->idx[l] + first, b->idx[l], n * sizeof *b->idx[l]);
+    memcpy(f->idx[leaf] + f->n, b->idx[leaf], b->n * sizeof *b->idx[leaf]);
+    memcpy(f->value + f->n, b->value.d, b->n * sizeof(double));
+    for (uint32_t p = 0; f->fibre != NULL && b->shared && p < b->n; p++)
+        f->fibre[f->n + p] = first + b->idx[0][p];
+    for (uint32_t p = 0; f->fibre != NULL && !b->shared && p < b->n; p++)
+        f->fibre[f->n + p] = first + p;
+    f->n += b->n;
+    *n_fibres += n;
+}
+
+/* The plain blocks of partition k of the shard, or NULL. */
+static const void *plain_of(const struct run *u, const struct worker *w, uint32_t k)
+{
+    const struct ts_rounds *r = u->r;
+    const uint64_t at = u->view.first_partition + k;
+    const void *plain = r->plain == NULL ? NULL : ts_plain_get(r->plain, u->mode, at);
+    if (plain != NULL || !u->keep)
+        return plain;
+    return ts_plain_add(r->plain, u->mode, at, u->view.entry, u->view.raw, k, r->unpack, w->block);
+}
+
+/* Blocks begin .. end - 1 of the shard, of one partition, decoded. */
 static void flatten(const struct run *u, struct worker *w, uint32_t begin, uint32_t end)
 {
     const struct ts_rounds *r = u->r;
-    const uint32_t leaf = r->tensor->order - 1;
+    const uint32_t leaf = r->tensor->order - 1, partition = begin / TS_PARTITION_BLOCKS;
+    const void *plain = plain_of(u, w, partition);
     struct ts_flat *f = &w->flat;
-    struct ts_unpacked *b = w->block;
+    uint32_t n_fibres = 0;
     f->n = f->n_rows = 0;
+    f->held = NULL;
+    f->fibre = leaf > 2 ? w->fibre : NULL;
+    for (uint32_t k = partition * TS_PARTITION_BLOCKS; plain != NULL && k < begin; k++)
+        plain = ts_plain_next(&u->plain_conf, plain);
     for (uint32_t k = begin; k < end; k++) {
-        const struct ts_block_at at = ts_shard_block(u->view.entry, u->view.raw, k);
-        r->unpack(&r->unpack_conf, &at, b);
-        if (f->n_rows == 0)
-            f->row = b->row;
-        if (f->n_rows == 0 || b->row != f->row + f->n_rows - 1)
-            f->start[f->n_rows++] = f->n;
-        for (uint32_t s = 0; s < b->n_starts; s++)
-            f->start[f->n_rows++] = f->n + b->start[s];
-        for (uint32_t l = 1; l <= leaf; l++)
-            spread(b, l, leaf, f->idx[l] + f->n);
-        memcpy(f->value + f->n, b->value.d, b->n * sizeof(double));
-        f->n += b->n;
+        if (plain != NULL) {
+            plain = r->ops->load(&u->plain_conf, plain, w->block);
+        } else {
+            const struct ts_block_at at = ts_shard_block(u->view.entry, u->view.raw, k);
+            r->unpack(&r->unpack_conf, &at, w->block);
+        }
+        append(f, w->block, leaf, &n_fibres);
     }
     f->start[f->n_rows] = f->n;
-    f->held = NULL;
     if (u->hold_out->share > 0)
         hold_out(u, w);
     for (uint32_t l = 1; l <= leaf; l++) /* fetched ahead, not used */
-        memset(f->idx[l] + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
+        memset(f->idx[l] + (l < leaf ? n_fibres : f->n), 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
+    if (f->fibre != NULL)
+        memset(f->fibre + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
 
 static void partition_blocks(const struct run *u, uint32_t k, uint32_t *begin, uint32_t *end)
@@ -363,30 +403,40 @@ static void partition_blocks(const struct run *u, uint32_t k, uint32_t *begin, u
     *end = n - *begin > TS_PARTITION_BLOCKS ? *begin + TS_PARTITION_BLOCKS : n;
 }
 
-/* All rounds of a row that is whole. */
-static void whole_row(const struct run *u, struct worker *w, uint32_t i)
+/* How many rows of the flat from row i on are computed together, of those before `end`. */
+static uint32_t rows_together(const struct ts_rounds *r, const struct ts_flat *f, uint32_t i,
+                              uint32_t end)
+{
+    const uint32_t most = (uint32_t)most_together(r->stride);
+    uint32_t n = 1;
+    while (n < most && i + n < end && f->start[i + n + 1] - f->start[i] <= TS_ROUNDS_CHUNK)
+        n++;
+    return n;
+}
+
+/* All rounds of rows that are whole. */
+static void whole_rows(const struct run *u, struct worker *w, uint32_t i, uint32_t n_rows)
 {
     const struct ts_rounds *r = u->r;
-    const uint32_t begin = w->flat.start[i], n = w->flat.start[i + 1] - begin;
+    const uint32_t n = w->flat.start[i + n_rows] - w->flat.start[i];
     for (uint32_t round = 0; round < u->n_rounds; round++) {
-        double violation;
-        memset(w->phi, 0, r->stride * sizeof *w->phi);
-        load_row(u, w->flat.row + i, w->own);
-        r->kernel(&u->job, &w->flat, begin, n, w->own, round > 0 && n <= w->scratch->most,
-                  w->scratch, w->phi);
-        violation = take_sum(u, w->phi, round + 1 == u->n_rounds, w->flat.row + i);
-        if (round == 0 && violation > w->kkt)
-            w->kkt = violation;
+        load_rows(u, w->flat.row + i, n_rows, w->own);
+        r->ops->rows(&u->job, &w->flat, i, n_rows, w->own, round > 0 && n <= w->scratch->most,
+                     w->scratch, w->phi);
+        for (uint32_t k = 0; k < n_rows; k++) {
+            const double violation = take_sum(u, w->phi + (size_t)k * r->stride,
+                                              round + 1 == u->n_rounds, w->flat.row + i + k);
+            if (round == 0 && violation > w->kkt)
+                w->kkt = violation;
+        }
     }
 }
 
-/* part := phi of a row, n nonzeros from `begin` on. */
-static void part_of_row(const struct run *u, struct worker *w, uint32_t row, uint32_t begin,
-                        uint32_t n, double *part)
+/* part := phi of row i of the flat. */
+static void part_of_row(const struct run *u, struct worker *w, uint32_t i, double *part)
 {
-    memset(part, 0, u->r->stride * sizeof *part);
-    load_row(u, row, w->own);
-    u->r->kernel(&u->job, &w->flat, begin, n, w->own, 0, w->scratch, part);
+    load_rows(u, w->flat.row + i, 1, w->own);
+    u->r->ops->rows(&u->job, &w->flat, i, 1, w->own, 0, w->scratch, part);
 }
 
 static double *part_at(const struct ts_rounds *r, uint32_t k, int last)
@@ -407,11 +457,13 @@ static void first_round(const struct run *u, struct worker *w, uint32_t k)
                         .last = f->row + f->n_rows - 1,
                         .n_first = f->start[1],
                         .n_last = f->n_rows > 1 ? f->n - f->start[f->n_rows - 1] : 0 };
-    part_of_row(u, w, e->first, 0, e->n_first, part_at(u->r, k, 0));
+    part_of_row(u, w, 0, part_at(u->r, k, 0));
     if (e->n_last > 0)
-        part_of_row(u, w, e->last, f->n - e->n_last, e->n_last, part_at(u->r, k, 1));
-    for (uint32_t i = 1; i + 1 < f->n_rows; i++)
-        whole_row(u, w, i);
+        part_of_row(u, w, f->n_rows - 1, part_at(u->r, k, 1));
+    for (uint32_t i = 1, n; i + 1 < f->n_rows; i += n) {
+        n = rows_together(u->r, f, i, f->n_rows - 1);
+        whole_rows(u, w, i, n);
+    }
 }
 
 /* One more round of its first and last row. */
@@ -422,11 +474,11 @@ static void next_round(const struct run *u, struct worker *w, uint32_t k)
     partition_blocks(u, k, &begin, &end);
     if (e->cut[0]) {
         flatten(u, w, begin, begin + (e->n_first + TS_BLOCK_NNZ - 1) / TS_BLOCK_NNZ);
-        part_of_row(u, w, e->first, 0, e->n_first, part_at(u->r, k, 0));
+        part_of_row(u, w, 0, part_at(u->r, k, 0));
     }
     if (e->n_last > 0 && e->cut[1]) {
         flatten(u, w, begin + (e->n - e->n_last) / TS_BLOCK_NNZ, end);
-        part_of_row(u, w, e->last, w->flat.n - e->n_last, e->n_last, part_at(u->r, k, 1));
+        part_of_row(u, w, w->flat.n_rows - 1, part_at(u->r, k, 1));
     }
 }
 
@@ -439,10 +491,10 @@ static void judge_partition(const struct run *u, struct worker *w, uint32_t k)
     w->scratch->judged = w->scratch->inner = 0;
     w->scratch->held_n = w->scratch->held_judged = 0;
     w->scratch->held_model = w->scratch->held_squares = 0;
-    for (uint32_t i = 0; i < w->flat.n_rows; i++) {
-        load_row(u, w->flat.row + i, w->own);
-        u->r->kernel(&u->job, &w->flat, w->flat.start[i], w->flat.start[i + 1] - w->flat.start[i],
-                     w->own, 0, w->scratch, NULL);
+    for (uint32_t i = 0, n; i < w->flat.n_rows; i += n) {
+        n = rows_together(u->r, &w->flat, i, w->flat.n_rows);
+        load_rows(u, w->flat.row + i, n, w->own);
+        u->r->ops->rows(&u->job, &w->flat, i, n, w->own, 0, w->scratch, NULL);
     }
     to[0] = w->scratch->judged;
     to[1] = w->scratch->inner;
@@ -625,6 +677,9 @@ static int pass(struct run *u, int rounds, int judge)
     u->rounds = rounds;
     u->judge = judge;
     u->rc = 1;
+    u->keep = u->r->plain != NULL && u->r->passed[u->mode];
+    u->r->passed[u->mode] = 1;
+    ts_plain_conf(u->r->tensor, u->mode, 1, &u->plain_conf);
 #pragma omp parallel num_threads(u->r->threads)
     work(u);
     for (uint32_t i = 0; i < u->r->threads; i++)

@@ -31,8 +31,10 @@
 struct ts_flat {
     uint32_t n, row, n_rows; /* row: of the first */
     uint32_t *start;         /* n_rows + 1: where rows begin */
-    uint32_t *idx
-        [TS_MAX_ORDER]; /* rows of the mode at level l, from 1, with TS_KERNEL_AHEAD more to be read */
+    /* Rows of the mode at level l, from 1: of each nonzero, or, above the leaf where there are fibres, of each of these;
+     * with TS_KERNEL_AHEAD more to be read. */
+    uint32_t *idx[TS_MAX_ORDER];
+    uint32_t *fibre; /* of each nonzero, with as many more; NULL where the order is not above 3 */
     double *value;
     uint8_t *held; /* not 0: it is held out, and weighs nothing; NULL: none is */
 };
@@ -56,21 +58,37 @@ struct ts_rounds_scratch {
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
     double zero[TS_ROUNDS_CHUNK]; /* of them all */
+    /* of a chunk: products of fibres, up to 256 bytes of columns at once, and where operands are */
+    _Alignas(64) char fibre[TS_ROUNDS_CHUNK * 256];
+    uint32_t idx[TS_MAX_ORDER][TS_ROUNDS_CHUNK + TS_KERNEL_AHEAD];
 };
 
-/* Of n nonzeros of one row, `own` being that row: adds to phi (stride of them, on 64 bytes); or, where that is NULL, to
- * judged and inner. held: `product` has their p from a call before; all of them, where n is not above `most`. */
-typedef void ts_rounds_fn(const struct ts_rounds_job *job, const struct ts_flat *flat,
-                          uint32_t begin, uint32_t n, const void *own, int held,
-                          struct ts_rounds_scratch *scratch, double *phi);
+struct ts_rounds_ops {
+    /* Of n_rows rows of the flat from `row` on, `own` being these: phi := their sums (a stride of them each, on 64 bytes);
+     * or, where that is NULL, adds to judged and inner. Several rows have at most TS_ROUNDS_CHUNK nonzeros together. held:
+     * `product` has their p from a call before; all of them, where these are not more than `most`. */
+    void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
+                 uint32_t n_rows, const void *own, int held, struct ts_rounds_scratch *scratch,
+                 double *phi);
 
-ts_rounds_fn *ts_rounds_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
+    /* The row at b, n entries, of which the signs do not count: b := b .* phi; last: entries with a phi above 1 get the sign of
+     * that. Returns the violation before. */
+    double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
+
+    /* A plain block, decoded. Returns where the next one begins. */
+    const void *(*load)(const struct ts_plain_conf *c, const void *plain, struct ts_unpacked *ret);
+};
+
+const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision precision,
+                                          uint32_t stride);
 
 struct ts_rounds;
 struct ts_share;
 
+/* plain: where blocks are kept decoded from the second pass over a mode on, lent; or NULL. */
 int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                  enum ts_isa isa, uint32_t threads, struct ts_rounds **ret, struct ts_err *err);
+                  enum ts_isa isa, uint32_t threads, struct ts_plain *plain, struct ts_rounds **ret,
+                  struct ts_err *err);
 void ts_rounds_free(struct ts_rounds *r); /* NULL is fine */
 uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                          uint32_t threads);

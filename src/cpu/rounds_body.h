@@ -3,46 +3,138 @@
  * after cells_body.h.
  *
  * The rows that a nonzero multiplies (p) are computed to memory, nonzero after nonzero, because a row takes several
- * rounds with the same ones; then the model's values of up to TS_ROUNDS_CHUNK of them, what these weigh, and the sum.
+ * rounds with the same ones, and the model's values of up to TS_ROUNDS_CHUNK of them with them; then what these weigh, and
+ * the sums. Where fibres are long, the products of their rows are computed once for each, as in kernel_body.h.
  */
 
-/* to := p of n nonzeros from position `at` on. */
-INLINE void NAME(terms)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t at,
-                        uint32_t n, uint32_t n_vec, VEC *restrict to)
+/* Nonzeros at .. at + n - 1 of the flat, of rows `row` .. row + n_rows - 1; own: of the first of these. */
+struct NAME(chunk) {
+    const struct ts_flat *flat;
+    uint32_t at, n, row, n_rows;
+    const VEC *own;
+};
+
+/* Where the nonzeros of its row k end. */
+INLINE uint32_t NAME(end_of)(const struct NAME(chunk) * c, uint32_t k)
 {
-    for (uint32_t i = 0; i < n; i++, to += n_vec) {
-        const VEC *row = (const VEC *)((const TS_REAL *)job->table[1] +
-                                       (uint64_t)flat->idx[1][at + i] * job->stride);
-        for (uint32_t l = 1; l < job->order; l++) {
-            const char *ahead =
-                (const char *)((const TS_REAL *)job->table[l] +
-                               (uint64_t)flat->idx[l][at + i + TS_KERNEL_AHEAD] * job->stride);
-            for (uint32_t byte = 0; job->far[l] && byte < n_vec * sizeof(VEC); byte += 64)
-                __builtin_prefetch(ahead + byte);
-        }
+    const uint32_t end = c->flat->start[c->row + k + 1] - c->at;
+    return end < c->n ? end : c->n;
+}
+
+/* The operands of p, n_vec vectors of columns from col on: rows of factors, or products of fibres, which are made. */
+INLINE struct NAME(operands)
+    NAME(operands_of)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, uint32_t n_vec,
+                      uint64_t stride, uint32_t col, struct ts_rounds_scratch *scratch,
+                      struct NAME(operand) of[TS_MAX_ORDER])
+{
+    const struct ts_flat *flat = c->flat;
+    const uint32_t leaf = job->order - 1, *fibre = flat->fibre == NULL ? NULL : flat->fibre + c->at;
+    const uint32_t first = fibre == NULL ? c->at : fibre[0];
+    const uint32_t n_fibres = fibre == NULL ? c->n : fibre[c->n - 1] - first + 1;
+    const int shares = fibre != NULL && ts_unpack_shares(job->order, c->n, n_fibres);
+    struct NAME(operands)
+        x = { of, leaf, 0, 0, stride * sizeof(TS_REAL), stride * sizeof(TS_REAL) };
+    for (uint32_t l = 1; l <= leaf; l++) {
+        uint32_t *idx = scratch->idx[l];
+        of[l - 1] =
+            (struct NAME(operand)){ (const char *)((const TS_REAL *)job->table[l] + col),
+                                    flat->idx[l] + (l < leaf ? first : c->at), job->far[l] };
+        x.far |= job->far[l];
+        if (l == leaf || fibre == NULL || shares)
+            continue;
+        for (uint32_t i = 0; i < c->n + TS_KERNEL_AHEAD; i++)
+            idx[i] = flat->idx[l][fibre[i]];
+        of[l - 1].idx = idx;
+    }
+    if (shares) {
+        TS_REAL *product = (TS_REAL *)scratch->fibre;
+        x.n = leaf - 1;
+        NAME(products_of_n)(n_fibres, x, n_vec, product);
+        for (uint32_t i = 0; i < c->n; i++)
+            scratch->idx[0][i] = fibre[i] - first;
+        of[0] = (struct NAME(operand)){ (const char *)product, scratch->idx[0], 0 };
+        of[1] = of[leaf - 1];
+        x.n = 2;
+        x.first_stride = n_vec * sizeof(VEC);
+        x.far = job->far[leaf];
+    }
+    return x;
+}
+
+/* The FOLD sums of <p, own>. */
+INLINE FOLDED NAME(fold_dot)(const VEC *p, const VEC *own, uint32_t n_vec)
+{
+    VEC dot = p[0] * own[0];
+    TS_UNROLL
+    for (uint32_t v = 1; v < n_vec; v++)
+        dot += p[v] * own[v];
+    return NAME(fold)(dot);
+}
+
+/* p and the FOLD sums of <p, own> of each, rows having n_vec vectors. */
+INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(operands) * x,
+                            uint32_t n_vec, VEC *restrict p, FOLDED *restrict sum)
+{
+    size_t i = 0;
+    for (uint32_t k = 0; k < c->n_rows; k++) {
+        const size_t end = NAME(end_of)(c, k);
+        VEC own[4], term[4];
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++)
-            to[v] = row[v];
-        for (uint32_t l = 2; l < job->order; l++) {
-            row = (const VEC *)((const TS_REAL *)job->table[l] +
-                                (uint64_t)flat->idx[l][at + i] * job->stride);
+            own[v] = c->own[(size_t)k * n_vec + v];
+        for (; i < end; i++) {
+            NAME(fetch)(x, n_vec, i);
+            NAME(multiply)(x, n_vec, i, term);
             TS_UNROLL
             for (uint32_t v = 0; v < n_vec; v++)
-                to[v] *= row[v];
+                p[i * n_vec + v] = term[v];
+            sum[i] = NAME(fold_dot)(term, own, n_vec);
         }
     }
 }
 
-/* The FOLD sums of <p, own> of each. */
-INLINE void NAME(models)(const VEC *restrict p, const VEC *restrict own, uint32_t n, uint32_t n_vec,
-                         FOLDED *restrict sum)
+/* The same sums, of p that is there. */
+INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const VEC *restrict p,
+                            FOLDED *restrict sum)
 {
-    for (uint32_t i = 0; i < n; i++, p += n_vec) {
-        VEC dot = p[0] * own[0];
+    uint32_t i = 0;
+    for (uint32_t k = 0; k < c->n_rows; k++)
+        for (const uint32_t end = NAME(end_of)(c, k); i < end; i++, p += n_vec)
+            sum[i] = NAME(fold_dot)(p, c->own + (size_t)k * n_vec, n_vec);
+}
+
+/* p of vectors of columns from col on, n_vec of them. */
+INLINE void NAME(terms)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
+                        uint32_t n_vec, uint32_t col, struct ts_rounds_scratch *scratch,
+                        VEC *restrict p)
+{
+    struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
+    const struct NAME(operands) x = NAME(operands_of)(job, c, n_vec, job->stride, col, scratch, of);
+    VEC term[4];
+    p += col / TS_LANES;
+    for (size_t i = 0; i < c->n; i++, p += job->stride / TS_LANES) {
+        NAME(fetch)(&x, n_vec, i);
+        NAME(multiply)(&x, n_vec, i, term);
         TS_UNROLL
-        for (uint32_t v = 1; v < n_vec; v++)
-            dot += p[v] * own[v];
-        sum[i] = NAME(fold)(dot);
+        for (uint32_t v = 0; v < n_vec; v++)
+            p[v] = term[v];
+    }
+}
+
+INLINE void NAME(term_dots_of_n)(const struct NAME(chunk) * c, struct NAME(operands) x,
+                                 uint32_t n_vec, VEC *restrict p, FOLDED *restrict sum)
+{
+    switch (x.n) {
+    case 2:
+        x.n = 2;
+        NAME(term_dots)(c, &x, n_vec, p, sum);
+        break;
+    case 3:
+        x.n = 3;
+        NAME(term_dots)(c, &x, n_vec, p, sum);
+        break;
+    default:
+        NAME(term_dots)(c, &x, n_vec, p, sum);
     }
 }
 
@@ -64,41 +156,85 @@ INLINE void NAME(sum_weighted)(const VEC *restrict p, const TS_REAL *restrict g,
         phi[v] += __builtin_convertvector(sum[v], SUMS);
 }
 
-#define WIDTH(name, n)                                                                          \
-    static __attribute__((noinline)) void NAME(name)(                                           \
-        const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t at, uint32_t nnz, \
-        const VEC *own, int held, VEC *p, FOLDED *sum)                                          \
-    {                                                                                           \
-        if (!held)                                                                              \
-            NAME(terms)(job, flat, at, nnz, n, p);                                              \
-        NAME(models)(p, own, nnz, n, sum);                                                      \
+INLINE void NAME(sum_rows)(const struct NAME(chunk) * c, const VEC *restrict p,
+                           const TS_REAL *restrict g, uint32_t n_vec, SUMS *restrict phi)
+{
+    for (uint32_t k = 0, i = 0, end; k < c->n_rows; k++, i = end, phi += n_vec) {
+        uint32_t v = 0;
+        end = NAME(end_of)(c, k);
+        if (n_vec <= 4) {
+            NAME(sum_weighted)(p + (size_t)i * n_vec, g + i, end - i, n_vec, n_vec, phi);
+            continue;
+        }
+        for (; v + 4 <= n_vec; v += 4)
+            NAME(sum_weighted)(p + (size_t)i * n_vec + v, g + i, end - i, n_vec, 4, phi + v);
+        for (; v < n_vec; v++)
+            NAME(sum_weighted)(p + (size_t)i * n_vec + v, g + i, end - i, n_vec, 1, phi + v);
     }
-WIDTH(width_1, 1)
-WIDTH(width_2, 2)
-WIDTH(width_4, 4)
-WIDTH(width_of, job->stride / TS_LANES)
+}
+
+/* The widths for which there is code: each gives the FOLD sums of a chunk, or adds to phi. */
+#define WIDTH(n)                                                                 \
+    static __attribute__((noinline)) void NAME(models_##n)(                      \
+        const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held, \
+        struct ts_rounds_scratch *scratch, VEC *p, FOLDED *sum)                  \
+    {                                                                            \
+        struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };           \
+        struct NAME(operands) x;                                                 \
+        if (held) {                                                              \
+            NAME(dots_of_p)(c, n, p, sum);                                       \
+            return;                                                              \
+        }                                                                        \
+        x = NAME(operands_of)(job, c, n, n * TS_LANES, 0, scratch, of);          \
+        if (x.far) {                                                             \
+            x.far = 1;                                                           \
+            NAME(term_dots_of_n)(c, x, n, p, sum);                               \
+        } else {                                                                 \
+            x.far = 0;                                                           \
+            NAME(term_dots_of_n)(c, x, n, p, sum);                               \
+        }                                                                        \
+    }                                                                            \
+    static __attribute__((noinline)) void NAME(sums_##n)(                        \
+        const struct NAME(chunk) * c, const VEC *p, const TS_REAL *g, SUMS *phi) \
+    {                                                                            \
+        NAME(sum_rows)(c, p, g, n, phi);                                         \
+    }
+WIDTH(1)
+WIDTH(2)
+WIDTH(4)
 #undef WIDTH
 
-static void NAME(chunk)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t at,
-                        uint32_t n, const VEC *own, int held, VEC *p,
-                        struct ts_rounds_scratch *scratch)
+static void NAME(models_of)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held,
+                            struct ts_rounds_scratch *scratch, VEC *p, FOLDED *sum)
+{
+    uint32_t col = 0;
+    for (; !held && col + 4 * TS_LANES <= job->stride; col += 4 * TS_LANES)
+        NAME(terms)(job, c, 4, col, scratch, p);
+    for (; !held && col < job->stride; col += TS_LANES)
+        NAME(terms)(job, c, 1, col, scratch, p);
+    NAME(dots_of_p)(c, job->stride / TS_LANES, p, sum);
+}
+
+/* scratch->model := the model's values. */
+static void NAME(models)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held,
+                         VEC *p, struct ts_rounds_scratch *scratch)
 {
     const TS_REAL *sum = (const TS_REAL *)scratch->fold;
     FOLDED *fold = (FOLDED *)scratch->fold;
     switch (job->stride / TS_LANES) {
     case 1:
-        NAME(width_1)(job, flat, at, n, own, held, p, fold);
+        NAME(models_1)(job, c, held, scratch, p, fold);
         break;
     case 2:
-        NAME(width_2)(job, flat, at, n, own, held, p, fold);
+        NAME(models_2)(job, c, held, scratch, p, fold);
         break;
     case 4:
-        NAME(width_4)(job, flat, at, n, own, held, p, fold);
+        NAME(models_4)(job, c, held, scratch, p, fold);
         break;
     default:
-        NAME(width_of)(job, flat, at, n, own, held, p, fold);
+        NAME(models_of)(job, c, held, scratch, p, fold);
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < c->n; i++)
 #if FOLD == 4
         scratch->model[i] =
             (double)((sum[4 * i] + sum[4 * i + 1]) + (sum[4 * i + 2] + sum[4 * i + 3]));
@@ -107,70 +243,113 @@ static void NAME(chunk)(const struct ts_rounds_job *job, const struct ts_flat *f
 #endif
 }
 
-static void NAME(add_weighted)(const VEC *p, const TS_REAL *g, uint32_t n, uint32_t n_vec,
-                               SUMS *phi)
+static void NAME(add_weighted)(const struct NAME(chunk) * c, const VEC *p, const TS_REAL *g,
+                               uint32_t n_vec, SUMS *phi)
 {
-    uint32_t v = 0;
     switch (n_vec) {
     case 1:
-        NAME(sum_weighted)(p, g, n, 1, 1, phi);
-        return;
+        NAME(sums_1)(c, p, g, phi);
+        break;
     case 2:
-        NAME(sum_weighted)(p, g, n, 2, 2, phi);
-        return;
+        NAME(sums_2)(c, p, g, phi);
+        break;
     case 4:
-        NAME(sum_weighted)(p, g, n, 4, 4, phi);
-        return;
+        NAME(sums_4)(c, p, g, phi);
+        break;
+    default:
+        NAME(sum_rows)(c, p, g, n_vec, phi);
     }
-    for (; v + 4 <= n_vec; v += 4)
-        NAME(sum_weighted)(p + v, g, n, n_vec, 4, phi + v);
-    for (; v < n_vec; v++)
-        NAME(sum_weighted)(p + v, g, n, n_vec, 1, phi + v);
 }
 
-void TS_ROUNDS_NAME(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t begin,
-                    uint32_t n, const void *own, int held, struct ts_rounds_scratch *scratch,
-                    double *phi)
+/* What nonzeros weigh, as models say. */
+static void NAME(weigh)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
+                        struct ts_rounds_scratch *scratch, TS_REAL *g)
 {
-    const uint32_t n_vec = job->stride / TS_LANES;
-    VEC *product = (VEC *)scratch->product;
-    TS_REAL g[TS_ROUNDS_CHUNK];
-    for (uint32_t done = 0; done < n;) {
-        const uint32_t at = begin + done;
-        const uint32_t m = n - done < TS_ROUNDS_CHUNK ? n - done : TS_ROUNDS_CHUNK;
-        VEC *p = n <= scratch->most ? product + (uint64_t)done * n_vec : product;
-        NAME(chunk)(job, flat, at, m, own, held, p, scratch);
-        if (phi != NULL) {
-            job->loss->weigh(m, flat->value + at, scratch->model, job->at, scratch->weight);
-            if (job->zeros) {
-                job->loss->weigh(m, scratch->zero, scratch->model, job->at, scratch->less);
-                for (uint32_t i = 0; i < m; i++)
-                    scratch->weight[i] -= scratch->less[i];
-            }
-            for (uint32_t i = 0; flat->held != NULL && i < m; i++)
-                scratch->weight[i] = flat->held[at + i] ? 0 : scratch->weight[i];
-            for (uint32_t i = 0; i < m; i++)
-                g[i] = (TS_REAL)scratch->weight[i];
-            NAME(add_weighted)(p, g, m, n_vec, (SUMS *)phi);
-        } else if (flat->held != NULL) {
-            for (uint32_t i = 0; i < m; i++) {
-                const double *x = flat->value + at + i, *model = scratch->model + i;
-                const double judged = job->loss->judge(1, x, model, job->at);
-                if (flat->held[at + i]) {
-                    scratch->held_n++;
-                    scratch->held_judged += judged;
-                    scratch->held_model += *model;
-                    scratch->held_squares += *x * *x;
-                } else {
-                    scratch->judged += judged;
-                    scratch->inner += *x * *model;
-                }
-            }
+    const struct ts_flat *flat = c->flat;
+    job->loss->weigh(c->n, flat->value + c->at, scratch->model, job->at, scratch->weight);
+    if (job->zeros) {
+        job->loss->weigh(c->n, scratch->zero, scratch->model, job->at, scratch->less);
+        for (uint32_t i = 0; i < c->n; i++)
+            scratch->weight[i] -= scratch->less[i];
+    }
+    for (uint32_t i = 0; flat->held != NULL && i < c->n; i++)
+        scratch->weight[i] = flat->held[c->at + i] ? 0 : scratch->weight[i];
+    for (uint32_t i = 0; i < c->n; i++)
+        g[i] = (TS_REAL)scratch->weight[i];
+}
+
+/* Nonzeros from .. end - 1 of the chunk, of one row, are judged. */
+static void NAME(judge)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
+                        uint32_t from, uint32_t end, struct ts_rounds_scratch *scratch)
+{
+    const struct ts_flat *flat = c->flat;
+    const double *value = flat->value + c->at;
+    if (flat->held == NULL) {
+        scratch->judged +=
+            job->loss->judge(end - from, value + from, scratch->model + from, job->at);
+        for (uint32_t i = from; i < end; i++)
+            scratch->inner += value[i] * scratch->model[i];
+        return;
+    }
+    for (uint32_t i = from; i < end; i++) {
+        const double *x = value + i, *model = scratch->model + i;
+        const double judged = job->loss->judge(1, x, model, job->at);
+        if (flat->held[c->at + i]) {
+            scratch->held_n++;
+            scratch->held_judged += judged;
+            scratch->held_model += *model;
+            scratch->held_squares += *x * *x;
         } else {
-            scratch->judged += job->loss->judge(m, flat->value + at, scratch->model, job->at);
-            for (uint32_t i = 0; i < m; i++)
-                scratch->inner += flat->value[at + i] * scratch->model[i];
+            scratch->judged += judged;
+            scratch->inner += *x * *model;
         }
-        done += m;
     }
 }
+
+static void NAME(take_rows)(const struct ts_rounds_job *job, const struct ts_flat *flat,
+                            uint32_t row, uint32_t n_rows, const void *own, int held,
+                            struct ts_rounds_scratch *scratch, double *phi)
+{
+    const uint32_t n_vec = job->stride / TS_LANES, begin = flat->start[row];
+    const uint32_t n = flat->start[row + n_rows] - begin;
+    struct NAME(chunk) c = { .flat = flat, .row = row, .n_rows = n_rows, .own = own };
+    TS_REAL g[TS_ROUNDS_CHUNK];
+    if (phi != NULL)
+        memset(phi, 0, (size_t)n_rows * job->stride * sizeof *phi);
+    for (uint32_t done = 0; done < n; done += c.n) {
+        VEC *p = (VEC *)scratch->product + (n <= scratch->most ? (size_t)done * n_vec : 0);
+        c.at = begin + done;
+        c.n = n - done < TS_ROUNDS_CHUNK ? n - done : TS_ROUNDS_CHUNK;
+        NAME(models)(job, &c, held, p, scratch);
+        if (phi != NULL) {
+            NAME(weigh)(job, &c, scratch, g);
+            NAME(add_weighted)(&c, p, g, n_vec, (SUMS *)phi);
+        } else {
+            for (uint32_t k = 0, from = 0, end; k < n_rows; k++, from = end)
+                NAME(judge)(job, &c, from, end = NAME(end_of)(&c, k), scratch);
+        }
+    }
+}
+
+/* row := row .* phi, n entries. */
+static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t n, int last)
+{
+    TS_REAL *to = row;
+    double most = 0;
+    for (uint32_t c = 0; c < n; c++) {
+        const double b = fabs((double)to[c]), new = b *phi[c];
+        const double less = fabs(b < 1 - phi[c] ? b : 1 - phi[c]);
+        most = less > most ? less : most;
+        to[c] = (TS_REAL)(last && phi[c] > 1 ? -new : new);
+    }
+    return most;
+}
+
+static const void *NAME(load_plain)(const struct ts_plain_conf *c, const void *plain,
+                                    struct ts_unpacked *ret)
+{
+    return plain_expand(c, plain, ret);
+}
+
+const struct ts_rounds_ops TS_ROUNDS_NAME = { NAME(take_rows), NAME(multiply_row),
+                                              NAME(load_plain) };
