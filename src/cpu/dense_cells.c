@@ -9,40 +9,58 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
+#include "cpu/dense_gemm.h"
 #include "stream/slabs.h"
 
-#define LANES 8u
+#define LEAST_COLS 64u /* a row of the model is computed for so many cells or more */
+#define MOST_PANEL 32u /* columns of a panel */
+#define GIVEN      TS_BLOCK_NNZ
 
 struct cells {
     const struct ts_tensor *tensor;
     const struct ts_dense *dense;
     const struct ts_weighted *what;
-    uint32_t rank, stride, threads;
+    const struct ts_gemm *gemm;
+    uint32_t rank, threads;
+    uint32_t level;                    /* the first of the levels that columns are of */
+    uint64_t cols;                     /* so many */
+    uint32_t panel;                    /* columns of a panel */
     double *memory;                    /* all that follows: */
-    double *table[TS_DENSE_MAX_ORDER]; /* rows of the factors, `stride` apart, zeros behind them */
-    double *b;                         /* inner x stride */
-    double *k;                         /* threads x stride */
+    double *table[TS_DENSE_MAX_ORDER]; /* rows of the factors */
+    double *b;                         /* products of the rows of columns, in panels */
+    double *row;                       /* threads x rank */
     uint64_t done;                     /* partitions of the slabs before */
 };
 
-/* Of a thread. */
+/* Of a thread: what waits to be given, and up to as many cells more. */
 struct block {
     uint32_t n, first; /* cells in it; of the partition before them */
-    double value[TS_BLOCK_NNZ], model[TS_BLOCK_NNZ];
-    uint32_t row[TS_DENSE_MAX_ORDER][TS_BLOCK_NNZ];
+    double value[2 * GIVEN], model[2 * GIVEN];
+    uint32_t row[TS_DENSE_MAX_ORDER][2 * GIVEN];
 };
 
-static uint32_t stride_of(uint32_t rank)
+/* The level that columns begin with. */
+static uint32_t level_of(const struct ts_dense *d, uint64_t *cols)
 {
-    return (rank + LANES - 1) / LANES * LANES;
+    uint32_t l = d->array.order - 1;
+    *cols = d->array.dim[d->layout[l]];
+    while (l > 0 && *cols < LEAST_COLS)
+        *cols *= d->array.dim[d->layout[--l]];
+    return l;
+}
+
+static uint64_t row_doubles(uint32_t rank)
+{
+    return (rank + UINT64_C(7)) / 8 * 8;
 }
 
 static uint64_t count_doubles(const struct ts_tensor *t, uint32_t rank, uint32_t threads)
 {
-    uint64_t rows = t->dense->inner + threads;
+    uint64_t rows = threads, cols;
+    level_of(t->dense, &cols);
     for (uint32_t m = 0; m < t->order; m++)
         rows += t->dense->array.dim[m];
-    return rows * stride_of(rank);
+    return rows * row_doubles(rank) + (cols + MOST_PANEL) * rank;
 }
 
 uint64_t ts_dense_cells_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads)
@@ -54,65 +72,62 @@ uint64_t ts_dense_cells_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t
 
 static void take_factors(struct cells *s, const struct ts_fmat *factor)
 {
-    const uint32_t rank = s->rank, stride = s->stride;
     for (uint32_t m = 0; m < s->tensor->order; m++)
-#pragma omp parallel for num_threads(s->threads) schedule(static)
-        for (uint64_t i = 0; i < factor[m].n_rows; i++) {
-            double *to = s->table[m] + i * stride;
-            ts_fmat_get(&factor[m], i, 1, to, 1);
-            memset(to + rank, 0, (stride - rank) * sizeof *to);
-        }
+        ts_fmat_get(&factor[m], 0, factor[m].n_rows, s->table[m], s->threads);
 }
 
 /* The product of the rows that stand for row q of levels first .. end - 1 of the layout. */
 static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_t q, double *ret)
 {
     const struct ts_dense *d = s->dense;
+    for (uint32_t r = 0; r < s->rank; r++)
+        ret[r] = 1;
     for (uint32_t l = end; l-- > first;) {
         const uint32_t m = d->layout[l];
-        const double *x = s->table[m] + q % d->array.dim[m] * s->stride;
+        const double *x = s->table[m] + q % d->array.dim[m] * s->rank;
         q /= d->array.dim[m];
-        if (l + 1 == end)
-            memcpy(ret, x, s->stride * sizeof *ret);
-        else
-            for (uint32_t r = 0; r < s->stride; r++)
-                ret[r] *= x[r];
+        for (uint32_t r = 0; r < s->rank; r++)
+            ret[r] *= x[r];
     }
 }
 
+/* Of columns that fill up the last panel nothing is wanted; they are zeros. */
 static void make_b(struct cells *s)
 {
 #pragma omp parallel for num_threads(s->threads) schedule(static)
-    for (uint64_t c = 0; c < s->dense->inner; c++)
-        put_row(s, s->dense->n_outer, s->tensor->order, c, s->b + c * s->stride);
-}
-
-static double dot(const double *x, const double *y, uint32_t n)
-{
-    double lane[LANES] = { 0 };
-    for (uint32_t r = 0; r < n; r += LANES)
-        for (uint32_t l = 0; l < LANES; l++)
-            lane[l] += x[r + l] * y[r + l];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    for (uint64_t c = 0; c < s->cols; c++) {
+        double *row = s->row + (size_t)omp_get_thread_num() * row_doubles(s->rank);
+        double *to = s->b + c / s->panel * s->panel * s->rank + c % s->panel;
+        put_row(s, s->level, s->tensor->order, c, row);
+        for (uint32_t r = 0; r < s->rank; r++)
+            to[(size_t)r * s->panel] = row[r];
+    }
 }
 
 /* ---- a partition ---- */
 
-static int give(const struct cells *s, uint32_t thread, uint64_t partition, int last,
+/* Gives n cells; those behind them are next. */
+static int give(const struct cells *s, uint32_t thread, uint64_t partition, uint32_t n, int last,
                 struct block *b, struct ts_err *err)
 {
+    const uint32_t left = b->n - n;
+    int rc;
     struct ts_cells c = { .partition = partition,
                           .first = b->first,
-                          .n = b->n,
+                          .n = n,
                           .last = last,
                           .value = b->value,
                           .model = b->model };
     for (uint32_t m = 0; m < s->tensor->order; m++)
         c.row[m] = (s->what->rows >> m & 1) != 0 ? b->row[m] : NULL;
-    b->first += b->n;
-    b->n = 0;
-    return s->what->take(s->what->ctx, thread, &c, err);
+    rc = s->what->take(s->what->ctx, thread, &c, err);
+    b->first += n;
+    b->n = left;
+    memmove(b->value, b->value + n, left * sizeof *b->value);
+    memmove(b->model, b->model + n, left * sizeof *b->model);
+    for (uint32_t m = 0; s->what->rows != 0 && m < s->tensor->order; m++)
+        memmove(b->row[m], b->row[m] + n, left * sizeof *b->row[m]);
+    return rc;
 }
 
 /* The index of the cell behind that of `index`. */
@@ -126,24 +141,39 @@ static void step(const struct ts_dense *d, uint64_t index[TS_DENSE_MAX_ORDER])
     }
 }
 
-/* n cells of the row of the array that k stands for, from column col on. */
-static void put_cells(const struct cells *s, const double *x, uint64_t at, uint64_t col, uint32_t n,
-                      const double *k, struct block *b)
+/* The indices of n cells from `at` on; what x has no number of is left out. */
+static void put_index(const struct cells *s, const double *x, uint64_t at, uint32_t n,
+                      struct block *b)
 {
     uint64_t index[TS_DENSE_MAX_ORDER];
-    if (s->what->rows != 0)
-        ts_dense_index(s->dense, at, index);
+    uint32_t to = b->n;
+    ts_dense_index(s->dense, at, index);
     for (uint32_t i = 0; i < n; i++) {
-        if (x[i] == x[i]) {
-            b->value[b->n] = x[i];
-            b->model[b->n] = dot(s->b + (col + i) * s->stride, k, s->stride);
-            for (uint32_t m = 0; s->what->rows != 0 && m < s->tensor->order; m++)
-                b->row[m][b->n] = (uint32_t)index[m];
-            b->n++;
-        }
-        if (s->what->rows != 0)
-            step(s->dense, index);
+        for (uint32_t m = 0; m < s->tensor->order; m++)
+            b->row[m][to] = (uint32_t)index[m];
+        to += x[i] == x[i];
+        step(s->dense, index);
     }
+}
+
+/* n cells x of a row of cells from column col on, which has this row of the model. */
+static void put_cells(const struct cells *s, const double *x, uint64_t at, uint64_t col, uint32_t n,
+                      const double *row, struct block *b)
+{
+    double model[GIVEN + 2 * MOST_PANEL];
+    const uint64_t first = col / s->panel;
+    const uint32_t skip = (uint32_t)(col % s->panel);
+    uint32_t to = b->n;
+    s->gemm->row(s->rank, row, s->b + first * s->panel * s->rank,
+                 (skip + n + s->panel - 1) / s->panel, model);
+    if (s->what->rows != 0)
+        put_index(s, x, at, n, b);
+    for (uint32_t i = 0; i < n; i++) { /* one that is left out is overwritten */
+        b->value[to] = x[i];
+        b->model[to] = model[skip + i];
+        to += x[i] == x[i];
+    }
+    b->n = to;
 }
 
 /* Cells first .. end - 1 of the array, which are a partition; those of the slab begin with `base`. */
@@ -151,25 +181,24 @@ static int run_partition(const struct cells *s, uint32_t thread, const void *sla
                          uint64_t first, uint64_t end, uint64_t partition, struct block *b,
                          struct ts_err *err)
 {
-    const uint64_t inner = s->dense->inner;
-    double *k = s->k + (size_t)thread * s->stride, x[TS_BLOCK_NNZ];
-    uint64_t known = UINT64_MAX; /* the row of the array that k is of */
+    double *row = s->row + (size_t)thread * row_doubles(s->rank), x[GIVEN];
+    uint64_t known = UINT64_MAX; /* what row is of */
     int rc = 0;
     b->n = b->first = 0;
     for (uint64_t at = first; at < end && rc == 0;) {
-        const uint64_t p = at / inner, col = at % inner;
-        uint64_t n = inner - col < end - at ? inner - col : end - at;
-        n = n < TS_BLOCK_NNZ - b->n ? n : TS_BLOCK_NNZ - b->n;
+        const uint64_t p = at / s->cols, col = at % s->cols;
+        uint64_t n = s->cols - col < end - at ? s->cols - col : end - at;
+        n = n < GIVEN ? n : GIVEN;
         if (p != known)
-            put_row(s, 0, s->dense->n_outer, p, k);
+            put_row(s, 0, s->level, p, row);
         known = p;
         ts_dense_get_f64(s->dense, slab, at - base, n, x);
-        put_cells(s, x, at, col, (uint32_t)n, k, b);
+        put_cells(s, x, at, col, (uint32_t)n, row, b);
         at += n;
-        if (b->n == TS_BLOCK_NNZ && at < end)
-            rc = give(s, thread, partition, 0, b, err);
+        if (b->n > GIVEN || (b->n == GIVEN && at < end))
+            rc = give(s, thread, partition, GIVEN, 0, b, err);
     }
-    return rc == 0 ? give(s, thread, partition, 1, b, err) : rc;
+    return rc == 0 ? give(s, thread, partition, b->n, 1, b, err) : rc;
 }
 
 static int run_slab(struct cells *s, const struct ts_slab_view *v, struct block *block,
@@ -229,10 +258,10 @@ static void place(struct cells *s)
     double *at = s->memory;
     for (uint32_t m = 0; m < s->tensor->order; m++) {
         s->table[m] = at;
-        at += s->dense->array.dim[m] * s->stride;
+        at += s->dense->array.dim[m] * s->rank;
     }
-    s->b = at;
-    s->k = at + s->dense->inner * s->stride;
+    s->row = at;
+    s->b = at + s->threads * row_doubles(s->rank);
 }
 
 int ts_dense_cells_run(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
@@ -243,13 +272,15 @@ int ts_dense_cells_run(const struct ts_tensor *t, uint32_t rank, uint32_t thread
     struct cells s = { .tensor = t,
                        .dense = t->dense,
                        .what = what,
+                       .gemm = ts_gemm_of(ts_isa_best(), 1),
                        .rank = rank,
-                       .stride = stride_of(rank),
                        .threads = threads };
     uint64_t wait_ns = 0, total_ns;
     int rc = ts_bigmem_new(bytes, "products of rows of the model", (void **)&s.memory, err);
     if (rc < 0)
         return rc;
+    s.level = level_of(t->dense, &s.cols);
+    s.panel = 2 * s.gemm->lanes;
     place(&s);
     take_factors(&s, factor);
     make_b(&s);

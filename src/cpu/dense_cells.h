@@ -5,9 +5,9 @@
  * ts_dense_partitions (format/dense.h) counts them. Unknown cells (NaN) are left out, so that a partition may have less, or
  * none: its last call of take then has n = 0.
  *
- * With the rows B(c, :) of products of the factors of the inner modes (dense_product.h), made once for the pass, and K(p, :)
- * of those of the outer ones, made when a row of the array begins, the model of a cell is <B(c, :), K(p, :)>: rank
- * multiply-adds. All is float64.
+ * The array is taken for rows of as few levels of its layout as have LEAST_COLS cells or more. With the rows B(c, :) of products of
+ * the factors of these levels, made once for the pass, and the product k of the factors' rows of the others, made where a row
+ * begins, the model of a cell is <B(c, :), k>: rank multiply-adds, of a vector of columns at a time. All is float64.
  *
  *   owner    the caller lends all; memory is taken for the call
  *   threads  one calls; inside, `threads` OpenMP threads

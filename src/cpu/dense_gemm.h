@@ -36,9 +36,13 @@ struct ts_gemm_ahead {
 typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
                         size_t out_stride, int add, const struct ts_gemm_ahead *ahead);
 
+/* out(j) = s(j) for the columns of n panels of two vectors, k rows each, which lie one behind the other; a: one row; k: any. */
+typedef void ts_gemm_row_fn(uint32_t k, const void *a, const void *b, uint32_t n, void *out);
+
 struct ts_gemm {
     uint32_t rows, lanes; /* of a tile; of a vector */
     ts_gemm_fn *along[2], *across[2];
+    ts_gemm_row_fn *row;
 };
 
 extern const struct ts_gemm ts_gemm_portable_f32, ts_gemm_portable_f64;

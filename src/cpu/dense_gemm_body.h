@@ -88,13 +88,45 @@ ALONG(JOIN(TS_GEMM_NAME, _along2), 2)
 ACROSS(JOIN(TS_GEMM_NAME, _across1), 1)
 ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
 
+/* Sums of panels of two vectors, N of which take turns: an addition waits for the one before. */
+#define ROW(N)                                                           \
+    for (; n >= (N); n -= (N), b += (N)*panel, to += 2 * (N)*TS_LANES) { \
+        V sum[N][2] = { { { 0 } } };                                     \
+        for (uint32_t p = 0; p < k; p++) {                               \
+            const TS_REAL y = a[p];                                      \
+            const TS_REAL *x = b + (size_t)p * 2 * TS_LANES;             \
+            TS_UNROLL                                                    \
+            for (uint32_t i = 0; i < (N); i++) {                         \
+                sum[i][0] += y * *(const V *)(x + i * panel);            \
+                sum[i][1] += y * *(const V *)(x + i * panel + TS_LANES); \
+            }                                                            \
+        }                                                                \
+        TS_UNROLL                                                        \
+        for (uint32_t i = 0; i < (N); i++) {                             \
+            *(V *)(to + 2 * i * TS_LANES) = sum[i][0];                   \
+            *(V *)(to + (2 * i + 1) * TS_LANES) = sum[i][1];             \
+        }                                                                \
+    }
+
+static void JOIN(TS_GEMM_NAME, _row)(uint32_t k, const void *a_, const void *b_, uint32_t n,
+                                     void *out)
+{
+    const TS_REAL *a = a_, *b = b_;
+    const size_t panel = (size_t)k * 2 * TS_LANES;
+    TS_REAL *to = out;
+    ROW(4)
+    ROW(1)
+}
+
 const struct ts_gemm TS_GEMM_NAME = {
     .rows = TS_TILE_ROWS,
     .lanes = TS_LANES,
     .along = { JOIN(TS_GEMM_NAME, _along1), JOIN(TS_GEMM_NAME, _along2) },
     .across = { JOIN(TS_GEMM_NAME, _across1), JOIN(TS_GEMM_NAME, _across2) },
+    .row = JOIN(TS_GEMM_NAME, _row),
 };
 
+#undef ROW
 #undef ALONG
 #undef ACROSS
 #undef PUT_ALONG

@@ -15,6 +15,19 @@ static void NAME(put_products)(const struct ts_dense_product *p, const struct gr
     }
 }
 
+/* 0 where cells are NaN. As vectors, since any of them may be: branches would be guessed wrong. */
+static void NAME(clear_unknown)(REAL *x, uint64_t n)
+{
+    typedef REAL few __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
+    const uint64_t lanes = 16 / sizeof(REAL), whole = n / lanes * lanes;
+    for (uint64_t i = 0; i < whole; i += lanes) {
+        const few y = *(few *)(x + i);
+        *(few *)(x + i) = (few)((__typeof__(y == y))y & (y == y));
+    }
+    for (uint64_t i = whole; i < n; i++)
+        x[i] = x[i] == x[i] ? x[i] : 0;
+}
+
 /* What is multiplied of n cells of the slab from `at` on, at most TS_GEMM_DEPTH. */
 static void NAME(take)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t at,
                        uint64_t n, REAL *x)
@@ -23,8 +36,9 @@ static void NAME(take)(const struct ts_dense_product *p, const struct ts_slab_vi
     GET_CELLS(p->dense, v->cells, at, n, x);
     if (takes_all(p))
         return;
-    for (uint64_t i = 0; i < n; i++)
-        x[i] = x[i] == x[i] ? (REAL)(x[i] - p->mean) : 0;
+    for (uint64_t i = 0; i < n && p->mean != 0; i++)
+        x[i] = (REAL)(x[i] - p->mean);
+    NAME(clear_unknown)(x, n);
     if (p->hold_out.share == 0)
         return;
     ts_dense_held(p->dense, &p->hold_out, v->part.row * p->dense->inner + v->part.col + at,
