@@ -95,6 +95,26 @@ if [ "$usable" -ge 4 ]; then
     cmp -s one.1/model.ktensor twice/model.ktensor || bad "2 ranks with 2 GPUs each: not the bytes of one process"
 fi
 
+# ---- other commands: figures of one process, of which the last digits of times are none; and a product, compared on each rank ----
+"$bin/tstream" fit one.1 x.tsh --gpus 1 --json > json 2> log || bad "fit: $(cat log)"
+grep -oE '"(fit|residual_norm|model_norm)":[^,]*' json > one.txt || bad "fit: $(cat json)"
+for n in 2 3; do
+    timeout 100 "${MPIRUN:-mpirun}" -n $n "$bin/tstream" fit one.1 x.tsh --gpus 1 --json < /dev/null > json 2> err || bad "fit on $n ranks: $(cat err)"
+    grep -oE '"(fit|residual_norm|model_norm)":[^,]*' json | cmp -s - one.txt || bad "fit on $n ranks: other digits than of one process: $(cat json)"
+    grep -qF "$n processes compute together, this one with 1 GPU" err || bad "fit on $n ranks: is not told of: $(cat err)"
+    for mode in 1 3; do
+        timeout 100 "${MPIRUN:-mpirun}" -n $n "$bin/tstream" mttkrp x.tsh --gpus 1 --rank 9 --mode $mode --reps 3 --check < /dev/null > log 2> err || bad "mttkrp on $n ranks: $(cat err)"
+        grep -q '^check: off by at most' log || bad "mttkrp on $n ranks: is not compared: $(cat log)"
+    done
+done
+
+# ---- the plan of one of them: what it then takes ----
+for n in 2 5; do
+    "$bin/tstream" plan x.tsh --ranks $n --gpus 1 -r 9 --json > json 2> err || bad "plan --ranks $n --gpus 1: $(cat err)"
+    grep -q "\"processes\":$n,\"process\":[0-4],\"exchange_bytes\":[1-9]" json || bad "plan --ranks $n --gpus 1: $(cat json)"
+    grep -qE '"gpus":\[\{"gpu":[0-9]*,"factor_bytes":[1-9][0-9]*,"other_bytes":[1-9][0-9]*,"resident_shard_bytes":[1-9]' json || bad "plan --ranks $n --gpus 1: no GPU: $(cat json)"
+done
+
 # ---- stopped by its time, gone on with by one process, and by two ----
 "$bin/tstream" cp x.tsh --gpus 1 -r 9 -i 800 --tol 0 -o whole.cp > log 2>&1
 turns=0

@@ -282,7 +282,8 @@ ranks_refused 'its options differs from that of rank 0' -n 1 "$t" fit whole.cp x
 ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" score whole.cp x.tsh : -n 1 "$t" score whole.cp other.tsh
 ranks_refused 'write no line of every nonzero' -n 2 "$t" score whole.cp x.tsh -o no.cp
 ranks_refused '--diagnose is computed by one process' -n 2 "$t" fit whole.cp x.tsh --diagnose
-ranks_refused 'of this command compute on CPU cores' -n 2 "$t" mttkrp x.tsh --rank 4 --gpus 1
+ranks_refused 'its processor differs from that of rank 0' -n 1 "$t" mttkrp x.tsh --rank 4 --gpus 1 : -n 1 "$t" mttkrp x.tsh --rank 4
+ranks_refused '--gpus 4000000,: ' -n 2 "$t" fit whole.cp x.tsh --gpus 4000000,
 ranks_refused 'none.cp' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit none.cp x.tsh
 
 # ---- other commands are one process's: a sentence of rank 0, and nothing computed ----

@@ -96,7 +96,8 @@ awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan --r
 grep -q 'one of 4 processes' table || bad "plan --ranks: $(cat table)"
 grep -q '^  rows from other processes .* at 10 GB/s, assumed$' table || bad "plan --ranks: $(cat table)"
 refused 1 "--ranks must be at most" "$bin/tstream" plan x.tsh --ranks 100000
-refused 1 "of this command compute on CPU cores" "$bin/tstream" plan x.tsh --ranks 2 --gpus 1
+refused 1 "40 processes have more than 64 GPUs together" "$bin/tstream" plan x.tsh --ranks 40 --gpus 2
+refused 1 "--gpus 4000000,: " "$bin/tstream" plan x.tsh --ranks 2 --gpus 4000000,
 "$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 2 --observed --l2 0.1 > table
 grep -q 'one of 2 processes' table || bad "plan --ranks --observed: $(cat table)"
 refused 1 "--ranks 2: started as 1 process; mpirun -n 2" "$bin/tstream" cp x.tsh --ranks 2 -o no.cp

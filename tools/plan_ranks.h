@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plan_ranks.h - how a run of several processes divides its work, from the tables of shards alone: for tstream plan.
  *
- * Shares are those of the process that has most, 1 / n where all have the same. Of rows inside a shard it is taken that each
- * has as many nonzeros.
+ * Shares are those of the process that has most, or of the one whose GPU has, which all others wait for: 1 / n where all have the
+ * same. On CPU cores a process has a range of partitions, and it is taken that each row inside a shard has as many nonzeros; on
+ * GPUs each GPU of all has a range of shards.
  *
- *   units    bytes; shares are 0 to 1
- *   errors   TS_ENOMEM
+ *   units    bytes, seconds; shares are 0 to 1
+ *   errors   TS_ENOMEM; TS_ELIMIT: more than TS_MAX_TEAM GPUs
  */
 #ifndef TS_TOOLS_PLAN_RANKS_H
 #define TS_TOOLS_PLAN_RANKS_H
@@ -16,13 +17,17 @@
 #define PLAN_NETWORK_BYTES_PER_S 10e9
 
 struct plan_ranks {
-    uint32_t n;
+    uint32_t n;       /* processes, */
+    uint32_t n_gpus;  /* with so many GPUs each; 0: CPU cores compute */
     uint32_t largest; /* the process whose shards take most memory */
     double product_share[TS_MAX_ORDER], row_share[TS_MAX_ORDER];
     uint64_t exchange_bytes[TS_MAX_ORDER]; /* that reach a process, at most */
 };
 
-int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t rank,
+int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t n_gpus, uint32_t rank,
                    enum ts_precision precision, struct plan_ranks *ret, struct ts_err *err);
+
+/* What remains of the exchange of a mode once as much of it as can be is hidden behind computing. CPU cores hide nothing of it. */
+double plan_ranks_exposed(const struct plan_ranks *p, uint32_t mode, double computing_s);
 
 #endif

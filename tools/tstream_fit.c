@@ -229,7 +229,7 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     struct ts_model *model = NULL;
     struct outcome o = { 0 };
     uint32_t rank;
-    int rc = tstream_ranks_on_cpu(&ec.processor, err);
+    int rc = tstream_ranks_choose(&ec.processor, err);
     if (rc == 0 && args->diagnose && tool_ranks() != NULL)
         rc = ts_fail(err, TS_EARG, "--diagnose is computed by one process");
     if (rc == 0)
@@ -300,7 +300,7 @@ const struct ts_cmd tstream_fit = {
         "far larger than the model and cancel do no harm. \"within\" (\"error\" of --json) estimates "
         "what rounding may have changed: some 1e-14 / (1 - fit), and 1e-7 where the model is "
         "exact; a note says so where it is more than 1e-6 and 0.1 % of 1 - fit.\n\n"
-        "Several processes that a launcher of MPI has started compute it together, on CPU cores, with the same digits.\n\n"
+        "Several processes that a launcher of MPI has started compute it together, on CPU cores or, with --gpus, on GPUs of each, with the same digits.\n\n"
         "--diagnose prints the core consistency of Bro and Kiers: 100 (1 - |G - T|^2 / rank) with the core G = X x_1 A_1^+ ... x_N A_N^+ and T, which "
         "is 1 where all indices are equal and 0 elsewhere; and normalised, with |G|^2 in place of the rank, as the N-way toolbox has it. "
         "Weights are shared among the modes alike. Near 100 % the components are separate, and not too many; near 0, or far below, "

@@ -311,7 +311,7 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                                    .products = 1 };
     struct ts_engine e = { 0 };
     char text[128];
-    int rc = tstream_ranks_on_cpu(&conf.processor, err);
+    int rc = tstream_ranks_choose(&conf.processor, err);
     if (rc == 0)
         rc = tstream_trace_open(tool_ranks_speaks() ? args->trace : NULL, args->force, path,
                                 &conf.trace, err);
@@ -373,7 +373,7 @@ const struct ts_cmd tstream_mttkrp = {
         "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
         "The first time includes reading what stays in memory and checking all shards. TENSOR may be a dense one (tstream cp --help): "
         "packed bytes are those of its cells, then.\n\n"
-        "Several processes that a launcher of MPI has started multiply each a part, on CPU cores.",
+        "Several processes that a launcher of MPI has started multiply each a part, on CPU cores or, with --gpus, on GPUs of each.",
     .examples = "tstream mttkrp --mode 2 --rank 32 --check\n"
                 "  time mode 2 and compare with the obvious loop\n",
     .opts = mttkrp_opts,

@@ -14,7 +14,6 @@
 #include "tools/tstream.h"
 #include "tools/tstream_cp.h"
 #include "tools/tstream_operand.h"
-#include "tools/tstream_ranks.h"
 #include "tools/tstream_sample.h"
 
 /* Of shards to be measured on: on the CPU what a thread computes in a good second at rank 32, on a GPU
@@ -53,10 +52,10 @@ struct plan {
     double disk_per_s, measured_s, sample_share;
     struct tstream_pace pace;
 
-    struct plan_ranks ranks; /* of several processes; n is 0: there is one */
-    struct ts_comm comm;     /* of the one that is told of */
-    uint64_t exchange_bytes; /* that reach it in a sweep */
-    double exchange_s;
+    struct plan_ranks ranks;      /* of several processes; n is 0: there is one */
+    struct ts_comm comm;          /* of the one that is told of */
+    uint64_t exchange_bytes;      /* that reach it in a sweep */
+    double exchange_s, exposed_s; /* exposed: that part of it in which nothing computes */
 };
 
 /* ---- what goes where ---- */
@@ -276,7 +275,7 @@ static int is_skipped(const struct plan *p, const struct ts_tensor *t, uint32_t 
     return (ts_constraint_skipped(p->args->constraint, t->order) >> m & 1) != 0;
 }
 
-/* What was measured by one process becomes the time of one of several, all of which have to wait for the exchange. */
+/* What was measured by one process becomes the time of one of several, which has to wait for what it cannot hide of the exchange. */
 static void divide(struct plan *p, const struct ts_tensor *t)
 {
     struct tstream_pace *pace = &p->pace;
@@ -285,12 +284,14 @@ static void divide(struct plan *p, const struct ts_tensor *t)
     for (uint32_t m = 0; m < t->order; m++) {
         pace->product_s[m] *= p->ranks.product_share[m];
         pace->rows_s[m] *= p->ranks.row_share[m];
-        if (!is_skipped(p, t, m))
-            p->exchange_bytes += p->ranks.exchange_bytes[m];
+        if (is_skipped(p, t, m))
+            continue;
+        p->exchange_bytes += p->ranks.exchange_bytes[m];
+        p->exposed_s += plan_ranks_exposed(&p->ranks, m, pace->product_s[m] + pace->rows_s[m]);
     }
     p->exchange_s = (double)p->exchange_bytes / PLAN_NETWORK_BYTES_PER_S;
-    pace->sweep_s = sum(pace->product_s, t->order) + sum(pace->rows_s, t->order) + pace->again_s +
-                    p->exchange_s;
+    pace->sweep_s =
+        sum(pace->product_s, t->order) + sum(pace->rows_s, t->order) + pace->again_s + p->exposed_s;
     pace->first_s = pace->sweep_s + more_s;
 }
 
@@ -386,7 +387,7 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
     if (p->ranks.n > 0) {
         snprintf(note, sizeof note, "%s at %.0f GB/s, assumed", ts_num_bytes(a, p->exchange_bytes),
                  PLAN_NETWORK_BYTES_PER_S / 1e9);
-        plan_time_row("rows from other processes", p->exchange_s, note);
+        plan_time_row("rows from other processes", p->exposed_s, note);
     }
     plan_time_row("in all", p->pace.sweep_s, "");
     printf("the run\n");
@@ -505,6 +506,7 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
     tool_json_u64(&j, "process", p->ranks.largest);
     tool_json_u64(&j, "exchange_bytes", p->exchange_bytes);
     tool_json_f64(&j, "exchange_seconds", p->exchange_s);
+    tool_json_f64(&j, "exposed_seconds", p->exposed_s);
     tool_json_f64(&j, "first_sweep_seconds", p->pace.first_s);
     tool_json_f64(&j, "run_seconds", run_seconds(p));
     tool_json_u64(&j, "models", tstream_cp_models(p->args));
@@ -550,21 +552,20 @@ static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct t
     return rc;
 }
 
-/* Of several processes, on CPU cores, the one with most shards is told of. */
+/* Of several processes the one with most shards is told of: on CPU cores, unless GPUs are asked for. */
 static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, struct plan *p,
                           struct ts_err *err)
 {
     const struct cp_args *args = p->args;
+    const uint32_t n_gpus = ts_processor_gpus(&ec->processor);
     int rc;
     if (args->processes <= 1)
         return 0;
     if (args->processes > MOST_RANKS)
         return ts_fail(err, TS_EARG, "--ranks must be at most %u", MOST_RANKS);
-    rc = tstream_ranks_check(&args->processor, err);
-    if (rc == 0)
-        rc = plan_ranks_new(t, args->processes, args->rank, args->precision, &p->ranks, err);
+    rc = plan_ranks_new(t, args->processes, n_gpus, args->rank, args->precision, &p->ranks, err);
     p->comm = (struct ts_comm){ .rank = p->ranks.largest, .n = p->ranks.n };
-    ec->processor.cpu = 1;
+    ec->processor.cpu |= n_gpus == 0;
     return rc;
 }
 
@@ -631,9 +632,11 @@ const struct ts_cmd tstream_plan = {
         "grow in proportion to nonzeros. Of several models (--rank 8,16, --restarts) memory is told of those that are computed "
         "at once first, sweeps of one of the largest rank, time and disk of all. It holds for a machine that is as busy then as now. The run "
         "ends earlier when the fit hardly changes (--tol).\n\n"
-        "With --ranks N it is told of one of N processes that mpirun or srun starts, the one whose shards take most memory: --threads and "
-        "--host-memory are its own, and without them it has a machine like this one for itself. Times are those measured here by one process, times "
-        "the largest part that one of N has, and 10 GB/s are taken for what the network brings to each.",
+        "With --ranks N it is told of one of N processes that mpirun or srun starts, the one whose shards take most memory: --threads, --gpus and "
+        "--host-memory are its own, and without them it has the CPU cores and the memory of a machine like this one for itself. Times are those measured "
+        "here by one process, times the largest part that one of N has, or a GPU of all, and 10 GB/s are taken for what the network brings to each. "
+        "GPUs send rows while they compute: what is told of rows from other processes is what they cannot hide. What NCCL takes of a GPU is "
+        "assumed, not measured.",
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",
     .opts = tstream_cp_opts,

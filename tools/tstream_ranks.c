@@ -10,36 +10,13 @@
 #include "tools/tool_ranks.h"
 #include "tools/tool_version.h"
 
-/* --gpus 0 wants none. */
-static int wants_gpus(const struct ts_processor *p)
-{
-    return (p->gpus != NULL && strcmp(p->gpus, "0") != 0) || p->device_bytes > 0;
-}
-
-int tstream_ranks_check(const struct ts_processor *p, struct ts_err *err)
-{
-    if (wants_gpus(p))
-        return ts_fail(err, TS_EARG,
-                       "several processes of this command compute on CPU cores: --gpus and "
-                       "--gpu-memory go with one, or with tstream cp");
-    return 0;
-}
-
-int tstream_ranks_on_cpu(struct ts_processor *p, struct ts_err *err)
-{
-    if (tool_ranks() == NULL)
-        return 0;
-    p->cpu = 1;
-    return tstream_ranks_check(p, err);
-}
-
 /* Before anything is opened, which ranks with GPUs do together. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err)
 {
     if (tool_ranks() == NULL)
         return 0;
-    p->cpu |= !wants_gpus(p);
-    return tool_ranks_same("processor", wants_gpus(p) ? "GPUs" : "CPU cores", err);
+    p->cpu |= ts_processor_gpus(p) == 0;
+    return tool_ranks_same("processor", p->cpu ? "CPU cores" : "GPUs", err);
 }
 
 int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, struct ts_err *err)

@@ -16,12 +16,6 @@ struct ts_processor;
 /* Ranks with GPUs, or all on CPU cores where none were asked for; one that differs is refused. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err);
 
-/* Of commands whose ranks compute on CPU cores alone: GPUs that are asked for are refused; */
-int tstream_ranks_check(const struct ts_processor *p, struct ts_err *err);
-
-/* and where this process is one, the choice is made. */
-int tstream_ranks_on_cpu(struct ts_processor *p, struct ts_err *err);
-
 /* Whether all ranks have the same program and tensor, and these options, as text: the same answer on all; `rc` is what came
  * before. One process alone has. */
 int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, struct ts_err *err);

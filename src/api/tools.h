@@ -168,7 +168,7 @@
 /* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_dir_open, ts_models_run_write,
  * ts_models_run_check */
 #include "engine/models_run.h"
-/* which processor: ts_processor_check, ts_processor_choose */
+/* which processor: ts_processor_check, ts_processor_gpus, ts_processor_choose */
 #include "engine/processor.h"
 /* what a backend tells of a pass */
 #include "stream/backend.h"
@@ -182,6 +182,8 @@
 #include "cpu/isa.h"
 /* which process computes what, in a plan: ts_share_cut, ts_share_shard_bytes, ts_share_shards_of */
 #include "cpu/share.h"
+/* and of GPUs: ts_balance_even, ts_balance_shares */
+#include "stream/balance.h"
 
 /* ---- GPUs: which there are, and how fast they exchange. Only where CUDA is built in ---- */
 

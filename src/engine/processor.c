@@ -103,6 +103,15 @@ int ts_processor_check(const struct ts_processor *want, struct ts_err *err)
     return rc;
 }
 
+uint32_t ts_processor_gpus(const struct ts_processor *want)
+{
+    struct wanted w;
+    struct ts_err err;
+    if (want->gpus == NULL)
+        return want->device_bytes > 0;
+    return parse_gpus(want->gpus, &w, &err) < 0 ? 0 : w.n;
+}
+
 #ifdef HAVE_CUDA
 static int choose_numbers(const char *asked, const struct wanted *w, int there,
                           struct ts_backend_conf *conf, struct ts_err *err)

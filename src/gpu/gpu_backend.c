@@ -59,7 +59,7 @@ static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, s
         .first = g->first_of,
         .shared = ts_gpu_ranks_share(g),
     };
-    if (g->n_members == 1)
+    if (g->n_members == 1 || g->is_plan)
         return 0;
     return g->comm != NULL
                ? ts_exchange_new_among(&among, &g->exchange, err)

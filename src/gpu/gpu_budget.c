@@ -79,7 +79,8 @@ int ts_gpu_budget_check(const struct ts_gpu *g, struct ts_gpu_budget *b, uint32_
     const uint64_t work = ts_gpu_device_work_bytes(g) + 2 * ts_gpu_plan_largest(g);
     size_t left, total;
     int rc;
-    b->measured[i] = !is_shared(g, i) && !ts_gpu_memory_has_context(device) &&
+    b->measured[i] = !is_shared(g, i) && !g->is_plan /* which opens no NCCL */ &&
+                     !ts_gpu_memory_has_context(device) &&
                      ts_gpu_memory_used(b->memory, device, &b->before[i]);
     rc = check(err, cudaSetDevice(device), "the GPU cannot be used");
     if (rc == 0)

@@ -25,6 +25,11 @@ static int gather(struct ts_gpu *g, void *array, const uint64_t *byte, struct ts
 
 /* ---- opening ---- */
 
+static int too_many(uint32_t n, struct ts_err *err)
+{
+    return ts_fail(err, TS_ELIMIT, "%u processes have more than %u GPUs together", n, TS_MAX_TEAM);
+}
+
 /* All processes get the numbers of each; TS_ENOMEM or none is agreed on. */
 static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
 {
@@ -46,8 +51,7 @@ static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
         g->first_of[p] = sum;
         sum += count;
         if (sum > TS_MAX_TEAM)
-            return ts_fail(err, TS_ELIMIT, "%u processes have more than %u GPUs together", n,
-                           TS_MAX_TEAM);
+            return too_many(n, err);
     }
     return rc;
 }
@@ -118,18 +122,39 @@ static int make_members(struct ts_gpu *g, const int *device, struct ts_err *err)
     return 0;
 }
 
+/* How many there are, and which of them are here. */
+static int number_members(struct ts_gpu *g, struct ts_comm *comm, uint32_t n_here,
+                          struct ts_err *err)
+{
+    int rc;
+    if (!ts_comm_many(comm)) {
+        g->n_members = n_here;
+        return 0;
+    }
+    if (comm->ops == NULL) { /* a plan, of processes that have as many GPUs each */
+        if (comm->n > TS_MAX_TEAM / n_here)
+            return too_many(comm->n, err);
+        g->is_plan = 1;
+        g->n_members = comm->n * n_here;
+        g->first_here = comm->rank * n_here;
+        return 0;
+    }
+    g->comm = comm;
+    rc = count_members(g, n_here, err);
+    if (rc < 0)
+        return rc;
+    g->n_members = g->first_of[comm->n];
+    g->first_here = g->first_of[comm->rank];
+    return 0;
+}
+
 int ts_gpu_ranks_join(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err)
 {
     const uint32_t n_here = conf->n_devices > 0 ? conf->n_devices : 1;
-    int rc = 0;
-    g->comm = ts_comm_many(conf->comm) ? conf->comm : NULL;
-    if (g->comm != NULL)
-        rc = count_members(g, n_here, err);
+    int rc = number_members(g, conf->comm, n_here, err);
     if (rc < 0)
         return rc;
     g->n_here = n_here;
-    g->n_members = g->comm == NULL ? n_here : g->first_of[g->comm->n];
-    g->first_here = g->comm == NULL ? 0 : g->first_of[g->comm->rank];
     rc = make_members(g, conf->device, err);
     if (g->comm != NULL)
         rc = share_cards(g, conf->device, rc, err);

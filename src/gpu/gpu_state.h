@@ -270,6 +270,7 @@ struct ts_gpu {
     struct ts_gpu_card *card;     /* of each member; NULL: this process alone */
     uint32_t *first_of;   /* comm->n + 1 numbers: process p has the members first_of[p] .. */
     struct ts_comm *comm; /* NULL: this process alone */
+    int is_plan;          /* members that are not here do not exist: nothing is computed */
     int ended;            /* processes have agreed on a failure: they meet no more */
     char link[200];       /* by what rows travel; "": there is one member */
     struct ts_gpu_team team;
@@ -309,7 +310,7 @@ static inline uint32_t ts_gpu_here(const struct ts_gpu_member *me)
 /* Whether a member may compute shards of others' ranges. */
 static inline int ts_gpu_helps(const struct ts_gpu *g)
 {
-    return g->comm == NULL;
+    return g->comm == NULL && !g->is_plan;
 }
 
 /* Bytes that a shard takes on the device. */

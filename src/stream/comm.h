@@ -52,7 +52,7 @@ struct ts_comm_ops {
 };
 
 struct ts_comm {
-    const struct ts_comm_ops *ops;
+    const struct ts_comm_ops *ops; /* NULL: there are no others, and what each would take is planned */
     uint32_t rank, n;
     uint32_t place,
         beside; /* of the ranks of this machine, of which there are `beside`: its number, from 0 */
