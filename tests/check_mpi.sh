@@ -362,6 +362,15 @@ timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.bin x.sptn.gz x.bin -
 diff -r built.tsh by.tsh > log || bad "build of binary files: not the bytes of one process: $(cat log)"
 ranks_refused 'its options differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build x.tns -o no.cp --base 0
 ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build again.tns.gz -o no.cp
+mkdir node # as on a disk of another node: other bytes of the same size, and the same
+first=$(head -c 1 x.tns)
+sed "1s/^./$((first % 9 + 1))/" x.tns > node/x.tns
+ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o "$PWD/no.cp" : -n 1 -wdir "$PWD/node" "$bin/tshard" build x.tns -o "$PWD/no.cp"
+cp x.tns node/x.tns
+rm -rf by.tsh
+timeout 300 "${MPIRUN:-mpirun}" -n 1 "$bin/tshard" build x.tns -o "$PWD/by.tsh" --shard 64K : -n 1 -wdir "$PWD/node" "$bin/tshard" build x.tns -o "$PWD/by.tsh" --shard 64K < /dev/null > log 2> err || bad "copies of the text: $(cat err)"
+"$bin/tshard" build x.tns -o built.tsh --shard 64K --force > log 2>&1
+diff -r built.tsh by.tsh > log || bad "copies of the text: not the bytes of one process: $(cat log)"
 ranks_refused 'by.tsh exists' -n 2 "$bin/tshard" build x.tns -o by.tsh
 ranks_refused 'standard input: several processes' -n 2 "$bin/tshard" build - -o no.cp
 awk 'BEGIN { print "user,item,stars" } { print "u" $1 ",\"an item, " $2 "\"," $4 }' x.tns > names.csv

@@ -13,6 +13,7 @@
 
 #include "api/tools.h"
 #include "tools/build_common.h"
+#include "tools/build_input.h"
 #include "tools/tool.h"
 #include "tools/tool_ranks.h"
 #include "tools/tool_version.h"
@@ -434,15 +435,6 @@ static void put_options(FILE *f, const struct build_args *a, const struct ts_bui
             o->shard_bytes);
 }
 
-static void put_input(FILE *f, const struct tshard_build_job *job)
-{
-    for (uint32_t i = 0; i < job->n_paths; i++) {
-        struct stat st;
-        const int there = stat(job->paths[i], &st) == 0;
-        fprintf(f, "%s %lld;", job->paths[i], there ? (long long)st.st_size : -1);
-    }
-}
-
 static int same(const char *what, const struct tshard_build_job *job, struct ts_err *err)
 {
     char *text = NULL;
@@ -451,8 +443,8 @@ static int same(const char *what, const struct tshard_build_job *job, struct ts_
     int rc = 0;
     if (f != NULL && what[0] == 'o')
         put_options(f, job->args, job->o);
-    else if (f != NULL)
-        put_input(f, job);
+    for (uint32_t i = 0; f != NULL && what[0] != 'o' && i < job->n_paths; i++)
+        build_input_put(f, job->paths[i]);
     if (f == NULL || fclose(f) != 0)
         rc = ts_fail(err, TS_ENOMEM, "out of memory");
     rc = tool_ranks_agree(rc, err);
