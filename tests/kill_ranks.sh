@@ -7,7 +7,8 @@
 # one makes the bytes of one process. A decomposition goes on with --resume where there is a state, by another number of
 # ranks, and is killed again, until it ends: with the bytes of one process that nobody killed.
 #
-#   KILLS    20 unless told, a quarter of them of builds; runs that ended before their kill are not counted
+#   KILLS    20 unless told, a quarter of them of builds and at least a quarter of runs that go on; runs that ended before their
+#            kill are not counted
 #   SEED     1 unless told: of the instants
 #   RANKS    4 unless told
 #   MPIRUN   in the environment: the launcher, mpirun unless told
@@ -70,7 +71,7 @@ find_ranks()
     found='' n_found=0
     for process in /proc/[0-9]*; do
         [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
-        case $(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) in
+        case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
         *mpirun* | *mpiexec* | *hydra* | *prte*) ;;
         *tshard*" build "* | *tstream*" cp "*) found="$found ${process#/proc/}" n_found=$((n_found + 1)) ;;
         esac
@@ -118,7 +119,7 @@ killed()
 
 "$bin/tshard" gen --dims 8000x6000x2000 --nnz 300000 -s "$seed" -o x.tns > log 2>&1
 "$bin/tshard" build x.tns --shard 512K -o whole.tsh > log 2>&1
-"$bin/tstream" cp whole.tsh --cpu -r 8 -i 400 --tol 0 -o whole.cp > log 2>&1
+"$bin/tstream" cp whole.tsh --cpu -r 8 -i 1500 --tol 0 -o whole.cp > log 2>&1
 
 began=$(now_ms)
 "${MPIRUN:-mpirun}" -n "$ranks" "$bin/tshard" build x.tns --shard 512K -o x.tsh > log 2>&1 < /dev/null || bad "build: $(cat log)"
@@ -139,16 +140,21 @@ while [ $of_build -lt $((kills / 4)) ] && [ $failed -eq 0 ]; do
     rm -rf x.tsh
 done
 
+# Of a run that takes seconds, so that most instants lie behind its first state.
+began=$(now_ms)
+"${MPIRUN:-mpirun}" -n "$ranks" "$bin/tstream" cp whole.tsh -r 8 -i 1500 --tol 0 --checkpoint 1ms -o x.cp > log 2>&1 < /dev/null || bad "cp: $(cat log)"
+cp_ms=$(($(now_ms) - began))
+rm -rf x.cp
 n=$ranks
-while [ $done_kills -lt "$kills" ] && [ $failed -eq 0 ]; do
-    random 4000
+while { [ $((of_start + of_resume)) -lt $((kills - kills / 4)) ] || [ $of_resume -lt $((kills / 4)) ]; } && [ $failed -eq 0 ]; do
+    random "$cp_ms"
     if [ -e x.cp.partial/state.0 ] || [ -e x.cp.partial/state.1 ]; then
         n=$((n % ranks + 1))
         killed "$r" $n "$bin/tstream" cp --resume x.cp --checkpoint 1ms
         of_resume=$((of_resume + got))
     else
         n=$ranks
-        killed "$r" $n "$bin/tstream" cp whole.tsh -r 8 -i 400 --tol 0 --checkpoint 1ms -o x.cp
+        killed "$r" $n "$bin/tstream" cp whole.tsh -r 8 -i 1500 --tol 0 --checkpoint 1ms -o x.cp
         of_start=$((of_start + got))
     fi
     if [ -e x.cp ]; then
