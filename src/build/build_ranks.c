@@ -11,7 +11,7 @@
 #define GROUP_PIECE UINT64_C(1024)      /* records that stay in the cache */
 #define SAMPLES     1024u               /* of all records, for each rank; */
 #define ALL_SAMPLES 32768u              /* but no more than these */
-#define FOLD_BYTES  (UINT64_C(1) << 20) /* of a set of used slices that travel at a time */
+#define FOLD_BYTES  (UINT64_C(4) << 20) /* of a set of used slices that travel at a time */
 
 int ts_build_ranks_writes(const struct ts_build *b)
 {
@@ -101,14 +101,6 @@ static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold
     return rc == 0 ? ts_build_comm_tell(&b->ranks, rc, own, bytes, err) : rc;
 }
 
-static void take_bits(void *own, const void *other, uint64_t bytes)
-{
-    uint64_t *to = own;
-    const uint64_t *from = other;
-    for (uint64_t i = 0; i < bytes / sizeof *to; i++)
-        to[i] |= from[i];
-}
-
 static void take_fibres(void *own, const void *other, uint64_t bytes)
 {
     (void)bytes;
@@ -121,15 +113,44 @@ static void take_values(void *own, const void *other, uint64_t bytes)
     ts_value_table_merge(own, other);
 }
 
-static int fold_slices(struct ts_build *b, struct ts_slices *s, void *other, struct ts_err *err)
+/* Each rank puts a part of the bits together, and all get all parts: no rank has more to do than another. */
+static int fold_bits(struct ts_build *b, uint64_t *bits, uint64_t n_words, uint64_t *others,
+                     uint64_t *part, uint64_t *got, struct ts_err *err)
 {
-    const uint64_t all = (s->dim + 63) / 64 * sizeof *s->bitmap;
-    int rc = 0;
-    for (uint64_t at = 0; at < all && rc == 0; at += FOLD_BYTES)
-        rc = fold(b, (char *)s->bitmap + at, other, all - at < FOLD_BYTES ? all - at : FOLD_BYTES,
-                  take_bits, err);
-    if (rc == 0)
-        ts_slices_count(s);
+    struct ts_comm *c = b->ranks.comm;
+    const uint64_t first = n_words * c->rank / c->n;
+    const uint64_t n_own = n_words * (c->rank + UINT64_C(1)) / c->n - first;
+    int rc;
+    for (uint32_t r = 0; r <= c->n; r++) {
+        part[r] = n_words * r / c->n * sizeof *bits;
+        got[r] = r * n_own * sizeof *bits;
+    }
+    rc = c->ops->deal(c, bits, part, others, got, err);
+    for (uint32_t r = 0; r < c->n && rc == 0; r++)
+        for (uint64_t i = 0; i < n_own; i++)
+            bits[first + i] |= others[r * n_own + i];
+    return rc == 0 ? c->ops->gather(c, bits, part, err) : rc;
+}
+
+static int fold_slices(struct ts_build *b, struct ts_err *err)
+{
+    const uint32_t n = b->ranks.comm->n;
+    const uint64_t most = FOLD_BYTES / sizeof(uint64_t);
+    uint64_t *others = malloc((most + n) * sizeof *others);
+    uint64_t *part = malloc(2 * (n + UINT64_C(1)) * sizeof *part);
+    int rc = ts_build_comm_agree(
+        &b->ranks, others == NULL || part == NULL ? ts_build_comm_no_memory(err) : 0, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        struct ts_slices *s = &b->merge.slices[m];
+        const uint64_t all = (s->dim + 63) / 64;
+        for (uint64_t at = 0; at < all && rc == 0; at += most)
+            rc = fold_bits(b, s->bitmap + at, all - at < most ? all - at : most, others, part,
+                           part + n + 1, err);
+        if (rc == 0)
+            ts_slices_count(s);
+    }
+    free(others);
+    free(part);
     return rc;
 }
 
@@ -139,7 +160,6 @@ int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err)
     uint64_t count[4] = { g->nnz, g->n_duplicates, g->n_zeros, b->report->n_runs };
     struct ts_value_table *values = NULL;
     struct ts_fibres *fibres = NULL;
-    void *bits = NULL;
     if (!ts_build_comm_many(&b->ranks))
         return rc;
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 4, err);
@@ -150,19 +170,17 @@ int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err)
     g->n_zeros = count[2];
     b->report->n_runs = count[3];
     fibres = malloc(sizeof *fibres);
-    bits = malloc(FOLD_BYTES);
-    rc = fibres == NULL || bits == NULL ? ts_build_comm_no_memory(err)
-                                        : ts_value_table_new(b->o->value_bytes, &values, err);
+    rc = fibres == NULL ? ts_build_comm_no_memory(err)
+                        : ts_value_table_new(b->o->value_bytes, &values, err);
     rc = ts_build_comm_agree(&b->ranks, rc, err);
-    for (uint32_t m = 0; m < b->order && rc == 0; m++)
-        rc = fold_slices(b, &g->slices[m], bits, err);
+    if (rc == 0)
+        rc = fold_slices(b, err);
     if (rc == 0)
         rc = fold(b, &g->fibres[0], fibres, sizeof *fibres, take_fibres, err);
     if (rc == 0)
         rc = fold(b, g->values[0], values, ts_value_table_size(), take_values, err);
     ts_value_table_free(values);
     free(fibres);
-    free(bits);
     return rc;
 }
 
