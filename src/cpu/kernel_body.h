@@ -421,12 +421,17 @@ static void NAME(end_row)(struct ts_kernel_scratch *scratch, struct NAME(target)
 }
 
 /* Loads block k of the shard, decoded. *plain: the address of the block if it is plain; set to that
- * of the next one. */
+ * of the next one, which is asked for: between rows of many columns a processor takes it for no stream. */
 INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                        uint32_t k, const void **plain, struct ts_unpacked *ret)
 {
     if (*plain != NULL) {
+        const uintptr_t begin = (uintptr_t)*plain;
+        uintptr_t next;
         *plain = plain_expand(&job->plain, *plain, ret);
+        next = (uintptr_t)*plain;
+        for (uintptr_t byte = next; byte < next + (next - begin); byte += 64) /* if as long */
+            __builtin_prefetch((const void *)byte, 0, 2);
     } else {
         const struct ts_block_at at = ts_shard_block(in->entry, in->raw, k);
         TS_UNPACK(&job->unpack, &at, ret);
