@@ -10,6 +10,7 @@
 #define TS_LANES        4
 #define TS_ROOT(x)      ((vec)_mm256_sqrt_pd((__m256d)(x)))
 #define TS_LARGER(x, y) ((vec)_mm256_max_pd((__m256d)(x), (__m256d)(y)))
+#define TS_WIDEN(x)     ((vec)_mm256_cvtps_pd((__m128)(x)))
 #define TS_TILE_ROWS    4
 #define TS_TILE_VECS    2
 #define TS_OPS_NAME     ts_rowblock_avx2

@@ -10,6 +10,7 @@
 #define TS_LANES        8
 #define TS_ROOT(x)      ((vec)_mm512_sqrt_pd((__m512d)(x)))
 #define TS_LARGER(x, y) ((vec)_mm512_max_pd((__m512d)(x), (__m512d)(y)))
+#define TS_WIDEN(x)     ((vec)_mm512_cvtps_pd((__m256)(x)))
 #define TS_TILE_ROWS    8
 #define TS_TILE_VECS    2
 #define TS_OPS_NAME     ts_rowblock_avx512

@@ -2,7 +2,7 @@
 /* rowblock_body.h - rowblock.h, once for each instruction set.
  *
  * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one), TS_LARGER (x > y ? x : y,
- * where there is an instruction), TS_TILE_ROWS, TS_TILE_VECS and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
+ * where there is an instruction), TS_WIDEN, TS_TILE_ROWS, TS_TILE_VECS and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
  * registers: it must be large enough to hide the latency of FMA (4 cycles, 2 a cycle: 8 vectors). */
 typedef double vec __attribute__((vector_size(TS_LANES * sizeof(double))));
 typedef float vec_f32 __attribute__((vector_size(TS_LANES * sizeof(float))));
@@ -70,6 +70,16 @@ static inline __attribute__((always_inline)) void tile(uint32_t n_k, const doubl
     }
 }
 
+/* Compilers may take a vector apart for that where the machine has one instruction: TS_WIDEN is that, then. */
+static inline __attribute__((always_inline)) vec widen(vec_f32 x)
+{
+#ifdef TS_WIDEN
+    return TS_WIDEN(x);
+#else
+    return __builtin_convertvector(x, vec);
+#endif
+}
+
 /* m := rows of f as float64, with their rest; zero rows up to a whole tile */
 static void load_rows(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t n_tiled,
                       uint32_t padded, double *m)
@@ -79,10 +89,9 @@ static void load_rows(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_
         for (uint32_t r = 0; r < padded; r += TS_LANES)
             *(vec *)(m + r) = f->precision == TS_FLOAT64
                                   ? *(const vec *)((const double *)f->data + at + r)
-                                  : __builtin_convertvector(
-                                        *(const vec_f32 *)((const float *)f->data + at + r), vec);
+                                  : widen(*(const vec_f32 *)((const float *)f->data + at + r));
         for (uint32_t r = 0; f->rest != NULL && r < padded; r += TS_LANES)
-            *(vec *)(m + r) += __builtin_convertvector(*(const vec_f32 *)(f->rest + at + r), vec);
+            *(vec *)(m + r) += widen(*(const vec_f32 *)(f->rest + at + r));
     }
     memset(m, 0, (n_tiled - n) * (size_t)padded * sizeof *m);
 }
@@ -99,10 +108,23 @@ static void store_rows(struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
             } else {
                 const vec_f32 rounded = __builtin_convertvector(v, vec_f32);
                 *(vec_f32 *)((float *)f->data + at + r) = rounded;
-                *(vec *)(a + r) = __builtin_convertvector(rounded, vec);
+                *(vec *)(a + r) = widen(rounded);
             }
         }
     }
+}
+
+/* Starts loading rows of f from `row` on, n of them or as many as there are. Inlined, because compilers leave out
+ * calls of what only fetches. */
+static inline __attribute__((always_inline)) void fetch_rows(const struct ts_fmat *f, uint64_t row,
+                                                             uint64_t n)
+{
+    const uint64_t size = f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+    const uint64_t left = row < f->n_rows ? f->n_rows - row : 0;
+    const char *at = (const char *)f->data + row * f->stride * size;
+    for (n = left < n ? left : n; n > 0; n--, at += f->stride * size)
+        for (uint64_t byte = 0; byte < f->width * size; byte += 64)
+            __builtin_prefetch(at + byte);
 }
 
 /* a := m * w; n is a multiple of TS_TILE_ROWS */
@@ -124,6 +146,8 @@ static void product(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
 {
     const uint32_t n_tiled = (n + TS_TILE_ROWS - 1) / TS_TILE_ROWS * TS_TILE_ROWS;
     load_rows(f, row, n, n_tiled, b->padded, b->m);
+    if (f->stride > f->width) /* columns of one model among others are no stream to a processor */
+        fetch_rows(f, row + n, n);
     if (b->w == NULL)
         return;
     multiply(n_tiled, f->rank, b->padded, b->m, b->w, b->a);
@@ -185,9 +209,9 @@ static inline __attribute__((always_inline)) vec load(const struct ts_fmat *f, u
     if (kept == IN_FLOAT64 || (kept == WITH_REST && f->precision == TS_FLOAT64))
         x = *(const vec *)((const double *)f->data + at);
     else
-        x = __builtin_convertvector(*(const vec_f32 *)((const float *)f->data + at), vec);
+        x = widen(*(const vec_f32 *)((const float *)f->data + at));
     if (kept == WITH_REST)
-        x += __builtin_convertvector(*(const vec_f32 *)(f->rest + at), vec);
+        x += widen(*(const vec_f32 *)(f->rest + at));
     return x;
 }
 
@@ -250,7 +274,7 @@ static inline __attribute__((always_inline)) void return_rows(struct ts_fmat *f,
                 if (narrow) {
                     const vec_f32 rounded = __builtin_convertvector(block[k], vec_f32);
                     *(vec_f32 *)((float *)f->data + at) = rounded;
-                    *to = __builtin_convertvector(rounded, vec);
+                    *to = widen(rounded);
                 } else {
                     *(vec *)((double *)f->data + at) = *to = block[k];
                 }
@@ -374,18 +398,6 @@ static void turn_unit(const struct ts_fmat *f, uint64_t row, uint32_t k,
     turn(f, row, k, b->padded, b->weight, b->unit + (size_t)b->padded * TS_ROWBLOCK_UNIT);
 }
 
-/* Starts loading a unit of rows: eight of them at a time, as they are turned, are no stream to a processor. */
-static void fetch_rows(const struct ts_fmat *f, uint64_t row)
-{
-    const uint64_t row_bytes =
-        f->stride * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
-    const uint64_t left = row < f->n_rows ? f->n_rows - row : 0;
-    const uint64_t n = left < TS_ROWBLOCK_UNIT ? left : TS_ROWBLOCK_UNIT;
-    const char *at = (const char *)f->data + row * row_bytes;
-    for (uint64_t byte = 0; byte < n * row_bytes; byte += 64)
-        __builtin_prefetch(at + byte);
-}
-
 static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
 {
     const uint32_t columns = (f->rank + STEP_COLUMNS - 1) / STEP_COLUMNS * STEP_COLUMNS;
@@ -398,8 +410,9 @@ static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
         turn_unit(f, row + i, k, b);
-        fetch_rows(b->product, row + i + TS_ROWBLOCK_UNIT);
-        fetch_rows(f, row + i + TS_ROWBLOCK_UNIT);
+        /* eight at a time, as they are turned, are no stream to a processor */
+        fetch_rows(b->product, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
+        fetch_rows(f, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
         if (b->simple)
             descend_unit(columns, b, 1);
         else
@@ -475,8 +488,7 @@ static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, 
             else if (narrow != NULL)
                 *at *= *(const vec_f32 *)(narrow + r);
             else
-                *at = __builtin_convertvector(
-                    __builtin_convertvector(*at, vec) * *(const vec *)(s + r), vec_f32);
+                *at = __builtin_convertvector(widen(*at) * *(const vec *)(s + r), vec_f32);
         }
 }
 
