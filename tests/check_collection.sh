@@ -99,9 +99,10 @@ few=$(at_once mixed.tsh --rank 3,1,17,8 --restarts 40 -m 300K)
 [ "$few" -ge 1 ] && [ "$few" -lt 64 ] || bad "300K is enough for $few models at once"
 [ "$(at_once mixed.tsh --rank 3)" -eq 1 ] || bad "one model, side by side"
 
-# ---- factors that no cache of a core holds: two at once where all shards stay, as many as may be where they are read ----
+# ---- factors that no cache of a core holds: two at once, or up to 256 bytes of a row, where all shards stay, as many as may be where they are read ----
 "$bin/tshard" gen --dims 600000x30x20 --nnz 400000 -s 8 -o long.tsh > log 2>&1
-[ "$(at_once long.tsh --rank 16 --restarts 8)" -eq 2 ] || bad "factors of 56 MB for three: more than two at once"
+[ "$(at_once long.tsh --rank 33 --restarts 8)" -eq 2 ] || bad "factors of 330 MB for three: more than two at once"
+[ "$(at_once long.tsh --rank 16 --restarts 8)" -le 4 ] || bad "rows of 64 bytes: more than four at once"
 [ "$(at_once x.tsh --rank 4 --restarts 8)" -eq 8 ] || bad "factors of 20 KB, not all at once"
 
 # ---- what is read for one is read for all ----

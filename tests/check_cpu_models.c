@@ -301,16 +301,22 @@ START_TEST(models_that_go_well_together)
                                     .only_mode = -1 };
     const uint64_t row = 64 * f->tensor.mode[0].disk.n_rows;
     ck_assert_uint_gt(row, 64 * 900);
-    ck_assert_uint_eq(ts_cpu_together(&conf, 5 * row), 5);
-    ck_assert_uint_eq(ts_cpu_together(&conf, 5 * row - 1), 4);
-    ck_assert_uint_eq(ts_cpu_together(&conf, 3 * row), 3);
-    ck_assert_uint_eq(ts_cpu_together(&conf, 1), 2);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 5 * row, 0), 5);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 5 * row - 1, 0), 4);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 0), 4); /* 256 bytes of a row */
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 100 * row), 4);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 4 * 4 * row), 4);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 4 * 4 * row - 1), 3);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 4 * 2 * row), 2);     /* three would not be near */
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 4 * 2 * row - 1), 4); /* nor are two */
+    ck_assert_uint_eq(ts_cpu_together(&conf, 3 * row, 4 * 2 * row), 3);
     conf.precision = TS_FLOAT64;
-    ck_assert_uint_eq(ts_cpu_together(&conf, 7 * row), 3);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 7 * row, 0), 3);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 0), 2);
     conf.n_models = 2;
-    ck_assert_uint_eq(ts_cpu_together(&conf, 1), 2);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 0), 2);
     conf.n_models = 1;
-    ck_assert_uint_eq(ts_cpu_together(&conf, 1), 1);
+    ck_assert_uint_eq(ts_cpu_together(&conf, 1, 0), 1);
     memfeed_free(f);
     test_coo_free(&x);
 }

@@ -203,12 +203,31 @@ START_TEST(limits_of_the_process_count)
 }
 END_TEST
 
+#define CACHES "/sys/devices/system/cpu/cpu0/cache/index"
+
+/* Caches in any order; one of the third level may be missing. */
+START_TEST(the_cache_that_cores_share)
+{
+    ck_assert_uint_eq(ts_machine_shared_cache_bytes_at(root), 0);
+    put(CACHES "0/level", "1\n");
+    put(CACHES "0/size", "48K\n");
+    put(CACHES "1/level", "2\n");
+    put(CACHES "1/size", "1024K\n");
+    ck_assert_uint_eq(ts_machine_shared_cache_bytes_at(root), 0);
+    put(CACHES "3/level", "3\n");
+    ck_assert_uint_eq(ts_machine_shared_cache_bytes_at(root), 0);
+    put(CACHES "3/size", "32768K\n");
+    ck_assert_uint_eq(ts_machine_shared_cache_bytes_at(root), 32 * MIB);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("machine");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, start, stop);
     tcase_add_test(tc, meminfo_alone);
+    tcase_add_test(tc, the_cache_that_cores_share);
     tcase_add_test(tc, v2_takes_the_lowest_of_own_and_parents);
     tcase_add_test(tc, v1_in_its_own_hierarchy);
     tcase_add_test(tc, container_sees_its_cgroup_at_the_top);

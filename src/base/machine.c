@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #define PATH_BYTES 4096
+#define CACHES     "/sys/devices/system/cpu/cpu0/cache/index"
+#define MAX_CACHES 8u
 
 struct cgroup {
     char mount[PATH_BYTES]; /* where the hierarchy is mounted */
@@ -311,6 +313,40 @@ uint64_t ts_machine_cache_bytes(void)
     bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
     return bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20;
+}
+
+/* A number of KiB ("32768K") or, without a letter, of itself; 0 where there is none. */
+static uint64_t cache_number(const char *root, const char *path)
+{
+    char line[64] = "", *end;
+    FILE *f = open_at(root, path);
+    uint64_t n;
+    if (f == NULL)
+        return 0;
+    if (fgets(line, sizeof line, f) == NULL)
+        line[0] = '\0';
+    fclose(f);
+    n = strtoull(line, &end, 10);
+    return *end == 'K' ? n << 10 : n;
+}
+
+/* Of the first CPU: sysconf would add up those of a whole socket, also where a virtual machine has a part of it. */
+uint64_t ts_machine_shared_cache_bytes_at(const char *root)
+{
+    for (uint32_t k = 0; k < MAX_CACHES; k++) {
+        char path[80];
+        snprintf(path, sizeof path, CACHES "%" PRIu32 "/level", k);
+        if (cache_number(root, path) != 3)
+            continue;
+        snprintf(path, sizeof path, CACHES "%" PRIu32 "/size", k);
+        return cache_number(root, path);
+    }
+    return 0;
+}
+
+uint64_t ts_machine_shared_cache_bytes(void)
+{
+    return ts_machine_shared_cache_bytes_at("");
 }
 
 uint64_t ts_machine_peak_bytes(void)

@@ -30,10 +30,14 @@ void ts_machine_share(uint32_t processes);
 /* Bytes of the cache that a core has for itself, that of the second level; 1 MiB where the system does not say. */
 uint64_t ts_machine_cache_bytes(void);
 
+/* Bytes of the cache that cores share, that of the third level; 0 where there is none, or the system does not say. */
+uint64_t ts_machine_shared_cache_bytes(void);
+
 /* Peak of the memory that this process had resident; 0 when the system does not say. */
 uint64_t ts_machine_peak_bytes(void);
 
 /* The same with every path of /proc and /sys below `root` (tests); "" is the machine itself. */
 void ts_machine_get_at(const char *root, struct ts_machine *ret);
+uint64_t ts_machine_shared_cache_bytes_at(const char *root);
 
 #endif

@@ -25,6 +25,9 @@
 /* With as many the tensor's part of a pass is a small one. */
 #define MOST_MODELS 32u
 
+/* Of a row: columns that kernels sum together. */
+#define RUN_BYTES 256u
+
 /* What the models of a backend share: their factors lie side by side in the rows of these matrices. */
 struct shared {
     const struct ts_tensor *tensor;
@@ -362,20 +365,39 @@ static uint32_t cpu_most(const struct ts_backend_conf *conf)
     return n > 0 ? n : 1;
 }
 
-uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t cache_bytes)
+/* Of the largest factor of the first n models. */
+static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
+{
+    struct ts_backend_conf few = *conf;
+    few.n_models = n;
+    return ts_fmat_bytes(max_rows(conf->tensor), conf_of_all(&few).rank, conf->precision);
+}
+
+/* Of a row of them. */
+static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
+{
+    struct ts_backend_conf few = *conf;
+    few.n_models = n;
+    return ts_fmat_bytes(1, conf_of_all(&few).rank, conf->precision);
+}
+
+uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
+                         uint64_t shared_bytes)
 {
     const uint32_t most = cpu_most(conf);
-    struct ts_backend_conf few = *conf;
-    for (few.n_models = most; few.n_models > 2; few.n_models--)
-        if (ts_fmat_bytes(max_rows(conf->tensor), conf_of_all(&few).rank, conf->precision) <=
-            cache_bytes)
+    const uint64_t near = shared_bytes / 4;
+    uint32_t n = most;
+    for (; n > 2; n--)
+        if (largest_bytes(conf, n) <= own_bytes ||
+            (row_bytes(conf, n) <= RUN_BYTES &&
+             (largest_bytes(conf, n) <= near || largest_bytes(conf, 2) > near)))
             break;
-    return few.n_models < most ? few.n_models : most;
+    return n;
 }
 
 static uint32_t cpu_together(const struct ts_backend_conf *conf)
 {
-    return ts_cpu_together(conf, ts_machine_cache_bytes());
+    return ts_cpu_together(conf, ts_machine_cache_bytes(), ts_machine_shared_cache_bytes());
 }
 
 static void *cpu_model(void *be, uint32_t k)
