@@ -8,6 +8,7 @@ Each tensor is decomposed at ranks 8, 16 and 32 from three starts, plain and acc
 default --tol, at most 500. One CPU core; sweeps are counted, so other work on the machine does not matter.
 """
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -36,17 +37,17 @@ def row(*cells):
 
 def main():
     bin_dir, files = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    all_ratios, ended = [], []
+    all_ratios, all_best, ended = [], [], []
     row("tensor", "plain", "accelerated", "ratio: median", "largest", f"best fit after {SWEEPS}: mean change",
-        "better, worse by 0.1 %", "reach the best known")
-    row(*["---"] * 8)
+        "better, worse by 0.1 %", "reach the best known", "ratio there: median", "largest")
+    row(*["---"] * 10)
     with tempfile.TemporaryDirectory() as tmp:
         for path in files:
             name = os.path.basename(path).split(".")[0]
             tensor = os.path.join(tmp, name + ".tsh")
             subprocess.run([os.path.join(bin_dir, "tshard"), "build", path, "-o", tensor, "-q"], check=True,
                            stderr=subprocess.DEVNULL)
-            plain, fast, ratios, change, reached = [], [], [], [], [0, 0]
+            plain, fast, ratios, change, reached, best_ratios = [], [], [], [], [0, 0], []
             ends = [[], [], [], []]  # sweeps and fits, plain and accelerated
             for rank in RANKS:
                 runs = []
@@ -67,13 +68,18 @@ def main():
                         ends[2 * i + 1].append(run_fits[-1])
                 best = NEAR * max(max(p) for pair in runs for p in pair)
                 for pair in runs:
+                    k = [sweeps_to(p, best) for p in pair]
                     for i in (0, 1):
-                        reached[i] += sweeps_to(pair[i], best) is not None
+                        reached[i] += k[i] is not None
+                    if k[0] is not None:
+                        best_ratios.append(math.inf if k[1] is None else k[1] / k[0])
             row(name, statistics.median(plain), statistics.median(fast), f"{statistics.median(ratios):.2f}",
                 f"{max(ratios):.2f}", f"{100 * statistics.mean(change):+.2f} %",
                 f"{sum(c > 1e-3 for c in change)}, {sum(c < -1e-3 for c in change)}",
-                f"{reached[0]}, {reached[1]} of {len(plain)}")
+                f"{reached[0]}, {reached[1]} of {len(plain)}", f"{statistics.median(best_ratios or [math.nan]):.2f}",
+                f"{max(best_ratios or [math.nan]):.2f}")
             all_ratios += ratios
+            all_best += best_ratios
             ended.append((name, ends))
             subprocess.run(["rm", "-r", tensor], check=True)
     row("all", "", "", f"{statistics.median(all_ratios):.2f}", f"{max(all_ratios):.2f}", "", "", "")
