@@ -527,6 +527,19 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     return rc;
 }
 
+/* Of records from `first` on. Apart from decoding, so that the processor waits for many places of the map at once. */
+static void map_indices(const uint64_t *map, struct ts_batch *b, uint64_t first, uint64_t n,
+                        uint32_t m)
+{
+    uint64_t most = b->max[m];
+    for (uint64_t k = first; k < first + n; k++) {
+        uint64_t *index = &b->index[k * b->order + m];
+        *index = map != NULL ? map[*index] : *index;
+        most = *index > most ? *index : most;
+    }
+    b->max[m] = most;
+}
+
 static int read_chunk(struct ts_names *g, const struct chunk *head, uint64_t at, char *buf,
                       size_t buf_bytes, struct ts_batch *b, struct ts_err *err)
 {
@@ -540,15 +553,12 @@ static int read_chunk(struct ts_names *g, const struct chunk *head, uint64_t at,
         if (rc < 0)
             return rc;
         for (uint64_t k = i; k < i + n; k++) {
-            for (uint32_t m = 0; m < b->order; m++) {
-                uint64_t index;
-                p = get_bytes(p, &index, g->width[m]);
-                index = g->mode[m].map != NULL ? g->mode[m].map[index] : index;
-                b->index[k * b->order + m] = index;
-                b->max[m] = index > b->max[m] ? index : b->max[m];
-            }
+            for (uint32_t m = 0; m < b->order; m++)
+                p = get_bytes(p, &b->index[k * b->order + m], g->width[m]);
             p = get_bytes(p, &b->value[k], g->conf.value_bytes);
         }
+        for (uint32_t m = 0; m < b->order; m++)
+            map_indices(g->mode[m].map, b, i, n, m);
     }
     b->n = b->n_read = head->n;
     return 0;
