@@ -215,7 +215,7 @@ static const struct lie {
     { 48, 2, "" }, /* whatever is found first */
     { 48, 4, "" },
     { 52, 0, "header that is not possible" }, /* rank */
-    { 52, 1025, "header that is not possible" },
+    { 52, 2049, "header that is not possible" },
     { 52, 4, "a section of a size that is not possible" },
     { 56, 2, "header that is not possible" }, /* precision */
     { 56, 1, "a section of a size that is not possible" },

@@ -156,7 +156,7 @@ grep -q 'none of the models starts from it' log || bad "--init DIR: $(cat log)"
 grep -q 'Ranks and starts' alone.html && bad "the page of a model that is alone has a table of models"
 
 # ---- what is refused ----
-refused 2 'must be 1 to 1024' cp_cpu x.tsh --rank 4,0
+refused 2 'must be 1 to 2048' cp_cpu x.tsh --rank 4,0
 refused 2 '4 twice' cp_cpu x.tsh --rank 4,6,4
 refused 2 'neither a whole number nor several' cp_cpu x.tsh --rank 4,,6
 refused 2 'must be 1 to 1000' cp_cpu x.tsh --restarts 0

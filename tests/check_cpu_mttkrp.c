@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/fmat.h"
 #include "tests/memfeed.h"
 #include "tests/run_suite.h"
 
@@ -84,11 +85,37 @@ static void check_wide(const struct test_coo *x, struct ts_feed *f, void *be, ui
 
 /* Values and factors are positive, so a sum of n products of `order` numbers is off by at most
  * (n + order + 1) half-ulps of the precision, relatively; sums in blocks only make it less. */
+static void check_rank(const struct test_coo *x, struct ts_feed *f, uint32_t rank,
+                       enum ts_precision precision, uint32_t spare)
+{
+    const double eps = precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    double *factor[TS_MAX_ORDER];
+    void *be;
+    memfeed_factors_new(x, rank, precision, NULL, factor);
+    be = open_backend(f, rank, precision, 2, spare, factor);
+    for (uint32_t m = 0; m < x->order; m++) {
+        const uint64_t n = x->dim[m] * rank;
+        double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+        test_mttkrp(x, m, rank, factor, want);
+        run(be, f, m, factor[m], got);
+        for (uint64_t j = 0; j < n; j++)
+            if (fabs(got[j] - want[j]) > (double)(x->nnz + x->order + 1) * eps * want[j])
+                ck_abort_msg("order %u rank %u mode %u row %lu: %.9g, expected %.9g", x->order,
+                             rank, m, (unsigned long)(j / rank), got[j], want[j]);
+        free(want);
+        free(got);
+    }
+    if (precision == TS_FLOAT32)
+        check_wide(x, f, be, rank, factor);
+    ts_backend_cpu.close(be);
+    for (uint32_t m = 0; m < x->order; m++)
+        free(factor[m]);
+}
+
 START_TEST(mttkrp_equals_reference)
 {
     const struct shape *s = &shapes[_i / 2];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
-    const double eps = precision == TS_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
     const uint32_t kinds[] = { s->value_range == 1  ? TS_VALUE_CONST
                                : s->value_range > 0 ? TS_VALUE_INT
                                                     : TS_VALUE_F32,
@@ -98,32 +125,26 @@ START_TEST(mttkrp_equals_reference)
         struct ts_feed *f = memfeed_new(&x, kinds[k], 1 + (uint32_t)_i % 3, 1);
         for (int i = 0; i < N_RANKS; i++) {
             const uint32_t rank = ranks[i];
-            double *factor[TS_MAX_ORDER];
-            void *be;
             if ((i + _i / 2 + k) % 3 != 0) /* a third of the ranks for each shape and kind */
                 continue;
-            memfeed_factors_new(&x, rank, precision, NULL, factor);
-            be = open_backend(f, rank, precision, 2, (uint32_t)i % 2 * 4, factor);
-            for (uint32_t m = 0; m < x.order; m++) {
-                const uint64_t n = x.dim[m] * rank;
-                double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
-                test_mttkrp(&x, m, rank, factor, want);
-                run(be, f, m, factor[m], got);
-                for (uint64_t j = 0; j < n; j++)
-                    if (fabs(got[j] - want[j]) > (double)(x.nnz + x.order + 1) * eps * want[j])
-                        ck_abort_msg("shape %d rank %u mode %u row %lu: %.9g, expected %.9g",
-                                     _i / 2, rank, m, (unsigned long)(j / rank), got[j], want[j]);
-                free(want);
-                free(got);
-            }
-            if (precision == TS_FLOAT32)
-                check_wide(&x, f, be, rank, factor);
-            ts_backend_cpu.close(be);
-            for (uint32_t m = 0; m < x.order; m++)
-                free(factor[m]);
+            check_rank(&x, f, rank, precision, (uint32_t)i % 2 * 4);
         }
         memfeed_free(f);
     }
+    test_coo_free(&x);
+}
+END_TEST
+
+/* Up to the highest one: the tensors are small, so that the slow product of so many columns is. */
+START_TEST(high_ranks_equal_the_reference)
+{
+    static const struct shape tensor[] = { { 3, 2000, 9, 0, { 30, 20, 25 } },
+                                           { 5, 1500, 0, 1, { 9, 8, 7, 6, 5 } } };
+    struct test_coo x = make(&tensor[_i / 2]);
+    struct ts_feed *f = memfeed_new(&x, _i / 2 == 0 ? TS_VALUE_INT : TS_VALUE_F32, 1, 1);
+    check_rank(&x, f, 1500, _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64, 0);
+    check_rank(&x, f, TS_FMAT_MAX_RANK, _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64, 4);
+    memfeed_free(f);
     test_coo_free(&x);
 }
 END_TEST
@@ -175,6 +196,7 @@ int main(void)
     TCase *t = tcase_create("cpu_mttkrp");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, mttkrp_equals_reference, 0, 2 * N_SHAPES);
+    tcase_add_loop_test(t, high_ranks_equal_the_reference, 0, 4);
     tcase_add_loop_test(t, bits_do_not_depend_on_threads_shards_delivery_or_memory, 0,
                         2 * N_SHAPES);
     suite_add_tcase(suite, t);

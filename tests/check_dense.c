@@ -403,6 +403,15 @@ START_TEST(products_equal_the_loop)
 }
 END_TEST
 
+/* Up to the highest one: of few cells, so that the loop of so many columns is short. */
+START_TEST(high_ranks_equal_the_loop)
+{
+    static const struct shape few[] = { { 3, { 13, 20, 21 }, 4096 }, { 4, { 5, 6, 7, 8 }, 0 } };
+    check_products(&few[_i % 2], 1500, _i / 2, 0, TS_FLOAT64);
+    check_products(&few[_i % 2], TS_FMAT_MAX_RANK, _i / 2, 1, TS_FLOAT32);
+}
+END_TEST
+
 /* ---- cells that are held out, and a mean ---- */
 
 static const struct learnt {
@@ -782,6 +791,7 @@ int main(void)
     tcase_add_loop_test(c, headers_of_all_formats_are_read, 1, 4);
     tcase_add_loop_test(c, cells_of_all_types_are_numbers, 0, TS_N_CELLS);
     tcase_add_loop_test(c, products_equal_the_loop, 0, N_SHAPES);
+    tcase_add_loop_test(c, high_ranks_equal_the_loop, 0, 4);
     tcase_add_loop_test(c, products_of_what_is_learnt_equal_the_loop, 0, N_SHAPES);
     tcase_add_test(c, rows_do_not_know_what_was_held_out_before);
     tcase_add_test(c, a_sweep_takes_two_passes);

@@ -8,6 +8,9 @@ top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 . "$top/tests/outside.sh"
 write_npy=$TOP_BUILDDIR/tests/write_npy
 
+# number NAME FILE: of a member of JSON
+number() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" "$2"; }
+
 # fits FILE: those of its sweeps
 fits() { sed -n 's/.*"event":"sweep".*"fit":\([-0-9.e+]*\).*/\1/p' "$1"; }
 
@@ -40,6 +43,14 @@ done
 "$bin/tstream" cp x4.npy --cpu -r 4 -i 8 --tol 0 -n --json > x4.json
 "$bin/tstream" cp x.tsh --cpu -r 4 -i 8 --tol 0 -n --json > x32.json
 same_fits x4.json x32.json 1e-6
+
+# ---- a high rank, of nonzeros and of cells, written and read again ----
+for x in x.tsh x.npy; do
+    "$bin/tstream" cp $x --cpu -r 1030 -i 1 --tol 0 --l2 1 -p float64 -o high.cp --force --json > $x.json 2> err || bad "cp $x: $(cat err)"
+    "$bin/tstream" fit high.cp $x --cpu --json > $x.fit 2> err || bad "fit $x: $(cat err)"
+    within "$(number fit $x.fit)" "$(fits $x.json)" 1e-9 || bad "fit of rank 1030: $(cat $x.fit), not $(fits $x.json)"
+done
+same_fits x.tsh.json x.npy.json 1e-10
 
 # ---- other files of the same cells ----
 same_run()
@@ -83,8 +94,6 @@ fi
 
 # ---- scores, products, plans ----
 "$bin/tstream" cp x.npy --cpu -r 3 -i 4 --tol 0 -p float64 -o x.cp > log 2>&1 || bad "cp: $(cat log)"
-# number NAME FILE: of a member of JSON
-number() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" "$2"; }
 for x in x.tsh x.npy xf.npy; do
     "$bin/tstream" score x.cp $x --threads 2 --json > score.$x 2> err || bad "score $x: $(cat err)"
     "$bin/tstream" score x.cp $x --by-slice --mode 3 -o - > slices.$x 2> err || bad "score $x --by-slice: $(cat err)"

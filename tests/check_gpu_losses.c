@@ -349,7 +349,8 @@ static struct ask ask_of(int i)
 {
     const int j = i / N_SHAPES;
     const enum ts_precision precision = j % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
-    const uint32_t most = ts_backend_gpu.most_rank(1u << TS_ROW_DESCEND, precision);
+    const uint32_t most = ts_backend_gpu.most_rank(
+        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_DESCEND, .precision = precision });
     const uint32_t rank = ranks[(i + j) % N_RANKS];
     return (struct ask){ .kind = 1 + (j / 2 + i) % (TS_N_GCP - 1),
                          .rank = rank < most ? rank : most,
@@ -566,7 +567,9 @@ START_TEST(what_is_not_there_is_refused)
     struct run r;
     struct ts_descent how = descent_of(&ask);
     struct ts_backend_times times;
-    ask.rank = ts_backend_gpu.most_rank(1u << TS_ROW_DESCEND, ask.precision) + 1;
+    ask.rank = ts_backend_gpu.most_rank(&(struct ts_backend_conf){ .updates = 1u << TS_ROW_DESCEND,
+                                                                   .precision = ask.precision }) +
+               1;
     r = run_new(&ts_backend_gpu, &d, &ask);
     ck_assert_int_eq(ts_backend_gpu.descend(r.be, 0, r.feed, &how, NULL, &times, &err), TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, "a rank of at most"));

@@ -345,7 +345,8 @@ static void check_errors(const struct run *r, const struct ts_error_sums *got)
 static struct ask ask_of(int i)
 {
     const enum ts_precision precision = i / N_SHAPES % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
-    const uint32_t most = ts_backend_gpu.most_rank(1u << TS_ROW_OBSERVED, precision);
+    const uint32_t most = ts_backend_gpu.most_rank(
+        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_OBSERVED, .precision = precision });
     const uint32_t rank = ranks[(i + i / N_SHAPES) % N_RANKS];
     return (struct ask){ .rank = rank < most ? rank : most,
                          .members = 1,
@@ -462,7 +463,8 @@ END_TEST
 START_TEST(what_is_not_there_is_refused)
 {
     struct disk d = disk_new(&shapes[3]);
-    const uint32_t most = ts_backend_gpu.most_rank(1u << TS_ROW_OBSERVED, TS_FLOAT32);
+    const uint32_t most = ts_backend_gpu.most_rank(
+        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_OBSERVED, .precision = TS_FLOAT32 });
     const struct ask ask = {
         .rank = most + 1, .members = 1, .demand = &demands[0], .host_bytes = 64 << 20
     };

@@ -95,9 +95,9 @@ goes=$(sed 's/.*--tol \([0-9e.-]*\) goes on/\1/' err)
 [ ! -s err ] || bad "tol: $(cat err)"
 
 # ---- limits ----
-exactly 2 "" "tstream cp: --rank must be 1 to 1024
-Try 'tstream cp --help'." "$bin/tstream" cp am.tsh --rank 1025
-"$bin/tstream" cp --help | grep -q '1 to 1024' || bad "the help of --rank has no limit"
+exactly 2 "" "tstream cp: --rank must be 1 to 2048
+Try 'tstream cp --help'." "$bin/tstream" cp am.tsh --rank 2049
+"$bin/tstream" cp --help | grep -q '1 to 2048' || bad "the help of --rank has no limit"
 refused 1 "--host-memory: 1.00 PiB is more than there is: " "$bin/tstream" cp am.tsh --cpu -n --host-memory 1024T
 
 exit $failed

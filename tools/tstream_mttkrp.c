@@ -32,7 +32,7 @@ struct mttkrp_args {
 static const struct ts_opt mttkrp_opts[] = {
     { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K", "mode whose product is computed, from 1" },
     { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N",
-      "columns of each factor matrix: up to 1024, of a dense tensor on GPUs up to 2048" },
+      "columns of each factor matrix: up to 2048, of a sparse tensor on GPUs up to 1024" },
     { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "times that it is computed" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random factors" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
@@ -342,8 +342,8 @@ static int run_mttkrp(const struct ts_cmd *cmd, int argc, char **argv)
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand), *name = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
-    if (status < 0 && (args.rank == 0 || args.rank > TS_ENGINE_PRODUCT_RANK))
-        status = tool_usage(cmd, "--rank must be 1 to %u", TS_ENGINE_PRODUCT_RANK);
+    if (status < 0 && (args.rank == 0 || args.rank > TS_MAX_RANK))
+        status = tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
     if (status < 0 && (args.mode == 0 || args.mode > TS_MAX_ORDER))
         status = tool_usage(cmd, "--mode must be 1 to %u", TS_MAX_ORDER);
     if (status < 0 && args.reps == 0)

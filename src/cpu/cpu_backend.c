@@ -23,7 +23,8 @@
 #include "cpu/share.h"
 
 /* With as many the tensor's part of a pass is a small one. */
-#define MOST_MODELS 32u
+#define MOST_MODELS  32u
+#define MOST_COLUMNS 1024u /* of models that are computed together; one may have more */
 
 /* Of a row: columns that kernels sum together. */
 #define RUN_BYTES 256u
@@ -358,7 +359,7 @@ static uint32_t cpu_most(const struct ts_backend_conf *conf)
         return 1;
     while (n < conf->n_models && n < MOST_MODELS) {
         columns += columns_of(conf->ranks[n], conf->precision);
-        if (columns > TS_FMAT_MAX_RANK)
+        if (columns > MOST_COLUMNS)
             break;
         n++;
     }

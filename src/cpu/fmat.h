@@ -32,7 +32,7 @@ struct ts_fmat {
 };
 
 /* Elements from one row to the next: 8 for up to 8 columns, else a multiple of 64 bytes. */
-#define TS_FMAT_MAX_STRIDE 1024u
+#define TS_FMAT_MAX_STRIDE 2048u
 #define TS_FMAT_MAX_RANK   TS_FMAT_MAX_STRIDE
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);
 uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precision);

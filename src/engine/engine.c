@@ -237,12 +237,13 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
 }
 
 /* TS_EARG where a rank is none of 1 to `most`. */
-static int check_ranks(const struct ts_engine_conf *conf, uint32_t most, struct ts_err *err)
+static int check_ranks(const struct ts_engine_conf *conf, struct ts_err *err)
 {
     for (uint32_t k = 0; k < conf->n_models || k == 0; k++) {
         const uint32_t rank = conf->n_models > 0 ? conf->ranks[k] : conf->rank;
-        if (rank == 0 || rank > most)
-            return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", rank, most);
+        if (rank == 0 || rank > TS_MAX_RANK)
+            return ts_fail(err, TS_EARG, "a rank of %u is not possible: 1 to %u are", rank,
+                           TS_MAX_RANK);
     }
     return 0;
 }
@@ -277,7 +278,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
                                   .comm = conf->comm,
                                   .stop = conf->stop };
     uint64_t before;
-    int rc = check_ranks(conf, conf->products ? TS_ENGINE_PRODUCT_RANK : TS_MAX_RANK, err);
+    int rc = check_ranks(conf, err);
     if (rc < 0)
         return rc;
     e->tensor = conf->sample != NULL ? conf->sample : conf->tensor;
@@ -286,9 +287,6 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         return rc;
     if (e->tensor == NULL)
         e->tensor = e->own;
-    rc = e->tensor->dense == NULL ? check_ranks(conf, TS_MAX_RANK, err) : 0;
-    if (rc < 0)
-        return rc;
     if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
         return ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", conf->path,
                        conf->only_mode + 1, e->tensor->order);
@@ -304,6 +302,8 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         return rc;
     bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order);
     bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
+    bc.tensor = e->tensor;
+    bc.products = conf->products;
     before = ts_engine_memory_resident();
     rc = ts_processor_choose(!on_cpu_cores(conf, e) ? &conf->processor
                                                     : &(struct ts_processor){ .cpu = 1 },
@@ -311,7 +311,6 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     if (rc < 0)
         return rc;
     bc.rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank;
-    bc.tensor = e->tensor;
     bc.threads = e->threads;
     if (bc.n_devices == 0) /* a GPU's backend names its own */
         ts_trace_group(conf->trace, 1, "CPU");

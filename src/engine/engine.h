@@ -19,9 +19,6 @@
 #include "engine/processor.h"
 #include "engine/engine_memory.h"
 
-/* The highest rank of products of a dense tensor on GPUs, which nothing is solved with. */
-#define TS_ENGINE_PRODUCT_RANK 2048u
-
 struct ts_engine_conf {
     const char *path; /* of the tensor */
     const struct ts_tensor
@@ -40,7 +37,7 @@ struct ts_engine_conf {
     uint64_t own_bytes;   /* factors of the command itself; they count like the backend's */
     int copy;             /* 1: a copy of the state is wanted, where there is memory for it */
     int only_mode;        /* -1, or the only mode that the feed serves */
-    int products; /* products are all that is wanted: of a dense tensor up to TS_ENGINE_PRODUCT_RANK */
+    int products;         /* products are all that is wanted */
     /* Called with the nonzeros of shards that are finished, from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;

@@ -189,7 +189,7 @@ static int check_updates(const struct ts_processor *want, int optional,
                          struct ts_err *no_gpu, struct ts_err *err)
 {
     const uint32_t most =
-        (*ret)->most_rank != NULL ? (*ret)->most_rank(conf->updates, conf->precision) : UINT32_MAX;
+        (*ret)->most_rank != NULL ? (*ret)->most_rank(conf) : UINT32_MAX;
     const char *say =
         (conf->updates >> TS_ROW_MULTIPLY & 1) != 0
             ? "a Poisson model of so high a rank is computed on CPU cores only"
@@ -197,6 +197,8 @@ static int check_updates(const struct ts_processor *want, int optional,
             ? "a model of observed cells of so high a rank is computed on CPU cores only"
         : (conf->updates >> TS_ROW_DESCEND & 1) != 0
             ? "a model with this loss of so high a rank is computed on CPU cores only"
+        : conf->rank > most
+            ? "so high a rank is computed on CPU cores only"
             : "the constraints asked for are computed on CPU cores only";
     if ((conf->updates & ~(*ret)->updates) == 0 && conf->rank <= most)
         return 0;

@@ -381,14 +381,19 @@ static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_l
     return ts_gpu_losses(be, mode, feed, sums, times, err);
 }
 
+#define MOST_RANK       1024u /* that solves and products of nonzeros were written for */
+#define MOST_DENSE_RANK 2048u /* products of dense tensors are tiles */
+
 /* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows. */
-static uint32_t gpu_most_rank(uint32_t updates, enum ts_precision precision)
+static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
-    if ((updates >> TS_ROW_OBSERVED & 1) != 0)
-        return ts_observed_most(precision);
-    if ((updates >> TS_ROW_DESCEND & 1) != 0)
-        return ts_loss_most(precision);
-    return (updates >> TS_ROW_MULTIPLY & 1) != 0 ? ts_weigh_most(precision) : UINT32_MAX;
+    if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        return ts_observed_most(conf->precision);
+    if ((conf->updates >> TS_ROW_DESCEND & 1) != 0)
+        return ts_loss_most(conf->precision);
+    if ((conf->updates >> TS_ROW_MULTIPLY & 1) != 0)
+        return ts_weigh_most(conf->precision);
+    return conf->products && conf->tensor->dense != NULL ? MOST_DENSE_RANK : MOST_RANK;
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)

@@ -20,7 +20,7 @@
 #include "base/err.h"
 #include "format/layout.h"
 
-#define TS_MAX_RANK 1024u /* its Gram matrices and their inverses are small work up to here */
+#define TS_MAX_RANK 2048u /* a Gram matrix and its inverse, of 32 MiB each, are some seconds of work here */
 
 enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_MEMORY };
 

@@ -62,6 +62,7 @@ struct ts_backend_conf {
     uint64_t host_bytes;   /* most memory that `pin` will lock: devices need tables for it */
     uint64_t spare_bytes;  /* part of what `wish` asks for that there is; 0: none */
     uint32_t updates;      /* bit k: rows are to be updated by enum ts_row_kind k, too */
+    int products;          /* products are all that is wanted: nothing is solved with them */
     uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
     int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
     int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
@@ -142,8 +143,8 @@ struct ts_backend {
     int means;        /* `complete` subtracts a mean from values */
     int weights;      /* `complete` and `weighted` know weights of cells */
 
-    /* The highest rank with which it has these updates; NULL: any. */
-    uint32_t (*most_rank)(uint32_t updates, enum ts_precision precision);
+    /* The highest rank that it has for a tensor with these updates and this precision; NULL: any. */
+    uint32_t (*most_rank)(const struct ts_backend_conf *conf);
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* NULL is fine */
 
