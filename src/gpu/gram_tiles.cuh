@@ -4,8 +4,8 @@
  * It has 8 C columns. Lane L is at (g, t) = (L / 4, L % 4). Of products p of 8 nonzeros it holds columns C g .. C g + C - 1 of
  * nonzeros t and t + 4, as loads of neighbouring columns leave them: the same registers are left
  * and right operands, if column C g + c is called column g of tile c. So what an accumulator of tiles (a, b) has is
- * entry (C g + a, C (2 t + e) + b) of S. These are the tiles a <= b: for each even a the tile (a, a), and for each b above it
- * the tiles (a, b) and (a + 1, b) as a pair.
+ * entry (C g + a, C (2 t + e) + b) of S. These are the tiles a >= b: for each even a the tiles (a, b) and (a + 1, b) as a pair
+ * with each b up to a, and the tile (a + 1, a + 1).
  *
  *   owner    all in registers
  *   threads  all 32 lanes of a warp take part
@@ -21,13 +21,13 @@
 /* How many tiles and pairs there are, and which tiles those of a number are. */
 template <int C> struct gram_shape {
     static constexpr int tiles = (C + 1) / 2, pairs = C == 4 ? 4 : C / 2;
-    __host__ __device__ static constexpr int tile(int i) { return 2 * i; }
-    __host__ __device__ static constexpr int left(int i) { return i < 3 ? 0 : 2; }
-    __host__ __device__ static constexpr int right(int i) { return i < 3 ? i + 1 : 3; }
+    __host__ __device__ static constexpr int tile(int i) { return C == 1 ? 0 : 2 * i + 1; }
+    __host__ __device__ static constexpr int upper(int i) { return C == 4 && i < 3 ? 2 : 0; }
+    __host__ __device__ static constexpr int beside(int i) { return C == 4 && i < 3 ? i : 0; }
 };
 
 /* Where value k of a pair of tiles (a, b) and (a + 1, b), or of the tile (a, b), belongs in a lane: row <= column. Of a
- * tile (b, b) entries below the diagonal do not count. */
+ * tile (b, b) one half counts. */
 struct gram_place {
     int row, column;
     bool counts;
@@ -38,14 +38,14 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
 {
     const int g = (int)lane / 4, t = (int)lane % 4, tile = a + k / 2;
     const int row = C * g + tile, column = C * (2 * t + k % 2) + b;
-    return { row < column ? row : column, row < column ? column : row, tile < b || row <= column };
+    return { row < column ? row : column, row < column ? column : row, tile != b || row <= column };
 }
 
 template <int C> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
-    double m[C]; /* of nonzeros t, t + 4, ...: to be added over t */
-    uint32_t count;
+    double m[C];    /* of nonzeros t, t + 4, ...: to be added over t */
+    uint32_t count; /* the same in all lanes */
 
     __device__ inline void clear()
     {
@@ -68,7 +68,7 @@ template <int C> struct gram_sum {
     {
 #pragma unroll
         for (int i = 0; i < shape::pairs; i++) {
-            const int a = shape::left(i), b = shape::right(i);
+            const int a = shape::upper(i), b = shape::beside(i);
             const double upper[2] = { near[a], far[a] }, lower[2] = { near[a + 1], far[a + 1] };
             const double right[2] = { near[b], far[b] };
             multiply_add_pair(pair[i], upper, lower, right);
@@ -78,6 +78,22 @@ template <int C> struct gram_sum {
             const int a = shape::tile(i);
             multiply_add(tile[i], near[a], near[a]);
             multiply_add(tile[i], far[a], far[a]);
+        }
+    }
+
+    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b), for a >= b. */
+    __device__ inline void tiles(double (&s)[C][C][2]) const
+    {
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+#pragma unroll
+            for (int i = 0; i < shape::tiles; i++)
+                s[shape::tile(i)][shape::tile(i)][k] = tile[i][k];
+#pragma unroll
+            for (int i = 0; i < shape::pairs; i++) {
+                s[shape::upper(i)][shape::beside(i)][k] = pair[i][k];
+                s[shape::upper(i) + 1][shape::beside(i)][k] = pair[i][2 + k];
+            }
         }
     }
 
@@ -96,7 +112,7 @@ template <int C> struct gram_sum {
         for (int i = 0; i < shape::pairs; i++)
 #pragma unroll
             for (int k = 0; k < 4; k++) {
-                const gram_place at = place_of<C>(shape::left(i), shape::right(i), k, lane);
+                const gram_place at = place_of<C>(shape::upper(i), shape::beside(i), k, lane);
                 if (at.counts)
                     f(at, pair[i][k]);
             }

@@ -212,9 +212,10 @@ template <class T, int LPR, int NL> struct shared_size {
         return spread<LPR>::words * (4 * n_levels + (uint32_t)sizeof(T)) + 32 * 16 + 32 +
                4 * fetched<NL>::words;
     }
-    static __host__ __device__ uint32_t bytes(uint32_t n_levels, uint32_t n_models)
+    static __host__ __device__ uint32_t bytes(uint32_t n_levels, uint32_t n_models,
+                                              uint32_t warps = WARPS)
     {
-        return WARPS * (warp_bytes(n_levels) + n_models * 2 * row_bytes + 16);
+        return warps * (warp_bytes(n_levels) + n_models * 2 * row_bytes + 16);
     }
 };
 
@@ -237,15 +238,15 @@ template <class T> static __device__ inline T shfl_up(T x, int d)
     return __shfl_up_sync(ALL_LANES, x, d);
 }
 
-/* The shard of whose shares this thread block takes one. */
-static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
+/* The shard that has a share of the launch. */
+static __device__ inline ts_gpu_shard shard_of_share(const ts_gpu_mttkrp &p, uint32_t share)
 {
     ts_gpu_shard shard = p.one;
     if (p.n_many > 0) {
-        uint32_t lo = 0, hi = p.n_many; /* find the last one with first_cta <= blockIdx.x */
+        uint32_t lo = 0, hi = p.n_many; /* find the last one with first_cta <= share */
         while (hi - lo > 1) {
             const uint32_t mid = (lo + hi) / 2;
-            if (__ldg(&p.many[mid].first_cta) <= blockIdx.x)
+            if (__ldg(&p.many[mid].first_cta) <= share)
                 lo = mid;
             else
                 hi = mid;
@@ -253,6 +254,12 @@ static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
         shard = p.many[lo];
     }
     return shard;
+}
+
+/* That of this thread block, which takes one. */
+static __device__ inline ts_gpu_shard shard_of_block(const ts_gpu_mttkrp &p)
+{
+    return shard_of_share(p, blockIdx.x);
 }
 
 /* Adds partial rows of the groups of a warp. acc is the partial sum of the row that a group ends
@@ -361,7 +368,7 @@ template <class T, int LPR, int NL> struct warp_memory {
     T *carry;           /* the lane's 16 bytes of the row that the block before ended in */
     warp_span *span;    /* of each warp */
     __device__ warp_memory(uint4 *shared, uint32_t n_levels, uint32_t n_models,
-                           const lane_place<LPR> &at)
+                           const lane_place<LPR> &at, uint32_t warps = WARPS)
     {
         typedef shared_size<T, LPR, NL> size;
         constexpr int N = piece<T>::N;
@@ -371,10 +378,10 @@ template <class T, int LPR, int NL> struct warp_memory {
         head = (char *)(part + at.lane);
         flag_word = (uint32_t *)(part + 32);
         ahead = flag_word + 8;
-        all_ends = (T *)((char *)shared + WARPS * size::warp_bytes(n_levels));
+        all_ends = (T *)((char *)shared + warps * size::warp_bytes(n_levels));
         ends = all_ends + at.warp * 2 * LPR * N;
         carry = ends + (LPR + at.member) * N;
-        span = (warp_span *)((char *)all_ends + n_models * WARPS * 2 * size::row_bytes);
+        span = (warp_span *)((char *)all_ends + n_models * warps * 2 * size::row_bytes);
     }
     /* With the rows of model k. */
     __device__ warp_memory of_model(uint32_t k) const

@@ -2,9 +2,10 @@
 /* Rows with Gram matrices of their own. A warp decodes blocks as for the MTTKRP, and takes the rows in
  * one of three ways:
  *
- * A row's products go through tensor cores as loads leave them (gram_tiles.cuh), and when it ends its S goes to
- * shared memory, where the warp solves for it (gram_solve.cuh). That takes some two thousand instructions a
- * row, as many as some 40 nonzeros.
+ * A row's products go through tensor cores as loads leave them (gram_tiles.cuh), and when it ends the warp solves for it in the
+ * same registers (tile_solve.cuh), where l2 is above 0 and entries have no bounds. That takes some 1300 instructions a row, as many as
+ * some 80 nonzeros. Otherwise S goes to shared memory (gram_solve.cuh), since there columns are left out in
+ * their order, and bounds need S again.
  *
  * So up to 8 nonzeros of rows that lie in them as a whole are taken together, where l2 is above 0, entries have no bounds
  * and rows no fewer columns than that: with their products as the rows of P, a = P' y and (P P' + l2 I) y = x. P P' of 8 nonzeros
@@ -23,31 +24,38 @@
 #include "gpu/observed_stages.cuh"
 #include "gpu/observed_wide.h"
 #include "gpu/row_pairs.cuh"
+#include "gpu/tile_solve.cuh"
 
 enum {
-    SHORT = 8,  /* nonzeros that are taken together */
-    SOME = 16,  /* of a row that is solved for by its nonzeros, where it has more columns */
-    NARROW = 32 /* columns of which a warp's registers hold a Gram matrix */
+    SHORT = 8,   /* nonzeros that are taken together */
+    SOME = 16,   /* of a row that is solved for by its nonzeros, where it has more columns */
+    NARROW = 32, /* columns of which a warp's registers hold a Gram matrix */
+    RESIDENT = 14 /* warps of a multiprocessor, which leaves them 144 registers a thread */
 };
 static_assert(WARPS == TS_OBSERVED_UNITS, "a warp a unit");
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Beside what the stages of the MTTKRP take: S, and the same once more where entries have bounds; which nonzeros of a block
- * begin rows, and which are not held out. */
+/* Beside what the stages of the MTTKRP take: S, where a row is solved for in shared memory, and the same once more where entries have
+ * bounds, or the products of SHORT nonzeros; which nonzeros of a block begin rows, and which are not held out. */
 template <int C> struct own_memory {
     double *s, *copy;
     uint32_t *begins, *kept; /* 10 words each: bit 256 is that after the last nonzero */
 
-    static __host__ __device__ uint32_t bytes(bool bounded)
+    static __host__ __device__ uint32_t elements(bool plain, bool bounded)
     {
-        return (bounded ? 2 : 1) * gram_square<C>::elements * (uint32_t)sizeof(double) + 80;
+        return plain ? SHORT * gram_square<C>::stride
+                     : (bounded ? 2 : 1) * gram_square<C>::elements;
     }
-    __device__ own_memory(char *shared, uint32_t warp, bool bounded)
+    static __host__ __device__ uint32_t bytes(bool plain, bool bounded)
     {
-        s = (double *)(shared + warp * bytes(bounded));
+        return elements(plain, bounded) * (uint32_t)sizeof(double) + 80;
+    }
+    __device__ own_memory(char *shared, uint32_t warp, bool plain, bool bounded)
+    {
+        s = (double *)(shared + warp * bytes(plain, bounded));
         copy = s + gram_square<C>::elements;
-        begins = (uint32_t *)(s + (bounded ? 2 : 1) * gram_square<C>::elements);
+        begins = (uint32_t *)(s + elements(plain, bounded));
         kept = begins + 10;
     }
 };
@@ -93,88 +101,238 @@ static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_obs
     __syncwarp(); /* own.s is written again */
 }
 
-/* S of a sum to own.s; returns m(lane). */
-template <int C>
-static __device__ inline double spill_sum(const gram_sum<C> &sum, const own_memory<C> &own,
-                                          uint32_t lane, uint32_t &count)
+/* m of a sum: m[c] becomes that of column C g + c. */
+template <int C> static __device__ inline void sum_right(const gram_sum<C> &sum, double (&m)[C])
 {
-    constexpr int stride = gram_square<C>::stride;
-    double m[C];
-    count = sum.count;
-    count += __shfl_xor_sync(ALL_LANES, count, 1);
-    count += __shfl_xor_sync(ALL_LANES, count, 2);
-    sum.each(lane, [&](const gram_place &at, double x) { own.s[at.row * stride + at.column] = x; });
 #pragma unroll
     for (int c = 0; c < C; c++) {
         m[c] = sum.m[c];
         m[c] += __shfl_xor_sync(ALL_LANES, m[c], 1);
         m[c] += __shfl_xor_sync(ALL_LANES, m[c], 2);
+    }
+}
+
+/* S of a sum to own.s; returns m(lane). */
+template <int C>
+static __device__ inline double spill_sum(const gram_sum<C> &sum, const own_memory<C> &own,
+                                          uint32_t lane)
+{
+    constexpr int stride = gram_square<C>::stride;
+    double m[C];
+    sum_right<C>(sum, m);
+    sum.each(lane, [&](const gram_place &at, double x) { own.s[at.row * stride + at.column] = x; });
+#pragma unroll
+    for (int c = 0; c < C; c++)
         if (lane % 4 == 0)
             own.s[8 * C * stride + C * (lane / 4) + c] = m[c];
-    }
     __syncwarp();
     return lane < 8 * C ? own.s[8 * C * stride + lane] : 0;
 }
 
-/* S in own.s, m and the count to a part. */
-template <int C>
-static __device__ inline void pack_part(const own_memory<C> &own, double m, uint32_t count,
-                                        uint32_t rank, double *to, uint32_t lane)
+/* Solves for a row without bounds, l2 being above 0, in registers. */
+template <class T, int C>
+static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
+                                        const gram_sum<C> &sum, uint32_t row, uint32_t lane)
 {
-    for (uint32_t i = 0; i < rank; to += rank - i, i++)
-        if (lane >= i && lane < rank)
-            to[lane - i] = own.s[i * gram_square<C>::stride + lane];
-    if (lane < rank)
-        to[lane] = m;
+    const uint32_t g = lane / 4, t = lane % 4;
+    const double weight = o.by_count ? sum.count : 1.0, cut = cut_of<T>(o);
+    double s[C][C][2], m[C], r[C][2], least[C], turned[C], square = 0;
+    T *const to = (T *)p.out + (uint64_t)row * p.ld;
+    sum.tiles(s);
+    sum_right<C>(sum, m);
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+        const double l2 = t == g / 2 && C * g + c < o.rank ? o.l2 * weight : 0.0;
+        s[c][c][0] += g % 2 == 0 ? l2 : 0.0;
+        s[c][c][1] += g % 2 == 1 ? l2 : 0.0;
+        least[c] = cut * (g % 2 == 0 ? s[c][c][0] : s[c][c][1]);
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const double x = __shfl_sync(ALL_LANES, m[c], 4 * (2 * t + e));
+            r[c][e] = g == 0 ? x : 0.0;
+        }
+    }
+    solve_tiles<C>(s, r, least, turned, lane);
+#pragma unroll
+    for (uint32_t e = 0; e < 2; e++) {
+        const uint32_t column = C * (2 * t + e);
+        T x[C];
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            x[c] = column + c < o.rank ? (T)-r[c][e] : (T)0;
+            square += (double)x[c] * (double)x[c];
+        }
+        if (g == 0)
+            store_columns<C>(to + column, x, column, p.ld);
+    }
+    if (o.size != NULL) {
+        square += __shfl_xor_sync(ALL_LANES, square, 1);
+        square += __shfl_xor_sync(ALL_LANES, square, 2);
+        if (lane == 0)
+            o.size[row] = weight * square;
+    }
+}
+
+/* A sum to a part. */
+template <int C>
+static __device__ inline void pack_part(const gram_sum<C> &sum, uint32_t rank, double *to,
+                                        uint32_t lane)
+{
+    double m[C];
+    sum_right<C>(sum, m);
+    sum.each(lane, [&](const gram_place &at, double x) {
+        if (at.column < (int)rank)
+            to[at.row * (int)rank - at.row * (at.row + 1) / 2 + at.column] = x;
+    });
+    to += rank * (rank + 1) / 2;
+#pragma unroll
+    for (int c = 0; c < C; c++)
+        if (lane % 4 == 0 && C * (lane / 4) + c < rank)
+            to[C * (lane / 4) + c] = m[c];
     if (lane == 0)
-        to[rank] = count;
-    __syncwarp();
+        to[rank] = sum.count;
 }
 
 /* ------------------------------------------------------------------ rows one by one */
 
-/* Adds the nonzeros at positions pos .. end - 1, of one row. */
+/* Rows of 8 nonzeros of a block, on their way: lane (g, t) has its columns of nonzeros pos + t and pos + 4 + t. */
+template <class T, int C, int NL> struct rows_ahead {
+    T y[NL][2][C], value[2];
+
+    /* No position after `last` is read. */
+    __device__ inline void load(const char *const (&from)[NL], uint32_t row_bytes,
+                                const warp_memory<T, LANES, NL> &mem, uint32_t pos, uint32_t last)
+    {
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const uint32_t place = spread<LANES>::at(min(pos + 4 * k, last));
+            value[k] = mem.val[place];
+#pragma unroll
+            for (int l = 0; l < NL; l++)
+                load_columns<C>(from[l] + (uint64_t)mem.index[l * spread<LANES>::words + place] *
+                                              row_bytes,
+                                y[l][k]);
+        }
+    }
+    __device__ inline void multiply(T (&x)[2][C]) const
+    {
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+#pragma unroll
+            for (int c = 0; c < C; c++) {
+                x[k][c] = y[0][k][c];
+#pragma unroll
+                for (int l = 1; l < NL; l++)
+                    x[k][c] *= y[l][k][c];
+            }
+    }
+};
+
+/* x, or 0: before it is widened, of which the compiler would make two selections after. */
+static __device__ inline double widen_if(bool yes, float x)
+{
+    return (double)__uint_as_float(__float_as_uint(x) & (yes ? UINT32_MAX : 0));
+}
+static __device__ inline double widen_if(bool yes, double x)
+{
+    return yes ? x : 0.0;
+}
+
+/* Adds 8 nonzeros; bits 0 and 4 of `on`: the lane's two count. */
+template <class T, int C>
+static __device__ inline void add_eight(const T (&x)[2][C], const T (&value)[2], uint32_t on,
+                                        bool active, gram_sum<C> &sum)
+{
+    double d[2][C];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const bool counts = on >> 4 * h & 1;
+        const double v = widen_if(counts, value[h]);
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            d[h][c] = widen_if(counts && active, x[h][c]);
+            sum.m[c] += v * d[h][c];
+        }
+    }
+    sum.add(d[0], d[1]);
+}
+
+/* An address that stays as it is: the compiler would add the parts of it anew for each load. */
+static __device__ inline const char *opaque(const char *p)
+{
+    asm volatile("" : "+l"(p));
+    return p;
+}
+
+/* Adds the nonzeros at positions pos .. end - 1, of one row, of a block that has n. */
 template <class T, int C, int NL>
 static __device__ inline void
 add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const own_memory<C> &own,
-             uint32_t pos, uint32_t end, uint32_t lane, gram_sum<C> &sum)
+             uint32_t pos, uint32_t end, uint32_t n, uint32_t lane, gram_sum<C> &sum)
 {
-    constexpr int K = sizeof(T) == sizeof(float) ? 4 : 2; /* loads of a lane that go together */
     const uint32_t column = C * (lane / 4), t = lane % 4;
     const bool active = column < p.ld;
+    const uint32_t offset = active ? column * (uint32_t)sizeof(T) : 0;
+    if constexpr (NL > 0) {
+        const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
+        const char *from[NL];
+        rows_ahead<T, C, NL> near, far;
+#pragma unroll
+        for (int l = 0; l < NL; l++)
+            from[l] = opaque((const char *)p.factor[l] + offset);
+        near.load(from, row_bytes, mem, pos + t, n - 1);
 #pragma unroll 1
-    for (; pos < end; pos += 4 * K) {
-        uint32_t place[K], byte[K];
-        T x[K][C];
-        bool on[K];
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            const uint32_t q = pos + 4 * k + t, at = min(q, end - 1);
-            place[k] = spread<LANES>::at(at);
-            byte[k] = active ? column * (uint32_t)sizeof(T) : 0;
-            on[k] = q < end && (own.kept[at / 32] >> at % 32 & 1);
-            sum.count += on[k];
+        for (; pos < end; pos += 16) { /* the next 8 are on their way, maybe of the next row */
+            const uint32_t on = bits_from(own.kept, pos) & below(min(end - pos, 16u));
+            T x[2][C], y[2][C];
+            far.load(from, row_bytes, mem, pos + 8 + t, n - 1);
+            near.multiply(x);
+            add_eight<T, C>(x, near.value, on >> t, active, sum);
+            near.load(from, row_bytes, mem, pos + 16 + t, n - 1);
+            far.multiply(y);
+            add_eight<T, C>(y, far.value, on >> t >> 8, active, sum);
+            sum.count += __popc(on);
         }
-        multiply_rows<T, C, NL, K>(p, mem, place, byte, x);
+    } else {
+        constexpr int K = sizeof(T) == sizeof(float) ? 4 : 2; /* loads of a lane that go together */
+#pragma unroll 1
+        for (; pos < end; pos += 4 * K) {
+            const uint32_t on = bits_from(own.kept, pos) & below(min(end - pos, 4u * K));
+            uint32_t place[K], byte[K];
+            T x[K][C];
 #pragma unroll
-        for (int k = 0; k < K; k += 2) {
-            double d[2][C];
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const double value = on[k + h] ? (double)mem.val[place[k + h]] : 0.0;
-#pragma unroll
-                for (int c = 0; c < C; c++) {
-                    d[h][c] = on[k + h] && active ? (double)x[k + h][c] : 0.0;
-                    sum.m[c] += value * d[h][c];
-                }
+            for (int k = 0; k < K; k++) {
+                place[k] = spread<LANES>::at(min(pos + 4 * k + t, n - 1));
+                byte[k] = offset;
             }
-            if (pos + 4 * k < end)
-                sum.add(d[0], d[1]);
+            multiply_rows<T, C, NL, K>(p, mem, place, byte, x);
+            sum.count += __popc(on);
+#pragma unroll
+            for (int k = 0; k < K; k += 2)
+                if (pos + 4 * k < end) {
+                    T two[2][C], value[2];
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        value[h] = mem.val[place[k + h]];
+#pragma unroll
+                        for (int c = 0; c < C; c++)
+                            two[h][c] = x[k + h][c];
+                    }
+                    add_eight<T, C>(two, value, on >> 4 * k >> t, active, sum);
+                }
         }
     }
 }
 
 /* ------------------------------------------------------------------ short rows together */
+
+/* The i-th bit that is set in 8, or 7. */
+static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
+{
+    for (; i > 0; i--)
+        bits &= bits - 1;
+    return bits != 0 ? __ffs(bits) - 1 : 7;
+}
 
 /* Rows first, ... that have the n nonzeros from position pos on and no others. Bit q of ends: one ends after nonzero q. */
 template <class T, int C, int NL>
@@ -224,7 +382,7 @@ static __device__ inline void solve_short(const ts_gpu_mttkrp &p, const ts_gpu_o
         const bool counts = first + i < end;
         const double mine = g % 2 == 0 ? d[0] : d[1];
         const bool fine = diagonal && mine > least;
-        const double inverse = fine ? 1 / mine : 0;
+        const double inverse = fine ? reciprocal(mine) : 0;
         const double by = __shfl_sync(ALL_LANES, inverse, 4 * k + k / 2);
         const double r0 = __shfl_sync(ALL_LANES, d[0], 4 * k + t);
         const double r1 = __shfl_sync(ALL_LANES, d[1], 4 * k + t);
@@ -238,27 +396,39 @@ static __device__ inline void solve_short(const ts_gpu_mttkrp &p, const ts_gpu_o
             y = g == k ? yk : y - (k % 2 == 0 ? c0 : c1) * yk;
         }
     }
-    if (t == 0) { /* |a|^2 = y' P P' y */
-        own.s[8 * C * stride + g] = y;
-        own.s[(8 * C + 1) * stride + g] = (o.by_count ? count : 1.0) * y * (value - l2 * y);
-    }
+    /* a = P' y of each row, as the tiles of M P: row i of M is y where a nonzero is of the i-th row. */
     __syncwarp();
-    double a = 0, size = 0;
-    T *to = (T *)p.out + (uint64_t)row * p.ld;
-    const uint32_t j = lane < 8 * C ? lane : 0;
-#pragma unroll 1
-    for (uint32_t q = 0; q < n; q++) {
-        a += own.s[8 * C * stride + q] * own.s[q * stride + j];
-        size += own.s[(8 * C + 1) * stride + q];
-        if ((ends >> q & 1) == 0)
-            continue;
-        if (lane < p.ld)
-            to[lane] = (T)(lane < o.rank ? a : 0.0);
-        if (lane == 0 && o.size != NULL)
-            o.size[row] = fmax(size, 0.0);
-        a = size = 0;
-        to += p.ld;
-        row++;
+    const uint32_t of_row = __popc(ends & below(g)), rows = __popc(ends);
+    double m[2], square = 0;
+#pragma unroll
+    for (uint32_t h = 0; h < 2; h++) {
+        const uint32_t q = 4 * (t + 4 * h); /* the lane that has nonzero t + 4 h */
+        const double one = __shfl_sync(ALL_LANES, y, q);
+        m[h] = __shfl_sync(ALL_LANES, of_row, q) == g ? one : 0.0;
+    }
+    T *const to = (T *)p.out + (uint64_t)(row + g) * p.ld;
+#pragma unroll
+    for (uint32_t c = 0; c < C; c++) {
+        const uint32_t column = 8 * c + 2 * t;
+        double a[2] = { 0, 0 };
+#pragma unroll
+        for (uint32_t h = 0; h < 2; h++)
+            multiply_add(a, m[h], own.s[(t + 4 * h) * stride + 8 * c + g]);
+        T x[2];
+#pragma unroll
+        for (uint32_t e = 0; e < 2; e++) {
+            x[e] = (T)(column + e < o.rank ? a[e] : 0.0);
+            square += (double)x[e] * (double)x[e];
+        }
+        if (g < rows)
+            store_columns<2>(to + column, x, column, p.ld);
+    }
+    if (o.size != NULL) {
+        square += __shfl_xor_sync(ALL_LANES, square, 1);
+        square += __shfl_xor_sync(ALL_LANES, square, 2);
+        const uint32_t kept_of_row = __shfl_sync(ALL_LANES, count, 4 * last_of(ends, g));
+        if (t == 0 && g < rows)
+            o.size[row + g] = (o.by_count ? kept_of_row : 1.0) * square;
     }
     __syncwarp();
 }
@@ -272,14 +442,10 @@ static __device__ inline void
 solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
            const own_memory<4> &own, uint32_t pos, uint32_t n, uint32_t row, uint32_t lane)
 {
-    constexpr int stride = gram_square<4>::stride, narrow = gram_square<2>::stride;
-    static_assert(SOME * stride + gram_square<2>::elements <= gram_square<4>::elements,
-                  "P and P P' lie where S would");
     const uint32_t g = lane / 4, t = lane % 4;
     const uint32_t kept = bits_from(own.kept, pos) & below(n), count = __popc(kept);
-    const double weight = o.by_count ? count : 1.0;
-    double *const square = own.s + SOME * stride;
-    double x[2][8], d[2][4] = {};
+    const double weight = o.by_count ? count : 1.0, cut = cut_of<T>(o);
+    double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
 #pragma unroll
     for (uint32_t u = 0; u < 2;
          u++) { /* nonzero 8 u + g, its columns 4 t .. 4 t + 3 and those 16 further on */
@@ -287,53 +453,53 @@ solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T
         const bool on = kept >> q & 1;
         const uint32_t place[2] = { at, at };
         uint32_t byte[2];
-        T y[2][4];
+        T z[2][4];
 #pragma unroll
         for (uint32_t h = 0; h < 2; h++)
             byte[h] = 16 * h + 4 * t < p.ld ? (16 * h + 4 * t) * (uint32_t)sizeof(T) : 0;
-        multiply_rows<T, 4, NL, 2>(p, mem, place, byte, y);
+        multiply_rows<T, 4, NL, 2>(p, mem, place, byte, z);
 #pragma unroll
         for (uint32_t h = 0; h < 2; h++)
 #pragma unroll
-            for (uint32_t c = 0; c < 4; c++) {
-                x[u][4 * h + c] = on && 16 * h + 4 * t < p.ld ? (double)y[h][c] : 0.0;
-                own.s[q * stride + 16 * h + 4 * t + c] = x[u][4 * h + c];
-            }
+            for (uint32_t c = 0; c < 4; c++)
+                x[u][4 * h + c] = (double)(on && 16 * h + 4 * t < p.ld ? z[h][c] : (T)0);
     }
+    s[1][1][0] = s[1][1][1] = 0;
 #pragma unroll
     for (int v = 0; v < 8; v += 2) {
         const double upper[2] = { x[0][v], x[0][v + 1] }, lower[2] = { x[1][v], x[1][v + 1] };
-        multiply_add_pair(d[0], upper, lower, upper);
-        multiply_add_pair(d[1], upper, lower, lower);
+        multiply_add_pair(both, upper, lower, upper);
+        add_tiles(s[1][1], lower, lower);
     }
 #pragma unroll
-    for (int b = 0; b < 2; b++)
+    for (uint32_t u = 0; u < 2; u++) {
+        const double l2 = t == g / 2 && 8 * u + g < n ? o.l2 * weight : 0.0;
+        s[u][0][0] = both[2 * u];
+        s[u][0][1] = both[2 * u + 1];
+        s[u][u][0] += g % 2 == 0 ? l2 : 0.0;
+        s[u][u][1] += g % 2 == 1 ? l2 : 0.0;
+        least[u] = cut * (g % 2 == 0 ? s[u][u][0] : s[u][u][1]);
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const uint32_t i = g + k / 2 * 8, j = 8 * b + 2 * t + k % 2;
-            if (i <= j)
-                square[i * narrow + j] = d[b][k] + (i == j && i < n ? o.l2 * weight : 0.0);
+        for (uint32_t e = 0; e < 2; e++) {
+            const uint32_t q = 8 * u + 2 * t + e;
+            r[u][e] =
+                g == 0 && (kept >> q & 1) != 0 ? (double)mem.val[spread<LANES>::at(pos + q)] : 0.0;
         }
-    __syncwarp();
-    const double value = kept >> lane & 1 ? (double)mem.val[spread<LANES>::at(pos + lane)] : 0.0;
-    const double diagonal = lane < SOME ? square[lane * narrow + lane] : 0;
-    const double y = solve_gram<2>(square, value, diagonal, cut_of<T>(o), lane);
-    __syncwarp();
-    if (lane < SOME)
-        square[lane] = y;
-    __syncwarp();
-    double a = 0;
-    for (uint32_t q = 0; q < n; q++)
-        a += square[q] * own.s[q * stride + lane];
-    const T done = (T)(lane < o.rank ? a : 0.0);
-    if (lane < p.ld)
-        ((T *)p.out)[(uint64_t)row * p.ld + lane] = done;
+    }
+    solve_tiles<2>(s, r, least, y, lane);
+#pragma unroll
+    for (int v = 0; v < 8; v++)
+        a[v] = -(y[0] * x[0][v] + y[1] * x[1][v]);
+    const uint32_t column = 16 * (g / 4) + 4 * t + g % 4;
+    const double mine = sum_of_groups(a, lane);
+    const T done = (T)(column < o.rank ? mine : 0.0);
+    if (column < p.ld)
+        ((T *)p.out)[(uint64_t)row * p.ld + column] = done;
     if (o.size != NULL) {
         const double sum = warp_sum((double)done * (double)done);
         if (lane == 0)
             o.size[row] = weight * sum;
     }
-    __syncwarp();
 }
 
 /* ------------------------------------------------------------------ a unit */
@@ -349,17 +515,30 @@ template <int C> struct unit_rows {
 /* The current row has ended. */
 template <class T, int C>
 static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                      const own_memory<C> &own, double *part, uint32_t lane,
-                                      unit_rows<C> &r)
+                                      const own_memory<C> &own, bool plain, double *part,
+                                      uint32_t lane, unit_rows<C> &r)
 {
-    uint32_t count;
-    const double m = spill_sum<C>(r.sum, own, lane, count);
-    if (r.first)
-        pack_part<C>(own, m, count, o.rank, part, lane);
-    else
-        solve_row<T, C>(p, o, own, r.row, m, count, lane);
+    if (r.first) {
+        pack_part<C>(r.sum, o.rank, part, lane);
+    } else if (plain) {
+        solve_sum<T, C>(p, o, r.sum, r.row, lane);
+    } else {
+        const double m = spill_sum<C>(r.sum, own, lane);
+        solve_row<T, C>(p, o, own, r.row, m, r.sum.count, lane);
+    }
     r.first = r.open = false;
     r.sum.clear();
+}
+
+/* Where the row of nonzero pos ends, of n. */
+static __device__ inline uint32_t row_end(const uint32_t *begins, uint32_t pos, uint32_t n)
+{
+    for (uint32_t at = pos + 1; at < n; at += 32) {
+        const uint32_t ends = bits_from(begins, at);
+        if (ends != 0)
+            return min(at + __ffs(ends) - 1, n);
+    }
+    return n;
 }
 
 /* The nonzeros of a block. closed: a row ends with it. */
@@ -367,13 +546,13 @@ template <class T, int C, int NL>
 static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const warp_memory<T, LANES, NL> &mem,
                                         const own_memory<C> &own, uint32_t n, bool closed,
-                                        bool together, double *part, uint32_t lane, unit_rows<C> &r)
+                                        bool plain, double *part, uint32_t lane, unit_rows<C> &r)
 {
+    const bool together = plain && o.rank >= SHORT;
     uint32_t pos = 0;
 #pragma unroll 1
     while (pos < n) {
         const uint32_t ends = bits_from(own.begins, pos + 1); /* bit k: after nonzero pos + k */
-        uint32_t end = pos + (ends != 0 ? __ffs(ends) : 32);
         if (!r.open && together && (ends & below(SHORT)) != 0) {
             const uint32_t some = 32 - __clz(ends & below(SHORT));
             solve_short<T, C, NL>(p, o, mem, own, pos, some, ends & below(some), r.row, lane);
@@ -384,20 +563,18 @@ static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_obs
         }
         if constexpr (C == 4)
             if (!r.open && together && (ends & below(SOME)) != 0) {
-                solve_some<T, NL>(p, o, mem, own, pos, end - pos, r.row++, lane);
+                const uint32_t some = __ffs(ends);
+                solve_some<T, NL>(p, o, mem, own, pos, some, r.row++, lane);
                 r.sum.clear();
-                pos = end;
+                pos += some;
                 continue;
             }
-        if (ends == 0)
-            while (end < n && (own.begins[end / 32] >> end % 32 & 1) == 0)
-                end++;
-        end = min(end, n);
-        add_nonzeros<T, C, NL>(p, mem, own, pos, end, lane, r.sum);
+        const uint32_t end = row_end(own.begins, pos, n);
+        add_nonzeros<T, C, NL>(p, mem, own, pos, end, n, lane, r.sum);
         pos = end;
         r.open = true;
         if (end < n || closed) {
-            end_row<T, C>(p, o, own, part, lane, r);
+            end_row<T, C>(p, o, own, plain, part, lane, r);
             r.row++;
         }
     }
@@ -405,29 +582,30 @@ static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_obs
 
 /* out(i, :) = the row a that solves (S + l2 I) a = m, of its own nonzeros
  *
- *   launch  grid (shares of the launch), 4 warps a thread block: a warp takes a unit
+ *   launch  grid (units of the launch), thread blocks of one warp: a unit with many rows takes long, and a thread block of four
+ *           would keep the place of all until the last is done
  *   out     only rows that begin and end inside the unit are stored: no other warp has a nonzero of them
  *   part    (2 x units of the mode copy) what the unit has of its first and its last row */
 template <class T, int C, int NL>
-__global__ void __launch_bounds__(32 * WARPS, 3)
+__global__ void __launch_bounds__(32, RESIDENT)
     observed_packed(const __grid_constant__ ts_gpu_mttkrp p,
                     const __grid_constant__ ts_gpu_observed o)
 {
     extern __shared__ uint4 shared[];
     const lane_place<LANES> at;
     const uint32_t n_levels = NL > 0 ? NL : p.n_levels, lane = at.lane;
-    const warp_memory<T, LANES, NL> mem(shared, n_levels, 1, at);
-    const own_memory<C> own((char *)shared + shared_size<T, LANES, NL>::bytes(n_levels, 1), at.warp,
-                            is_bounded(o));
-    const bool together = o.l2 > 0 && !is_bounded(o) && o.rank >= SHORT;
-    const ts_gpu_shard shard = shard_of_block(p);
-    const uint32_t share = blockIdx.x - shard.first_cta, unit_blocks = p.share_blocks / WARPS;
-    const uint64_t unit = (shard.first_share + share) * WARPS + at.warp;
+    const bool plain = is_plain(o);
+    const warp_memory<T, LANES, NL> mem(shared, n_levels, 1, at, 1);
+    const own_memory<C> own((char *)shared + shared_size<T, LANES, NL>::bytes(n_levels, 1, 1), 0,
+                            plain, is_bounded(o));
+    const uint32_t of_launch = blockIdx.x / WARPS, warp = blockIdx.x % WARPS;
+    const ts_gpu_shard shard = shard_of_share(p, of_launch);
+    const uint32_t share = of_launch - shard.first_cta, unit_blocks = p.share_blocks / WARPS;
+    const uint64_t unit = (shard.first_share + share) * WARPS + warp;
     double *part = o.part + 2 * unit * ts_observed_part(o.rank);
-    uint32_t count;
     unit_rows<C> r;
     warp_blocks blocks;
-    blocks.first = share * p.share_blocks + at.warp * unit_blocks;
+    blocks.first = share * p.share_blocks + warp * unit_blocks;
     blocks.end = min(blocks.first + unit_blocks, shard.n_blocks);
     if (blocks.first >= blocks.end) {
         if (lane < 2)
@@ -449,12 +627,11 @@ __global__ void __launch_bounds__(32 * WARPS, 3)
         const bool closed = b + 1 < blocks.end && next_row != first_row + d.n_rows;
         prepare_block<T, NL>(p, o, mem, own.begins, own.kept, d, first_row, closed, lane);
         r.row = first_row;
-        take_rows<T, C, NL>(p, o, mem, own, n, closed, together, part, lane, r);
+        take_rows<T, C, NL>(p, o, mem, own, n, closed, plain, part, lane, r);
     }
-    const double m = spill_sum<C>(r.sum, own, lane, count);
     if (!r.first)
         part += ts_observed_part(o.rank);
-    pack_part<C>(own, m, count, o.rank, part, lane);
+    pack_part<C>(r.sum, o.rank, part, lane);
     if (lane < 2)
         p.edge_row[2 * unit + lane] = lane == 0 ? r.first_row : r.row;
 }
@@ -487,8 +664,8 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
     constexpr int N = (8 * C * (8 * C + 1) / 2 + 8 * C + 1 + 31) / 32;
     const uint32_t size = (uint32_t)ts_observed_part(o.rank);
     double sum[N];
-    uint64_t next, before = e;
-    bool is_first = true, is_last;
+    uint64_t before = e;
+    bool is_first = true, is_last = true;
     if (!rows.there(e))
         return;
     const uint32_t row = rows.row[e];
@@ -502,30 +679,31 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
 #pragma unroll
     for (int k = 0; k < N; k++)
         sum[k] = 0;
-    for (next = e; next < rows.n;) {
-        uint64_t at[BATCH];
-        double x[BATCH][N];
+    for (uint64_t next = e; next < rows.n && is_last; next += 32) { /* a lane looks at one part */
+        const uint64_t one = next + lane;
+        const bool there = one < rows.n && rows.there(one), same = there && rows.row[one] == row;
+        const uint32_t others = __ballot_sync(ALL_LANES, there && !same);
+        uint32_t left =
+            __ballot_sync(ALL_LANES, same) & below(others != 0 ? __ffs(others) - 1 : 32);
+        is_last = others == 0;
+        while (left != 0) {
+            double x[BATCH][N];
 #pragma unroll
-        for (int i = 0; i < BATCH; i++) {
-            at[i] = next;
-            next = next < rows.n ? rows.same(next + 1, row) : next;
+            for (int i = 0; i < BATCH; i++) {
+                const uint64_t at = next + (left != 0 ? __ffs(left) - 1 : 0);
+#pragma unroll
+                for (int k = 0; k < N; k++)
+                    x[i][k] =
+                        left != 0 && 32 * k + lane < size ? part[at * size + 32 * k + lane] : 0.0;
+                left &= left - 1;
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                for (int k = 0; k < N; k++)
+                    sum[k] += x[i][k];
         }
-#pragma unroll
-        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                x[i][k] = at[i] < rows.n && 32 * k + lane < size
-                              ? part[at[i] * size + 32 * k + lane]
-                              : 0.0;
-#pragma unroll
-        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                sum[k] += x[i][k];
     }
-    for (next = e + 1; next < rows.n && (!rows.there(next) || rows.row[next] == row);)
-        next++;
-    is_last = next == rows.n;
     double *const to =
         ends != NULL && (is_first || is_last) ? ends + (is_first ? 0 : size) : own.copy;
 #pragma unroll
@@ -549,7 +727,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
 {
     extern __shared__ uint4 shared[];
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const own_memory<C> own((char *)shared, warp, true);
+    const own_memory<C> own((char *)shared, warp, false, true);
     const ts_gpu_shard shard = shard_of_block(p);
     const uint64_t unit = (blockIdx.x - shard.first_cta) * (uint64_t)WARPS + warp;
     const uint64_t first = 2 * shard.first_share * WARPS, size = ts_observed_part(o.rank);
@@ -567,7 +745,7 @@ __global__ void __launch_bounds__(32)
               uint64_t n_shards, const double *ends, const uint32_t *edge_row)
 {
     extern __shared__ uint4 shared[];
-    const own_memory<C> own((char *)shared, 0, true);
+    const own_memory<C> own((char *)shared, 0, false, true);
     const part_rows rows = { edge_row, 2 * n_shards };
     fold_row<T, C>(p, o, own, ends, rows, blockIdx.x, NULL, threadIdx.x);
 }
@@ -577,11 +755,6 @@ __global__ void __launch_bounds__(32)
 uint32_t ts_observed_most(enum ts_precision precision)
 {
     return ts_observed_wide_most(precision);
-}
-
-static bool bounds(const struct ts_gpu_observed *o)
-{
-    return o->lower > -INFINITY || o->upper < INFINITY;
 }
 
 template <class F> static cudaError_t allow(F kernel, uint32_t bytes)
@@ -596,11 +769,11 @@ template <class T, int C, int NL>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_observed *o,
                           cudaStream_t stream)
 {
-    const uint32_t bytes = shared_size<T, LANES, NL>::bytes(args->n_levels, 1) +
-                           WARPS * own_memory<C>::bytes(bounds(o));
+    const uint32_t bytes = shared_size<T, LANES, NL>::bytes(args->n_levels, 1, 1) +
+                           own_memory<C>::bytes(is_plain(*o), is_bounded(*o));
     const cudaError_t rc = allow(observed_packed<T, C, NL>, bytes);
     if (rc == cudaSuccess)
-        observed_packed<T, C, NL><<<args->n_shares, 32 * WARPS, bytes, stream>>>(*args, *o);
+        observed_packed<T, C, NL><<<WARPS * args->n_shares, 32, bytes, stream>>>(*args, *o);
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
@@ -632,7 +805,7 @@ template <class T, int C>
 static cudaError_t launch_units(const struct ts_gpu_mttkrp *args, const struct ts_gpu_observed *o,
                                 double *ends, cudaStream_t stream)
 {
-    const uint32_t bytes = WARPS * own_memory<C>::bytes(true);
+    const uint32_t bytes = WARPS * own_memory<C>::bytes(false, true);
     const cudaError_t rc = allow(fold_units<T, C>, bytes);
     if (rc == cudaSuccess)
         fold_units<T, C><<<args->n_shares, 32 * WARPS, bytes, stream>>>(*args, *o, ends);
@@ -667,7 +840,7 @@ static cudaError_t launch_ends(const struct ts_gpu_mttkrp *args, const struct ts
                                uint64_t n_shards, const double *ends, const uint32_t *edge_row,
                                cudaStream_t stream)
 {
-    fold_ends<T, C><<<(unsigned)(2 * n_shards), 32, own_memory<C>::bytes(true), stream>>>(
+    fold_ends<T, C><<<(unsigned)(2 * n_shards), 32, own_memory<C>::bytes(false, true), stream>>>(
         *args, *o, n_shards, ends, edge_row);
     return cudaGetLastError();
 }

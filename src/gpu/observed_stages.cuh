@@ -44,6 +44,37 @@ template <int C> static __device__ inline void load_columns(const char *p, doubl
     }
 }
 
+/* Stores C neighbouring columns of a row from `column` on, of which it has ld. */
+template <int C>
+static __device__ inline void store_columns(float *to, const float (&x)[C], uint32_t column,
+                                            uint32_t ld)
+{
+    if constexpr (C == 4) {
+        if (column < ld)
+            *(float4 *)to = make_float4(x[0], x[1], x[2], x[3]);
+    } else if constexpr (C == 2) {
+        if (column < ld)
+            *(float2 *)to = make_float2(x[0], x[1]);
+    } else if (column < ld) {
+        *to = x[0];
+    }
+}
+
+template <int C>
+static __device__ inline void store_columns(double *to, const double (&x)[C], uint32_t column,
+                                            uint32_t ld)
+{
+    if constexpr (C == 1) {
+        if (column < ld)
+            *to = x[0];
+    } else {
+#pragma unroll
+        for (int c = 0; c < C; c += 2)
+            if (column + c < ld)
+                *(double2 *)(to + c) = make_double2(x[c], x[c + 1]);
+    }
+}
+
 /* x[k] := the product of the rows of all factors at the nonzero in place[k], from byte[k] of the rows on. */
 template <class T, int C, int NL, int K>
 static __device__ inline void
@@ -101,9 +132,15 @@ static __device__ inline uint32_t bits_from(const uint32_t *word, uint32_t at)
     return __funnelshift_r(word[at / 32], word[at / 32 + 1], at % 32);
 }
 
-static __device__ inline bool is_bounded(const ts_gpu_observed &o)
+static __host__ __device__ inline bool is_bounded(const ts_gpu_observed &o)
 {
     return o.lower > -INFINITY || o.upper < INFINITY;
+}
+
+/* S + l2 I is positive definite, and its solution the row. */
+static __host__ __device__ inline bool is_plain(const ts_gpu_observed &o)
+{
+    return o.l2 > 0 && !is_bounded(o);
 }
 
 /* What is less of a diagonal entry is rounding, as on CPU cores. */

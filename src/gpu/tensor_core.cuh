@@ -40,12 +40,28 @@ static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4],
 }
 
 /* The same of two left sides of 8 x 8, whose rows 0 .. 7 are those of d[0..1], and rows 8 .. 15 those of d[2..3]: lane L holds
- * a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L / 4) as b[k]. */
+ * a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L / 4) as b[k]. Two products of 16 x 4: one of 16 x 8 wants its operand in
+ * registers next to each other, of which half would be copies. */
 static __device__ inline void multiply_add_pair(double (&d)[4], const double (&a0)[2],
                                                 const double (&a1)[2], const double (&b)[2])
 {
-    const double a[4] = { a0[0], a1[0], a0[1], a1[1] };
-    multiply_add(d, a, b[0], b[1]);
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+#if __CUDA_ARCH__ >= 900
+        asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+            "{%0,%1,%2,%3};"
+            : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+            : "d"(a0[k]), "d"(a1[k]), "d"(b[k]));
+#else
+        double top[2] = { d[0], d[1] }, bottom[2] = { d[2], d[3] };
+        multiply_add(top, a0[k], b[k]);
+        multiply_add(bottom, a1[k], b[k]);
+        d[0] = top[0];
+        d[1] = top[1];
+        d[2] = bottom[0];
+        d[3] = bottom[1];
+#endif
+    }
 }
 
 #endif
