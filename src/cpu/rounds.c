@@ -331,15 +331,11 @@ static void hold_out(const struct run *u, struct worker *w)
     f->held = w->held;
 }
 
-/* A block goes behind those that are there. n_fibres: of these. */
-static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf,
-                   uint32_t *n_fibres)
+/* A block goes behind those that are there. */
+static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf)
 {
-    const uint32_t first = *n_fibres, n = b->shared ? b->n_fibres : b->n;
-    if (f->n_rows == 0)
-        f->row = b->row;
-    if (f->n_rows == 0 || b->row != f->row + f->n_rows - 1)
-        f->start[f->n_rows++] = f->n;
+    const uint32_t first = f->n_fibres, n = b->shared ? b->n_fibres : b->n;
+    ts_flat_row(f, b->row);
     for (uint32_t s = 0; s < b->n_starts; s++)
         f->start[f->n_rows++] = f->n + b->start[s];
     for (uint32_t l = 1; l < leaf; l++)
@@ -351,7 +347,7 @@ static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf
     for (uint32_t p = 0; f->fibre != NULL && !b->shared && p < b->n; p++)
         f->fibre[f->n + p] = first + p;
     f->n += b->n;
-    *n_fibres += n;
+    f->n_fibres += n;
 }
 
 /* The plain blocks of partition k of the shard, or NULL. */
@@ -372,26 +368,25 @@ static void flatten(const struct run *u, struct worker *w, uint32_t begin, uint3
     const uint32_t leaf = r->tensor->order - 1, partition = begin / TS_PARTITION_BLOCKS;
     const void *plain = plain_of(u, w, partition);
     struct ts_flat *f = &w->flat;
-    uint32_t n_fibres = 0;
-    f->n = f->n_rows = 0;
+    f->n = f->n_rows = f->n_fibres = 0;
     f->held = NULL;
     f->fibre = leaf > 2 ? w->fibre : NULL;
     for (uint32_t k = partition * TS_PARTITION_BLOCKS; plain != NULL && k < begin; k++)
         plain = ts_plain_next(&u->plain_conf, plain);
     for (uint32_t k = begin; k < end; k++) {
         if (plain != NULL) {
-            plain = r->ops->load(&u->plain_conf, plain, w->block);
+            plain = r->ops->append(&u->plain_conf, plain, f);
         } else {
             const struct ts_block_at at = ts_shard_block(u->view.entry, u->view.raw, k);
             r->unpack(&r->unpack_conf, &at, w->block);
+            append(f, w->block, leaf);
         }
-        append(f, w->block, leaf, &n_fibres);
     }
     f->start[f->n_rows] = f->n;
     if (u->hold_out->share > 0)
         hold_out(u, w);
     for (uint32_t l = 1; l <= leaf; l++) /* fetched ahead, not used */
-        memset(f->idx[l] + (l < leaf ? n_fibres : f->n), 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
+        memset(f->idx[l] + (l < leaf ? f->n_fibres : f->n), 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
     if (f->fibre != NULL)
         memset(f->fibre + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
@@ -419,9 +414,13 @@ static void whole_rows(const struct run *u, struct worker *w, uint32_t i, uint32
 {
     const struct ts_rounds *r = u->r;
     const uint32_t n = w->flat.start[i + n_rows] - w->flat.start[i];
+    const int keep = u->n_rounds > 1 && n <= w->scratch->most;
     for (uint32_t round = 0; round < u->n_rounds; round++) {
         load_rows(u, w->flat.row + i, n_rows, w->own);
-        r->ops->rows(&u->job, &w->flat, i, n_rows, w->own, round > 0 && n <= w->scratch->most,
+        r->ops->rows(&u->job, &w->flat, i, n_rows, w->own,
+                     !keep       ? TS_P_ONCE
+                     : round > 0 ? TS_P_THERE
+                                 : TS_P_KEEP,
                      w->scratch, w->phi);
         for (uint32_t k = 0; k < n_rows; k++) {
             const double violation = take_sum(u, w->phi + (size_t)k * r->stride,
@@ -436,7 +435,7 @@ static void whole_rows(const struct run *u, struct worker *w, uint32_t i, uint32
 static void part_of_row(const struct run *u, struct worker *w, uint32_t i, double *part)
 {
     load_rows(u, w->flat.row + i, 1, w->own);
-    u->r->ops->rows(&u->job, &w->flat, i, 1, w->own, 0, w->scratch, part);
+    u->r->ops->rows(&u->job, &w->flat, i, 1, w->own, TS_P_ONCE, w->scratch, part);
 }
 
 static double *part_at(const struct ts_rounds *r, uint32_t k, int last)
@@ -494,7 +493,7 @@ static void judge_partition(const struct run *u, struct worker *w, uint32_t k)
     for (uint32_t i = 0, n; i < w->flat.n_rows; i += n) {
         n = rows_together(u->r, &w->flat, i, w->flat.n_rows);
         load_rows(u, w->flat.row + i, n, w->own);
-        u->r->ops->rows(&u->job, &w->flat, i, n, w->own, 0, w->scratch, NULL);
+        u->r->ops->rows(&u->job, &w->flat, i, n, w->own, TS_P_ONCE, w->scratch, NULL);
     }
     to[0] = w->scratch->judged;
     to[1] = w->scratch->inner;

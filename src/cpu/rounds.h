@@ -24,12 +24,13 @@
 #include "stream/feed.h"
 #include "stream/loss.h"
 
-/* Nonzeros whose models are computed before what these weigh. */
-#define TS_ROUNDS_CHUNK 256u
+/* Nonzeros whose models are computed before what these weigh: their p and products of fibres fit a first-level cache. */
+#define TS_ROUNDS_CHUNK 128u
 
 /* Nonzeros of a partition or of a part of it, decoded. */
 struct ts_flat {
     uint32_t n, row, n_rows; /* row: of the first */
+    uint32_t n_fibres;       /* of an order above 3; else n */
     uint32_t *start;         /* n_rows + 1: where rows begin */
     /* Rows of the mode at level l, from 1: of each nonzero, or, above the leaf where there are fibres, of each of these;
      * with TS_KERNEL_AHEAD more to be read. */
@@ -38,6 +39,18 @@ struct ts_flat {
     double *value;
     uint8_t *held; /* not 0: it is held out, and weighs nothing; NULL: none is */
 };
+
+/* A block whose first nonzero is of this row begins. */
+static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
+{
+    if (f->n_rows == 0)
+        f->row = row;
+    if (f->n_rows == 0 || row != f->row + f->n_rows - 1)
+        f->start[f->n_rows++] = f->n;
+}
+
+/* Whether `product` has p of nonzeros that are computed: p is for this call alone; is kept for the next one; is there. */
+enum ts_rounds_p { TS_P_ONCE, TS_P_KEEP, TS_P_THERE };
 
 struct ts_rounds_job {
     uint32_t order, stride;
@@ -65,18 +78,18 @@ struct ts_rounds_scratch {
 
 struct ts_rounds_ops {
     /* Of n_rows rows of the flat from `row` on, `own` being these: phi := their sums (a stride of them each, on 64 bytes);
-     * or, where that is NULL, adds to judged and inner. Several rows have at most TS_ROUNDS_CHUNK nonzeros together. held:
-     * `product` has their p from a call before; all of them, where these are not more than `most`. */
+     * or, where that is NULL, adds to judged and inner. Several rows have at most TS_ROUNDS_CHUNK nonzeros together. Of
+     * more than `most` nonzeros p cannot be kept. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
-                 uint32_t n_rows, const void *own, int held, struct ts_rounds_scratch *scratch,
-                 double *phi);
+                 uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
+                 struct ts_rounds_scratch *scratch, double *phi);
 
     /* The row at b, n entries, of which the signs do not count: b := b .* phi; last: entries with a phi above 1 get the sign of
      * that. Returns the violation before. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
-    /* A plain block, decoded. Returns where the next one begins. */
-    const void *(*load)(const struct ts_plain_conf *c, const void *plain, struct ts_unpacked *ret);
+    /* A plain block goes behind what the flat has. Returns where the next one begins. */
+    const void *(*append)(const struct ts_plain_conf *c, const void *plain, struct ts_flat *flat);
 };
 
 const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision precision,

@@ -89,8 +89,8 @@ TS_ANYWHERE static inline double ts_poisson_log_value(double x, double m, double
 
 TS_ANYWHERE static inline double ts_huber_slope(double x, double m, double at)
 {
-    const double left = m - x;
-    return left > at ? 2 * at : left < -at ? -2 * at : 2 * left;
+    const double most = 2 * at, slope = 2 * (m - x), less = slope > most ? most : slope;
+    return less < -most ? -most : less;
 }
 
 TS_ANYWHERE static inline double ts_huber_value(double x, double m, double at)
