@@ -3,6 +3,7 @@
  * pass, with every instruction set, precision and row update. */
 #include <check.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,7 +129,9 @@ static void compare(struct ts_feed *f, uint32_t mode, enum ts_isa isa, enum ts_p
             continue;
         if (is_wide)
             view[k].rest = (float *)rest.data + col[k];
-        model[n++] = (struct ts_pass_model){ col[k], &view[k], is_wide ? TS_FLOAT64 : precision };
+        model[n++] = (struct ts_pass_model){ .col = col[k],
+                                             .out = &view[k],
+                                             .summed = is_wide ? TS_FLOAT64 : precision };
     }
     conf.spare_bytes = spare;
     ck_assert_int_eq(ts_pass_new(&conf, isa, 2, &pass, NULL), 0);
@@ -255,8 +258,11 @@ START_TEST(rows_are_those_of_each_alone)
     }
     for (uint32_t m = s->order - 1; m < s->order; m--) {
         struct ts_backend_times times;
+        struct ts_update of[MOST] = { 0 };
+        for (uint32_t k = 0; k < g->n; k++)
+            of[k].be = be[k];
         f->given = f->given_back = 0;
-        ck_assert_int_eq(ts_backend_cpu.mttkrp_of(be, g->n, m, f, &times, NULL), 0);
+        ck_assert_int_eq(ts_backend_cpu.update_of(of, g->n, m, f, &times, NULL), 0);
         for (uint32_t k = 0; k < g->n; k++) {
             struct ts_backend_conf one = conf;
             void *other;
@@ -281,6 +287,97 @@ START_TEST(rows_are_those_of_each_alone)
     ts_backend_cpu.close(all);
     free(got);
     free(want);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
+/* An update whose matrix is there once somebody has asked for it. */
+struct late {
+    uint32_t k, rank;
+    int fails;
+    double *matrix;
+    atomic_int calls;
+};
+
+static int make_matrix(void *ctx, struct ts_err *err)
+{
+    struct late *l = ctx;
+    atomic_fetch_add(&l->calls, 1);
+    if (l->fails)
+        return ts_fail(err, TS_ESTOP, "model %u was stopped", l->k);
+    for (uint32_t i = 0; i < l->rank * l->rank; i++)
+        l->matrix[i] = ts_init_entry(l->k, 11, i, 0);
+    return 0;
+}
+
+/* Products and rows in one call, of all models and of one, against calls one after the other; then one of them fails. */
+START_TEST(updates_make_themselves_ready)
+{
+    const struct shape *s = &shapes[4];
+    const struct group *g = &groups[_i % N_GROUPS];
+    const enum ts_precision precision = _i / N_GROUPS % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
+    struct test_coo x = test_coo_random(5, s->order, s->dim, s->nnz, s->value_range, s->skew);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
+    struct ts_backend_conf conf = { .tensor = &f->tensor,
+                                    .precision = precision,
+                                    .threads = 1 + (uint32_t)_i % 3,
+                                    .n_models = g->n,
+                                    .ranks = g->rank,
+                                    .only_mode = -1 };
+    struct ts_row_update how[MOST];
+    struct ts_row_sums sums[MOST] = { 0 };
+    struct ts_update of[MOST];
+    struct late late[MOST];
+    struct ts_backend_times times;
+    struct ts_err err;
+    void *all;
+    ck_assert_int_eq(ts_backend_cpu.open(&conf, &all, NULL), 0);
+    for (uint32_t k = 0; k < g->n; k++) {
+        const uint32_t rank = g->rank[k];
+        late[k] = (struct late){ .k = k, .rank = rank };
+        late[k].matrix = malloc((size_t)rank * rank * sizeof(double));
+        sums[k].gram = malloc((size_t)rank * rank * sizeof(double));
+        how[k] = (struct ts_row_update){ .kind = TS_ROW_LEAST_SQUARES,
+                                         .matrix = late[k].matrix,
+                                         .ready = make_matrix,
+                                         .ctx = &late[k] };
+        of[k] = (struct ts_update){ ts_backend_cpu.model(all, k), &how[k], &sums[k] };
+        put_start(of[k].be, f, k, rank);
+    }
+    f->given = f->given_back = 0;
+    ck_assert_int_eq(ts_backend_cpu.update_of(of, g->n, 1, f, &times, NULL), 0);
+    ck_assert_uint_ge(times.total_ns, times.device[0].solve_ns);
+    for (uint32_t k = 0; k < g->n; k++) {
+        const uint32_t rank = g->rank[k];
+        const uint64_t n = f->tensor.mode[1].disk.n_rows;
+        double *got = malloc(n * rank * sizeof *got), *want = malloc(n * rank * sizeof *want);
+        double *gram = malloc((size_t)rank * rank * sizeof *gram);
+        ck_assert_int_eq(atomic_load(&late[k].calls), 1);
+        ck_assert_int_eq(ts_backend_cpu.get_rows(of[k].be, 1, 0, n, got, NULL), 0);
+        put_start(of[k].be, f, k, rank);
+        f->given = f->given_back = 0;
+        ck_assert_int_eq(ts_backend_cpu.mttkrp(of[k].be, 1, f, &times, NULL), 0);
+        ck_assert_int_eq(
+            ts_backend_cpu.solve(of[k].be, 1, &how[k], &(struct ts_row_sums){ .gram = gram }, NULL),
+            0);
+        ck_assert_int_eq(ts_backend_cpu.get_rows(of[k].be, 1, 0, n, want, NULL), 0);
+        ck_assert_int_eq(memcmp(got, want, n * rank * sizeof *got), 0);
+        ck_assert_int_eq(memcmp(sums[k].gram, gram, (size_t)rank * rank * sizeof *gram), 0);
+        free(got);
+        free(want);
+        free(gram);
+    }
+    late[g->n - 1].fails = 1;
+    f->given = f->given_back = 0;
+    ck_assert_int_eq(ts_backend_cpu.update_of(of, g->n, 1, f, &times, &err), TS_ESTOP);
+    ck_assert(strstr(err.text, "was stopped") != NULL);
+    ck_assert_uint_eq(f->given, f->given_back);
+    ts_backend_cpu.close(all);
+    for (uint32_t k = 0; k < g->n; k++) {
+        free(late[k].matrix);
+        free(sums[k].gram);
+    }
     memfeed_free(f);
     test_coo_free(&x);
 }
@@ -329,6 +426,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, products_are_those_of_each_alone, 0, N_SHAPES * N_GROUPS);
     tcase_add_loop_test(t, rows_are_those_of_each_alone, 0, 8 * N_GROUPS);
+    tcase_add_loop_test(t, updates_make_themselves_ready, 0, 2 * N_GROUPS);
     tcase_add_test(t, models_that_go_well_together);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);

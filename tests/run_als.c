@@ -280,8 +280,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         rc = open_states(c, p, a);
     if (rc < 0)
         return rc;
-    if (c->one_call)
-        backend.update = cpu_update;
+    backend.update = c->one_call ? cpu_update : NULL;
     backend.mttkrp = cpu_mttkrp;
     backend.complete = cpu_complete;
     backend.multiply = cpu_multiply;

@@ -17,9 +17,9 @@ struct member {
 
 struct group {
     struct member *member;
-    void **be;                /* of those that take part in a pass; */
-    struct ts_update *update; /* with a backend that has products and rows in one call, these */
-    const struct ts_weighted **what; /* with a pass over cells these */
+    struct ts_update *update;        /* of those that take part in a pass; */
+    void **be;                       /* in one over cells these, */
+    const struct ts_weighted **what; /* and what is wanted of each */
     uint32_t n, order, mode;
     int cells; /* the pass is one over cells */
     const struct ts_backend *backend;
@@ -97,15 +97,12 @@ static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *
         if (is_in(g, k)) {
             struct ts_als *a = g->member[k].run;
             void *be = a->conf->init.be;
-            a->solved = g->backend->update_of != NULL && ts_row_by_backend(a->how.kind);
-            g->be[n] = be;
+            a->solved = ts_row_by_backend(a->how.kind);
             g->update[n++] = a->solved ? (struct ts_update){ be, &a->how, &a->sums }
                                        : (struct ts_update){ be, NULL, NULL };
         }
     ts_feed_rewind(g->feed);
-    return g->backend->update_of != NULL
-               ? g->backend->update_of(g->update, n, g->mode, g->feed, times, err)
-               : g->backend->mttkrp_of(g->be, n, g->mode, g->feed, times, err);
+    return g->backend->update_of(g->update, n, g->mode, g->feed, times, err);
 }
 
 /* One failed, or all are to stop: the others keep what they have. */

@@ -501,26 +501,39 @@ static int deal_rows(struct cpu *c, uint32_t mode, struct ts_fmat *rows,
     return rc;
 }
 
-static int cpu_mttkrp_of(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                         struct ts_backend_times *times, struct ts_err *err)
+/* The product of a dense tensor, and what the update of its rows needs. */
+static int multiply_dense(const struct ts_update *of, uint32_t mode, struct ts_feed *feed,
+                          struct ts_backend_times *times, struct ts_err *err)
+{
+    struct cpu *c = of->be;
+    struct shared *s = c->shared;
+    const struct ts_pass_model model = prepare_product(c, mode);
+    int rc;
+    note_change(c, mode);
+    ts_dense_product_learn(s->dense, &s->hold_out, 0);
+    rc = ts_dense_product_run(s->dense, mode, s->factor, &c->product, model.summed, feed, times,
+                              err);
+    return rc == 0 && of->how != NULL && of->how->ready != NULL ? of->how->ready(of->how->ctx, err)
+                                                                : rc;
+}
+
+/* Products, and what updates of their rows need. */
+static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                        struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
-    struct shared *s = ((struct cpu *)be[0])->shared;
+    struct shared *s = ((struct cpu *)of[0].be)->shared;
     int rc;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS);
-    model[0] = prepare_product(be[0], mode);
-    if (s->dense != NULL) {
-        struct cpu *c = be[0];
-        note_change(c, mode);
-        ts_dense_product_learn(s->dense, &s->hold_out, 0);
-        return ts_dense_product_run(s->dense, mode, s->factor, &c->product, model[0].summed, feed,
-                                    times, err);
+    if (s->dense != NULL)
+        return multiply_dense(of, mode, feed, times, err);
+    for (uint32_t k = 0; k < n; k++) {
+        model[k] = prepare_product(of[k].be, mode);
+        model[k].how = of[k].how;
     }
-    for (uint32_t k = 1; k < n; k++)
-        model[k] = prepare_product(be[k], mode);
     rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
     for (uint32_t k = 0; k < n && rc == 0 && s->share != NULL; k++) {
-        struct cpu *c = be[k];
+        struct cpu *c = of[k].be;
         rc = deal_rows(c, mode, &c->product, times, err);
     }
     return rc;
@@ -535,7 +548,7 @@ static uint64_t cpu_exchanged(void *be)
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                       struct ts_err *err)
 {
-    return cpu_mttkrp_of(&be, 1, mode, feed, times, err);
+    return multiply_all(&(struct ts_update){ .be = be }, 1, mode, feed, times, err);
 }
 
 static int cpu_weighted_of(void *const *be, const struct ts_weighted *const *what, uint32_t n,
@@ -673,6 +686,35 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc;
 }
 
+static int cpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
+                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+{
+    const uint64_t start = ts_clock_ns();
+    struct ts_device_times *d = &times->device[0];
+    int rc = multiply_all(of, n, mode, feed, times, err);
+    const uint64_t then = ts_clock_ns();
+    uint64_t exchanged_ns;
+    (void)cpu_exchanged(of[0].be); /* what came before is not of these rows */
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        if (of[k].how != NULL)
+            rc = cpu_solve(of[k].be, mode, of[k].how, of[k].sums, err);
+    if (rc < 0)
+        return rc;
+    exchanged_ns = cpu_exchanged(of[0].be);
+    d->solve_ns = ts_clock_ns() - then - exchanged_ns;
+    d->exchange_ns += exchanged_ns;
+    d->exposed_ns += exchanged_ns;
+    times->total_ns = ts_clock_ns() - start;
+    return 0;
+}
+
+static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
+                      const struct ts_row_update *how, const struct ts_row_sums *sums,
+                      struct ts_backend_times *times, struct ts_err *err)
+{
+    return cpu_update_of(&(struct ts_update){ be, how, sums }, 1, mode, feed, times, err);
+}
+
 static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
                         const struct ts_multiply *how, struct ts_multiply_sums *ret,
                         struct ts_backend_times *times, struct ts_err *err)
@@ -790,8 +832,9 @@ const struct ts_backend ts_backend_cpu = {
     .model = cpu_model,
     .most = cpu_most,
     .together = cpu_together,
-    .mttkrp_of = cpu_mttkrp_of,
     .solve = cpu_solve,
+    .update = cpu_update,
+    .update_of = cpu_update_of,
     .exchanged = cpu_exchanged,
     .complete = cpu_complete,
     .weighted = cpu_weighted,

@@ -71,8 +71,11 @@ struct run {
     struct ts_kernel_job solved;
     int keep; /* 1: blocks are kept decoded */
     uint64_t head_bytes;
-    struct part part[2]; /* by the enum ts_precision of products and sums */
-    uint64_t begin, end; /* partitions of this rank */
+    struct part part[2];               /* by the enum ts_precision of products and sums */
+    uint64_t begin, end;               /* partitions of this rank */
+    const struct ts_pass_model *model; /* whose updates are made ready meanwhile: */
+    uint32_t n_models;
+    atomic_uint next_model;
     omp_lock_t lock;     /* protects all fields below */
     struct loan *newest; /* the loan whose partitions are being taken */
     uint32_t next;       /* its next partition */
@@ -285,7 +288,17 @@ static int give_cells(void *ctx, const struct ts_unpacked *b, const double *cell
     return rc;
 }
 
-/* A failure ends the pass: no thread takes another partition then. */
+/* No thread takes another partition then. */
+static void end_early(struct run *r, int rc, const struct ts_err *err)
+{
+    omp_set_lock(&r->lock);
+    if (r->rc >= 0 && r->err != NULL)
+        *r->err = *err;
+    if (r->rc >= 0)
+        r->rc = rc;
+    omp_unset_lock(&r->lock);
+}
+
 static void work_cells(struct run *r, const struct ts_kernel_input *in, uint64_t partition,
                        struct ts_kernel_scratch *scratch)
 {
@@ -300,23 +313,32 @@ static void work_cells(struct run *r, const struct ts_kernel_input *in, uint64_t
                              .rows = r->pass->rows + (size_t)thread * TS_MAX_ORDER * TS_BLOCK_NNZ };
         rc = r->cells[k].kernel(&r->cells[k].job, in, scratch, give_cells, &t);
     }
-    if (rc == 0)
-        return;
-    omp_set_lock(&r->lock);
-    if (r->rc >= 0 && r->err != NULL)
-        *r->err = t.err;
-    if (r->rc >= 0)
-        r->rc = rc;
-    omp_unset_lock(&r->lock);
+    if (rc < 0)
+        end_early(r, rc, &t.err);
 }
 
 /* ---- both ---- */
+
+/* What updates of rows need, which takes one thread: beside the products it costs the others nothing where they
+ * have fewer partitions than there are threads. */
+static void make_ready(struct run *r)
+{
+    uint32_t k;
+    while ((k = atomic_fetch_add(&r->next_model, 1)) < r->n_models) {
+        const struct ts_row_update *how = r->model[k].how;
+        struct ts_err err;
+        const int rc = how == NULL || how->ready == NULL ? 0 : how->ready(how->ctx, &err);
+        if (rc < 0)
+            end_early(r, rc, &err);
+    }
+}
 
 static void work(struct run *r, struct ts_kernel_scratch *scratch)
 {
     struct ts_pass *p = r->pass;
     struct loan *l;
     uint32_t k;
+    make_ready(r);
     while ((l = take(r, &k)) != NULL) {
         const uint64_t at = l->view.first_partition + k;
         const struct ts_kernel_input in = { l->view.entry, l->view.raw, k,
@@ -480,7 +502,9 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
                 struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t begin = ts_clock_ns();
-    struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
+    struct run r = {
+        .pass = p, .feed = feed, .mode = mode, .model = model, .n_models = n, .rc = 1, .err = err
+    };
     uint64_t computed, exchanged;
     struct ts_fmat whole;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS);

@@ -39,6 +39,7 @@ struct ts_pass_model {
     enum ts_precision
         summed; /* what is multiplied and summed in: for factors in float32 it may be float64 in
                                   the last mode */
+    const struct ts_row_update *how; /* whose `ready` a thread calls beside the products; or NULL */
 };
 
 /* Products that come take these nonzeros for zeros. */

@@ -207,8 +207,8 @@ struct ts_backend {
     /* Nanoseconds since the last call in which solve and gram waited for other ranks or their rows. NULL: none. */
     uint64_t (*exchanged)(void *be);
 
-    /* mttkrp and solve in one call, for a backend that overlaps them. NULL: the caller calls one
-     * after the other. */
+    /* mttkrp and solve in one call, for a backend that overlaps them, or what one needs with the other. NULL: the caller
+     * calls one after the other. */
     int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
                   const struct ts_row_sums *sums, struct ts_backend_times *times,
                   struct ts_err *err);
@@ -268,11 +268,7 @@ struct ts_backend {
     /* How many of them take the least time for each, where all shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* mttkrp for n of the models, in their order. NULL where update_of is not. */
-    int (*mttkrp_of)(void *const *be, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                     struct ts_backend_times *times, struct ts_err *err);
-
-    /* update, or mttkrp, for n of the models, in their order; for a backend that has `update`. */
+    /* update, or mttkrp, for n of the models, in their order. NULL where `model` is. */
     int (*update_of)(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err);
 };
