@@ -11,6 +11,7 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/trace.h"
 #include "cpu/dense_cells.h"
 #include "cpu/dense_product.h"
 #include "cpu/dense_rows.h"
@@ -46,6 +47,7 @@ struct shared {
     struct cpu *model;
     struct ts_share *share; /* of several ranks; NULL: this process alone */
     uint64_t *dealt;        /* memory of what they deal */
+    struct ts_trace *trace; /* or NULL */
 };
 
 /* A model: what the engine holds. */
@@ -279,6 +281,7 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     }
     s->tensor = t;
+    s->trace = conf->trace;
     s->threads = thread_count(conf);
     s->n_models = n_models(conf);
     s->model[0].shared = s;
@@ -689,22 +692,26 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
 static int cpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
                          struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
+    struct ts_trace *trace = ((const struct cpu *)of[0].be)->shared->trace;
     const uint64_t start = ts_clock_ns();
     struct ts_device_times *d = &times->device[0];
     int rc = multiply_all(of, n, mode, feed, times, err);
     const uint64_t then = ts_clock_ns();
-    uint64_t exchanged_ns;
+    uint64_t exchanged_ns, now;
     (void)cpu_exchanged(of[0].be); /* what came before is not of these rows */
     for (uint32_t k = 0; k < n && rc == 0; k++)
         if (of[k].how != NULL)
             rc = cpu_solve(of[k].be, mode, of[k].how, of[k].sums, err);
     if (rc < 0)
         return rc;
+    now = ts_clock_ns();
     exchanged_ns = cpu_exchanged(of[0].be);
-    d->solve_ns = ts_clock_ns() - then - exchanged_ns;
+    d->solve_ns = now - then - exchanged_ns;
     d->exchange_ns += exchanged_ns;
     d->exposed_ns += exchanged_ns;
-    times->total_ns = ts_clock_ns() - start;
+    times->total_ns = now - start;
+    ts_trace_add(trace, TS_TRACE_MODES, "product", start, then, mode, TS_TRACE_NO_SHARD, 0);
+    ts_trace_add(trace, TS_TRACE_MODES, "rows", then, now, mode, TS_TRACE_NO_SHARD, 0);
     return 0;
 }
 
