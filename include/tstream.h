@@ -522,6 +522,10 @@ typedef struct {
      * not two. */
     int optimizer;
     int patience; /* not 0: runs have patience, with memory for the best factors */
+    /* Not 0: runs have hold_out. Without observed and with least squares
+     * that takes a little memory of GPUs, where the rank is then at most
+     * 128 (float64: 64). */
+    int hold_out;
 } ts_session_conf;
 
 /* Processors, memory, and what stays of a tensor in it. */
@@ -671,8 +675,9 @@ typedef struct {
      * hash of each cell and seed, and their error is told. Below 1.
      * Without observed they are zeros to the model, like cells that are
      * not listed; those of a dense tensor are unknown, and observed is
-     * taken for given. On GPUs, too, but for TS_LOSS_POISSON, for least
-     * squares without observed, and for dense tensors. */
+     * taken for given. On GPUs, too, but for dense tensors; there with
+     * least squares and without observed it takes a session that was
+     * opened for it. */
     double hold_out;
     /* Ends when that error has not fallen for so many sweeps; 0: never.
      * The result is the model that had the least, which is kept in host

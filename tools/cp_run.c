@@ -420,7 +420,7 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
                                     .constraint = args->constraint,
                                     .accelerate = args->accelerate,
                                     .n_named = args->n_named,
-                                    .processor = tstream_cp_processor(args),
+                                    .processor = args->processor,
                                     .only_mode = -1,
                                     .copy = !args->no_output && args->checkpoint_ns > 0,
                                     .done = cp_report_count,

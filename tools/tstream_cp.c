@@ -85,8 +85,8 @@ const struct ts_opt tstream_cp_opts[] = {
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
       "nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE or, of losses other than "
       "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
-      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, but for "
-      "--loss poisson, for least squares without --observed, for --init nvecs, and for dense tensors" },
+      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, up to "
+      "rank 128 (in float64 64), but for dense tensors" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
       "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
       "that had the least, for which there is memory for a second one" },
@@ -335,14 +335,6 @@ int tstream_cp_init_is_file(const struct cp_args *args)
 int tstream_cp_init_is_nvecs(const struct cp_args *args)
 {
     return strcmp(args->init, "nvecs") == 0;
-}
-
-struct ts_processor tstream_cp_processor(const struct cp_args *args)
-{
-    struct ts_processor p = args->processor;
-    if ((args->hold_out != NULL || args->folds > 0) && tstream_cp_init_is_nvecs(args))
-        p.cpu |= p.gpus == NULL && p.device_bytes == 0;
-    return p;
 }
 
 /* The rank of a model to start from, where no other is asked for. */

@@ -74,10 +74,6 @@ struct ts_tensor;
 int tstream_cp_init_is_file(const struct cp_args *args);
 int tstream_cp_init_is_nvecs(const struct cp_args *args);
 
-/* Where models are computed: GPUs do not leave held-out cells out of products, as starts of singular vectors want it, so
- * that CPU cores compute such models where no GPU was asked for. */
-struct ts_processor tstream_cp_processor(const struct cp_args *args);
-
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 
 /* Whether all ranks have the same program, tensor and options: the same answer on all; `rc` is what came before. One

@@ -582,7 +582,7 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                                  .constraint = args->constraint,
                                  .accelerate = args->accelerate,
                                  .n_named = args->n_named,
-                                 .processor = tstream_cp_processor(args),
+                                 .processor = args->processor,
                                  .only_mode = -1 };
     struct plan p = { .cmd = cmd, .args = args, .path = path };
     struct ts_tensor *t = NULL;

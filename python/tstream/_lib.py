@@ -148,7 +148,8 @@ class ts_session_conf(_Sized):
                 ("note", note_fn), ("work", work_fn), ("ctx", c.c_void_p),
                 ("checkpoints", c.c_int), ("trace", c.c_char_p), ("replace", c.c_int),
                 ("own_rows", c.c_uint32), ("accelerate", c.c_int), ("smooth", c.c_uint32),
-                ("observed", c.c_int), ("loss", c.c_int), ("optimizer", c.c_int), ("patience", c.c_int)]
+                ("observed", c.c_int), ("loss", c.c_int), ("optimizer", c.c_int), ("patience", c.c_int),
+                ("hold_out", c.c_int)]
 
 
 class ts_session_info(_Sized):

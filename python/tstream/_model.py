@@ -625,8 +625,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     hold_out : float
         Nothing is learnt from this share of the listed cells, and each sweep tells the error there (``held_out_rmse``, with
         another loss than 'least-squares' ``held_out_loss``). Without `observed` they are zeros to the model, like cells that are not
-        listed; those of a dense tensor are unknown, and `observed` is taken for given. On GPUs, too, but for the loss 'poisson', for
-        least squares without `observed`, for `init` 'nvecs', and for dense tensors.
+        listed; those of a dense tensor are unknown, and `observed` is taken for given. On GPUs, too, but for dense tensors.
     hold_out_from : float
         Where that share begins among all cells, 0 to less than 1; see :func:`cross_validate`.
     patience : int
@@ -734,9 +733,6 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         squares = np.array([0 if fixed >> m & 1 else 0.1 for m in range(order)])
     if observed or loss != "least-squares":
         own_rows = 0
-    if gpus is None and gpu_memory is None and hold_out > 0:  # a session is opened before it is told of cells that are held out
-        as_zeros = not observed and loss in ("least-squares", "poisson")
-        cpu = cpu or as_zeros or (isinstance(init, str) and init == "nvecs")
 
     def swept(s: Sweep) -> None:
         histories[s.rank, s.seed].append(s)
@@ -786,7 +782,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                  own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                 loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0,
+                                 loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0, hold_out=hold_out > 0,
                                  trace=None if trace is None else os.fsencode(trace))
     bar = _progress_bar(sweeps * len(keys)) if progress else None
     if several:

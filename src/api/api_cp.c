@@ -573,6 +573,10 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
         return ts_fail(
             err, TS_EARG, "a run with observed%s takes a session that was opened with observed",
             t->dense != NULL && conf->hold_out > 0 ? ", as with hold_out of a dense tensor," : "");
+    if (c->constraint[0].held && conf->loss == TS_LOSS_LEAST_SQUARES && e->n_devices > 0 &&
+        !c->session->conf.hold_out)
+        return ts_fail(err, TS_EARG,
+                       "a run with hold_out takes on GPUs a session that was opened with hold_out");
     if (conf->patience > 0 && !c->session->conf.patience)
         return ts_fail(err, TS_EARG,
                        "a run with patience takes a session that was opened with patience");

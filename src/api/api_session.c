@@ -111,6 +111,7 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
         ret[m].smooth = conf->smooth >> m & 1;
         ret[m].observed = conf->observed != 0;
         ret[m].best = conf->patience != 0;
+        ret[m].held = conf->hold_out != 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
         ret[m].poisson = conf->loss == TS_LOSS_POISSON;
         ret[m].loss = ts_api_gcp(conf->loss);
         ret[m].loss_at = conf->loss == TS_LOSS_HUBER; /* any */

@@ -91,10 +91,6 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     if (rc == 0 && ts_tensor_weighted(c->tensor) && !c->backend->weights)
         rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which are used on CPU cores only",
                      c->tensor->path);
-    if (rc == 0 && c->nvecs && a->conf->hold_out.share > 0 && c->backend->hold_out == NULL)
-        rc = ts_fail(err, TS_EARG,
-                     "singular vectors to start from that know nothing of held-out cells are "
-                     "computed on CPU cores only: take " TS_SET_CPU ", or random numbers");
     if (rc == 0 && c->backend->hold_out != NULL) /* or of none, where a run before this one left
                                                   * some out; products of starts count, too */
         c->backend->hold_out(c->be, &a->conf->hold_out);

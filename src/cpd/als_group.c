@@ -75,10 +75,27 @@ static int is_in(const struct group *g, uint32_t k)
            wants_cells(g->member[k].run) == g->cells;
 }
 
+/* With a backend that has no pass of several models over cells. */
+static int pass_cells_in_turn(struct group *g, struct ts_backend_times *times, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < g->n && rc == 0; k++)
+        if (is_in(g, k)) {
+            struct ts_als *a = g->member[k].run;
+            a->solved = 0;
+            ts_feed_rewind(g->feed);
+            rc = a->method->pass(a, err);
+            *times = a->times;
+        }
+    return rc;
+}
+
 static int pass_cells(struct group *g, struct ts_backend_times *times, struct ts_err *err)
 {
     uint32_t n = 0;
     int rc = 0;
+    if (g->backend->weighted_of == NULL)
+        return pass_cells_in_turn(g, times, err);
     for (uint32_t k = 0; k < g->n && rc == 0; k++)
         if (is_in(g, k)) {
             struct ts_als *a = g->member[k].run;

@@ -12,7 +12,7 @@
 
 struct held_out {
     struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_als_summing sums;      /* of the pass that tells of them */
+    struct ts_als_summing sums;       /* of a pass that several models share, which tells of them */
 };
 
 static int check(const struct ts_als *a, struct ts_err *err)
@@ -40,15 +40,12 @@ static int cells(struct ts_als *a, const struct ts_weighted **ret, struct ts_err
 
 static int pass(struct ts_als *a, struct ts_err *err)
 {
-    const struct ts_init_conf *c = &a->conf->init;
+    struct held_out *own = a->own;
     const uint64_t begun_ns = ts_clock_ns();
-    const struct ts_weighted *what;
     int rc;
     if (a->at != TS_ALS_AGAIN)
         return ts_least_squares.pass(a, err);
-    rc = cells(a, &what, err);
-    if (rc == 0)
-        rc = c->backend->weighted(c->be, a->product, a->conf->feed, what, &a->times, err);
+    rc = ts_als_sum_errors(a, 0, &own->kept, &own->held, err);
     ts_als_trace(a, "errors", begun_ns, a->product);
     return rc;
 }
@@ -58,7 +55,8 @@ static int rows(struct ts_als *a, struct ts_err *err)
     struct held_out *own = a->own;
     if (a->at != TS_ALS_AGAIN)
         return ts_least_squares.rows(a, err);
-    ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    if (own->sums.part != NULL) /* of a pass that several models share */
+        ts_als_errors_end(&own->sums, &own->kept, &own->held);
     return 0;
 }
 

@@ -197,6 +197,8 @@ static int check_updates(const struct ts_processor *want, int optional,
             ? "a model of observed cells of so high a rank is computed on CPU cores only"
         : (conf->updates >> TS_ROW_DESCEND & 1) != 0
             ? "a model with this loss of so high a rank is computed on CPU cores only"
+        : (conf->updates >> TS_ROW_HELD & 1) != 0 && conf->rank > most
+            ? "a model of so high a rank from which cells are held out is computed on CPU cores only"
         : conf->rank > most
             ? "so high a rank is computed on CPU cores only"
             : "the constraints asked for are computed on CPU cores only";

@@ -8,6 +8,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/trace.h"
+#include "gpu/errors_kernel.h"
 #include "gpu/gpu_budget.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_devices.h"
@@ -306,6 +307,12 @@ static void gpu_sum_in(void *be, enum ts_precision summed)
     of->summed = summed;
 }
 
+static void gpu_hold_out(void *be, const struct ts_hold_out *h)
+{
+    struct ts_gpu_model *of = be;
+    of->hold_out = *h;
+}
+
 /* The product must lie where the update looks for it. */
 static int check_kind(const void *be, uint32_t mode, const struct ts_row_update *how,
                       struct ts_err *err)
@@ -384,7 +391,8 @@ static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_l
 #define MOST_RANK       1024u /* that solves and products of nonzeros were written for */
 #define MOST_DENSE_RANK 2048u /* products of dense tensors are tiles */
 
-/* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows. */
+/* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows, and rows that models at nonzeros
+ * are made of. */
 static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
     if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
@@ -393,6 +401,8 @@ static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
         return ts_loss_most(conf->precision);
     if ((conf->updates >> TS_ROW_MULTIPLY & 1) != 0)
         return ts_weigh_most(conf->precision);
+    if ((conf->updates >> TS_ROW_HELD & 1) != 0)
+        return ts_errors_most(conf->precision);
     return conf->products && conf->tensor->dense != NULL ? MOST_DENSE_RANK : MOST_RANK;
 }
 
@@ -415,7 +425,8 @@ const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND,
+               1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND |
+               1u << TS_ROW_HELD,
     .means = 1,
     .most_rank = gpu_most_rank,
     .open = gpu_open,
@@ -430,6 +441,7 @@ const struct ts_backend ts_backend_gpu = {
     .get_rows = gpu_get_rows,
     .own_rows = gpu_own_rows,
     .sum_in = gpu_sum_in,
+    .hold_out = gpu_hold_out,
     .mttkrp = gpu_mttkrp,
     .model = gpu_model,
     .most = ts_gpu_models_most,

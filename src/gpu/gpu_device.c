@@ -11,6 +11,7 @@
 #include "gpu/errors_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/held_kernel.h"
 #include "gpu/loss_kernel.h"
 #include "gpu/observed_kernel.h"
 #include "gpu/simplex_kernel.h"
@@ -71,7 +72,7 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->product = of->keeps_rest ? take(base, used, last->n_rows * wide) : NULL;
     my->apart = g->apart_rows > 0 ? take(base, used, g->apart_rows * row) : NULL;
     my->phi = g->multiplies ? take(base, used, g->apart_rows * row) : NULL;
-    my->judged = g->multiplies ? take(base, used, 16 * most->shares) : NULL;
+    my->judged = g->multiplies ? take(base, used, 8 * TS_WEIGH_SUMS * most->shares) : NULL;
     my->part =
         g->observes
             ? take(base, used,
@@ -79,7 +80,8 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
             : NULL;
     my->ends =
         g->observes ? take(base, used, 2 * most->shards * ts_gpu_observed_part_bytes(of)) : NULL;
-    my->errors = g->observes ? take(base, used, 8 * TS_ERRORS_SUMS * most->shares) : NULL;
+    my->errors =
+        g->observes || g->holds_out ? take(base, used, 8 * TS_ERRORS_SUMS * most->shares) : NULL;
     if (g->descends)
         lay_out_loss(of, most, my, base, used);
     my->edge = take(base, used, 2 * more(most->shares * row, last->n_shares * wide));
@@ -293,8 +295,25 @@ static cudaError_t warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_membe
     struct ts_gpu_replica *my = &me->replica[of->number];
     struct ts_gpu_weigh weigh = { .own = my->apart, .n_rows = 1 };
     cudaError_t e = ts_weigh_launch(g->precision, args, &weigh, me->dense);
+    weigh.hold_out.share = g->holds_out ? 0.5 : 0;
+    TRY(e, ts_weigh_launch(g->precision, args, &weigh, me->dense));
     weigh.judged = my->judged;
     TRY(e, ts_weigh_launch(g->precision, args, &weigh, me->dense));
+    weigh.hold_out.share = 0;
+    TRY(e, ts_weigh_launch(g->precision, args, &weigh, me->dense));
+    return e;
+}
+
+/* Where cells may be held out. */
+static cudaError_t warm_held(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                             const struct ts_gpu_mttkrp *args)
+{
+    const struct ts_gpu *g = of->gpu;
+    struct ts_gpu_replica *my = &me->replica[of->number];
+    const struct ts_gpu_held held = { .hold_out = { 0 } };
+    cudaError_t e = ts_held_launch(g->precision, args, &held, me->dense);
+    if (my->errors != NULL && of->ld <= ts_errors_most(g->precision))
+        TRY(e, ts_gpu_errors_warm(of, me, args));
     return e;
 }
 
@@ -327,6 +346,8 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
                         me->dense));
     if (my->apart != NULL && my->phi != NULL && of->ld <= ts_weigh_most(g->precision))
         TRY(e, warm_weigh(of, me, &args));
+    if (g->observes || g->descends || g->holds_out) /* singular vectors to start from, too */
+        TRY(e, warm_held(of, me, &args));
     if (my->part != NULL && of->rank <= ts_observed_most(g->precision))
         TRY(e, ts_gpu_observed_warm(of, me, &args));
     if (my->apart != NULL && my->losses != NULL && of->ld <= ts_loss_most(g->precision))

@@ -56,8 +56,11 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
     const struct ts_gpu_request *ask = p->ask;
     const enum ts_precision precision = p->g->precision;
     const struct ts_gpu_rows rows = rows_of(r->of, p->me, ask->mode);
-    struct ts_gpu_weigh weigh = { .own = r->my->apart, .n_rows = (uint32_t)p->mode->n_rows };
+    struct ts_gpu_weigh weigh = { .own = r->my->apart,
+                                  .n_rows = (uint32_t)p->mode->n_rows,
+                                  .hold_out = ask->multiply->hold_out };
     cudaError_t e = cudaSuccess;
+    ts_gpu_find_levels(p->g, ask->mode, weigh.level);
     for (uint32_t k = 0; k < ask->rounds && e == cudaSuccess; k++) {
         e = ts_weigh_launch(precision, args, &weigh, stream);
         if (k == 0 && !p->alone)
@@ -84,13 +87,13 @@ struct job {
     struct ts_gpu_model *of;
     uint32_t mode;
     const struct ts_multiply *how;
-    double
-        *judged[TS_MAX_TEAM]; /* of members here: 2 of each share, on the host; NULL: not wanted */
+    double *judged
+        [TS_MAX_TEAM]; /* of members here: TS_WEIGH_SUMS of each share, on the host; NULL: not wanted */
 };
 
 static uint64_t judged_bytes(const struct job *j)
 {
-    return 16 * j->of->gpu->mode[j->mode].n_shares;
+    return 8 * TS_WEIGH_SUMS * j->of->gpu->mode[j->mode].n_shares;
 }
 
 static int begin_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
@@ -193,7 +196,8 @@ static int hear_others(const struct job *j, double *kkt, struct ts_err *err)
         first[i] = i;
     rc = ts_gpu_ranks_gather(g, kkt, sizeof *kkt, first, err);
     if (rc == 0 && j->judged[g->first_here] != NULL)
-        rc = ts_gpu_ranks_shares(g, j->mode, j->judged[g->first_here], 2 * sizeof(double), err);
+        rc = ts_gpu_ranks_shares(g, j->mode, j->judged[g->first_here],
+                                 TS_WEIGH_SUMS * sizeof(double), err);
     return rc;
 }
 
@@ -207,17 +211,23 @@ static int add_up(const struct job *j, struct ts_multiply_sums *ret, struct ts_e
     memcpy(ret->column, ts_gpu_first(g)->replica[j->of->number].host,
            j->of->rank * sizeof *ret->column);
     ret->kkt = ret->loss = ret->inner = 0;
+    ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
     for (uint32_t i = g->first_here; i < end; i++)
         kkt[i] = ((const double *)g->member[i].replica[j->of->number].host)[j->of->ld];
-    for (uint64_t k = 0; sum != NULL && k < 2 * g->mode[j->mode].n_shares; k++)
+    for (uint64_t k = 0; sum != NULL && k < TS_WEIGH_SUMS * g->mode[j->mode].n_shares; k++)
         for (uint32_t i = g->first_here + 1; i < end; i++)
             sum[k] += j->judged[i][k];
     rc = hear_others(j, kkt, err);
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
         ret->kkt = kkt[i] > ret->kkt ? kkt[i] : ret->kkt;
     for (uint64_t k = 0; sum != NULL && k < g->mode[j->mode].n_shares; k++) {
-        ret->loss += sum[2 * k];
-        ret->inner += sum[2 * k + 1];
+        const double *of = sum + TS_WEIGH_SUMS * k;
+        ret->loss += of[0];
+        ret->inner += of[1];
+        ret->held_n += of[2];
+        ret->held_loss += of[3];
+        ret->held_model += of[4];
+        ret->held_squares += of[5];
     }
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of observed cells on GPUs: rows with Gram matrices of their own, solved where they are summed,
- * and the errors at all nonzeros.
+/* Models of observed cells on GPUs: rows with Gram matrices of their own, solved where they are summed;
+ * and the errors at all nonzeros, of these models and of those to which held-out cells are zeros.
  *
  * A row that lies in a unit of a shard is done when the kernel of the shard is. Parts of others are added inside
  * a shard once that is done, like edges of products, and the parts of its first and its last row are kept in
@@ -110,13 +110,19 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
         .part = my->part,
         .size = my->row_inner,
     };
-    const struct ts_gpu_errors what = { .own = my->factor[0], .n_rows = 1, .sums = my->errors };
     cudaError_t e = ts_observed_launch(g->precision, args, &o, me->dense);
     TRY(e, ts_observed_fold_shards(g->precision, args, &o, my->ends, me->dense));
     TRY(e, ts_observed_fold(g->precision, args, &o, 1, my->ends, me->shard_row[0], me->dense));
-    TRY(e, ts_errors_launch(g->precision, args, &what, me->dense));
     TRY(e, cudaMemsetAsync(my->factor[0], 0, ts_gpu_row_bytes(of), me->dense));
     return e;
+}
+
+cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                               const struct ts_gpu_mttkrp *args)
+{
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    const struct ts_gpu_errors what = { .own = my->factor[0], .n_rows = 1, .sums = my->errors };
+    return ts_errors_launch(of->gpu->precision, args, &what, me->dense);
 }
 
 /* ---- rows */
@@ -146,6 +152,21 @@ int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_f
 }
 
 /* ---- errors */
+
+static int check_errors(const struct ts_gpu_model *of, struct ts_err *err)
+{
+    if (of->gpu->observes)
+        return check(of, err);
+    if (!of->gpu->holds_out)
+        return ts_fail(err, TS_EARG, "no GPU memory was set aside for errors at held-out cells");
+    if (of->ld > ts_errors_most(of->gpu->precision))
+        return ts_fail(
+            err, TS_EARG,
+            "on GPUs a model from which cells are held out has a rank of at most %u; take " TS_SET_CPU
+            ", or a lower rank",
+            ts_errors_most(of->gpu->precision));
+    return 0;
+}
 
 struct job {
     const struct ts_gpu_model *of;
@@ -220,7 +241,7 @@ int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_fee
         .mode = mode, .feed = feed, .n = 1, .of = &one, .errors = sums
     };
     const uint32_t end = g->first_here + g->n_here;
-    int rc = check(of, err); /* the same in all processes */
+    int rc = check_errors(of, err); /* the same in all processes */
     if (rc < 0)
         return rc;
     for (uint32_t i = g->first_here; i < end && rc == 0; i++) {

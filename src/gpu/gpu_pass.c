@@ -36,6 +36,7 @@
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/held_kernel.h"
 
 /* Fewest bytes of rows in a chunk: in a smaller gather the start takes most of the time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
@@ -255,7 +256,7 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
     for (; n < most && first + n < p->n; n++) {
         const struct ts_gpu_product *r = &p->product[first + n];
         struct ts_gpu_beside *to = &beside[n - 1];
-        if (r->wide || r->args.ld != args->ld)
+        if (r->wide || r->of->hold_out.share > 0 || r->args.ld != args->ld)
             break;
         memcpy(to->factor, r->args.factor, sizeof to->factor);
         to->out = r->args.out;
@@ -264,6 +265,17 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
     args->n_beside = n - 1;
     args->beside = beside;
     return n;
+}
+
+/* The product of a model from which cells are held out. */
+static cudaError_t launch_held(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                               cudaStream_t stream)
+{
+    const struct ts_gpu *g = r->of->gpu;
+    struct ts_gpu_held held = { .hold_out = r->of->hold_out };
+    ts_gpu_find_levels(g, r->pass->ask->mode, held.level);
+    return r->wide ? ts_held_launch_wide(args, &held, stream)
+                   : ts_held_launch(g->precision, args, &held, stream);
 }
 
 /* The products of all models. */
@@ -285,9 +297,11 @@ static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct sha
     for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
         struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
         struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
-        n = p->product[k].wide ? 1 : add_beside(p, k, &args, beside);
-        e = p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
-                               : ts_mttkrp_launch(p->g->precision, &args, stream);
+        const int held = p->product[k].of->hold_out.share > 0;
+        n = p->product[k].wide || held ? 1 : add_beside(p, k, &args, beside);
+        e = held                 ? launch_held(&p->product[k], &args, stream)
+            : p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
+                                 : ts_mttkrp_launch(p->g->precision, &args, stream);
     }
     return e;
 }

@@ -156,6 +156,7 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
     g->done = conf->done;
     g->multiplies = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;
     g->observes = (conf->updates >> TS_ROW_OBSERVED & 1) != 0;
+    g->holds_out = (conf->updates >> TS_ROW_HELD & 1) != 0;
     g->descends = (conf->updates >> TS_ROW_DESCEND & 1) != 0;
     g->done_ctx = conf->done_ctx;
     rc = make_models(g, conf, err);

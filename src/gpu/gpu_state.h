@@ -128,11 +128,12 @@ struct ts_gpu_replica {
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
     char *
         phi; /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
-    double *judged; /* 2 of each share: sums of what such a model is judged by */
+    double *judged; /* TS_WEIGH_SUMS of each share: sums of what such a model is judged by */
     double *
         part; /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be unknown */
-    double *ends;   /* 2 parts for each shard of the largest mode */
-    double *errors; /* TS_ERRORS_SUMS of each share */
+    double *ends; /* 2 parts for each shard of the largest mode */
+    double *
+        errors; /* TS_ERRORS_SUMS of each share; NULL unless there are models that are judged by them */
     /* of models by other losses (step_kernel.h); NULL unless there may be some */
     double *losses; /* TS_LOSS_SUMS of each share */
     double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
@@ -218,8 +219,9 @@ struct ts_gpu_sent {
 struct ts_gpu_model {
     struct ts_gpu *gpu;
     uint32_t number, rank, ld;
-    enum ts_precision summed; /* of the products in the last mode */
-    int keeps_rest;           /* products summed in float64 are kept in float64 */
+    enum ts_precision summed;    /* of the products in the last mode */
+    int keeps_rest;              /* products summed in float64 are kept in float64 */
+    struct ts_hold_out hold_out; /* from products */
     struct ts_gpu_sent sent;
 };
 
@@ -255,6 +257,7 @@ struct ts_gpu {
     uint64_t apart_rows; /* of the largest mode whose update may read the old rows; or 0 */
     int multiplies;      /* there may be models of counts */
     int observes;        /* there may be models of observed cells */
+    int holds_out;       /* and models to which held-out cells are zeros */
     int descends;        /* there may be models by other losses */
     uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
@@ -570,6 +573,8 @@ cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts
 /* Runs these kernels on a shard, for the first time; the row that they leave does not matter. */
 cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                  const struct ts_gpu_mttkrp *args);
+cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                               const struct ts_gpu_mttkrp *args);
 /* What the backend's table says, `complete` and `errors`. */
 int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
                              const struct ts_row_update *how, const struct ts_row_sums *sums,

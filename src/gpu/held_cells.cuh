@@ -33,4 +33,17 @@ static __device__ inline uint32_t held_cells(const struct ts_hold_out &h, const 
     return held;
 }
 
+/* Makes the values of these nonzeros 0 in shared memory, where all lanes see them after the next barrier of the warp. */
+template <class T, int LPR, int NL>
+static __device__ inline void clear_held(const struct ts_hold_out &h, const uint8_t *level,
+                                         uint32_t order, const warp_memory<T, LPR, NL> &mem,
+                                         uint32_t lane, uint32_t first_row, const decoded &d)
+{
+    const uint32_t held = held_cells<T, LPR, NL>(h, level, order, mem, lane, first_row, d);
+#pragma unroll
+    for (uint32_t k = 0; k < 8; k++)
+        if (held >> k & 1)
+            mem.val[spread<LPR>::at(8 * lane + k)] = 0;
+}
+
 #endif

@@ -13,6 +13,7 @@
 #ifndef TS_GPU_WEIGH_KERNEL_H
 #define TS_GPU_WEIGH_KERNEL_H
 
+#include "format/hold_out.h"
 #include "gpu/mttkrp_kernel.h"
 
 #ifdef __cplusplus
@@ -22,9 +23,14 @@ extern "C" {
 struct ts_gpu_weigh {
     const void *own; /* n_rows x ld: the rows b; signs do not count */
     uint32_t n_rows;
-    double
-        *judged; /* NULL, or 2 x shares of the mode copy: sums of x log m and of x m, and no rows */
+    struct ts_hold_out hold_out; /* these nonzeros count as zeros, and are judged apart */
+    uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
+    /* NULL, or TS_WEIGH_SUMS of each share of the mode copy, and no rows: sums of x log m and of x m; of nonzeros that are held
+     * out how many, and sums of x log m, of m and of x^2. */
+    double *judged;
 };
+
+#define TS_WEIGH_SUMS 6u
 
 uint32_t ts_weigh_most(enum ts_precision precision);
 
