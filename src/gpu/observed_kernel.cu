@@ -27,10 +27,10 @@
 #include "gpu/tile_solve.cuh"
 
 enum {
-    SHORT = 8,   /* nonzeros that are taken together */
-    SOME = 16,   /* of a row that is solved for by its nonzeros, where it has more columns */
-    NARROW = 32, /* columns of which a warp's registers hold a Gram matrix */
-    RESIDENT = 14 /* warps of a multiprocessor, which leaves them 144 registers a thread */
+    SHORT = 8,    /* nonzeros that are taken together */
+    SOME = 16,    /* of a row that is solved for by its nonzeros, where it has more columns */
+    NARROW = 32,  /* columns of which a warp's registers hold a Gram matrix */
+    RESIDENT = 14 /* warps of a multiprocessor: the compiler takes 128 registers a thread */
 };
 static_assert(WARPS == TS_OBSERVED_UNITS, "a warp a unit");
 
