@@ -87,8 +87,7 @@ judge_block(const ts_gpu_mttkrp &p, const ts_gpu_errors &e, const lane_place<LPR
             const warp_memory<T, LPR, NL> &mem, const lane_columns<T, T, LPR, NL> &columns,
             const unsigned char *kept, const unsigned char *held, uint32_t row, warp_sums &sum)
 {
-    own_row<T> own((const char *)e.own + columns.byte, columns.active, row, e.n_rows,
-                   columns.row_bytes);
+    own_row<T> own((const char *)e.own + columns.byte, columns.active, row, columns.row_bytes);
     const uint32_t *group_index = mem.index + at.group * (spread<LPR>::group + 4);
     const T *group_val = mem.val + at.group * (spread<LPR>::group + 4);
 #pragma unroll 1

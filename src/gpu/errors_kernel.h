@@ -24,7 +24,6 @@ extern "C" {
 
 struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the rows of the mode itself */
-    uint32_t n_rows;
     double mean; /* the model's value is that of the factors and this */
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */

@@ -293,7 +293,7 @@ static cudaError_t warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_membe
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
-    struct ts_gpu_weigh weigh = { .own = my->apart, .n_rows = 1 };
+    struct ts_gpu_weigh weigh = { .own = my->apart };
     cudaError_t e = ts_weigh_launch(g->precision, args, &weigh, me->dense);
     weigh.hold_out.share = g->holds_out ? 0.5 : 0;
     TRY(e, ts_weigh_launch(g->precision, args, &weigh, me->dense));

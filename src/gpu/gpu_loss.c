@@ -45,7 +45,6 @@ static struct ts_gpu_loss loss_of(const struct ts_gpu_product *r, const struct t
         .of_zero = loss->constant == NULL,
         .at = at,
         .own = r->my->factor[p->ask->mode],
-        .n_rows = (uint32_t)p->mode->n_rows,
         .hold_out = *hold_out,
     };
     ts_gpu_find_levels(p->g, p->ask->mode, ret.level);
@@ -308,7 +307,7 @@ cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member
     const struct ts_gpu *g = of->gpu;
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_loss *loss = ts_loss_of(TS_GCP_BERNOULLI);
-    struct ts_gpu_loss what = { .kind = loss->kind, .own = my->factor[0], .n_rows = 1 };
+    struct ts_gpu_loss what = { .kind = loss->kind, .own = my->factor[0] };
     struct ts_descent how = { .loss = loss, .n_drawn = 1, .step = 1 };
     const struct job j = { .of = of, .how = &how };
     const struct ts_adam adam = ts_adam_of(&how);

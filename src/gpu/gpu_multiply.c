@@ -56,9 +56,7 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
     const struct ts_gpu_request *ask = p->ask;
     const enum ts_precision precision = p->g->precision;
     const struct ts_gpu_rows rows = rows_of(r->of, p->me, ask->mode);
-    struct ts_gpu_weigh weigh = { .own = r->my->apart,
-                                  .n_rows = (uint32_t)p->mode->n_rows,
-                                  .hold_out = ask->multiply->hold_out };
+    struct ts_gpu_weigh weigh = { .own = r->my->apart, .hold_out = ask->multiply->hold_out };
     cudaError_t e = cudaSuccess;
     ts_gpu_find_levels(p->g, ask->mode, weigh.level);
     for (uint32_t k = 0; k < ask->rounds && e == cudaSuccess; k++) {

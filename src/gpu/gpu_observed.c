@@ -88,7 +88,6 @@ cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts
     const uint32_t mode = p->ask->mode;
     struct ts_gpu_errors what = {
         .own = r->my->factor[mode],
-        .n_rows = (uint32_t)p->mode->n_rows,
         .mean = p->ask->errors->mean,
         .hold_out = p->ask->errors->hold_out,
         .sums = r->my->errors,
@@ -121,7 +120,7 @@ cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_memb
                                const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
-    const struct ts_gpu_errors what = { .own = my->factor[0], .n_rows = 1, .sums = my->errors };
+    const struct ts_gpu_errors what = { .own = my->factor[0], .sums = my->errors };
     return ts_errors_launch(of->gpu->precision, args, &what, me->dense);
 }
 

@@ -45,24 +45,42 @@ struct warp_losses {
     loss_sums kept, held;
 };
 
-/* Of lane `member` of a group: nonzero `from + member` of the U that the group has, whose values and models all its lanes have. The
- * lanes behind the last of them have one of value 0 and model 0. */
-template <class T, int U>
-static __device__ inline void pick(const T (&value)[U], const T (&m)[U], int from, uint32_t member,
-                                   double &x, double &at, uint32_t &which)
-{
-    x = at = 0;
-    which = 31;
-#pragma unroll
-    for (int u = from; u < U; u++) {
-        x = (int)member == u - from ? (double)value[u] : x;
-        at = (int)member == u - from ? (double)m[u] : at;
-        which = (int)member == u - from ? u : which;
+/* Adds up m[k] of 8 nonzeros over the lanes of a group, as group_sum does: the lane gets the sums of nonzeros first .. first + N - 1,
+ * in ret. Where a group has more lanes than 8, several get one. */
+template <int LPR> struct shares_of_eight {
+    static constexpr int N = LPR < 8 ? 8 / LPR : 1, same = LPR > 8 ? LPR / 8 : 1; /* lanes */
+
+    static __device__ inline uint32_t first(uint32_t member)
+    {
+        return LPR < 8 ? member * N : member / same;
     }
-}
+    template <class T>
+    static __device__ inline void add(const T (&m)[8], uint32_t member, T (&ret)[N])
+    {
+        T x[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            x[k] = m[k];
+#pragma unroll
+        for (int d = LPR / 2, half = 4; d > 0; d /= 2, half /= 2)
+            if (half > 0) {
+#pragma unroll
+                for (int k = 0; k < half; k++) {
+                    const bool upper = (member & d) != 0;
+                    const T other = upper ? x[k] : x[half + k];
+                    x[k] = (upper ? x[half + k] : x[k]) + __shfl_xor_sync(ALL_LANES, other, d);
+                }
+            } else {
+                x[0] += __shfl_xor_sync(ALL_LANES, x[0], d);
+            }
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            ret[k] = x[k];
+    }
+};
 
 /* Weighs 8 nonzeros and adds them to their rows; with SUM adds to `sum` instead. Each slope, or value, is computed by one lane of the
- * group. Bit k of kept, held: where nonzero k counts. */
+ * group, or the same by some. Bit k of kept, held: where nonzero k counts. */
 template <class T, int LPR, int NL, int U, bool FLAGS, bool SUM>
 static __device__ inline void weigh_nonzeros(const ts_gpu_mttkrp &p, const ts_gpu_loss &loss,
                                              const lane_columns<T, T, LPR, NL> &columns,
@@ -70,46 +88,52 @@ static __device__ inline void weigh_nonzeros(const ts_gpu_mttkrp &p, const ts_gp
                                              uint32_t f, uint32_t kept, uint32_t held,
                                              own_row<T> &own, run_rows<T> &rows, warp_losses &sum)
 {
+    typedef shares_of_eight<LPR> shares;
+    const uint32_t first = shares::first(member);
+    piece<T> term[8];
+    T m[8], at[shares::N], slope[shares::N];
 #pragma unroll
     for (int h = 0; h < 8; h += U) {
-        piece<T> term[U];
-        alignas(16) T value[U];
-        T m[U], g[U];
+        piece<T> some[U];
+        T part[U];
         products<T, T, LPR, NL, U, false>(p, columns.level, columns.factor, columns.byte,
-                                          columns.row_bytes, index + h, val + h, term);
-        load_shared<U>(val + h, value);
-        models<T, LPR, U, FLAGS, true>(term, f >> h, own, m);
+                                          columns.row_bytes, index + h, val + h, some);
 #pragma unroll
-        for (int from = 0; from < U; from += LPR) {
-            double x, at;
-            uint32_t which;
-            pick<T, U>(value, m, from, member, x, at, which);
-            if constexpr (SUM) {
-                const bool counts = which < U && (kept >> (h + which) & 1) != 0;
-                const bool is_held = which < U && (held >> (h + which) & 1) != 0;
-                if (counts || is_held) {
-                    const double cell = ts_loss_value(loss.kind, x, at, loss.at);
-                    const double less = loss.zeros ? ts_loss_value(loss.kind, 0, at, loss.at) : 0;
-                    const double zero =
-                        loss.kind == TS_GCP_HUBER ? ts_loss_value(loss.kind, x, 0, loss.at) : 0;
-                    sum.kept.add(counts, cell - less, zero, x);
-                    sum.held.add(is_held, cell, zero, x);
-                }
-            } else {
-                const bool counts = which < U && (kept >> (h + which) & 1) != 0;
-                double slope = ts_loss_slope(loss.kind, x, at, loss.at);
-                slope -= loss.zeros ? ts_loss_slope(loss.kind, 0, at, loss.at) : 0;
-                slope = counts ? slope : 0;
+        for (int u = 0; u < U; u++)
+            term[h + u] = some[u];
+        parts_of_models<T, U, FLAGS, true>(some, f >> h, own, part);
 #pragma unroll
-                for (int u = from; u < U && u < from + LPR; u++)
-                    g[u] = __shfl_sync(ALL_LANES, (T)slope, u - from, LPR);
-            }
-        }
-        if constexpr (!SUM)
-#pragma unroll
-            for (int u = 0; u < U; u++)
-                add_term<T, FLAGS>(rows, f >> (h + u) & 1, g[u], term[u]);
+        for (int u = 0; u < U; u++)
+            m[h + u] = part[u];
     }
+    shares::add(m, member, at);
+#pragma unroll
+    for (int k = 0; k < shares::N; k++) {
+        const double x = (double)val[first + k], here = (double)at[k];
+        const bool counts = kept >> (first + k) & 1;
+        if constexpr (SUM) {
+            const bool is_held = held >> (first + k) & 1;
+            if ((counts || is_held) && member % shares::same == 0) {
+                const double cell = ts_loss_value(loss.kind, x, here, loss.at);
+                const double less = loss.zeros ? ts_loss_value(loss.kind, 0, here, loss.at) : 0;
+                const double zero =
+                    loss.kind == TS_GCP_HUBER ? ts_loss_value(loss.kind, x, 0, loss.at) : 0;
+                sum.kept.add(counts, cell - less, zero, x);
+                sum.held.add(is_held, cell, zero, x);
+            }
+        } else {
+            double s = ts_loss_slope(loss.kind, x, here, loss.at);
+            s -= loss.zeros ? ts_loss_slope(loss.kind, 0, here, loss.at) : 0;
+            slope[k] = (T)(counts ? s : 0);
+        }
+    }
+    if constexpr (!SUM)
+#pragma unroll
+        for (int u = 0; u < 8; u++)
+            add_term<T, FLAGS>(
+                rows, f >> u & 1,
+                __shfl_sync(ALL_LANES, slope[u % shares::N], u / shares::N * shares::same, LPR),
+                term[u]);
 }
 
 /* The nonzeros of a block that the group has. `row`: before the first one that begins in it. */
@@ -126,8 +150,7 @@ weigh_block(const ts_gpu_mttkrp &p, const ts_gpu_loss &loss, const lane_place<LP
                         mem.head,
                         columns.active ? row_before + columns.out_row_bytes : mem.head,
                         columns.active ? columns.out_row_bytes : 0 };
-    own_row<T> own((const char *)loss.own + columns.byte, columns.active, row, loss.n_rows,
-                   columns.row_bytes);
+    own_row<T> own((const char *)loss.own + columns.byte, columns.active, row, columns.row_bytes);
     const uint32_t *group_index = mem.index + at.group * (spread<LPR>::group + 4);
     const T *group_val = mem.val + at.group * (spread<LPR>::group + 4);
     bool has = false;

@@ -28,7 +28,6 @@ struct ts_gpu_loss {
     int of_zero;     /* sums of the loss of model 0 are wanted */
     double at;       /* of the loss */
     const void *own; /* n_rows x ld: the rows of the mode itself */
-    uint32_t n_rows;
     struct ts_hold_out hold_out; /* these have no part in gradients */
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
     double *sums; /* NULL: gradients; or TS_LOSS_SUMS of each share of the mode copy */

@@ -10,36 +10,35 @@
 
 #include "gpu/mttkrp_stages.cuh"
 
-/* The row of the mode itself that a group of lanes is in, and the one after it, which is loaded
- * before it is needed. */
+/* The row of the mode itself that a group of lanes is in. */
 template <class T> struct own_row {
-    piece<T> now, ahead;
-    const char *next, *last;
+    piece<T> now;
+    const char *at;
     uint32_t step;
 
     /* base: the lane's columns of row 0; a lane without columns has zeros. */
-    __device__ own_row(const char *base, bool active, uint32_t row, uint32_t n_rows, uint32_t bytes)
+    __device__ own_row(const char *base, bool active, uint32_t row, uint32_t bytes)
     {
         step = active ? bytes : 0;
-        last = base + (uint64_t)(n_rows - 1) * step;
-        next = base + (uint64_t)min(row + 1, n_rows - 1) * step;
-        now = piece<T>::load(base + (uint64_t)row * step);
-        ahead = piece<T>::load(next);
-#pragma unroll
-        for (int k = 0; k < piece<T>::N; k++) {
-            now.v[k] = active ? now.v[k] : 0;
-            ahead.v[k] = active ? ahead.v[k] : 0;
-        }
+        at = base + (uint64_t)row * step;
+        now = piece<T>::load(at);
+        if (!active)
+            now = {};
     }
 
-    __device__ inline void advance(bool begins)
+    /* Those of U nonzeros, of which bit u of f says that a row begins with it: loads that do not wait for each other. */
+    template <int U> __device__ inline void follow(uint32_t f, piece<T> (&row)[U])
     {
-        const char *const after = next + step <= last ? next + step : last;
 #pragma unroll
-        for (int k = 0; k < piece<T>::N; k++)
-            now.v[k] = begins ? ahead.v[k] : now.v[k];
-        next = begins ? after : next;
-        ahead.load_if(begins && step > 0, next);
+        for (int u = 0; u < U; u++) {
+            at += f >> u & 1 ? step : 0;
+            row[u] = piece<T>::load(at);
+        }
+        if (step == 0)
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                row[u] = {};
+        now = row[U - 1];
     }
 };
 
@@ -52,20 +51,31 @@ template <int LPR, class T> static __device__ inline T group_sum(T x)
     return x;
 }
 
-/* Models of U nonzeros, p being their terms; `own` follows the rows that begin. Signs of its entries count with SIGNS. */
+/* What the lane's columns add to the models of U nonzeros, p being their terms; `own` follows the rows that begin. Signs of its
+ * entries count with SIGNS. */
+template <class T, int U, bool FLAGS, bool SIGNS>
+static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_t f,
+                                              own_row<T> &own, T (&m)[U])
+{
+    piece<T> row[U];
+    if (FLAGS)
+        own.follow(f, row);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        const piece<T> &here = FLAGS ? row[u] : own.now;
+        m[u] = 0;
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            m[u] += term[u].v[k] * (SIGNS ? here.v[k] : fabs(here.v[k]));
+    }
+}
+
+/* Models of U nonzeros. */
 template <class T, int LPR, int U, bool FLAGS, bool SIGNS>
 static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_row<T> &own,
                                      T (&m)[U])
 {
-#pragma unroll
-    for (int u = 0; u < U; u++) {
-        if (FLAGS)
-            own.advance(f >> u & 1);
-        m[u] = 0;
-#pragma unroll
-        for (int k = 0; k < piece<T>::N; k++)
-            m[u] += term[u].v[k] * (SIGNS ? own.now.v[k] : fabs(own.now.v[k]));
-    }
+    parts_of_models<T, U, FLAGS, SIGNS>(term, f, own, m);
 #pragma unroll
     for (int u = 0; u < U; u++)
         m[u] = group_sum<LPR>(m[u]);

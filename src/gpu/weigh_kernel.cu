@@ -108,8 +108,7 @@ weigh_block(const ts_gpu_mttkrp &p, const ts_gpu_weigh &w, const lane_place<LPR>
                         mem.head,
                         columns.active ? row_before + columns.out_row_bytes : mem.head,
                         columns.active ? columns.out_row_bytes : 0 };
-    own_row<T> own((const char *)w.own + columns.byte, columns.active, row, w.n_rows,
-                   columns.row_bytes);
+    own_row<T> own((const char *)w.own + columns.byte, columns.active, row, columns.row_bytes);
     const uint32_t *group_index = mem.index + at.group * (spread<LPR>::group + 4);
     const T *group_val = mem.val + at.group * (spread<LPR>::group + 4);
     bool has = false;

@@ -21,8 +21,7 @@ extern "C" {
 #endif
 
 struct ts_gpu_weigh {
-    const void *own; /* n_rows x ld: the rows b; signs do not count */
-    uint32_t n_rows;
+    const void *own;             /* n_rows x ld: the rows b; signs do not count */
     struct ts_hold_out hold_out; /* these nonzeros count as zeros, and are judged apart */
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
     /* NULL, or TS_WEIGH_SUMS of each share of the mode copy, and no rows: sums of x log m and of x m; of nonzeros that are held
