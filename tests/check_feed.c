@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -426,6 +427,40 @@ START_TEST(what_the_consumer_keeps_comes_once)
 }
 END_TEST
 
+/* Modes are left out while shards that the consumer keeps are on their way: all come, and once. */
+START_TEST(what_is_kept_comes_though_modes_are_skipped)
+{
+    static const uint32_t skip[] = { 1, 4, 0, 2, 1 };
+    static unsigned char keep[3][1000];
+    struct ts_feed_conf conf = { .host_bytes = budget(_i % N_BUDGETS),
+                                 .only_mode = -1,
+                                 .checkers = (uint32_t)_i % 3 };
+    memset(keep, 1, sizeof keep);
+    for (uint32_t m = 0; m < 3; m++)
+        conf.deal.keep[m] = keep[m];
+    for (int again = 0; again < 40; again++) {
+        struct ts_feed *feed = new_feed(conf);
+        uint32_t done = 0;
+        for (uint32_t k = 0; k < sizeof skip / sizeof skip[0]; k++) {
+            const struct timespec little = { .tv_nsec = (again % 5) * 20000 };
+            nanosleep(&little, NULL);
+            ts_feed_skip(feed, skip[k]);
+            for (uint32_t m = 0; m < 3 && (k + (uint32_t)again) % 4 != 3; m++) {
+                uint8_t seen[1000] = { 0 };
+                if ((skip[k] >> m & 1) != 0)
+                    continue;
+                ts_feed_rewind(feed);
+                take(feed, m, UINT64_MAX, seen);
+                for (uint64_t i = 0; i < tensor->mode[m].disk.n_shards; i++)
+                    ck_assert_int_eq(seen[i], (done >> m & 1) == 0);
+                done |= 1U << m;
+            }
+        }
+        ts_feed_free(feed);
+    }
+}
+END_TEST
+
 /* What a feed says will come first does, and once everything stays it says so. In the second half of
  * the cases every other shard is kept by the consumer. */
 START_TEST(what_comes_next_is_known_once_it_stays)
@@ -757,6 +792,7 @@ static Suite *suite(void)
     tcase_add_test(plain, several_views_are_held_at_once);
     tcase_add_loop_test(plain, many_threads_share_a_pass, 0, N_BUDGETS);
     tcase_add_loop_test(plain, what_the_consumer_keeps_comes_once, 0, 2 * N_BUDGETS);
+    tcase_add_loop_test(plain, what_is_kept_comes_though_modes_are_skipped, 0, N_BUDGETS);
     tcase_add_loop_test(plain, what_comes_next_is_known_once_it_stays, 0, 2 * N_BUDGETS);
     tcase_add_test(plain, too_small_a_budget_is_refused);
     tcase_add_test(plain, stopping_is_an_error);

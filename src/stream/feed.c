@@ -237,12 +237,13 @@ void ts_feed_skip(struct ts_feed *f, uint32_t modes)
         k += (uint32_t)taken;
     }
     if (skipped != modes) { /* what was read ahead is dropped: numbers that were not read for */
-        f->now = f->ahead + 1;
+        const uint64_t none = f->ahead + 1;
         f->open = 0;
         f->left = 0;
         ts_feed_take_turns(f, modes);
-        f->shift = (f->n_turns - (uint32_t)((f->now + 1) % f->n_turns)) % f->n_turns;
-        ts_feed_read_from(f, f->now + 1);
+        f->shift = (f->n_turns - (uint32_t)((none + 1) % f->n_turns)) % f->n_turns;
+        ts_feed_begin_number(f, none);
+        ts_feed_read_from(f, none + 1);
     }
     pthread_mutex_unlock(&f->lock);
 }

@@ -166,6 +166,11 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
+/* The consumers' pass is another from now on, and nothing of it is queued yet. Slots of older passes become free, at once
+ * or when their holder is done; shards in them that were read to be kept are to be read again. Slots of this pass are
+ * noted with their shards. */
+void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
+
 /* feed_read.c. The reader's two callbacks (without the lock), and the start of a new pass for its
  * cursors. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret);

@@ -71,23 +71,33 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 
 /* ---- passes ---- */
 
-/* Frees the slots of older passes, at once or when their holder is done. Shards that were read to
- * be kept have to be read again. Slots of this pass are noted with their shards. */
-static void sort_slots(struct ts_feed *f)
+/* Nothing of a mode can be lent: all queues but the one that stays from pass to pass are empty. */
+static void empty_queues(struct ts_feed *f, uint32_t mode)
 {
+    for (uint32_t c = 0; c < f->n_consumers; c++)
+        for (int k = 0; k < TS_N_KINDS; k++)
+            if (k != TS_RAW_STAY)
+                f->mode[mode].queue[c][k].head = TS_FEED_NONE;
+}
+
+void ts_feed_begin_number(struct ts_feed *f, uint64_t pass)
+{
+    f->now = pass;
+    if (f->ahead < pass)
+        ts_feed_read_from(f, pass);
+    empty_queues(f, ts_feed_mode_of(f, pass));
     for (uint32_t i = 0; i < f->plan.n_slots; i++) {
         struct ts_slot *s = &f->slot[i];
-        struct ts_feed_mode *m = &f->mode[s->mode];
-        if (s->state == TS_SLOT_FREE || s->state == TS_SLOT_LENT)
+        struct ts_feed_item *item;
+        if (s->state == TS_SLOT_FREE || s->state == TS_SLOT_LENT || s->pass > pass)
             continue;
-        if (s->pass == f->now) {
-            m->item[s->shard].slot = i;
+        item = &f->mode[s->mode].item[s->shard];
+        if (s->pass == pass) {
+            item->slot = i;
             continue;
         }
-        if (s->pass > f->now)
-            continue;
-        if (m->item[s->shard].keep &&
-            (atomic_fetch_and(&m->known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
+        if (item->keep && item->read_for == s->pass && /* and not read once more meanwhile */
+            (atomic_fetch_and(&f->mode[s->mode].known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
              TS_SHARD_LOADING) != 0)
             f->n_unread++;
         if (s->state == TS_SLOT_READ || s->state == TS_SLOT_READY)
@@ -99,12 +109,8 @@ static void sort_slots(struct ts_feed *f)
 static void sort_shards(struct ts_feed *f, uint32_t mode)
 {
     struct ts_feed_mode *m = &f->mode[mode];
-    for (uint32_t c = 0; c < f->n_consumers; c++) {
-        for (int k = 0; k < TS_N_KINDS; k++)
-            if (k != TS_RAW_STAY)
-                m->queue[c][k].head = TS_FEED_NONE;
+    for (uint32_t c = 0; c < f->n_consumers; c++)
         f->consumer[c].left = f->consumer[c].loose = 0;
-    }
     f->left = f->loose = 0;
     for (uint64_t i = 0; i < m->n_shards; i++) {
         const unsigned char known = atomic_load(&m->known[i]);
@@ -131,11 +137,8 @@ static void sort_shards(struct ts_feed *f, uint32_t mode)
  * one. */
 static void begin_pass(struct ts_feed *f, uint32_t mode)
 {
-    if (f->left == 0 && ts_feed_mode_of(f, f->now + 1) == mode) {
-        f->now++;
-        if (f->ahead < f->now)
-            ts_feed_read_from(f, f->now);
-    } else {
+    uint64_t pass = f->now + 1;
+    if (f->left != 0 || ts_feed_mode_of(f, pass) != mode) {
         uint32_t at = 0;
         while (at < f->n_turns && f->turn[at] != mode)
             at++;
@@ -143,11 +146,10 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
             ts_feed_take_turns(f, 0);
             at = mode - f->first_mode;
         }
-        f->now = f->ahead + 1; /* after all passes that were read for */
-        f->shift = (at + f->n_turns - (uint32_t)(f->now % f->n_turns)) % f->n_turns;
-        ts_feed_read_from(f, f->now);
+        pass = f->ahead + 1; /* after all passes that were read for */
+        f->shift = (at + f->n_turns - (uint32_t)(pass % f->n_turns)) % f->n_turns;
     }
-    sort_slots(f);
+    ts_feed_begin_number(f, pass);
     sort_shards(f, mode);
     f->open = 1;
     if (f->n_unread > 0)
