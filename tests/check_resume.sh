@@ -33,10 +33,19 @@ same() { cmp -s "$1/model.ktensor" "$2/model.ktensor" || bad "$2: not the bytes 
 # The fit of each sweep, from the record.
 record_fits() { grep -o '"sweep":[0-9]*,"fit":[0-9.e+-]*' "$1/run.json"; }
 
+# As many as take this machine a while, so that runs can be stopped.
+sweeps=400
+while :; do
+    began=$(date +%s%N)
+    cp_cpu x.tsh -r 6 -i $sweeps --tol 0 -n -q > log 2>&1 || bad "$(cat log)"
+    [ $((($(date +%s%N) - began) / 1000000)) -ge 1000 ] || [ $sweeps -ge 100000 ] && break
+    sweeps=$((sweeps * 2))
+done
+
 # ---- stopped by its time, over and over, with other threads and memory each time ----
 for precision in float32 float64; do
-    cp_cpu x.tsh -r 6 -i 400 --tol 0 -p $precision -o whole.$precision > log
-    in_time 100 x.tsh -r 6 -i 400 --tol 0 -p $precision -o part.$precision --checkpoint 20ms
+    cp_cpu x.tsh -r 6 -i $sweeps --tol 0 -p $precision -o whole.$precision > log
+    in_time 100 x.tsh -r 6 -i $sweeps --tol 0 -p $precision -o part.$precision --checkpoint 20ms
     cp told sweeps
     n=0
     while [ ! -e part.$precision ] && [ $n -lt 40 ]; do
@@ -51,11 +60,11 @@ for precision in float32 float64; do
     same whole.$precision part.$precision
     if [ -e part.$precision.partial ]; then bad "part.$precision.partial is left"; fi
     # each sweep was told once, and the record of the last part tells of all
-    [ "$(grep -o '{"sweep":' part.$precision/run.json | wc -l)" -eq 400 ] || bad "run.json: not 400 sweeps"
+    [ "$(grep -o '{"sweep":' part.$precision/run.json | wc -l)" -eq $sweeps ] || bad "run.json: not $sweeps sweeps"
     grep -q '"sweeps_before":[1-9].*"ended":"iterations"' part.$precision/run.json || bad "run.json: sweeps_before"
     record_fits whole.$precision > fits
     record_fits part.$precision | cmp - fits || bad "run.json: other fits"
-    [ "$(grep -c '^ *[0-9]* *0[.]' sweeps)" -eq 400 ] || bad "not 400 sweeps: $(cat sweeps)"
+    [ "$(grep -c '^ *[0-9]* *0[.]' sweeps)" -eq $sweeps ] || bad "not $sweeps sweeps: $(cat sweeps)"
 done
 
 # ---- stopped by signals, which it dies by; the state is saved without --checkpoint, too ----
@@ -100,22 +109,22 @@ tail -n 1 json | grep -q '"resume":null}$' || bad "--json: $(tail -n 1 json)"
 cp_cpu x.tsh -r 6 -i 5 --tol 0 -o more > log
 [ -s more/state ] || bad "no state in the result"
 cp -r more older
-cp_cpu --resume more/ -i 400 > log || bad "--resume of an ended run"
+cp_cpu --resume more/ -i $sweeps > log || bad "--resume of an ended run"
 same whole.float32 more
 cp -r more later
 cp -r older later.partial # as a kill leaves it that comes when the old result is to be removed
 printf '4194305 elsewhere\nreplaces\n' > later/lock
-cp_cpu --resume later -i 401 > log || bad "--resume of an ended run: $?"
+cp_cpu --resume later -i $((sweeps + 1)) > log || bad "--resume of an ended run: $?"
 [ "$(grep -c '^ *[0-9]* *[0-9][.]' log)" -eq 1 ] || bad "--resume took the older state: $(cat log)"
 if [ -e later/lock ] || [ -e later.partial ]; then bad "what was replaced is left"; fi
-cp_cpu --resume more.partial -i 400 --format npy,ktensor > log
+cp_cpu --resume more.partial -i $sweeps --format npy,ktensor > log
 [ -s more/mode2.npy ] || bad "--resume with another --format: $(ls more)"
 same whole.float32 more
 
 # ---- a tensor that is moved, or built anew, while the run is under way ----
-cp_cpu x.tsh -r 6 -i 400 --tol 0 -o still > log
+cp_cpu x.tsh -r 6 -i $sweeps --tol 0 -o still > log
 : > log
-"$bin/tstream" cp --cpu x.tsh -r 6 -i 400 --tol 0 -o moved > log 2> err &
+"$bin/tstream" cp --cpu x.tsh -r 6 -i $sweeps --tol 0 -o moved > log 2> err &
 pid=$!
 while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.01; done
 mv x.tsh y.tsh
@@ -123,7 +132,7 @@ wait $pid || bad "moved: $(cat err)"
 same still moved
 mv y.tsh x.tsh
 : > log
-"$bin/tstream" cp --cpu x.tsh -r 6 -i 400 --tol 0 -o moved --force > log 2> err &
+"$bin/tstream" cp --cpu x.tsh -r 6 -i $sweeps --tol 0 -o moved --force > log 2> err &
 pid=$!
 while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.01; done
 "$bin/tshard" build --force x.tns -o x.tsh > built 2>&1
@@ -131,14 +140,14 @@ wait $pid || bad "built anew: $(cat err)"
 same still moved
 
 # ---- what is refused ----
-refused 1 "is not the tensor of the run in more/state" "$bin/tstream" cp --cpu --resume more -i 470 x.tsh
-refused 1 "is not the tensor of the run in more/state" "$bin/tstream" cp --cpu --resume more -i 470 other.tsh
+refused 1 "is not the tensor of the run in more/state" "$bin/tstream" cp --cpu --resume more -i $((sweeps + 70)) x.tsh
+refused 1 "is not the tensor of the run in more/state" "$bin/tstream" cp --cpu --resume more -i $((sweeps + 70)) other.tsh
 rm -r x.tsh
 cp -r kept.tsh x.tsh
 refused 1 "the run has --rank 6, so it cannot go on with --rank 7" "$bin/tstream" cp --resume more -r 7
 refused 1 "the run has --precision float32, so" "$bin/tstream" cp --resume more -p float64
 refused 1 "the run has --seed 1, so" "$bin/tstream" cp --resume more -s 2
-refused 1 "the run is in sweep 400 already, and --iters is 3" "$bin/tstream" cp --cpu --resume more -i 3
+refused 1 "the run is in sweep $sweeps already, and --iters is 3" "$bin/tstream" cp --cpu --resume more -i 3
 refused 1 "there is no run of this name" "$bin/tstream" cp --resume none
 refused 1 "holds no state of a run" "$bin/tstream" cp --resume x.tsh
 refused 2 "is not a duration" "$bin/tstream" cp x.tsh --checkpoint 5

@@ -34,6 +34,7 @@ INLINE struct NAME(operands)
     const int shares = fibre != NULL && ts_unpack_shares(job->order, c->n, n_fibres);
     struct NAME(operands)
         x = { of, leaf, 0, 0, stride * sizeof(TS_REAL), stride * sizeof(TS_REAL) };
+    of[0] = (struct NAME(operand)){ 0 }; /* compilers know no least order */
     for (uint32_t l = 1; l <= leaf; l++) {
         uint32_t *idx = scratch->idx[l];
         of[l - 1] =
