@@ -329,6 +329,54 @@ START_TEST(names_of_tables)
 }
 END_TEST
 
+/* More modes of names than some numbers of ranks, with others between: few names, long ones, one name, another for each line. */
+static void write_modes(const char *path, uint64_t seed, uint64_t n)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "a,b,number,c,d,e,value\n");
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t x = ts_mix(seed ^ i);
+        fprintf(f, "a%llu,b%0*llu,%llu,c%llu,only,e%llu,%llu\n", (unsigned long long)(x % 5),
+                (int)(x % 200), (unsigned long long)(x % 3000), (unsigned long long)(x % 90 + 1),
+                (unsigned long long)i, (unsigned long long)(x >> 20) % 700,
+                (unsigned long long)(i % 7 + 1));
+    }
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static const uint32_t wave_ranks[] = { 2, 3, 4, 7 };
+
+START_TEST(names_of_many_modes)
+{
+    const struct ts_table_plan table = { .separator = ',' };
+    struct ts_build_options o = options(out);
+    const uint32_t ranks = wave_ranks[_i / 2];
+    char second[sizeof text + 2];
+    const char *const paths[] = { text, second };
+    snprintf(second, sizeof second, "%s.2", text);
+    write_modes(text, 5, 9000);
+    write_modes(second, 6, 11000);
+    o.table = &table;
+    o.memory = TS_BUILD_MIN_MEMORY;
+    o.sorted_names = _i % 2;
+    ck_assert_msg(ts_build_paths(&o, paths, 2, &report, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.n_names[4], 1);
+    o.out = other;
+    o.threads = 1;
+    prepare(ranks, &o);
+    for (uint32_t r = 0; r < ranks; r++) {
+        memcpy(rank[r].path, paths, sizeof paths);
+        rank[r].n_paths = 2;
+    }
+    ck_assert_msg(run_ranks(ranks) == 0, "%s", err.text);
+    for (uint32_t r = 0; r < ranks; r++)
+        ck_assert_mem_eq(rank[r].report.n_names, report.n_names, sizeof report.n_names);
+    ck_assert_uint_eq(report.n_names[3], 11000);
+    assert_same_bytes(6);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ failures */
 
 static void assert_nothing_left(void)
@@ -337,7 +385,7 @@ static void assert_nothing_left(void)
     ck_assert(!exists(out, ".building"));
 }
 
-/* A wrong line of a table is named; nothing can be written where names go; one that stops ends all. */
+/* A wrong line of a table is named; one that stops before it reads ends all. */
 START_TEST(names_fail_together)
 {
     const struct ts_table_plan table = { .separator = ',' };
@@ -360,6 +408,56 @@ START_TEST(names_fail_together)
     if (_i == 0)
         ck_assert_msg(strstr(err.text, "x.tns:20002: found 5 fields, expected 4") != NULL, "%s",
                       err.text);
+    assert_nothing_left();
+}
+END_TEST
+
+/* What happens while names are numbered. */
+struct trouble {
+    uint32_t mode; /* its file of names is there already; 0: a wish to stop */
+    volatile sig_atomic_t asked;
+};
+
+static void make_trouble(void *arg, const struct ts_build_step *step)
+{
+    struct trouble *t = arg;
+    char path[sizeof out + 64];
+    if (strcmp(step->what, "numbering names") != 0)
+        return;
+    if (t->mode == 0) {
+        t->asked = 15;
+    } else {
+        FILE *f;
+        snprintf(path, sizeof path, "%s.building/mode%u.labels", out, t->mode);
+        f = fopen(path, "w");
+        if (f != NULL)
+            fclose(f);
+    }
+}
+
+static const struct {
+    uint32_t rank, mode; /* who makes it */
+} troubles[] = { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 2, 1 }, { 0, 2 }, { 1, 4 }, { 0, 6 } };
+
+/* Five modes of names, three ranks: mode 6 is of the second wave. */
+START_TEST(a_rank_that_cannot_number_ends_all)
+{
+    const struct ts_table_plan table = { .separator = ',' };
+    struct ts_build_options o = options(out);
+    struct trouble t = { troubles[_i].mode, 0 };
+    const uint32_t r = troubles[_i].rank;
+    char want[64];
+    write_modes(text, 5, 9000);
+    o.table = &table;
+    o.threads = 1;
+    prepare(3, &o);
+    rank[r].o.stop = &t.asked;
+    rank[r].o.progress = make_trouble;
+    rank[r].o.progress_arg = &t;
+    ck_assert_int_eq(run_ranks(3), t.mode == 0 ? TS_ESTOP : TS_EIO);
+    snprintf(want, sizeof want, "mode%u.labels: cannot create", t.mode);
+    if (t.mode > 0)
+        ck_assert_msg(strstr(err.text, want) != NULL, "%s", err.text);
     assert_nothing_left();
 }
 END_TEST
@@ -473,7 +571,10 @@ int main(void)
     tcase_add_test(t, parts_of_files);
     tcase_add_loop_test(t, parts_of_binary_files, 0, sizeof binaries / sizeof *binaries);
     tcase_add_loop_test(t, names_of_tables, 0, sizeof tables / sizeof *tables);
+    tcase_add_loop_test(t, names_of_many_modes, 0, 2 * sizeof wave_ranks / sizeof *wave_ranks);
     tcase_add_loop_test(t, names_fail_together, 0, 2);
+    tcase_add_loop_test(t, a_rank_that_cannot_number_ends_all, 0,
+                        sizeof troubles / sizeof *troubles);
     tcase_add_loop_test(t, a_bad_line_is_named, 0, 4);
     tcase_add_loop_test(t, a_bad_nonzero_is_named, 0, 4);
     tcase_add_loop_test(t, one_fails_all_end, 0, 3);

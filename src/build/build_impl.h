@@ -137,11 +137,14 @@ uint64_t ts_build_table_names_bytes(const struct ts_build_options *o);
 int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
                              struct ts_err *err);
 
-/* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of all names. Ranks agree
- * here. */
+/* Of several ranks, on the one that has numbered the mode, after its last name: writes them. */
+int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
+
+/* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of all names, and writes
+ * these. Ranks agree here. */
 int ts_build_names(struct ts_build *b, int rc, struct ts_err *err);
 
-/* Writes the labels of a mode of names or times. */
+/* Writes the labels of a mode of names or times, where they are not written yet. */
 int ts_build_table_labels(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
 /* The names of the columns; name[order] is that of the values. */

@@ -7,6 +7,7 @@
 
 #include "base/setting.h"
 #include "build/build_impl.h"
+#include "build/build_ranks.h"
 #include "source/text_source.h"
 
 #define NAMES_SHARE 4u                  /* share of the memory during reading */
@@ -108,16 +109,32 @@ static int add_times(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
-int ts_build_table_labels(struct ts_build *b, uint32_t m, struct ts_err *err)
+static int finish_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     struct ts_disk_mode *disk = &b->mode[m];
+    return ts_label_writer_finish(b->label[m], &disk->n_labels, &disk->labels_bytes,
+                                  &disk->labels_hash, err);
+}
+
+int ts_build_table_end_names(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
+    int rc = 0;
+    if (b->label[m] == NULL)
+        return 0;
+    rc = finish_writer(b, m, err);
+    if (rc == 0 && !ts_build_ranks_writes(b))
+        rc = ts_label_writer_sync(b->label[m], err);
+    ts_label_writer_free(b->label[m]);
+    b->label[m] = NULL;
+    return rc;
+}
+
+int ts_build_table_labels(struct ts_build *b, uint32_t m, struct ts_err *err)
+{
     int rc = 0;
     if (ts_table_mode_field(b->table, m) == TS_TABLE_TIME && b->dim[m] <= MOST_BINS)
         rc = add_times(b, m, err);
-    if (rc == 0 && b->label[m] != NULL)
-        rc = ts_label_writer_finish(b->label[m], &disk->n_labels, &disk->labels_bytes,
-                                    &disk->labels_hash, err);
-    return rc;
+    return rc == 0 && b->label[m] != NULL ? finish_writer(b, m, err) : rc;
 }
 
 void ts_build_table_mode_names(const struct ts_build *b, const char *name[])

@@ -297,6 +297,13 @@ int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64
     return rc < 0 ? rc : hash_file(&w->copy, *bytes, hash, err);
 }
 
+int ts_label_writer_sync(const struct ts_label_writer *w, struct ts_err *err)
+{
+    return fsync(w->copy.fd) == 0
+               ? 0
+               : ts_fail_errno(err, TS_EIO, "%s: cannot be flushed to the disk", w->path);
+}
+
 void ts_label_writer_free(struct ts_label_writer *w)
 {
     if (w == NULL)

@@ -46,6 +46,8 @@ int ts_label_writer_get(struct ts_label_writer *w, uint64_t i, char *ret, size_t
                         struct ts_err *err);
 int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,
                            uint64_t *hash, struct ts_err *err);
+/* After that: flushes the file, as only the machine can that has written it. */
+int ts_label_writer_sync(const struct ts_label_writer *w, struct ts_err *err);
 void ts_label_writer_free(struct ts_label_writer *w); /* NULL is fine */
 
 #endif

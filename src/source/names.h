@@ -16,7 +16,7 @@
  *     ts_names_end, then ts_names_next until it gives none: the nonzeros that waited
  *
  * Where processes read parts of the text, each numbers its names, and the indices are *told*: all nonzeros wait,
- * and the end puts the names on disk, from where they are read and given to one that numbers them all
+ * and the end puts the names on disk, from where they are read and given to one that numbers all those of a mode
  * (name_list.h). What it says of each goes to ts_names_tell.
  *
  *   owner    the object owns memory and files; callers own batches
