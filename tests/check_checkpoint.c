@@ -47,6 +47,7 @@ static const char *state(const char *name)
 static double gram[3 * RANK * RANK], lambda[RANK];
 static float factor[3][7 * RANK];
 static struct ts_state_past past[3];
+static struct ts_disk_figures figures[3];
 static char options[] = "rank=5\0tensor=a b=c\0";
 
 /* In sweep 4, before mode 1, whose factor is not there. */
@@ -146,6 +147,10 @@ START_TEST(what_was_written_is_read)
     const struct ts_state *got;
     struct ts_err err;
     double rows[7 * RANK];
+    for (uint32_t i = 0; i < 3; i++)
+        figures[i] = (struct ts_disk_figures){ .objective = i, .rmse = -i, .n_dead = RANK };
+    s.figured = _i;
+    s.figures = figures;
     write_state(&s, "a");
     ck_assert_msg(ts_state_open(state("a"), &f, &err) == 0, "%s", err.text);
     got = ts_state_get(f);
@@ -158,6 +163,11 @@ START_TEST(what_was_written_is_read)
     ck_assert_mem_eq(got->gram, gram, sizeof gram);
     ck_assert_mem_eq(got->lambda, lambda, sizeof lambda);
     ck_assert_mem_eq(got->past, past, sizeof past);
+    ck_assert_int_eq(got->figured, _i);
+    if (_i == 1)
+        ck_assert_mem_eq(got->figures, figures, sizeof figures);
+    else
+        ck_assert_ptr_null(got->figures);
     ck_assert_mem_eq(got->part, s.part, sizeof s.part);
     ck_assert_str_eq(ts_state_option(got, "rank"), "5");
     ck_assert_str_eq(ts_state_option(got, "tensor"), "a b=c");
@@ -284,6 +294,20 @@ START_TEST(flags_that_do_not_go_together_are_refused)
 }
 END_TEST
 
+START_TEST(figures_that_cannot_be_are_refused)
+{
+    struct ts_state s = some_state(TS_FLOAT32);
+    struct ts_err err;
+    memset(figures, 0, sizeof figures);
+    figures[2].n_dead = RANK + 1;
+    s.figured = 1;
+    s.figures = figures;
+    write_state(&s, "a");
+    ck_assert_int_eq(open_state("a", &err), TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, "figures of a sweep") != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(what_is_no_state_is_refused)
 {
     struct ts_err err;
@@ -344,7 +368,7 @@ START_TEST(a_full_disk_costs_a_warning)
     ck_assert_int_eq(ts_checkpoint_new(&conf, &c, &err), 0);
     ck_assert_int_eq(ts_checkpoint_last(c, &sweep, &mode), 0);
     for (s.sweep = 2; s.sweep <= 3; s.sweep++) {
-        ck_assert_int_eq(ts_checkpoint_sweep(c, 0.5, 1, &err), 0);
+        ck_assert_int_eq(ts_checkpoint_sweep(c, 0.5, 1, figures, &err), 0);
         while (!ts_checkpoint_due(c))
             usleep(1000);
         if (s.sweep == 3) {
@@ -650,6 +674,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, every_flipped_byte_is_seen, 0, 2);
     tcase_add_loop_test(c, a_state_that_lies_is_refused, 0, N_LIES);
     tcase_add_test(c, flags_that_do_not_go_together_are_refused);
+    tcase_add_test(c, figures_that_cannot_be_are_refused);
     tcase_add_test(c, what_is_no_state_is_refused);
     tcase_add_loop_test(c, a_full_disk_costs_a_warning, 0, 2);
     tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * SWEEPS * 3);

@@ -121,6 +121,38 @@ cp_cpu --resume more.partial -i $sweeps --format npy,ktensor > log
 [ -s more/mode2.npy ] || bad "--resume with another --format: $(ls more)"
 same whole.float32 more
 
+# ---- what was told of a sweep beside its fit is known of those before the stop, too, and at the end ----
+# figures X: of all sweeps; of the "done" of --json
+figures() { grep -oE '"sweep":[0-9]+,|"(objective|log_likelihood|violation|rmse|held_out_rmse|held_out_loss|dead_components)":[^,}]*' "$1"; }
+told_of=0
+for options in '--observed --l2 0.1 --hold-out 10%' '--nonneg --l1 0.1' '--loss poisson --hold-out 10%' '--loss huber:1 --hold-out 10%' \
+    '--observed --l2 0.1 --hold-out 10% --patience 9'; do
+    for precision in float32 float64; do
+        # shellcheck disable=SC2086 # several words
+        set -- $options -p $precision -r 3 --tol 0
+        cp_cpu x.tsh "$@" -i 6 --json -o six > all.json 2> err || bad "$options: $(cat err)"
+        cp_cpu x.tsh "$@" -i 3 -o three > log 2> err || bad "$options: $(cat err)"
+        cp_cpu --resume three -i 6 --json > json 2> err || bad "$options: $(cat err)"
+        same six three
+        figures six/run.json > want
+        figures three/run.json | cmp -s - want || bad "$options: run.json tells less of what was resumed: $(cat three/run.json)"
+        tail -n 1 all.json | sed 's/,"seconds".*//' > want
+        tail -n 1 json | sed 's/,"seconds".*//' | cmp -s - want || bad "$options: $(tail -n 1 json)"
+        cp_cpu --resume three --json > json 2> err || bad "$options: $(cat err)" # there is nothing left to do
+        sed 's/,"seconds".*//' json | tail -n 1 | cmp -s - want || bad "$options, of a run that had ended: $(cat json)"
+        figures six/run.json > want
+        figures three/run.json | cmp -s - want || bad "$options, run.json of a run that had ended: $(cat three/run.json)"
+        "$bin/tstream" info three > log || bad "info: $(cat log)"
+        case $options in
+            *hold-out*) grep -q '^sweep  *fit  *change  *held out ' log && grep -qE '^ *2 +[0-9.-]+ +[0-9.e+-]+ +[0-9.e+-]+ +[0-9.]+$' log ;;
+            *) grep -q '^sweep  *fit  *change  *seconds ' log ;;
+        esac || bad "$options: info tells other columns: $(cat log)"
+        rm -r six three
+        told_of=$((told_of + 1))
+    done
+done
+[ $told_of -eq 10 ] || bad "$told_of of 10 runs were resumed"
+
 # ---- a tensor that is moved, or built anew, while the run is under way ----
 cp_cpu x.tsh -r 6 -i $sweeps --tol 0 -o still > log
 : > log

@@ -93,22 +93,18 @@ void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head)
         [FIT] = { .name = "fit", .width = 11 },
         [OBJECTIVE] = { .name = "objective",
                         .width = 13,
-                        .drop = isfinite(held_out)         ? 3
-                                : isfinite(row->objective) ? 1
-                                                           : 2 },
-        [HELD_OUT] = { .name = "held out", .width = 9, .drop = isfinite(held_out) ? 0 : 4 },
+                        .drop = !isfinite(row->objective) ? TOOL_ABSENT
+                                : isfinite(held_out)      ? 3
+                                                          : 1 },
+        [HELD_OUT] = { .name = "held out",
+                       .width = 9,
+                       .drop = isfinite(held_out) ? 0 : TOOL_ABSENT },
         [SWEEPS] = { .name = "sweeps", .width = 6 },
         [SECONDS] = { .name = "seconds", .width = 9 },
         [ENDED] = { .name = "ended", .width = 10, .left = 1 },
-        [SCORE] = { .name = "score", .width = 8, .drop = 1 },
+        [SCORE] = { .name = "score", .width = 8, .drop = isfinite(row->score) ? 1 : TOOL_ABSENT },
     };
-    uint32_t shown = tool_table_fit(column, N_COLUMNS, TOOL_LEAST_COLUMNS);
-    if (!isfinite(row->objective))
-        shown &= ~(1u << OBJECTIVE);
-    if (!isfinite(held_out))
-        shown &= ~(1u << HELD_OUT);
-    if (!isfinite(row->score))
-        shown &= ~(1u << SCORE);
+    const uint32_t shown = tool_table_fit(column, N_COLUMNS, TOOL_LEAST_COLUMNS);
     if (head)
         tool_table_head(column, N_COLUMNS, shown);
     snprintf(text[MODEL], TS_NUM_CHARS, "%.30s", row->name);

@@ -153,17 +153,21 @@ static void choose_columns(struct cp_report *r)
     struct tool_column c[N_COLUMNS] = {
         [MODEL] = { .name = "model", .width = 9 },
         [SWEEP] = { .name = "sweep", .width = 5 },
-        [LIKELIHOOD] = { .name = "log-likelihood", .width = 16, .drop = r->poisson ? 0 : 6 },
-        [VIOLATION] = { .name = "violation", .width = 9, .drop = r->poisson ? 0 : 6 },
+        [LIKELIHOOD] = { .name = "log-likelihood",
+                         .width = 16,
+                         .drop = r->poisson ? 0 : TOOL_ABSENT },
+        [VIOLATION] = { .name = "violation", .width = 9, .drop = r->poisson ? 0 : TOOL_ABSENT },
         [FIT] = { .name = "fit", .width = 11, .drop = r->poisson ? 4 : 0 },
-        [CHANGE] = { .name = "change", .width = 9, .drop = r->poisson ? 6 : 0 },
+        [CHANGE] = { .name = "change", .width = 9, .drop = r->poisson ? TOOL_ABSENT : 0 },
         [OBJECTIVE] = { .name = "objective",
                         .width = 13,
-                        .drop = !r->penalty                   ? 5
+                        .drop = !r->penalty || r->poisson     ? TOOL_ABSENT
                                 : r->observed && !r->descends ? 2
                                                               : 1 },
-        [RMSE] = { .name = "RMSE", .width = 9, .drop = r->observed && !r->descends ? 1 : 5 },
-        [HELD_OUT] = { .name = "held out", .width = 9, .drop = r->held_out ? 0 : 5 },
+        [RMSE] = { .name = "RMSE",
+                   .width = 9,
+                   .drop = r->observed && !r->descends ? 1 : TOOL_ABSENT },
+        [HELD_OUT] = { .name = "held out", .width = 9, .drop = r->held_out ? 0 : TOOL_ABSENT },
         [SECONDS] = { .name = "seconds", .width = 8 },
         [RATE] = { .name = "nonzeros/s", .width = 8 },
         [READ] = { .name = "read", .width = 8 },
@@ -177,10 +181,6 @@ static void choose_columns(struct cp_report *r)
     _Static_assert(sizeof c == sizeof r->column, "room for all columns");
     memcpy(r->column, c, sizeof c);
     r->shown = tool_table_fit(r->column + first, N_COLUMNS - first, tool_columns()) << first;
-    r->shown &=
-        r->poisson ? ~(1u << CHANGE | 1u << OBJECTIVE) : ~(1u << LIKELIHOOD | 1u << VIOLATION);
-    if (r->descends)
-        r->shown &= ~(1u << RMSE);
 }
 
 static void print_head(struct cp_report *r)

@@ -240,11 +240,12 @@ static int kept(const struct several *s)
     return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from.dir != NULL);
 }
 
-/* Stopped between its last sweep and its result: the state does not have the error at cells that are held out. */
+/* Stopped between its last sweep and its result, by a program whose states did not have the error at cells that are held out. */
 static int lacks_error(const struct several *s, const struct one *o)
 {
     return o->own.held_share > 0 && !is_given(s->args) &&
-           (ts_state_get(o->own.from.file)->flags & TS_STATE_ENDED) != 0;
+           (ts_state_get(o->own.from.file)->flags & TS_STATE_ENDED) != 0 &&
+           !ts_state_get(o->own.from.file)->figured;
 }
 
 /* A state that is there and cannot be read is no reason to give up all models. */

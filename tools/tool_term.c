@@ -65,10 +65,11 @@ uint32_t tool_table_fit(const struct tool_column *c, uint32_t n, int columns)
 {
     uint32_t shown = 0;
     int width = -1; /* no blank before the first */
-    for (uint32_t i = 0; i < n; i++) {
-        shown |= UINT32_C(1) << i;
-        width += 1 + column_width(&c[i]);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (c[i].drop != TOOL_ABSENT) {
+            shown |= UINT32_C(1) << i;
+            width += 1 + column_width(&c[i]);
+        }
     while (width > columns) {
         uint32_t last = n;
         for (uint32_t i = 0; i < n; i++)

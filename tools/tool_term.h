@@ -28,10 +28,12 @@ const char *tool_paint_end(void);
 
 /* ---- a table whose columns fit ---- */
 
+enum { TOOL_ABSENT = 100 };
+
 struct tool_column {
     const char *name;
     int width; /* characters, without the blank before it; the name may make it wider */
-    int drop;  /* 0: always shown; of the others the largest goes first */
+    int drop;  /* 0: always shown; of the others the largest goes first; TOOL_ABSENT: never shown */
     int left;  /* the text is at the left */
 };
 

@@ -205,6 +205,21 @@ static const char *cell_of(const struct ts_json_value *sweep, const char *key, c
     return buf;
 }
 
+static int has_number(const struct ts_json_value *of, const char *key)
+{
+    const struct ts_json_value *v = ts_json_get(of, key);
+    return v != NULL && v->kind == TS_JSON_NUMBER;
+}
+
+/* The error at cells that are held out, or the mean loss there; nothing where none are. */
+static void put_held_out(char *ret, const struct ts_json_value *sweep)
+{
+    const char *key = has_number(sweep, "held_out_rmse") ? "held_out_rmse" : "held_out_loss";
+    *ret = '\0';
+    if (has_number(sweep, key))
+        snprintf(ret, TS_NUM_CHARS, "%.6g", ts_json_number(sweep, key));
+}
+
 static void print_sweep(const struct tool_column *c, uint32_t n, uint32_t shown,
                         const struct ts_json_value *s, double before)
 {
@@ -212,26 +227,28 @@ static void print_sweep(const struct tool_column *c, uint32_t n, uint32_t shown,
                                        "solve_seconds" };
     const struct ts_json_value *bytes = ts_json_get(s, "bytes_read");
     const double fit = ts_json_number(s, "fit");
-    char text[3][TS_NUM_CHARS], time[5][TS_NUM_CHARS], read[TS_NUM_CHARS] = "";
-    const char *cell[10] = { text[0], text[1], text[2] };
+    char text[3][TS_NUM_CHARS], time[5][TS_NUM_CHARS], read[TS_NUM_CHARS] = "", held[TS_NUM_CHARS];
+    const char *cell[11] = { text[0], text[1], text[2], held };
     snprintf(text[0], TS_NUM_CHARS, "%.0f", ts_json_number(s, "sweep"));
     snprintf(text[1], TS_NUM_CHARS, "%.9f", fit);
     snprintf(text[2], TS_NUM_CHARS, "%.2e", fit - before);
     for (int i = 0; i < 5; i++)
-        cell[3 + i] = cell_of(s, key[i], time[i]);
+        cell[4 + i] = cell_of(s, key[i], time[i]);
     if (bytes != NULL && bytes->number >= 0 && bytes->number < 1.8e19)
         ts_num_bytes(read, (uint64_t)bytes->number);
-    cell[8] = read;
-    cell[9] = ts_json_number(s, "singular_modes") > 0 ? "singular" : "";
+    put_held_out(held, s);
+    cell[9] = read;
+    cell[10] = ts_json_number(s, "singular_modes") > 0 ? "singular" : "";
     tool_table_row(c, n, shown, cell);
 }
 
 static void print_sweeps(const struct ts_json_value *sweeps)
 {
-    static const struct tool_column c[] = {
+    struct tool_column c[] = {
         { .name = "sweep", .width = 5 },
         { .name = "fit", .width = 12 },
         { .name = "change", .width = 9 },
+        { .name = "held out", .width = 9, .drop = TOOL_ABSENT },
         { .name = "seconds", .width = 9 },
         { .name = "wait", .width = 8, .drop = 2 },
         { .name = "copy", .width = 8, .drop = 5 },
@@ -240,11 +257,15 @@ static void print_sweeps(const struct ts_json_value *sweeps)
         { .name = "read", .width = 8, .drop = 4 },
         { .name = "", .width = 8, .drop = 1 },
     };
-    const uint32_t n = sizeof c / sizeof *c, shown = tool_table_fit(c, n, tool_columns());
-    uint32_t i = 0;
+    const uint32_t n = sizeof c / sizeof *c;
+    uint32_t i = 0, shown;
     double fit = 0;
     if (sweeps == NULL || sweeps->n == 0)
         return;
+    for (const struct ts_json_value *s = sweeps->first; s != NULL; s = s->next)
+        if (has_number(s, "held_out_rmse") || has_number(s, "held_out_loss"))
+            c[3].drop = 0;
+    shown = tool_table_fit(c, n, tool_columns());
     tool_table_head(c, n, shown);
     for (const struct ts_json_value *s = sweeps->first; s != NULL; s = s->next, i++) {
         if (i < FIRST || i + LAST >= sweeps->n)

@@ -227,6 +227,19 @@ int ts_als_tell(struct ts_als *a)
     return a->method->tell == NULL || a->method->tell(a);
 }
 
+/* What the run told of the sweep, for its states. */
+static int save_figures(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_disk_figures figures = { .objective = a->now.objective,
+                                             .log_likelihood = a->now.log_likelihood,
+                                             .violation = a->now.kkt,
+                                             .rmse = a->now.rmse,
+                                             .held_out = a->now.held_out,
+                                             .held_out_loss = a->now.held_out_loss,
+                                             .n_dead = a->now.n_dead };
+    return ts_checkpoint_sweep(a->conf->checkpoint, a->now.fit, a->now.total_ns, &figures, err);
+}
+
 /* Its fit is known. */
 static int end_sweep(struct ts_als *a, struct ts_err *err)
 {
@@ -252,7 +265,7 @@ static int end_sweep(struct ts_als *a, struct ts_err *err)
     if (a->conf->sweep != NULL)
         a->conf->sweep(a->conf->ctx, &a->now);
     if (a->conf->checkpoint != NULL)
-        rc = ts_checkpoint_sweep(a->conf->checkpoint, a->now.fit, a->now.total_ns, err);
+        rc = save_figures(a, err);
     if (rc == 0)
         ts_als_take_result(a, sweep, a->now.fit, a->now.change, &a->result);
     a->sweeping = 0;

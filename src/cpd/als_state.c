@@ -180,6 +180,15 @@ void ts_als_state_recall(struct ts_als *a, struct ts_als_result *ret)
         a->left = distance * distance;
         a->now.objective = a->method->fit_apart ? NAN : a->method->objective(a);
     }
+    if (s->figured) {
+        const struct ts_disk_figures *f = s->figures + s->sweep - 2;
+        a->now.objective = f->objective;
+        a->now.log_likelihood = f->log_likelihood;
+        a->now.kkt = f->violation;
+        a->now.rmse = f->rmse;
+        a->now.held_out = f->held_out;
+        a->now.held_out_loss = f->held_out_loss;
+    }
     ts_als_take_result(a, s->sweep - 1, last->fit,
                        s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);
     if (s->mode > 0) /* the sweep under way has to be ended */

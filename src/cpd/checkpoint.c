@@ -2,6 +2,7 @@
 /* Saves states: at once when a run ends, otherwise by a thread from a copy of the factors. */
 #include "cpd/checkpoint.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +23,7 @@ struct ts_checkpoint {
     struct ts_checkpoint_conf conf;
     struct ts_state state; /* that is written: the caller's part comes with each call */
     struct ts_state_past *past;
+    struct ts_disk_figures *figures;
     uint32_t n_past, past_room;
     uint64_t start_ns, run_ns; /* of this process; time before it */
     uint64_t due_ns;
@@ -40,6 +42,7 @@ struct ts_checkpoint {
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
     double *gram; /* and lambda behind it, and what an accelerated run has of the sweep before */
     struct ts_state_past *past_copy;
+    struct ts_disk_figures *figures_copy;
     pthread_t thread;
     int running;
     uint64_t began_ns, pause_ns, cpu_ns; /* cpu_ns: the thread's */
@@ -167,6 +170,7 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     memcpy(to->before_rows, s->before_rows, sizeof to->before_rows);
     memcpy(to->moment, s->moment, sizeof to->moment);
     to->past = c->past;
+    to->figures = c->figures;
     to->factors = all_modes(to->order);
     if ((s->flags & TS_STATE_ENDED) == 0)
         to->factors &= ~(UINT32_C(1) << s->mode) | ts_constraint_stays(to->constraint, to->order);
@@ -270,11 +274,15 @@ static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
 static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
 {
     free(c->past_copy);
+    free(c->figures_copy);
     c->past_copy = malloc(c->n_past * sizeof *c->past + 1);
-    if (c->past_copy == NULL)
+    c->figures_copy = malloc(c->n_past * sizeof *c->figures + 1);
+    if (c->past_copy == NULL || c->figures_copy == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for a copy of the state");
     memcpy(c->past_copy, c->past, c->n_past * sizeof *c->past);
+    memcpy(c->figures_copy, c->figures, c->n_past * sizeof *c->figures);
     c->state.past = c->past_copy;
+    c->state.figures = c->figures_copy;
     return 0;
 }
 
@@ -324,6 +332,13 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 
 /* ---- the interface ---- */
 
+static const struct ts_disk_figures no_figures = { .objective = NAN,
+                                                   .log_likelihood = NAN,
+                                                   .violation = NAN,
+                                                   .rmse = NAN,
+                                                   .held_out = NAN,
+                                                   .held_out_loss = NAN };
+
 int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
                       struct ts_err *err)
 {
@@ -336,6 +351,7 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
     c->state.constrained = ts_constraint_any(conf->constraint, c->state.order);
     if (c->state.constrained)
         memcpy(c->state.constraint, conf->constraint, c->state.order * sizeof *c->state.constraint);
+    c->state.figured = c->state.constrained;
     c->state.accelerated = conf->accelerate;
     c->state.serial = 1;
     c->start_ns = ts_clock_ns();
@@ -353,12 +369,15 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
         c->saved_mode = from->mode;
     }
     c->past = malloc(c->past_room * sizeof *c->past + 1);
-    if (c->chunk == NULL || c->past == NULL || c->state.options == NULL) {
+    c->figures = malloc(c->past_room * sizeof *c->figures + 1);
+    if (c->chunk == NULL || c->past == NULL || c->figures == NULL || c->state.options == NULL) {
         ts_checkpoint_free(c);
         return ts_fail(err, TS_ENOMEM, "out of memory");
     }
     if (c->n_past > 0)
         memcpy(c->past, from->past, c->n_past * sizeof *c->past);
+    for (uint32_t i = 0; i < c->n_past; i++)
+        c->figures[i] = from->figured ? from->figures[i] : no_figures;
     if (conf->options_bytes > 0)
         memcpy(c->state.options, conf->options, conf->options_bytes);
     *ret = c;
@@ -374,6 +393,8 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
     free(c->gram);
     free(c->past);
     free(c->past_copy);
+    free(c->figures);
+    free(c->figures_copy);
     free(c->chunk);
     free(c->state.options);
     ts_accelerate_free(c->accelerate);
@@ -382,16 +403,22 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
     free(c);
 }
 
-int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns, struct ts_err *err)
+int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,
+                        const struct ts_disk_figures *figures, struct ts_err *err)
 {
     if (c->n_past == c->past_room) {
         const uint32_t room = 2 * c->past_room + 64;
         struct ts_state_past *more = realloc(c->past, room * sizeof *more);
-        if (more == NULL)
+        struct ts_disk_figures *more_figures = realloc(c->figures, room * sizeof *more_figures);
+        if (more != NULL)
+            c->past = more;
+        if (more_figures != NULL)
+            c->figures = more_figures;
+        if (more == NULL || more_figures == NULL)
             return ts_fail(err, TS_ENOMEM, "out of memory for the fits of %u sweeps", room);
-        c->past = more;
         c->past_room = room;
     }
+    c->figures[c->n_past] = *figures;
     c->past[c->n_past++] = (struct ts_state_past){ .fit = fit, .total_ns = total_ns };
     return 0;
 }

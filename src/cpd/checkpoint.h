@@ -67,8 +67,9 @@ void ts_checkpoint_free(
 
 /* ---- for ALS; of *s it fills sweep, mode, flags, gram, lambda, part, size and what an accelerated run adds ---- */
 
-/* A sweep is over. */
-int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns, struct ts_err *err);
+/* A sweep is over. The figures are kept where a mode has a constraint. */
+int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,
+                        const struct ts_disk_figures *figures, struct ts_err *err);
 
 /* Whether one is due, and begins to save it. */
 int ts_checkpoint_due(struct ts_checkpoint *c);

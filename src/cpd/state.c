@@ -17,7 +17,7 @@
 
 #define PIECE_BYTES  ((size_t)1 << 20)
 #define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
-#define N_NAMED      (N_FIXED + 3) /* with those that may be missing */
+#define N_NAMED      (N_FIXED + 4) /* with those that may be missing */
 #define MAX_SECTIONS (N_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
 /* What is not the same for all states comes by name, so that what a later program adds is refused by an
@@ -32,16 +32,17 @@ enum section {
     CONSTRAINTS,
     ACCELERATE,
     BEST,
+    FIGURES,
     FACTOR,
     BEFORE,
     MOMENT, /* and those that follow */
     LAST = MOMENT + TS_MOMENTS_MOST - 1
 };
 
-/* Those that must be there, and three that may be. */
-static const char *const section_name[N_NAMED] = { "shape",       "gram",       "lambda",
-                                                   "sweep",       "past",       "options",
-                                                   "constraints", "accelerate", "best" };
+/* Those that must be there, and four that may be. */
+static const char *const section_name[N_NAMED] = { "shape", "gram",    "lambda",      "sweep",
+                                                   "past",  "options", "constraints", "accelerate",
+                                                   "best",  "figures" };
 
 /* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on to "twelfth3", and "best3" */
 static void factor_name(enum section what, uint32_t mode, char ret[16])
@@ -95,6 +96,8 @@ static uint64_t section_bytes(const struct ts_state *s, enum section what, uint3
         return s->constraint[0].best
                    ? (TS_BEST_NUMBERS + (s->order + UINT64_C(1)) * s->rank) * sizeof(double)
                    : 0;
+    case FIGURES:
+        return s->figured ? (uint64_t)(s->sweep - 1) * sizeof *s->figures : 0;
     default:
         return s->n_rows[mode] * row_bytes(s);
     }
@@ -169,7 +172,8 @@ static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t m
 static int has_section(const struct ts_state *s, uint32_t what)
 {
     return what < N_FIXED || (what == CONSTRAINTS && s->constrained) ||
-           (what == ACCELERATE && s->accelerated) || (what == BEST && s->constraint[0].best);
+           (what == ACCELERATE && s->accelerated) || (what == BEST && s->constraint[0].best) ||
+           (what == FIGURES && s->figured);
 }
 
 /* How many moments the factors have, the best factors with them. */
@@ -186,8 +190,8 @@ static int has_moment(const struct ts_state *s, uint32_t which)
 static uint32_t count_sections(const struct ts_state *s)
 {
     return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) + (s->constraint[0].best != 0) +
-           (uint32_t)__builtin_popcount(s->factors) + (uint32_t)__builtin_popcount(s->kept) +
-           moments(s) * s->order;
+           (s->figured != 0) + (uint32_t)__builtin_popcount(s->factors) +
+           (uint32_t)__builtin_popcount(s->kept) + moments(s) * s->order;
 }
 
 uint64_t ts_state_bytes(const struct ts_state *s)
@@ -304,6 +308,8 @@ static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_e
         rc = put_pace(k, s, err);
     if (rc == 0 && has_section(s, BEST))
         rc = put_section(k, s->best, section_bytes(s, BEST, 0), err);
+    if (rc == 0 && s->figured)
+        rc = put_section(k, s->figures, section_bytes(s, FIGURES, 0), err);
     return rc;
 }
 
@@ -447,6 +453,8 @@ static int place_sections(struct ts_state_file *f, const struct ts_disk_section 
             f->state.constrained = 1;
         if (what == ACCELERATE)
             f->state.accelerated = 1;
+        if (what == FIGURES)
+            f->state.figured = 1;
         if (what == OPTIONS)
             f->state.options_bytes = section[i].bytes;
         *place = at;
@@ -630,6 +638,21 @@ static int read_best(struct ts_state_file *f, struct ts_err *err)
     return rc;
 }
 
+static int read_figures(struct ts_state_file *f, struct ts_err *err)
+{
+    struct ts_state *s = &f->state;
+    const uint64_t bytes = section_bytes(s, FIGURES, 0);
+    int rc;
+    s->figures = malloc(bytes + 1);
+    rc = s->figures == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+             : ts_file_read_at(f->fd, f->path, f->fixed_at[FIGURES], bytes, s->figures, err);
+    for (uint32_t i = 0; i + 1 < s->sweep && rc == 0; i++)
+        if (s->figures[i].n_dead > s->rank)
+            rc = bad(f, "figures of a sweep that are not possible", err);
+    return rc;
+}
+
 /* Everything but the factors into memory: no more than the file has. */
 static int read_fixed(struct ts_state_file *f, struct ts_err *err)
 {
@@ -649,6 +672,8 @@ static int read_fixed(struct ts_state_file *f, struct ts_err *err)
         rc = read_pace(f, err);
     if (rc == 0 && s->constraint[0].best)
         rc = read_best(f, err);
+    if (rc == 0 && s->figured)
+        rc = read_figures(f, err);
     if (rc == 0 && s->options_bytes > 0 && s->options[s->options_bytes - 1] != '\0')
         rc = bad(f, "options that do not end", err);
     return rc;
@@ -713,6 +738,7 @@ void ts_state_close(struct ts_state_file *f)
     free(f->state.gram);
     free(f->state.lambda);
     free(f->state.past);
+    free(f->state.figures);
     free(f->state.before);
     free(f->state.best);
     free(f->state.options);

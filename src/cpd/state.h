@@ -105,6 +105,16 @@ _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
  * are zero, and the mean. The weights (rank float64) and the norms of columns (order x rank) follow. */
 #define TS_BEST_NUMBERS 16u
 
+/* The section "figures" has one for each sweep that is over, where a mode has a constraint: what was told of it beside its fit
+ * (NaN: the run has no such figure). It may be missing: earlier programs did not write it. */
+struct ts_disk_figures {
+    double objective, log_likelihood, violation, rmse, held_out, held_out_loss;
+    uint64_t n_dead; /* components that are zero in some mode */
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct ts_disk_figures) == 64, "on-disk size");
+
 enum ts_state_flag {
     TS_STATE_ENDED = 1, /* the run made all its sweeps: only its result may be missing */
     TS_STATE_WIDE = 2, /* float32: the last mode of the next sweep that ends is summed in float64 */
@@ -168,7 +178,9 @@ struct ts_state {
     double *lambda;                        /* rank: norms of the mode solved last */
     uint64_t part[TS_N_PARTS];
     struct ts_state_past *past; /* sweep - 1 of them */
-    char *options;              /* the caller's own: strings "name=value", each ended by a NUL */
+    int figured;                /* as many of these are there, too */
+    struct ts_disk_figures *figures;
+    char *options; /* the caller's own: strings "name=value", each ended by a NUL */
     uint64_t options_bytes;
 };
 

@@ -41,12 +41,26 @@ static void add(struct ts_run_record *r, const struct ts_run_sweep *s)
     r->sweep[r->n++] = *s;
 }
 
+static void take_figures(struct ts_run_sweep *s, const struct ts_disk_figures *f)
+{
+    s->objective = f->objective;
+    s->log_likelihood = f->log_likelihood;
+    s->kkt = f->violation;
+    s->rmse = f->rmse;
+    s->held_out = f->held_out;
+    s->held_out_loss = f->held_out_loss;
+    s->n_dead = (uint32_t)f->n_dead;
+}
+
 void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from)
 {
     for (uint32_t i = 0; i + 1 < from->sweep; i++) {
-        const struct ts_run_sweep s = { .fit = from->past[i].fit,
-                                        .seconds = (double)from->past[i].total_ns * NS,
-                                        .past = 1 };
+        struct ts_run_sweep s = { .fit = from->past[i].fit,
+                                  .seconds = (double)from->past[i].total_ns * NS,
+                                  .past = 1,
+                                  .figured = from->figured };
+        if (from->figured)
+            take_figures(&s, &from->figures[i]);
         add(r, &s);
     }
     r->n_past = r->n;
@@ -148,7 +162,7 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
         ts_json_u64(j, "sweep", i + 1);
         ts_json_f64(j, "fit", s->fit);
         ts_json_f64(j, "seconds", s->seconds);
-        if (!s->past) {
+        if (!s->past || s->figured) {
             ts_json_f64(j, "objective", s->objective);
             ts_json_f64(j, "log_likelihood", s->log_likelihood);
             ts_json_f64(j, "violation", s->kkt);
@@ -156,6 +170,8 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
             ts_json_f64(j, "held_out_rmse", s->held_out);
             ts_json_f64(j, "held_out_loss", s->held_out_loss);
             ts_json_u64(j, "dead_components", s->n_dead);
+        }
+        if (!s->past) {
             ts_json_f64(j, "wait_seconds", s->wait_seconds);
             ts_json_f64(j, "copy_seconds", s->copy_seconds);
             ts_json_f64(j, "kernel_seconds", s->kernel_seconds);

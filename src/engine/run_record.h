@@ -26,7 +26,8 @@
 
 struct ts_run_sweep {
     double fit, seconds;
-    int past; /* of an earlier part of the run, of which no more is known */
+    int past;    /* of an earlier part of the run: no times and bytes of its parts are known */
+    int figured; /* but the objective, and all below it but n_singular, are */
     double wait_seconds, copy_seconds, kernel_seconds, solve_seconds;
     uint64_t bytes_read;
     double objective;           /* with penalties; NaN where there are none */
