@@ -19,6 +19,20 @@ backend:budgets in float32
 cells:products
 cells:updates
 cells:factors
+losses:gradients
+losses:steps
+losses:bits
+observed:rows
+observed:bits
+counts:rows
+counts:bits
+held:products
+held:bits
+held:models
+models:alone
+models:float64
+models:old rows
+models:shares
 backend:order 6
 backend:early
 backend:order 4
