@@ -36,6 +36,14 @@ for run in '6 float32 1' '17 float64 3'; do
     rm -r plain drawn again short elsewhere
 done
 
+# the mean is a component of the model, not of the start
+$cp -r 3 -i 3 --observed --mean -o plain > log
+$cp -r 3 -i 3 --observed --mean -o drawn --save-init > log
+$cp -i 3 --observed --mean -o again --init drawn/init.ktensor > log || bad "--init with --mean: $(cat log)"
+same plain/model.ktensor drawn/model.ktensor
+same plain/model.ktensor again/model.ktensor
+"$bin/tstream" cp --cpu -q --resume drawn -i 4 > log 2>&1 || bad "--resume with --mean: $(cat log)"
+
 # a run that is stopped keeps it beside its state
 $cp -r 6 -i 100000000 -s 7 -o long --save-init > log 2> err &
 pid=$!

@@ -292,10 +292,9 @@ static int put(const struct sink_file *to, const void *bytes, size_t n, struct t
                : ts_fail_errno(err, TS_EIO, "%s: cannot be written", to->path);
 }
 
-static int put_text(struct ts_model_out *o, const struct sink_file *sink, int digits, uint64_t n,
-                    struct ts_err *err)
+static int put_text(struct ts_model_out *o, const struct sink_file *sink, uint32_t rank, int digits,
+                    uint64_t n, struct ts_err *err)
 {
-    const uint32_t rank = o->conf.rank;
     const size_t room = (size_t)rank * NUMBER_CHARS + 1;
     const int threads = o->conf.threads > 0 ? (int)o->conf.threads : omp_get_max_threads();
     size_t length[PIECES];
@@ -323,7 +322,7 @@ static int put_text(struct ts_model_out *o, const struct sink_file *sink, int di
 
 static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
 {
-    return put_text(o, sink, o->conf.precision == TS_FLOAT32 ? 9 : 17, n, err);
+    return put_text(o, sink, o->conf.rank, o->conf.precision == TS_FLOAT32 ? 9 : 17, n, err);
 }
 
 static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
@@ -376,12 +375,12 @@ static int close_sink(struct sink_file *to, int rc, struct ts_err *err)
 }
 
 /* weight NULL: all 1 */
-static int put_weights(const struct ts_model_out *o, const double *weight,
-                       const struct sink_file *to, char divider, struct ts_err *err)
+static int put_weights(uint32_t rank, const double *weight, const struct sink_file *to,
+                       char divider, struct ts_err *err)
 {
-    for (uint32_t r = 0; r < o->conf.rank; r++)
+    for (uint32_t r = 0; r < rank; r++)
         if (fprintf(to->file, "%.17g%c", weight == NULL ? 1 : weight[r],
-                    r + 1 < o->conf.rank ? divider : '\n') < 0)
+                    r + 1 < rank ? divider : '\n') < 0)
             return ts_fail_errno(err, TS_EIO, "%s: cannot be written", to->path);
     return 0;
 }
@@ -398,15 +397,14 @@ static int put_mode(struct ts_model_out *o, uint32_t mode, row_sink sink, struct
     return rc;
 }
 
-static int put_ktensor_head(const struct ts_model_out *o, const struct sink_file *to,
-                            const uint64_t n_rows[], const double *weight, struct ts_err *err)
+static int put_ktensor_head(const struct sink_file *to, uint32_t order, const uint64_t n_rows[],
+                            uint32_t rank, const double *weight, struct ts_err *err)
 {
-    const uint32_t order = o->conf.shape.order;
     fprintf(to->file, "ktensor\n%u\n", order);
     for (uint32_t m = 0; m < order; m++)
         fprintf(to->file, "%" PRIu64 "%c", n_rows[m], m + 1 < order ? ' ' : '\n');
-    fprintf(to->file, "%u\n", o->conf.rank);
-    return put_weights(o, weight, to, ' ', err);
+    fprintf(to->file, "%u\n", rank);
+    return put_weights(rank, weight, to, ' ', err);
 }
 
 static int write_ktensor(struct ts_model_out *o, struct ts_err *err)
@@ -419,7 +417,7 @@ static int write_ktensor(struct ts_model_out *o, struct ts_err *err)
         return rc;
     for (uint32_t m = 0; m < order; m++)
         n_rows[m] = rows_of(&o->conf, m);
-    rc = put_ktensor_head(o, &to, n_rows, o->form.weight, err);
+    rc = put_ktensor_head(&to, order, n_rows, rank, o->form.weight, err);
     for (uint32_t m = 0; m < order && rc == 0; m++) {
         fprintf(to.file, "matrix\n2\n%" PRIu64 " %u\n", n_rows[m], rank);
         rc = put_mode(o, m, sink_text, &to, err);
@@ -434,7 +432,7 @@ static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start
     int rc = ts_stop_check(o->conf.stop, err);
     if (rc == 0)
         rc = start->get_rows(start->from, mode, row, n, o->rows, err);
-    return rc == 0 ? put_text(o, to, 17, n, err) : rc;
+    return rc == 0 ? put_text(o, to, start->rank, 17, n, err) : rc;
 }
 
 static int write_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
@@ -444,7 +442,7 @@ static int write_start(struct ts_model_out *o, const struct ts_factors *start, c
     int rc = open_sink(o, TS_MODEL_START, &to, err);
     if (rc < 0)
         return rc;
-    rc = put_ktensor_head(o, &to, start->n_rows, weight, err);
+    rc = put_ktensor_head(&to, start->order, start->n_rows, start->rank, weight, err);
     for (uint32_t m = 0; m < start->order && rc == 0; m++) {
         fprintf(to.file, "matrix\n2\n%" PRIu64 " %u\n", start->n_rows[m], start->rank);
         for (uint64_t row = 0; row < start->n_rows[m] && rc == 0; row += o->chunk) {
@@ -496,7 +494,7 @@ static int write_splatt(struct ts_model_out *o, struct ts_err *err)
     int rc = open_sink(o, "lambda.mat", &to, err);
     if (rc < 0)
         return rc;
-    rc = close_sink(&to, put_weights(o, o->form.weight, &to, '\n', err), err);
+    rc = close_sink(&to, put_weights(o->conf.rank, o->form.weight, &to, '\n', err), err);
     for (uint32_t m = 0; m < o->conf.shape.order && rc == 0; m++) {
         snprintf(name, sizeof name, "mode%u.mat", m + 1);
         rc = open_sink(o, name, &to, err);
