@@ -14,6 +14,8 @@
 #include "tests/memfeed.h"
 #include "tests/run_suite.h"
 
+#define MOST_RANK 70
+
 static const struct shape {
     uint32_t order, nnz, value_range, rank;
     double skew;
@@ -29,6 +31,8 @@ static const struct shape {
     { 6, 3000, 4, 17, 1, { 9, 8, 7, 11, 3, 4 } },
     { 7, 3000, 2, 3, 1, { 9, 8, 7, 11, 13, 17, 2 } },
     { 8, 3000, 2, 20, 1, { 5, 4, 3, 6, 4, 3, 2, 5 } },
+    { 3, 3000, 0, 65, 1, { 40, 50, 30 } }, /* rows that do not wait for others */
+    { 4, 3000, 7, 70, 0, { 9, 20, 30, 5 } },
 };
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 
@@ -61,7 +65,7 @@ static double sum_row(const struct test_coo *x, const struct ts_row_update *how,
                       uint64_t row, uint32_t rank, enum ts_precision precision, double *s,
                       double *m, double *terms)
 {
-    double p[64], count = 0;
+    double p[MOST_RANK], count = 0;
     *terms = 0;
     memset(s, 0, (size_t)rank * rank * sizeof *s);
     memset(m, 0, rank * sizeof *m);
@@ -93,7 +97,7 @@ static double sum_row(const struct test_coo *x, const struct ts_row_update *how,
 /* Gaussian elimination; the matrix is positive definite. */
 static void solve_dense(uint32_t n, const double *s, const double *m, double *a)
 {
-    double x[64][65];
+    double x[MOST_RANK][MOST_RANK + 1];
     for (uint32_t i = 0; i < n; i++) {
         memcpy(x[i], s + (size_t)i * n, n * sizeof(double));
         x[i][n] = m[i];
@@ -160,7 +164,7 @@ static double *complete(struct ts_feed *f, uint32_t mode, uint32_t rank, enum ts
 static void check_row(const struct ts_row_update *how, uint32_t rank, double *s, const double *m,
                       double terms, double count, const double *a, double tol)
 {
-    double want[64], size = 0, off = 0, scale = 0;
+    double want[MOST_RANK], size = 0, off = 0, scale = 0;
     if (count == 0) {
         for (uint32_t r = 0; r < rank; r++)
             ck_assert_double_eq(a[r], 0);
@@ -210,7 +214,7 @@ START_TEST(rows_are_those_of_normal_equations)
     f = memfeed_new(&x, kind, 1 + (uint32_t)_i % 3, 1);
     const uint32_t mode = (uint32_t)_i % sh->order, rank = sh->rank;
     const uint64_t n = f->tensor.mode[mode].disk.n_rows, step = n / 25 + 1;
-    double *s = malloc((size_t)rank * rank * sizeof *s), m[64], terms;
+    double *s = malloc((size_t)rank * rank * sizeof *s), m[MOST_RANK], terms;
     for (enum ts_isa isa = 0; isa < TS_N_ISA; isa++)
         for (enum ts_precision precision = TS_FLOAT32; precision <= TS_FLOAT64; precision++) {
             double size, size2, sum = 0;

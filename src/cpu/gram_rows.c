@@ -330,6 +330,8 @@ static void solve_waiting(struct thread *t)
     const struct ts_gram_rows *g = t->all;
     struct ts_rowsystems *x = &t->systems;
     const uint64_t square = (uint64_t)square_rows(g->rank) * g->stride;
+    if (g->together == 1) /* none waits, and of wide rows there is no memory for it */
+        return;
     x->n = t->waiting;
     x->turned = t->turned;
     x->cut = cut_of(g);
