@@ -190,6 +190,18 @@ refused 2 'does not go with --max-time without --out' "$bin/tstream" cp x.tsh --
 refused 2 '--folds must be 2 to 20' "$bin/tstream" cp x.tsh --observed --folds 1
 refused 2 'it does not go with --hold-out' "$bin/tstream" cp x.tsh --observed --folds 3 --hold-out 10%
 
+# ---- of few nonzeros a share may be none, or all ----
+printf '1 1 1 2\n2 2 2 3\n' > few.tns
+"$bin/tshard" build few.tns > log
+"$bin/tstream" cp few.tsh --cpu -r 1 -i 2 -n --observed --hold-out 1e-9 > log 2>&1 || bad "none held out: $(cat log)"
+grep -q 'holds out no nonzero that counts' log || bad "none held out: no word of it"
+"$bin/tstream" cp few.tsh --cpu -r 1 -i 2 -n --observed --hold-out 0.999999999 > log 2>&1 || bad "all held out: $(cat log)"
+grep -q 'leaves no nonzero that counts to learn from' log || bad "all held out: no word of it"
+"$bin/tstream" cp few.tsh --cpu -r 1 -i 2 -n --loss poisson --hold-out 1e-9 > log 2>&1 || bad "none held out of counts: $(cat log)"
+grep -q 'holds out no nonzero that counts' log || bad "none held out of counts: no word of it"
+"$bin/tstream" cp x.tsh --cpu -r 1 -i 2 -n --observed --hold-out 10% > log 2>&1
+grep -q 'nonzero that counts' log && bad "a tenth held out: $(cat log)"
+
 # ---- refusals ----
 refused 2 '--l2-scale goes with --observed' "$bin/tstream" cp x.tsh --l2-scale count
 refused 2 '--patience goes with --hold-out' "$bin/tstream" cp x.tsh --observed --patience 2

@@ -290,6 +290,26 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
             penalty ? " or smaller penalties" : "");
 }
 
+/* Of few nonzeros a share may be none of them, or all. */
+static void note_held_out(const struct cp_report *r, const struct ts_als_result *result)
+{
+    const struct cp_args *args = r->args;
+    if (args->hold_out == NULL)
+        return;
+    if (!isfinite(result->held_out) && !isfinite(result->held_out_loss))
+        tool_note(
+            r->cmd,
+            "--hold-out %s holds out no nonzero that counts, so no error is told; take a larger "
+            "share or another --seed",
+            args->hold_out);
+    else if (r->observed && args->constraint[0].loss == TS_GCP_NONE && !isfinite(result->rmse))
+        tool_note(
+            r->cmd,
+            "--hold-out %s leaves no nonzero that counts to learn from; take a smaller share or "
+            "another --seed",
+            args->hold_out);
+}
+
 static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
 {
     struct cp_report *r = run->report;
@@ -363,6 +383,7 @@ static int take_result(struct cp_run *run, int rc, struct ts_err *err)
             r->model->result = result;
             return 0;
         }
+        note_held_out(r, &result);
         note_dead(r, &result);
         note_tolerance(r, &result, out_dir);
         note_slow(r, &result);
