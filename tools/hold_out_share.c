@@ -31,9 +31,9 @@ int hold_out_part(const char *text, double *share, double *from, struct ts_err *
     char again[HOLD_OUT_CHARS], *end;
     unsigned long fold, n = 0;
     *from = 0;
-    if (strncmp(text, "fold ", 5) != 0)
+    if (strncmp(text, "fold", 4) != 0)
         return hold_out_share(text, share, err);
-    fold = strtoul(text + 5, &end, 10);
+    fold = strtoul(text + 4, &end, 10); /* past blanks, of which `again` has one */
     if (*end == '/')
         n = strtoul(end + 1, NULL, 10);
     if (n > 1 && n <= UINT32_MAX && fold > 0 && fold <= n) {
