@@ -234,6 +234,8 @@ cmp -s one.cp/model.ktensor three.cp/model.ktensor || bad "other bytes with thre
 "$bin/tstream" cp --resume two.cp --cpu --iters 6 > log 2>&1 || bad "resume: $(cat log)"
 "$bin/tstream" plan big.npy --cpu -r 5 --host-memory 14M --json > plan 2> err || bad "plan: $(cat err)"
 [ "$(number disk_bytes plan)" -gt 1000000 ] || bad "plan: $(cat plan)"
+"$bin/tstream" plan big.npy --cpu -r 5 --host-memory 14M --observed --json > observed 2> err || bad "plan --observed: $(cat err)"
+[ $((2 * $(number disk_bytes observed))) -eq $((3 * $(number disk_bytes plan))) ] || bad "no pass for errors: $(cat observed)"
 cmp -s one.cp/model.ktensor two.cp/model.ktensor || bad "other bytes of a run that went on"
 "$bin/tstream" fit one.cp big.npy --cpu --json > fit.json 2> err || bad "fit: $(cat err)"
 "$bin/tstream" cp big.npy --cpu -r 5 --host-memory 1M -n 2> err && bad "cp: 1M are enough"
@@ -245,12 +247,12 @@ grep -q '150 x 120 x 210' info || bad "info: $(cat info)"
 how='--hold-out 20% --mean --patience 2 --tol 0'
 # shellcheck disable=SC2086
 {
-    "$bin/tstream" cp big.npy -r 5 -i 4 $how --threads 1 -o held1.cp > log 2>&1 || bad "cp $how: $(cat log)"
-    "$bin/tstream" cp big.npy -r 5 -i 4 $how --threads 3 --host-memory 14M -o held3.cp > log 2>&1 || bad "cp $how: $(cat log)"
-    "$bin/tstream" cp big.npy -r 5 -i 2 $how --host-memory 14M -o held2.cp > log 2>&1 || bad "cp $how: $(cat log)"
+    "$bin/tstream" cp big.npy --cpu -r 5 -i 4 $how --threads 1 -o held1.cp > log 2>&1 || bad "cp $how: $(cat log)"
+    "$bin/tstream" cp big.npy --cpu -r 5 -i 4 $how --threads 3 --host-memory 14M -o held3.cp > log 2>&1 || bad "cp $how: $(cat log)"
+    "$bin/tstream" cp big.npy --cpu -r 5 -i 2 $how --host-memory 14M -o held2.cp > log 2>&1 || bad "cp $how: $(cat log)"
 }
 cmp -s held1.cp/model.ktensor held3.cp/model.ktensor || bad "$how: other bytes with three threads and little memory"
-"$bin/tstream" cp --resume held2.cp --iters 4 > log 2>&1 || bad "resume: $(cat log)"
+"$bin/tstream" cp --resume held2.cp --cpu --iters 4 > log 2>&1 || bad "resume: $(cat log)"
 cmp -s held1.cp/model.ktensor held2.cp/model.ktensor || bad "$how: other bytes of a run that went on"
 
 # ---- what is refused ----

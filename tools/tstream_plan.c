@@ -122,7 +122,7 @@ static uint32_t count_passes(const struct ts_engine *e, const struct plan *p)
     const struct ts_dense *d = e->tensor->dense;
     const uint32_t skipped = ts_constraint_skipped(p->args->constraint, e->tensor->order);
     const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
-    return ts_dense_passes(d, shared || d->n_outer == 1, skipped);
+    return ts_dense_passes(d, shared || d->n_outer == 1, skipped) + (judges_apart(p) ? 1 : 0);
 }
 
 /* Cells are the same for all modes. What GPUs keep passes no more; of the rest each gets about as much. */
