@@ -41,6 +41,23 @@ for part in "test $held" "train $kept"; do
         bad "$1: the run says $2, tstream score $(last rmse)"
 done
 
+# ---- folds likewise: what the parts of all folds hold out is the tensor, and a fold is judged by its part ----
+for fold in 1 2 3; do
+    "$bin/tshard" split x.tsh --hold-out "fold $fold/3" -s 7 --train train.tsh --test test.tsh --force > log || bad "fold $fold: $(cat log)"
+    $cp --hold-out "fold $fold/3" -s 7 -i 3 --tol 0 -o fold.cp --force --json > json 2> log || bad "fold $fold: $(cat log)"
+    for part in "test $(last held_out_rmse)" "train $(last rmse)"; do
+        # shellcheck disable=SC2086
+        set -- $part
+        "$bin/tstream" score fold.cp $1.tsh --json > json
+        awk -v a="$(last rmse)" -v b="$2" 'BEGIN { d = a / b - 1; exit !(d < 1e-4 && d > -1e-4) }' ||
+            bad "fold $fold, $1: the run says $2, tstream score $(last rmse)"
+    done
+    "$bin/tshard" export test.tsh -o - 2> log >> folds.tns
+done
+"$bin/tshard" export x.tsh -o - 2> log | sort > whole
+sort folds.tns | cmp - whole || bad "three folds are not the tensor"
+refused 2 'expected a fold like fold 2/5' "$bin/tshard" split x.tsh --hold-out 'fold 4/3' --force
+
 # ---- ratings beyond a mean, which may be below 0: it is a component of what is written, apart from constraints ----
 for mean in 5 -5; do
     awk -v mean=$mean '{ $4 += mean; print }' x.tns > y.tns

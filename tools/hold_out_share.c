@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int hold_out_share(const char *text, double *ret, struct ts_err *err)
+static int read_share(const char *text, double *ret, struct ts_err *err)
 {
     char *end = NULL;
     double share = ts_strtod(text, &end);
@@ -32,7 +32,7 @@ int hold_out_part(const char *text, double *share, double *from, struct ts_err *
     unsigned long fold, n = 0;
     *from = 0;
     if (strncmp(text, "fold", 4) != 0)
-        return hold_out_share(text, share, err);
+        return read_share(text, share, err);
     fold = strtoul(text + 4, &end, 10); /* past blanks, of which `again` has one */
     if (*end == '/')
         n = strtoul(end + 1, NULL, 10);

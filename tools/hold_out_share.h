@@ -8,8 +8,6 @@
 
 #include "api/tools.h"
 
-int hold_out_share(const char *text, double *ret, struct ts_err *err);
-
 /* A share, or a fold, which begins behind those before it: *from. */
 int hold_out_part(const char *text, double *share, double *from, struct ts_err *err);
 

@@ -20,7 +20,7 @@ struct split_args {
 #define AT(field) offsetof(struct split_args, field)
 static const struct ts_opt split_opts[] = {
     { "hold-out", 0, TS_OPT_STRING, AT(share), "20%", "SHARE",
-      "of the nonzeros, what goes to the second tensor" },
+      "of the nonzeros, what goes to the second tensor; 'fold 2/5' is the second fifth, as of tstream cp" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "another number, another choice" },
     { "train", 0, TS_OPT_STRING, AT(train), NULL, "NAME.tsh",
       "the first tensor, with the rest (default: the tensor's name, with .train.tsh)" },
@@ -38,7 +38,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     struct tool_progress progress;
     struct ts_build_report report;
     struct ts_pick pick = { .hold_out = { .seed = args->seed } };
-    int rc = hold_out_share(args->share, &pick.hold_out.share, err);
+    int rc = hold_out_part(args->share, &pick.hold_out.share, &pick.hold_out.from, err);
     if (rc == 0)
         rc = build_common_apply(&args->common, &o, &progress, err);
     build_common_like(t, &o);
@@ -96,7 +96,9 @@ const struct ts_cmd tshard_split_cmd = {
         "Both have the sizes, names and labels of the first, so that a model of one can be compared with the other. Nothing is held in memory: the two are built "
         "within --memory.",
     .examples = "tshard split ratings.tsh --hold-out 20%\n"
-                "  ratings.train.tsh, and ratings.test.tsh with a fifth of the nonzeros\n",
+                "  ratings.train.tsh, and ratings.test.tsh with a fifth of the nonzeros\n"
+                "tshard split ratings.tsh --hold-out 'fold 2/5'\n"
+                "  the second fifth: what tstream cp --folds 5 judges its second models by\n",
     .opts = split_opts,
     .run = run,
 };
