@@ -213,12 +213,20 @@ refused 2 'it does not go with --hold-out' "$bin/tstream" cp x.tsh --observed --
 # ---- of few nonzeros a share may be none, or all ----
 printf '1 1 1 2\n2 2 2 3\n' > few.tns
 "$bin/tshard" build few.tns > log
+printf '1 1 1 1\n2 2 2 1\n3 3 3 1\n' > odd.tns # the square of the norm's root is less than 3
+"$bin/tshard" build odd.tns > log
 "$bin/tstream" cp few.tsh --cpu -r 1 -i 2 -n --observed --hold-out 1e-9 > log 2>&1 || bad "none held out: $(cat log)"
 grep -q 'holds out no nonzero that counts' log || bad "none held out: no word of it"
 "$bin/tstream" cp few.tsh --cpu -r 1 -i 2 -n --observed --hold-out 0.999999999 > log 2>&1 || bad "all held out: $(cat log)"
 grep -q 'leaves no nonzero that counts to learn from' log || bad "all held out: no word of it"
 "$bin/tstream" cp few.tsh --cpu -r 1 -i 2 -n --loss poisson --hold-out 1e-9 > log 2>&1 || bad "none held out of counts: $(cat log)"
 grep -q 'holds out no nonzero that counts' log || bad "none held out of counts: no word of it"
+for how in '' '--loss poisson' '--loss huber:1' '--observed --loss huber:1' '--nonneg'; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp odd.tsh --cpu -r 1 -i 2 -n $how --hold-out 0.999999999 > log 2>&1 || bad "all held out, $how: $(cat log)"
+    grep -q 'leaves no nonzero that counts to learn from' log || bad "all held out, $how: no word of it"
+    grep -q 'nothing is left of the model' log && bad "all held out, $how: $(cat log)"
+done
 "$bin/tstream" cp x.tsh --cpu -r 1 -i 2 -n --observed --hold-out 10% > log 2>&1
 grep -q 'nonzero that counts' log && bad "a tenth held out: $(cat log)"
 

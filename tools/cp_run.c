@@ -272,7 +272,7 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
     const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
     const char *start =
         strcmp(args->init, "random") == 0 ? "another --seed" : "another start than that of --init";
-    if (result->n_dead == 0 || !result->constrained)
+    if (result->n_dead == 0 || !result->constrained || result->untaught)
         return;
     if (result->n_dead == args->rank && penalty)
         tool_note(r->cmd,
@@ -302,7 +302,8 @@ static void note_held_out(const struct cp_report *r, const struct ts_als_result 
             "--hold-out %s holds out no nonzero that counts, so no error is told; take a larger "
             "share or another --seed",
             args->hold_out);
-    else if (r->observed && args->constraint[0].loss == TS_GCP_NONE && !isfinite(result->rmse))
+    else if (result->untaught || (r->observed && args->constraint[0].loss == TS_GCP_NONE &&
+                                  !isfinite(result->rmse)))
         tool_note(
             r->cmd,
             "--hold-out %s leaves no nonzero that counts to learn from; take a smaller share or "

@@ -195,6 +195,7 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->rmse = a->now.rmse;
     ret->held_out = a->now.held_out;
     ret->held_out_loss = a->now.held_out_loss;
+    ret->untaught = a->untaught;
 }
 
 /* Begins the sweep after those that are over. */
@@ -224,6 +225,7 @@ int ts_als_tell(struct ts_als *a)
 {
     a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
         a->now.kkt = NAN;
+    a->untaught = 0;
     return a->method->tell == NULL || a->method->tell(a);
 }
 

@@ -50,6 +50,7 @@ struct ts_als {
     int balanced;        /* columns keep their lengths between modes: they matter */
     double held_best;    /* least error of a sweep on held-out cells, */
     uint64_t held_since; /* and sweeps after that one */
+    int untaught;        /* as in struct ts_als_result, set by the method's tell */
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not */

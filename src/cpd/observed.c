@@ -113,6 +113,7 @@ static int tell(struct ts_als *a)
     const struct observed *own = a->own;
     if (ts_constraint_mean(a->constraint))
         a->now.mean = own->mean;
+    a->untaught = own->held.n > 0 && own->kept.n == 0;
     if (own->kept.n > 0)
         a->now.rmse = sqrt(own->kept.left / own->kept.n);
     if (own->held.n > 0)
