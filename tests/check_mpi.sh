@@ -132,7 +132,18 @@ for i in $(seq 600); do
     sleep 0.1
 done
 [ "$i" -lt 600 ] || bad "no state in a minute"
-# find_rank: sets $rank to the process of one of those that compute kill.cp
+# below PROCESS: whether it has been started by $pid, or by what that has started
+below()
+{
+    above=$1
+    while [ "${above:-1}" -gt 1 ]; do
+        [ "$above" -ne $pid ] || return 0
+        above=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$above/status" 2> /dev/null)
+    done
+    return 1
+}
+
+# find_rank: sets $rank to the process of one of those that compute kill.cp below $pid: others may still be ending
 find_rank()
 {
     rank=
@@ -140,7 +151,7 @@ find_rank()
         [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
         case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
         *mpirun* | *mpiexec* | *hydra* | timeout*) ;;
-        *tstream*" cp x.tsh "*kill.cp*) rank=${process#/proc/} ;;
+        *tstream*" cp x.tsh "*kill.cp*) ! below "${process#/proc/}" || rank=${process#/proc/} ;;
         esac
     done
 }
@@ -169,8 +180,10 @@ stop_one()
     find_rank
     [ -n "$rank" ] || bad "$1: no rank is found to be stopped"
     [ -z "$rank" ] || kill -STOP "$rank"
-    wait $pid && bad "$1: a rank is stopped, and the exit status is 0"
-    grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "$1: does not say that a rank says nothing: $(cat err)"
+    status=0
+    wait $pid || status=$?
+    [ $status -ne 0 ] || bad "$1: a rank is stopped, and the exit status is 0"
+    grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "$1: does not say that a rank says nothing (exit status $status): $(cat err; tail -n 5 log)"
     for i in $(seq 300); do
         "$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err && break
         sleep 0.2

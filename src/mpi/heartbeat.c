@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,6 +50,21 @@ static int listen_before(const struct ts_heartbeat *h)
     }
 }
 
+static void rest(void)
+{
+    const struct timespec t = { .tv_nsec = (long)(BEAT_NS / 10) };
+    nanosleep(&t, NULL);
+}
+
+/* A launcher that hears of an abort may end before it has passed on what is in its pipe: it has a second to read that. */
+static void wait_for_reader(int fd)
+{
+    int left = 0;
+    for (int i = 0; i < 20 && ioctl(fd, FIONREAD, &left) == 0 && left > 0; i++)
+        rest();
+    rest();
+}
+
 /* The words are one write, which those of others do not cut. The name is that of the program that a user knows. */
 static void end_all(const struct ts_heartbeat *h)
 {
@@ -61,13 +77,8 @@ static void end_all(const struct ts_heartbeat *h)
         (unsigned)(h->patience * BEAT_NS / 1000000000));
     if (n > 0 && write(h->say, text, (size_t)n) < 0)
         (void)n; /* nobody listens: the exit status says it */
+    wait_for_reader(h->say);
     MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static void rest(void)
-{
-    const struct timespec t = { .tv_nsec = (long)(BEAT_NS / 10) };
-    nanosleep(&t, NULL);
 }
 
 static void *beat(void *ctx)
