@@ -97,7 +97,7 @@ const struct ts_cmd tshard_split_cmd = {
         "within --memory.",
     .examples = "tshard split ratings.tsh --hold-out 20%\n"
                 "  ratings.train.tsh, and ratings.test.tsh with a fifth of the nonzeros\n"
-                "tshard split ratings.tsh --hold-out 'fold 2/5'\n"
+                "tshard split amazon.tsh --hold-out 'fold 2/5'\n"
                 "  the second fifth: what tstream cp --folds 5 judges its second models by\n",
     .opts = split_opts,
     .run = run,
