@@ -28,7 +28,7 @@ make_tensor()
 }
 make_tensor uniform --dims 30000x40000x50000 -n 10M
 make_tensor power3 --dims 480000x180000x180000 -n 10M --law power:1.1
-make_tensor power5 --dims 155000x62000x7800x610x610 -n 5M --law power:1.1
+make_tensor power5 --dims 155000x62000x7800x6100x6100 -n 5M --law power:1.1
 make_tensor wide --dims 8400000x2000000x2000000 -n 10M --law power:0.8
 set --
 for name in uber-apr-jun14 names-us-state git-history-5d fb15k-237 icews14; do
