@@ -822,6 +822,56 @@ START_TEST(rows_must_be_kept_to_be_read)
 }
 END_TEST
 
+/* Devices compute subnormal numbers as they are, other than CPU cores, which flush them (base/fpmode.h), and it takes them no
+ * longer: factors whose products lie below 1e-38, beside the same times 2^60, in turn. */
+START_TEST(subnormal_products_are_kept_and_take_no_longer)
+{
+    const double tiny = 0x1p-65, large = 0x1p-5;
+    struct disk d = disk_usual();
+    struct setup s = setup_new(&d, 32, TS_FLOAT32);
+    const uint64_t n = d.x.dim[2] * s.rank;
+    double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+    uint64_t *count = calloc(d.x.dim[2], sizeof *count), least[2] = { UINT64_MAX, UINT64_MAX };
+    for (uint64_t k = 0; k < d.x.nnz; k++)
+        count[d.x.idx[2][k]]++;
+    for (uint32_t m = 0; m < 3; m++)
+        for (uint64_t i = 0; i < d.x.dim[m] * s.rank; i++)
+            s.factor[m][i] = fabs(s.factor[m][i]) * tiny;
+    test_mttkrp(&d.x, 2, s.rank, s.factor, want);
+    for (int rep = 0; rep < 5; rep++)
+        for (int k = 0; k < 2; k++) {
+            struct ts_backend_times times;
+            void *gpu = open_backend(&s);
+            struct ts_feed *feed = open_feed(&s, gpu);
+            for (int pass = 0; pass < 3; pass++) {
+                ts_feed_rewind(feed);
+                OK(be->mttkrp(gpu, 2, feed, &times, &err));
+            }
+            if (k == 0) {
+                OK(be->get_rows(gpu, 2, 0, d.x.dim[2], got, &err));
+                /* each nonzero is up to 9 times a product that is off by half of the least subnormal number, and added as well */
+                for (uint64_t i = 0; i < d.x.dim[2]; i++)
+                    check_near(got + i * s.rank, want + i * s.rank, s.rank,
+                               (double)count[i] * (10 * 0x1p-150 + 3e-38 * FLT_EPSILON));
+            }
+            if (times.device[0].kernel_ns < least[k])
+                least[k] = times.device[0].kernel_ns;
+            ts_feed_free(feed);
+            be->close(gpu);
+            for (uint32_t m = 0; m < 3; m++)
+                for (uint64_t i = 0; i < d.x.dim[m] * s.rank; i++)
+                    s.factor[m][i] *= k == 0 ? large / tiny : tiny / large;
+        }
+    ck_assert_msg(least[0] < 2 * least[1], "%llu ns, others %llu", (unsigned long long)least[0],
+                  (unsigned long long)least[1]);
+    free(want);
+    free(got);
+    free(count);
+    setup_free(&s);
+    disk_free(&d);
+}
+END_TEST
+
 /* Orders other than 3, one shard for all, and modes of one row. */
 START_TEST(same_bits_for_odd_shapes)
 {
@@ -1090,6 +1140,7 @@ int main(void)
     add_some(suite, "order 4", same_bits_for_odd_shapes, 3, 4);
     add_some(suite, "order 6", same_bits_for_odd_shapes, 4, 5);
     add_some(suite, "eight nonzeros", same_bits_for_odd_shapes, 5, 6);
+    add(suite, "subnormal", subnormal_products_are_kept_and_take_no_longer, 1);
     add(suite, "one mode", only_one_mode_is_kept, 1);
     add(suite, "early", shards_come_before_their_mode, 1);
     add(suite, "stop", a_stop_ends_all_members, 2);
