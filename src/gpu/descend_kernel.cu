@@ -10,7 +10,10 @@
  * order in which k runs in x G, so that the same registers are operands too: of the 8 columns that
  * a tile of x has, product u takes columns 2 j + u. Its right operand is G(2 j + u, column i),
  * which is at G(column i, 2 j + u): a lane's operands for both products are neighbours in a row of
- * G. Such a pair for each lane is a fragment. */
+ * G. Such a pair for each lane is a fragment.
+ *
+ * Steps on columns wait for each other. Where a warp has a unit, each lane takes a row of it for them: t and x of eight columns pass
+ * through shared memory, and no lane waits for another. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/descend_kernel.h"
 
@@ -24,7 +27,6 @@ enum {
     TILES = TS_DESCEND_UNIT / 8, /* of a unit's rows */
     TILE_LANES = TILES * 32,     /* pairs in 8 columns of a unit */
     NARROW_WARPS = 4,
-    SOME = 2,             /* tiles at a time: as many as registers allow */
     NARROW_BLOCKS = 2112, /* thread blocks at most: 16 for each of 132 multiprocessors */
     KEEP_WARPS = 8
 };
@@ -108,15 +110,78 @@ static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2]
  * Rows of up to 8 B columns. A warp has a unit, whose x stays in its registers for all rounds; G
  * lies in shared memory as fragments. m is read again in every round, from the caches.
  *
- *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` on, ... */
+ *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` on, ...
+ *   turned  of a warp, 32 rows of 8 columns, which are tiles for tensor cores and rows for steps. Pair k of a row lies where
+ *           neither 8 lanes that have tiles nor 8 that have rows meet in a bank */
+struct turned {
+    double2 *pair; /* TILE_LANES of them */
+
+    __device__ inline double2 &at(uint32_t row, uint32_t k) const
+    {
+        return pair[4 * row + (k ^ (row / 2 % 4))];
+    }
+    __device__ inline void put_tile(uint32_t q, uint32_t lane, double x, double y) const
+    {
+        at(8 * q + lane / 4, lane % 4) = make_double2(x, y);
+    }
+    __device__ inline double2 tile(uint32_t q, uint32_t lane) const
+    {
+        return at(8 * q + lane / 4, lane % 4);
+    }
+    __device__ inline void put_row(uint32_t lane, const double (&x)[8]) const
+    {
+#pragma unroll
+        for (uint32_t k = 0; k < 4; k++)
+            at(lane, k) = make_double2(x[2 * k], x[2 * k + 1]);
+    }
+    __device__ inline void row(uint32_t lane, double (&x)[8]) const
+    {
+#pragma unroll
+        for (uint32_t k = 0; k < 4; k++) {
+            const double2 both = at(lane, k);
+            x[2 * k] = both.x;
+            x[2 * k + 1] = both.y;
+        }
+    }
+};
+
+/* Steps on 8 columns of the lane's row. own: these columns of G, table: their first pair in its first row, which has `pairs`, both
+ * the same for all lanes. moved, size += squares of what changes, and of what is. */
+template <bool SIMPLE>
+static __device__ inline void descend_row(double (&x)[8], double (&t)[8], const double2 *own,
+                                          const double2 *table, uint32_t pairs, double &moved,
+                                          double &size)
+{
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+        const double *const k = (const double *)(table + c / 2) + c % 2;
+        const uint32_t row = 2 * pairs;
+        const double was = x[c];
+        x[c] = step<SIMPLE>(was, t[c], k[TS_DESCEND_INVERSE * row],
+                            SIMPLE ? 0 : k[TS_DESCEND_THRESHOLD * row], k[TS_DESCEND_LOWER * row],
+                            SIMPLE ? 0 : k[TS_DESCEND_UPPER * row]);
+        const double change = x[c] - was;
+        moved += change * change;
+        size += x[c] * x[c];
+#pragma unroll
+        for (int j = (c + 1) / 2; j < 4; j++) {
+            const double2 g = own[4 * c + j];
+            t[2 * j] -= change * g.x;
+            t[2 * j + 1] -= change * g.y;
+        }
+    }
+}
+
 template <class T, class A, int B, bool SIMPLE>
-static __global__ void __launch_bounds__(32 * NARROW_WARPS, B == 4 ? 3 : 4)
+static __global__ void __launch_bounds__(32 * NARROW_WARPS, 4)
     descend_narrow(const struct ts_descend d)
 {
     __shared__ double2 g[B * B * 32];
     __shared__ double2 table[TS_DESCEND_TABLE * B * 4];
+    __shared__ double2 room[NARROW_WARPS][2][TILE_LANES];
     const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4, ld = d.ld;
     const uint64_t stride = gridDim.x * (uint64_t)NARROW_WARPS;
+    const turned of_t = { room[threadIdx.x / 32][0] }, of_x = { room[threadIdx.x / 32][1] };
 
     for (uint32_t k = threadIdx.x; k < B * B * 32; k += blockDim.x) {
         const uint32_t row = k / 32 / B * 8 + k % 32 / 4, column = k / 32 % B * 8 + 2 * (k % 4);
@@ -146,44 +211,44 @@ static __global__ void __launch_bounds__(32 * NARROW_WARPS, B == 4 ? 3 : 4)
         for (uint32_t round = 0; round < d.rounds; round++) {
             double moved = 0, size = 0;
 #pragma unroll
-            for (int at = 0; at < B * TILES; at += SOME) {
-                const int b = at / TILES, first = at % TILES;
-                double t[SOME][2] = {}, now[SOME][2];
-                double2 want[SOME];
+            for (int b = 0; b < B; b++) {
+                double t[TILES / 2][4] = {}, rest[8], mine[8];
+                double2 want[TILES];
                 uint32_t here = ld;
-                /* or loads and addresses of all tiles would be made at once, which registers do not
+                /* or loads and addresses of all columns would be made at once, which registers do not
                  * hold */
                 asm volatile("" : "+r"(here)::"memory");
-                __syncwarp();
 #pragma unroll
-                for (int q = 0; q < SOME; q++)
-                    want[q] = load_pair(m, 8 * (first + q) + i, n_rows, 8 * b + 2 * j, here);
+                for (int q = 0; q < TILES; q++) {
+                    want[q] = load_pair(m, 8 * q + i, n_rows, 8 * b + 2 * j, here);
+                    of_x.put_tile(q, lane, x[b][q][0], x[b][q][1]);
+                }
 #pragma unroll
                 for (int c = 0; c < B; c++) {
                     const double2 right = g[(b * B + c) * 32 + lane];
+                    const double both[2] = { right.x, right.y };
 #pragma unroll
-                    for (int q = 0; q < SOME; q++)
-                        multiply_add(t[q], x[c][first + q][0], right.x);
-#pragma unroll
-                    for (int q = 0; q < SOME; q++)
-                        multiply_add(t[q], x[c][first + q][1], right.y);
+                    for (int q = 0; q < TILES; q += 2)
+                        multiply_add_pair(t[q / 2], x[c][q], x[c][q + 1], both);
                 }
 #pragma unroll
-                for (int q = 0; q < SOME; q++) {
-                    t[q][0] = want[q].x - t[q][0];
-                    t[q][1] = want[q].y - t[q][1];
-                    now[q][0] = x[b][first + q][0];
-                    now[q][1] = x[b][first + q][1];
-                }
-                const columns k = load_columns<SIMPLE>((const double *)(table + b * 4 + j), 8 * B);
-                const double2 *const own = g + (b * B + b) * 32 + j;
-                descend_tiles<SIMPLE, SOME>(
-                    now, t, [&](int c) { return own[4 * c]; }, k, moved, size);
+                for (int q = 0; q < TILES; q++)
+                    of_t.put_tile(q, lane, want[q].x - t[q / 2][q % 2 * 2],
+                                  want[q].y - t[q / 2][q % 2 * 2 + 1]);
+                __syncwarp();
+                of_t.row(lane, rest);
+                of_x.row(lane, mine);
+                descend_row<SIMPLE>(mine, rest, g + (b * B + b) * 32, table + b * 4, B * 4, moved,
+                                    size);
+                of_x.put_row(lane, mine); /* read by no other lane */
+                __syncwarp();
 #pragma unroll
-                for (int q = 0; q < SOME; q++) {
-                    x[b][first + q][0] = now[q][0];
-                    x[b][first + q][1] = now[q][1];
+                for (int q = 0; q < TILES; q++) {
+                    const double2 now = of_x.tile(q, lane);
+                    x[b][q][0] = now.x;
+                    x[b][q][1] = now.y;
                 }
+                __syncwarp(); /* both are written again */
             }
             moved = warp_sum(moved);
             size = warp_sum(size);
