@@ -7,19 +7,16 @@ set -eu
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 . "$top/tests/outside.sh"
 
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # mpirun of Open MPI asks for both
-export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0
-export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid it
-[ -x "$bin/tstream-mpi" ] || { echo "tstream-mpi is not built"; exit 77; }
-timeout 120 "${MPIRUN:-mpirun}" -n 2 "$bin/tstream-mpi" --version > log 2>&1 < /dev/null || { echo "mpirun does not run here: $(tail -n 3 log)"; exit 77; }
+# shellcheck source=tests/outside_mpi.sh
+. "$top/tests/outside_mpi.sh"
+starts "$launcher" "$bin/tstream-mpi"
 
 # mpi RANKS ARGS...: tstream cp on so many
 mpi()
 {
     n=$1
     shift
-    timeout 300 "${MPIRUN:-mpirun}" -n "$n" "$bin/tstream" cp "$@" < /dev/null
+    timeout 300 "$launcher" -n "$n" "$bin/tstream" cp "$@" < /dev/null
 }
 
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 --law power:1.1 --shard 64K -s 3 -o x.tsh > log 2>&1
@@ -124,83 +121,22 @@ while [ ! -e models4 ] && [ $turns -lt 40 ]; do
 done
 same_models models4 "after stops"
 
-# ---- a rank that is killed ends all; the state stays ----
-mpi 3 x.tsh -r 9 -i 100000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
-pid=$!
-for i in $(seq 600); do
-    [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
-    sleep 0.1
-done
-[ "$i" -lt 600 ] || bad "no state in a minute"
-# below PROCESS: whether it has been started by $pid, or by what that has started
-below()
-{
-    above=$1
-    while [ "${above:-1}" -gt 1 ]; do
-        [ "$above" -ne $pid ] || return 0
-        above=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$above/status" 2> /dev/null)
-    done
-    return 1
-}
-
-# find_rank: sets $rank to the process of one of those that compute kill.cp below $pid: others may still be ending
-find_rank()
-{
-    rank=
-    for process in /proc/[0-9]*; do
-        [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
-        case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
-        *mpirun* | *mpiexec* | *hydra* | timeout*) ;;
-        *tstream*" cp x.tsh "*kill.cp*) ! below "${process#/proc/}" || rank=${process#/proc/} ;;
-        esac
-    done
-}
-find_rank
-[ -n "$rank" ] || bad "no rank is found"
-[ -z "$rank" ] || kill -KILL "$rank"
-wait $pid && bad "a rank is killed, and the exit status is 0"
+# ---- a rank that is killed ends all within 10 seconds; the state stays ----
+mpi 3 x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+pid=$! within=10
+signal_one KILL kill.cp
 grep -q 'signal 9\|KILLED' err log || bad "does not say that a rank was killed: $(cat err)"
-for i in $(seq 300); do # their last one goes with the launcher's second signal
-    "$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err && break
-    sleep 0.2
-done
+"$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err || bad "--resume after a kill: $(cat err)"
 grep -q 'goes on from sweep' err || bad "--resume after a kill: $(cat err)"
 
 # ---- a rank that is stopped, of which a launcher knows nothing, ends all, within 7 seconds and what a busy machine takes ----
-# stop_one LAUNCHER PROGRAM
-stop_one()
-{
-    rm -rf kill.cp kill.cp.partial
-    timeout 300 "$1" -n 3 "$2" cp x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp < /dev/null > log 2> err &
-    pid=$!
-    for i in $(seq 600); do
-        [ ! -e kill.cp.partial/state.0 ] || [ ! -e kill.cp.partial/state.1 ] || break
-        sleep 0.1
-    done
-    find_rank
-    [ -n "$rank" ] || bad "$1: no rank is found to be stopped"
-    [ -z "$rank" ] || kill -STOP "$rank"
-    status=0
-    wait $pid || status=$?
-    [ $status -ne 0 ] || bad "$1: a rank is stopped, and the exit status is 0"
-    grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "$1: does not say that a rank says nothing (exit status $status): $(cat err; tail -n 5 log)"
-    for i in $(seq 300); do
-        "$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err && break
-        sleep 0.2
-    done
-    grep -q 'goes on from sweep' err || bad "$1: --resume after a stop: $(cat err)"
-}
-stop_one "${MPIRUN:-mpirun}" "$bin/tstream"
-
-# ---- the other MPI of the distribution ----
-mpich=${bin%/tools}/tests/tstream-mpich
-if [ -x "$mpich" ] && timeout 120 mpirun.mpich -n 2 "$mpich" --version > log 2>&1 < /dev/null; then
-    timeout 300 mpirun.mpich -n 3 "$mpich" cp x.tsh --ranks 3 --tol 0 --rows all -r 9 -i 4 -o mpich.cp < /dev/null > log 2> err || bad "MPICH: $(cat err)"
-    cmp -s one.1/model.ktensor mpich.cp/model.ktensor || bad "MPICH: not the bytes of one process"
-    stop_one mpirun.mpich "$mpich"
-else
-    echo "MPICH is not there: $(tail -n 1 log)"
-fi
+rm -rf kill.cp kill.cp.partial
+mpi 3 x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+pid=$! within=30
+signal_one STOP kill.cp
+grep -q 'tstream: rank [0-2] of 3, on .*: has said nothing for 7 seconds' err || bad "does not say that a rank says nothing (exit status $status): $(cat err; tail -n 5 log)"
+"$bin/tstream" cp --resume kill.cp --max-time 200ms > log 2> err || bad "--resume after a stop: $(cat err)"
+grep -q 'goes on from sweep' err || bad "--resume after a stop: $(cat err)"
 
 # ---- a rank that runs out of disk ends all, and what was there stays ----
 # Neither MPI nor its launcher have files in this test that a limit of their size would end them by.
@@ -212,9 +148,9 @@ full()
     ( # what follows a signal is an error: EFBIG
         export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo PMIX_MCA_gds=hash PRTE_MCA_gds=hash MPIR_CVAR_NO_LOCAL=1
         if [ "$who" -eq 0 ]; then
-            timeout 300 "${MPIRUN:-mpirun}" -n 1 sh -c "ulimit -f $((2 * kib)); exec \"\$@\"" rank "$@" : -n 2 "$@"
+            timeout 300 "$launcher" -n 1 sh -c "ulimit -f $((2 * kib)); exec \"\$@\"" rank "$@" : -n 2 "$@"
         else
-            timeout 300 "${MPIRUN:-mpirun}" -n 1 "$@" : -n 1 sh -c "ulimit -f $((2 * kib)); exec \"\$@\"" rank "$@" : -n 1 "$@"
+            timeout 300 "$launcher" -n 1 "$@" : -n 1 sh -c "ulimit -f $((2 * kib)); exec \"\$@\"" rank "$@" : -n 1 "$@"
         fi
     ) < /dev/null > log 2> err
 }
@@ -240,7 +176,7 @@ ranks_refused()
 {
     text=$1
     shift
-    if timeout 300 "${MPIRUN:-mpirun}" "$@" < /dev/null > log 2> err; then bad "$*: is not refused"; fi
+    if timeout 300 "$launcher" "$@" < /dev/null > log 2> err; then bad "$*: is not refused"; fi
     grep -qF -- "$text" err || bad "$*: no \"$text\" in: $(cat err)"
     [ ! -e no.cp ] && [ ! -e no.cp.partial ] || bad "$*: something is left"
 }
@@ -257,6 +193,10 @@ ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4,5 -o whole.cp
 ranks_refused '--gpus 999,: ' -n 2 "$t" cp x.tsh -r 4 --gpus 999, -o no.cp
 ranks_refused 'its processor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
+other=${bin%/tools}/tests # programs of another commit
+ranks_refused 'its version of tstream differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$other/tstream-other" cp x.tsh -r 4 -o no.cp
+ranks_refused 'its version of tstream differs from that of rank 0' -n 1 "$other/tstream-other" fit whole.cp x.tsh : -n 1 "$t" fit whole.cp x.tsh
+timeout 300 "$launcher" -n 2 "$other/tstream-other" cp x.tsh -r 4 -i 1 -n < /dev/null > log 2> err || bad "two of one other commit: $(cat err)"
 
 # ---- score and fit: the figures of one process, all of their digits, and the same lines ----
 # figures COMMAND...: what it prints, without times and what is read
@@ -272,7 +212,7 @@ while read -r command; do
     [ -s one.figures ] || bad "tstream $command: $(cat err)"
     for n in 2 3 5; do
         # shellcheck disable=SC2086
-        figures timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tstream" $command -t $((n % 2 + 1)) > figures
+        figures timeout 300 "$launcher" -n $n "$bin/tstream" $command -t $((n % 2 + 1)) > figures
         cmp -s one.figures figures || bad "tstream $command on $n ranks: $(cat figures err), not $(cat one.figures)"
         grep -q "$n processes compute together" err || bad "tstream $command on $n ranks: are not told of"
     done
@@ -286,10 +226,10 @@ score whole.cp x.tsh --by-slice --mode 3 --format csv -m 1M
 score whole.cp x.tsh --top 500
 END
 [ $run -eq 7 ] || bad "$run of 7 figures"
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" score whole.cp x.tsh --by-slice -o slices.tns < /dev/null > log 2> err || bad "score to a file: $(cat err)"
+timeout 300 "$launcher" -n 3 "$bin/tstream" score whole.cp x.tsh --by-slice -o slices.tns < /dev/null > log 2> err || bad "score to a file: $(cat err)"
 "$bin/tstream" score whole.cp x.tsh --by-slice -o slices1.tns > log 2>&1
 cmp -s slices1.tns slices.tns || bad "score to a file: not the bytes of one process"
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" mttkrp x.tsh --rank 5 --mode 2 --reps 2 --check < /dev/null > log 2> err || bad "mttkrp: $(cat err)"
+timeout 300 "$launcher" -n 3 "$bin/tstream" mttkrp x.tsh --rank 5 --mode 2 --reps 2 --check < /dev/null > log 2> err || bad "mttkrp: $(cat err)"
 grep -q '^check: off by at most' log || bad "mttkrp: is not compared: $(cat log)"
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit one.1 x.tsh
 ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" score whole.cp x.tsh : -n 1 "$t" score whole.cp other.tsh
@@ -303,7 +243,7 @@ ranks_refused 'none.cp' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit none.cp x.t
 while read -r program command; do
     got=0
     # shellcheck disable=SC2086
-    timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/$program" $command < /dev/null > log 2> err || got=$?
+    timeout 300 "$launcher" -n 3 "$bin/$program" $command < /dev/null > log 2> err || got=$?
     [ $got -ne 0 ] && [ $got -ne 124 ] || bad "$program $command on 3 ranks: exit $got: $(cat log err)"
     [ "$(grep -c "^${program%-mpi} ${command%% *}: started as 3 processes" err)" -eq 1 ] ||
         bad "$program $command on 3 ranks: not one sentence: $(cat err)"
@@ -315,9 +255,9 @@ tstream-mpi bench
 tshard export x.tsh -o no.tns
 tshard gen --dims 10x20 --nnz 50 -o no.tsh
 END
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tstream" predict --help < /dev/null > log 2>&1 || bad "predict --help on 3 ranks: $(cat log)"
+timeout 300 "$launcher" -n 3 "$bin/tstream" predict --help < /dev/null > log 2>&1 || bad "predict --help on 3 ranks: $(cat log)"
 [ "$(grep -c 'tstream predict' log)" -gt 0 ] || bad "predict --help on 3 ranks: $(cat log)"
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" verify x.tsh < /dev/null > log 2>&1 || bad "verify on 3 ranks, each by itself: $(cat log)"
+timeout 300 "$launcher" -n 3 "$bin/tshard" verify x.tsh < /dev/null > log 2>&1 || bad "verify on 3 ranks, each by itself: $(cat log)"
 
 # ---- a damaged shard, seen by the rank that reads it, is told by all in one sentence ----
 size=$(wc -c < small.tsh/mode2.shards)
@@ -348,7 +288,7 @@ cmp -s undamaged.cp/model.ktensor damage.cp/model.ktensor || bad "once the shard
 gzip -c x.tns > again.tns.gz
 for n in 1 2 3 4; do
     rm -rf by.tsh
-    timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build x.tns -o by.tsh --shard 64K -m 32M -t $((n % 2 + 1)) < /dev/null > log 2> err || bad "build on $n ranks: $(cat err)"
+    timeout 300 "$launcher" -n $n "$bin/tshard" build x.tns -o by.tsh --shard 64K -m 32M -t $((n % 2 + 1)) < /dev/null > log 2> err || bad "build on $n ranks: $(cat err)"
     diff -r built.tsh by.tsh > log || bad "build on $n ranks: not the bytes of one process: $(cat log)"
 done
 awk '{ print $0, (7 * NR) % 13 / 4 }' x.tns > weights.tns
@@ -356,32 +296,33 @@ awk '{ print $0, (7 * NR) % 13 / 4 }' x.tns > weights.tns
 "$bin/tstream" cp weights.tsh --cpu --tol 0 --rows all -r 4 -i 3 --observed --l2 0.1 --hold-out 10% --mean -o weights.cp > log 2>&1 || bad "$(cat log)"
 for n in 2 3; do
     rm -rf by.tsh
-    timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build weights.tns --weights 5 -o by.tsh --shard 64K -m 32M < /dev/null > log 2> err || bad "build of weights on $n ranks: $(cat err)"
+    timeout 300 "$launcher" -n $n "$bin/tshard" build weights.tns --weights 5 -o by.tsh --shard 64K -m 32M < /dev/null > log 2> err || bad "build of weights on $n ranks: $(cat err)"
     diff -r weights.tsh by.tsh > log || bad "build of weights on $n ranks: not the bytes of one process: $(cat log)"
     mpi $n weights.tsh --ranks $n --tol 0 --rows all -r 4 -i 3 --observed --l2 0.1 --hold-out 10% --mean -o mw.$n > log 2> err || bad "weights on $n ranks: $(cat err)"
     cmp -s weights.cp/model.ktensor mw.$n/model.ktensor || bad "weights on $n ranks: not the bytes of one process"
 done
 "$bin/tshard" build x.tns -o by.tsh --shard 64K --force > log 2>&1
-timeout 300 "${MPIRUN:-mpirun}" -n 4 "$bin/tshard" build x.tns -o by.tsh --shard 64K --force < /dev/null > log 2> err || bad "$(cat err)"
+timeout 300 "$launcher" -n 4 "$bin/tshard" build x.tns -o by.tsh --shard 64K --force < /dev/null > log 2> err || bad "$(cat err)"
 grep -q '4 processes build together' err || bad "build on 4 ranks: are not told of: $(cat err)"
 "$bin/tshard" build x.tns again.tns.gz -o built.tsh --force > log 2>&1
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.tns again.tns.gz -o by.tsh --force < /dev/null > log 2> err || bad "build of two files: $(cat err)"
+timeout 300 "$launcher" -n 3 "$bin/tshard" build x.tns again.tns.gz -o by.tsh --force < /dev/null > log 2> err || bad "build of two files: $(cat err)"
 diff -r built.tsh by.tsh > log || bad "build of two files: not the bytes of one process: $(cat log)"
 write=${bin%/tools}/tests/write_binary
 "$write" splatt 4 4 little 3 < x.tns > x.bin
 "$write" genten 4 4 big 3 < x.tns | gzip -c > x.sptn.gz
 "$bin/tshard" build x.bin x.sptn.gz x.bin -o built.tsh --force > log 2>&1 || bad "binary files: $(cat log)"
-timeout 300 "${MPIRUN:-mpirun}" -n 3 "$bin/tshard" build x.bin x.sptn.gz x.bin -o by.tsh --force < /dev/null > log 2> err || bad "build of binary files: $(cat err)"
+timeout 300 "$launcher" -n 3 "$bin/tshard" build x.bin x.sptn.gz x.bin -o by.tsh --force < /dev/null > log 2> err || bad "build of binary files: $(cat err)"
 diff -r built.tsh by.tsh > log || bad "build of binary files: not the bytes of one process: $(cat log)"
 ranks_refused 'its options differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build x.tns -o no.cp --base 0
 ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$bin/tshard" build again.tns.gz -o no.cp
+ranks_refused 'its version of tshard differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o no.cp : -n 1 "$other/tshard-other" build x.tns -o no.cp
 mkdir node # as on a disk of another node: other bytes of the same size, and the same
 first=$(head -c 1 x.tns)
 sed "1s/^./$((first % 9 + 1))/" x.tns > node/x.tns
 ranks_refused 'its input differs from that of rank 0' -n 1 "$bin/tshard" build x.tns -o "$PWD/no.cp" : -n 1 -wdir "$PWD/node" "$bin/tshard" build x.tns -o "$PWD/no.cp"
 cp x.tns node/x.tns
 rm -rf by.tsh
-timeout 300 "${MPIRUN:-mpirun}" -n 1 "$bin/tshard" build x.tns -o "$PWD/by.tsh" --shard 64K : -n 1 -wdir "$PWD/node" "$bin/tshard" build x.tns -o "$PWD/by.tsh" --shard 64K < /dev/null > log 2> err || bad "copies of the text: $(cat err)"
+timeout 300 "$launcher" -n 1 "$bin/tshard" build x.tns -o "$PWD/by.tsh" --shard 64K : -n 1 -wdir "$PWD/node" "$bin/tshard" build x.tns -o "$PWD/by.tsh" --shard 64K < /dev/null > log 2> err || bad "copies of the text: $(cat err)"
 "$bin/tshard" build x.tns -o built.tsh --shard 64K --force > log 2>&1
 diff -r built.tsh by.tsh > log || bad "copies of the text: not the bytes of one process: $(cat log)"
 ranks_refused 'by.tsh exists' -n 2 "$bin/tshard" build x.tns -o by.tsh
@@ -391,7 +332,7 @@ tail -n +2 names.csv | tac | gzip -c > names2.csv.gz
 for sort in seen sorted; do
     "$bin/tshard" build names.csv names2.csv.gz -o names.tsh --shard 64K --names $sort --force > log 2>&1 || bad "names: $(cat log)"
     for n in 2 3; do
-        timeout 300 "${MPIRUN:-mpirun}" -n $n "$bin/tshard" build names.csv names2.csv.gz -o by.tsh --shard 64K -m 32M --names $sort --force < /dev/null > log 2> err || bad "names on $n ranks: $(cat err)"
+        timeout 300 "$launcher" -n $n "$bin/tshard" build names.csv names2.csv.gz -o by.tsh --shard 64K -m 32M --names $sort --force < /dev/null > log 2> err || bad "names on $n ranks: $(cat err)"
         diff -r names.tsh by.tsh > log || bad "names on $n ranks: not the bytes of one process: $(cat log)"
     done
 done
