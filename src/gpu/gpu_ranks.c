@@ -56,10 +56,18 @@ static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
     return rc;
 }
 
+/* As NCCL tells machines apart, NCCL_HOSTID included: where that differs it takes one GPU of two processes for two. */
 static void read_machine(char *ret, size_t size)
 {
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, ret, size - 1);
+    const char *named = getenv("NCCL_HOSTID");
+    int fd;
+    ssize_t n;
+    if (named != NULL) {
+        snprintf(ret, size, "%.*s", (int)size - 1, named);
+        return;
+    }
+    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, ret, size - 1);
     if (n <= 0)
         (void)gethostname(ret, size - 1);
     if (fd >= 0)
@@ -174,7 +182,8 @@ int ts_gpu_ranks_share(const struct ts_gpu *g)
 {
     for (uint32_t i = 0; g->card != NULL && i < g->n_members; i++)
         for (uint32_t j = 0; j < i; j++)
-            if (memcmp(g->card[i].uuid, g->card[j].uuid, sizeof g->card[i].uuid) == 0)
+            if (memcmp(g->card[i].uuid, g->card[j].uuid, sizeof g->card[i].uuid) == 0 &&
+                strcmp(g->card[i].machine, g->card[j].machine) == 0)
                 return 1;
     return 0;
 }

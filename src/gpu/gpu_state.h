@@ -291,7 +291,7 @@ struct ts_gpu {
 struct ts_gpu_card {
     unsigned char uuid[16];
     char name[72];
-    char machine[40]; /* the same for all processes of a machine */
+    char machine[128]; /* the same for all processes of a machine, as NCCL sees it */
 };
 
 static inline int ts_gpu_is_here(const struct ts_gpu *g, uint32_t member)
@@ -606,7 +606,9 @@ uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
 /* Numbers the members: this process's are those of conf. */
 int ts_gpu_ranks_join(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_ranks_leave(struct ts_gpu *g);
-int ts_gpu_ranks_share(const struct ts_gpu *g); /* two members have one GPU */
+/* Two members have one GPU, which NCCL refuses. Of processes with an NCCL_HOSTID each it sees two GPUs, and so do we:
+ * that is how one GPU tests what NCCL does over a network. */
+int ts_gpu_ranks_share(const struct ts_gpu *g);
 /* What a step of opening ended with: the same for all. TS_ELIMIT may be followed by another try. */
 int ts_gpu_ranks_settle(struct ts_gpu *g, int rc, struct ts_err *err);
 /* What a pass, or what follows it, ended with; where it failed, no pass may follow. */
