@@ -29,6 +29,7 @@ on_nodes()
     srun --mpi=none --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --distribution=block "$@"
 }
 trap 'on_nodes rm -rf "$scratch"' EXIT
+trap 'exit 143' TERM
 on_nodes mkdir -p "$scratch"
 on_nodes tshard part "$tensor" --parts "$SLURM_NNODES" --force --out "$copy"
 # Ranks are numbered node by node, as the parts are.
@@ -39,6 +40,6 @@ case $(tstream status "$out" --json) in
 *'"found":"stopped"'*) again=$((${SLURM_RESTART_COUNT:-0} < most)) ;;
 *) again=0 ;;
 esac
-trap - EXIT
+trap - EXIT TERM
 on_nodes rm -rf "$scratch" # before the job ends, which scontrol does at once
 [ $again -eq 0 ] || scontrol requeue "$SLURM_JOB_ID"
