@@ -310,7 +310,11 @@ cp x.npy.index x.index
 refused 'x.npy.index: is damaged' "$bin/tstream" cp x.npy --cpu -n
 rm -f x.npy.index
 head -c 3000 x.npy > short.npy
-refused 'byte 3000: the file ends' "$bin/tstream" cp short.npy --cpu -n
+refused 'byte 3000: the file ends; by its header it has' "$bin/tstream" cp short.npy --cpu -n
+{ cat x.npy; printf x; } > long.npy
+refused 'byte [0-9]*: by its header the file ends here, and it has' "$bin/tstream" cp long.npy --cpu -n
+cat x.npy x4.npy > two.npy # as two calls of numpy.save leave them
+refused 'by its header the file ends here' "$bin/tshard" info two.npy
 printf 'nan' > text.npy
 refused 'not a tensor directory but a file' "$bin/tstream" cp text.npy --cpu -n
 { head -c 6000 x.npy; printf '\377\377\377\377\377\377\377\177'; tail -c +6009 x.npy; } > nan.npy

@@ -311,13 +311,13 @@ int ts_dense_file(const struct ts_dense_array *array, struct ts_tensor **ret, st
             rc =
                 ts_fail(err, TS_EFORMAT,
                         "%s: byte %" PRIu64 ": the file ends; by its %s it has %" PRIu64 " bytes%s",
-                        t->path, (uint64_t)st.st_size, array->exact ? "sizes" : "header", end,
-                        array->exact ? "" : " (it was cut short)");
+                        t->path, (uint64_t)st.st_size, array->raw ? "sizes" : "header", end,
+                        array->raw ? "" : " (it was cut short)");
         else if (array->exact && (uint64_t)st.st_size > end)
             rc = ts_fail(err, TS_EFORMAT,
                          "%s: byte %" PRIu64
-                         ": by its sizes the file ends here, and it has %" PRIu64 " bytes",
-                         t->path, end, (uint64_t)st.st_size);
+                         ": by its %s the file ends here, and it has %" PRIu64 " bytes",
+                         t->path, end, array->raw ? "sizes" : "header", (uint64_t)st.st_size);
     }
     if (rc == 0)
         *ret = t;
@@ -330,13 +330,13 @@ int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_dense_array a;
     const int rc = ts_npy_header(path, &a, err);
+    a.exact = 1; /* behind the cells may be a second array, which would go unseen */
     return rc == 0 ? ts_dense_file(&a, ret, err) : rc;
 }
 
-/* Nothing in the file says what it is, so that it must have as many bytes as it should. */
 int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
-    struct ts_dense_array a = { .path = path, .exact = 1 };
+    struct ts_dense_array a = { .path = path, .exact = 1, .raw = 1 };
     char *file = strndup(path, ts_array_name_cells(path));
     int rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
     if (rc == 0)

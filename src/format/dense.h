@@ -45,7 +45,8 @@ struct ts_dense_array {
     const char *file;   /* where the cells are; NULL: `path` */
     const void *memory; /* the cells; NULL: they are in the file */
     uint64_t offset;    /* of the first cell in the file */
-    int exact;          /* the file ends with the last cell */
+    int exact;          /* the file ends with the last cell, */
+    int raw;            /* and nothing in it says what it is */
     enum ts_cell_type type;
     int swapped; /* the bytes of a cell are in the other order than those of this machine */
     int fortran; /* the first index changes with each cell; else the last one does */
