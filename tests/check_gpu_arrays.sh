@@ -49,7 +49,12 @@ for mode in 1 2 3 4; do
     done
 done
 "$bin/tstream" mttkrp x.npy --gpus 1 -r 2000 --check > log 2>&1 || bad "mttkrp -r 2000: $(cat log)"
-"$bin/tstream" mttkrp x.npy --cpu -r 2000 > log 2>&1 && bad "mttkrp --cpu -r 2000: not refused"
+"$bin/tstream" mttkrp x.npy --cpu -r 2000 --check > log 2>&1 || bad "mttkrp --cpu -r 2000: $(cat log)"
+for on in --cpu "--gpus 1"; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" mttkrp x.npy $on -r 2049 > log 2>&1 && bad "mttkrp $on -r 2049: not refused"
+    grep -q -e '--rank must be 1 to 2048' log || bad "mttkrp $on -r 2049: $(cat log)"
+done
 
 # ---- bytes: several chunks of cells ----
 "$write_npy" f4C 0.1 big.npy - 400 250 400
