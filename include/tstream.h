@@ -485,7 +485,7 @@ enum { TS_OPTIMIZER_ADAM = 0, TS_OPTIMIZER_LBFGSB = 1 };
 
 typedef struct {
     size_t size;
-    uint32_t rank;        /* 1 to 2048; on GPUs to 1024 */
+    uint32_t rank;        /* 1 to 2048 */
     int precision;        /* of factors and products: TS_REAL_FLOAT32, ... */
     uint32_t threads;     /* 0: all CPUs. Results do not depend on it */
     uint64_t host_memory; /* for shards; 0: what is free, less a reserve. Factors come on top */

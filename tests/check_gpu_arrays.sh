@@ -56,6 +56,21 @@ for on in --cpu "--gpus 1"; do
     grep -q -e '--rank must be 1 to 2048' log || bad "mttkrp $on -r 2049: $(cat log)"
 done
 
+# ---- ranks of some thousand ----
+"$bin/tstream" cp x.npy --cpu -r 2000 -i 1 --tol 0 --l2 10 -p float64 -n --json > cpu.json 2> err || bad "cp --cpu -r 2000: $(cat err)"
+"$bin/tstream" cp x.npy --gpus 1 -r 2000 -i 1 --tol 0 --l2 10 -p float64 -n --json > gpu.json 2> err || bad "cp --gpus 1 -r 2000: $(cat err)"
+same_fits gpu.json cpu.json 1e-6
+"$bin/tshard" gen --dims 300x200x100 --nnz 40K -s 3 -o s.tsh > log 2>&1 || bad "gen: $(cat log)"
+for how in "" "--nonneg" "--simplex 1"; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp s.tsh --cpu -r 1500 -i 1 --tol 0 --l2 10 -p float64 $how -n --json > cpu.json 2> err || bad "cp --cpu -r 1500 $how: $(cat err)"
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp s.tsh --gpus 1 -r 1500 -i 1 --tol 0 --l2 10 -p float64 $how -n --json > gpu.json 2> err ||
+        bad "cp --gpus 1 -r 1500 $how: $(cat err)"
+    grep -q '"backend":"gpu"' gpu.json || bad "not on the GPU"
+    same_fits gpu.json cpu.json 1e-6
+done
+
 # ---- bytes: several chunks of cells ----
 "$write_npy" f4C 0.1 big.npy - 400 250 400
 run_big()

@@ -11,7 +11,7 @@
 #include "tests/on_gpu.h"
 #include "tests/run_suite.h"
 
-static const uint32_t ranks[] = { 1, 7, 16, 20, 32, 50, 64, 130, 257, 1024 };
+static const uint32_t ranks[] = { 1, 7, 16, 20, 32, 50, 64, 130, 257, 1024, 1500, 2000, 2048 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 static const uint64_t counts[] = { 1, 127, 128, 129, 1000, 100003 };
 #define N_COUNTS (int)(sizeof counts / sizeof counts[0])

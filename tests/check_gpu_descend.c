@@ -16,7 +16,9 @@
 #include "tests/run_suite.h"
 #include "tests/slow_cp.h"
 
-static const uint32_t ranks[] = { 1, 3, 8, 9, 17, 32, 33, 64, 100, 130, 257, 900, 1024 };
+static const uint32_t ranks[] = {
+    1, 3, 8, 9, 17, 32, 33, 64, 100, 130, 257, 900, 1024, 1500, 2048
+};
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 static const uint64_t counts[] = { 1, 31, 32, 33, 100, 1000 };
 #define N_COUNTS (int)(sizeof counts / sizeof counts[0])
@@ -397,7 +399,7 @@ END_TEST
 
 /* ---- rows on the simplex */
 
-static const uint32_t simplex_ranks[] = { 1, 2, 3, 8, 9, 17, 32, 33, 64, 100, 257, 520 };
+static const uint32_t simplex_ranks[] = { 1, 2, 3, 8, 9, 17, 32, 33, 64, 100, 257, 520, 1500 };
 #define N_SIMPLEX_RANKS (int)(sizeof simplex_ranks / sizeof simplex_ranks[0])
 #define N_SIMPLEX       (N_SIMPLEX_RANKS * N_COUNTS * N_TYPES)
 

@@ -44,7 +44,7 @@ mttkrp:shapes
 mttkrp:large
 mttkrp:ranks
 mttkrp:values
-mttkrp:rank_1024
+mttkrp:highest
 descend:rows
 descend:launches
 descend:keep

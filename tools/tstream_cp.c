@@ -30,7 +30,7 @@
 #define AT(field) offsetof(struct cp_args, field)
 const struct ts_opt tstream_cp_opts[] = {
     { "rank", 'r', TS_OPT_NUMBERS, AT(ranks), "16", "N,...",
-      "columns of each factor matrix, 1 to 2048, on GPUs to 1024; with --init FILE those of the model. Several ranks, "
+      "columns of each factor matrix, 1 to 2048; with --init FILE those of the model. Several ranks, "
       "divided by commas: a model of each, see --restarts" },
     { "restarts", 0, TS_OPT_U32, AT(restarts), "1", "N",
       "so many starts of each rank, drawn with --seed, --seed + 1 and so on. Several models lie in DIR as r8.s1, r8.s2 "

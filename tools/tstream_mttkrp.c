@@ -31,8 +31,7 @@ struct mttkrp_args {
 #define AT(field) offsetof(struct mttkrp_args, field)
 static const struct ts_opt mttkrp_opts[] = {
     { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K", "mode whose product is computed, from 1" },
-    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N",
-      "columns of each factor matrix: up to 2048, of a sparse tensor on GPUs up to 1024" },
+    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix, 1 to 2048" },
     { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "times that it is computed" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random factors" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },

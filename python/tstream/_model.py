@@ -563,7 +563,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     tensor : Tensor, path or array
         An array of NumPy is a dense tensor, see :func:`from_array`, and so is a file of one, ``data.npy``.
     rank : int or sequence of int
-        Columns of each factor, 1 to 1024; several: a :class:`Collection` with models of each.
+        Columns of each factor, 1 to 2048; several: a :class:`Collection` with models of each.
     restarts : int, optional
         So many starts of each rank, of `seed`, `seed` + 1 and so on: a :class:`Collection`, even of one. They are computed
         side by side, each pass over the tensor serving all, as many as there is memory for. With `out` they are written as

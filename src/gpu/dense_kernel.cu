@@ -12,6 +12,8 @@
  * constants because the order of a sum follows from them. */
 enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
+enum { MOST_COLUMNS = 2048 };
+
 /* ------------------------------------------------------------------ four elements, sums */
 
 template <class T> struct quad {
@@ -289,22 +291,6 @@ static cudaError_t launch_narrow(const T *m, A *a, const uint32_t *list, uint64_
     return cudaGetLastError();
 }
 
-template <class T, class A, int M, bool INNER>
-static cudaError_t launch_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
-                               const double *w, uint32_t tile_rows, uint32_t stride,
-                               double *row_inner, cudaStream_t s)
-{
-    const uint64_t sums = INNER ? (uint64_t)tile_rows * ((ld + 31) / 32) * sizeof(double) : 0;
-    const uint64_t bytes = (uint64_t)tile_rows * stride * sizeof(T) + sums;
-    const cudaError_t rc = cudaFuncSetAttribute(
-        solve_wide<T, A, M, INNER>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (rc != cudaSuccess)
-        return rc;
-    solve_wide<T, A, M, INNER><<<(uint32_t)((n + tile_rows - 1) / tile_rows), THREADS, bytes, s>>>(
-        before, a, list, n, ld, w, tile_rows, stride, row_inner);
-    return cudaGetLastError();
-}
-
 /* Elements from one row to the next in shared memory. Eight lanes load vectors at once, 4 of each
  * of two rows; with this stride no two of them use the same bank. */
 template <class T> static uint32_t tile_stride(uint32_t ld)
@@ -313,6 +299,40 @@ template <class T> static uint32_t tile_stride(uint32_t ld)
     if (sizeof(T) == 8)
         return padded + 2;
     return padded % 32 == 16 ? padded : padded + 16;
+}
+
+/* Shared memory of a thread block that solves for so many rows. */
+template <class T, bool INNER> static uint64_t wide_bytes(uint32_t tile_rows, uint32_t ld)
+{
+    const uint64_t sums = INNER ? (uint64_t)tile_rows * ((ld + 31) / 32) * sizeof(double) : 0;
+    return (uint64_t)tile_rows * tile_stride<T>(ld) * sizeof(T) + sums;
+}
+
+uint32_t ts_dense_most(int device)
+{
+    uint32_t ld = MOST_COLUMNS;
+    int most = 0;
+    if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
+        cudaSuccess)
+        return 0;
+    while (ld > 0 && wide_bytes<double, true>(8, ld) > (uint64_t)most)
+        ld -= 16;
+    return ld;
+}
+
+template <class T, class A, int M, bool INNER>
+static cudaError_t launch_wide(const T *before, A *a, const uint32_t *list, uint64_t n, uint32_t ld,
+                               const double *w, uint32_t tile_rows, uint32_t stride,
+                               double *row_inner, cudaStream_t s)
+{
+    const uint64_t bytes = wide_bytes<T, INNER>(tile_rows, ld);
+    const cudaError_t rc = cudaFuncSetAttribute(
+        solve_wide<T, A, M, INNER>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (rc != cudaSuccess)
+        return rc;
+    solve_wide<T, A, M, INNER><<<(uint32_t)((n + tile_rows - 1) / tile_rows), THREADS, bytes, s>>>(
+        before, a, list, n, ld, w, tile_rows, stride, row_inner);
+    return cudaGetLastError();
 }
 
 template <class T, class A>

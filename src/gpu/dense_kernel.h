@@ -25,6 +25,9 @@ extern "C" {
 /* Scratch of a Gram matrix, in elements of float64, for any number of rows. */
 uint64_t ts_dense_scratch(uint32_t ld);
 
+/* The longest rows, up to 2048 columns, of which a device has 8 in the shared memory of a thread block: of more, solves fail. */
+uint32_t ts_dense_most(int device);
+
 /* Multiplies n rows of a by w (ld x ld), in place: rows 0 .. n - 1, or the n different rows named
  * in `list` unless that is NULL. row_inner[row] := dot product of the row before and after, unless
  * row_inner is NULL. The bits of a row do not depend on the other rows of the call. */

@@ -8,6 +8,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/trace.h"
+#include "gpu/dense_kernel.h"
 #include "gpu/errors_kernel.h"
 #include "gpu/gpu_budget.h"
 #include "gpu/gpu_cells.h"
@@ -388,8 +389,18 @@ static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_l
     return ts_gpu_losses(be, mode, feed, sums, times, err);
 }
 
-#define MOST_RANK       1024u /* that solves and products of nonzeros were written for */
-#define MOST_DENSE_RANK 2048u /* products of dense tensors are tiles */
+#define MOST_RANK 2048u
+
+/* That rows are solved for on all devices. */
+static uint32_t most_solved(const struct ts_backend_conf *conf)
+{
+    uint32_t most = MOST_RANK;
+    for (uint32_t i = 0; i < conf->n_devices; i++) {
+        const uint32_t here = ts_dense_most(conf->device[i]);
+        most = here < most ? here : most;
+    }
+    return most;
+}
 
 /* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows, and rows that models at nonzeros
  * are made of. */
@@ -403,7 +414,7 @@ static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
         return ts_weigh_most(conf->precision);
     if ((conf->updates >> TS_ROW_HELD & 1) != 0)
         return ts_errors_most(conf->precision);
-    return conf->products && conf->tensor->dense != NULL ? MOST_DENSE_RANK : MOST_RANK;
+    return conf->products ? MOST_RANK : most_solved(conf);
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)

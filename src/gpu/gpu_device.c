@@ -356,9 +356,9 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
 }
 
 /* Solves need shared memory for whole rows; where there is none for rows as long, only products are wanted. */
-static int solves(const struct ts_gpu_model *of)
+static int solves(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
 {
-    return of->ld <= 1024;
+    return of->ld <= ts_dense_most(me->device);
 }
 
 static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_member *me)
@@ -369,9 +369,9 @@ static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_membe
     const cudaStream_t s = me->dense;
     void *a = my->factor[0];
     cudaError_t e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, s);
-    if (solves(of))
+    if (solves(of, me))
         TRY(e, ts_dense_solve_rows(p, a, NULL, 1, of->ld, my->w, NULL, s));
-    if (solves(of))
+    if (solves(of, me))
         TRY(e, ts_dense_solve_rows(p, a, g->cells == NULL ? me->boundary[0] : NULL, 1, of->ld,
                                    my->w, my->row_inner, s));
     TRY(e, ts_dense_sum(my->row_inner, 1, my->sums, my->inner, s));
