@@ -2,10 +2,11 @@
 /* gpu_dense - MTTKRPs of dense tensors on a GPU that has all cells, beside the time in which its memory could be read once, at the
  * rate of a copy within it in the same run.
  *
- *     gpu_dense [SIZExSIZEx... [RANK [float32]]]
+ *     gpu_dense [SIZExSIZEx... [RANK [float32|float64 [BUDGET]]]]
  *
  * Times are those of the kernels, of each mode by itself, which has to pass over all cells, and their mean; `sweep` are all modes one after
- * another, as a run takes them, by mode: what several modes share is kept, so that there are two passes in it. */
+ * another, as a run takes them, by mode: what several modes share is kept where there is room for it, so that there are two passes in it.
+ * Without a budget, in MiB, what is kept is limited. Memory is what lies beside the cells, as the backend counts it and as the driver does, beside twice the factors and 1 GiB. */
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,14 @@ static double product(void *gpu, struct ts_feed *feed, uint32_t mode)
     return 1e-6 * (double)times.device[0].kernel_ns;
 }
 
+/* Bytes of the device that are taken. */
+static double taken(void)
+{
+    size_t left, all;
+    check(cudaMemGetInfo(&left, &all));
+    return (double)all - (double)left;
+}
+
 static void print_modes(const struct ts_tensor *t, const char *what, const double *ms)
 {
     double sum = 0;
@@ -97,13 +106,17 @@ static void print_modes(const struct ts_tensor *t, const char *what, const doubl
 }
 
 static void measure(const char *shape, const struct ts_tensor *t, uint32_t rank,
-                    enum ts_precision precision)
+                    enum ts_precision precision, uint64_t budget)
 {
-    const struct ts_backend_conf conf = {
-        .tensor = t, .rank = rank, .precision = precision, .n_devices = 1, .only_mode = -1
-    };
+    const struct ts_backend_conf conf = { .tensor = t,
+                                          .rank = rank,
+                                          .precision = precision,
+                                          .n_devices = 1,
+                                          .device_bytes = budget,
+                                          .only_mode = -1 };
     const double bytes = (double)t->nnz * t->dense->cell_bytes, rate = memory_rate();
-    double alone[TS_DENSE_MAX_ORDER], sweep[TS_DENSE_MAX_ORDER];
+    const double before = taken();
+    double alone[TS_DENSE_MAX_ORDER], sweep[TS_DENSE_MAX_ORDER], beside;
     struct ts_feed_conf fc = { .tensor = t, .only_mode = -1, .pin = be->pin, .unpin = be->unpin };
     struct ts_device_memory memory[TS_MAX_DEVICES];
     struct ts_feed *feed;
@@ -141,13 +154,18 @@ static void measure(const char *shape, const struct ts_tensor *t, uint32_t rank,
            t->dense->cell_bytes == 4 ? "float32" : "float64", 1e3 * bytes / rate, rate / 1e9);
     print_modes(t, "alone", alone);
     print_modes(t, "sweep", sweep);
-    printf("; sums %.2f GB, shared %.2f GB\n", (double)memory[0].sum_bytes / 1e9,
-           (double)memory[0].shared_bytes / 1e9);
+    beside = (double)(memory[0].factor_bytes + memory[0].sum_bytes + memory[0].shared_bytes);
+    printf("; beside the cells %.3f GB (factors %.3f, sums %.3f, shared %.3f), taken %.3f, formula "
+           "%.3f GB\n",
+           beside / 1e9, (double)memory[0].factor_bytes / 1e9, (double)memory[0].sum_bytes / 1e9,
+           (double)memory[0].shared_bytes / 1e9,
+           (taken() - before - (double)memory[0].kept_bytes - (double)memory[0].slot_bytes) / 1e9,
+           (2 * (double)memory[0].factor_bytes + 1073741824) / 1e9);
     ts_feed_free(feed);
     be->close(gpu);
 }
 
-static void run(const char *shape, uint32_t rank, int narrow)
+static void run(const char *shape, uint32_t rank, int narrow, uint64_t budget)
 {
     struct ts_dense_array a = { .path = shape, .type = narrow ? TS_CELL_F32 : TS_CELL_F64 };
     const size_t cell = narrow ? 4 : 8;
@@ -176,7 +194,7 @@ static void run(const char *shape, uint32_t rank, int narrow)
     a.memory = memory;
     if (ts_dense_open(&a, &t, &err) < 0)
         give_up(&err);
-    measure(shape, t, rank, narrow ? TS_FLOAT32 : TS_FLOAT64);
+    measure(shape, t, rank, narrow ? TS_FLOAT32 : TS_FLOAT64, budget);
     ts_tensor_close(t);
     ts_bigmem_free(memory, cells * cell);
 }
@@ -186,12 +204,13 @@ int main(int argc, char **argv)
     static const char *const shapes[] = { "401x201x12x501", "129x129x129x12x39" };
     if (argc > 1) {
         run(argv[1], argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 32,
-            argc > 3 && strcmp(argv[3], "float32") == 0);
+            argc > 3 && strcmp(argv[3], "float32") == 0,
+            argc > 4 ? strtoull(argv[4], NULL, 10) << 20 : 0);
         return 0;
     }
     for (int narrow = 0; narrow < 2; narrow++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            run(shapes[i], 32, narrow);
-    run(shapes[0], 2000, 0);
+            run(shapes[i], 32, narrow, 0);
+    run(shapes[0], 2000, 0, 0);
     return 0;
 }

@@ -187,17 +187,22 @@ static void put_all(const struct dense *x, void *gpu)
         OK(be->put_rows(gpu, m, 0, x->array.dim[m], x->factor[m], &err));
 }
 
+static double kept_part; /* of the products that modes share, of the backend that was opened last */
+
 /* The products of all modes, `sweeps` times; each time into ret, or compared with what is there. Returns bytes sent. */
 static uint64_t products(const struct dense *x, const struct how *h, int sweeps, double **ret,
                          int compare)
 {
     struct ts_tensor *t = open_tensor(x, h->memory);
     const struct ts_backend_conf conf = conf_of(t, x->rank, h, 0);
+    struct ts_device_memory memory[TS_MAX_DEVICES];
     uint64_t sent = 0;
     struct ts_feed *feed;
     void *gpu;
     OK(be->open(&conf, &gpu, &err));
     feed = open_feed(t, gpu, h->few);
+    be->memory(gpu, memory);
+    kept_part = memory[0].shared_part;
     put_all(x, gpu);
     for (int sweep = 0; sweep < sweeps; sweep++)
         for (uint32_t m = 0; m < x->array.order; m++) {
@@ -304,6 +309,15 @@ START_TEST(products_equal_the_loop)
 }
 END_TEST
 
+START_TEST(high_ranks_equal_the_loop)
+{
+    static const struct shape s[] = { { 3, { 33, 20, 65 }, 512, 0 },
+                                      { 4, { 2, 45, 3, 130 }, 256, 0 } };
+    check_products(&s[_i / 2], _i % 2 ? 2000 : 1500, types[_i], _i % 2,
+                   _i / 2 ? TS_FLOAT32 : TS_FLOAT64);
+}
+END_TEST
+
 static int opens_with(const struct dense *x, const struct how *h, uint64_t device_bytes)
 {
     struct ts_tensor *t = open_tensor(x, 0);
@@ -361,6 +375,36 @@ START_TEST(same_bits_for_every_budget)
         h.few = 0;
     }
     ck_assert_uint_gt(most, 2 * x.cells * (ts_cell_is_narrow(types[_i]) ? 4 : 8));
+    results_free(r);
+    dense_free(&x);
+}
+END_TEST
+
+/* All cells stay, and of Y what fits beside them: none, a part, all. The second shape's Y is a sum of parts of its columns. */
+START_TEST(same_bits_for_every_part_of_y)
+{
+    static const struct shape s[] = { { 3, { 160, 150, 65 }, 16384, 0 },
+                                      { 3, { 20, 15, 20000 }, 65536, 2 } };
+    const uint32_t rank = _i ? 300 : 20;
+    struct how h = { .precision = TS_FLOAT64, .members = 1 };
+    int n_parts = 0;
+    struct dense x;
+    double **r;
+    dense_new(&s[_i], TS_CELL_F64, 0, rank, &x);
+    r = results_new(&x);
+    products(&x, &h, 2, r, 0);
+    ck_assert_double_eq(kept_part, 1);
+    for (h.members = 1; h.members <= 2; h.members++) {
+        const uint64_t least = least_budget(&x, &h), rows = x.cells / s[_i].dim[2];
+        const uint64_t y = rows * ((rank + 7) / 8 * 8) * 8 * 6 / 5 + (256 << 10);
+        for (uint64_t k = 0; k < 16; k++) {
+            h.device_bytes = least + (x.cells * 8 - (64 << 10) + k * y / 16) / h.members;
+            products(&x, &h, 2, r, 1);
+            n_parts += kept_part > 0 && kept_part < 1;
+        }
+        h.device_bytes = 0;
+    }
+    ck_assert_int_ge(n_parts, 2);
     results_free(r);
     dense_free(&x);
 }
@@ -530,7 +574,9 @@ int main(void)
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
     add(suite, "products", products_equal_the_loop, N_SHAPES);
+    add(suite, "high ranks", high_ranks_equal_the_loop, 4);
     add(suite, "budgets", same_bits_for_every_budget, 3);
+    add(suite, "shared", same_bits_for_every_part_of_y, 2);
     add(suite, "factors", changed_factors_count, 2);
     add(suite, "updates", updates_have_the_same_bits, 4);
     add(suite, "losses", other_losses_are_refused, 1);

@@ -167,6 +167,30 @@ static void count_all(const struct ts_engine *e, struct plan *p)
         count_mode(e, &deal, m, p);
 }
 
+/* Of a sample all products that modes share fit; where a GPU keeps those of a part of the whole tensor's rows, the modes that
+ * would find them compute the rest again, as the first of them does. */
+static void count_shared(const struct ts_tensor *t, struct plan *p)
+{
+    const struct ts_dense *d = t->dense;
+    const uint32_t skipped = ts_constraint_skipped(p->args->constraint, t->order);
+    double first = 0, more = 0;
+    if (d == NULL || p->n_devices == 0 || p->passing_bytes > 0)
+        return;
+    for (uint32_t m = 0; m < t->order; m++)
+        for (uint32_t l = 0; l < d->n_outer; l++) {
+            if (d->layout[l] != m || (skipped >> m & 1) != 0)
+                continue;
+            if (first > 0) {
+                p->pace.product_s[m] += (1 - p->device[0].shared_part) * first;
+                more += (1 - p->device[0].shared_part) * first;
+            } else {
+                first = p->pace.product_s[m];
+            }
+        }
+    p->pace.sweep_s += more;
+    p->pace.first_s += more;
+}
+
 /* What the files take, and whether they fit: the question that tstream cp asks. */
 static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
 {
@@ -602,6 +626,8 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
         rc = make_plan(&ec, &p, err);
     if (rc == 0)
         rc = measure(&ec, t, &p, err);
+    if (rc == 0)
+        count_shared(t, &p);
     if (rc == 0 && p.ranks.n > 0)
         divide(&p, t);
     if (rc == 0)

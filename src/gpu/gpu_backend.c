@@ -220,6 +220,7 @@ static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
             .sum_bytes = ts_gpu_device_work_bytes(g) - factors,
             .kept_bytes = g->store_bytes - slots - shared,
             .shared_bytes = shared,
+            .shared_part = g->cells != NULL ? ts_gpu_cells_y_part(g) : 0,
             .slot_bytes = slots,
             .driver_bytes = g->driver_bytes[g->first_here + i],
         };

@@ -2,7 +2,7 @@
 /* A pass over a mode of a dense tensor: which results of passes before are still good, what is computed of a block of rows, and
  * what the members send each other.
  *
- * Of an outer mode: Y of each block, unless it is kept and still that of the inner factors; what its steps give is
+ * Of an outer mode: Y of each block, but of rows of which it is kept and still that of the inner factors; what its steps give is
  * added to the sums of the shares. Of an inner mode: W of each block, piece after piece, in the sum of its share, unless W is
  * still that of the outer factors; then what W gives. The members send each other the sums of their shares, and each
  * adds up all of them. */
@@ -155,15 +155,18 @@ static cudaError_t compute_outer(struct ts_gpu_cells_job *j, struct ts_gpu_membe
     const struct ts_gpu_cells_member *m = &c->member[me->number];
     const struct ts_cells_target *t = &j->target[me->number];
     const uint64_t end = ts_cells_step(&t->cut, b->row + b->n_rows);
-    const uint64_t most = m->all_y != NULL && !in_parts(s) ? s->rows : c->y_rows;
+    const uint64_t kept_end = less(ts_cells_step(&t->cut, m->y_end), end);
     cudaError_t e = cudaSuccess;
     for (uint64_t at = ts_cells_step(&t->cut, b->row), next; at < end && e == cudaSuccess;
          at = next) {
         const uint64_t row = ts_cells_first(&t->cut, at);
-        double *y = m->all_y != NULL ? m->all_y + (row - m->row) * s->ld : m->scratch;
+        const int kept = row < m->y_end;
+        const uint64_t most = kept && !in_parts(s) ? s->rows : c->y_rows;
+        const uint64_t stop = kept ? kept_end : end;
+        double *y = kept ? m->all_y + (row - m->row) * s->ld : m->scratch;
         uint64_t row_end;
         next = ts_cells_step(&t->cut, row + most);
-        next = next > end ? end : next > at ? next : at + 1;
+        next = next > stop ? stop : next > at ? next : at + 1;
         row_end = ts_cells_end(&t->cut, next - 1);
         e = add_y(g, me, b, row, row_end, y);
         if (b->col + b->n_cols == s->cols)
@@ -261,12 +264,13 @@ static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, s
 /* ---- the pass */
 
 /* All members' passes over cells, enqueued by the thread of member 0; the others wait for it. */
-static int walk(struct ts_gpu_pass *p, struct ts_gpu_pass *all, int outer, struct ts_err *err)
+static int walk(struct ts_gpu_pass *p, struct ts_gpu_pass *all, int outer, int rest,
+                struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
-    struct ts_gpu_cells_job j = { .g = g,
-                                  .feed = p->ask->feed,
-                                  .compute = outer ? compute_outer : compute_inner };
+    struct ts_gpu_cells_job j = {
+        .g = g, .feed = p->ask->feed, .rest = rest, .compute = outer ? compute_outer : compute_inner
+    };
     int rc = ts_gpu_team_barrier(g, err); /* each has its tables enqueued and its log begun */
     if (rc == 0 && p->me->number == 0) {
         for (uint32_t i = 0; i < g->n_members; i++) {
@@ -288,6 +292,26 @@ static cudaError_t clear_shares(const struct ts_gpu_pass *p, const struct ts_cel
                            8 * (end - first) * elements, p->me->dense);
 }
 
+/* What rows give whose Y is kept. */
+static cudaError_t gather_kept(struct ts_gpu_pass *p, const struct ts_cells_target *t)
+{
+    const struct ts_gpu_cells *c = p->g->cells;
+    const struct ts_gpu_cells_member *m = &c->member[p->me->number];
+    cudaError_t e = ts_gpu_log_start(&p->me->log, TS_GPU_KERNEL, "kept products", TS_TRACE_KERNEL,
+                                     p->me->dense);
+    TRY(e, gather(p->g, p->me, t, m->all_y, m->row, gather_place(c, m),
+                  ts_cells_step(&t->cut, m->row), ts_cells_step(&t->cut, m->y_end)));
+    TRY(e, ts_gpu_log_stop(&p->me->log, p->me->dense, TS_TRACE_NO_SHARD, 0));
+    p->nnz = (m->y_end - m->row) * c->shape.cols;
+    return e;
+}
+
+/* Whether some rows have no Y that is kept. */
+static int has_rest(const struct ts_gpu_cells *c)
+{
+    return c->y_kept < c->most_rows;
+}
+
 static int compute_y(struct ts_gpu_pass *p, struct ts_gpu_pass *all, int made, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -297,22 +321,17 @@ static int compute_y(struct ts_gpu_pass *p, struct ts_gpu_pass *all, int made, s
     const struct ts_cells_target t = target_of(p);
     cudaError_t e = clear_shares(p, &t);
     int rc;
-    if (made) {
-        TRY(e, ts_gpu_log_start(&p->me->log, TS_GPU_KERNEL, "kept products", TS_TRACE_KERNEL,
-                                p->me->dense));
-        TRY(e, gather(g, p->me, &t, m->all_y, m->row, gather_place(c, m),
-                      ts_cells_step(&t.cut, m->row), ts_cells_step(&t.cut, m->end)));
-        TRY(e, ts_gpu_log_stop(&p->me->log, p->me->dense, TS_TRACE_NO_SHARD, 0));
-        p->nnz = (m->end - m->row) * s->cols;
-        return e == cudaSuccess ? 0 : fail(err, e);
-    }
-    if (p->me->number == 0)
+    if (made)
+        TRY(e, gather_kept(p, &t));
+    else if (p->me->number == 0)
         c->y_made.there = 0;
+    if (made && !has_rest(c))
+        return e == cudaSuccess ? 0 : fail(err, e);
     TRY(e, make_table(p, s->dense->n_outer, s->dense->array.order, m->b));
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = walk(p, all, 1, err);
-    if (rc == 0 && p->me->number == 0 && c->keeps_y)
+    rc = walk(p, all, 1, made, err);
+    if (rc == 0 && p->me->number == 0 && c->y_kept > 0)
         note_made(c, &c->y_made);
     return rc;
 }
@@ -330,7 +349,7 @@ static int compute_w(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_e
     TRY(e, make_table(p, s->n_slow, s->dense->n_outer, m->v));
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = walk(p, all, 0, err);
+    rc = walk(p, all, 0, 0, err);
     if (rc == 0 && p->me->number == 0)
         note_made(c, &c->w_made);
     if (rc < 0 || g->n_members == 1)

@@ -2,8 +2,11 @@
 /* gpu_cells.h - what the GPU backend holds of a dense tensor (cells_kernel.h), and its passes.
  *
  * Each member has the rows of some shares (cells_shape.h). Chunks that fit stay with it, from its first one on; the
- * others come through slots in each pass over the cells. Y is kept where there is room for it, and W always is: while the
- * factors that they were made of stay as they are, further modes need no cell.
+ * others come through slots in each pass over the cells. Y is kept of as many rows as there is room for, where all cells stay,
+ * or of all or none; and W always is: while the factors that they were made of stay as they are, further modes need no cell of
+ * these rows. Without a budget that says how much memory there may be, Y takes what leaves all that lies beside the cells
+ * below 1 GiB and twice the factors, but a sixteenth of the cells in any case: at high ranks it would have a good part of their
+ * size, and it saves nothing but time.
  *
  *   gpu_cells_memory.c  sizes, the memory of a member, what stays
  *   gpu_cells_walk.c    slabs from the feed to the members, and what is computed of each chunk
@@ -34,21 +37,23 @@ struct ts_gpu_cells_made {
 struct ts_gpu_cells_member {
     uint64_t row, end;     /* its rows */
     uint64_t kept_end;     /* those before it stay */
+    uint64_t y_end;        /* and Y of those before it; whole chunks, or all */
     int here;              /* and are there */
     double *b, *u, *v;     /* tables, ld elements a row */
-    double *w, *share_sum; /* W; of one share, or of several members, of all */
+    double *w, *share_sum; /* W; of one share, in the place of b, or of several members, of all */
     double *acc;           /* of a mode: sums of shares */
     double *scratch;       /* y, parts of y, part of a gather; or W of pieces */
-    double *all_y;         /* in the store: Y of its rows; NULL: there is no room */
+    double *all_y;         /* in the store: Y of its rows up to y_end */
     char *kept;            /* in the store: cells that stay */
 };
 
 struct ts_gpu_cells {
     struct ts_cells_shape shape;
     struct ts_gpu_cells_member member[TS_MAX_DEVICES];
-    uint32_t threads;    /* of the host, that copy cells */
-    unsigned char *keep; /* for each slab: it stays with a member */
-    int keeps_y;
+    uint32_t threads;        /* of the host, that copy cells */
+    unsigned char *keep;     /* for each slab: it stays with a member */
+    uint64_t asked;          /* bytes of a device: its budget; 0: none was given */
+    uint64_t y_kept;         /* rows of a member, at most, whose Y is kept */
     uint64_t most_rows;      /* of a member */
     uint64_t acc_elements;   /* of the mode that has most */
     uint64_t y_rows;         /* of Y in scratch, at most, with their parts; but a whole step */
@@ -72,6 +77,7 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left);
 void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me);
 uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* the place of a chunk */
 uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);     /* of Y that is kept, on a device */
+double ts_gpu_cells_y_part(const struct ts_gpu *g);        /* of its rows */
 uint64_t ts_gpu_cells_host_bytes(const struct ts_backend_conf *conf);
 /* Whether cells are sent from where the feed has them. */
 int ts_gpu_cells_direct(const struct ts_dense *d);
@@ -93,6 +99,7 @@ struct ts_gpu_cells_job { /* a pass over cells */
     cudaError_t (*compute)(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                            const struct ts_gpu_cells_block *block);
     struct ts_cells_target target[TS_MAX_DEVICES]; /* of each member, whose factors it names */
+    int rest; /* of cells that stay, those alone whose Y is not kept */
 };
 
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);

@@ -13,6 +13,10 @@
 #define PART_BYTES  (UINT64_C(32) << 20)
 #define PIECE_BYTES (UINT64_C(128) << 20)
 
+/* Without a budget Y may take what is left of so much and twice the factors, or a part of the cells. */
+#define BESIDE_BYTES (UINT64_C(1) << 30)
+#define BESIDE_PART  16u
+
 static uint64_t more(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -60,7 +64,12 @@ uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g)
 uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g)
 {
     const struct ts_gpu_cells *c = g->cells;
-    return c->keeps_y ? place_of(c->most_rows * c->shape.ld * sizeof(double)) : 0;
+    return place_of(c->y_kept * c->shape.ld * sizeof(double));
+}
+
+double ts_gpu_cells_y_part(const struct ts_gpu *g)
+{
+    return (double)g->cells->y_kept / (double)g->cells->most_rows;
 }
 
 uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_target *t)
@@ -107,6 +116,7 @@ int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struc
     }
     g->cells = c;
     c->threads = conf->threads > 0 ? conf->threads : 1;
+    c->asked = conf->device_bytes;
     ts_cells_shape_new(d, conf->rank, &c->shape);
     for (uint32_t i = 0; i < g->n_members; i++) {
         struct ts_gpu_cells_member *m = &c->member[i];
@@ -149,13 +159,30 @@ void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char
     m->u = take(base, used, s->n_u * s->ld);
     m->v = take(base, used, s->n_v * s->ld);
     m->w = take(base, used, w);
-    m->share_sum = take(base, used, w * (g->n_members > 1 ? s->n_shares : 1));
+    m->share_sum = g->n_members > 1 ? take(base, used, w * s->n_shares) : m->b;
     m->acc = take(base, used, c->acc_elements);
     m->scratch =
         take(base, used, more(c->y_rows * y_elements(s) + c->part_elements, c->piece_elements));
 }
 
-/* All cells stay if they can, and Y if that can, too. Where cells have to be sent in each pass, Y comes first: it saves passes. */
+/* Rows of a member whose Y is kept in so many bytes. */
+static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
+{
+    const struct ts_cells_shape *s = &c->shape;
+    const uint64_t rows = bytes / (s->ld * sizeof(double));
+    return rows >= c->most_rows ? c->most_rows : rows / s->chunk_rows * s->chunk_rows;
+}
+
+/* Bytes of Y that may be kept where all cells, `all` bytes of them, stay and leave so many. */
+static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
+{
+    const uint64_t work = ts_gpu_device_work_bytes(g);
+    const uint64_t beside = BESIDE_BYTES + 2 * ts_gpu_plan_factors(g);
+    const uint64_t room = more(beside > work ? beside - work : 0, all / BESIDE_PART);
+    return g->cells->asked > 0 ? left : less(left, room);
+}
+
+/* All cells stay if they can, and of Y as much as then can. Where cells have to be sent in each pass, Y comes first: it saves passes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
 {
     struct ts_gpu_cells *c = g->cells;
@@ -163,14 +190,15 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
     const uint64_t row_bytes = s->cols * s->cell_bytes, all = place_of(c->most_rows * row_bytes);
     const uint64_t y = place_of(c->most_rows * s->ld * sizeof(double));
     uint64_t kept = c->most_rows;
-    c->keeps_y = s->dense->n_outer > 1 && (all + y <= left || (all > left && y <= left / 2));
-    left -= c->keeps_y ? y : 0;
+    if (s->dense->n_outer > 1 && all <= left)
+        c->y_kept = y_rows_in(c, y_room(g, all, left - all));
+    else if (s->dense->n_outer > 1 && y <= left / 2)
+        c->y_kept = c->most_rows;
     if (all > left) {
         g->slot_bytes = ts_gpu_cells_chunk_bytes(g);
-        if (c->keeps_y && left < 2 * g->slot_bytes) { /* the cells must come through */
-            c->keeps_y = 0;
-            left += y;
-        }
+        if (left < ts_gpu_cells_y_bytes(g) + 2 * g->slot_bytes) /* the cells must come through */
+            c->y_kept = 0;
+        left -= ts_gpu_cells_y_bytes(g);
         g->n_slots = 3 * g->slot_bytes <= left / 2 ? 3 : 2;
         left -= g->n_slots * g->slot_bytes;
         kept = left / row_bytes / s->chunk_rows * s->chunk_rows;
@@ -180,6 +208,7 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
     for (uint32_t i = 0; i < g->n_members; i++) {
         struct ts_gpu_cells_member *m = &c->member[i];
         m->kept_end = less(m->row + kept, m->end);
+        m->y_end = less(m->row + c->y_kept, m->end);
     }
     for (uint64_t k = 0; k < s->dense->n_slabs; k++) {
         struct ts_dense_part part;
@@ -188,7 +217,7 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
             if (part.row >= c->member[i].row && part.row < c->member[i].kept_end)
                 c->keep[k] = 1;
     }
-    g->store_bytes = (c->keeps_y ? y : 0) + g->n_slots * g->slot_bytes +
+    g->store_bytes = ts_gpu_cells_y_bytes(g) + g->n_slots * g->slot_bytes +
                      place_of(less(kept, c->most_rows) * row_bytes);
 }
 
@@ -196,6 +225,5 @@ void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     struct ts_gpu_cells_member *m = &g->cells->member[me->number];
     m->kept = me->store + g->n_slots * g->slot_bytes;
-    m->all_y =
-        g->cells->keeps_y ? (double *)(me->store + g->store_bytes - ts_gpu_cells_y_bytes(g)) : NULL;
+    m->all_y = (double *)(me->store + g->store_bytes - ts_gpu_cells_y_bytes(g));
 }

@@ -74,9 +74,11 @@ static cudaError_t compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_member
 {
     const struct ts_gpu_cells *c = j->g->cells;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
-    const struct ts_gpu_cells_block block = { .cell = m->kept,
-                                              .row = m->row,
-                                              .n_rows = m->kept_end - m->row,
+    const uint64_t row = j->rest ? m->y_end : m->row;
+    const struct ts_gpu_cells_block block = { .cell = m->kept + (row - m->row) * c->shape.cols *
+                                                                    c->shape.cell_bytes,
+                                              .row = row,
+                                              .n_rows = m->kept_end - row,
                                               .n_cols = c->shape.cols,
                                               .pitch = c->shape.cols };
     cudaError_t e = cudaSetDevice(me->device);
@@ -286,7 +288,7 @@ int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err)
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
         const struct ts_gpu_cells_member *m = &g->cells->member[i];
         cudaError_t e = cudaSuccess;
-        if (m->here && m->kept_end > m->row)
+        if (m->here && m->kept_end > (j->rest ? m->y_end : m->row))
             e = compute_kept(j, &g->member[i]);
         rc = e == cudaSuccess ? 0 : fail(err, e);
     }

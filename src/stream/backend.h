@@ -127,6 +127,7 @@ struct ts_device_memory {
     uint64_t kept_bytes;   /* shards that stay */
     uint64_t slot_bytes;   /* all slots for others */
     uint64_t shared_bytes; /* of a dense tensor: products that several modes share */
+    double shared_part;    /* of its rows that these are of: 0 to 1 */
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 
