@@ -345,6 +345,10 @@ START_TEST(every_instruction_set_gives_the_same_bits)
         ck_assert_int_eq(ts_symm_pinv_portable(n, v, TS_SYMM_CUT, NULL, q, &other, NULL), 0);
         ck_assert_int_eq(one, other);
         ck_assert(memcmp(p, q, (size_t)n * n * sizeof *p) == 0);
+        memset(q, 0xff, (size_t)n * n * sizeof *q);
+        ck_assert_int_eq(ts_symm_pinv_by(3, n, v, TS_SYMM_CUT, NULL, q, &other, NULL), 0);
+        ck_assert_int_eq(one, other);
+        ck_assert(memcmp(p, q, (size_t)n * n * sizeof *p) == 0);
     }
     free(v);
     free(p);

@@ -26,7 +26,8 @@ static int invert(void *ctx, struct ts_err *err)
         a->scale[r] = square > 0 ? 1 / sqrt(square) : 1;
     }
     ts_als_scale_both(a, a->v);
-    rc = ts_symm_pinv(a->rank, a->v, cut, a->conf->init.stop, a->w, &a->singular, err);
+    rc = ts_symm_pinv_by(a->conf->init.threads, a->rank, a->v, cut, a->conf->init.stop, a->w,
+                         &a->singular, err);
     ts_als_scale_both(a, a->w);
     return rc;
 }
@@ -45,7 +46,8 @@ static int prepare_simplex(struct ts_als *a, struct ts_row_update *ret, struct t
     ret->rounds *= 2;
     for (uint32_t r = 0; r < a->rank; r++)
         a->v[(size_t)r * a->rank + r] += ret->rho;
-    rc = ts_symm_pinv(a->rank, a->v, TS_SYMM_CUT, a->conf->init.stop, a->w, NULL, err);
+    rc = ts_symm_pinv_by(a->conf->init.threads, a->rank, a->v, TS_SYMM_CUT, a->conf->init.stop,
+                         a->w, NULL, err);
     for (uint32_t r = 0; r < a->rank; r++)
         a->v[(size_t)r * a->rank + r] = a->scale[r];
     return rc;

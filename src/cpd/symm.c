@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,42 +94,40 @@ PART void rows_4(uint32_t n, const double *a, uint32_t first, const double *ret[
         ret[k] = a + (size_t)(first + k < n ? first + k : n - 1) * n;
 }
 
-/* l := lower Cholesky factor of v; 0 when v is not positive definite. Four columns at a time, all their
- * rows: what lies left of them is summed for the four at once. */
-PART int cholesky(uint32_t n, const double *v, double *l)
+/* Rows begin .. end - 1 of four columns of l, the lower Cholesky factor of v: what lies left of them is summed for the four at
+ * once. Rows from first + 4 on need rows first .. first + 3, and each other not. 0 when v is not positive definite. */
+PART int cholesky(uint32_t n, const double *v, uint32_t first, uint32_t begin, uint32_t end,
+                  double *l)
 {
-    for (uint32_t first = 0; first < n; first += 4) {
-        const double *lj[4];
-        rows_4(n, l, first, lj);
-        for (uint32_t i = first; i < n; i++) {
-            double *li = l + (size_t)i * n;
-            double sum[4][4];
-            dot_4(first, li, lj, (vec *)sum);
-            for (uint32_t j = first; j < first + 4 && j <= i; j++) {
-                const uint32_t k = j - first;
-                const double s =
-                    v[(size_t)i * n + j] - dot_end(sum[k], k, li + first, lj[k] + first);
-                if (i != j)
-                    li[j] = s / lj[k][j];
-                else if (s > 0 && isfinite(s))
-                    li[i] = sqrt(s);
-                else
-                    return 0;
-            }
+    const double *lj[4];
+    rows_4(n, l, first, lj);
+    for (uint32_t i = begin; i < end; i++) {
+        double *li = l + (size_t)i * n;
+        double sum[4][4];
+        dot_4(first, li, lj, (vec *)sum);
+        for (uint32_t j = first; j < first + 4 && j <= i; j++) {
+            const uint32_t k = j - first;
+            const double s = v[(size_t)i * n + j] - dot_end(sum[k], k, li + first, lj[k] + first);
+            if (i != j)
+                li[j] = s / lj[k][j];
+            else if (s > 0 && isfinite(s))
+                li[i] = sqrt(s);
+            else
+                return 0;
         }
     }
     return 1;
 }
 
-/* Rows of ret := columns of the inverse of the lower triangular l: row j starts at its diagonal. Four
+/* Rows begin .. end - 1 of ret := columns of the inverse of the lower triangular l: row j starts at its diagonal. Four
  * entries of each row at a time. */
-PART void invert_lower(uint32_t n, const double *l, double *ret)
+PART void invert_lower(uint32_t n, const double *l, uint32_t begin, uint32_t end, double *ret)
 {
-    memset(ret, 0, (size_t)n * n * sizeof *ret);
-    for (uint32_t first = 0; first < n; first += 4) {
+    memset(ret + (size_t)begin * n, 0, (size_t)(end - begin) * n * sizeof *ret);
+    for (uint32_t first = begin / 4 * 4; first < n; first += 4) {
         const double *li[4];
         rows_4(n, l, first, li);
-        for (uint32_t j = 0; j < first + 4 && j < n; j++) {
+        for (uint32_t j = begin; j < first + 4 && j < end; j++) {
             double *x = ret + (size_t)j * n;
             const uint32_t done = j < first ? (first - j) / 4 * 4 : 0;
             const double *const at[4] = { li[0] + j, li[1] + j, li[2] + j, li[3] + j };
@@ -145,10 +144,10 @@ PART void invert_lower(uint32_t n, const double *l, double *ret)
     }
 }
 
-/* ret := li' li */
-PART void square_lower(uint32_t n, const double *li, double *ret)
+/* Rows begin .. end - 1 of ret := li' li, up to the diagonal, and the columns that mirror them. */
+PART void square_lower(uint32_t n, const double *li, uint32_t begin, uint32_t end, double *ret)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = begin; i < end; i++) {
         const double *a = li + (size_t)i * n + i;
         const uint32_t whole = (n - i) / 4 * 4;
         for (uint32_t j = 0; j <= i; j += 4) {
@@ -165,14 +164,20 @@ PART void square_lower(uint32_t n, const double *li, double *ret)
     }
 }
 
+PART int is_well(uint32_t n, const double *v, double cut, const double *inverse)
+{
+    return norm1(n, v) * norm1(n, inverse) < 1 / fmax(TS_SYMM_RCOND, cut); /* false for NaN */
+}
+
 /* Inverse by Cholesky; 0 when v is not positive definite or too badly conditioned. */
 PART int inverse(uint32_t n, const double *v, double cut, double *l, double *li, double *ret)
 {
-    if (!cholesky(n, v, l))
-        return 0;
-    invert_lower(n, l, li);
-    square_lower(n, li, ret);
-    return norm1(n, v) * norm1(n, ret) < 1 / fmax(TS_SYMM_RCOND, cut); /* false for NaN */
+    for (uint32_t first = 0; first < n; first += 4)
+        if (!cholesky(n, v, first, first, n, l))
+            return 0;
+    invert_lower(n, l, 0, n, li);
+    square_lower(n, li, 0, n, ret);
+    return is_well(n, v, cut, ret);
 }
 
 /* ---- eigenvectors ----
@@ -492,44 +497,112 @@ PART void pseudo(uint32_t n, const double *v, double cut, const volatile sig_ato
 
 /* ---- for each instruction set ---- */
 
-typedef int pinv_fn(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
-                    double *work, double *ret);
+/* As above: all of it, and its parts. */
+struct parts {
+    int (*inverse)(uint32_t n, const double *v, double cut, double *l, double *li, double *ret);
+    int (*cholesky)(uint32_t n, const double *v, uint32_t first, uint32_t begin, uint32_t end,
+                    double *l);
+    void (*invert)(uint32_t n, const double *l, uint32_t begin, uint32_t end, double *ret);
+    void (*square)(uint32_t n, const double *li, uint32_t begin, uint32_t end, double *ret);
+    void (*pseudo)(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
+                   double *work, double *ret);
+};
 
-/* ret := the inverse or, where Cholesky cannot, the pseudo-inverse: then 0. */
-PART int pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
-              double *work, double *ret)
-{
-    if (inverse(n, v, cut, work, work + (size_t)n * n, ret))
-        return 1;
-    pseudo(n, v, cut, stop, work, ret);
-    return 0;
-}
+#define PARTS(SET, HOW)                                                                          \
+    HOW static int inverse_##SET(uint32_t n, const double *v, double cut, double *l, double *li, \
+                                 double *ret)                                                    \
+    {                                                                                            \
+        return inverse(n, v, cut, l, li, ret);                                                   \
+    }                                                                                            \
+    HOW static int cholesky_##SET(uint32_t n, const double *v, uint32_t first, uint32_t begin,   \
+                                  uint32_t end, double *l)                                       \
+    {                                                                                            \
+        return cholesky(n, v, first, begin, end, l);                                             \
+    }                                                                                            \
+    HOW static void invert_##SET(uint32_t n, const double *l, uint32_t begin, uint32_t end,      \
+                                 double *ret)                                                    \
+    {                                                                                            \
+        invert_lower(n, l, begin, end, ret);                                                     \
+    }                                                                                            \
+    HOW static void square_##SET(uint32_t n, const double *li, uint32_t begin, uint32_t end,     \
+                                 double *ret)                                                    \
+    {                                                                                            \
+        square_lower(n, li, begin, end, ret);                                                    \
+    }                                                                                            \
+    HOW static void pseudo_##SET(uint32_t n, const double *v, double cut,                        \
+                                 const volatile sig_atomic_t *stop, double *work, double *ret)   \
+    {                                                                                            \
+        pseudo(n, v, cut, stop, work, ret);                                                      \
+    }                                                                                            \
+    static const struct parts parts_##SET = { inverse_##SET, cholesky_##SET, invert_##SET,       \
+                                              square_##SET, pseudo_##SET };
 
-static int pinv_portable(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
-                         double *work, double *ret)
-{
-    return pinv(n, v, cut, stop, work, ret);
-}
-
+PARTS(portable, )
 #ifdef __x86_64__
-__attribute__((target("avx2"))) static int pinv_avx2(uint32_t n, const double *v, double cut,
-                                                     const volatile sig_atomic_t *stop,
-                                                     double *work, double *ret)
-{
-    return pinv(n, v, cut, stop, work, ret);
-}
+PARTS(avx2, __attribute__((target("avx2"))))
 #endif
 
-static int run(pinv_fn *fn, uint32_t n, const double *v, double cut,
+/* Fewer rows are not worth a team of threads. */
+#define LONE_ROWS 256u
+/* That a thread takes at a time: of the inverse of l so many fit a cache. */
+#define ROWS_AT_A_TIME 16u
+
+static uint32_t less(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The same by several threads, which share rows: their bits do not depend on who computes them. */
+static int inverse_by(int threads, const struct parts *of, uint32_t n, const double *v, double cut,
+                      double *l, double *li, double *ret)
+{
+    const uint32_t pieces = (n + ROWS_AT_A_TIME - 1) / ROWS_AT_A_TIME;
+    int well = 1;
+#pragma omp parallel num_threads(threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        int go = 1;
+        for (uint32_t first = 0; first < n && go; first += 4) {
+#pragma omp single
+            well = of->cholesky(n, v, first, first, less(first + 4, n), l);
+            go = well;
+            if (go) {
+#pragma omp for schedule(static)
+                for (uint32_t k = first / ROWS_AT_A_TIME; k < pieces; k++) {
+                    const uint32_t at = k * ROWS_AT_A_TIME;
+                    of->cholesky(n, v, first, at > first + 4 ? at : less(first + 4, n),
+                                 less(at + ROWS_AT_A_TIME, n), l);
+                }
+            }
+        }
+        if (go) {
+#pragma omp for schedule(dynamic)
+            for (uint32_t k = 0; k < pieces; k++)
+                of->invert(n, l, k * ROWS_AT_A_TIME, less((k + 1) * ROWS_AT_A_TIME, n), li);
+#pragma omp for schedule(dynamic)
+            for (uint32_t k = 0; k < pieces; k++)
+                of->square(n, li, k * ROWS_AT_A_TIME, less((k + 1) * ROWS_AT_A_TIME, n), ret);
+        }
+        ts_fpmode_restore(mode);
+    }
+    return well && is_well(n, v, cut, ret);
+}
+
+/* ret := the inverse or, where Cholesky cannot, the pseudo-inverse. */
+static int run(const struct parts *of, uint32_t n, const double *v, double cut, uint32_t threads,
                const volatile sig_atomic_t *stop, double *ret, int *singular, struct ts_err *err)
 {
+    const int most = n < LONE_ROWS ? 1 : threads > 0 ? (int)threads : omp_get_max_threads();
     double *work = malloc(ts_symm_bytes(n));
     uint64_t mode;
     int well;
     if (work == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for a %u x %u matrix", n, n);
     mode = ts_fpmode_flush();
-    well = fn(n, v, cut, stop, work, ret);
+    well = most > 1 ? inverse_by(most, of, n, v, cut, work, work + (size_t)n * n, ret)
+                    : of->inverse(n, v, cut, work, work + (size_t)n * n, ret);
+    if (!well)
+        of->pseudo(n, v, cut, stop, work, ret);
     ts_fpmode_restore(mode);
     if (singular != NULL)
         *singular = !well;
@@ -537,14 +610,21 @@ static int run(pinv_fn *fn, uint32_t n, const double *v, double cut,
     return well ? 0 : ts_stop_check(stop, err);
 }
 
-int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
-                 double *ret, int *singular, struct ts_err *err)
+int ts_symm_pinv_by(uint32_t threads, uint32_t n, const double *v, double cut,
+                    const volatile sig_atomic_t *stop, double *ret, int *singular,
+                    struct ts_err *err)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2"))
-        return run(pinv_avx2, n, v, cut, stop, ret, singular, err);
+        return run(&parts_avx2, n, v, cut, threads, stop, ret, singular, err);
 #endif
-    return run(pinv_portable, n, v, cut, stop, ret, singular, err);
+    return run(&parts_portable, n, v, cut, threads, stop, ret, singular, err);
+}
+
+int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
+                 double *ret, int *singular, struct ts_err *err)
+{
+    return ts_symm_pinv_by(1, n, v, cut, stop, ret, singular, err);
 }
 
 int ts_symm_eigen(uint32_t n, const double *v, double *d, double *z, struct ts_err *err)
@@ -570,5 +650,5 @@ int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
                           const volatile sig_atomic_t *stop, double *ret, int *singular,
                           struct ts_err *err)
 {
-    return run(pinv_portable, n, v, cut, stop, ret, singular, err);
+    return run(&parts_portable, n, v, cut, 1, stop, ret, singular, err);
 }

@@ -8,7 +8,7 @@
  * rounded before they are added, and AVX2 changes the time alone.
  *
  *   owner    the caller owns the matrices: row-major, n x n, without padding
- *   threads  pure functions; they use one thread
+ *   threads  pure functions, of one thread, or of several that share rows: the bits are the same
  *   errors   TS_ENOMEM, or TS_ESTOP with ret of no use
  */
 #ifndef TS_CPD_SYMM_H
@@ -33,6 +33,11 @@
  * at (NULL, or not 0 when the user wants to stop). */
 int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *ret, int *singular, struct ts_err *err);
+
+/* The same by so many threads, 0: all, where there are rows enough for them. Eigenvectors are one thread's. */
+int ts_symm_pinv_by(uint32_t threads, uint32_t n, const double *v, double cut,
+                    const volatile sig_atomic_t *stop, double *ret, int *singular,
+                    struct ts_err *err);
 
 /* The same bits with the instructions that every machine has: for tests. */
 int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
