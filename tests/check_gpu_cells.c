@@ -15,6 +15,7 @@
 
 #include "base/rng.h"
 #include "format/dense.h"
+#include "gpu/cells_shape.h"
 #include "gpu/gpu_backend.h"
 #include "stream/slabs.h"
 #include "tests/run_suite.h"
@@ -380,31 +381,53 @@ START_TEST(same_bits_for_every_budget)
 }
 END_TEST
 
-/* All cells stay, and of Y what fits beside them: none, a part, all. The second shape's Y is a sum of parts of its columns. */
+/* Bytes of the cells of the member that has most, and of their Y. */
+static void member_bytes(const struct ts_cells_shape *s, uint32_t members, uint64_t *cells,
+                         uint64_t *y)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < members; i++) {
+        const uint64_t rows = ts_cells_share_row(s, s->n_shares * (i + 1) / members) -
+                              ts_cells_share_row(s, s->n_shares * i / members);
+        most = rows > most ? rows : most;
+    }
+    *cells = most * s->cols * s->cell_bytes;
+    *y = most * s->ld * sizeof(double);
+}
+
+/* Cells are sent, or all stay and of Y what fits beside them: none, a part, all. The second shape's Y is a sum of parts of its
+ * columns. The least budget has room for two chunks. */
 START_TEST(same_bits_for_every_part_of_y)
 {
     static const struct shape s[] = { { 3, { 160, 150, 65 }, 16384, 0 },
                                       { 3, { 20, 15, 20000 }, 65536, 2 } };
     const uint32_t rank = _i ? 300 : 20;
     struct how h = { .precision = TS_FLOAT64, .members = 1 };
-    int n_parts = 0;
+    struct ts_cells_shape cut;
+    struct ts_tensor *t;
     struct dense x;
     double **r;
     dense_new(&s[_i], TS_CELL_F64, 0, rank, &x);
     r = results_new(&x);
+    t = open_tensor(&x, 0);
+    ts_cells_shape_new(t->dense, rank, &cut);
     products(&x, &h, 2, r, 0);
     ck_assert_double_eq(kept_part, 1);
     for (h.members = 1; h.members <= 2; h.members++) {
-        const uint64_t least = least_budget(&x, &h), rows = x.cells / s[_i].dim[2];
-        const uint64_t y = rows * ((rank + 7) / 8 * 8) * 8 * 6 / 5 + (256 << 10);
-        for (uint64_t k = 0; k < 16; k++) {
-            h.device_bytes = least + (x.cells * 8 - (64 << 10) + k * y / 16) / h.members;
+        const uint64_t least = least_budget(&x, &h), close = 64 << 10;
+        const uint64_t chunks = 2 * cut.chunk_rows * cut.chunk_cols * cut.cell_bytes;
+        int n_parts = 0;
+        uint64_t cells, y;
+        member_bytes(&cut, h.members, &cells, &y);
+        for (uint64_t k = 0; k <= 16; k++) {
+            h.device_bytes = least + cells - chunks - close + k * (y + 3 * close) / 16;
             products(&x, &h, 2, r, 1);
             n_parts += kept_part > 0 && kept_part < 1;
         }
+        ck_assert_int_ge(n_parts, 2);
         h.device_bytes = 0;
     }
-    ck_assert_int_ge(n_parts, 2);
+    ts_tensor_close(t);
     results_free(r);
     dense_free(&x);
 }
