@@ -314,7 +314,7 @@ uint32_t ts_dense_most(int device)
     int most = 0;
     if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
         cudaSuccess)
-        return 0;
+        return ld; /* what follows says what is wrong */
     while (ld > 0 && wide_bytes<double, true>(8, ld) > (uint64_t)most)
         ld -= 16;
     return ld;
