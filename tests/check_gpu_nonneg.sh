@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Constraints on GPUs from the outside: chosen without being asked for; the fit of CPU cores; the same bytes for one
-# GPU and two, resident and streamed, and for a run that was stopped. Skipped without a GPU.
+# Constraints, starts, fixed factors and acceleration on GPUs from the outside: chosen without being asked for; the fit and
+# factors of CPU cores; the same bytes for one GPU and two, resident and streamed, and for a run that was stopped. Skipped
+# without a GPU.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -21,9 +22,28 @@ run()
     run_cp "$name" -r 9 -i 4 "$@"
 }
 
-# ---- the fit of CPU cores, and the processor ----
+# factors_alike NAME1 NAME2 MOST: their models are, each entry (columns have norm 1) and, relatively, each weight
+factors_alike()
+{
+    paste -d ' ' "$1.cp/model.ktensor" "$2.cp/model.ktensor" | awk -v most="$3" '
+        NF % 2 { exit wrong = 1 }
+        {
+            for (i = 1; i <= NF / 2; i++) {
+                a = $i
+                b = $(i + NF / 2)
+                d = a > b ? a - b : b - a
+                if (a != b && !(d <= most * (a > 1 ? a : 1))) exit wrong = 1
+            }
+        }
+        END { exit wrong || NR == 0 }'
+}
+
+# ---- the fit and factors of CPU cores, and the processor ----
+"$bin/tstream" cp x.tsh -r 9 -i 2 --tol 0 --cpu -o start.cp > log 2>&1 || bad "cp: $(cat log)"
 for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3" "--orthogonal 3" \
-    "--orthogonal 1 --nonneg 3" "--smooth 3=0.5" "--simplex 1" "--simplex 2,3 --nonneg 1"; do
+    "--orthogonal 1 --nonneg 3" "--smooth 3=0.5" "--simplex 1" "--simplex 2,3 --nonneg 1" \
+    "--bounds 1=0:1" "--bounds 2=-0.01:0.02 --nonneg 3" "--init start.cp --fix 3" "--init start.cp --fix 1 --nonneg 2,3" \
+    "--accelerate -i 9" "--accelerate --nonneg -i 9" "--init nvecs" "--init nvecs --nonneg"; do
     # shellcheck disable=SC2086 # several options
     run cpu --cpu --precision float64 $options
     want=$(number "done" fit) objective=$(number "done" objective)
@@ -32,6 +52,7 @@ for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3" 
     grep -q '"backend":"gpu"' json || bad "cp $options: not on the GPU"
     within "$want" "$(number "done" fit)" 1e-6 ||
         bad "cp $options: fit $(number "done" fit) on the GPU, $want on the CPU"
+    factors_alike cpu gpu 1e-6 || bad "cp $options: other factors on the GPU"
     if [ -n "$objective" ]; then
         within 1 "$(awk -v a="$objective" -v b="$(number "done" objective)" 'BEGIN { print a / b }')" 1e-6 ||
             bad "cp $options: objective $(number "done" objective) on the GPU, $objective on the CPU"
@@ -84,21 +105,32 @@ memory=--gpu-memory=$(little 1 -r 9 --nonneg)
 "$bin/tstream" cp x.tsh -r 9 -i 4 --tol 0 --gpus 1 --nonneg -o part.cp > log 2>&1 || bad "cp: $(cat log)"
 "$bin/tstream" cp --resume part.cp -i 9 --gpus 1 "$memory" > log 2>&1 || bad "cp --resume: $(cat log)"
 cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "other bytes after a resume"
-: > log # not that of the run before
-"$bin/tstream" cp x.tsh -r 9 -i 100000000 --tol 0 --gpus "$((usable > 1 ? 2 : 1))" --nonneg -o stopped.cp \
-    > log 2>&1 &
-pid=$!
-while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
-kill -INT $pid
-got=0
-wait $pid || got=$?
-[ "$got" -eq 130 ] || bad "exit $got after SIGINT: $(cat log)"
-sweeps=$(sed -n 's/^ *\([0-9][0-9]*\) .*/\1/p' log | tail -n 1)
-sweeps=$((sweeps + 2))
-"$bin/tstream" cp --resume stopped.cp -i "$sweeps" --gpus 1 > log 2>&1 || bad "cp --resume: $(cat log)"
-"$bin/tstream" cp x.tsh -r 9 -i "$sweeps" --tol 0 --gpus 1 --nonneg --force -o whole.cp > log 2>&1 ||
-    bad "cp: $(cat log)"
-cmp -s whole.cp/model.ktensor stopped.cp/model.ktensor || bad "other bytes after a stop in sweep $sweeps"
+
+# stopped OPTION...: within a sweep, on as many GPUs as there are and streamed, goes on on one, which it fills
+stopped()
+{
+    memory=--gpu-memory=$(little "$most" -r 9 "$@")
+    : > log # not that of the run before
+    "$bin/tstream" cp x.tsh -r 9 -i 100000000 --tol 0 --gpus "$most" "$memory" "$@" --force -o stopped.cp > log 2>&1 &
+    pid=$!
+    while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
+    kill -INT $pid
+    got=0
+    wait $pid || got=$?
+    [ "$got" -eq 130 ] || bad "cp $*: exit $got after SIGINT: $(cat log)"
+    sweeps=$(sed -n 's/^ *\([0-9][0-9]*\) .*/\1/p' log | tail -n 1)
+    sweeps=$((sweeps + 2))
+    "$bin/tstream" cp --resume stopped.cp -i "$sweeps" --gpus 1 > log 2>&1 || bad "cp $* --resume: $(cat log)"
+    "$bin/tstream" cp x.tsh -r 9 -i "$sweeps" --tol 0 --gpus 1 "$@" --force -o whole.cp > log 2>&1 ||
+        bad "cp $*: $(cat log)"
+    cmp -s whole.cp/model.ktensor stopped.cp/model.ktensor ||
+        bad "cp $*: other bytes after a stop in sweep $sweeps with $memory"
+}
+most=$((usable > 1 ? 2 : 1))
+for options in "--nonneg" "--init start.cp --fix 3 --nonneg 1" "--accelerate --nonneg" "--bounds 1=0:1" "--init nvecs"; do
+    # shellcheck disable=SC2086 # several options
+    stopped $options
+done
 
 # ---- a fit of 1, where the last product is summed in float64 and old rows are weighted ----
 awk 'BEGIN { for (i = 1; i <= 30; i++) for (j = 1; j <= 40; j++) for (k = 1; k <= 50; k++) print i, j, k, i * j + k % 7 + 1 }' > one.tns
