@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "cpd/constraint.h"
 #include "cpu/cpu_backend.h"
 #include "stream/loss.h"
 #include "tests/memfeed.h"
@@ -88,6 +89,36 @@ START_TEST(names_are_read)
     };
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++)
         ck_assert_int_eq(ts_loss_parse(wrong[k], &kind, &at, &err), TS_EARG);
+}
+END_TEST
+
+/* Bounds are of entries that the loss has a model of; one that is infinite is none. */
+START_TEST(bounds_are_those_of_the_loss)
+{
+    static const struct {
+        double lower, upper;
+        int negative; /* some are below 0 */
+    } bounds[] = { { -3, -1, 1 }, { -1, 1, 1 }, { -0.5, INFINITY, 1 }, { -INFINITY, -1, 1 },
+                   { 0, 1, 0 },   { 2, 3, 0 },  { -INFINITY, 1, 0 },   { 0, INFINITY, 0 } };
+    const struct ts_loss *loss = ts_loss_of((enum ts_loss_kind)_i);
+    for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
+        const struct ts_constraint one = { .loss = (enum ts_loss_kind)_i,
+                                           .loss_at = at_of(_i),
+                                           .observed = 1,
+                                           .bounded = 1,
+                                           .lower = bounds[k].lower,
+                                           .upper = bounds[k].upper };
+        const struct ts_constraint c[3] = {
+            { .loss = one.loss, .loss_at = one.loss_at, .observed = 1 },
+            one,
+            { .loss = one.loss, .loss_at = one.loss_at, .observed = 1 }
+        };
+        struct ts_err err;
+        const int rc = ts_constraint_check(c, 3, &err);
+        ck_assert_int_eq(rc, bounds[k].negative && loss->lower == 0 ? TS_EARG : 0);
+        if (rc < 0)
+            ck_assert_msg(strstr(err.text, "mode 2: with loss ") != NULL, "%s", err.text);
+    }
 }
 END_TEST
 
@@ -579,6 +610,7 @@ int main(void)
     TCase *t = tcase_create("gcp");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, slopes_are_those_of_the_losses, 1, TS_N_GCP);
+    tcase_add_loop_test(t, bounds_are_those_of_the_loss, TS_GCP_NONE + 1, TS_N_GCP);
     tcase_add_test(t, names_are_read);
     tcase_add_loop_test(t, gradients_are_those_of_the_obvious_loop, 0, (TS_N_GCP - 1) * N_SHAPES);
     tcase_add_loop_test(t, what_is_drawn_is_right_on_average, 0, 4);

@@ -140,6 +140,13 @@ uint32_t ts_constraint_moments(const struct ts_constraint *c)
     return c->loss == TS_GCP_NONE ? 0 : c->lbfgsb ? TS_MOMENTS_LBFGSB : TS_MOMENTS_ADAM;
 }
 
+/* Bounds that name entries which the loss has no model of. A lower one that is infinite is none. */
+static int beyond_loss(const struct ts_constraint *c)
+{
+    const double least = ts_loss_of(c->loss)->lower;
+    return (isfinite(c->lower) && c->lower < least) || c->upper < least;
+}
+
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err)
 {
     uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
@@ -235,6 +242,13 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                 "mode %u: no entry is between bounds of %g and %g, or every one is; give a "
                 "lower and an upper one",
                 m + 1, c[m].lower, c[m].upper);
+        if (c[m].loss != TS_GCP_NONE && c[m].bounded && beyond_loss(&c[m]))
+            return ts_fail(err, TS_EARG,
+                           "mode %u: with loss %s entries of factors are %g or more, and bounds of "
+                           "%g to %g allow others; give bounds from %g up, like %g:%g",
+                           m + 1, ts_loss_of(c[m].loss)->name, ts_loss_of(c[m].loss)->lower,
+                           c[m].lower, c[m].upper, ts_loss_of(c[m].loss)->lower,
+                           ts_loss_of(c[m].loss)->lower, ts_loss_of(c[m].loss)->lower + 1);
         if (c[m].bounded && c[m].nonneg && c[m].upper < 0)
             return ts_fail(err, TS_EARG, "mode %u: no entry is nonnegative and at most %g", m + 1,
                            c[m].upper);
