@@ -677,7 +677,8 @@ typedef struct {
      * not listed; those of a dense tensor are unknown, and observed is
      * taken for given. On GPUs, too, but for dense tensors; there with
      * least squares and without observed it takes a session that was
-     * opened for it. */
+     * opened for it. One cell must be held out and one be left at least:
+     * TS_ERR_ARGUMENT. */
     double hold_out;
     /* Ends when that error has not fallen for so many sweeps; 0: never.
      * The result is the model that had the least, which is kept in host

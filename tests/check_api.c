@@ -750,6 +750,24 @@ START_TEST(several_models_share_their_passes)
 }
 END_TEST
 
+/* None of few cells, or all of them. */
+START_TEST(a_share_that_holds_out_nothing_or_all_is_refused)
+{
+    static const double share[] = { 1e-12, 0.999999999999 };
+    ts_tensor *t = open_tensor();
+    for (int i = 0; i < 2; i++) {
+        ts_session *s = open_session(t, 2, NULL);
+        ts_cp_conf conf = { .size = sizeof conf, .sweeps = 3, .hold_out = share[i] };
+        ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
+        ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+        ck_assert_ptr_nonnull(
+            strstr(err.text, i == 0 ? "no nonzero is held out" : "every nonzero is held out"));
+        ts_session_close(s);
+    }
+    ts_close(t);
+}
+END_TEST
+
 /* So do those of several ranks that leave the same cells out, and starts leave out their own; on a GPU, where there is one, their
  * errors are summed one after the other. */
 START_TEST(models_that_hold_out_share_their_passes)
@@ -1212,6 +1230,7 @@ int main(void)
     tcase_add_test(c, a_run_ends_in_time);
     tcase_add_loop_test(c, several_models_are_those_of_their_own_runs, 0, 3);
     tcase_add_test(c, several_models_share_their_passes);
+    tcase_add_test(c, a_share_that_holds_out_nothing_or_all_is_refused);
     tcase_add_loop_test(c, models_that_hold_out_share_their_passes, 0, 4);
     tcase_add_test(c, several_models_are_kept_and_go_on);
     tcase_add_test(c, several_models_are_stopped_and_refused);

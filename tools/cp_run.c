@@ -272,7 +272,7 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
     const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
     const char *start =
         strcmp(args->init, "random") == 0 ? "another --seed" : "another start than that of --init";
-    if (result->n_dead == 0 || !result->constrained || result->untaught)
+    if (result->n_dead == 0 || !result->constrained)
         return;
     if (result->n_dead == args->rank && penalty)
         tool_note(r->cmd,
@@ -288,27 +288,6 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
             "%s%s may be better",
             result->n_dead, args->rank, penalty ? "," : " or", start,
             penalty ? " or smaller penalties" : "");
-}
-
-/* Of few nonzeros a share may be none of them, or all. */
-static void note_held_out(const struct cp_report *r, const struct ts_als_result *result)
-{
-    const struct cp_args *args = r->args;
-    if (args->hold_out == NULL)
-        return;
-    if (!isfinite(result->held_out) && !isfinite(result->held_out_loss))
-        tool_note(
-            r->cmd,
-            "--hold-out %s holds out no nonzero that counts, so no error is told; take a larger "
-            "share or another --seed",
-            args->hold_out);
-    else if (result->untaught || (r->observed && args->constraint[0].loss == TS_GCP_NONE &&
-                                  !isfinite(result->rmse)))
-        tool_note(
-            r->cmd,
-            "--hold-out %s leaves no nonzero that counts to learn from; take a smaller share or "
-            "another --seed",
-            args->hold_out);
 }
 
 static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
@@ -384,7 +363,6 @@ static int take_result(struct cp_run *run, int rc, struct ts_err *err)
             r->model->result = result;
             return 0;
         }
-        note_held_out(r, &result);
         note_dead(r, &result);
         note_tolerance(r, &result, out_dir);
         note_slow(r, &result);

@@ -113,9 +113,6 @@ static int take_result(struct several *s, uint32_t row, const struct ts_als_resu
     to->held_out_loss = r->held_out_loss;
     to->n_sweeps = r->sweeps;
     to->best_sweep = r->best_sweep;
-    if (to->fold > 0 && !isfinite(ts_models_table_error(to)))
-        return ts_fail(err, TS_EARG, "%s: fold %u of %u has no nonzeros; take fewer folds", s->path,
-                       to->fold, s->models.restarts);
     return take_done(s, row, err);
 }
 

@@ -195,7 +195,6 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->rmse = a->now.rmse;
     ret->held_out = a->now.held_out;
     ret->held_out_loss = a->now.held_out_loss;
-    ret->untaught = a->untaught;
 }
 
 /* Begins the sweep after those that are over. */
@@ -210,7 +209,7 @@ static int begin_sweep(struct ts_als *a, struct ts_err *err)
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
-/* How long ago the error on held-out cells was the least. Where there are no such cells the last sweep counts as the best. */
+/* How long ago the error on held-out cells was the least. Where none are held out the last sweep counts as the best. */
 static void note_held_out(struct ts_als *a)
 {
     const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
@@ -225,7 +224,7 @@ int ts_als_tell(struct ts_als *a)
 {
     a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
         a->now.kkt = NAN;
-    a->untaught = 0;
+    a->kept = a->n_held = 0;
     return a->method->tell == NULL || a->method->tell(a);
 }
 
@@ -247,7 +246,9 @@ static int end_sweep(struct ts_als *a, struct ts_err *err)
 {
     const uint32_t sweep = a->now.sweep;
     const int finite = ts_als_tell(a) && isfinite(a->now.fit);
-    int rc = 0;
+    int rc = ts_als_check_cells(a, err);
+    if (rc < 0)
+        return rc;
     a->exact = a->method->exact != NULL && a->method->exact(a);
     note_held_out(a);
     a->now.objective = a->method->objective(a);

@@ -130,7 +130,6 @@ struct ts_als_result {
     double log_likelihood, kkt;           /* likewise */
     double rmse, held_out, held_out_loss; /* likewise */
     int overfits; /* it ended because the error on held-out cells did not fall (patience) */
-    int untaught; /* all nonzeros are held out, as was seen in the last sweep that was computed here */
     uint32_t n_dead;
     int constrained; /* some mode has a constraint */
     uint32_t sweeps;

@@ -49,6 +49,23 @@ int ts_als_not_finite(const struct ts_als *a, struct ts_err *err)
                                                       : "scale them so that the largest is near 1");
 }
 
+int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    const char *cell = t->dense != NULL ? "known cell" : "nonzero";
+    if (a->conf->hold_out.share == 0 || (a->kept > 0 && a->n_held > 0))
+        return 0;
+    return a->kept > 0
+               ? ts_fail(err, TS_EARG,
+                         "%s: no %s is held out, so there is no error to tell: hold out a larger "
+                         "share (fewer folds), or take another seed",
+                         t->path, cell)
+               : ts_fail(err, TS_EARG,
+                         "%s: every %s is held out, so there is nothing to learn from: hold out a "
+                         "smaller share, or take another seed",
+                         t->path, cell);
+}
+
 /* Of these methods the one of counts asks its constraints. */
 static int holds_out_cells(const struct ts_als *a)
 {

@@ -154,7 +154,9 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
         }
     }
     if (rc < 0)
-        give_up(g, TS_ESTOP);
+        give_up(g, rc == TS_EARG
+                       ? rc
+                       : TS_ESTOP); /* what was asked for makes no sense: nothing to go on with */
     return rc;
 }
 

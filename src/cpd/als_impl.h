@@ -50,7 +50,7 @@ struct ts_als {
     int balanced;        /* columns keep their lengths between modes: they matter */
     double held_best;    /* least error of a sweep on held-out cells, */
     uint64_t held_since; /* and sweeps after that one */
-    int untaught;        /* as in struct ts_als_result, set by the method's tell */
+    double kept, n_held; /* nonzeros, or their weights, that are learnt from and that are held out: set by the method's tell */
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not */
@@ -97,6 +97,9 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
 
 /* Everything that can be refused is; the run knows its method and its constraints. */
 int ts_als_check(struct ts_als *a, struct ts_err *err);
+
+/* After the method told of a sweep: TS_EARG where cells are held out and none is left, or none is held out. */
+int ts_als_check_cells(const struct ts_als *a, struct ts_err *err);
 
 /* Why the fit of the sweep is no number: TS_ELIMIT. */
 int ts_als_not_finite(const struct ts_als *a, struct ts_err *err);

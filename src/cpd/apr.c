@@ -107,19 +107,12 @@ static int rows(struct ts_als *a, struct ts_err *err)
 
 /* ---- a sweep ---- */
 
-/* All nonzeros are held out: of their squares the difference below may leave a rounding, of any sign. */
-static int none_kept(const struct ts_als *a)
-{
-    const struct ts_multiply_sums *sums = &((const struct apr *)a->own)->multiplied;
-    return sums->held_n > 0 && sums->held_n == (double)a->conf->init.tensor->header.nnz;
-}
-
 static int judge(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_multiply_sums *sums = &((const struct apr *)a->own)->multiplied;
     const double norm = a->conf->init.tensor->header.norm;
     (void)err;
-    a->now.fit = ts_als_fit_of(a, none_kept(a) ? 0 : norm * norm - sums->held_squares);
+    a->now.fit = ts_als_fit_of(a, norm * norm - sums->held_squares);
     return 0;
 }
 
@@ -128,7 +121,8 @@ static int tell(struct ts_als *a)
     const struct apr *own = a->own;
     a->now.log_likelihood = own->loss;
     a->now.kkt = own->kkt;
-    a->untaught = none_kept(a);
+    a->n_held = own->multiplied.held_n;
+    a->kept = (double)a->conf->init.tensor->nnz - a->n_held;
     if (own->multiplied.held_n > 0)
         a->now.held_out_loss =
             (own->multiplied.held_model - own->multiplied.held_loss) / own->multiplied.held_n;

@@ -433,7 +433,8 @@ static int judged(struct ts_als *a, struct ts_err *err)
 int ts_gcp_tell(struct ts_als *a)
 {
     const struct ts_gcp *g = a->own;
-    a->untaught = g->held.n > 0 && g->kept.n == 0;
+    a->kept = g->kept.n;
+    a->n_held = g->held.n;
     if (g->held.n > 0)
         a->now.held_out_loss = g->held.loss / g->held.n;
     return 1;

@@ -84,7 +84,8 @@ static int judged(struct ts_als *a, struct ts_err *err)
 static int tell(struct ts_als *a)
 {
     const struct held_out *own = a->own;
-    a->untaught = own->held.n > 0 && own->kept.n == 0;
+    a->kept = own->kept.n;
+    a->n_held = own->held.n;
     if (own->held.n > 0)
         a->now.held_out = sqrt(own->held.left / own->held.n);
     return 1;

@@ -13,7 +13,7 @@
 
 struct observed {
     struct ts_cell_errors kept, held; /* after the last mode */
-    double mean;                     /* that is subtracted */
+    double mean;                      /* that is subtracted */
 };
 
 /* ---- the mean ---- */
@@ -113,7 +113,8 @@ static int tell(struct ts_als *a)
     const struct observed *own = a->own;
     if (ts_constraint_mean(a->constraint))
         a->now.mean = own->mean;
-    a->untaught = own->held.n > 0 && own->kept.n == 0;
+    a->kept = own->kept.n;
+    a->n_held = own->held.n;
     if (own->kept.n > 0)
         a->now.rmse = sqrt(own->kept.left / own->kept.n);
     if (own->held.n > 0)
