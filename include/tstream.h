@@ -611,7 +611,7 @@ typedef int ts_mode_fn(void *ctx, uint32_t sweep, uint32_t mode, double seconds)
 typedef struct {
     size_t size;
     uint32_t sweeps;     /* at most; 0: 50 */
-    double tol;          /* done when the fit changes by less; 0: all sweeps */
+    double tol;          /* done when the fit changes by less; 0: all sweeps. See loss */
     uint64_t seed;       /* of random initial factors */
     const ts_cpd *start; /* initial factors; NULL: random ones. Weights count with constraints */
     ts_sweep_fn *sweep;  /* from the calling thread; may be NULL */
@@ -687,7 +687,9 @@ typedef struct {
     /* TS_LOSS_..., of a session that was opened for it. With
      * TS_LOSS_POISSON the run is done when the violation is less than
      * tol, and nothing else but nonneg can be asked of the factors; with
-     * those after it l2, nonneg and bounds can, and observed. */
+     * those after it l2, nonneg and bounds can, and observed, and it is
+     * done when the loss fell in none of ten sweeps by tol times all
+     * that it has fallen since the first one (the programs' is 1e-4). */
     int loss;
     uint32_t inner; /* with TS_LOSS_POISSON: rounds of each row in a sweep; 0: 10 */
     double loss_at; /* with TS_LOSS_HUBER: errors up to this count by their squares */
@@ -706,7 +708,7 @@ typedef struct {
     size_t size;
     double fit;
     uint32_t sweeps;
-    int converged;              /* the fit changed by less than tol */
+    int converged;              /* as tol says */
     int exact;                  /* nothing but rounding is left of |X - model| */
     uint32_t sweeps_before;     /* of the sweeps, those of an earlier run that went on here */
     uint32_t n_dead;            /* components that are zero in some mode */

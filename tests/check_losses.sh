@@ -79,7 +79,36 @@ cp_g --loss huber:2 -i 3 --hold-out 20% --nonneg --l2 0.1 -f npy -o part.cp -q >
 for k in 1 2 3; do cmp whole.cp/mode$k.npy part.cp/mode$k.npy; done
 "$bin/tstream" plan t.tsh --cpu --loss bernoulli -r 3 > plan.out
 
+# A run ends ten sweeps after the last one in which the loss fell by --tol of its whole fall, also where it was stopped in between.
+ends() { # the sweep, by the objectives in `fell`
+    awk -v tol="$1" 'NR == 1 { first = last = $1; next } { idle = last - $1 > tol * (first - $1) ? 0 : idle + 1; last = $1 }
+        idle >= 10 { print NR; exit }' fell
+}
+for how in '--loss huber:0.5' '--loss bernoulli --optimizer lbfgsb' '--observed --loss huber:0.5'; do
+    # shellcheck disable=SC2086
+    cp_t $how --tol 0.01 --force -i 400 -f npy -o whole.cp --json > json
+    sed -n 's/.*"event":"sweep".*"objective":\([^,}]*\).*/\1/p' json > fell
+    [ "$(ends 0.01)" = "$(wc -l < fell)" ] || bad "$how: ended after $(wc -l < fell) sweeps, and not after $(ends 0.01)"
+    grep -q '"converged":true' json || bad "$how: $(tail -n 1 json)"
+    # shellcheck disable=SC2086
+    cp_t $how --tol 0.01 --force -i 4 -f npy -o part.cp -q > out
+    "$bin/tstream" cp --cpu --resume part.cp -i 400 --json > json2
+    [ "$(number sweeps json2)" = "$(wc -l < fell)" ] || bad "$how: resumed, ended after $(number sweeps json2) sweeps, not $(wc -l < fell)"
+    for k in 1 2 3; do cmp whole.cp/mode$k.npy part.cp/mode$k.npy; done
+    rm -r whole.cp part.cp
+done
+# From a start near zeros a sweep hardly changes the fit.
+"$bin/tstream" cp t.tsh --cpu --loss huber:0.5 --seed 4 -r 3 -i 25 -n --json > json 2> log
+[ "$(number sweeps json)" -eq 25 ] || bad "huber: ended after $(number sweeps json) sweeps"
+grep -q 'the loss still falls after 25 sweeps: a run with a larger --iters' log || bad "huber: $(cat log)"
+
 # What cannot be.
+for bounds in -3:-1 -1:1 1=0:1,3=-0.5:inf -inf:-1; do
+    refused 2 'with loss bernoulli entries of factors are 0 or more' cp_t --loss bernoulli --bounds=$bounds -n
+    refused 2 'like 0:1' cp_g --loss gamma --bounds=$bounds -n
+done
+cp_t --loss bernoulli --bounds=-inf:0.9 -i 2 -n -q > out
+cp_t --loss bernoulli-logit --bounds=-3:-1 -i 2 -n -q > out
 refused 1 'is 2.5: loss bernoulli is for zeros and ones' "$bin/tstream" cp g.tsh --cpu --loss bernoulli -n
 sed '5s/ [^ ]*$/ -3/' g.tns > wrong.tns
 "$bin/tshard" build wrong.tns -q > build.out

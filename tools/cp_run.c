@@ -235,32 +235,48 @@ static int end_early(struct cp_report *r, const struct ts_checkpoint *c, struct 
     return tool_flushed(err);
 }
 
+/* The state of the end is there, to go on from. */
+static int is_kept(const struct cp_args *args, const char *out_dir)
+{
+    return out_dir != NULL && args->checkpoint_ns > 0;
+}
+
+static const char *how_to_go_on(const struct cp_args *args, const char *out_dir)
+{
+    return is_kept(args, out_dir) ? "--resume with" : "a run with";
+}
+
 /* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got to the best. */
 static void note_tolerance(const struct cp_report *r, const struct ts_als_result *result,
                            const char *out_dir)
 {
     const struct cp_args *args = r->args;
-    const char *how = out_dir != NULL && args->checkpoint_ns > 0 ? "--resume with" : "a run with";
-    if (r->poisson || result->fit == 0 || result->n_dead == args->rank) /* nothing that may grow */
+    if (r->poisson || r->descends || result->fit == 0 ||
+        result->n_dead == args->rank) /* nothing that may grow */
         return;
     if (!result->converged || result->exact || args->tol < ROUGH_TOL * fabs(result->fit))
         return;
     tool_note(
         r->cmd,
         "--tol %.3g is not small beside a fit of %.3g, which may still grow; %s --tol %.0g %s",
-        args->tol, result->fit, how, fabs(result->fit) * ROUGH_TOL / 10,
-        out_dir != NULL && args->checkpoint_ns > 0 ? "goes on" : "takes longer");
+        args->tol, result->fit, how_to_go_on(args, out_dir), fabs(result->fit) * ROUGH_TOL / 10,
+        is_kept(args, out_dir) ? "goes on" : "takes longer");
 }
 
 /* The sweeps were used up. */
-static void note_slow(const struct cp_report *r, const struct ts_als_result *result)
+static void note_slow(const struct cp_report *r, const struct ts_als_result *result,
+                      const char *out_dir)
 {
     const struct cp_args *args = r->args;
     struct ts_err err;
-    if (r->poisson || result->converged || result->exact || args->tol == 0 ||
+    if (r->poisson || result->converged || result->exact || result->overfits || args->tol == 0 ||
         result->sweeps < MANY_SWEEPS)
         return;
-    if (!args->accelerate && ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
+    if (r->descends)
+        tool_note(r->cmd, "the loss still falls after %u sweeps: %s a larger --iters %s",
+                  result->sweeps, how_to_go_on(args, out_dir),
+                  is_kept(args, out_dir) ? "goes on" : "takes it further");
+    else if (!args->accelerate && ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
         tool_note(r->cmd,
                   "the fit still grows after %u sweeps: a run with --accelerate takes fewer",
                   result->sweeps);
@@ -365,7 +381,7 @@ static int take_result(struct cp_run *run, int rc, struct ts_err *err)
         }
         note_dead(r, &result);
         note_tolerance(r, &result, out_dir);
-        note_slow(r, &result);
+        note_slow(r, &result, out_dir);
         rc = tool_flushed(err);
     }
     free(result.weight);

@@ -54,7 +54,8 @@ const struct ts_opt tstream_cp_opts[] = {
     { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
     { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
       "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps. With --loss poisson: when the "
-      "violation is less; 1e-4 where it is not given" },
+      "violation is less; 1e-4 where it is not given. With the losses after it: when the loss fell in none of ten sweeps by this share of all that it "
+      "has fallen since the first one; 1e-4 where it is not given" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
     { "init", 0, TS_OPT_STRING, AT(init), "random", "random|nvecs|FILE",
       "initial factors: random numbers in [0, 1); nvecs, leading left singular vectors of each unfolding, found with --seed "
@@ -356,14 +357,18 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     return 0;
 }
 
-/* The violation of a Poisson model is another figure than the change of a fit. */
+/* The violation of a Poisson model is another figure than the change of a fit, and so is the fall of a loss. */
 static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     uint32_t at = 0;
     while (strcmp(cmd->opts[at].name, "tol") != 0)
         at++;
-    if (args->poisson && args->resume == NULL && (given >> at & 1) == 0)
+    if (args->resume != NULL || (given >> at & 1) != 0)
+        return;
+    if (args->poisson)
         args->tol = TSTREAM_POISSON_TOL;
+    else if (args->constraint[0].loss != TS_GCP_NONE)
+        args->tol = TSTREAM_DESCENT_TOL;
 }
 
 /* What --resume names: several models, or one. */

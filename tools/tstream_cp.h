@@ -37,7 +37,8 @@ enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
 
 #define CP_FOLDS_MOST 20u
 
-#define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given */
+#define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given; and of losses that descend: */
+#define TSTREAM_DESCENT_TOL 1e-4
 
 /* How many models of each rank are wanted, and how many at all. */
 static inline uint32_t tstream_cp_each(const struct cp_args *args)

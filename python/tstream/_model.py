@@ -571,8 +571,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     sweeps : int
         At most so many.
     tol : float, optional
-        Done when the fit changes by less; 0 does all sweeps. With loss 'poisson' when the violation is less. By default 1e-5,
-        of a violation 1e-4.
+        Done when the fit changes by less; 0 does all sweeps. With loss 'poisson' when the violation is less, with those after
+        it when the loss fell in none of ten sweeps by this share of all that it has fallen since the first one. By default
+        1e-5, with these losses 1e-4.
     seed : int
         Of the random initial factors.
     loss : {'least-squares', 'poisson', 'bernoulli', 'bernoulli-logit', 'gamma', 'poisson-log', 'huber:D'}
@@ -695,7 +696,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     if inner < 1:
         raise ArgumentError("a row takes at least one round a sweep")
     if tol is None:
-        tol = 1e-4 if loss == "poisson" else 1e-5
+        tol = 1e-5 if loss == "least-squares" else 1e-4
     if sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
     if isinstance(init, str) and init != "nvecs":

@@ -13,6 +13,11 @@
  *     1 - F / F of the best model that has one value everywhere (of huber: of zeros),
  * the share of the deviance that is explained. Where F was higher than in the sweep before, the rate is halved.
  *
+ * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in between, so that a small change says
+ * nothing. The run is over when F fell in none of IDLE sweeps by the tolerance times all that it has fallen since the first sweep:
+ * other programs likewise stop when their estimate of F does not fall for some epochs. A run that goes on has the F of earlier
+ * sweeps from its state.
+ *
  * Random starts are scaled to what the values are on average; with a loss whose model is a logarithm one component is that
  * average, the others are small and of both signs.
  */
@@ -34,6 +39,7 @@
 #define SLOWER      0.5
 #define PER_NONZERO 4.0 /* cells that are drawn, beside each nonzero */
 #define LEAST_DRAWN 64.0
+#define IDLE        10u /* sweeps in a row that end a run where the objective hardly falls in them */
 #define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
@@ -70,7 +76,7 @@ int ts_gcp_make(struct ts_als *a, struct ts_err *err)
     char *at;
     int rc;
     g->rate = RATE;
-    g->before = NAN;
+    g->before = g->first = NAN;
     g->memory_bytes = 1;
     for (uint32_t m = 0; m < a->order; m++)
         g->memory_bytes += n * ts_mode_rows_bytes(t, m, a->rank, a->conf->precision);
@@ -416,6 +422,22 @@ static int judge(struct ts_als *a, struct ts_err *err)
     return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
 }
 
+void ts_gcp_note(struct ts_als *a, double now)
+{
+    struct ts_gcp *g = a->own;
+    const int begins = isnan(g->first);
+    g->first = begins ? now : g->first;
+    g->idle = begins || g->last - now > a->conf->tol * (g->first - now) ? 0 : g->idle + 1;
+    g->last = now;
+}
+
+int ts_gcp_settled(const struct ts_als *a, double change)
+{
+    const struct ts_gcp *g = a->own;
+    (void)change;
+    return a->conf->tol > 0 && g->idle >= IDLE;
+}
+
 /* Some losses are of any sign. */
 static int judged(struct ts_als *a, struct ts_err *err)
 {
@@ -427,6 +449,7 @@ static int judged(struct ts_als *a, struct ts_err *err)
     if (now > g->before)
         g->rate *= SLOWER;
     g->before = now;
+    ts_gcp_note(a, now);
     return 0;
 }
 
@@ -461,6 +484,8 @@ int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
             rc = ts_state_moment(a->conf->from, k, m, g->moment[k][m], err);
     memcpy(&g->rate, &s->part[TS_PART_RATE], sizeof g->rate);
     memcpy(&g->before, &s->part[TS_PART_OBJECTIVE], sizeof g->before);
+    for (uint32_t k = 1; k < s->sweep && s->figured; k++)
+        ts_gcp_note(a, s->figures[k - 1].objective);
     return rc;
 }
 
@@ -484,6 +509,7 @@ const struct ts_method ts_gcp = {
     .judged = judged,
     .tell = ts_gcp_tell,
     .objective = ts_gcp_objective,
+    .settled = ts_gcp_settled,
     .save = ts_gcp_save,
     .restore = ts_gcp_restore,
     .end = ts_gcp_end,

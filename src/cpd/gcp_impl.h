@@ -19,6 +19,8 @@ struct ts_gcp {
     double rate, before; /* before: the objective of the sweep before; NaN: there was none */
     struct ts_cell_losses kept, held;
     double zeros; /* estimate over all cells of f(0, m) */
+    double first, last; /* the objective after the first sweep, and after the last one; */
+    uint32_t idle;      /* and in how many, up to that, it hardly fell */
 };
 
 int ts_gcp_check(const struct ts_als *a, struct ts_err *err);
@@ -43,6 +45,12 @@ int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err 
 double ts_gcp_objective(const struct ts_als *a);
 double ts_gcp_fit(const struct ts_als *a);
 int ts_gcp_tell(struct ts_als *a);
+
+/* A sweep ended with this objective: whether it fell there by the tolerance, of all that it has fallen since the first one. */
+void ts_gcp_note(struct ts_als *a, double now);
+
+/* It has not in so many sweeps that the run is over. A tolerance of 0 is never met. */
+int ts_gcp_settled(const struct ts_als *a, double change);
 
 /* Moments, rate and `before`. */
 void ts_gcp_save(const struct ts_als *a, struct ts_state *s);

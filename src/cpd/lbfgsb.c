@@ -523,6 +523,7 @@ static int judged(struct ts_als *a, struct ts_err *err)
         return shorten(a, now, err);
     accept(a);
     l->gcp.before = now;
+    ts_gcp_note(a, now);
     a->now.fit = ts_gcp_fit(a);
     a->pending = 0;
     return 0;
@@ -531,7 +532,7 @@ static int judged(struct ts_als *a, struct ts_err *err)
 static int settled(const struct ts_als *a, double change)
 {
     const struct lbfgsb *l = a->own;
-    return l->tries == STUCK || fabs(change) < a->conf->tol;
+    return l->tries == STUCK || ts_gcp_settled(a, change);
 }
 
 /* ---- start and states ---- */
