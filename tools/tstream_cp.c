@@ -84,7 +84,7 @@ const struct ts_opt tstream_cp_opts[] = {
     { "l2-scale", 0, TS_OPT_CHOICE, AT(l2_scale), "none", "none|count",
       "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
-      "nothing is learnt from this share of the nonzeros, like 10%, and each sweep tells the RMSE or, of losses other than "
+      "nothing is learnt from this share of the nonzeros, like 10% (one at least, and not all), and each sweep tells the RMSE or, of losses other than "
       "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
       "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, up to "
       "rank 128 (in float64 64), but for dense tensors" },
