@@ -86,7 +86,7 @@ typedef struct ts_tensor ts_tensor;
 
 /* Opens the tensor in the directory `path`, or the dense one in a file of NumPy (.npy). Memory: a few bytes for each
  * shard. Of a dense one ts_nnz is the number of cells, and what is computed nonzero by nonzero refuses it (ts_each, ts_cursor_open,
- * ts_build_copy, ts_build_select, scores, and losses other than least squares); its norm is not known, NaN, before a session
+ * ts_build_copy, ts_build_select, and losses other than least squares); its norm is not known, NaN, before a session
  * was opened.
  *
  *   returns  the tensor, NULL on failure
@@ -808,6 +808,52 @@ typedef struct {
  */
 TS_API int ts_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                   ts_fit_result *ret, ts_error *err);
+
+/* What is wanted beside sums over all nonzeros. */
+typedef struct {
+    size_t size;
+    uint32_t mode; /* of slices: the copy of the tensor that is read is sorted by it */
+    int float32; /* factors and products in float32, in half the memory and time; sums are float64 */
+    /* Room for as many nonzeros, those of largest residual: of each its
+     * indices (n_top x order), its value and the model's. NULL: not
+     * wanted. */
+    uint32_t n_top;
+    uint64_t *top_index;
+    double *top_value, *top_model;
+    /* Room for a number for each slice of mode that has a nonzero, in
+     * the order of ts_used_indices: nonzeros, the sum of their weights,
+     * sums of values and of the model's, root mean square and mean
+     * magnitude of residuals. NULL: not wanted. */
+    uint64_t *slice_nnz;
+    double *slice_weight, *slice_value, *slice_model;
+    double *slice_rmse, *slice_mae;
+} ts_cpd_score_conf;
+
+typedef struct {
+    size_t size;
+    uint64_t nnz;     /* nonzeros, or known cells of a dense tensor */
+    double weight;    /* as many, or the sum of weights, by which all that follows is: */
+    double rmse, mae; /* root mean square and mean magnitude of value - model */
+    double mean_value, mean_model; /* at these cells */
+    /* Log-likelihoods, NaN where there is none: of residuals that are
+     * Gaussian with the variance that they have; and of counts where the
+     * model is above 0, as Poisson numbers whose means are its values
+     * (all cells count), without terms that no model changes. */
+    double gaussian, poisson;
+    uint32_t n_top; /* how many were found */
+} ts_cpd_score_result;
+
+/* Compares a decomposition with the nonzeros of a tensor of its shape, as `tstream score` does, by a session of its own on CPU cores.
+ * Other cells count in the Poisson likelihood alone. conf and session may be NULL; of the latter rank, precision and what is of GPUs
+ * do not matter. The bits depend neither on threads nor on memory.
+ *
+ *   returns  0, or the code of a failure
+ *   owner    arrays of conf are the caller's, and are filled
+ *   errors   TS_ERR_ARGUMENT (shapes differ, no such mode), TS_ERR_LIMIT (numbers beyond what the precision holds), and those of
+ *            ts_session_open
+ */
+TS_API int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *conf,
+                        const ts_session_conf *session, ts_cpd_score_result *ret, ts_error *err);
 
 #ifdef __cplusplus
 }

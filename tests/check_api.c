@@ -101,6 +101,11 @@ static int equal(const ts_cpd *a, const ts_cpd *b)
     return same;
 }
 
+static int near(double a, double b, double most)
+{
+    return fabs(a - b) <= most * (1 + fabs(b));
+}
+
 START_TEST(failures_are_codes_and_sentences)
 {
     const double weight[1] = { 1 }, bad[4] = { 1, NAN, 1, 1 };
@@ -456,6 +461,152 @@ static int after_two(void *ctx, const ts_sweep *s)
     ck_assert(p.mode == 0 && p.done == 0 && p.total > 0);
     return s->sweep == 2;
 }
+
+/* All nonzeros of the tensor, and the model's values there. Returns how many. */
+static uint64_t all_cells(const ts_tensor *t, const ts_cpd *c, uint64_t **index, double **value,
+                          double **model)
+{
+    ts_cursor *cursor = ts_cursor_open(t, 0, &err);
+    uint64_t n = 0, got = 1;
+    *index = malloc((ts_nnz(t) + 256) * 3 * sizeof **index);
+    *value = malloc((ts_nnz(t) + 256) * sizeof **value);
+    *model = malloc((ts_nnz(t) + 256) * sizeof **model);
+    for (; got > 0; n += got)
+        ck_assert_msg(ts_cursor_next(cursor, 256, *index + 3 * n, *value + n, &got, &err) == 0,
+                      "%s", err.text);
+    ts_cursor_close(cursor);
+    ck_assert_uint_eq(n, ts_nnz(t));
+    ck_assert_int_eq(ts_cpd_predict(c, n, *index, *model, &err), 0);
+    return n;
+}
+
+/* Sums over all nonzeros and by slice of each mode, and the largest residuals, against the obvious loop. Terms are of one sign or few,
+ * in float64: 1e-12; in float32 1e-5. */
+START_TEST(scores_are_those_of_the_obvious_loop)
+{
+    enum { MODE = 1, SLICES = 200, TOP = 7 };
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 2, NULL);
+    ts_cp_conf run = { .size = sizeof run, .sweeps = 2, .seed = 3 };
+    ts_cpd *c = ts_cp(s, &run, NULL, &err);
+    uint64_t *index, top_index[TOP * 3], slice_nnz[SLICES], used[SLICES];
+    double *value, *model, top_value[TOP], top_model[TOP], of[5][SLICES];
+    const double most = _i % 2 == 1 ? 1e-5 : 1e-12;
+    const uint32_t mode = _i / 2;
+    double squares = 0, magnitudes = 0, sum = 0, sum_model = 0, last = INFINITY;
+    uint64_t n, larger = 0;
+    ts_session_conf sc = { .size = sizeof sc, .threads = 3 };
+    ts_cpd_score_result r = { .size = sizeof r };
+    ts_cpd_score_conf conf = { .size = sizeof conf,
+                               .mode = mode,
+                               .float32 = _i % 2 == 1,
+                               .n_top = TOP,
+                               .top_index = top_index,
+                               .top_value = top_value,
+                               .top_model = top_model,
+                               .slice_nnz = slice_nnz,
+                               .slice_weight = of[0],
+                               .slice_value = of[1],
+                               .slice_model = of[2],
+                               .slice_rmse = of[3],
+                               .slice_mae = of[4] };
+    ck_assert_msg(c != NULL, "%s", err.text);
+    n = all_cells(t, c, &index, &value, &model);
+    ck_assert_msg(ts_cpd_score(c, t, &conf, &sc, &r, &err) == 0, "%s", err.text);
+    for (uint64_t i = 0; i < n; i++) {
+        const double left = value[i] - model[i];
+        squares += left * left;
+        magnitudes += fabs(left);
+        sum += value[i];
+        sum_model += model[i];
+    }
+    ck_assert_uint_eq(r.nnz, n);
+    ck_assert(r.weight == (double)n);
+    ck_assert(near(r.rmse, sqrt(squares / (double)n), most) &&
+              near(r.mae, magnitudes / (double)n, most) &&
+              near(r.mean_value, sum / (double)n, most) &&
+              near(r.mean_model, sum_model / (double)n, most));
+    ck_assert(
+        near(r.gaussian, -0.5 * (double)n * (1 + log(2 * acos(-1) * squares / (double)n)), most));
+    ck_assert(isnan(r.poisson)); /* values are no counts */
+    ck_assert_uint_le(ts_used(t, mode), SLICES);
+    ck_assert_int_eq(ts_used_indices(t, mode, used, &err), 0);
+    for (uint64_t k = 0; k < ts_used(t, mode); k++) {
+        uint64_t here = 0;
+        double own[4] = { 0 };
+        for (uint64_t i = 0; i < n; i++)
+            if (index[3 * i + mode] == used[k]) {
+                const double left = value[i] - model[i];
+                here++;
+                own[0] += value[i];
+                own[1] += model[i];
+                own[2] += left * left;
+                own[3] += fabs(left);
+            }
+        ck_assert_uint_eq(slice_nnz[k], here);
+        ck_assert(of[0][k] == (double)here);
+        ck_assert(near(of[1][k], own[0], most) && near(of[2][k], own[1], most) &&
+                  near(of[3][k], sqrt(own[2] / (double)here), most) &&
+                  near(of[4][k], own[3] / (double)here, most));
+    }
+    ck_assert_uint_eq(r.n_top, TOP);
+    for (uint32_t k = 0; k < TOP; k++) {
+        double there;
+        ck_assert_int_eq(ts_cpd_predict(c, 1, top_index + 3 * (size_t)k, &there, &err), 0);
+        ck_assert(near(top_model[k], there, most));
+        ck_assert(fabs(top_value[k] - top_model[k]) <= last);
+        last = fabs(top_value[k] - top_model[k]);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        larger += fabs(value[i] - model[i]) > last * (1 + 1e-4);
+    ck_assert_uint_lt(larger, TOP);
+    free(index);
+    free(value);
+    free(model);
+    ts_cpd_free(c);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
+/* Of counts, the likelihood of all cells; what is not asked for is not needed; what cannot be. */
+START_TEST(scores_of_counts_and_of_dense_arrays)
+{
+    const double cells[6] = { 1, 0, 2, 3, NAN, 1 }, weight[1] = { 2 };
+    const double a[2] = { 1, 0.5 }, b[3] = { 0.5, 1, 1.5 };
+    const double *const factor[2] = { a, b };
+    const uint64_t dim[2] = { 2, 3 };
+    const ts_array_conf array = {
+        .size = sizeof array, .cells = cells, .type = "float64", .order = 2, .dim = dim
+    };
+    ts_tensor *t = ts_open_array(&array, &err), *sparse = open_tensor();
+    ts_cpd *c = ts_cpd_new(2, dim, 1, TS_REAL_FLOAT64, weight, factor, &err);
+    ts_cpd_score_result r = { .size = sizeof r };
+    ts_cpd_score_conf conf = { .size = sizeof conf, .mode = 2 };
+    volatile int stop = 1;
+    const ts_session_conf stopped = { .size = sizeof stopped, .stop = &stop };
+    double likelihood = 0, squares = 0;
+    ck_assert_msg(t != NULL && c != NULL, "%s", err.text);
+    ck_assert_msg(ts_cpd_score(c, t, NULL, NULL, &r, &err) == 0, "%s", err.text);
+    for (int i = 0; i < 6; i++) {
+        const double m = 2 * a[i / 3] * b[i % 3];
+        likelihood += (isnan(cells[i]) ? 0 : cells[i] * log(m)) - m;
+        squares += isnan(cells[i]) ? 0 : (cells[i] - m) * (cells[i] - m);
+    }
+    ck_assert_uint_eq(r.nnz, 5);
+    ck_assert(near(r.rmse, sqrt(squares / 5), 1e-14));
+    ck_assert(near(r.poisson, likelihood, 1e-14));
+    ck_assert_uint_eq(r.n_top, 0);
+    ck_assert_int_eq(ts_cpd_score(c, t, &conf, NULL, &r, &err), TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "there is no mode 3"));
+    ck_assert_int_eq(ts_cpd_score(c, sparse, NULL, NULL, &r, &err), TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "the model has 2 modes"));
+    ck_assert_int_eq(ts_cpd_score(c, t, NULL, &stopped, NULL, &err), TS_ERR_STOPPED);
+    ts_cpd_free(c);
+    ts_close(t);
+    ts_close(sparse);
+}
+END_TEST
 
 static ts_cp_conf kept_run(void)
 {
@@ -1225,6 +1376,8 @@ int main(void)
     tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
     tcase_add_test(c, copies_cursors_and_rows);
     tcase_add_test(c, parts_of_a_tensor);
+    tcase_add_loop_test(c, scores_are_those_of_the_obvious_loop, 0, 6);
+    tcase_add_test(c, scores_of_counts_and_of_dense_arrays);
     tcase_add_test(c, a_run_goes_on);
     tcase_add_test(c, large_factors_are_mapped);
     tcase_add_test(c, a_run_ends_in_time);

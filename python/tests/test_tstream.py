@@ -307,6 +307,54 @@ def test_observed_cells_are_those_of_the_program(tensor, tmp_path):
             ts.cp(tensor, 4, progress=False, cpu=True, **wrong)
 
 
+@pytest.mark.parametrize("precision, most", [("float64", 1e-12), ("float32", 1e-4)])
+def test_an_evaluation_is_that_of_the_obvious_sums(tensor, tmp_path, precision, most):
+    m = ts.cp(tensor, 4, sweeps=3, tol=0, seed=3, precision="float64", out=tmp_path / "a", **CPU)
+    e = m.evaluate(precision=precision, top=9, by_slice=1, threads=2)
+    coords, value = (np.concatenate(x) for x in zip(*tensor.blocks(0)))
+    model = m.predict(coords)
+    left = value - model
+    want = {"rmse": np.sqrt(np.mean(left ** 2)), "mae": np.abs(left).mean(), "mean_value": value.mean(),
+            "mean_model": model.mean()}
+    for name, x in want.items():
+        assert getattr(e, name) == pytest.approx(x, rel=most), name
+    assert e.nnz == e.weight == tensor.nnz and f"{tensor.nnz} cells" in repr(e)
+    rows = e.top if isinstance(e.top, list) else e.top.to_dict("records")
+    largest = np.sort(np.abs(left))[::-1][:9]
+    assert [abs(row["residual"]) for row in rows] == pytest.approx(largest, rel=10 * most)
+    names = [name or f"mode{k}" for k, name in enumerate(tensor.mode_names)]
+    at = [[row[name] for name in names] for row in rows]
+    assert m.predict(np.array(at)) == pytest.approx([row["model"] for row in rows], rel=10 * most)
+    slices = e.slices if isinstance(e.slices, list) else e.slices.to_dict("records")
+    assert [row["index"] for row in slices] == tensor.used_indices(1).tolist()
+    for row in slices:
+        here = coords[:, 1] == row["index"]
+        assert row["nnz"] == row["weight"] == here.sum()
+        assert row["value"] == pytest.approx(value[here].sum(), rel=most)
+        assert row["model"] == pytest.approx(model[here].sum(), rel=10 * most)
+        assert row["rmse"] == pytest.approx(np.sqrt(np.mean(left[here] ** 2)), rel=10 * most)
+        assert row["mae"] == pytest.approx(np.abs(left[here]).mean(), rel=10 * most)
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        said = subprocess.check_output([program, "score", tmp_path / "a", tensor.path, "--precision", precision,
+                                        "--mode", "2", "--json"])
+        said = json.loads(said)
+        assert (said["rmse"], said["mae"], said["gaussian_log_likelihood"]) == (e.rmse, e.mae, e.gaussian)
+    alone = m.evaluate(tensor)
+    assert alone.top is None and alone.slices is None
+    for wrong in ({"top": -1}, {"by_slice": 9}, {"precision": "float16"}):
+        with pytest.raises(ts.ArgumentError):
+            m.evaluate(tensor, **wrong)
+    with pytest.raises(ts.ArgumentError):
+        ts.Model.from_factors(None, [np.ones((2, 1)), np.ones((3, 1))]).evaluate(tensor)
+
+
+def test_a_share_that_holds_out_nothing_or_all_is_refused(tensor):
+    for share in (1e-12, 1 - 1e-12):
+        with pytest.raises(ts.ArgumentError, match="is held out"):
+            ts.cp(tensor, 2, sweeps=2, hold_out=share, **CPU)
+
+
 def test_the_mean_of_observed_cells_is_a_component(tensor, tmp_path):
     m = ts.cp(tensor, 3, sweeps=4, tol=0, seed=3, observed=True, mean=True, l2=0.1, out=tmp_path / "a", **CPU)
     assert m.rank == 4 and ts.load(tmp_path / "a").rank == 4
@@ -873,7 +921,7 @@ def test_structs_are_those_of_the_header(tmp_path):
     subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
     want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
     got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
-    assert len(structs) == 15 and got == want
+    assert len(structs) == 17 and got == want
 
 
 def test_pictures(tensor):

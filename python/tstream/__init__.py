@@ -17,11 +17,11 @@ from ._build import build, from_batches, from_coo, from_frame
 from ._collection import Collection
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
-from ._model import Model, Sweep, cp, cross_validate, load
+from ._model import Evaluation, Model, Sweep, cp, cross_validate, load
 from ._tensor import Tensor, from_array, open
 
-__all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "FileError", "FormatError",
-           "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
+__all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "Evaluation", "FileError",
+           "FormatError", "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
            "cp", "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load", "open"]
 
 

@@ -222,6 +222,19 @@ class ts_fit_result(_Sized):
                 ("residual", c.c_double), ("norm", c.c_double), ("model_norm", c.c_double)]
 
 
+class ts_cpd_score_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("mode", c.c_uint32), ("float32", c.c_int), ("n_top", c.c_uint32),
+                ("top_index", c.c_void_p), ("top_value", c.c_void_p), ("top_model", c.c_void_p),
+                ("slice_nnz", c.c_void_p), ("slice_weight", c.c_void_p), ("slice_value", c.c_void_p),
+                ("slice_model", c.c_void_p), ("slice_rmse", c.c_void_p), ("slice_mae", c.c_void_p)]
+
+
+class ts_cpd_score_result(_Sized):
+    _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("weight", c.c_double), ("rmse", c.c_double),
+                ("mae", c.c_double), ("mean_value", c.c_double), ("mean_model", c.c_double),
+                ("gaussian", c.c_double), ("poisson", c.c_double), ("n_top", c.c_uint32)]
+
+
 class ts_array_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("cells", c.c_void_p), ("type", c.c_char_p),
                 ("order", c.c_uint32), ("dim", c.POINTER(c.c_uint64)), ("fortran", c.c_int), ("swapped", c.c_int)]
@@ -273,6 +286,8 @@ _functions = {
     "ts_cpd_factor": (_handle, [_handle, _u32]),
     "ts_cpd_index": (_handle, [_handle, _u32]),
     "ts_cpd_predict": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
+    "ts_cpd_score": (_int, [_handle, _handle, c.POINTER(ts_cpd_score_conf), c.POINTER(ts_session_conf),
+                            c.POINTER(ts_cpd_score_result), _err]),
     "ts_cpd_top": (_int, [_handle, _u32, _u32, _u32, c.c_void_p, c.c_void_p, c.POINTER(_u32),
                           _err]),
     "ts_session_open": (_handle, [_handle, c.POINTER(ts_session_conf), _err]),

@@ -11,12 +11,65 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
 import numpy as np
 
 from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, several_sweep_fn, size, sweep_fn,
-                   ts_cp_conf, ts_cp_result, ts_error, ts_fit_result, ts_progress, ts_save_conf, ts_session_conf,
-                   ts_several_conf, ts_several_result)
+                   ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
+                   ts_save_conf, ts_session_conf, ts_several_conf, ts_several_result)
 from ._tensor import Tensor, from_array
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 _precisions = {"float32": 0, "float64": 1}
+
+
+def _table(columns: "Dict[str, Any]") -> Any:
+    """A pandas.DataFrame, or a list of dict where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        return [dict(zip(columns, row)) for row in zip(*(list(x) for x in columns.values()))]
+    return pandas.DataFrame(columns)
+
+
+class Evaluation:
+    """How well a model tells the values of a tensor: what ``tstream score`` tells.
+
+    A cell with a weight counts so many times in all but `nnz`.
+
+    Attributes
+    ----------
+    nnz : int
+        Nonzeros, or known cells of a dense tensor.
+    weight : float
+        As many, or the sum of their weights.
+    rmse, mae : float
+        Root mean square and mean magnitude of value - model.
+    mean_value, mean_model : float
+        At these cells.
+    gaussian, poisson : float
+        Log-likelihoods: of Gaussian residuals with the variance that they have; of counts as Poisson numbers whose means are the
+        model's values, where the model is above 0, all cells counting. NaN where there is none.
+    top : pandas.DataFrame, or list of dict where pandas is not installed, or None
+        The nonzeros of largest residual, the largest first: an index for each mode (by its name, or ``mode0``), value, model
+        and residual.
+    slices : the same
+        A row for each slice of a mode that has a nonzero: index, label (where the tensor has labels), nnz, weight, sums of
+        values and of the model's (value, model), rmse and mae.
+    """
+
+    _names = ("nnz", "weight", "rmse", "mae", "mean_value", "mean_model", "gaussian", "poisson")
+    __slots__ = (*_names, "top", "slices")
+
+    nnz: int
+    weight: float
+    rmse: float
+    mae: float
+    mean_value: float
+    mean_model: float
+    gaussian: float
+    poisson: float
+    top: Any
+    slices: Any
+
+    def __repr__(self) -> str:
+        return f"<Evaluation of {self.nnz} cells: rmse {self.rmse:.6g}, mae {self.mae:.6g}>"
 
 
 class Sweep:
@@ -225,11 +278,7 @@ class Model:
             label = self._tensor.labels(mode, table["index"])
             if any(x is not None for x in label):
                 table["label"] = label
-        try:
-            import pandas
-        except ImportError:
-            return [dict(zip(table, row)) for row in zip(*(list(x) for x in table.values()))]
-        return pandas.DataFrame(table)
+        return _table(table)
 
     def fit(self, tensor: Optional[Tensor] = None, *, details: bool = False, threads: int = 0,
             host_memory: Size = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None) -> Any:
@@ -259,6 +308,64 @@ class Model:
         if not details:
             return ret.fit
         return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
+
+    def evaluate(self, tensor: Optional[Tensor] = None, *, top: int = 0, by_slice: Optional[Mode] = None,
+                 precision: str = "float64", threads: int = 0, host_memory: Size = None) -> Evaluation:
+        """Compares the model with the nonzeros of a tensor, as ``tstream score`` does, on CPU cores.
+
+        Of cells that are not listed nothing is asked, but for the Poisson likelihood: :meth:`fit` takes them as zeros.
+
+        Parameters
+        ----------
+        tensor : Tensor, optional
+            By default that of the run. Cells that were held out of it make a tensor of their own: :meth:`Tensor.split`.
+        top : int
+            So many nonzeros of largest residual, too.
+        by_slice : int or str, optional
+            Sums of each slice of this mode, too.
+        precision : {'float64', 'float32'}
+            Of factors and products; float32 takes half the memory and time.
+        threads, host_memory
+            As in :func:`cp`.
+        """
+        tensor = self._tensor if tensor is None else tensor
+        if tensor is None:
+            raise ArgumentError("an evaluation needs a tensor")
+        if precision not in _precisions:
+            raise ArgumentError(f"precision={precision!r}: float32 or float64")
+        top = operator.index(top)
+        if top < 0:
+            raise ArgumentError(f"top={top}: so many nonzeros of largest residual, 0 or more")
+        mode = 0 if by_slice is None else tensor.mode(by_slice)
+        n = min(top, tensor.nnz)
+        index, value, model = np.empty((n, tensor.order), dtype=np.uint64), np.empty(n), np.empty(n)
+        of_slices: "Dict[str, Array]" = {}
+        if by_slice is not None:
+            of_slices["nnz"] = np.empty(tensor.used[mode], dtype=np.uint64)
+            for name in ("weight", "value", "model", "rmse", "mae"):
+                of_slices[name] = np.empty(tensor.used[mode])
+        call = Call()
+        conf = ts_cpd_score_conf(mode=mode, float32=precision == "float32", n_top=n, top_index=index.ctypes.data,
+                                 top_value=value.ctypes.data, top_model=model.ctypes.data,
+                                 **{"slice_" + name: x.ctypes.data for name, x in of_slices.items()})
+        session = _session_conf(call, threads=threads, host_memory=host_memory)
+        result = ts_cpd_score_result()
+        call.run(lib.ts_cpd_score, self._handle, tensor._open(), c.byref(conf), c.byref(session), c.byref(result))
+        ret = Evaluation()
+        for name in Evaluation._names:
+            setattr(ret, name, getattr(result, name))
+        ret.top = ret.slices = None
+        if top > 0:
+            numbers = {"value": value, "model": model, "residual": value - model}
+            names = [f"mode{m}" if name is None or name in numbers else name for m, name in enumerate(tensor.mode_names)]
+            ret.top = _table({**{name: index[:, m] for m, name in enumerate(names)}, **numbers})
+        if by_slice is not None:
+            columns: "Dict[str, Any]" = {"index": tensor.used_indices(mode)}
+            label = tensor.labels(mode, columns["index"])
+            if any(x is not None for x in label):
+                columns["label"] = label
+            ret.slices = _table({**columns, **of_slices})
+        return ret
 
     def predict(self, coords: Any) -> Array:
         """The model's values of cells.

@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(sig_atomic_t) == sizeof(int), "a stop flag is an int");
 
-static int take_conf(const ts_session_conf *given, ts_session_conf *conf, struct ts_err *err)
+int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, struct ts_err *err)
 {
     struct ts_processor p;
     int rc = 0;
@@ -30,7 +30,7 @@ static int take_conf(const ts_session_conf *given, ts_session_conf *conf, struct
     return rc == 0 ? ts_processor_check(&p, err) : rc;
 }
 
-static struct ts_engine_conf engine_conf(const ts_tensor *t, const ts_session_conf *c)
+struct ts_engine_conf ts_api_engine_conf(const ts_tensor *t, const ts_session_conf *c)
 {
     return (struct ts_engine_conf){
         .path = t->path,
@@ -47,8 +47,7 @@ static struct ts_engine_conf engine_conf(const ts_tensor *t, const ts_session_co
     };
 }
 
-/* What the engine has to say. */
-static void note_engine(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e)
+void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e)
 {
     struct ts_feed_stats stats;
     ts_feed_stats(e->feed, &stats);
@@ -127,7 +126,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
     struct ts_session *s = calloc(1, sizeof *s);
     struct ts_constraint constraint[TS_MAX_ORDER] = { 0 };
     int rc = s == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a session")
-                       : take_conf(conf, &s->conf, err);
+                       : ts_api_session_conf(conf, &s->conf, err);
     if (rc == 0)
         rc = take_own_rows(t, &s->conf, constraint, err);
     if (rc == 0) {
@@ -135,7 +134,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         if (s->conf.stop == NULL)
             s->conf.stop = &s->own_stop;
         s->stop = s->conf.stop;
-        ec = engine_conf(t, &s->conf);
+        ec = ts_api_engine_conf(t, &s->conf);
         ec.n_models = n_models;
         ec.ranks = ranks;
         ec.done = count;
@@ -154,7 +153,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         free(s);
         return rc;
     }
-    note_engine(a, &s->conf, &s->engine);
+    ts_api_engine_note(a, &s->conf, &s->engine);
     *ret = s;
     return 0;
 }
@@ -202,7 +201,7 @@ void ts_session_progress(const ts_session *s, ts_progress *ret)
 static int fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                const struct ts_api *a, struct ts_exact_fit *ret, struct ts_err *err)
 {
-    struct ts_engine_conf ec = engine_conf(t, conf);
+    struct ts_engine_conf ec = ts_api_engine_conf(t, conf);
     struct ts_model *model = NULL;
     struct ts_engine e;
     int rc;
@@ -225,7 +224,7 @@ static int fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                                               .model = model,
                                               .threads = e.threads,
                                               .stop = ec.stop };
-        note_engine(a, conf, &e);
+        ts_api_engine_note(a, conf, &e);
         rc = ts_exact_fit_run(&fc, ret, err);
         ts_engine_close(&e);
     }
@@ -241,7 +240,7 @@ int ts_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *given, ts
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
-    rc = take_conf(given, &conf, &a.err);
+    rc = ts_api_session_conf(given, &conf, &a.err);
     if (rc == 0)
         rc = fit(t, c, &conf, &a, &f, &a.err);
     if (rc == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* api_session.h - a session from the inside: api_session.c opens it, api_cp.c and api_several.c run
- * decompositions in it. */
+ * decompositions in it. Exact fits and scores (api_score.c) have an engine of their own. */
 #ifndef TS_API_API_SESSION_H
 #define TS_API_API_SESSION_H
 
@@ -31,6 +31,11 @@ struct ts_session {
 int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_t n_models,
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
                         struct ts_err *err);
+
+/* What a caller said of a session, checked; an engine as it says; and what that has to say. */
+int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, struct ts_err *err);
+struct ts_engine_conf ts_api_engine_conf(const ts_tensor *t, const ts_session_conf *c);
+void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e);
 
 #include "stream/loss.h"
 

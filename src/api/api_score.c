@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How well a decomposition tells the nonzeros of a tensor. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "api/api_session.h"
+#include "base/threads.h"
+#include "cpd/score.h"
+
+static int take_conf(const ts_cpd_score_conf *given, const ts_tensor *t, ts_cpd_score_conf *conf,
+                     struct ts_err *err)
+{
+    const uint64_t nnz = t->nnz;
+    int rc = 0;
+    memset(conf, 0, sizeof *conf);
+    if (given != NULL)
+        rc = ts_api_conf(conf, sizeof *conf, given, given->size, err);
+    if (rc == 0 && conf->mode >= t->order)
+        rc = ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", t->path, conf->mode + 1,
+                     t->order);
+    if (conf->n_top > nnz)
+        conf->n_top = (uint32_t)nnz;
+    return rc;
+}
+
+static int wants_slices(const ts_cpd_score_conf *c)
+{
+    return c->slice_nnz != NULL || c->slice_weight != NULL || c->slice_value != NULL ||
+           c->slice_model != NULL || c->slice_rmse != NULL || c->slice_mae != NULL;
+}
+
+/* Of a sum over nonzeros; 0 where there are none. */
+static double mean_of(const struct ts_score_sums *x, double sum)
+{
+    return x->weight > 0 ? sum / x->weight : 0;
+}
+
+static void put(double *to, uint64_t i, double x)
+{
+    if (to != NULL)
+        to[i] = x;
+}
+
+static void put_slices(const ts_cpd_score_conf *c, const struct ts_score *s)
+{
+    for (uint64_t i = 0; i < s->n_slices; i++) {
+        const struct ts_score_sums *x = &s->slice[i];
+        if (c->slice_nnz != NULL)
+            c->slice_nnz[i] = x->n;
+        put(c->slice_weight, i, x->weight);
+        put(c->slice_value, i, x->value);
+        put(c->slice_model, i, x->model);
+        put(c->slice_rmse, i, sqrt(mean_of(x, x->squares)));
+        put(c->slice_mae, i, mean_of(x, x->magnitudes));
+    }
+}
+
+/* Rows of the tensor become indices of its input. */
+static int put_top(const ts_cpd_score_conf *c, const ts_tensor *t, const struct ts_score *s,
+                   struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n_top; i++) {
+        put(c->top_value, i, s->top[i].value);
+        put(c->top_model, i, s->top[i].model);
+    }
+    for (uint32_t m = 0; m < t->order && rc == 0 && c->top_index != NULL && s->n_top > 0; m++) {
+        uint64_t *index = NULL;
+        rc = ts_tensor_rows(t, m, &index, err);
+        for (uint32_t i = 0; i < s->n_top && rc == 0; i++) {
+            const uint32_t row = s->top[i].row[m];
+            c->top_index[(uint64_t)i * t->order + m] = index == NULL ? row : index[row];
+        }
+        free(index);
+    }
+    return rc;
+}
+
+/* By an engine for the copy of one mode. */
+static int compute(const ts_cpd *k, const ts_tensor *t, const ts_cpd_score_conf *c,
+                   const ts_session_conf *session, const struct ts_api *a, struct ts_score *ret,
+                   struct ts_err *err)
+{
+    struct ts_engine_conf ec = ts_api_engine_conf(t, session);
+    struct ts_engine e;
+    uint32_t threads = 1;
+    int rc = ts_threads_get(session->threads, 0, &threads, err);
+    if (rc < 0)
+        return rc;
+    ec.rank = k->rank;
+    ec.threads = threads;
+    ec.precision = c->float32 ? TS_FLOAT32 : TS_FLOAT64;
+    ec.processor = (struct ts_processor){ .cpu = 1 };
+    ec.only_mode = (int)c->mode;
+    ec.unknown = 1;
+    ec.own_bytes = ts_score_bytes(t, c->mode, k->rank, threads, 1, c->n_top, wants_slices(c));
+    rc = ts_engine_open(&ec, &e, err);
+    if (rc == 0) {
+        const struct ts_score_conf sc = { .tensor = t,
+                                          .backend = e.backend,
+                                          .be = e.be,
+                                          .feed = e.feed,
+                                          .model = k,
+                                          .mode = c->mode,
+                                          .threads = e.threads,
+                                          .top = c->n_top,
+                                          .slices = wants_slices(c),
+                                          .stop = ec.stop };
+        ts_api_engine_note(a, session, &e);
+        rc = ts_score_run(&sc, ret, err);
+        ts_engine_close(&e);
+    }
+    return rc;
+}
+
+int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *given,
+                 const ts_session_conf *session, ts_cpd_score_result *ret, ts_error *err)
+{
+    struct ts_score s = { 0 };
+    ts_cpd_score_conf conf;
+    ts_session_conf sc;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = take_conf(given, t, &conf, &a.err);
+    if (rc == 0)
+        rc = ts_api_session_conf(session, &sc, &a.err);
+    if (rc == 0 && c->order != t->order)
+        rc = ts_fail(&a.err, TS_EARG, "the model has %u modes, %s has %u", c->order, t->path,
+                     t->order);
+    if (rc == 0)
+        rc = compute(c, t, &conf, &sc, &a, &s, &a.err);
+    if (rc == 0)
+        rc = put_top(&conf, t, &s, &a.err);
+    if (rc == 0) {
+        const struct ts_score_sums *x = &s.all;
+        const ts_cpd_score_result r = { .nnz = x->n,
+                                        .weight = x->weight,
+                                        .rmse = sqrt(mean_of(x, x->squares)),
+                                        .mae = mean_of(x, x->magnitudes),
+                                        .mean_value = mean_of(x, x->value),
+                                        .mean_model = mean_of(x, x->model),
+                                        .gaussian = s.gaussian,
+                                        .poisson = s.poisson,
+                                        .n_top = s.n_top };
+        put_slices(&conf, &s);
+        ts_api_result(ret, &r, sizeof r);
+    }
+    ts_score_free(&s);
+    return ts_api_end(&a, rc, err);
+}
