@@ -262,6 +262,11 @@ typedef struct {
     ts_note_fn *note;                                        /* may be NULL */
     void *ctx;
     int keep_zeros; /* cells of value 0 are kept, not left out, as observed of ts_cp wants them */
+    /* Of a builder: cells have weights, which ts_builder_add_weighted
+     * takes, so that observed of ts_cp counts each so many times. Values
+     * are float32 then; nonzeros at one place become their mean by
+     * weights, with the sum of these. */
+    int weights;
 } ts_build_conf;
 
 typedef struct {
@@ -307,6 +312,16 @@ TS_API ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err);
  */
 TS_API int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
                           ts_error *err);
+
+/* The same where conf has weights: a number for each nonzero, none below 0; a cell of weight 0 counts for nothing. By ts_builder_add
+ * such a builder takes nonzeros of weight 1.
+ *
+ *   returns  0, or the code of a failure, of the build too
+ *   threads  any number of threads may add
+ *   errors   those of ts_builder_add; TS_ERR_ARGUMENT (a weight below 0, or that float32 does not hold; a builder without weights)
+ */
+TS_API int ts_builder_add_weighted(ts_builder *b, uint64_t n, const uint64_t *index,
+                                   const double *value, const double *weight, ts_error *err);
 
 /* Says that there are no more nonzeros, and waits until the tensor is in place. ret may be NULL.
  *

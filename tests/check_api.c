@@ -343,6 +343,51 @@ static uint64_t nnz_of(const char *path)
     return n;
 }
 
+/* Of each of three cells two nonzeros, the second of twice the value: with weights, their mean by them. */
+START_TEST(cells_have_weights)
+{
+    static const uint64_t index[18] = { 0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2 };
+    static const double value[6] = { 1, 2, 3, 2, 4, 6 }, weight[6] = { 1, 3, 0, 1, 1, 0 };
+    static const double negative[6] = { 1, 3, 0, 1, -1, 0 };
+    const double *const factor[3] = { value, value, value }, one[1] = { 1 };
+    const uint64_t dim[3] = { 3, 3, 3 };
+    ts_build_conf c = build_conf(other);
+    ts_cpd_score_result r = { .size = sizeof r };
+    ts_builder *b;
+    ts_cpd *model = ts_cpd_new(3, dim, 1, TS_REAL_FLOAT64, one, factor, &err);
+    ts_tensor *t;
+    c.weights = 1;
+    c.dim = dim;
+    ck_assert_int_eq(ts_build_files(&c, 1, (const char *const[]){ tensor }, NULL, &err),
+                     TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "tshard build --weights"));
+    b = ts_builder_new(&c, &err);
+    ck_assert_int_eq(ts_builder_add_weighted(b, 6, index, value, negative, &err), TS_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "nonzero 4: weight -1"));
+    ts_builder_free(b);
+    b = ts_builder_new(&c, &err);
+    ck_assert_int_eq(ts_builder_add_weighted(b, 6, index, value, weight, &err), 0);
+    ck_assert_int_eq(ts_builder_finish(b, NULL, &err), 0);
+    ts_builder_free(b);
+    t = ts_open(other, &err);
+    ck_assert_msg(ts_cpd_score(model, t, NULL, NULL, &r, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(r.nnz, 3);
+    ck_assert(r.weight == 6);
+    /* (1 + 2) / 2 and (3 * 2 + 4) / 4, twice and four times; the model is 1 and 8; the third cell counts for nothing */
+    ck_assert(near(r.mean_value, (2 * 1.5 + 4 * 2.5) / 6, 1e-15));
+    ck_assert(near(r.mae, (2 * 0.5 + 4 * 5.5) / 6, 1e-15));
+    c.float64 = 1;
+    ck_assert_ptr_null(ts_builder_new(&c, &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    c.weights = c.float64 = 0;
+    b = ts_builder_new(&c, &err);
+    ck_assert_int_eq(ts_builder_add_weighted(b, 6, index, value, weight, &err), TS_ERR_ARGUMENT);
+    ts_builder_free(b);
+    ts_close(t);
+    ts_cpd_free(model);
+}
+END_TEST
+
 START_TEST(parts_of_a_tensor)
 {
     ts_build_conf c = build_conf(other);
@@ -1375,6 +1420,7 @@ int main(void)
     tcase_add_test(c, a_flag_stops_everything);
     tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
     tcase_add_test(c, copies_cursors_and_rows);
+    tcase_add_test(c, cells_have_weights);
     tcase_add_test(c, parts_of_a_tensor);
     tcase_add_loop_test(c, scores_are_those_of_the_obvious_loop, 0, 6);
     tcase_add_test(c, scores_of_counts_and_of_dense_arrays);

@@ -84,7 +84,7 @@ static void push_start(struct push *p, struct ts_build_options o)
     memset(p, 0, sizeof *p);
     p->o = o;
     ck_assert_int_eq(
-        ts_push_source_new(3, o.value_bytes, o.zeros, o.n_dims, o.dim, &p->source, &p->err), 0);
+        ts_push_source_new(3, o.value_bytes, o.zeros, 0, o.n_dims, o.dim, &p->source, &p->err), 0);
     ck_assert_int_eq(pthread_create(&p->thread, NULL, build, p), 0);
 }
 
@@ -109,7 +109,7 @@ static void *add_half(void *arg)
     struct ts_err err;
     for (uint64_t i = a->first * 777; i < N; i += 2 * 777) {
         const uint64_t n = N - i < 777 ? N - i : 777;
-        if (ts_push_source_add(a->p->source, n, index_of + 3 * i, value_of + i, &err) < 0)
+        if (ts_push_source_add(a->p->source, n, index_of + 3 * i, value_of + i, NULL, &err) < 0)
             break;
     }
     return NULL;
@@ -173,7 +173,7 @@ START_TEST(a_walk_gives_every_nonzero)
     struct push p;
     struct ts_err err = { 0 };
     push_start(&p, options(pushed, 0));
-    ck_assert_int_eq(ts_push_source_add(p.source, N, index_of, value_of, &err), 0);
+    ck_assert_int_eq(ts_push_source_add(p.source, N, index_of, value_of, NULL, &err), 0);
     ck_assert_int_eq(push_end(&p), 0);
     for (uint64_t i = 0; i < N; i++)
         all += value_of[i] *
@@ -205,7 +205,7 @@ START_TEST(a_walk_ends_at_a_failure)
     struct push p;
     struct ts_err err = { 0 };
     push_start(&p, options(pushed, 0));
-    ck_assert_int_eq(ts_push_source_add(p.source, N, index_of, value_of, &err), 0);
+    ck_assert_int_eq(ts_push_source_add(p.source, N, index_of, value_of, NULL, &err), 0);
     ck_assert_int_eq(push_end(&p), 0);
     ck_assert_int_eq(ts_tensor_open(pushed, &t, &err), 0);
     ck_assert_int_eq(ts_walk_open(t, 0, &w, &err), 0);
@@ -233,11 +233,12 @@ START_TEST(what_is_no_nonzero_is_refused)
     o.dim[1] = 40;
     o.dim[2] = 30;
     push_start(&p, o);
-    ck_assert_int_eq(ts_push_source_add(p.source, 100, index_of, value_of, &err), 0);
-    ck_assert_int_eq(ts_push_source_add(p.source, 1, bad[_i].index, &bad[_i].value, &err), TS_EARG);
+    ck_assert_int_eq(ts_push_source_add(p.source, 100, index_of, value_of, NULL, &err), 0);
+    ck_assert_int_eq(ts_push_source_add(p.source, 1, bad[_i].index, &bad[_i].value, NULL, &err),
+                     TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, bad[_i].says));
     ck_assert_ptr_nonnull(strstr(err.text, "nonzero 100"));
-    ck_assert_int_eq(ts_push_source_add(p.source, 1, index_of, value_of, &err), TS_EARG);
+    ck_assert_int_eq(ts_push_source_add(p.source, 1, index_of, value_of, NULL, &err), TS_EARG);
     ck_assert_int_eq(push_end(&p), TS_EARG);
     ck_assert_ptr_nonnull(strstr(p.err.text, bad[_i].says));
     ck_assert(access(pushed, F_OK) != 0);
@@ -253,7 +254,7 @@ START_TEST(a_build_can_be_stopped)
     o.stop = &stop;
     stop = 0;
     push_start(&p, o);
-    ck_assert_int_eq(ts_push_source_add(p.source, N, index_of, value_of, &err), 0);
+    ck_assert_int_eq(ts_push_source_add(p.source, N, index_of, value_of, NULL, &err), 0);
     stop = 1;
     ck_assert_int_eq(push_end(&p), TS_ESTOP);
     ck_assert(access(pushed, F_OK) != 0);

@@ -349,6 +349,48 @@ def test_an_evaluation_is_that_of_the_obvious_sums(tensor, tmp_path, precision, 
         ts.Model.from_factors(None, [np.ones((2, 1)), np.ones((3, 1))]).evaluate(tensor)
 
 
+def test_weights_are_those_of_the_program(tmp_path):
+    rng = np.random.default_rng(3)
+    coords = np.stack([rng.integers(0, n, 900) for n in (12, 10, 6)], axis=1)
+    values, weights = rng.integers(1, 9, 900) / 4.0, rng.integers(0, 5, 900).astype(float)
+    table = {**{name: coords[:, k] for k, name in enumerate("ijk")}, "x": values, "w": weights}
+    whole = ts.from_coo(coords, values, (12, 10, 6), tmp_path / "a.tsh", weights=weights, shard="64K")
+    half = {name: column[:400] for name, column in table.items()}, {name: column[400:] for name, column in table.items()}
+    others = [ts.from_frame(table, "ijk", "x", tmp_path / "b.tsh", weights="w", shape=(12, 10, 6), shard="64K"),
+              ts.from_frame(iter(half), "ijk", "x", tmp_path / "c.tsh", weights="w", shape=(12, 10, 6), shard="64K"),
+              ts.build(((coords[i::2], values[i::2], weights[i::2]) for i in range(2)), tmp_path / "d.tsh", shard="64K")]
+    cells = {}  # the mean by weights
+    for cell, x, w in zip(map(tuple, coords.tolist()), values, weights):
+        cells.setdefault(cell, []).append((x, w))
+    cells = {cell: (sum(x * w for x, w in all_) / max(sum(w for _, w in all_), 1), sum(w for _, w in all_))
+             for cell, all_ in cells.items()}
+    m = ts.cp(whole, 3, sweeps=4, tol=0, seed=2, observed=True, precision="float64", **CPU)
+    e = m.evaluate(by_slice="i" if "i" in whole.mode_names else 0)
+    assert whole.nnz == len(cells) and e.nnz == len(cells)
+    assert e.weight == sum(w for _, w in cells.values())
+    left = [(x - y) ** 2 * w for (x, w), y in zip(cells.values(), m.predict(np.array(list(cells))))]
+    assert e.rmse == pytest.approx(np.sqrt(sum(left) / e.weight), rel=1e-6)  # values are float32
+    for t in others:
+        again = ts.cp(t, 3, sweeps=4, tol=0, seed=2, observed=True, precision="float64", **CPU)
+        assert t.nnz == whole.nnz and all((a == b).all() for a, b in zip(m.factors, again.factors))
+    program = os.environ.get("TSTREAM_PROGRAM")
+    if program is not None:
+        (tmp_path / "x.csv").write_text("i,j,k,x,w\n" + "".join(
+            f"{i + 1},{j + 1},{k + 1},{x!r},{w!r}\n" for (i, j, k), x, w in zip(coords.tolist(), values.tolist(), weights.tolist())))
+        tshard = os.path.join(os.path.dirname(program), "tshard")
+        subprocess.check_call([tshard, "build", tmp_path / "x.csv", "--value", "x", "--weights", "w", "-q", "-o",
+                               tmp_path / "e.tsh"], stdout=subprocess.DEVNULL)
+        again = ts.cp(ts.open(tmp_path / "e.tsh"), 3, sweeps=4, tol=0, seed=2, observed=True, precision="float64", **CPU)
+        assert all((a == b).all() for a, b in zip(m.factors, again.factors))
+    for wrong in (dict(weights=-weights), dict(weights=weights[1:]), dict(weights=weights, dtype="float64"),
+                  dict(weights=np.full(900, np.nan))):
+        with pytest.raises(ts.ArgumentError):
+            ts.from_coo(coords, values, out=tmp_path / "f.tsh", **wrong)
+    with pytest.raises(ts.ArgumentError):
+        ts.from_batches([(coords, values, weights), (coords, values)], tmp_path / "f.tsh")
+    assert not (tmp_path / "f.tsh").exists()
+
+
 def test_a_share_that_holds_out_nothing_or_all_is_refused(tensor):
     for share in (1e-12, 1 - 1e-12):
         with pytest.raises(ts.ArgumentError, match="is held out"):

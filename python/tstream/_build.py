@@ -26,7 +26,7 @@ class _Build(Call):
                  names: "Optional[Sequence[str]]" = None, label_files: "Optional[Sequence[Any]]" = None,
                  replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
-                 zeros: str = "drop", progress: Progress = None) -> None:
+                 zeros: str = "drop", progress: Progress = None, weights: bool = False) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
@@ -47,7 +47,7 @@ class _Build(Call):
             dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
             order=given[0] if given else 0, name=None if names is None else strings(names),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
-            note=self.note, keep_zeros=zeros == "keep")
+            note=self.note, keep_zeros=zeros == "keep", weights=weights)
         if progress is not None:
             def show(ctx: Any, at: Any) -> None:
                 p = at.contents
@@ -75,7 +75,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
 
     Parameters
     ----------
-    source : path, list of them, or iterator of (coords, values)
+    source : path, list of them, or iterator of (coords, values) or (coords, values, weights)
         Files that are parts of one tensor, packed or not; or what :func:`from_batches` takes.
     out : path, optional
         The ``.tsh`` directory to make; by default named like the first file, in the current directory.
@@ -154,9 +154,10 @@ def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mappin
     return Tensor(out)
 
 
-def _arrays(batch: Any) -> "tuple[Array, Array]":
-    """(n, order) uint64 and (n,) float64 of what a batch may be."""
-    coords, values = batch
+def _arrays(batch: Any) -> "tuple[Array, Array, Optional[Array]]":
+    """(n, order) uint64, (n,) float64 and, where there are weights, the same again, of what a batch may be."""
+    coords, values = batch[:2]
+    weights = np.ascontiguousarray(batch[2], dtype=np.float64) if len(batch) > 2 else None
     if isinstance(coords, (tuple, list)) and len(coords) > 0 and np.ndim(coords[0]) == 1 and \
             not np.isscalar(coords[0]) and isinstance(coords, tuple):
         coords = np.stack([np.asarray(x) for x in coords], axis=1)
@@ -165,13 +166,15 @@ def _arrays(batch: Any) -> "tuple[Array, Array]":
     if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
         raise ArgumentError(f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
                             "(n, order) and (n,) are wanted")
+    if weights is not None and weights.shape != values.shape:
+        raise ArgumentError(f"weights of shape {weights.shape}: one for each of {len(values)} values is wanted")
     if coords.dtype.kind not in "iu":
         raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
     if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
         raise ArgumentError(f"index {coords.min()}: indices start at 0")
     if coords.dtype == np.int64:
         coords = coords.view(np.uint64)  # the same bytes: nothing is copied
-    return np.ascontiguousarray(coords, dtype=np.uint64), values
+    return np.ascontiguousarray(coords, dtype=np.uint64), values, weights
 
 
 def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any]":
@@ -199,9 +202,11 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
 
     Parameters
     ----------
-    batches : iterable of (coords, values)
+    batches : iterable of (coords, values) or (coords, values, weights)
         coords is an array of whole numbers from 0 of shape (n, order), or a tuple of `order` arrays of shape
-        (n,); values has shape (n,).
+        (n,); values has shape (n,). So have weights, none below 0: how many times each cell counts with ``cp(observed=True)``.
+        A cell of weight 0 counts for nothing, and of several nonzeros of one cell it is the mean by weights that counts. Values
+        are float32 then.
     out : path, optional
         The ``.tsh`` directory to make. By default one for this process, which is removed with the tensor.
     shape, names
@@ -220,15 +225,16 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     first = next(batches, None)
     if first is None:
         raise ArgumentError("there is no batch to build from")
-    coords, values = _arrays(first)
+    coords, values, weights = _arrays(first)
     order = coords.shape[1]
+    weighted = weights is not None
     temporary = None
     if out is None:
         temporary = tempfile.mkdtemp(suffix=".tstream")
         out = os.path.join(temporary, "tensor.tsh")
     with tempfile.TemporaryDirectory() as folder:
         files = _write_labels(folder, labels, order) if labels is not None else None
-        b = _Build(out, shape=shape, order=order, names=names, label_files=files, **options)
+        b = _Build(out, shape=shape, order=order, names=names, label_files=files, weights=weighted, **options)
         err = ts_error()
         builder = lib.ts_builder_new(c.byref(b.conf), c.byref(err))
         if builder is None:
@@ -237,22 +243,27 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
             while True:
                 if coords.shape[1] != order:
                     raise ArgumentError(f"a batch has {coords.shape[1]} modes, those before {order}")
-                b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data,
-                      values.ctypes.data)
-                del coords, values  # one at a time
+                if (weights is not None) != weighted:
+                    raise ArgumentError("a batch has weights, and another has none")
+                if weights is None:
+                    b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data, values.ctypes.data)
+                else:
+                    b.run(lib.ts_builder_add_weighted, builder, len(values), coords.ctypes.data, values.ctypes.data,
+                          weights.ctypes.data)
+                del coords, values, weights  # one at a time
                 batch = first = None
                 batch = next(batches, None)
                 if batch is None:
                     break
-                coords, values = _arrays(batch)
+                coords, values, weights = _arrays(batch)
             b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
         finally:
             lib.ts_builder_free(builder)
     return Tensor(out, temporary)
 
 
-def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, out: Optional[Path] = None,
-             **options: Any) -> Tensor:
+def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, out: Optional[Path] = None, *,
+             weights: Any = None, **options: Any) -> Tensor:
     """Builds a tensor from coordinates and values.
 
     Parameters
@@ -262,16 +273,18 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
     values : array_like, shape (n,)
     shape : sequence of int, optional
         Sizes of the modes; by default the largest indices + 1.
+    weights : array_like, shape (n,), optional
+        How many times each cell counts.
     out, **options
-        As in :func:`from_batches`.
+        As in :func:`from_batches`, where weights are told of, too.
 
     Returns
     -------
     Tensor
     """
-    coords, values = _arrays((coords, values))
+    columns = [x for x in _arrays((coords, values) if weights is None else (coords, values, weights)) if x is not None]
     step = 1 << 22
-    pieces = ((coords[i:i + step], values[i:i + step]) for i in range(0, max(len(values), 1), step))
+    pieces = (tuple(x[i:i + step] for x in columns) for i in range(0, max(len(columns[0]), 1), step))
     return from_batches(pieces, out, shape=shape, **options)
 
 
@@ -310,8 +323,8 @@ class _Texts:
         return indices
 
 
-def _from_tables(source: "Iterable[Any]", columns: "list[str]", value: Optional[str], out: Optional[Path], folder: str,
-                 options: "dict[str, Any]") -> Tensor:
+def _from_tables(source: "Iterable[Any]", columns: "list[str]", value: Optional[str], weights: Optional[str],
+                 out: Optional[Path], folder: str, options: "dict[str, Any]") -> Tensor:
     """A tensor from tables that come one after another."""
     tables = iter(source)
     first = next(tables, None)
@@ -329,7 +342,8 @@ def _from_tables(source: "Iterable[Any]", columns: "list[str]", value: Optional[
                 if t is None and column.dtype.kind not in "iu":
                     raise ArgumentError(f"column {name!r} has whole numbers first, and then {column.dtype}")
                 coords.append(column if t is None else t.take(column))
-            yield tuple(coords), _values(table, value, len(coords[0]))
+            numbers = _values(table, value, len(coords[0]))
+            yield (tuple(coords), numbers) if weights is None else (tuple(coords), numbers, _column(table, weights))
             table = next(tables, None)
         for t in texts:  # the labels are read when all nonzeros are there
             if t is not None:
@@ -349,8 +363,8 @@ def _values(table: Any, value: Optional[str], n: int) -> Array:
     return np.ones(n) if value is None else np.asarray(table[value], dtype=float)
 
 
-def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None,
-               **options: Any) -> Tensor:
+def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None, *,
+               weights: Optional[str] = None, **options: Any) -> Tensor:
     """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
 
     Parameters
@@ -363,6 +377,8 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
         label: in sorted order, or, of an iterable, as they are first seen. Texts that differ are held in memory.
     value : str, optional
         Column of the values; without one rows are counted.
+    weights : str, optional
+        Column of the cells' weights, as of :func:`from_batches` and ``tshard build --weights``.
     out, **options
         As in :func:`from_batches`.
 
@@ -373,7 +389,7 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
     columns = list(columns)
     if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
         with tempfile.TemporaryDirectory() as folder:
-            return _from_tables(frame, columns, value, out, folder, options)
+            return _from_tables(frame, columns, value, weights, out, folder, options)
     coords: "list[Array]" = []
     labels: "list[Any]" = []
     shape: "list[int]" = []
@@ -389,4 +405,5 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
             labels.append(texts.tolist())
             shape.append(len(texts))
     options = {"names": columns, "labels": labels, "shape": shape, **options}
-    return from_coo(tuple(coords), _values(frame, value, len(coords[0])), out=out, **options)
+    return from_coo(tuple(coords), _values(frame, value, len(coords[0])), out=out,
+                    weights=None if weights is None else _column(frame, weights), **options)

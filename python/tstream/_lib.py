@@ -118,7 +118,7 @@ class ts_build_conf(_Sized):
                 ("first_index", c.c_uint32), ("dim", _u64s), ("order", c.c_uint32),
                 ("name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.c_char_p)),
                 ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
-                ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int)]
+                ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int)]
 
 
 class ts_build_result(_Sized):
@@ -267,6 +267,7 @@ _functions = {
                               c.POINTER(ts_build_result), _err]),
     "ts_builder_new": (_handle, [c.POINTER(ts_build_conf), _err]),
     "ts_builder_add": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
+    "ts_builder_add_weighted": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, c.c_void_p, _err]),
     "ts_builder_finish": (_int, [_handle, c.POINTER(ts_build_result), _err]),
     "ts_builder_free": (None, [_handle]),
     "ts_build_copy": (_int, [c.POINTER(ts_build_conf), _handle, c.POINTER(ts_build_result), _err]),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/setting.h"
 #include "build/build.h"
 #include "build/build_budget.h"
 #include "source/push_source.h"
@@ -102,7 +103,10 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
     o->tmp = c->tmp;
     o->duplicates = c->duplicates;
     o->zeros = c->keep_zeros != 0;
+    o->weights = c->weights != 0;
     o->value_bytes = c->float64 ? 8 : 4;
+    if (c->weights && c->float64)
+        return ts_fail(err, TS_EARG, "values of cells with weights are float32, not float64");
     o->base = c->first_index;
     o->stop = c->stop;
     o->progress = show;
@@ -134,6 +138,10 @@ int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *cons
     int rc;
     ts_api_begin(&r.api);
     rc = take_conf(conf, &r, &r.api.err);
+    if (rc == 0 && r.o.weights)
+        rc = ts_fail(
+            &r.api.err, TS_EARG,
+            "weights are given to a builder with its arrays; a column of a table has them by " TS_SET_WEIGHTS);
     if (rc == 0 && n_paths == 0)
         rc = ts_fail(&r.api.err, TS_EARG, "there is no file to build %s from", conf->out);
     if (rc == 0)
@@ -186,8 +194,8 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err 
         rc = ts_fail(err, TS_EARG, "labels of mode %u, and there are %u modes", o->min_order,
                      b->request.conf.order);
     if (rc == 0)
-        rc = ts_push_source_new(b->request.conf.order, o->value_bytes, o->zeros, o->n_dims, o->dim,
-                                &b->source, err);
+        rc = ts_push_source_new(b->request.conf.order, o->value_bytes, o->zeros, o->weights,
+                                o->n_dims, o->dim, &b->source, err);
     if (rc < 0)
         return rc;
     errno = pthread_create(&b->thread, NULL, build, b);
@@ -215,18 +223,35 @@ ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
     return b;
 }
 
-int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
-                   ts_error *err)
+static int add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
+               const double *weight, ts_error *err)
 {
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
-    rc = ts_push_source_add(b->source, n, index, value, &a.err);
+    rc = ts_push_source_add(b->source, n, index, value, weight, &a.err);
     if (rc < 0 && join(b) < 0) { /* the build knows best */
         rc = b->rc;
         a.err = b->request.api.err;
     }
     return ts_api_end(&a, rc, err);
+}
+
+int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
+                   ts_error *err)
+{
+    return add(b, n, index, value, NULL, err);
+}
+
+int ts_builder_add_weighted(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
+                            const double *weight, ts_error *err)
+{
+    struct ts_api a;
+    if (b->request.o.weights)
+        return add(b, n, index, value, weight, err);
+    ts_api_begin(&a);
+    return ts_api_end(
+        &a, ts_fail(&a.err, TS_EARG, "the builder was made without weights, and takes none"), err);
 }
 
 int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err)
@@ -261,7 +286,7 @@ static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, c
                 struct ts_err *err)
 {
     (void)thread;
-    return ts_push_source_add(ctx, n, index, value, err);
+    return ts_push_source_add(ctx, n, index, value, NULL, err);
 }
 
 /* What is not said is as in the tensor. */
@@ -304,6 +329,9 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     rc = copy_conf(given, t, &conf, dim, name, &a.err);
     if (rc == 0)
         rc = ts_tensor_is_unweighted(t, "a copy with other settings", &a.err);
+    if (rc == 0 && conf.weights)
+        rc = ts_fail(&a.err, TS_EARG, "%s: its cells have no weights, and a copy gets none",
+                     t->path);
     if (rc == 0)
         rc = ts_walk_open(t, 0, &w, &a.err);
     if (rc == 0) {

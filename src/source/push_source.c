@@ -14,7 +14,8 @@
 
 struct ts_push_source {
     uint32_t value_bytes, n_dims;
-    int zeros; /* are not dropped */
+    int zeros;   /* are not dropped */
+    int weights; /* nonzeros have some */
     uint64_t dim[TS_MAX_ORDER];
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t moved;
@@ -26,8 +27,9 @@ struct ts_push_source {
     struct ts_batch batch;
 };
 
-int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, uint32_t n_dims,
-                       const uint64_t dim[], struct ts_push_source **ret, struct ts_err *err)
+int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, int weights,
+                       uint32_t n_dims, const uint64_t dim[], struct ts_push_source **ret,
+                       struct ts_err *err)
 {
     struct ts_push_source *s = calloc(1, sizeof *s);
     int rc;
@@ -41,6 +43,7 @@ int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, uint32_t
     ts_batch_clear(&s->batch);
     s->value_bytes = value_bytes;
     s->zeros = zeros;
+    s->weights = weights;
     s->n_dims = n_dims;
     if (n_dims > 0)
         memcpy(s->dim, dim, n_dims * sizeof *dim);
@@ -109,13 +112,32 @@ static int check_index(const struct ts_push_source *s, uint64_t nonzero, const u
     return 0;
 }
 
+/* -0 is 0 */
+static uint64_t bits_of(const struct ts_push_source *s, double value, double weight)
+{
+    const uint64_t bits = value == 0 ? 0 : ts_value_to_bits(value, s->value_bytes);
+    return s->weights ? ts_weighted_bits(bits, fabsf((float)weight)) : bits;
+}
+
+static int check_weight(uint64_t nonzero, double weight, struct ts_err *err)
+{
+    return weight >= 0 && isfinite((float)weight)
+               ? 0
+               : ts_fail(err, TS_EARG,
+                         "nonzero %" PRIu64
+                         ": weight %g is not a number of 0 or more that float32 holds",
+                         nonzero, weight);
+}
+
 /* Adds one nonzero to the batch, which has room; zeros are counted and dropped, unless they are kept. */
 static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
-                       double value, struct ts_err *err)
+                       double value, double weight, struct ts_err *err)
 {
     struct ts_batch *b = &s->batch;
     const double kept = s->value_bytes == 4 ? (double)(float)value : value;
-    const int rc = check_index(s, nonzero, index, err);
+    int rc = check_index(s, nonzero, index, err);
+    if (rc == 0 && s->weights)
+        rc = check_weight(nonzero, weight, err);
     if (rc < 0)
         return rc;
     if (!isfinite(kept))
@@ -129,7 +151,7 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
         return 0;
     }
     memcpy(b->index + b->n * b->order, index, b->order * sizeof *index);
-    b->value[b->n++] = kept == 0 ? 0 : ts_value_to_bits(kept, s->value_bytes); /* -0 is 0 */
+    b->value[b->n++] = bits_of(s, kept, weight);
     return 0;
 }
 
@@ -148,7 +170,7 @@ static int hand_over(struct ts_push_source *s, struct ts_err *err)
 }
 
 static int add_locked(struct ts_push_source *s, uint64_t n, const uint64_t *index,
-                      const double *value, struct ts_err *err)
+                      const double *value, const double *weight, struct ts_err *err)
 {
     const uint32_t order = s->batch.order;
     int rc = 0;
@@ -157,7 +179,8 @@ static int add_locked(struct ts_push_source *s, uint64_t n, const uint64_t *inde
     if (s->stopped || s->ended || s->failed)
         return ts_fail(err, TS_EARG, "the build takes no more nonzeros: it ended or failed");
     for (uint64_t i = 0; i < n && rc == 0; i++) {
-        rc = add_nonzero(s, s->given + i, index + i * order, value[i], err);
+        rc = add_nonzero(s, s->given + i, index + i * order, value[i],
+                         weight == NULL ? 1 : weight[i], err);
         if (rc == 0 && (s->batch.n == PIECE || s->batch.n_zeros == PIECE))
             rc = hand_over(s, err);
     }
@@ -183,12 +206,12 @@ void ts_push_source_fail(struct ts_push_source *s, const struct ts_err *why)
 }
 
 int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
-                       const double *value, struct ts_err *err)
+                       const double *value, const double *weight, struct ts_err *err)
 {
     struct ts_err why = { 0 };
     int rc;
     pthread_mutex_lock(&s->lock);
-    rc = add_locked(s, n, index, value, &why);
+    rc = add_locked(s, n, index, value, weight, &why);
     if (rc < 0)
         fail_locked(s, &why);
     pthread_mutex_unlock(&s->lock);
