@@ -78,6 +78,14 @@ for options in "" "--loss poisson"; do
     cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "other bytes after a resume, $options"
 done
 
+# ---- shares that hold out nothing, or all ----
+for options in "" "--loss poisson" "--loss huber:1" "--observed" "--observed --loss huber:1 --optimizer lbfgsb" "-r 2,3"; do
+    # shellcheck disable=SC2086
+    refused 1 'no nonzero is held out' "$bin/tstream" cp x.tsh -r 2 -i 3 --gpus 1 --hold-out 1e-15 -o none.cp $options
+    # shellcheck disable=SC2086
+    refused 1 'every nonzero is held out' "$bin/tstream" cp x.tsh -r 2 -i 3 --gpus 1 --hold-out 0.999999999999999 -o none.cp $options
+done
+
 # ---- ranks that are too high ----
 refused 1 'a model of so high a rank from which cells are held out is computed on CPU cores only' \
     "$bin/tstream" cp x.tsh -r 129 --hold-out 10% --gpus 1 -n
