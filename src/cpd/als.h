@@ -86,7 +86,7 @@ struct ts_als_conf {
     uint32_t iters;
     uint32_t inner; /* rounds of a row in a sweep, of a Poisson model (apr.c) */
     double
-        tol; /* done when the fit changes by less; of a Poisson model, when the violation is less */
+        tol; /* done when the fit changes by less; of a Poisson model, when the violation is less; of one that descends as gcp.c says */
     struct ts_hold_out
         hold_out; /* observed: cells that errors are told of, and nothing is learnt from */
     uint32_t
@@ -133,7 +133,7 @@ struct ts_als_result {
     uint32_t n_dead;
     int constrained; /* some mode has a constraint */
     uint32_t sweeps;
-    int converged; /* the fit changed by less than the tolerance */
+    int converged; /* as tol says */
     int exact;   /* it did, since nothing but rounding is left of |X - model|; not converged then */
     int rounded; /* exact, and that rounding was float32's (TS_REST_ENTRIES): 1 - fit may be 1e-3 */
 };

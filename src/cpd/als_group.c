@@ -153,10 +153,8 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
             rc = go_on(g, k, err);
         }
     }
-    if (rc < 0)
-        give_up(g, rc == TS_EARG
-                       ? rc
-                       : TS_ESTOP); /* what was asked for makes no sense: nothing to go on with */
+    if (rc < 0) /* where what was asked for makes no sense there is nothing to go on with */
+        give_up(g, rc == TS_EARG ? rc : TS_ESTOP);
     return rc;
 }
 
