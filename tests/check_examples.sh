@@ -22,6 +22,7 @@ cp amazon.tns.gz test.tns.gz
 printf '%s\n' "1 2 3" "40 30 20" > cells.tns
 cp "$top"/examples/groceries.tns ratings.tns
 printf '%s\n' user,item,week,rating ann,lamp,2026-01-05,4 ben,lamp,2026-01-13,2 ann,rug,2026-01-20,5 > ratings.csv
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "user %d,item %d,2026-01-%02d,%d\n", i % 7, i % 11, 5 + i % 20, 1 + i % 5 }' >> ratings.csv
 cp ratings.csv r.csv
 tshard build ratings.csv --modes user,item,week --value rating -q >> ../made
 tshard build amazon.tns.gz -o amazon.tsh -q >> ../made
