@@ -49,6 +49,48 @@ static int fewest(double x, int is_single)
     }
 }
 
+/* The digits of a decimal, of at least one, without zeros around them. */
+static const char *digits_of(const char *text, char *to)
+{
+    char *end = to, *last = to;
+    for (; *text != '\0' && *text != 'e'; text++) {
+        if (*text < '0' || *text > '9' || (end == to && *text == '0'))
+            continue;
+        *end++ = *text;
+        last = *text == '0' ? last : end;
+    }
+    *last = '\0';
+    return to;
+}
+
+/* All ways to the digits must give those of %e, which are the nearest: near the ends of the exponents that integers of 128 bits
+ * do, near powers of two, with few bits, and of any size. */
+START_TEST(digits_are_the_nearest_of_the_fewest)
+{
+    for (uint64_t i = 0; i < 200000; i++) {
+        const uint64_t random = ts_mix(i),
+                       exp2 = 1023 - 150 + ts_mix(i + (UINT64_C(1) << 40)) % 220;
+        uint64_t bits = exp2 << 52 | random >> 12;
+        char text[40], want[40], got[40];
+        double x;
+        if (i % 4 == 1)
+            bits = (exp2 << 52) + (random % 9) - 4;
+        if (i % 4 == 2)
+            bits = exp2 << 52 | random >> 57 << 45;
+        memcpy(&x, &bits, sizeof x);
+        if (i % 4 == 3)
+            x = (double)(random % 1000000) / (double)(1 + (random >> 40) % 1000);
+        snprintf(text, sizeof text, "%.*e", fewest(x, 0) - 1, x);
+        ck_assert_str_eq(digits_of(f64(x), got), digits_of(text, want));
+        if ((float)x == 0)
+            continue;
+        snprintf(text, sizeof text, "%.*e", fewest((double)(float)x, 1) - 1, (double)(float)x);
+        if ((float)x != nearbyintf((float)x))
+            ck_assert_str_eq(digits_of(f32((float)x), got), digits_of(text, want));
+    }
+}
+END_TEST
+
 START_TEST(floats_read_back_in_fewest_digits)
 {
     for (uint64_t i = 0; i < 60000; i++) {
@@ -126,6 +168,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, floats_read_back_in_fewest_digits);
     tcase_add_test(tc, doubles_read_back_in_fewest_digits);
+    tcase_add_test(tc, digits_are_the_nearest_of_the_fewest);
     tcase_add_test(tc, numbers_look_as_a_person_writes_them);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_FORK_GETENV);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers to text: whole numbers two digits at a time, floats by exact float64 arithmetic where
- * that is certain, else by printf. */
+/* Numbers to text: whole numbers two digits at a time, floats by integers of 128 bits or by exact float64
+ * arithmetic where that is certain, else by printf. */
 #include "base/decimal.h"
 
 #include <math.h>
@@ -36,14 +36,21 @@ static inline uint32_t n_digits(uint64_t x)
     }
 }
 
+/* Eight digits, none of which waits for another pair. */
+static inline void put_8_digits(char *to, uint32_t x)
+{
+    const uint32_t high = x / 10000, low = x % 10000;
+    memcpy(to, pairs + 2 * (high / 100), 2);
+    memcpy(to + 2, pairs + 2 * (high % 100), 2);
+    memcpy(to + 4, pairs + 2 * (low / 100), 2);
+    memcpy(to + 6, pairs + 2 * (low % 100), 2);
+}
+
 char *ts_decimal_u64(char *at, uint64_t x)
 {
     char *end = at + n_digits(x), *to = end;
-    while (x > UINT32_MAX) { /* 64-bit divisions are several times as slow */
-        to -= 2;
-        memcpy(to, pairs + 2 * (x % 100), 2);
-        x /= 100;
-    }
+    for (; x >= 100000000; x /= 100000000)
+        put_8_digits(to -= 8, (uint32_t)(x % 100000000));
     for (uint32_t y = (uint32_t)x;; y /= 100) {
         if (y < 10) {
             if (to > at)
@@ -97,6 +104,98 @@ static char *put_decimal(char *at, struct decimal d)
     at[point] = '.';
     memcpy(at + point + 1, text + point, (size_t)(n - point));
     return at + n + 1;
+}
+
+/* What numbers that are scaled by a power of ten consist of: x * 10^power in units of 2^-64, rounded down, and
+ * half of the distance from x to its neighbours, likewise. */
+__extension__ typedef unsigned __int128 u128;
+
+struct scaled {
+    u128 x, half;
+    int power;
+};
+
+#define MAX_POWER_OF_5 55 /* the last that 128 bits hold */
+
+#define FIVES_4(x)  x, 5 * x, 25 * x, 125 * x
+#define FIVES_14(x) FIVES_4(x), FIVES_4(625 * x), FIVES_4(390625 * x), 244140625 * x, 1220703125 * x
+
+#define LAST_FIVE 27 /* the last of 64 bits */
+
+static u128 power_of_5(int n)
+{
+    static const uint64_t power[] = { FIVES_14(UINT64_C(1)), FIVES_14(UINT64_C(6103515625)) };
+    const int left = n - LAST_FIVE;
+    if (left <= 0)
+        return power[n];
+    return (u128)power[LAST_FIVE] * power[left <= LAST_FIVE ? left : LAST_FIVE] *
+           (left <= LAST_FIVE ? 1 : 5);
+}
+
+/* (high * 2^128 + low) / 2^shift, rounded down, where that has 128 bits; a negative shift multiplies. */
+static u128 shift_right(uint64_t high, u128 low, int shift)
+{
+    return shift <= 0 ? low << -shift : low >> shift | (u128)high << (128 - shift);
+}
+
+/* x > 0 so that it has `digits` digits before the point, or one more. Returns 0 where 128 bits do not do, and of
+ * powers of two, which are nearer to the neighbour below. */
+static int scale(double x, int is_single, int digits, struct scaled *ret)
+{
+    const int unused = is_single ? 29 : 0; /* bits of the mantissa */
+    uint64_t word, mantissa;
+    int exp2, shift;
+    u128 five, low, middle;
+    memcpy(&word, &x, sizeof word);
+    mantissa = (word & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+    exp2 = (int)(word >> 52) - 1075; /* x = mantissa * 2^exp2 */
+    /* 1233 / 4096 is the logarithm of 2: of these exponents exactly enough */
+    ret->power = digits - 1 - ((exp2 + 52) * 1233 >> 12);
+    shift = -(exp2 + ret->power);
+    if (x < 0x1p-126 || mantissa == UINT64_C(1) << 52 || ret->power < 0 ||
+        ret->power > MAX_POWER_OF_5 || shift < 0)
+        return 0;
+    five = power_of_5(ret->power);
+    low = (u128)(uint64_t)five * mantissa;
+    middle = (five >> 64) * mantissa + (low >> 64);
+    ret->x = shift_right((uint64_t)(middle >> 64), middle << 64 | (uint64_t)low, shift - 64);
+    ret->half = shift_right(0, five, shift - 63 - unused);
+    return 1;
+}
+
+#define SLACK 4u /* more than what was rounded down */
+
+/* The multiple of `unit` that is nearest to s: 1 and *ret where it is nearer than the middles between neighbours are; 0 where it is not,
+ * -1 where rounding would decide. */
+static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct decimal *ret)
+{
+    const uint64_t whole = (uint64_t)(s->x >> 64), left = whole % unit;
+    const u128 below = (u128)left << 64 | (uint64_t)s->x, above = ((u128)unit << 64) - below;
+    const u128 near = below < above ? below : above, far = below < above ? above : below;
+    if (near > s->half + SLACK)
+        return 0;
+    if (near + SLACK >= s->half || far - near <= SLACK)
+        return -1;
+    *ret = (struct decimal){ whole - left + (below < above ? 0 : unit), -s->power };
+    return 1;
+}
+
+/* The shortest decimal of x > 0: the multiple of the largest power of ten between the middles. These are at most 44 apart, of
+ * float32 at most 239, so that of a larger power there is none but what one of 100 or 1000 finds, with zeros that are dropped later.
+ * Returns 0 where rounding would decide. */
+static int shortest_scaled(double x, int is_single, struct decimal *ret)
+{
+    struct scaled s;
+    int rc = scale(x, is_single, is_single ? 9 : 17, &s) ? 0 : -1;
+    if (rc == 0 && is_single)
+        rc = nearest_multiple(&s, 1000, ret);
+    if (rc == 0)
+        rc = nearest_multiple(&s, 100, ret);
+    if (rc == 0)
+        rc = nearest_multiple(&s, 10, ret);
+    if (rc == 0)
+        rc = nearest_multiple(&s, 1, ret);
+    return rc == 1;
 }
 
 /* Whether q, which is within one rounding of a decimal, is near the middle between two neighbouring
@@ -173,9 +272,11 @@ static char *put(char *at, double x, int is_single)
     }
     if (x < 1e15 && x == (double)(uint64_t)x)
         return ts_decimal_u64(at, (uint64_t)x);
-    n = shortest_exact(x, is_single, &d);
-    if (n > 0)
-        d = shortest_tried(x, is_single, n);
+    if (!shortest_scaled(x, is_single, &d)) {
+        n = shortest_exact(x, is_single, &d);
+        if (n > 0)
+            d = shortest_tried(x, is_single, n);
+    }
     return put_decimal(at, d);
 }
 
