@@ -70,6 +70,14 @@ struct decimal {
     int exp10;
 };
 
+static char *put_exponent(char *at, int exponent)
+{
+    *at++ = 'e';
+    if (exponent < 0)
+        *at++ = '-';
+    return ts_decimal_u64(at, (uint64_t)abs(exponent));
+}
+
 /* Writes d, with a point or an exponent where the size asks for it. */
 static char *put_decimal(char *at, struct decimal d)
 {
@@ -88,7 +96,7 @@ static char *put_decimal(char *at, struct decimal d)
             memcpy(at, text + 1, (size_t)n - 1);
             at += n - 1;
         }
-        return at + sprintf(at, "e%d", point - 1);
+        return put_exponent(at, point - 1);
     }
     if (point <= 0) {
         memcpy(at, "0.0000", 6);

@@ -209,9 +209,12 @@ int ts_kruskal_held(void *kruskal, uint32_t mode, uint64_t row, uint64_t n, doub
 
 uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index)
 {
-    uint64_t low = 0, high = k->n_rows[mode];
+    const uint64_t absent = k->dim[mode] - k->n_rows[mode]; /* at most so many lie before it */
+    uint64_t low = index > absent ? index - absent : 0, high = k->n_rows[mode];
     if (k->index[mode] == NULL)
         return index < high ? index : high;
+    high = index < high ? index : high;
+    low = low < high ? low : high;
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
         if (k->index[mode][middle] < index)

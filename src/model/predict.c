@@ -1,60 +1,150 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of rows, a piece of columns at a time. */
+/* Products of rows, four columns at a time; rows of the cells that follow are asked for meanwhile. */
 #include "model/predict.h"
 
 #include <string.h>
 
-#define COLUMNS 64u /* of a piece: its terms stay in the first-level cache */
-#define LANES   4u  /* sums of every fourth term, which do not wait for each other */
+#define LANES 4u  /* sums of every fourth term, which do not wait for each other */
+#define WIDE  4u  /* such sums that are multiplied together */
+#define BATCH 64u /* cells whose rows are looked up before they are computed */
+#define AHEAD 16u /* cells whose rows are asked for before theirs are multiplied */
+#define LINE  64u
 
-/* term := term times n numbers of a row, from `column` of row `row` on */
-static void multiply(const struct ts_kruskal *k, uint32_t mode, uint64_t row, uint32_t column,
-                     uint32_t n, double *restrict term)
+typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
+typedef double vec_f64 __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
+typedef float vec_f32 __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+
+/* The rows of a cell; NULL first: one of them is not held, and the value is 0. */
+struct cell {
+    const char *row[TS_MAX_ORDER];
+};
+
+static inline size_t number_bytes(const struct ts_kruskal *k)
 {
-    const size_t at = row * k->rank + column;
-    if (k->precision == TS_FLOAT32) {
-        const float *restrict x = (const float *)k->factor[mode] + at;
-        for (uint32_t r = 0; r < n; r++)
-            term[r] *= (double)x[r];
-    } else {
-        const double *restrict x = (const double *)k->factor[mode] + at;
-        for (uint32_t r = 0; r < n; r++)
-            term[r] *= x[r];
+    return k->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+static void find_rows(const struct ts_kruskal *k, const uint64_t *index, struct cell *ret)
+{
+    for (uint32_t m = 0; m < k->order; m++) {
+        const uint64_t row = ts_kruskal_find(k, m, index[m]);
+        if (row == k->n_rows[m] || (k->index[m] != NULL && k->index[m][row] != index[m])) {
+            ret->row[0] = NULL;
+            return;
+        }
+        ret->row[m] = (const char *)k->factor[m] + row * k->rank * number_bytes(k);
     }
 }
 
-static double sum_cell(const struct ts_kruskal *k, const uint64_t *row)
+static inline void ask_for(const struct ts_kruskal *k, const struct cell *c)
 {
-    double term[COLUMNS], lane[LANES] = { 0 };
-    for (uint32_t column = 0; column < k->rank; column += COLUMNS) {
-        const uint32_t left = k->rank - column, n = left < COLUMNS ? left : COLUMNS;
-        memcpy(term, k->weight + column, n * sizeof *term);
-        memset(term + n, 0, (COLUMNS - n) * sizeof *term);
+    const size_t bytes = k->rank * number_bytes(k);
+    for (uint32_t m = 0; m < k->order && c->row[0] != NULL; m++)
+        for (size_t i = 0; i < bytes; i += LINE)
+            __builtin_prefetch(c->row[m] + i);
+}
+
+/* LANES columns of a row. */
+static inline __attribute__((always_inline)) void load(const char *row, uint32_t column, int single,
+                                                       vec *ret)
+{
+    if (single)
+        *ret = __builtin_convertvector(*(const vec_f32 *)(row + column * sizeof(float)), vec);
+    else
+        *ret = *(const vec_f64 *)(row + column * sizeof(double));
+}
+
+/* lane += the terms of n x LANES columns, n being a constant. */
+static inline __attribute__((always_inline)) void add_terms(const struct ts_kruskal *k,
+                                                            const struct cell *c, uint32_t column,
+                                                            uint32_t n, int single, vec *lane)
+{
+    vec term[WIDE], x;
+    for (uint32_t v = 0; v < n; v++)
+        term[v] = *(const vec_f64 *)(k->weight + column + v * LANES);
+    for (uint32_t m = 0; m < k->order; m++)
+        for (uint32_t v = 0; v < n; v++) {
+            load(c->row[m], column + v * LANES, single, &x);
+            term[v] *= x;
+        }
+    for (uint32_t v = 0; v < n; v++)
+        *lane += term[v];
+}
+
+/* The same of columns that are left at the end, fewer than LANES. */
+static void add_last(const struct ts_kruskal *k, const struct cell *c, uint32_t column, int single,
+                     vec *lane)
+{
+    double term[LANES] = { 0 };
+    vec x;
+    for (uint32_t r = 0; r < k->rank - column; r++) {
+        term[r] = k->weight[column + r];
         for (uint32_t m = 0; m < k->order; m++)
-            multiply(k, m, row[m], column, n, term);
-        for (uint32_t r = 0; r < n; r += LANES) /* beyond n there are zeros */
-            for (uint32_t l = 0; l < LANES; l++)
-                lane[l] += term[r + l];
+            term[r] *= single ? (double)((const float *)c->row[m])[column + r]
+                              : ((const double *)c->row[m])[column + r];
     }
+    memcpy(&x, term, sizeof x);
+    *lane += x;
+}
+
+static inline __attribute__((always_inline)) double sum_cell(const struct ts_kruskal *k,
+                                                             const struct cell *c, int single)
+{
+    vec lane = { 0 };
+    uint32_t column = 0;
+    if (c->row[0] == NULL)
+        return 0;
+    for (; column + WIDE * LANES <= k->rank; column += WIDE * LANES)
+        add_terms(k, c, column, WIDE, single, &lane);
+    for (; column + LANES <= k->rank; column += LANES)
+        add_terms(k, c, column, 1, single, &lane);
+    if (column < k->rank)
+        add_last(k, c, column, single, &lane);
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-/* The rows of a cell; 0 where one of them is not held: it is zeros. */
-static int find_rows(const struct ts_kruskal *k, const uint64_t *index, uint64_t *row)
+static inline __attribute__((always_inline)) void sum_cells(const struct ts_kruskal *k, uint32_t n,
+                                                            const struct cell *c, double *ret)
 {
-    for (uint32_t m = 0; m < k->order; m++) {
-        row[m] = ts_kruskal_find(k, m, index[m]);
-        if (row[m] == k->n_rows[m] || (k->index[m] != NULL && k->index[m][row[m]] != index[m]))
-            return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            ask_for(k, &c[i + AHEAD]);
+        ret[i] = k->precision == TS_FLOAT32 ? sum_cell(k, &c[i], 1) : sum_cell(k, &c[i], 0);
     }
-    return 1;
 }
+
+static void sum_cells_anywhere(const struct ts_kruskal *k, uint32_t n, const struct cell *c,
+                               double *ret)
+{
+    sum_cells(k, n, c, ret);
+}
+
+#ifdef __x86_64__
+/* Without fused multiply-adds, which would give other bits. */
+static __attribute__((target("avx2"))) void sum_cells_avx2(const struct ts_kruskal *k, uint32_t n,
+                                                           const struct cell *c, double *ret)
+{
+    sum_cells(k, n, c, ret);
+}
+#endif
 
 void ts_predict(const struct ts_kruskal *k, uint64_t n, const uint64_t *index, double *ret)
 {
-    uint64_t row[TS_MAX_ORDER];
-    for (uint64_t i = 0; i < n; i++)
-        ret[i] = find_rows(k, index + i * k->order, row) ? sum_cell(k, row) : 0.0;
+    void (*sum)(const struct ts_kruskal *, uint32_t, const struct cell *, double *) =
+        sum_cells_anywhere;
+    struct cell cell[BATCH];
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        sum = sum_cells_avx2;
+#endif
+    for (uint64_t first = 0; first < n; first += BATCH) {
+        const uint32_t some = n - first < BATCH ? (uint32_t)(n - first) : BATCH;
+        for (uint32_t i = 0; i < some; i++)
+            find_rows(k, index + (first + i) * k->order, &cell[i]);
+        for (uint32_t i = 0; i < AHEAD && i < some; i++)
+            ask_for(k, &cell[i]);
+        sum(k, some, cell, ret + first);
+    }
 }
 
 uint64_t ts_predict_beyond(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
