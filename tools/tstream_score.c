@@ -418,6 +418,8 @@ static int report(const struct scoring *s, struct ts_err *err)
     tool_json_f64(&j, "poisson_log_likelihood", s->score.poisson);
     tool_json_f64(&j, "seconds", (double)s->ns * 1e-9);
     tool_json_f64(&j, "pass_seconds", (double)s->score.times.total_ns * 1e-9);
+    tool_json_f64(&j, "wait_seconds", (double)s->score.times.device[0].wait_ns * 1e-9);
+    tool_json_f64(&j, "kernel_seconds", (double)s->score.times.device[0].kernel_ns * 1e-9);
     tool_json_u64(&j, "bytes_read", s->bytes_read);
     tool_json_close(&j);
     return tool_flushed(err);

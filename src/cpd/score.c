@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/stop.h"
+#include "cpd/score_block.h"
 #include "cpu/dense_cells.h"
 #include "format/dense.h"
 #include "format/shard.h"
@@ -15,7 +16,6 @@
 #include "stream/comm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows on their way to the backend */
-#define LANES       4u                  /* sums of every fourth nonzero of a block */
 #define LINE        64u                 /* threads write to lines of their own */
 
 /* A cell among the largest of a thread. */
@@ -332,41 +332,22 @@ static void add_cell(struct ts_score_sums *to, double value, double model, doubl
     to->magnitudes += weight * fabs(r);
 }
 
-/* Of a block: LANES sums of each kind, which do not wait for each other. */
+/* Of a block: TS_SCORE_LANES sums of each kind, which do not wait for each other. */
 static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
 {
-    struct ts_score_sums lane[LANES] = { { 0 } };
-    uint32_t i = 0;
-    for (; i + LANES <= c->n; i += LANES)
-        for (uint32_t l = 0; l < LANES; l++) {
-            const double r = c->value[i + l] - c->model[i + l];
-            lane[l].value += c->value[i + l];
-            lane[l].model += c->model[i + l];
-            lane[l].squares += r * r;
-            lane[l].magnitudes += fabs(r);
-        }
-    for (uint32_t l = 0; i < c->n; i++, l++) {
-        const double r = c->value[i] - c->model[i];
-        lane[l].value += c->value[i];
-        lane[l].model += c->model[i];
-        lane[l].squares += r * r;
-        lane[l].magnitudes += fabs(r);
-    }
-    add(&lane[0], &lane[1]);
-    add(&lane[2], &lane[3]);
-    add(&lane[0], &lane[2]);
-    lane[0].n = c->n;
-    lane[0].weight = c->n;
-    add(to, &lane[0]);
+    struct ts_score_sums sums;
+    ts_score_block(c->n, c->value, c->model, &sums);
+    add(to, &sums);
 }
 
 /* The same where cells have weights; where all are 1, with the same bits. */
 static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
 {
-    struct ts_score_sums lane[LANES] = { { 0 } };
-    const uint32_t whole = c->n / LANES * LANES;
+    struct ts_score_sums lane[TS_SCORE_LANES] = { { 0 } };
+    const uint32_t whole = c->n / TS_SCORE_LANES * TS_SCORE_LANES;
     for (uint32_t i = 0; i < c->n; i++)
-        add_cell(&lane[i < whole ? i % LANES : i - whole], c->value[i], c->model[i], c->weight[i]);
+        add_cell(&lane[i < whole ? i % TS_SCORE_LANES : i - whole], c->value[i], c->model[i],
+                 c->weight[i]);
     add(&lane[0], &lane[1]);
     add(&lane[2], &lane[3]);
     add(&lane[0], &lane[2]);
@@ -376,16 +357,11 @@ static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
 /* x log m of counts. */
 static void add_logs(struct score *s, struct worker *w, const struct ts_cells *c)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < c->n; i++) {
-        const double x = c->value[i], m = c->model[i];
-        if (!(x >= 0) || x != floor(x) || !(m > 0)) {
-            __atomic_store_n(&s->counts, 0, __ATOMIC_RELAXED);
-            return;
-        }
-        sum += x * log(m);
-    }
-    w->logs += sum;
+    double sum;
+    if (ts_score_logs(c->n, c->value, c->model, &sum))
+        w->logs += sum;
+    else
+        __atomic_store_n(&s->counts, 0, __ATOMIC_RELAXED);
 }
 
 static void end_slice(const struct score *s, struct worker *w, struct part *p)

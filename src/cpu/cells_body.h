@@ -43,27 +43,69 @@ INLINE FOLDED NAME(fold)(VEC x)
 #endif
 }
 
+#if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
+#define FOLDS 4u
+
+/* The FOLD sums of four vectors, as NAME(fold) has them, one behind the other: in fewer instructions than each alone. */
+INLINE VEC NAME(fold_all)(const VEC *x)
+{
+    VEC two[2];
+    TS_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const VEC a = x[2 * i], b = x[2 * i + 1];
+        two[i] =
+            __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+            __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                    31);
+    }
+    return __builtin_shufflevector(two[0], two[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25,
+                                   26, 27) +
+           __builtin_shufflevector(two[0], two[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28,
+                                   29, 30, 31);
+}
+#endif
+
+/* The products at position p times `own`, summed in each lane. */
+INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, const VEC *own)
+{
+    VEC term[4], dot;
+    NAME(fetch)(x, n_vec, p);
+    NAME(multiply)(x, n_vec, p, term);
+    dot = term[0] * own[0];
+    TS_UNROLL
+    for (uint32_t v = 1; v < n_vec; v++)
+        dot += term[v] * own[v];
+    return dot;
+}
+
 /* The FOLD sums of each position, over n_vec vectors of columns; own: those columns of the row that the
  * block begins in. more: they are added to what is there. */
 INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
 {
-    VEC a[4], term[4];
+    VEC a[4];
     size_t p = 0;
     for (uint32_t s = 0;; s++, own += own_stride) {
         const size_t end = s < b->n_starts ? b->start[s] : b->n;
         TS_UNROLL
         for (uint32_t v = 0; v < n_vec; v++)
             a[v] = ((const VEC *)own)[v];
-        for (; p < end; p++) {
-            VEC dot;
-            NAME(fetch)(x, n_vec, p);
-            NAME(multiply)(x, n_vec, p, term);
-            dot = term[0] * a[0];
+#ifdef FOLDS
+        for (VEC dot[FOLDS], before; p + FOLDS <= end; p += FOLDS) {
             TS_UNROLL
-            for (uint32_t v = 1; v < n_vec; v++)
-                dot += term[v] * a[v];
-            sum[p] = more ? sum[p] + NAME(fold)(dot) : NAME(fold)(dot);
+            for (uint32_t f = 0; f < FOLDS; f++)
+                dot[f] = NAME(dot_at)(x, n_vec, p + f, a);
+            dot[0] = NAME(fold_all)(dot);
+            if (more) {
+                memcpy(&before, sum + p, sizeof before);
+                dot[0] = before + dot[0];
+            }
+            memcpy(sum + p, dot, sizeof *dot);
+        }
+#endif
+        for (; p < end; p++) {
+            const FOLDED dot = NAME(fold)(NAME(dot_at)(x, n_vec, p, a));
+            sum[p] = more ? sum[p] + dot : dot;
         }
         if (s == b->n_starts)
             break;

@@ -512,6 +512,7 @@ INLINE struct NAME(operands)
 #include "cpu/rounds_body.h"
 #undef FOLD
 #undef FOLDED
+#undef FOLDS
 #undef TS_HAS_SHUFFLE
 #endif
 #ifdef TS_GRAM_NAME

@@ -72,28 +72,6 @@ INLINE VEC NAME(dot)(const VEC *p, const VEC *own, uint32_t n_vec)
     return dot;
 }
 
-#if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
-#define FOLDS 4u
-
-/* The FOLD sums of four vectors, as NAME(fold) has them, one behind the other: in fewer instructions than each alone. */
-INLINE VEC NAME(fold_all)(const VEC *x)
-{
-    VEC two[2];
-    TS_UNROLL
-    for (uint32_t i = 0; i < 2; i++) {
-        const VEC a = x[2 * i], b = x[2 * i + 1];
-        two[i] =
-            __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-            __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
-                                    31);
-    }
-    return __builtin_shufflevector(two[0], two[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25,
-                                   26, 27) +
-           __builtin_shufflevector(two[0], two[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28,
-                                   29, 30, 31);
-}
-#endif
-
 /* p at position i, and the sums of <p, own> in each lane. */
 INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_t i, const VEC *own,
                           VEC *restrict p)
@@ -444,4 +422,3 @@ static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void 
 
 const struct ts_rounds_ops TS_ROUNDS_NAME = { NAME(take_rows), NAME(multiply_row),
                                               NAME(append_plain) };
-#undef FOLDS

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* score_block.h - sums over the nonzeros of a block, values x and models m: what score.h adds up.
+ *
+ *   owner    the caller
+ *   units    n at most TS_BLOCK_NNZ
+ *   threads  any
+ *   errors   none
+ *   bits     the same on all processors: vectors of four float64, without fused multiply-adds
+ */
+#ifndef TS_CPD_SCORE_BLOCK_H
+#define TS_CPD_SCORE_BLOCK_H
+
+#include "cpd/score.h"
+
+#define TS_SCORE_LANES \
+    4u /* sums of every fourth nonzero; of the last ones, which make no four, one each */
+
+void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_score_sums *ret);
+
+/* *ret := the sum of x log m. Returns 0 where an x is no count or an m not above 0. */
+int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret);
+
+#endif
