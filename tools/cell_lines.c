@@ -133,14 +133,39 @@ static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode,
     return 0;
 }
 
+/* Where a line has the field of each mode. */
+struct fields {
+    size_t at[TS_MAX_ORDER + 1];
+};
+
+/* The index of the line before again: its field is copied. */
+static int repeat_index(const struct fields *before, uint32_t mode, struct cell_text *to,
+                        struct ts_err *err)
+{
+    const size_t n = before->at[mode + 1] - before->at[mode];
+    const int rc = room_for(to, n, err);
+    if (rc < 0)
+        return rc;
+    memcpy(to->at + to->n, to->at + before->at[mode], n);
+    to->n += n;
+    return 0;
+}
+
+/* before: the fields of the line before this one, whose indices stand before `index`; or NULL. */
 static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t *index,
-                    const double *const number[], uint64_t i, struct cell_text *to,
-                    struct ts_err *err)
+                    const double *const number[], uint64_t i, const struct fields *before,
+                    struct fields *fields, struct cell_text *to, struct ts_err *err)
 {
     char *at;
     int rc = 0;
-    for (uint32_t m = 0; m < l->order && rc == 0; m++)
-        rc = put_index(l, thread, m, index[m], to, err);
+    for (uint32_t m = 0; m < l->order && rc == 0; m++) {
+        fields->at[m] = to->n;
+        if (before != NULL && index[m] == index[(int64_t)m - l->order])
+            rc = repeat_index(before, m, to, err);
+        else
+            rc = put_index(l, thread, m, index[m], to, err);
+    }
+    fields->at[l->order] = to->n;
     if (rc == 0)
         rc = room_for(to, CELL_NUMBERS * (TS_DECIMAL_CHARS + 1), err);
     if (rc < 0)
@@ -158,10 +183,12 @@ static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t 
 int cell_lines_put(const struct cell_lines *l, uint32_t thread, uint64_t n, const uint64_t *index,
                    const double *const number[], struct cell_text *to, struct ts_err *err)
 {
+    struct fields fields[2]; /* of lines by turns */
     int rc = 0;
     if (l->format == CELL_NPY)
         return put_rows(l, n, index, number, to, err);
     for (uint64_t i = 0; i < n && rc == 0; i++)
-        rc = put_line(l, thread, index + i * l->order, number, i, to, err);
+        rc = put_line(l, thread, index + i * l->order, number, i,
+                      i == 0 ? NULL : &fields[(i - 1) % 2], &fields[i % 2], to, err);
     return rc;
 }

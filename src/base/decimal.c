@@ -46,9 +46,10 @@ static inline void put_8_digits(char *to, uint32_t x)
     memcpy(to + 6, pairs + 2 * (low % 100), 2);
 }
 
-char *ts_decimal_u64(char *at, uint64_t x)
+/* The n digits of x, all of them. */
+static inline char *put_digits(char *at, uint32_t n, uint64_t x)
 {
-    char *end = at + n_digits(x), *to = end;
+    char *end = at + n, *to = end;
     for (; x >= 100000000; x /= 100000000)
         put_8_digits(to -= 8, (uint32_t)(x % 100000000));
     for (uint32_t y = (uint32_t)x;; y /= 100) {
@@ -64,11 +65,25 @@ char *ts_decimal_u64(char *at, uint64_t x)
     }
 }
 
+char *ts_decimal_u64(char *at, uint64_t x)
+{
+    return put_digits(at, n_digits(x), x);
+}
+
 /* A decimal: digits * 10^exp10. */
 struct decimal {
     uint64_t digits;
     int exp10;
 };
+
+/* At the end, `n` at a time. */
+static inline void drop_zeros(struct decimal *d, uint64_t power, int n)
+{
+    while (d->digits % power == 0 && d->digits > 0) {
+        d->digits /= power;
+        d->exp10 += n;
+    }
+}
 
 static char *put_exponent(char *at, int exponent)
 {
@@ -81,37 +96,33 @@ static char *put_exponent(char *at, int exponent)
 /* Writes d, with a point or an exponent where the size asks for it. */
 static char *put_decimal(char *at, struct decimal d)
 {
-    char text[20];
     int n, point; /* digits, and how many of them come before the point */
-    while (d.digits % 10 == 0 && d.digits > 0) {
-        d.digits /= 10;
-        d.exp10++;
-    }
-    n = (int)(ts_decimal_u64(text, d.digits) - text);
+    char *end;
+    drop_zeros(&d, 100000000, 8);
+    drop_zeros(&d, 10000, 4);
+    drop_zeros(&d, 100, 2);
+    drop_zeros(&d, 10, 1);
+    n = (int)n_digits(d.digits);
     point = n + d.exp10;
-    if (point > 16 || point < -4) {
-        *at++ = text[0];
-        if (n > 1) {
-            *at++ = '.';
-            memcpy(at, text + 1, (size_t)n - 1);
-            at += n - 1;
-        }
-        return put_exponent(at, point - 1);
-    }
-    if (point <= 0) {
+    if (point <= 0 && point >= -4) {
         memcpy(at, "0.0000", 6);
-        at += 2 - point;
-        memcpy(at, text, (size_t)n);
-        return at + n;
+        return put_digits(at + 2 - point, (uint32_t)n, d.digits);
     }
-    memcpy(at, text, (size_t)(n < point ? n : point));
-    if (n <= point) {
-        memset(at + n, '0', (size_t)(point - n));
+    if (point >= n && point <= 16) {
+        end = put_digits(at, (uint32_t)n, d.digits);
+        memset(end, '0', (size_t)(point - n));
         return at + point;
     }
-    at[point] = '.';
-    memcpy(at + point + 1, text + point, (size_t)(n - point));
-    return at + n + 1;
+    end = put_digits(at + 1, (uint32_t)n, d.digits); /* the first ones make way for the point */
+    if (point > 0 && point <= 16) {
+        for (int i = 0; i < point; i++)
+            at[i] = at[i + 1];
+        at[point] = '.';
+        return end;
+    }
+    at[0] = at[1];
+    at[1] = '.';
+    return put_exponent(n > 1 ? end : at + 1, point - 1);
 }
 
 /* What numbers that are scaled by a power of ten consist of: x * 10^power in units of 2^-64, rounded down, and
