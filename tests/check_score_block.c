@@ -100,6 +100,20 @@ START_TEST(what_is_no_count_is_seen_anywhere) /* loop test: _i is its place */
 }
 END_TEST
 
+START_TEST(a_residual_that_is_reached_is_found_anywhere) /* loop test: _i is its place */
+{
+    double x[21] = { 0 }, m[21] = { 0 };
+    ck_assert(!ts_score_reaches((uint32_t)_i, x, m, 1));
+    m[_i] = 1;
+    ck_assert(!ts_score_reaches((uint32_t)_i, x, m, 1));
+    ck_assert(ts_score_reaches((uint32_t)_i + 1, x, m, 1));
+    ck_assert(ts_score_reaches(21, x, m, 1));
+    ck_assert(!ts_score_reaches(21, x, m, 1.5));
+    x[_i] = NAN;
+    ck_assert(!ts_score_reaches(21, x, m, 1));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("score_block");
@@ -109,6 +123,7 @@ int main(void)
     tcase_add_loop_test(tc, sums_of_logarithms_are_those_of_the_obvious_loop, 0, TS_BLOCK_NNZ + 1);
     tcase_add_test(tc, a_logarithm_is_right_to_the_last_bit_but_one);
     tcase_add_loop_test(tc, what_is_no_count_is_seen_anywhere, 0, 21);
+    tcase_add_loop_test(tc, a_residual_that_is_reached_is_found_anywhere, 0, 21);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -16,6 +16,7 @@
 #include "stream/comm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows on their way to the backend */
+#define LONG_RUN    16u                 /* cells of a slice in a block that are summed in lanes */
 #define LINE        64u                 /* threads write to lines of their own */
 
 /* A cell among the largest of a thread. */
@@ -178,6 +179,8 @@ static void sift_up(struct large *heap, uint32_t i)
 static void keep_large(const struct score *s, struct worker *w, const struct ts_cells *c)
 {
     const uint32_t order = s->conf->tensor->order, top = s->conf->top;
+    if (w->n_large == top && !ts_score_reaches(c->n, c->value, c->model, w->large[0].magnitude))
+        return;
     for (uint32_t i = 0; i < c->n; i++) {
         struct large x = { .magnitude = fabs(c->value[i] - c->model[i]),
                            .place = c->partition * TS_PARTITION_NNZ + c->first + i,
@@ -377,16 +380,33 @@ static void end_slice(const struct score *s, struct worker *w, struct part *p)
     memset(&w->slice, 0, sizeof w->slice);
 }
 
+/* Cells from .. end - 1 of the block, of one slice. */
+static void add_run(struct ts_score_sums *to, const struct ts_cells *c, uint32_t from, uint32_t end)
+{
+    const struct ts_cells run = { .n = end - from,
+                                  .value = c->value + from,
+                                  .model = c->model + from,
+                                  .weight = c->weight == NULL ? NULL : c->weight + from };
+    if (run.n >= LONG_RUN) {
+        (run.weight == NULL ? add_block : add_weighted)(to, &run);
+        return;
+    }
+    for (uint32_t i = 0; i < run.n; i++)
+        add_cell(to, run.value[i], run.model[i], run.weight == NULL ? 1 : run.weight[i]);
+}
+
 static void add_slices(const struct score *s, struct worker *w, const struct ts_cells *c)
 {
     const uint32_t *row = c->row[s->conf->mode];
     struct part *p = &s->part[c->partition];
-    for (uint32_t i = 0; i < c->n; i++) {
+    for (uint32_t i = 0, end; i < c->n; i = end) {
+        for (end = i + 1; end < c->n && row[end] == row[i];)
+            end++;
         if (row[i] != w->row) {
             end_slice(s, w, p);
             w->row = row[i];
         }
-        add_cell(&w->slice, c->value[i], c->model[i], c->weight == NULL ? 1 : c->weight[i]);
+        add_run(&w->slice, c, i, end);
     }
     if (!c->last)
         return;

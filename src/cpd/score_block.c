@@ -48,6 +48,20 @@ PART void sum_block(uint32_t n, const double *x, const double *m, struct ts_scor
                                    .magnitudes = across(&sum[3]) };
 }
 
+PART int reaches(uint32_t n, const double *x, const double *m, double least)
+{
+    const uint32_t whole = n / LANES * LANES;
+    ints found = { 0 };
+    int last = 0;
+    for (uint32_t i = 0; i < whole; i += LANES) {
+        const vec r = *(const there *)(x + i) - *(const there *)(m + i);
+        found |= (ints)((vec)((ints)r & (UINT64_MAX >> 1)) >= least);
+    }
+    for (uint32_t i = whole; i < n; i++)
+        last |= fabs(x[i] - m[i]) >= least;
+    return last || (found[0] | found[1] | found[2] | found[3]) != 0;
+}
+
 /* ---- logarithms ---- */
 
 /* ret := log m of numbers above 0 that are not denormal, within 1 ulp: m = 2^k (1 + f) with 1 + f within sqrt(1/2) .. sqrt(2), s = f / (2 + f),
@@ -107,6 +121,12 @@ sum_block_avx2(uint32_t n, const double *x, const double *m, struct ts_score_sum
     sum_block(n, x, m, ret);
 }
 
+static __attribute__((target("avx2"))) int reaches_avx2(uint32_t n, const double *x,
+                                                        const double *m, double least)
+{
+    return reaches(n, x, m, least);
+}
+
 static __attribute__((target("avx2"))) int sum_logs_avx2(uint32_t n, const double *x,
                                                          const double *m, double *ret)
 {
@@ -132,4 +152,13 @@ int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret)
         return sum_logs_avx2(n, x, m, ret);
 #endif
     return sum_logs(n, x, m, ret);
+}
+
+int ts_score_reaches(uint32_t n, const double *x, const double *m, double least)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        return reaches_avx2(n, x, m, least);
+#endif
+    return reaches(n, x, m, least);
 }

@@ -17,6 +17,9 @@
 
 void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_score_sums *ret);
 
+/* Whether an |x - m| is `least` or more. */
+int ts_score_reaches(uint32_t n, const double *x, const double *m, double least);
+
 /* *ret := the sum of x log m. Returns 0 where an x is no count or an m not above 0. */
 int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret);
 
