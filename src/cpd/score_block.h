@@ -5,7 +5,7 @@
  *   units    n at most TS_BLOCK_NNZ
  *   threads  any
  *   errors   none
- *   bits     the same on all processors: vectors of four float64, without fused multiply-adds
+ *   bits     the same on all x86-64 processors: vectors of four float64, without fused multiply-adds
  */
 #ifndef TS_CPD_SCORE_BLOCK_H
 #define TS_CPD_SCORE_BLOCK_H
