@@ -3,133 +3,204 @@
  *
  * A unit of rows is turned, so that each row has a lane: x(r, i) is entry r of row i. Products with G and (G + rho I)^-1 then
  * are those of tile(), and a projection has no order of rows in it. Lanes without a row are computed in vain.
- * Places of a unit: m, a, u, x (what is projected), h, and a as it was. */
-#define UNIT_VECS (TS_ROWBLOCK_UNIT / TS_LANES)
+ *
+ * As many rows as a tile has columns go through all rounds together, so that what they need stays in the first cache:
+ * m, a (the row that it begins with), v and x. Of a round only v = h - u is kept, since a is P(v), and of each row the two
+ * numbers that P needs: with u = a - v, the next h is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
+#define PANEL_ROWS (TS_TILE_VECS * TS_LANES)
 
-/* out(i, :) := sum over k of p(i, k) x(k, :) */
-static void times_unit(uint32_t rank, uint32_t padded, const double *p, const double *x,
-                       double *out)
+/* Vector k of rows of entry r */
+static inline __attribute__((always_inline)) vec *at(const double *x, uint32_t r, uint32_t k)
 {
-    for (uint32_t c = 0; c < TS_ROWBLOCK_UNIT; c += TS_TILE_VECS * TS_LANES)
-        for (uint32_t i = 0; i < padded; i += TS_TILE_ROWS)
-            tile(rank, p + (size_t)i * padded, padded, 1, x + c, TS_ROWBLOCK_UNIT,
-                 out + (size_t)i * TS_ROWBLOCK_UNIT + c, TS_TILE_VECS, 0);
+    return (vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT) + k;
 }
 
-/* Of TS_LANES rows: x := the nearest entries of 0 or more whose sum is 1, those above a threshold t less t. With the greatest
- * subtracted before, t is negative and one entry stays. t rises as entries fall below it, until none does. */
-static void project_lanes(uint32_t rank, double *x)
+/* sum + x where y > t, else sum */
+#ifdef TS_ADD_ABOVE
+#define ADD_ABOVE(sum, x, y, t) TS_ADD_ABOVE(sum, x, y, t)
+#else
+#define ADD_ABOVE(sum, x, y, t) ((sum) + choose((y) > (t), x, (vec){ 0 }))
+#endif
+
+/* Of each row its greatest entry, and what is subtracted from the others less that one, so that those that stay above 0 have
+ * the sum 1. */
+struct threshold {
+    vec most[TS_TILE_VECS], t[TS_TILE_VECS];
+};
+
+/* out(i, :) := or, with `add`, += sum over k of p(i, k) x(k, :) */
+static inline __attribute__((always_inline)) void
+times_panel(uint32_t rank, uint32_t padded, const double *p, const double *x, double *out, int add)
 {
-    const vec zero = { 0 }, one = zero + 1.0, none = zero + TS_ROW_NONE;
-    vec most = *(const vec *)x, t, count = zero + (double)rank, sum = zero;
-    for (uint32_t r = 1; r < rank; r++) {
-        const vec y = *(const vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT);
-        most = choose(y > most, y, most);
-    }
-    for (uint32_t r = 0; r < rank; r++) {
-        vec *y = (vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT);
-        *y -= most;
-        sum += *y;
-    }
-    t = (sum - one) / count;
-    for (uint32_t round = 0; round < rank; round++) {
-        vec left = zero, less;
-        sum = zero;
-        for (uint32_t r = 0; r < rank; r++) {
-            const vec y = *(const vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT);
-            sum += choose(y > t, y, zero);
-            left += choose(y > t, one, zero);
-        }
-        less = choose(left < count, one, zero);
-        if (add_lanes(less) == 0)
-            break;
-        count = left;
-        t = (sum - one) / count;
-    }
-    for (uint32_t r = 0; r < rank; r++) {
-        vec *y = (vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT);
-        *y = choose(*y - t > none, *y - t, zero);
-    }
+    for (uint32_t i = 0; i < padded; i += TS_TILE_ROWS)
+        tile(rank, p + (size_t)i * padded, padded, 1, x, TS_ROWBLOCK_UNIT,
+             out + (size_t)i * TS_ROWBLOCK_UNIT, TS_TILE_VECS, add);
 }
 
-static void project_unit(uint32_t rank, double *x)
-{
-    for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
-        project_lanes(rank, x + i);
-}
-
-/* ret := 1/2 a G a' - m a' of each row, h being a G */
-static void value_unit(uint32_t rank, const double *m, const double *a, const double *h, vec *ret)
-{
-    memset(ret, 0, UNIT_VECS * sizeof *ret);
-    for (uint32_t r = 0; r < rank; r++)
-        for (uint32_t v = 0; v < UNIT_VECS; v++) {
-            const size_t at = (size_t)r * TS_ROWBLOCK_UNIT + (size_t)v * TS_LANES;
-            ret[v] +=
-                *(const vec *)(a + at) * (*(const vec *)(h + at) * 0.5 - *(const vec *)(m + at));
-        }
-}
-
-/* u from the gradient at a, h being a G. */
-static void begin_dual(uint32_t rank, double rho, const double *m, const double *a, const double *h,
-                       double *u)
+/* Newton's steps on the sum of what is above a threshold, from any one on: from the second on it rises as entries fall
+ * below it, until none does. `near`: a guess, of entries as they are. The guess is judged as the greatest is looked for; after that the
+ * greatest is subtracted, so that what is left of entries near it is exact. */
+static inline __attribute__((always_inline)) void
+find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold *ret)
 {
     const vec zero = { 0 }, one = zero + 1.0;
-    for (uint32_t v = 0; v < TS_ROWBLOCK_UNIT; v += TS_LANES) {
-        vec sum = zero, count = zero, t;
-        for (uint32_t r = 0; r < rank; r++) {
-            const size_t at = (size_t)r * TS_ROWBLOCK_UNIT + v;
-            const vec y = *(const vec *)(a + at);
-            const vec g = (*(const vec *)(h + at) - *(const vec *)(m + at)) / (zero + rho);
-            *(vec *)(u + at) = g;
-            sum += choose(y > zero, g, zero);
-            count += choose(y > zero, one, zero);
+    vec sum[TS_TILE_VECS], count[TS_TILE_VECS];
+    TS_UNROLL
+    for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+        ret->most[k] = *at(x, 0, k);
+        sum[k] = count[k] = zero;
+    }
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+            const vec y = *at(x, r, k), above = y - near[k];
+            ret->most[k] = LARGER(y, ret->most[k]);
+            sum[k] = ADD_ABOVE(sum[k], above, above, zero);
+            count[k] = ADD_ABOVE(count[k], one, above, zero);
         }
-        t = sum / choose(count > zero, count, one);
+    }
+    TS_UNROLL
+    for (uint32_t k = 0; k < TS_TILE_VECS; k++) { /* one entry stays with any of -1 to 0 */
+        const vec t = near[k] + (sum[k] - one) / count[k] - ret->most[k];
+        const mask good = (t > -one) & (t < zero);
+        ret->t[k] = choose(good, t, -one);
+        count[k] = choose(good, count[k], zero);
+    }
+    for (uint32_t round = 0; round < rank + 2; round++) {
+        vec now[TS_TILE_VECS], differ = zero;
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+            sum[k] = now[k] = zero;
         for (uint32_t r = 0; r < rank; r++) {
-            const size_t at = (size_t)r * TS_ROWBLOCK_UNIT + v;
-            const vec g = *(const vec *)(u + at);
-            *(vec *)(u + at) = choose((*(const vec *)(a + at) > zero) | (g < t), t, g);
+            TS_UNROLL
+            for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+                const vec y = *at(x, r, k) - ret->most[k];
+                sum[k] = ADD_ABOVE(sum[k], y, y, ret->t[k]);
+                now[k] = ADD_ABOVE(now[k], one, y, ret->t[k]);
+            }
+        }
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+            ret->t[k] = (sum[k] - one) / now[k];
+            differ += choose(now[k] != count[k], one, zero);
+            count[k] = now[k];
+        }
+        if (add_lanes(differ) == 0)
+            break;
+    }
+}
+
+/* An entry of the nearest row of entries of 0 or more whose sum is 1. */
+static inline __attribute__((always_inline)) vec nearest(vec x, uint32_t k,
+                                                         const struct threshold *t)
+{
+    const vec zero = { 0 }, y = x - t->most[k] - t->t[k];
+    return choose(y > zero + TS_ROW_NONE, y, zero);
+}
+
+/* 1/2 x G x' - m x' of each row, h being x G */
+static inline __attribute__((always_inline)) void
+value_panel(uint32_t rank, const double *m, const double *x, const double *h, vec *ret)
+{
+    TS_UNROLL
+    for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        ret[k] = (vec){ 0 };
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+            ret[k] += *at(x, r, k) * (*at(h, r, k) * 0.5 - *at(m, r, k));
+    }
+}
+
+/* With u from the gradient at a, v being a G: x := m + rho (a + u), v := -u, and near := what P of a - u subtracts. */
+static inline __attribute__((always_inline)) void begin_panel(uint32_t rank, double rho,
+                                                              const double *m, const double *a,
+                                                              double *v, double *x, vec *near)
+{
+    const vec zero = { 0 }, one = zero + 1.0;
+    const double inverse = 1 / rho;
+    vec count[TS_TILE_VECS];
+    TS_UNROLL
+    for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        near[k] = count[k] = zero;
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+            const vec g = (*at(v, r, k) - *at(m, r, k)) * inverse;
+            *at(v, r, k) = g;
+            near[k] = ADD_ABOVE(near[k], -g, *at(a, r, k), zero);
+            count[k] = ADD_ABOVE(count[k], one, *at(a, r, k), zero);
+        }
+    }
+    TS_UNROLL
+    for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        near[k] = near[k] / choose(count[k] > zero, count[k], one);
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+            const vec less = -*at(v, r, k), y = *at(a, r, k);
+            const vec now = choose((y > zero) | (less > near[k]), near[k], less);
+            *at(v, r, k) = now;
+            *at(x, r, k) = *at(m, r, k) + (y - now) * rho;
         }
     }
 }
 
-static void round_unit(uint32_t rank, const struct ts_rowblock *b, const double *m, double *a,
-                       double *u, double *x, double *h)
+/* All rounds: x := the row that they come to. It has x and v of begin_panel. */
+static inline __attribute__((always_inline)) void rounds_panel(uint32_t rank,
+                                                               const struct ts_rowblock *b,
+                                                               const double *m, double *v,
+                                                               double *x, vec *near)
 {
-    const size_t all = (size_t)rank * TS_ROWBLOCK_UNIT;
-    for (size_t at = 0; at < all; at += TS_LANES)
-        *(vec *)(x + at) =
-            *(const vec *)(m + at) + (*(const vec *)(a + at) + *(const vec *)(u + at)) * b->rho;
-    times_unit(rank, b->padded, b->inverse, x, h);
-    for (size_t at = 0; at < all; at += TS_LANES)
-        *(vec *)(a + at) = *(const vec *)(h + at) - *(const vec *)(u + at);
-    project_unit(rank, a);
-    for (size_t at = 0; at < all; at += TS_LANES)
-        *(vec *)(u + at) += *(const vec *)(a + at) - *(const vec *)(h + at);
+    struct threshold t;
+    for (uint32_t round = 1;; round++) {
+        times_panel(rank, b->padded, b->inverse, x, v, 1);
+        find_threshold(rank, v, near, &t);
+        if (round >= b->rounds)
+            break;
+        for (uint32_t r = 0; r < rank; r++) {
+            TS_UNROLL
+            for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+                const vec y = *at(v, r, k), now = nearest(y, k, &t), less = y - now;
+                *at(x, r, k) = *at(m, r, k) + (now - less) * b->rho;
+                *at(v, r, k) = less;
+            }
+        }
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+            near[k] = t.most[k] + t.t[k];
+    }
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+            *at(x, r, k) = nearest(*at(v, r, k), k, &t);
+    }
 }
 
-static void solve_unit(uint32_t rank, const struct ts_rowblock *b)
+static void solve_panel(uint32_t rank, const struct ts_rowblock *b, double *m)
 {
     const size_t step = (size_t)b->padded * TS_ROWBLOCK_UNIT;
-    double *m = b->unit, *a = m + step, *u = a + step, *x = u + step, *h = x + step,
-           *old = h + step;
-    vec before[UNIT_VECS], after[UNIT_VECS];
-    project_unit(rank, a);
-    memcpy(old, a, step * sizeof *old);
-    times_unit(rank, b->padded, b->w, a, h);
-    value_unit(rank, m, a, h, before);
-    begin_dual(rank, b->rho, m, a, h, u);
-    for (uint32_t round = 0; round < b->rounds; round++)
-        round_unit(rank, b, m, a, u, x, h);
-    times_unit(rank, b->padded, b->w, a, h);
-    value_unit(rank, m, a, h, after);
-    for (uint32_t r = 0; r < rank; r++)
-        for (uint32_t v = 0; v < UNIT_VECS; v++) {
-            const size_t at = (size_t)r * TS_ROWBLOCK_UNIT + (size_t)v * TS_LANES;
-            *(vec *)(a + at) =
-                choose(after[v] > before[v], *(const vec *)(old + at), *(const vec *)(a + at));
-        }
+    double *a = m + step, *v = a + step, *x = v + step;
+    vec near[TS_TILE_VECS] = { { 0 } }, before[TS_TILE_VECS], after[TS_TILE_VECS];
+    struct threshold t;
+    find_threshold(rank, a, near,
+                   &t); /* rows of the last sweep have the sum 1: nothing is subtracted */
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+            *at(a, r, k) = nearest(*at(a, r, k), k, &t);
+    }
+    times_panel(rank, b->padded, b->w, a, v, 0);
+    value_panel(rank, m, a, v, before);
+    begin_panel(rank, b->rho, m, a, v, x, near);
+    rounds_panel(rank, b, m, v, x, near);
+    times_panel(rank, b->padded, b->w, x, v, 0);
+    value_panel(rank, m, x, v, after);
+    for (uint32_t r = 0; r < rank; r++) {
+        TS_UNROLL
+        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+            *at(a, r, k) = choose(after[k] > before[k], *at(a, r, k), *at(x, r, k));
+    }
 }
 
 static void simplex(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts_rowblock *b)
@@ -140,7 +211,10 @@ static void simplex(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
         turn_unit(f, row + i, k, b);
-        solve_unit(f->rank, b);
+        fetch_rows(b->product, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
+        fetch_rows(f, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
+        for (uint32_t c = 0; c < k; c += PANEL_ROWS)
+            solve_panel(f->rank, b, b->unit + c);
         turn_back(f, row + i, k, b->padded, a, b->a + (size_t)i * b->padded);
     }
 }

@@ -23,7 +23,7 @@
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
 #define TS_ROWBLOCK_UNIT   32u /* rows that coordinate descent takes at a time, each in a lane */
-#define TS_ROWBLOCK_PLACES 6u  /* matrices of a unit: coordinate descent needs 2, ADMM all */
+#define TS_ROWBLOCK_PLACES 4u  /* matrices of a unit: coordinate descent needs 2, ADMM all */
 
 /* What a step of coordinate descent on column r needs. */
 struct ts_rowstep {
