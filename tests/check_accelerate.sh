@@ -55,10 +55,14 @@ is=$(($(wc -c < all.cp/state) - $(wc -c < plain.cp/state)))
 [ "$is" -le "$more" ] || bad "a state is $is bytes larger, $more were planned"
 "$bin/tstream" plan t.tsh --cpu -r 5 --accelerate | grep -q 'with those of the sweep before' || bad "plan does not tell"
 
-# It is pointed to where sweeps were used up, and only there.
+# It is pointed to where sweeps were used up or were many, and only there.
+cp_t -i 2000 --tol 1e-7 -n > long.out 2> long.err
+sweeps=$(sed -n 's/^fit .* after \([0-9]*\) sweeps (converged.*/\1/p' long.out)
+[ "${sweeps:-0}" -ge 30 ] || bad "the long run: $(tail -n 1 long.out)"
+grep -q "the fit took $sweeps sweeps to settle: a run with --accelerate may take fewer" long.err || bad "no hint: $(cat long.err)"
 cp_t -i 20 --tol 1e-12 -n > slow.out 2> slow.err
 grep -q 'after 20 sweeps: a run with --accelerate takes fewer' slow.err || bad "no hint: $(cat slow.err)"
-for options in '-i 19 --tol 1e-12' '-i 20 --tol 0' '-i 20 --tol 1e-12 --accelerate' '-i 20 --tol 1e-12 --l2 0.1'; do
+for options in '-i 2000 --tol 1e-3' '-i 2000 --tol 1e-7 --accelerate' '-i 19 --tol 1e-12' '-i 20 --tol 0' '-i 20 --tol 1e-12 --accelerate' '-i 20 --tol 1e-12 --l2 0.1'; do
     # shellcheck disable=SC2086
     cp_t $options -n > fast.out 2> fast.err
     grep -q 'a run with --accelerate' fast.err && bad "$options: $(cat fast.err)"

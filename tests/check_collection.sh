@@ -292,6 +292,24 @@ done
 grep -q '"models":4' planned || bad "plan: $(cat planned)"
 "$bin/tstream" plan --cpu x.tsh --rank 2,3 --restarts 2 | grep -q '4 models' || bad "plan does not tell of 4 models"
 
+# ---- of which nothing is left, or components died ----
+cp_cpu x.tsh --rank 2,3 --l1 1e9 -i 4 -o none.cp > log 2> err || bad "--l1 1e9: $(cat err)"
+grep -q 'nothing is left of 2 of 2 models: their components are zeros; give smaller penalties' err || bad "no word on the end: $(cat err)"
+[ "$(column dead_components none.cp/models.tsv | tr '\n' ' ')" = '2 3 ' ] || bad "$(cat none.cp/models.tsv)"
+cp_cpu x.tsh --rank 2 --restarts 2 --bounds 1=0:0 -i 3 -o zero.cp > log 2> err || bad "--bounds 1=0:0: $(cat err)"
+grep -q 'nothing is left of 2 of 2 models: .*the bounds of mode 1 let no entry be anything but 0' err || bad "no word on bounds: $(cat err)"
+{
+    printf '%s\n' ktensor 3 '2 2 2' 2 '1 1' matrix 2 '2 2' '1 1' '1 1'
+    printf '%s\n' matrix 2 '2 2' '1 0' '1 0' matrix 2 '2 2' '1 0' '1 0'
+} > dies.ktensor
+printf '%s\n' '1 1 1 1' '2 1 2 3' '2 2 2 2' '1 2 1 1' > plus.tns
+"$bin/tshard" build plus.tns -o plus.tsh -q > log
+cp_cpu plus.tsh --rank 1,2 --nonneg --init dies.ktensor -o died.cp > log 2> err || bad "--init dies.ktensor: $(cat err)"
+grep -q 'components died in 1 of 2 models, as dead_components of models.tsv tells: .* or another start than that of --init may be better' err ||
+    bad "no word on what died: $(cat err)"
+cp_cpu x.tsh --rank 2,3 -i 3 -o lives.cp > log 2> err
+grep -q -e 'is left of' -e died err && bad "a sentence that is not so: $(cat err)"
+
 # ---- the best is that of the lowest objective where there are penalties ----
 cp_cpu x.tsh --rank 3 --restarts 3 --nonneg --l1 0.01 -o pen.cp > log 2>&1 || bad "with penalties: $(cat log)"
 best=$(readlink pen.cp/best.r3)

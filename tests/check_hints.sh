@@ -68,6 +68,10 @@ mv gone.tsh am.tsh
 # ---- the rank of a model ----
 "$bin/tstream" cp am.tsh --cpu --init am.cp -i 2 -o more.cp > log 2> err || bad "--init: $(cat err)"
 grep -q '"rank":2,' more.cp/run.json || bad "--init: another rank: $(cat more.cp/run.json)"
+for init in hosvd-like Random; do
+    refused 1 "--init $init: a start is random, nvecs or a file or directory of factors" "$bin/tstream" cp am.tsh --cpu --init $init -n
+    refused 1 "--init $init: a start is random, nvecs or" "$bin/tstream" cp am.tsh --cpu -r 2,3 --init $init -o more2.cp
+done
 refused 1 "the model has rank 2, but --rank is 3" "$bin/tstream" cp am.tsh --cpu --init am.cp -r 3 -o more3.cp
 "$bin/tstream" plan am.tsh --cpu --init am.cp -n | grep -q 'rank 2' || bad "plan --init: another rank"
 

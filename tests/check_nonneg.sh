@@ -39,7 +39,13 @@ sed -n 's/.*"event":"sweep".*"objective":\([0-9.e+-]*\).*/\1/p' pen.json > objec
 awk 'NR > 1 && $1 > before * (1 + 1e-6) { exit 1 } { before = $1 }' objective || bad "the objective rises"
 cp_t --nonneg --l1 0.3 -i 2 --tol 0 -n | grep -q objective || bad "no column of the objective"
 cp_t --l1 1=0.3 -i 1 -n 2>&1 | grep -q "without a penalty on modes 2, 3" || bad "no word on fading"
-cp_t --nonneg --l1 1e9 -i 5 -n 2>&1 | grep -q "nothing is left of the model" || bad "no word on the end"
+cp_t --nonneg --l1 1e9 -i 5 -n 2>&1 | grep -q "nothing is left of the model.*give smaller penalties" || bad "no word on the end"
+for bounds in 0:0 2=0:0 2=-1:0; do
+    cp_t --nonneg --bounds $bounds -i 3 -n > zero.out 2> zero.err || bad "--bounds $bounds: $(cat zero.err)"
+    grep -q 'nothing is left of the model: .*the bounds of mode [12] let no entry be anything but 0' zero.err ||
+        bad "--bounds $bounds: $(cat zero.err)"
+    grep -q -e --seed -e 'positive part' zero.err && bad "--bounds $bounds: a sentence that is not so: $(cat zero.err)"
+done
 
 # A run that was stopped goes on with the same bits, and with no other constraints.
 cp_t --nonneg --l2 0.1 -i 9 --tol 0 -f npy -o whole.cp > whole.out
@@ -78,6 +84,8 @@ refused 2 "'x' are no modes" cp_t --nonneg=x -n
 refused 2 "'-1' is not a number of 0 or more" cp_t --l1=-1 -n
 refused 2 "expected MODE=X after mode 3" cp_t --l2 2=1,3 -n
 refused 2 "option '--l1': mode 1 is named twice" cp_t --l1 1=0.1,1=0.5 -n
+refused 2 "option '--nonneg': mode 1 is named twice" cp_t --nonneg=1,1 -n
+refused 2 "option '--simplex': mode 2 is named twice" cp_t --simplex 2,1,2 -n
 
 # Of a tensor that is negative nothing is left, which is no matter of penalties or of --tol.
 printf '%s\n' '1 1 1 -1' '2 1 2 -3' '2 2 2 -2' '1 2 1 -1' > minus.tns
@@ -85,6 +93,9 @@ printf '%s\n' '1 1 1 -1' '2 1 2 -3' '2 2 2 -2' '1 2 1 -1' > minus.tns
 "$bin/tstream" cp minus.tsh --cpu -r 2 --nonneg -n > minus.out 2> minus.err
 grep -q 'nothing is left of the model: .* another --seed or --init may' minus.err || bad "no word on the end: $(cat minus.err)"
 grep -q -e penalt -e --tol minus.err && bad "a sentence that is not so: $(cat minus.err)"
+
+"$bin/tstream" cp minus.tsh --cpu -r 2 --bounds 0:1 -n > minus.out 2> minus.err
+grep -q 'no part of the tensor within the bounds is left' minus.err || bad "no word on bounds: $(cat minus.err)"
 
 # A component that is zero in two modes stays so, and where it came from a file no other seed helps.
 {

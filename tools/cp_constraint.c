@@ -37,6 +37,8 @@ static int parse_modes(struct cp_args *args, const char *option, const char *tex
         const int rc = take_mode(option, &text, &mode, err);
         if (rc < 0)
             return rc;
+        if ((*ret >> (mode - 1) & 1) != 0)
+            return ts_fail(err, TS_EARG, "option '--%s': mode %u is named twice", option, mode);
         *ret |= UINT32_C(1) << (mode - 1);
         args->n_named = mode > args->n_named ? mode : args->n_named;
         if (*text == '\0')

@@ -17,7 +17,8 @@
 #include "tools/tool_ranks.h"
 #include "tools/tool_version.h"
 
-#define MANY_SWEEPS 20   /* without an end of which --accelerate is told */
+#define MANY_SWEEPS 20   /* without an end of which --accelerate is told, */
+#define LONG_SWEEPS 30   /* and which it is told after when they came to one */
 #define ROUGH_TOL   2e-4 /* of the fit: a larger --tol is noted */
 
 /* run.json, which gets its place with the factors. */
@@ -263,47 +264,83 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
         is_kept(args, out_dir) ? "goes on" : "takes longer");
 }
 
-/* The sweeps were used up. */
+/* Whether the sweeps were used up or not, they were many. */
 static void note_slow(const struct cp_report *r, const struct ts_als_result *result,
                       const char *out_dir)
 {
     const struct cp_args *args = r->args;
     struct ts_err err;
-    if (r->poisson || result->converged || result->exact || result->overfits || args->tol == 0 ||
-        result->sweeps < MANY_SWEEPS)
+    if (r->poisson || result->exact || result->overfits || args->tol == 0 ||
+        result->sweeps < (result->converged ? LONG_SWEEPS : MANY_SWEEPS))
         return;
-    if (r->descends)
+    if (r->descends && !result->converged)
         tool_note(r->cmd, "the loss still falls after %u sweeps: %s a larger --iters %s",
                   result->sweeps, how_to_go_on(args, out_dir),
                   is_kept(args, out_dir) ? "goes on" : "takes it further");
-    else if (!args->accelerate && ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
+    else if (!r->descends && !args->accelerate &&
+             ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
         tool_note(r->cmd,
-                  "the fit still grows after %u sweeps: a run with --accelerate takes fewer",
+                  result->converged
+                      ? "the fit took %u sweeps to settle: a run with --accelerate may take fewer"
+                      : "the fit still grows after %u sweeps: a run with --accelerate takes fewer",
                   result->sweeps);
+}
+
+/* Mode, from 1, whose bounds let no entry be anything but 0; 0: there is none. */
+static uint32_t bound_to_zero(const struct cp_args *args)
+{
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        const struct ts_constraint *c = &args->constraint[m];
+        if (c->bounded && (c->nonneg ? fmax(c->lower, 0) : c->lower) == 0 && c->upper == 0)
+            return m + 1;
+    }
+    return 0;
+}
+
+static int is_bounded(const struct cp_args *args)
+{
+    int any = 0;
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        any |= args->constraint[m].bounded;
+    return any;
+}
+
+const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size)
+{
+    const uint32_t mode = bound_to_zero(args);
+    if (mode > 0)
+        snprintf(room, size, "the bounds of mode %u let no entry be anything but 0", mode);
+    else if (ts_constraint_penalty(args->constraint, TS_MAX_ORDER))
+        snprintf(room, size, "give smaller penalties");
+    else
+        snprintf(room, size, "no %s is left for them, or another --seed or --init may find one",
+                 is_bounded(args) ? "part of the tensor within the bounds"
+                                  : "positive part of the tensor");
+    return room;
+}
+
+const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size)
+{
+    const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
+    snprintf(room, size, "a lower --rank%s %s%s may be better", penalty ? "," : " or",
+             strcmp(args->init, "random") == 0 ? "another --seed"
+                                               : "another start than that of --init",
+             penalty ? " or smaller penalties" : "");
+    return room;
 }
 
 static void note_dead(const struct cp_report *r, const struct ts_als_result *result)
 {
     const struct cp_args *args = r->args;
-    const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
-    const char *start =
-        strcmp(args->init, "random") == 0 ? "another --seed" : "another start than that of --init";
+    char room[CP_ADVICE_CHARS];
     if (result->n_dead == 0 || !result->constrained)
         return;
-    if (result->n_dead == args->rank && penalty)
-        tool_note(r->cmd,
-                  "nothing is left of the model: its components are zeros; give smaller penalties");
-    else if (result->n_dead == args->rank)
-        tool_note(r->cmd,
-                  "nothing is left of the model: its components are zeros; no positive part of the "
-                  "tensor is left for them, or another --seed or --init may find one");
+    if (result->n_dead == args->rank)
+        tool_note(r->cmd, "nothing is left of the model: its components are zeros; %s",
+                  cp_run_empty_why(args, room, sizeof room));
     else
-        tool_note(
-            r->cmd,
-            "%u of %u components died: their columns are zeros in some mode; a lower --rank%s "
-            "%s%s may be better",
-            result->n_dead, args->rank, penalty ? "," : " or", start,
-            penalty ? " or smaller penalties" : "");
+        tool_note(r->cmd, "%u of %u components died: their columns are zeros in some mode; %s",
+                  result->n_dead, args->rank, cp_run_dead_advice(args, room, sizeof room));
 }
 
 static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)

@@ -51,6 +51,11 @@ void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const str
 /* "SIGINT", ..., "--max-time" */
 const char *cp_run_stopped_by(void);
 
+/* For sentences on models of which nothing is left, or components died: why, and what may help. */
+#define CP_ADVICE_CHARS 128
+const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
+const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
+
 /* Adds to a sentence, once, how to go on with several models; saved: the state of this one lies at sweep and mode. */
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 

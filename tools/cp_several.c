@@ -47,7 +47,9 @@ struct several {
     struct ts_models_table models;
     char **start;                         /* of each model the file that it starts from, or NULL */
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
-    int started;                          /* a model was begun in this process */
+    uint32_t n_empty,
+        n_dying; /* models of which nothing is left; others in which components died */
+    int started; /* a model was begun in this process */
     uint64_t start_ns;
 
     struct ts_engine engine;
@@ -103,6 +105,13 @@ static int take_done(struct several *s, uint32_t row, struct ts_err *err)
     return s->dir == NULL ? 0 : ts_models_table_read(&s->models, row, s->partial, err);
 }
 
+static void count_dead(struct several *s, uint32_t row, uint32_t n_dead)
+{
+    const int empty = n_dead == s->models.row[row].rank;
+    s->n_empty += (uint32_t)empty;
+    s->n_dying += (uint32_t)(n_dead > 0 && !empty);
+}
+
 /* The same of one that was computed here, and may be written nowhere. */
 static int take_result(struct several *s, uint32_t row, const struct ts_als_result *r,
                        struct ts_err *err)
@@ -113,6 +122,7 @@ static int take_result(struct several *s, uint32_t row, const struct ts_als_resu
     to->held_out_loss = r->held_out_loss;
     to->n_sweeps = r->sweeps;
     to->best_sweep = r->best_sweep;
+    count_dead(s, row, r->n_dead);
     return take_done(s, row, err);
 }
 
@@ -126,8 +136,10 @@ static int find_done(struct several *s, int rc, struct ts_err *err)
         done[i] = faccessat(ts_atomic_dir_fd(s->dir), s->models.row[i].name, F_OK, 0) == 0;
     rc = tool_ranks_tell(rc, done, s->models.n, err);
     for (uint32_t i = 0; i < s->models.n && rc == 0; i++)
-        if (done[i])
+        if (done[i]) {
             rc = take_done(s, i, err);
+            count_dead(s, i, s->models.row[i].n_dead);
+        }
     free(done);
     return rc;
 }
@@ -567,6 +579,24 @@ static void print_end(const struct several *s)
            tool_plain(s->named, plain, sizeof plain));
 }
 
+/* Constraints may leave less than was asked for; without any a column that is zero is what fits best. */
+static void note_dead(const struct several *s)
+{
+    const struct cp_args *args = s->args;
+    char room[CP_ADVICE_CHARS];
+    if (!tool_ranks_speaks() || !ts_constraint_any(args->constraint, TS_MAX_ORDER))
+        return;
+    if (s->n_empty > 0)
+        tool_note(s->cmd, "nothing is left of %u of %u models: their components are zeros; %s",
+                  s->n_empty, s->models.n, cp_run_empty_why(args, room, sizeof room));
+    if (s->n_dying > 0)
+        tool_note(s->cmd,
+                  "components died in %u of %u models%s: their columns are zeros in some mode; %s",
+                  s->n_dying, s->models.n,
+                  s->dir != NULL ? ", as dead_components of models.tsv tells" : "",
+                  cp_run_dead_advice(args, room, sizeof room));
+}
+
 static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
 {
     const struct several *s = ctx;
@@ -592,6 +622,7 @@ static int finish(struct several *s, struct ts_err *err)
     uint32_t threads;
     int rc;
     if (s->dir == NULL) {
+        note_dead(s);
         print_end(s);
         return tool_flushed(err);
     }
@@ -610,6 +641,7 @@ static int finish(struct several *s, struct ts_err *err)
     if (rc < 0)
         return rc;
     tool_in_place(s->named);
+    note_dead(s);
     print_end(s);
     return tool_flushed(err);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tstream.h>
 
@@ -338,6 +340,19 @@ int tstream_cp_init_is_nvecs(const struct cp_args *args)
     return strcmp(args->init, "nvecs") == 0;
 }
 
+/* What is neither a word that --init knows nor there. */
+static int check_init(const struct cp_args *args, struct ts_err *err)
+{
+    if (args->resume != NULL || !tstream_cp_init_is_file(args) || access(args->init, F_OK) == 0 ||
+        errno != ENOENT)
+        return 0;
+    return ts_fail(
+        err, TS_EARG,
+        "--init %s: a start is random, nvecs or a file or directory of factors, and none "
+        "has this name",
+        args->init);
+}
+
 /* The rank of a model to start from, where no other is asked for. */
 static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      struct ts_err *err)
@@ -470,7 +485,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, &given);
     if (status < 0 && args.resume != NULL && open_resume(cmd, given, &args, &err) < 0)
         status = tool_fail(cmd, &err);
-    if (status < 0 && take_rank(cmd, given, &args, &err) < 0)
+    if (status < 0 && (check_init(&args, &err) < 0 || take_rank(cmd, given, &args, &err) < 0))
         status = tool_fail(cmd, &err);
     if (status < 0 && n_operands > 0)
         tensor = operand[0];
