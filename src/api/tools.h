@@ -204,7 +204,7 @@
 #include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
+/* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
 #include "cpd/constraint.h"
 /* what a model is judged by: ts_loss_parse */
 #include "stream/loss.h"
