@@ -168,8 +168,10 @@ done < "$tmp/pages"
 
 # ---- the pictures, the length of README, the version ----
 if command -v python3 > /dev/null; then
-    python3 "$top/docs/sweeps.py" "$top/docs/sweeps.tsv" > "$tmp/sweeps.svg"
-    cmp -s "$tmp/sweeps.svg" "$top/docs/sweeps.svg" || complain "docs/sweeps.svg is not what docs/sweeps.py draws"
+    for picture in sweeps spectra; do
+        python3 "$top/docs/$picture.py" "$top/docs/$picture.tsv" > "$tmp/$picture.svg"
+        cmp -s "$tmp/$picture.svg" "$top/docs/$picture.svg" || complain "docs/$picture.svg is not what docs/$picture.py draws"
+    done
     python3 "$top/docs/architecture.py" > "$tmp/architecture.svg"
     cmp -s "$tmp/architecture.svg" "$top/docs/architecture.svg" ||
         complain "docs/architecture.svg is not what docs/architecture.py draws"
