@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Constrained runs on real tensors: nonnegative fits beside those of TensorLy, and whether what is minimised ever rises.
+"""Constrained runs on real tensors: nonnegative fits beside those of TensorLy, whether what is minimised ever rises, and how
+near to an optimum nonnegative runs end.
 
     bench/constraints.py fits DIR_OF_PROGRAMS SWEEPS TENSOR.tns.gz...
     bench/constraints.py rises DIR_OF_PROGRAMS TENSOR.tns.gz...
+    bench/constraints.py kkt DIR_OF_PROGRAMS SWEEPS TENSOR.tns.gz...
 
 fits: tensorly.decomposition.non_negative_parafac_hals from the same start after the same sweeps, three starts. It takes dense arrays, which
 most of these tensors would not fit into; so it is given coordinates, and a product that takes them: all else is its
 own code. Wants numpy and tensorly. rises: what is minimised, penalties with it, after each mode of 30 sweeps in float64
-with each constraint, from the first that meets it; its largest rise from one mode to the next, of its size. Exit status: 1 where a fit is lower by more than 1e-4,
-or a rise larger than 1e-9.
+with each constraint, from the first that meets it; its largest rise from one mode to the next, of its size. kkt: --nonneg in float64, accelerated, until a sweep changes the
+fit by less than 1e-13, at most SWEEPS; of each mode, with G the gradient of 1/2 |X - model|^2 by the factor A with the weights, the largest |G| where A is above 0 and
+-G where it is 0, of the largest part of G. Wants numpy. Exit status: 1 where a fit is lower by more than 1e-4, a rise larger than 1e-9, or one of these larger than 1e-4.
 """
 import gzip
 import json
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-SEEDS, ENOUGH, ROUNDING = (1, 2, 3), 1e-4, 1e-9
+SEEDS, ENOUGH, ROUNDING, OPTIMAL = (1, 2, 3), 1e-4, 1e-9, 1e-4
 RANKS = {"aminoacid": 3}  # of others 8
 METHODS = ("--nonneg", "--nonneg --l1 0.1 --l2 0.1", "--l1 1=0.5", "--l2 0.5", "--simplex 2", "--bounds 1=0:1", "--smooth 1=0.5 --l2 0.1",
            "--orthogonal 1")
@@ -31,8 +34,8 @@ def row(*cells):
 
 def events_of(bin_dir, tensor, rank, kind, *options):
     """The events of a kind, as "sweep"."""
-    out = subprocess.run([os.path.join(bin_dir, "tstream"), "cp", tensor, "--cpu", "-t", "1", "-r", str(rank), "--tol", "0", "--json",
-                          "--precision", "float64", *options],
+    out = subprocess.run([os.path.join(bin_dir, "tstream"), "cp", tensor, "--cpu", "-t", "1", "-r", str(rank), "--json",
+                          "--precision", "float64", *([] if "--tol" in options else ["--tol", "0"]), *options],
                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     return [e for e in map(json.loads, out.splitlines()) if e["event"] == kind]
 
@@ -115,12 +118,48 @@ def rises(bin_dir, tensor, _path, name, _tmp, _sweeps):
     return max(cells) <= ROUNDING
 
 
+def violation(index, value, weights, factors, mode):
+    """The largest violation of the conditions of an optimum in a mode, of the largest part of the gradient."""
+    import numpy as np
+    a, rank = factors[mode] * weights, len(weights)
+    gram, product = np.ones((rank, rank)), np.empty_like(a)
+    for m, f in enumerate(factors):
+        if m != mode:
+            gram *= f.T @ f
+    for r in range(rank):
+        term = value.copy()
+        for m, f in enumerate(factors):
+            if m != mode:
+                term *= f[index[m], r]
+        product[:, r] = np.bincount(index[mode], term, len(a))
+    gradient = a @ gram - product
+    return np.where(a > 0, np.abs(gradient), -gradient).max() / np.abs(product).max()
+
+
+def kkt(bin_dir, tensor, path, name, tmp, sweeps):
+    import numpy as np
+    rank, out = RANKS.get(name, 8), os.path.join(tmp, name + ".cp")
+    ended = events_of(bin_dir, tensor, rank, "done", "--nonneg", "--accelerate", "-i", str(sweeps), "--tol", "1e-13", "-o", out, "--force")[-1]
+    weights, factors = read_ktensor(os.path.join(out, "model.ktensor"))
+    with gzip.open(path, "rt") as f:
+        table = np.loadtxt(f)
+    index = [column.astype(np.int64) - 1 for column in table.T[:-1]]
+    worst = [violation(index, table[:, -1], weights, factors, m) for m in range(len(factors))]
+    row(name, rank, ended["sweeps"], f"{ended['fit']:.6f}", " ".join(f"{w:.0e}" for w in worst))
+    return max(worst) <= OPTIMAL
+
+
+HEADS = {fits: ("tensor", "rank", "seed", "fit", "TensorLy's", "difference"), rises: ("tensor", *METHODS),
+         kkt: ("tensor", "rank", "sweeps", "fit", "violation by mode")}
+
+
 def main():
-    if len(sys.argv) < 4 or sys.argv[1] not in ("fits", "rises"):
+    kinds = {f.__name__: f for f in HEADS}
+    if len(sys.argv) < 4 or sys.argv[1] not in kinds:
         sys.exit(__doc__)
-    sweeps = int(sys.argv.pop(3)) if sys.argv[1] == "fits" else 0
-    one, bin_dir, fine = {"fits": fits, "rises": rises}[sys.argv[1]], os.path.abspath(sys.argv[2]), True
-    head = ("tensor", "rank", "seed", "fit", "TensorLy's", "difference") if one is fits else ("tensor", *METHODS)
+    one, bin_dir, fine = kinds[sys.argv[1]], os.path.abspath(sys.argv[2]), True
+    sweeps = 0 if one is rises else int(sys.argv.pop(3))
+    head = HEADS[one]
     row(*head)
     row(*["---"] * len(head))
     with tempfile.TemporaryDirectory() as tmp:
