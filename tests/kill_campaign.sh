@@ -12,13 +12,15 @@
 #   KILLS    12 unless told; the programs that ended before their kill are not counted
 #   SEED     1 unless told: of the instants. What a program does at an instant no seed decides
 #   OPTION   for each tstream cp, such as --gpus 1; without one --cpu. With --restarts 3, or several ranks in a
-#            second --rank, each of the models must have the bytes of one that nobody killed
+#            second --rank, each of the models must have the bytes of one that nobody killed. --init may name
+#            start.cp, a model of the tensor that is there
 #
 # Prints how many kills hit what. Exit status: 0 when all was right, 1 when not, 2 for wrong usage.
 #
 #   tests/kill_campaign.sh -n 200 -s 7 build/tools
 #   tests/kill_campaign.sh -n 200 build/tools --gpus 1
 #   tests/kill_campaign.sh -n 40 build/tools --cpu --nonneg --restarts 3
+#   tests/kill_campaign.sh -n 40 build/tools --cpu --init start.cp --fix 1
 set -eu
 
 kills=12 seed=1 failed=0
@@ -121,9 +123,10 @@ began=$(now_ms)
 build -o whole.tsh
 build_ms=$(($(now_ms) - began))
 iters=20
+"$bin/tstream" cp whole.tsh --cpu -r 8 -i 2 --seed 9 -o start.cp > log
 "$bin/tstream" cp whole.tsh -r 8 -i $iters --tol 0 -o whole.cp --checkpoint 0 "$@" > log 2>&1 ||
     { cat log; exit 1; }
-"$bin/tstream" cp whole.tsh -r 2 -i 2 -o old.cp "$@" > log
+"$bin/tstream" cp whole.tsh -r 8 -i 2 -o old.cp "$@" > log
 began=$(now_ms)
 "$bin/tstream" cp whole.tsh -r 8 -i $iters --tol 0 -o again.cp --checkpoint 1ms "$@" > log
 cp_ms=$(($(now_ms) - began))
@@ -152,7 +155,7 @@ done
 # Of several models those that are done count, too.
 has_state()
 {
-    [ ! -e x.cp/models.json ] || is_old || return 1 # x.cp.partial may be what it replaced
+    [ ! -e x.cp ] || is_old || return 1 # x.cp.partial may be what it replaced
     any x.cp.partial/state.0 x.cp.partial/state.1 x.cp.partial/state x.cp.partial/r*.partial/state.[01] \
         x.cp.partial/r*.partial/state x.cp.partial/r*/model.ktensor
 }
@@ -162,7 +165,11 @@ check_end()
 {
     ended=$((ended + 1))
     same_models whole.cp x.cp || bad "not the bytes of the whole run: $(cat log)"
-    [ "$got" -ne 137 ] || [ ! -e x.cp/models.json ] || rm -rf x.cp.partial
+    if [ "$got" -eq 137 ] && [ -e x.cp.partial ]; then # killed while it removed what it had replaced
+        [ -z "$(ls x.cp.partial | grep -vx lock)" ] || grep -q '^replaces$' x.cp/lock ||
+            bad "x.cp.partial is left, and x.cp does not say that it was replaced: $(ls x.cp.partial)"
+        rm -rf x.cp.partial
+    fi
     [ ! -e x.cp.partial ] || bad "x.cp.partial is left: $(ls x.cp.partial)"
     for file in x.cp/run.json x.cp/r*/run.json; do
         [ ! -e "$file" ] || [ "$(grep -o '{"sweep":' "$file" | wc -l)" -eq $iters ] || bad "$file: not $iters sweeps"
