@@ -62,13 +62,26 @@ sweeps=$(sed -n 's/^fit .* after \([0-9]*\) sweeps (converged.*/\1/p' long.out)
 grep -q "the fit took $sweeps sweeps to settle: a run with --accelerate may take fewer" long.err || bad "no hint: $(cat long.err)"
 cp_t -i 20 --tol 1e-12 -n > slow.out 2> slow.err
 grep -q 'after 20 sweeps: a run with --accelerate takes fewer' slow.err || bad "no hint: $(cat slow.err)"
-for options in '-i 2000 --tol 1e-3' '-i 2000 --tol 1e-7 --accelerate' '-i 19 --tol 1e-12' '-i 20 --tol 0' '-i 20 --tol 1e-12 --accelerate' '-i 20 --tol 1e-12 --l2 0.1'; do
+for options in '-i 2000 --tol 1e-3' '-i 2000 --tol 1e-7 --accelerate' '-i 19 --tol 1e-12' '-i 20 --tol 0' '-i 20 --tol 1e-12 --accelerate' '-i 20 --tol 1e-12 --orthogonal 1'; do
     # shellcheck disable=SC2086
     cp_t $options -n > fast.out 2> fast.err
     grep -q 'a run with --accelerate' fast.err && bad "$options: $(cat fast.err)"
 done
 
-refused 2 '--accelerate goes with no constraint but --nonneg' cp_t --accelerate --l2 0.5 -n
-refused 2 '(nonnegative, l1 0.5): --accelerate goes with' cp_t --accelerate --nonneg 2 --l1 2=0.5 -n
+# With constraints, whatever the threads, the memory and interruptions.
+for constraint in '--l2 0.01' '--nonneg --l1 0.001' '--simplex 1' '--simplex 1,2 --nonneg 3' '--bounds 2=0:1' '--smooth 3=0.1 --l2 0.01'; do
+    rm -rf fast.cp half.cp half.cp.partial
+    # shellcheck disable=SC2086
+    cp_t $constraint --accelerate -i 12 --tol 0 -f npy -t 1 -o fast.cp > fast.out 2>&1 || bad "$constraint: $(cat fast.out)"
+    # shellcheck disable=SC2086
+    cp_t $constraint --accelerate -i 7 --tol 0 -f npy -t 3 -m 200K -o half.cp > fast.out 2>&1 || bad "$constraint: $(cat fast.out)"
+    "$bin/tstream" cp --resume half.cp -i 12 -t 2 > fast.out 2>&1 || bad "$constraint: $(cat fast.out)"
+    for k in 1 2 3; do
+        cmp fast.cp/mode$k.npy half.cp/mode$k.npy || bad "$constraint: other bits when it goes on"
+    done
+done
+
+refused 2 'mode 1 (orthogonal): --accelerate goes with least squares of all cells, and not' cp_t --accelerate --orthogonal 1 -n
+refused 2 'mode 1 (observed cells, l2 0.1): --accelerate goes with' cp_t --accelerate --observed -n
 
 exit $failed

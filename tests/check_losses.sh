@@ -119,6 +119,6 @@ refused 1 'all listed values are 1' cp_t --loss bernoulli --observed -n
 refused 2 'there is no loss' cp_t --loss normal -n
 refused 2 'huber takes a width above 0' cp_t --loss huber -n
 refused 2 'no l1 is computed' cp_t --loss bernoulli --l1 1 -n
-refused 2 'goes with no constraint but' cp_t --loss bernoulli --accelerate -n
+refused 2 'goes with least squares of all cells' cp_t --loss bernoulli --accelerate -n
 refused 1 'not from singular vectors' cp_t --loss bernoulli --init nvecs -n
 exit $failed

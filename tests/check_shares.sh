@@ -73,7 +73,6 @@ done
 rm -r half.cp
 refused 1 "alike cannot have no entries below 0" cp_t --smooth 1 --nonneg -n
 refused 1 "there is no mode 4, only 3" cp_t --smooth 4 -n
-refused 2 "goes with no constraint but" cp_t --smooth 1 --accelerate -n
 refused 2 "mode 1 is named twice" cp_t --smooth 1,1=2 -n
 refused 2 "expected MODE or MODE=X" cp_t --smooth 1=-1 -n
 refused 2 "expected MODE or MODE=X" cp_t --smooth 1=2x -n
@@ -99,7 +98,7 @@ refused 1 "mode 2: its columns are to be orthonormal, so nothing else" cp_t --or
 refused 1 "no mode is left to have it" cp_t --orthogonal all -n
 refused 1 "mode 3 has 40 used indices" cp_t -r 41 --orthogonal 3 -n
 refused 1 "there is no mode 4, only 3" cp_t --orthogonal 4 -n
-refused 2 "goes with no constraint but" cp_t --orthogonal 1 --accelerate -n
+refused 2 "goes with least squares of all cells" cp_t --orthogonal 1 --accelerate -n
 
 refused 1 "mode 1: rows that sum to 1 cannot have an l1" cp_t --simplex 1 --l1 0.1 -n
 refused 1 "mode 2: rows that sum to 1 cannot have bounds" cp_t --simplex 2 --bounds 0:1 -n

@@ -204,11 +204,13 @@ void test_slow_simplex(uint64_t n, uint32_t rank, const double *g, const double 
     free(h);
 }
 
-/* Within bounds, entry after entry, 32 rows together. */
+/* Within bounds and with l1, entry after entry, 32 rows together. */
 static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
                     const struct ts_constraint *c, uint32_t rounds, double *a)
 {
-    const double lower = c->nonneg ? fmax(c->bounded ? c->lower : 0, 0) : c->lower;
+    const double lower = c->nonneg    ? fmax(c->bounded ? c->lower : 0, 0)
+                         : c->bounded ? c->lower
+                                      : -INFINITY;
     const double upper = c->bounded ? c->upper : INFINITY;
     for (uint64_t first = 0; first < n; first += 32)
         for (uint32_t round = 0; round < rounds; round++) {
@@ -219,7 +221,11 @@ static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
                     const double old = *entry, square = g[r * rank + r];
                     for (uint32_t s = 0; s < rank; s++)
                         t -= a[i * rank + s] * g[r * rank + s];
-                    t = fmin(fmax(square > 0 ? old + t / square : old, lower), upper);
+                    t = square > 0 ? old + t / square : old;
+                    if (c->l1 > 0) /* its magnitude less l1 / square, 0 where that is less */
+                        t = square > 0 && fabs(t) > c->l1 / square ? t - copysign(c->l1 / square, t)
+                                                                   : 0;
+                    t = fmin(fmax(t, lower), upper);
                     moved += (t - old) * (t - old);
                     size += t * t;
                     *entry = t;
@@ -356,7 +362,7 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
         polar(n, rank, m, s->a[mode]);
     else if (c->smooth > 0)
         smooth(s, mode, m, v);
-    else if (c->bounded || c->nonneg)
+    else if (c->bounded || c->nonneg || c->l1 > 0)
         descend(n, rank, v, m, c, rounds, s->a[mode]);
     else
         solve(s, m, v, n, s->a[mode]);

@@ -115,8 +115,8 @@ const struct ts_opt tstream_cp_opts[] = {
       "the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "
       "these out" },
     { "accelerate", 0, TS_OPT_FLAG, AT(accelerate), NULL, NULL,
-      "fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit "
-      "fall is given up. No further pass; memory for second factors; no --l1, --l2" },
+      "fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is minimised rise, "
+      "is given up. No further pass; memory for second factors; with least squares of all cells, without --orthogonal" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",

@@ -217,8 +217,8 @@ def test_an_accelerated_run_is_that_of_the_program(tensor, tmp_path):
         assert (np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
     assert [s.fit for s in m.history[:5]] == [s.fit for s in plain.history[:5]]
     assert m.history[6].fit != plain.history[6].fit
-    with pytest.raises(ts.ArgumentError, match="goes with no constraint but"):
-        ts.cp(tensor, 4, accelerate=True, l2=0.1, progress=False)
+    with pytest.raises(ts.ArgumentError, match="accelerate goes with least squares of all cells"):
+        ts.cp(tensor, 4, accelerate=True, orthogonal=1, progress=False)
 
 
 def test_shares_and_bounds_are_those_of_the_program(tensor, tmp_path):

@@ -719,8 +719,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
         slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
     accelerate : bool
-        Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall is
-        given up. It takes memory for second factors, and no `l1` or `l2`.
+        Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is
+        minimised rise, is given up. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
     observed : bool
         Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
         it is not given), `nonneg`, `bounds` and `fix`; on CPU cores, and up to rank 128 on GPUs (in float64 64), but there not of

@@ -18,6 +18,7 @@ struct ts_accelerate {
     struct ts_init_conf init;
     enum ts_precision precision;
     uint32_t order, rank, modes; /* bit m of modes: mode m is kept */
+    int lengths;                 /* they matter */
     struct ts_disk_accelerate pace;
     int kept;                     /* there is something in: */
     void *before[TS_MAX_ORDER];   /* rows of factors, in the precision of the run */
@@ -51,14 +52,22 @@ static uint32_t kept_modes(const struct ts_constraint *c, uint32_t order)
 int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts_err *err)
 {
     for (uint32_t m = 0; c != NULL && m < order; m++) {
-        const struct ts_constraint plain = { .nonneg = c[m].nonneg, .fixed = c[m].fixed };
+        const struct ts_constraint known = { .nonneg = c[m].nonneg,
+                                             .fixed = c[m].fixed,
+                                             .l1 = c[m].l1,
+                                             .l2 = c[m].l2,
+                                             .simplex = c[m].simplex,
+                                             .bounded = c[m].bounded,
+                                             .lower = c[m].lower,
+                                             .upper = c[m].upper,
+                                             .smooth = c[m].smooth };
         char text[160];
         ts_constraint_text(&c[m], text, sizeof text);
-        if (!ts_constraint_same(&c[m], &plain))
+        if (!ts_constraint_same(&c[m], &known))
             return ts_fail(err, TS_EARG,
                            "mode %u (%s): " TS_SET_ACCELERATE
-                           " goes with no constraint but " TS_SET_NONNEG "; leave "
-                           "one of them out",
+                           " goes with least squares of all cells, and not with orthonormal "
+                           "columns; leave one of them out",
                            m + 1, text);
     }
     return 0;
@@ -87,6 +96,7 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
     a->order = init->tensor->order;
     a->rank = init->rank;
     a->modes = kept_modes(init->constraint, a->order);
+    a->lengths = ts_constraint_lengths(init->constraint, a->order);
     a->pace.taken = 1; /* the first sweep starts from the start */
     a->pace.gain[0] = a->pace.gain[1] = INFINITY;
     a->lambda = calloc((a->order + 2) * (size_t)a->rank, sizeof *a->lambda);
@@ -145,6 +155,23 @@ int ts_accelerate_settled(const struct ts_accelerate *a, double tol)
 
 /* ---- rows ---- */
 
+/* A row that was extrapolated, as its mode's constraints want it. */
+static void meet(const struct ts_constraint *c, uint32_t rank, double *row)
+{
+    const double lower = c->nonneg || c->simplex ? fmax(c->bounded ? c->lower : 0, 0)
+                         : c->bounded            ? c->lower
+                                                 : -INFINITY;
+    const double upper = c->bounded ? c->upper : INFINITY;
+    double sum = 0;
+    for (uint32_t r = 0; r < rank; r++) {
+        row[r] = row[r] > lower ? row[r] : lower;
+        row[r] = row[r] < upper ? row[r] : upper;
+        sum += row[r];
+    }
+    for (uint32_t r = 0; r < rank && c->simplex && sum > 0; r++)
+        row[r] /= sum;
+}
+
 /* rows: n of the factor, as float64, become those that the next sweep starts from; they take the place of the rows
  * before, which are n of `before` from element `at` on. */
 static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, double *rows, uint64_t n)
@@ -152,14 +179,13 @@ static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, doubl
     const struct ts_init_conf *c = &a->init;
     const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
     const double step = a->kept ? a->pace.step : 0;
-    const double least = c->constraint != NULL && c->constraint[mode].nonneg ? 0 : -INFINITY;
     const uint32_t rank = a->rank;
 #pragma omp parallel for num_threads(threads)
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
         for (uint32_t r = 0; r < rank; r++) {
             const uint64_t k = i * rank + r;
             const double now = rows[k];
-            double was, next;
+            double was;
             if (a->precision == TS_FLOAT32) {
                 was = ((const float *)a->before[mode])[at + k];
                 ((float *)a->before[mode])[at + k] = (float)now;
@@ -167,9 +193,11 @@ static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, doubl
                 was = ((const double *)a->before[mode])[at + k];
                 ((double *)a->before[mode])[at + k] = now;
             }
-            next = step > 0 ? now + step * (now - a->scale[r] * was) : now;
-            rows[k] = next > least ? next : least;
+            rows[k] = step > 0 ? now + step * (now - a->scale[r] * was) : now;
         }
+        if (step > 0 && c->constraint != NULL)
+            meet(&c->constraint[mode], rank, rows + i * rank);
+    }
 }
 
 /* rows := n of those before, from element `at` on */
@@ -191,7 +219,10 @@ static int step_mode(struct ts_accelerate *a, uint32_t mode, double *gram, struc
     int rc = 0;
     for (uint32_t r = 0; r < a->rank && a->pace.step >= 0; r++) {
         const double now = sqrt(gram[(size_t)r * a->rank + r]);
-        a->scale[r] = norm[r] > 0 ? now / norm[r] : 1;
+        if (a->lengths)
+            a->scale[r] = now > 0 ? 1 : 0; /* what died stays so */
+        else
+            a->scale[r] = norm[r] > 0 ? now / norm[r] : 1;
         norm[r] = now;
     }
     for (uint64_t row = 0; row < n_rows && rc == 0; row += most) {

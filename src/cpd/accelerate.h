@@ -4,14 +4,16 @@
  * With A the factor of a mode after the last sweep and B the one that the sweep before it started from, both of
  * columns of one length, the next sweep starts from
  *     A + step (A - B),   step = (k - 1) / (k + 5)  after k sweeps in a row that went well,
- * entries below 0 becoming 0 where the mode is nonnegative. The first five sweeps are plain: until then a start has not
+ * entries below 0 becoming 0 where the mode is nonnegative. Where lengths of columns matter (constraint.h) they are as they are; entries
+ * outside of bounds become the bound, and rows on the simplex, without what is below 0, are divided by their sum. The first five sweeps are plain: until then a start has not
  * settled which components it finds, and steps would choose for it. When the fit of a sweep is less than that of the
  * sweep before, it is given up: the next one starts from B, is plain, and k counts from there (Nesterov's
  * extrapolation with restarts; Mitchell, Ye, De Sterck 2020). The fit is that which a sweep yields anyway, so
- * there is no further pass; the factor that is solved first is replaced before it is an operand, so nothing is kept of
+ * there is no further pass. With penalties what counts is 1 - sqrt(2 F) / |X| instead, F being what is minimised: without
+ * a penalty that is the fit. The factor that is solved first is replaced before it is an operand, so nothing is kept of
  * it, except where its rows come from the old ones.
  *
- * The run has settled when the fit of two sweeps in a row, the last of which did not make it fall, differs by less than
+ * The run has settled when the fit, or that, of two sweeps in a row, the last of which did not make it fall, differs by less than
  * the tolerance from that before.
  *
  *   owner    it owns B, in host memory, also for GPUs; the rest of `init` is the caller's
@@ -31,7 +33,8 @@
 
 struct ts_accelerate;
 
-/* TS_EARG where the constraints (may be NULL) do not allow it: what is extrapolated has to meet them. */
+/* TS_EARG where the constraints (may be NULL) do not allow it: what is extrapolated has to meet them, which orthonormal
+ * columns would not, and other methods than least squares of all cells have steps of their own. */
 int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts_err *err);
 
 /* Bytes of the factors that are kept. */
@@ -42,7 +45,7 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
                       struct ts_accelerate **ret, struct ts_err *err);
 void ts_accelerate_free(struct ts_accelerate *a); /* NULL is fine */
 
-/* A sweep (from 1) is over, with this fit. */
+/* A sweep (from 1) is over, with this fit (see above). */
 void ts_accelerate_fit(struct ts_accelerate *a, uint32_t sweep, double fit);
 
 /* Before the next: factors of the backend, their Gram matrices (order x rank x rank) and the weights become those that

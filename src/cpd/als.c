@@ -261,7 +261,7 @@ static int end_sweep(struct ts_als *a, struct ts_err *err)
     if (rc < 0)
         return rc;
     if (a->accelerate != NULL)
-        ts_accelerate_fit(a->accelerate, sweep, a->now.fit);
+        ts_accelerate_fit(a->accelerate, sweep, ts_als_fit_with_penalty(a));
     ts_als_state_count_read(a);
     a->now.imbalance = a->now.kernel_ns > 0 ? (double)a->slowest_ns / (double)a->now.kernel_ns : 1;
     a->now.total_ns = ts_clock_ns() - a->start_ns;

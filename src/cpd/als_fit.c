@@ -120,12 +120,19 @@ double ts_als_fit_objective(const struct ts_als *a)
     return a->penalty ? objective(a, a->left) : NAN;
 }
 
+double ts_als_fit_with_penalty(const struct ts_als *a)
+{
+    const double norm = a->conf->init.tensor->header.norm;
+    return a->penalty && norm > 0 ? 1 - sqrt(2 * objective(a, a->left)) / norm : a->now.fit;
+}
+
 double ts_als_fit_watched(struct ts_als *a, double inner)
 {
     const double norm = a->conf->init.tensor->header.norm;
-    for (uint32_t m = a->product + 1; m < a->order && a->penalty && a->now.sweep <= 1; m++)
+    for (uint32_t m = a->product + 1;
+         m < a->order && a->penalty && (a->now.sweep <= 1 || a->accelerate != NULL); m++)
         if (a->constraint[m].l1 > 0 || a->constraint[m].smooth > 0)
-            return NAN; /* nobody has summed the start's factor */
+            return NAN; /* nobody has summed the factor that the sweep starts from */
     return objective(a, norm * norm + ts_als_fit_model_square(a) - 2 * inner);
 }
 

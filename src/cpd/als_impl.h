@@ -163,6 +163,9 @@ int ts_als_fit_nothing_left(const struct ts_als *a);
 int ts_als_fit_float32_will_do(const struct ts_als *a, double margin);
 double ts_als_fit_objective(const struct ts_als *a);
 
+/* 1 - sqrt(2 F) / norm of the tensor, F being what is minimised: without a penalty the fit. */
+double ts_als_fit_with_penalty(const struct ts_als *a);
+
 /* What is minimised after the mode that was just solved, inner being <X, model>; a->v is overwritten. NaN in
  * the first sweep before modes whose penalties are sums of their own. */
 double ts_als_fit_watched(struct ts_als *a, double inner);

@@ -87,7 +87,7 @@ enum ts_demand {
 struct ts_disk_accelerate {
     double
         step; /* of the sweep that comes next or is under way; -1: it starts where the one before did */
-    double best; /* fit of the last sweep that went well */
+    double best; /* fit (accelerate.h) of the last sweep that went well */
     double
         gain[2]; /* how far the fits of the last two sweeps, the later one first, were from that */
     uint64_t streak; /* sweeps that went well since one did not */
