@@ -653,9 +653,9 @@ typedef struct {
      * modes. */
     uint32_t fix;
     /* Fewer sweeps: each starts where the last two point to, and one
-     * that makes the fit fall, or what is minimised rise, is given up; so
-     * fits may fall for a sweep. Takes a session that was opened for it,
-     * least squares of all cells, and no orthogonal. */
+     * that makes the fit fall, or what is minimised rise, is given
+     * up; so fits may fall for a sweep. Takes a session that was
+     * opened for it, least squares of all cells, no orthogonal. */
     int accelerate;
     /* Bit m: rows of mode m's factor are not negative and sum to 1.
      * Columns of such modes, and of those with bounds, keep their

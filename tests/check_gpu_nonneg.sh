@@ -43,7 +43,8 @@ factors_alike()
 for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3" "--orthogonal 3" \
     "--orthogonal 1 --nonneg 3" "--smooth 3=0.5" "--simplex 1" "--simplex 2,3 --nonneg 1" \
     "--bounds 1=0:1" "--bounds 2=-0.01:0.02 --nonneg 3" "--init start.cp --fix 3" "--init start.cp --fix 1 --nonneg 2,3" \
-    "--accelerate -i 9" "--accelerate --nonneg -i 9" "--init nvecs" "--init nvecs --nonneg"; do
+    "--accelerate -i 9" "--accelerate --nonneg -i 9" "--init nvecs" "--init nvecs --nonneg" \
+    "--simplex 1 --accelerate -i 8" "--bounds 2=0:1 --l2 0.1 --accelerate -i 8"; do
     # shellcheck disable=SC2086 # several options
     run cpu --cpu --precision float64 $options
     want=$(number "done" fit) objective=$(number "done" objective)
@@ -65,7 +66,7 @@ within "$want" "$(number "done" fit)" 2e-5 ||
     bad "fit $want on the GPU, $(number "done" fit) on the CPU, in float32"
 
 # ---- bytes ----
-for options in "--nonneg" "--nonneg --l1 0.1" "--nonneg 3 -r 70 -i 2" "--simplex 1" "--simplex 3 -r 70 -i 2"; do
+for options in "--nonneg" "--nonneg --l1 0.1" "--nonneg 3 -r 70 -i 2" "--simplex 1" "--simplex 3 -r 70 -i 2" "--simplex 1 --accelerate -i 8"; do
     # shellcheck disable=SC2086
     run one --gpus 1 $options
     if [ "$options" = --nonneg ] && grep -v '^[a-z]' one.cp/model.ktensor | grep -q -e '^-\| -'; then
