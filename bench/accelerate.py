@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many sweeps --accelerate saves, and what fits runs end with: the tables of docs/notes/performance.md.
 
-    bench/accelerate.py DIR_OF_PROGRAMS TENSOR.tns.gz...
+    bench/accelerate.py DIR_OF_PROGRAMS TENSOR.tns.gz... [-- OPTION_OF_CP...]
 
 Each tensor is decomposed at ranks 8, 16 and 32 from three starts, plain and accelerated: 150 sweeps, and with the
-default --tol, at most 500. One CPU core; sweeps are counted, so other work on the machine does not matter.
+default --tol, at most 500. One CPU core; sweeps are counted, so other work on the machine does not matter. Where options ask for
+penalties, 1 - sqrt(2 F) / |X| takes the place of the fit, F being what is minimised.
 """
 import json
 import math
@@ -18,12 +19,20 @@ import tempfile
 RANKS, SEEDS, SWEEPS, NEAR = (8, 16, 32), (1, 2, 3), 150, 0.999
 
 
+def norm_of(bin_dir, tensor):
+    return json.loads(subprocess.run([os.path.join(bin_dir, "tshard"), "info", "--json", tensor], check=True, stdout=subprocess.PIPE, text=True).stdout)["norm"]
+
+
 def fits(bin_dir, tensor, *options):
-    """The fit of each sweep."""
+    """The fit of each sweep, or what takes its place."""
     out = subprocess.run([os.path.join(bin_dir, "tstream"), "cp", tensor, "--cpu", "-t", "1", "-n", "--json", *options],
                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     events = [json.loads(line) for line in out.splitlines()]
-    return [e["fit"] for e in events if e["event"] == "sweep"]
+    sweeps = [e for e in events if e["event"] == "sweep"]
+    if sweeps[0]["objective"] is None:
+        return [e["fit"] for e in sweeps]
+    norm = norm_of(bin_dir, tensor)
+    return [1 - math.sqrt(2 * e["objective"]) / norm for e in sweeps]
 
 
 def sweeps_to(run, fit):
@@ -36,7 +45,10 @@ def row(*cells):
 
 
 def main():
-    bin_dir, files = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    bin_dir, files, asked = os.path.abspath(sys.argv[1]), sys.argv[2:], []
+    if "--" in files:
+        asked = files[files.index("--") + 1:]
+        files = files[:files.index("--")]
     all_ratios, all_best, ended = [], [], []
     row("tensor", "plain", "accelerated", "ratio: median", "largest", f"best fit after {SWEEPS}: mean change",
         "better, worse by 0.1 %", "reach the best known", "ratio there: median", "largest")
@@ -52,7 +64,7 @@ def main():
             for rank in RANKS:
                 runs = []
                 for seed in SEEDS:
-                    run = ["-r", str(rank), "-s", str(seed)]
+                    run = ["-r", str(rank), "-s", str(seed), *asked]
                     pair = [fits(bin_dir, tensor, *run, "--tol", "0", "-i", str(SWEEPS), *more)
                             for more in ([], ["--accelerate"])]
                     runs.append(pair)
