@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of observed cells on GPUs are the best there are: the gradient of what they lower, from an obvious loop in float64,
  * vanishes where bounds allow it. Sizes and errors are those of such a loop, too. At orders 2 to 8, several ranks, bounds, l2, means and
- * shares that are held out; with the same bits for any number of devices, whether shards stay there or pass through. */
+ * shares that are held out, and weights of cells, of which those of 1 change no bit; with the same bits for any number of devices,
+ * whether shards stay there or pass through. */
 #include <check.h>
 #include <cuda_runtime.h>
 #include <float.h>
@@ -38,7 +39,8 @@ static const struct shape {
     { 8, 20000, 1, { 5, 4, 3, 5, 4, 3, 5, 40 }, 0 },
     { 3, 1, 0, { 1, 1, 1 }, 0 },
 };
-#define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
+#define N_SHAPES          (int)(sizeof shapes / sizeof shapes[0])
+#define N_WEIGHTED_SHAPES 4 /* the first, of which bits are compared with weights, too */
 
 static const uint32_t ranks[] = { 32, 64, 25, 9, 128, 8, 7, 16, 1, 100, 31, 33 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
@@ -60,8 +62,11 @@ struct disk {
     struct ts_tensor *tensor;
 };
 
+/* The weights of cells, of which one and more are 0. */
+enum weights { NONE, ANY, ONES };
+
 /* Values are written as float32, so that both precisions have them exactly. */
-static struct disk disk_new(const struct shape *s)
+static struct disk disk_new(const struct shape *s, enum weights weights)
 {
     const struct test_tsh_conf conf = { .kind = s->order % 2 == 0 ? TS_VALUE_INT : TS_VALUE_F32,
                                         .stretch = s->order == 3 ? 2 : 0,
@@ -69,6 +74,8 @@ static struct disk disk_new(const struct shape *s)
     struct disk d = { .top = test_tsh_tmp() };
     d.dir = malloc(strlen(d.top) + 8);
     d.x = test_coo_random(23, s->order, s->dim, s->nnz, s->order % 2 == 0 ? 5 : 0, s->skew);
+    if (weights != NONE)
+        test_coo_weigh(&d.x, 7, weights == ONES);
     strcat(strcpy(d.dir, d.top), "/t.tsh");
     test_tsh_write(d.dir, &d.x, &conf);
     OK(ts_tensor_open(d.dir, &d.tensor, &err));
@@ -206,6 +213,11 @@ static int is_held(const struct run *r, uint64_t i)
     return h.share > 0 && ts_hold_out_held(&h, hash);
 }
 
+static double weight_of(const struct run *r, uint64_t i)
+{
+    return r->d->x.weight == NULL ? 1 : (double)r->d->x.weight[i];
+}
+
 static void products(const struct run *r, uint64_t i, uint32_t but, double *p)
 {
     for (uint32_t k = 0; k < r->ask->rank; k++) {
@@ -215,7 +227,7 @@ static void products(const struct run *r, uint64_t i, uint32_t but, double *p)
     }
 }
 
-/* Of a row: the gradient (S + l2 I) a - m, sizes that say what rounding leaves of it, and how many nonzeros. */
+/* Of a row: the gradient (S + l2 I) a - m, sizes that say what rounding leaves of it, and how many nonzeros or how much weight. */
 struct slope {
     double g[MOST_RANK], trace, m, count, left;
 };
@@ -229,6 +241,7 @@ static struct slope *slopes(const struct run *r, uint32_t mode)
     for (uint64_t i = 0; i < r->d->x.nnz; i++) {
         const uint32_t row = r->d->x.idx[mode][i];
         const double *a = r->a[mode] + (size_t)row * n, x = r->d->x.val[i] - want->mean;
+        const double weight = weight_of(r, i);
         double p[MOST_RANK], model = 0;
         if (is_held(r, i))
             continue;
@@ -236,12 +249,12 @@ static struct slope *slopes(const struct run *r, uint32_t mode)
         for (uint32_t k = 0; k < n; k++)
             model += p[k] * a[k];
         for (uint32_t k = 0; k < n; k++) {
-            s[row].g[k] += p[k] * (model - x);
-            s[row].trace += p[k] * p[k];
-            s[row].m += fabs(p[k] * x);
+            s[row].g[k] += weight * p[k] * (model - x);
+            s[row].trace += weight * p[k] * p[k];
+            s[row].m += fabs(weight * p[k] * x);
         }
-        s[row].left += fabs(model - x);
-        s[row].count++;
+        s[row].left += weight * fabs(model - x);
+        s[row].count += weight;
     }
     for (uint64_t row = 0; row < r->d->x.dim[mode]; row++) {
         const double l2 = want->l2 * (want->by_count ? s[row].count : 1);
@@ -319,21 +332,21 @@ static void check_errors(const struct run *r, const struct ts_error_sums *got)
     struct ts_cell_errors want[2] = { { 0 } };
     for (uint64_t i = 0; i < r->d->x.nnz; i++) {
         struct ts_cell_errors *w = &want[is_held(r, i)];
-        const double x = r->d->x.val[i];
+        const double x = r->d->x.val[i], weight = weight_of(r, i);
         double p[MOST_RANK], m = r->ask->demand->mean;
         products(r, i, r->d->x.order, p);
         for (uint32_t k = 0; k < r->ask->rank; k++)
             m += p[k];
-        w->n++;
-        w->sum += x;
-        w->squares += x * x;
-        w->inner += x * m;
-        w->left += (x - m) * (x - m);
+        w->n += weight;
+        w->sum += weight * x;
+        w->squares += weight * x * x;
+        w->inner += weight * x * m;
+        w->left += weight * (x - m) * (x - m);
     }
     for (int k = 0; k < 2; k++) {
         const struct ts_cell_errors *g = k == 0 ? &got->kept : &got->held, *w = &want[k];
         const double scale = w->squares + w->left;
-        ck_assert_double_eq(g->n, w->n);
+        check_near("count", g->n, w->n, w->n, r->d->x.weight == NULL ? 0 : 1e-12);
         check_near("sum of values", g->sum, w->sum, w->sum, tolerance);
         check_near("sum of squares", g->squares, w->squares, w->squares, tolerance);
         check_near("inner product", g->inner, w->inner, scale, tolerance);
@@ -356,9 +369,10 @@ static struct ask ask_of(int i)
 }
 #define N_CASES (6 * N_SHAPES)
 
+/* From N_CASES on cells have weights. */
 START_TEST(rows_are_the_best_there_are)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES]);
+    struct disk d = disk_new(&shapes[_i % N_SHAPES], _i < N_CASES ? NONE : ANY);
     const struct ask ask = ask_of(_i);
     const double tolerance = ask.precision == TS_FLOAT64 ? 1e-10 : 1e-5;
     struct run r = run_new(&d, &ask);
@@ -432,9 +446,10 @@ static void check_same(const struct outcome *a, const struct outcome *b)
     ck_assert_mem_eq(&a->errors.held, &b->errors.held, sizeof a->errors.held);
 }
 
+/* From N_SHAPES on cells have weights. */
 START_TEST(bits_do_not_depend_on_devices_or_memory)
 {
-    struct disk d = disk_new(&shapes[_i]);
+    struct disk d = disk_new(&shapes[_i % N_SHAPES], _i < N_SHAPES ? NONE : ANY);
     struct ask ask = ask_of(_i + N_SHAPES * (_i % 2));
     struct outcome want = compute(&d, &ask);
     for (uint32_t members = 1; members < 4; members++) {
@@ -460,9 +475,25 @@ START_TEST(bits_do_not_depend_on_devices_or_memory)
 }
 END_TEST
 
+START_TEST(weights_of_1_change_no_bit)
+{
+    const struct ask ask = ask_of(_i);
+    struct outcome want, got;
+    struct disk d = disk_new(&shapes[_i % N_SHAPES], NONE);
+    want = compute(&d, &ask);
+    disk_free(&d);
+    d = disk_new(&shapes[_i % N_SHAPES], ONES);
+    got = compute(&d, &ask);
+    disk_free(&d);
+    check_same(&got, &want);
+    free(got.rows);
+    free(want.rows);
+}
+END_TEST
+
 START_TEST(what_is_not_there_is_refused)
 {
-    struct disk d = disk_new(&shapes[3]);
+    struct disk d = disk_new(&shapes[3], NONE);
     const uint32_t most = ts_backend_gpu.most_rank(
         &(struct ts_backend_conf){ .updates = 1u << TS_ROW_OBSERVED, .precision = TS_FLOAT32 });
     const struct ask ask = {
@@ -498,8 +529,9 @@ int main(void)
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
         return 77;
-    add(suite, "rows", rows_are_the_best_there_are, N_CASES);
-    add(suite, "bits", bits_do_not_depend_on_devices_or_memory, N_SHAPES);
+    add(suite, "rows", rows_are_the_best_there_are, 2 * N_CASES);
+    add(suite, "bits", bits_do_not_depend_on_devices_or_memory, N_SHAPES + N_WEIGHTED_SHAPES);
+    add(suite, "weights of 1", weights_of_1_change_no_bit, N_CASES);
     add(suite, "refused", what_is_not_there_is_refused, 1);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -106,8 +106,8 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
                                          : "a run without " TS_SET_OBSERVED,
                                      err);
     if (rc == 0 && ts_tensor_weighted(c->tensor) && !c->backend->weights)
-        rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which are used on CPU cores only",
-                     c->tensor->path);
+        rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which %s computes nothing with",
+                     c->tensor->path, c->backend->name);
     if (rc == 0 && c->backend->hold_out != NULL) /* or of none, where a run before this one left
                                                   * some out; products of starts count, too */
         c->backend->hold_out(c->be, &a->conf->hold_out);

@@ -257,14 +257,12 @@ static uint32_t highest_rank(const struct ts_engine_conf *conf)
     return ret;
 }
 
-/* Whether CPU cores have to compute where no GPU was asked for: GPUs know neither weights of cells, nor unknown cells of a dense
- * tensor. */
+/* Whether CPU cores have to compute where no GPU was asked for: GPUs do not know unknown cells of a dense tensor. */
 static int on_cpu_cores(const struct ts_engine_conf *conf, const struct ts_engine *e)
 {
     const struct ts_processor *p = &conf->processor;
     const int observed = conf->constraint != NULL && conf->constraint[0].observed;
-    return p->gpus == NULL && p->device_bytes == 0 &&
-           (ts_tensor_weighted(e->tensor) || (e->tensor->dense != NULL && observed));
+    return p->gpus == NULL && p->device_bytes == 0 && e->tensor->dense != NULL && observed;
 }
 
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)

@@ -426,6 +426,38 @@ static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_
     __syncwarp();
 }
 
+/* Where the weights of a block's cells go: nowhere, of a kernel in which every cell counts once, or to an array of
+ * spread::words. They are the codes of the second stream (ts_header_codes). */
+struct no_weights {
+};
+struct weights_to {
+    float *at;
+};
+
+template <int LPR>
+static __device__ inline void decode_weights(const block_map &, const stream_part *, uint32_t,
+                                             uint32_t, no_weights)
+{
+}
+
+/* By position; zero from n on. The array is the place of the codes, too. */
+template <int LPR>
+static __device__ inline void decode_weights(const block_map &m, const stream_part *part,
+                                             uint32_t stream, uint32_t lane, weights_to to)
+{
+    uint32_t code[8];
+    stage_codes(m, part[stream], lane, (uint32_t *)to.at);
+#pragma unroll
+    for (uint32_t k = 0; k < 8; k++)
+        code[k] = ((const uint32_t *)to.at)[staged::at(32 * k + lane)];
+    __syncwarp();
+#pragma unroll
+    for (uint32_t k = 0; k < 8; k++)
+        to.at[spread<LPR>::at(32 * k + lane)] =
+            32 * k + lane < m.n ? __uint_as_float(code[k]) : 0.0f;
+    __syncwarp();
+}
+
 /* What a warp knows of a decoded block besides the arrays in shared memory. */
 struct decoded {
     uint32_t row_flags;   /* bit k: a row begins at position 8 lane + k */
@@ -434,11 +466,11 @@ struct decoded {
 };
 
 /* Decodes the block at `word`: values to val, indices of level l to index + (l - 1) *
- * spread::words. part: 32 entries, list: 8 words of shared memory. */
-template <class T, int LPR, int NL>
-static __device__ inline decoded decode_block(const ts_gpu_mttkrp &p, const uint32_t *word,
-                                              uint32_t n, uint32_t lane, stream_part *part,
-                                              uint32_t *list, uint32_t *index, T *val)
+ * spread::words, weights to where they are wanted. part: 32 entries, list: 8 words of shared memory. */
+template <class T, int LPR, int NL, class WEIGHTS = no_weights>
+static __device__ inline decoded
+decode_block(const ts_gpu_mttkrp &p, const uint32_t *word, uint32_t n, uint32_t lane,
+             stream_part *part, uint32_t *list, uint32_t *index, T *val, WEIGHTS weights = {})
 {
     const uint32_t n_levels = NL > 0 ? NL : p.n_levels;
     const block_map m = map_block<NL>(word, n, n_levels, p.n_codes, lane, part);
@@ -446,6 +478,7 @@ static __device__ inline decoded decode_block(const ts_gpu_mttkrp &p, const uint
     const uint32_t leaf_count = min(8 * lane, n);
     decoded ret;
     decode_values<T, LPR>(p, m, part, lane, index, val);
+    decode_weights<LPR>(m, part, 2 * n_levels + 1, lane, weights);
     unpack_levels<LPR>(m, part, n_levels, lane, index);
     ret.row_flags = flags_of(m, 0, lane, list);
     ret.n_rows = __shfl_sync(ALL_LANES, m.n_set, 0);

@@ -440,6 +440,7 @@ const struct ts_backend ts_backend_gpu = {
                1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND |
                1u << TS_ROW_HELD,
     .means = 1,
+    .weights = 1,
     .most_rank = gpu_most_rank,
     .open = gpu_open,
     .close = gpu_close,

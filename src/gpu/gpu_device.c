@@ -330,6 +330,7 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
         .n_levels = g->tensor->order - 1,
         .value_kind = h->value_kind,
         .n_codes = ts_header_codes(h),
+        .weights = (uint32_t)ts_tensor_weighted(g->tensor),
         .value_base = h->value_base,
         .dict = me->dict,
         .out = my->factor[0],

@@ -113,6 +113,7 @@ static void fill_product(struct ts_gpu_pass *p, const struct ts_update *u, struc
         .n_levels = g->tensor->order - 1,
         .value_kind = h->value_kind,
         .n_codes = ts_header_codes(h),
+        .weights = (uint32_t)ts_tensor_weighted(g->tensor),
         .value_base = h->value_base,
         .dict = me->dict,
         .edge = r->my->edge,

@@ -41,11 +41,12 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
     return { row < column ? row : column, row < column ? column : row, tile != b || row <= column };
 }
 
-template <int C> struct gram_sum {
+/* COUNT: what cells count, which is one each, or their weights. */
+template <int C, class COUNT = uint32_t> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
-    double m[C];    /* of nonzeros t, t + 4, ...: to be added over t */
-    uint32_t count; /* the same in all lanes */
+    double m[C]; /* of nonzeros t, t + 4, ...: to be added over t */
+    COUNT count; /* the same in all lanes; of weights those of nonzeros t, t + 4, ..., like m */
 
     __device__ inline void clear()
     {

@@ -55,7 +55,9 @@ struct ts_gpu_mttkrp {
     uint32_t share_blocks; /* ts_mttkrp_share_blocks of the mode copy */
     uint32_t n_levels;     /* order - 1: levels below the row */
     uint32_t value_kind;   /* enum ts_value_kind */
-    uint32_t n_codes;      /* ts_value_codes of it */
+    uint32_t n_codes;      /* ts_header_codes */
+    uint32_t
+        weights; /* the second one is the weight of the cell, which kernels of observed cells use */
     double value_base;
     const double *dict;                   /* TS_VALUE_DICT */
     const void *factor[TS_MAX_ORDER - 1]; /* of the mode at level 1, 2, ... */

@@ -474,10 +474,11 @@ static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const l
 
 /* (1) Decodes block b, from shared memory if it fits there, and (2) starts the copy of the next
  * one. */
-template <class T, int LPR, int NL>
+template <class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<LPR> &at,
-           const warp_memory<T, LPR, NL> &mem, const warp_blocks &blocks, uint32_t b)
+           const warp_memory<T, LPR, NL> &mem, const warp_blocks &blocks, uint32_t b,
+           WEIGHTS weights = {})
 {
     const uint32_t n =
         b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
@@ -491,10 +492,10 @@ take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<L
     __syncwarp();
     if (fetched<NL>::words > 0 && range.bytes <= 4 * fetched<NL>::words)
         d = decode_block<T, LPR, NL>(p, mem.ahead + range.skip, n, at.lane, mem.part, mem.flag_word,
-                                     mem.index, mem.val);
+                                     mem.index, mem.val, weights);
     else
         d = decode_block<T, LPR, NL>(p, shard.raw + word, n, at.lane, mem.part, mem.flag_word,
-                                     mem.index, mem.val);
+                                     mem.index, mem.val, weights);
     __syncwarp();
     if (b + 1 < blocks.end) {
         const uint32_t next_end = __shfl_sync(ALL_LANES, blocks.lane_word, i + 2);

@@ -66,7 +66,7 @@ template <int C> struct own_memory {
 template <class T, int C>
 static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const own_memory<C> &own, uint32_t row, double m,
-                                        uint32_t count, uint32_t lane)
+                                        double count, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
     const double weight = o.by_count ? count : 1.0;
@@ -102,7 +102,8 @@ static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_obs
 }
 
 /* m of a sum: m[c] becomes that of column C g + c. */
-template <int C> static __device__ inline void sum_right(const gram_sum<C> &sum, double (&m)[C])
+template <int C, class COUNT>
+static __device__ inline void sum_right(const gram_sum<C, COUNT> &sum, double (&m)[C])
 {
 #pragma unroll
     for (int c = 0; c < C; c++) {
@@ -113,13 +114,13 @@ template <int C> static __device__ inline void sum_right(const gram_sum<C> &sum,
 }
 
 /* S of a sum to own.s; returns m(lane). */
-template <int C>
-static __device__ inline double spill_sum(const gram_sum<C> &sum, const own_memory<C> &own,
+template <int C, class COUNT>
+static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const own_memory<C> &own,
                                           uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
     double m[C];
-    sum_right<C>(sum, m);
+    sum_right(sum, m);
     sum.each(lane, [&](const gram_place &at, double x) { own.s[at.row * stride + at.column] = x; });
 #pragma unroll
     for (int c = 0; c < C; c++)
@@ -130,16 +131,17 @@ static __device__ inline double spill_sum(const gram_sum<C> &sum, const own_memo
 }
 
 /* Solves for a row without bounds, l2 being above 0, in registers. */
-template <class T, int C>
+template <class T, int C, class COUNT>
 static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                        const gram_sum<C> &sum, uint32_t row, uint32_t lane)
+                                        const gram_sum<C, COUNT> &sum, COUNT count, uint32_t row,
+                                        uint32_t lane)
 {
     const uint32_t g = lane / 4, t = lane % 4;
-    const double weight = o.by_count ? sum.count : 1.0, cut = cut_of<T>(o);
+    const double weight = o.by_count ? count : 1.0, cut = cut_of<T>(o);
     double s[C][C][2], m[C], r[C][2], least[C], turned[C], square = 0;
     T *const to = (T *)p.out + (uint64_t)row * p.ld;
     sum.tiles(s);
-    sum_right<C>(sum, m);
+    sum_right(sum, m);
 #pragma unroll
     for (int c = 0; c < C; c++) {
         const double l2 = t == g / 2 && C * g + c < o.rank ? o.l2 * weight : 0.0;
@@ -174,12 +176,12 @@ static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_obs
 }
 
 /* A sum to a part. */
-template <int C>
-static __device__ inline void pack_part(const gram_sum<C> &sum, uint32_t rank, double *to,
-                                        uint32_t lane)
+template <int C, class COUNT>
+static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT count, uint32_t rank,
+                                        double *to, uint32_t lane)
 {
     double m[C];
-    sum_right<C>(sum, m);
+    sum_right(sum, m);
     sum.each(lane, [&](const gram_place &at, double x) {
         if (at.column < (int)rank)
             to[at.row * (int)rank - at.row * (at.row + 1) / 2 + at.column] = x;
@@ -190,14 +192,15 @@ static __device__ inline void pack_part(const gram_sum<C> &sum, uint32_t rank, d
         if (lane % 4 == 0 && C * (lane / 4) + c < rank)
             to[C * (lane / 4) + c] = m[c];
     if (lane == 0)
-        to[rank] = sum.count;
+        to[rank] = count;
 }
 
 /* ------------------------------------------------------------------ rows one by one */
 
 /* Rows of 8 nonzeros of a block, on their way: lane (g, t) has its columns of nonzeros pos + t and pos + 4 + t. */
-template <class T, int C, int NL> struct rows_ahead {
+template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     T y[NL][2][C], value[2];
+    uint32_t place[2];
 
     /* No position after `last` is read. */
     __device__ inline void load(const char *const (&from)[NL], uint32_t row_bytes,
@@ -205,19 +208,19 @@ template <class T, int C, int NL> struct rows_ahead {
     {
 #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const uint32_t place = spread<LANES>::at(min(pos + 4 * k, last));
-            value[k] = mem.val[place];
+            place[k] = spread<LANES>::at(min(pos + 4 * k, last));
+            value[k] = mem.val[place[k]];
 #pragma unroll
             for (int l = 0; l < NL; l++)
-                load_columns<C>(from[l] + (uint64_t)mem.index[l * spread<LANES>::words + place] *
+                load_columns<C>(from[l] + (uint64_t)mem.index[l * spread<LANES>::words + place[k]] *
                                               row_bytes,
                                 y[l][k]);
         }
     }
-    __device__ inline void multiply(T (&x)[2][C]) const
+    __device__ inline void multiply(const WEIGHTS &weights, T (&x)[2][C]) const
     {
 #pragma unroll
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < 2; k++) {
 #pragma unroll
             for (int c = 0; c < C; c++) {
                 x[k][c] = y[0][k][c];
@@ -225,6 +228,8 @@ template <class T, int C, int NL> struct rows_ahead {
                 for (int l = 1; l < NL; l++)
                     x[k][c] *= y[l][k][c];
             }
+            weights.weigh(place[k], x[k]);
+        }
     }
 };
 
@@ -239,9 +244,9 @@ static __device__ inline double widen_if(bool yes, double x)
 }
 
 /* Adds 8 nonzeros; bits 0 and 4 of `on`: the lane's two count. */
-template <class T, int C>
+template <class T, int C, class COUNT>
 static __device__ inline void add_eight(const T (&x)[2][C], const T (&value)[2], uint32_t on,
-                                        bool active, gram_sum<C> &sum)
+                                        bool active, gram_sum<C, COUNT> &sum)
 {
     double d[2][C];
 #pragma unroll
@@ -265,10 +270,11 @@ static __device__ inline const char *opaque(const char *p)
 }
 
 /* Adds the nonzeros at positions pos .. end - 1, of one row, of a block that has n. */
-template <class T, int C, int NL>
+template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const own_memory<C> &own,
-             uint32_t pos, uint32_t end, uint32_t n, uint32_t lane, gram_sum<C> &sum)
+             const WEIGHTS &weights, uint32_t pos, uint32_t end, uint32_t n, uint32_t lane,
+             gram_sum<C, typename WEIGHTS::count> &sum)
 {
     const uint32_t column = C * (lane / 4), t = lane % 4;
     const bool active = column < p.ld;
@@ -276,7 +282,7 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
     if constexpr (NL > 0) {
         const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
         const char *from[NL];
-        rows_ahead<T, C, NL> near, far;
+        rows_ahead<T, C, NL, WEIGHTS> near, far;
 #pragma unroll
         for (int l = 0; l < NL; l++)
             from[l] = opaque((const char *)p.factor[l] + offset);
@@ -286,12 +292,12 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
             const uint32_t on = bits_from(own.kept, pos) & below(min(end - pos, 16u));
             T x[2][C], y[2][C];
             far.load(from, row_bytes, mem, pos + 8 + t, n - 1);
-            near.multiply(x);
-            add_eight<T, C>(x, near.value, on >> t, active, sum);
+            near.multiply(weights, x);
+            add_eight(x, near.value, on >> t, active, sum);
             near.load(from, row_bytes, mem, pos + 16 + t, n - 1);
-            far.multiply(y);
-            add_eight<T, C>(y, far.value, on >> t >> 8, active, sum);
-            sum.count += __popc(on);
+            far.multiply(weights, y);
+            add_eight(y, far.value, on >> t >> 8, active, sum);
+            sum.count += weights.of_lane(on, pos, t);
         }
     } else {
         constexpr int K = sizeof(T) == sizeof(float) ? 4 : 2; /* loads of a lane that go together */
@@ -305,8 +311,8 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
                 place[k] = spread<LANES>::at(min(pos + 4 * k + t, n - 1));
                 byte[k] = offset;
             }
-            multiply_rows<T, C, NL, K>(p, mem, place, byte, x);
-            sum.count += __popc(on);
+            multiply_rows<T, C, NL, K>(p, mem, weights, place, byte, x);
+            sum.count += weights.of_lane(on, pos, t);
 #pragma unroll
             for (int k = 0; k < K; k += 2)
                 if (pos + 4 * k < end) {
@@ -318,7 +324,7 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
                         for (int c = 0; c < C; c++)
                             two[h][c] = x[k + h][c];
                     }
-                    add_eight<T, C>(two, value, on >> 4 * k >> t, active, sum);
+                    add_eight(two, value, on >> 4 * k >> t, active, sum);
                 }
         }
     }
@@ -335,18 +341,18 @@ static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
 }
 
 /* Rows first, ... that have the n nonzeros from position pos on and no others. Bit q of ends: one ends after nonzero q. */
-template <class T, int C, int NL>
-static __device__ inline void solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                          const warp_memory<T, LANES, NL> &mem,
-                                          const own_memory<C> &own, uint32_t pos, uint32_t n,
-                                          uint32_t ends, uint32_t row, uint32_t lane)
+template <class T, int C, int NL, class WEIGHTS>
+static __device__ inline void
+solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
+            const own_memory<C> &own, const WEIGHTS &weights, uint32_t pos, uint32_t n,
+            uint32_t ends, uint32_t row, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
     const uint32_t g = lane / 4, t = lane % 4, at = pos + min(g, n - 1);
     const uint32_t kept = bits_from(own.kept, pos) & below(n);
     const bool on = kept >> g & 1;
     const uint32_t first = 32 - __clz(ends & below(g)), end = g < n ? g + __ffs(ends >> g) : first;
-    const uint32_t count = __popc(kept & below(end) & ~below(first));
+    const typename WEIGHTS::count count = weights.of(kept & below(end) & ~below(first), pos);
     const double l2 = o.l2 * (o.by_count ? count : 1.0), cut = cut_of<T>(o);
     uint32_t place[2], byte[2];
     T x[2][C];
@@ -357,7 +363,7 @@ static __device__ inline void solve_short(const ts_gpu_mttkrp &p, const ts_gpu_o
         place[h] = spread<LANES>::at(at);
         byte[h] = column < p.ld ? column * (uint32_t)sizeof(T) : 0;
     }
-    multiply_rows<T, C, NL, 2>(p, mem, place, byte, x);
+    multiply_rows<T, C, NL, 2>(p, mem, weights, place, byte, x);
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
@@ -426,7 +432,8 @@ static __device__ inline void solve_short(const ts_gpu_mttkrp &p, const ts_gpu_o
     if (o.size != NULL) {
         square += __shfl_xor_sync(ALL_LANES, square, 1);
         square += __shfl_xor_sync(ALL_LANES, square, 2);
-        const uint32_t kept_of_row = __shfl_sync(ALL_LANES, count, 4 * last_of(ends, g));
+        const typename WEIGHTS::count kept_of_row =
+            __shfl_sync(ALL_LANES, count, 4 * last_of(ends, g));
         if (t == 0 && g < rows)
             o.size[row + g] = (o.by_count ? kept_of_row : 1.0) * square;
     }
@@ -437,13 +444,15 @@ static __device__ inline void solve_short(const ts_gpu_mttkrp &p, const ts_gpu_o
 
 /* Row `row`, which has the n nonzeros from position pos on, more than SHORT and no more than SOME, and no others: y by the solution
  * of 16 columns, which takes less than that of 32. */
-template <class T, int NL>
-static __device__ inline void
-solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
-           const own_memory<4> &own, uint32_t pos, uint32_t n, uint32_t row, uint32_t lane)
+template <class T, int NL, class WEIGHTS>
+static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
+                                         const warp_memory<T, LANES, NL> &mem,
+                                         const own_memory<4> &own, const WEIGHTS &weights,
+                                         uint32_t pos, uint32_t n, uint32_t row, uint32_t lane)
 {
     const uint32_t g = lane / 4, t = lane % 4;
-    const uint32_t kept = bits_from(own.kept, pos) & below(n), count = __popc(kept);
+    const uint32_t kept = bits_from(own.kept, pos) & below(n);
+    const typename WEIGHTS::count count = weights.of(kept, pos);
     const double weight = o.by_count ? count : 1.0, cut = cut_of<T>(o);
     double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
 #pragma unroll
@@ -457,7 +466,7 @@ solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T
 #pragma unroll
         for (uint32_t h = 0; h < 2; h++)
             byte[h] = 16 * h + 4 * t < p.ld ? (16 * h + 4 * t) * (uint32_t)sizeof(T) : 0;
-        multiply_rows<T, 4, NL, 2>(p, mem, place, byte, z);
+        multiply_rows<T, 4, NL, 2>(p, mem, weights, place, byte, z);
 #pragma unroll
         for (uint32_t h = 0; h < 2; h++)
 #pragma unroll
@@ -505,26 +514,28 @@ solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T
 /* ------------------------------------------------------------------ a unit */
 
 /* Where a warp is. */
-template <int C> struct unit_rows {
-    gram_sum<C> sum; /* of the current row */
+template <int C, class COUNT> struct unit_rows {
+    gram_sum<C, COUNT> sum; /* of the current row */
     uint32_t row, first_row;
     bool open,
         first; /* it has nonzeros before these, maybe none yet; it is the first one of the unit */
 };
 
 /* The current row has ended. */
-template <class T, int C>
+template <class T, int C, class WEIGHTS>
 static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                      const own_memory<C> &own, bool plain, double *part,
-                                      uint32_t lane, unit_rows<C> &r)
+                                      const own_memory<C> &own, const WEIGHTS &weights, bool plain,
+                                      double *part, uint32_t lane,
+                                      unit_rows<C, typename WEIGHTS::count> &r)
 {
+    const typename WEIGHTS::count count = weights.total_of(r.sum.count);
     if (r.first) {
-        pack_part<C>(r.sum, o.rank, part, lane);
+        pack_part(r.sum, count, o.rank, part, lane);
     } else if (plain) {
-        solve_sum<T, C>(p, o, r.sum, r.row, lane);
+        solve_sum<T>(p, o, r.sum, count, r.row, lane);
     } else {
-        const double m = spill_sum<C>(r.sum, own, lane);
-        solve_row<T, C>(p, o, own, r.row, m, r.sum.count, lane);
+        const double m = spill_sum(r.sum, own, lane);
+        solve_row<T, C>(p, o, own, r.row, m, count, lane);
     }
     r.first = r.open = false;
     r.sum.clear();
@@ -542,11 +553,11 @@ static __device__ inline uint32_t row_end(const uint32_t *begins, uint32_t pos, 
 }
 
 /* The nonzeros of a block. closed: a row ends with it. */
-template <class T, int C, int NL>
-static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                        const warp_memory<T, LANES, NL> &mem,
-                                        const own_memory<C> &own, uint32_t n, bool closed,
-                                        bool plain, double *part, uint32_t lane, unit_rows<C> &r)
+template <class T, int C, int NL, class WEIGHTS>
+static __device__ inline void
+take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
+          const own_memory<C> &own, const WEIGHTS &weights, uint32_t n, bool closed, bool plain,
+          double *part, uint32_t lane, unit_rows<C, typename WEIGHTS::count> &r)
 {
     const bool together = plain && o.rank >= SHORT;
     uint32_t pos = 0;
@@ -555,7 +566,7 @@ static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_obs
         const uint32_t ends = bits_from(own.begins, pos + 1); /* bit k: after nonzero pos + k */
         if (!r.open && together && (ends & below(SHORT)) != 0) {
             const uint32_t some = 32 - __clz(ends & below(SHORT));
-            solve_short<T, C, NL>(p, o, mem, own, pos, some, ends & below(some), r.row, lane);
+            solve_short(p, o, mem, own, weights, pos, some, ends & below(some), r.row, lane);
             r.sum.clear(); /* it was: so it needs no registers meanwhile */
             r.row += __popc(ends & below(some));
             pos += some;
@@ -564,17 +575,17 @@ static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_obs
         if constexpr (C == 4)
             if (!r.open && together && (ends & below(SOME)) != 0) {
                 const uint32_t some = __ffs(ends);
-                solve_some<T, NL>(p, o, mem, own, pos, some, r.row++, lane);
+                solve_some(p, o, mem, own, weights, pos, some, r.row++, lane);
                 r.sum.clear();
                 pos += some;
                 continue;
             }
         const uint32_t end = row_end(own.begins, pos, n);
-        add_nonzeros<T, C, NL>(p, mem, own, pos, end, n, lane, r.sum);
+        add_nonzeros(p, mem, own, weights, pos, end, n, lane, r.sum);
         pos = end;
         r.open = true;
         if (end < n || closed) {
-            end_row<T, C>(p, o, own, plain, part, lane, r);
+            end_row<T>(p, o, own, weights, plain, part, lane, r);
             r.row++;
         }
     }
@@ -586,7 +597,7 @@ static __device__ inline void take_rows(const ts_gpu_mttkrp &p, const ts_gpu_obs
  *           would keep the place of all until the last is done
  *   out     only rows that begin and end inside the unit are stored: no other warp has a nonzero of them
  *   part    (2 x units of the mode copy) what the unit has of its first and its last row */
-template <class T, int C, int NL>
+template <class T, int C, int NL, bool WEIGHTED>
 __global__ void __launch_bounds__(32, RESIDENT)
     observed_packed(const __grid_constant__ ts_gpu_mttkrp p,
                     const __grid_constant__ ts_gpu_observed o)
@@ -598,12 +609,14 @@ __global__ void __launch_bounds__(32, RESIDENT)
     const warp_memory<T, LANES, NL> mem(shared, n_levels, 1, at, 1);
     const own_memory<C> own((char *)shared + shared_size<T, LANES, NL>::bytes(n_levels, 1, 1), 0,
                             plain, is_bounded(o));
+    const block_weights<T, WEIGHTED> weights((char *)own.s +
+                                             own_memory<C>::bytes(plain, is_bounded(o)));
     const uint32_t of_launch = blockIdx.x / WARPS, warp = blockIdx.x % WARPS;
     const ts_gpu_shard shard = shard_of_share(p, of_launch);
     const uint32_t share = of_launch - shard.first_cta, unit_blocks = p.share_blocks / WARPS;
     const uint64_t unit = (shard.first_share + share) * WARPS + warp;
     double *part = o.part + 2 * unit * ts_observed_part(o.rank);
-    unit_rows<C> r;
+    unit_rows<C, typename block_weights<T, WEIGHTED>::count> r;
     warp_blocks blocks;
     blocks.first = share * p.share_blocks + warp * unit_blocks;
     blocks.end = min(blocks.first + unit_blocks, shard.n_blocks);
@@ -623,15 +636,15 @@ __global__ void __launch_bounds__(32, RESIDENT)
             b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, i);
         const uint32_t next_row = __shfl_sync(ALL_LANES, blocks.lane_row, min(i + 1, 31u));
-        const decoded d = take_block(p, shard, at, mem, blocks, b);
+        const decoded d = take_block(p, shard, at, mem, blocks, b, weights.decoded());
         const bool closed = b + 1 < blocks.end && next_row != first_row + d.n_rows;
-        prepare_block<T, NL>(p, o, mem, own.begins, own.kept, d, first_row, closed, lane);
+        prepare_block(p, o, mem, weights, own.begins, own.kept, d, first_row, closed, lane);
         r.row = first_row;
-        take_rows<T, C, NL>(p, o, mem, own, n, closed, plain, part, lane, r);
+        take_rows(p, o, mem, own, weights, n, closed, plain, part, lane, r);
     }
     if (!r.first)
         part += ts_observed_part(o.rank);
-    pack_part<C>(r.sum, o.rank, part, lane);
+    pack_part(r.sum, weights.total_of(r.sum.count), o.rank, part, lane);
     if (lane < 2)
         p.edge_row[2 * unit + lane] = lane == 0 ? r.first_row : r.row;
 }
@@ -713,7 +726,7 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
     __syncwarp();
     if (to != own.copy)
         return;
-    const uint32_t count = (uint32_t)own.copy[size - 1];
+    const double count = own.copy[size - 1];
     const double m = unpack_part<C>(own, o.rank, lane);
     __syncwarp();
     solve_row<T, C>(p, o, own, row, m, count, lane);
@@ -765,27 +778,39 @@ template <class F> static cudaError_t allow(F kernel, uint32_t bytes)
                                       (int)bytes);
 }
 
-template <class T, int C, int NL>
+template <class T, int C, int NL, bool WEIGHTED>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_observed *o,
                           cudaStream_t stream)
 {
     const uint32_t bytes = shared_size<T, LANES, NL>::bytes(args->n_levels, 1, 1) +
-                           own_memory<C>::bytes(is_plain(*o), is_bounded(*o));
-    const cudaError_t rc = allow(observed_packed<T, C, NL>, bytes);
+                           own_memory<C>::bytes(is_plain(*o), is_bounded(*o)) +
+                           block_weights<T, WEIGHTED>::bytes();
+    const cudaError_t rc = allow(observed_packed<T, C, NL, WEIGHTED>, bytes);
     if (rc == cudaSuccess)
-        observed_packed<T, C, NL><<<WARPS * args->n_shares, 32, bytes, stream>>>(*args, *o);
+        observed_packed<T, C, NL, WEIGHTED>
+            <<<WARPS * args->n_shares, 32, bytes, stream>>>(*args, *o);
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
-template <class T, int NL>
+template <class T, int NL, bool WEIGHTED>
 static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts_gpu_observed *o,
                                cudaStream_t s)
 {
     if (args->ld <= 8)
-        return launch<T, 1, NL>(args, o, s);
+        return launch<T, 1, NL, WEIGHTED>(args, o, s);
     if (args->ld <= 16)
-        return launch<T, 2, NL>(args, o, s);
-    return launch<T, 4, NL>(args, o, s);
+        return launch<T, 2, NL, WEIGHTED>(args, o, s);
+    return launch<T, 4, NL, WEIGHTED>(args, o, s);
+}
+
+template <bool WEIGHTED>
+static cudaError_t launch_levels(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                 const struct ts_gpu_observed *o, cudaStream_t stream)
+{
+    if (precision == TS_FLOAT64)
+        return launch_rank<double, 0, WEIGHTED>(args, o, stream);
+    return args->n_levels == 2 ? launch_rank<float, 2, WEIGHTED>(args, o, stream)
+                               : launch_rank<float, 0, WEIGHTED>(args, o, stream);
 }
 
 cudaError_t ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
@@ -795,10 +820,8 @@ cudaError_t ts_observed_launch(enum ts_precision precision, const struct ts_gpu_
         return cudaSuccess;
     if (args->ld > NARROW)
         return ts_observed_wide_launch(precision, args, o, stream);
-    if (precision == TS_FLOAT64)
-        return launch_rank<double, 0>(args, o, stream);
-    return args->n_levels == 2 ? launch_rank<float, 2>(args, o, stream)
-                               : launch_rank<float, 0>(args, o, stream);
+    return args->weights ? launch_levels<true>(precision, args, o, stream)
+                         : launch_levels<false>(precision, args, o, stream);
 }
 
 template <class T, int C>

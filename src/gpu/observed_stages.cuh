@@ -75,10 +75,77 @@ static __device__ inline void store_columns(double *to, const double (&x)[C], ui
     }
 }
 
-/* x[k] := the product of the rows of all factors at the nonzero in place[k], from byte[k] of the rows on. */
-template <class T, int C, int NL, int K>
+/* What the cells of a block count: each once, or by its weight. Then values and products are taken times the square root of it, so that
+ * sums of what two of them multiply to are weighted, as on CPU cores. A cell whose weight is 0 counts as one that is not there.
+ *
+ *   count     what counts are summed in
+ *   of        what the cells pos + k count, k being the bits of `kept`
+ *   of_lane   the same of those that a lane of number t has of each 4; total_of: what all lanes have of such sums */
+template <class T, bool WEIGHTED> struct block_weights;
+
+template <class T> struct block_weights<T, false> {
+    typedef uint32_t count;
+    static __host__ __device__ uint32_t bytes() { return 0; }
+    __device__ block_weights(char *) {}
+    __device__ inline no_weights decoded() const { return {}; }
+    __device__ inline uint32_t of(uint32_t kept, uint32_t) const { return __popc(kept); }
+    __device__ inline uint32_t of_lane(uint32_t kept, uint32_t, uint32_t) const
+    {
+        return __popc(kept);
+    }
+    static __device__ inline uint32_t total_of(uint32_t count) { return count; }
+    __device__ inline uint32_t of_cell(uint32_t) const { return 1; }
+    template <int C> __device__ inline void weigh(uint32_t, T (&)[C]) const {}
+};
+
+template <class T> struct block_weights<T, true> {
+    typedef double count;
+    T *root; /* by position, as values are */
+    float *weight;
+
+    static __host__ __device__ uint32_t bytes()
+    {
+        return spread<LANES>::words * (uint32_t)(sizeof(T) + sizeof(float));
+    }
+    __device__ block_weights(char *memory)
+    {
+        root = (T *)memory;
+        weight = (float *)(root + spread<LANES>::words);
+    }
+    __device__ inline weights_to decoded() const { return { weight }; }
+    /* Lanes may ask for different cells, and all ask. */
+    __device__ inline double of(uint32_t kept, uint32_t pos) const
+    {
+        double sum = 0;
+        for (; kept != 0; kept &= kept - 1)
+            sum += weight[spread<LANES>::at(pos + __ffs(kept) - 1)];
+        __syncwarp();
+        return sum;
+    }
+    __device__ inline double of_lane(uint32_t kept, uint32_t pos, uint32_t t) const
+    {
+        return of(kept & 0x11111111u << t, pos);
+    }
+    static __device__ inline double total_of(double count)
+    {
+        count += __shfl_xor_sync(ALL_LANES, count, 1);
+        count += __shfl_xor_sync(ALL_LANES, count, 2);
+        return count;
+    }
+    __device__ inline double of_cell(uint32_t place) const { return weight[place]; }
+    template <int C> __device__ inline void weigh(uint32_t place, T (&x)[C]) const
+    {
+        const T by = root[place];
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            x[c] *= by;
+    }
+};
+
+/* x[k] := the product of the rows of all factors at the nonzero in place[k], from byte[k] of the rows on, weighed. */
+template <class T, int C, int NL, int K, class WEIGHTS>
 static __device__ inline void
-multiply_rows(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem,
+multiply_rows(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const WEIGHTS &weights,
               const uint32_t (&place)[K], const uint32_t (&byte)[K], T (&x)[K][C])
 {
     const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
@@ -124,6 +191,9 @@ multiply_rows(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem,
                     x[k][c] *= y[k][c];
         }
     }
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        weights.weigh(place[k], x[k]);
 }
 
 /* 32 bits of a list of 256, from bit `at` on. */
@@ -149,19 +219,43 @@ template <class T> static __device__ inline double cut_of(const ts_gpu_observed 
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
 }
 
-/* Which nonzeros of the block begin rows, and which are kept; values less the mean. closed: a row ends with the block. */
+/* Values times the square roots of the weights, which are left beside. Returns which of the lane's cells have a weight of 0. */
 template <class T, int NL>
-static __device__ inline void prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                            const warp_memory<T, LANES, NL> &mem, uint32_t *begins,
-                                            uint32_t *kept, const decoded &d, uint32_t first_row,
-                                            bool closed, uint32_t lane)
+static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &,
+                                               const block_weights<T, false> &, uint32_t)
+{
+    return 0;
+}
+
+template <class T, int NL>
+static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &mem,
+                                               const block_weights<T, true> &weights, uint32_t lane)
+{
+    uint32_t none = 0;
+#pragma unroll 1
+    for (uint32_t k = 0; k < 8; k++) {
+        const uint32_t place = spread<LANES>::at(8 * lane + k);
+        const float weight = weights.weight[place];
+        const T root = sqrt((T)weight);
+        weights.root[place] = root;
+        mem.val[place] *= root;
+        none |= (uint32_t)(weight == 0) << k;
+    }
+    return none;
+}
+
+/* Which nonzeros of the block begin rows, and which are kept; values less the mean, weighed. closed: a row ends with the block. */
+template <class T, int NL, class WEIGHTS>
+static __device__ inline void
+prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
+              const warp_memory<T, LANES, NL> &mem, const WEIGHTS &weights, uint32_t *begins,
+              uint32_t *kept, const decoded &d, uint32_t first_row, bool closed, uint32_t lane)
 {
     uint32_t held = 0;
     if (o.hold_out.share > 0)
         held =
             held_cells<T, LANES, NL>(o.hold_out, o.level, p.n_levels + 1, mem, lane, first_row, d);
     ((unsigned char *)begins)[lane] = (unsigned char)d.row_flags;
-    ((unsigned char *)kept)[lane] = (unsigned char)~held;
     if (lane < 2) {
         begins[8 + lane] = lane == 0 && closed;
         kept[8 + lane] = 0;
@@ -172,6 +266,8 @@ static __device__ inline void prepare_block(const ts_gpu_mttkrp &p, const ts_gpu
             T *const x = mem.val + spread<LANES>::at(8 * lane + k);
             *x = (T)((double)*x - o.mean);
         }
+    held |= weigh_values(mem, weights, lane);
+    ((unsigned char *)kept)[lane] = (unsigned char)~held;
     __syncwarp();
 }
 

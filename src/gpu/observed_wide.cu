@@ -155,7 +155,7 @@ static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_ob
 /* Solves for a row, S being in w.s and m in w.y; all threads call. */
 template <class T>
 static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                         const wide_memory &w, uint32_t row, uint32_t count)
+                                         const wide_memory &w, uint32_t row, double count)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const double weight = o.by_count ? count : 1.0;
@@ -201,10 +201,10 @@ static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t ran
 /* ------------------------------------------------------------------ sums */
 
 /* What a warp sums of S: its left panel times its right one; and of m, where they are the same, the left one. */
-struct wide_sum {
+template <class COUNT> struct wide_sum {
     double s[8][4],
         m[4]; /* s: pairs of tiles (0, 1) with each of the right panel, then (2, 3), as in gram_tiles.cuh */
-    uint32_t count;
+    COUNT count; /* of nonzeros t, t + 4, ... */
 
     __device__ inline void clear()
     {
@@ -221,10 +221,11 @@ struct wide_sum {
 };
 
 /* Adds the nonzeros at positions pos .. end - 1, of one row. */
-template <class T>
+template <class T, class WEIGHTS>
 static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, 0> &mem,
-                                       const uint32_t *kept, uint32_t pos, uint32_t end,
-                                       uint32_t left, uint32_t right, uint32_t lane, wide_sum &sum)
+                                       const WEIGHTS &weights, const uint32_t *kept, uint32_t pos,
+                                       uint32_t end, uint32_t left, uint32_t right, uint32_t lane,
+                                       wide_sum<typename WEIGHTS::count> &sum)
 {
     const uint32_t t = lane % 4,
                    from[2] = { PANEL * left + lane / 4 * 4, PANEL * right + lane / 4 * 4 };
@@ -239,14 +240,14 @@ static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory
             const uint32_t q = pos + 4 * k + t, at = min(q, end - 1);
             place[k] = spread<LANES>::at(at);
             on[k] = q < end && (kept[at / 32] >> at % 32 & 1);
-            sum.count += on[k];
+            sum.count += on[k] ? weights.of_cell(place[k]) : 0;
 #pragma unroll
             for (int h = 0; h < 2; h++)
                 byte[h][k] = from[h] < p.ld ? from[h] * (uint32_t)sizeof(T) : 0;
         }
 #pragma unroll
         for (int h = 0; h < 2; h++)
-            multiply_rows<T, 4, 0, 2>(p, mem, place, byte[h], x[h]);
+            multiply_rows<T, 4, 0, 2>(p, mem, weights, place, byte[h], x[h]);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const double value = on[k] ? (double)mem.val[place[k]] : 0.0;
@@ -270,11 +271,12 @@ static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory
 }
 
 /* The sums of all warps to w.s and w.y; returns the count. */
-static __device__ inline uint32_t spill_wide(wide_sum &sum, const wide_memory &w, uint32_t left,
-                                             uint32_t right, uint32_t lane)
+template <class COUNT>
+static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memory &w, uint32_t left,
+                                          uint32_t right, uint32_t lane)
 {
     const uint32_t g = lane / 4, t = lane % 4;
-    uint32_t count = sum.count;
+    COUNT count = sum.count;
     count += __shfl_xor_sync(ALL_LANES, count, 1);
     count += __shfl_xor_sync(ALL_LANES, count, 2);
 #pragma unroll
@@ -300,7 +302,7 @@ static __device__ inline uint32_t spill_wide(wide_sum &sum, const wide_memory &w
 }
 
 /* S in w.s, m in w.y and the count to a part. */
-static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, uint32_t count,
+static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, double count,
                                         double *to)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -318,21 +320,22 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, uin
 /* ------------------------------------------------------------------ a share */
 
 /* Decodes block b, by one warp. */
-template <class T>
-static __device__ inline void decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                          const ts_gpu_shard &shard,
-                                          const warp_memory<T, LANES, 0> &mem, uint32_t b,
-                                          uint32_t end, uint32_t lane, wide_block &ret)
+template <class T, class WEIGHTS>
+static __device__ inline void
+decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard &shard,
+            const warp_memory<T, LANES, 0> &mem, const WEIGHTS &weights, uint32_t b, uint32_t end,
+            uint32_t lane, wide_block &ret)
 {
     const uint32_t *const word = shard.raw, *const row = shard.raw + shard.n_blocks + 1;
     const uint32_t n =
         b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
     const uint32_t first_row = shard.row_first + __ldg(row + b);
-    const decoded d = decode_block<T, LANES, 0>(p, shard.raw + __ldg(word + b), n, lane, mem.part,
-                                                mem.flag_word, mem.index, mem.val);
+    const decoded d =
+        decode_block<T, LANES, 0>(p, shard.raw + __ldg(word + b), n, lane, mem.part, mem.flag_word,
+                                  mem.index, mem.val, weights.decoded());
     const bool closed = b + 1 < end && shard.row_first + __ldg(row + b + 1) != first_row + d.n_rows;
     __syncwarp();
-    prepare_block<T, 0>(p, o, mem, ret.begins, ret.kept, d, first_row, closed, lane);
+    prepare_block(p, o, mem, weights, ret.begins, ret.kept, d, first_row, closed, lane);
     if (lane == 0) {
         ret.n = n;
         ret.row = first_row;
@@ -345,16 +348,18 @@ static __device__ inline void decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_o
  *   launch  grid (shares of the launch), a warp for each pair of panels left <= right
  *   out     only rows that begin and end inside the share are stored
  *   part    (2 x shares of the mode copy) what the share has of its first and its last row
- *   shared  decoded blocks; S and rows beside it */
-template <class T>
+ *   shared  decoded blocks; S and rows beside it; weights of the blocks */
+template <class T, bool WEIGHTED>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     observed_wide(const __grid_constant__ ts_gpu_mttkrp p,
                   const __grid_constant__ ts_gpu_observed o)
 {
     extern __shared__ uint4 shared[];
+    typedef block_weights<T, WEIGHTED> weights_of_block;
     lane_place<LANES> at;
     const uint32_t warp = at.warp, lane = at.lane;
     const wide_memory w((char *)shared + shared_size<T, LANES, 0>::bytes(p.n_levels, 1), p.ld);
+    char *const weights_at = (char *)(w.block + DECODERS);
     const ts_gpu_shard shard = shard_of_block(p);
     const uint32_t share = blockIdx.x - shard.first_cta, first = share * p.share_blocks;
     const uint32_t end = min(first + p.share_blocks, shard.n_blocks);
@@ -362,7 +367,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     double *const part = o.part + 2 * unit * size;
     uint32_t left = 0, right = warp, first_row = 0, row = 0;
     bool is_first = true;
-    wide_sum sum;
+    wide_sum<typename weights_of_block::count> sum;
     while (right >= panels_of(p.ld) - left) { /* pairs (0, 0), (0, 1), ..., (1, 1), ... */
         right -= panels_of(p.ld) - left;
         left++;
@@ -373,13 +378,15 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
         __syncthreads(); /* the blocks before were taken */
         if (warp < DECODERS && base + warp < end) {
             const warp_memory<T, LANES, 0> mem(shared, p.n_levels, 1, at);
-            decode_wide<T>(p, o, shard, mem, base + warp, end, lane, w.block[warp]);
+            const weights_of_block weights(weights_at + warp * weights_of_block::bytes());
+            decode_wide(p, o, shard, mem, weights, base + warp, end, lane, w.block[warp]);
         }
         __syncthreads();
         for (uint32_t k = 0; k < DECODERS && base + k < end; k++) {
             const wide_block &b = w.block[k];
             at.warp = k;
             const warp_memory<T, LANES, 0> mem(shared, p.n_levels, 1, at);
+            const weights_of_block weights(weights_at + k * weights_of_block::bytes());
             at.warp = warp;
             row = b.row;
             first_row = base + k == first ? row : first_row;
@@ -387,10 +394,10 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
                 stop = pos + 1;
                 while (stop < b.n && (b.begins[stop / 32] >> stop % 32 & 1) == 0)
                     stop++;
-                add_wide<T>(p, mem, b.kept, pos, stop, left, right, lane, sum);
+                add_wide(p, mem, weights, b.kept, pos, stop, left, right, lane, sum);
                 if (stop == b.n && !b.closed)
                     break;
-                const uint32_t count = spill_wide(sum, w, left, right, lane);
+                const double count = spill_wide(sum, w, left, right, lane);
                 if (is_first)
                     pack_wide(w, o.rank, count, part);
                 else
@@ -400,7 +407,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
             }
         }
     }
-    const uint32_t count = spill_wide(sum, w, left, right, lane);
+    const double count = spill_wide(sum, w, left, right, lane);
     pack_wide(w, o.rank, count, part + (is_first ? 0 : size));
     if (threadIdx.x < 2)
         p.edge_row[2 * unit + threadIdx.x] = threadIdx.x == 0 ? first_row : row;
@@ -449,7 +456,7 @@ static __device__ inline void fold_wide_row(const ts_gpu_mttkrp &p, const ts_gpu
             w.s[i * w.stride + j] = total(packed_at(i, j, o.rank));
     for (uint32_t j = threadIdx.x; j < o.rank; j += blockDim.x)
         w.y[j] = total(triangle + j);
-    const uint32_t count = (uint32_t)total(size - 1);
+    const double count = total(size - 1);
     __syncthreads();
     solve_wide<T>(p, o, w, row, count);
 }
@@ -497,23 +504,28 @@ template <class F> static cudaError_t allow(F kernel, uint32_t bytes)
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
-template <class T>
+template <class T, bool WEIGHTED>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_observed *o,
                           cudaStream_t stream)
 {
-    const uint32_t bytes =
-        shared_size<T, LANES, 0>::bytes(args->n_levels, 1) + wide_memory::bytes(args->ld);
-    const cudaError_t rc = allow(observed_wide<T>, bytes);
+    const uint32_t bytes = shared_size<T, LANES, 0>::bytes(args->n_levels, 1) +
+                           wide_memory::bytes(args->ld) +
+                           DECODERS * block_weights<T, WEIGHTED>::bytes();
+    const cudaError_t rc = allow(observed_wide<T, WEIGHTED>, bytes);
     if (rc == cudaSuccess)
-        observed_wide<T><<<args->n_shares, 32 * warps_of(args->ld), bytes, stream>>>(*args, *o);
+        observed_wide<T, WEIGHTED>
+            <<<args->n_shares, 32 * warps_of(args->ld), bytes, stream>>>(*args, *o);
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
 cudaError_t ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                     const struct ts_gpu_observed *o, cudaStream_t stream)
 {
-    return precision == TS_FLOAT32 ? launch<float>(args, o, stream)
-                                   : launch<double>(args, o, stream);
+    if (args->weights)
+        return precision == TS_FLOAT32 ? launch<float, true>(args, o, stream)
+                                       : launch<double, true>(args, o, stream);
+    return precision == TS_FLOAT32 ? launch<float, false>(args, o, stream)
+                                   : launch<double, false>(args, o, stream);
 }
 
 template <class T>
