@@ -64,11 +64,12 @@ done
 # ---- weights of cells: errors of CPU cores, the same bytes, and none that change where all are 1 ----
 awk 'function u() { state = (state * 1103515245 + 12345) % 2147483648; return state / 2147483648 }
     BEGIN { state = 7; for (i = 0; i < 200000; i++)
-        printf "%d %d %d %d %s 1\n", 1 + 3000 * u(), 1 + 900 * u(), 1 + 40 * u(), 1 + 5 * u(), u() < 0.2 ? "0" : sprintf("%.3f", 4 * u()) }' |
-    sort -u -k 1,3 > ratings.tns
-"$bin/tshard" build ratings.tns --columns 1,2,3 --value 4 --weights 5 --shard 256K -o weighted.tsh > log 2>&1 || bad "$(cat log)"
-"$bin/tshard" build ratings.tns --columns 1,2,3 --value 4 --weights 6 -o ones.tsh > log 2>&1 || bad "$(cat log)"
-"$bin/tshard" build ratings.tns --columns 1,2,3 --value 4 -o none.tsh > log 2>&1 || bad "$(cat log)"
+        printf "%d,%d,%d,%d,%s,1\n", 1 + 3000 * u(), 1 + 900 * u(), 1 + 40 * u(), 1 + 5 * u(), u() < 0.2 ? "0" : sprintf("%.3f", 4 * u()) }' |
+    sort -u -t , -k 1,3 > ratings.lines
+{ echo user,item,week,stars,weight,one; cat ratings.lines; } > ratings.csv
+"$bin/tshard" build ratings.csv --modes user,item,week --value stars --weights weight --shard 256K -o weighted.tsh > log 2>&1 || bad "$(cat log)"
+"$bin/tshard" build ratings.csv --modes user,item,week --value stars --weights one --shard 256K -o ones.tsh > log 2>&1 || bad "$(cat log)"
+"$bin/tshard" build ratings.csv --modes user,item,week --value stars --shard 256K -o none.tsh > log 2>&1 || bad "$(cat log)"
 mv x.tsh plain.tsh
 mv weighted.tsh x.tsh
 for options in "" "--l2 0.3 --l2-scale count --mean --hold-out 10%" "--nonneg" "-r 32" "-r 40 -i 2"; do

@@ -27,6 +27,7 @@ struct score_args {
     uint32_t mode, top, threads;
     int by_slice, format, numbers, precision, force, json, quiet;
     struct array_opts array;
+    struct ts_processor processor;
 };
 
 #define AT(field) offsetof(struct score_args, field)
@@ -54,6 +55,15 @@ static const struct ts_opt score_opts[] = {
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
       "memory for shards; what does not fit is streamed from disk. The model's factor matrices come on "
       "top. Default: what the machine has free, less an eighth and 64M" },
+    { "gpus", 'g', TS_OPT_STRING, AT(processor) + offsetof(struct ts_processor, gpus), NULL,
+      "N|LIST",
+      "compute the sums, and those of --by-slice, on GPUs: the first N that can be used, or those with these numbers, with "
+      "commas (0,2; number 2 alone: 2,). The result does not depend on it. Default: CPU cores, which alone tell of single "
+      "nonzeros" },
+    { "gpu-memory", 0, TS_OPT_SIZE, AT(processor) + offsetof(struct ts_processor, device_bytes),
+      NULL, "SIZE",
+      "memory of each GPU, all that the command takes of it; shards that do not fit pass through it. Default: "
+      "what is free, less a reserve" },
     ARRAY_OPTS(AT(array)),
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
@@ -84,6 +94,7 @@ struct scoring {
     struct ordered_out order;
     struct pen *pen; /* threads */
     struct ts_score score;
+    const char *backend;
     struct tool_progress progress;
     _Atomic uint64_t done_nnz;
     uint64_t start_ns, ns, bytes_read;
@@ -335,35 +346,53 @@ static int same_ranks(const struct scoring *s, int rc, struct ts_err *err)
     return tstream_ranks_same(s->view.tensor, text, rc, err);
 }
 
+/* Whether GPUs were asked for. */
+static int on_gpus(const struct score_args *args)
+{
+    return ts_processor_gpus(&args->processor) > 0;
+}
+
+/* What is computed is on CPU cores, or sums that a GPU has. */
+static uint32_t updates_of(const struct score_args *args)
+{
+    return !on_gpus(args) ? 0 : 1u << TS_ROW_SCORES | (args->by_slice ? 1u << TS_ROW_SLICES : 0);
+}
+
 static int open_and_compute(struct scoring *s, struct ts_err *err)
 {
     const struct score_args *args = s->args;
     const struct ts_tensor *t = s->view.tensor;
-    struct ts_engine_conf ec = { .path = ts_path(t),
-                                 .tensor = t,
-                                 .rank = s->model->rank,
-                                 .threads = s->threads,
-                                 .precision = args->precision,
-                                 .host_bytes = args->host_bytes,
-                                 .processor = { .cpu = 1 },
-                                 .only_mode = (int)args->mode - 1,
-                                 .comm = tool_ranks(),
-                                 .unknown = 1,
-                                 .own_bytes =
-                                     ts_score_bytes(t, args->mode - 1, s->model->rank, s->threads,
-                                                    tool_ranks_count(), args->top, args->by_slice) +
-                                     s->name_bytes,
-                                 .stop = &tool_stop,
-                                 .done = count_done,
-                                 .done_ctx = s };
+    struct ts_engine_conf ec = {
+        .path = ts_path(t),
+        .tensor = t,
+        .rank = s->model->rank,
+        .threads = s->threads,
+        .precision = args->precision,
+        .host_bytes = args->host_bytes,
+        .processor = on_gpus(args) ? args->processor : (struct ts_processor){ .cpu = 1 },
+        .updates = updates_of(args),
+        .only_mode = (int)args->mode - 1,
+        .comm = tool_ranks(),
+        .unknown = 1,
+        .own_bytes = ts_score_bytes(t, args->mode - 1, s->model->rank, s->threads,
+                                    tool_ranks_count(), args->top, args->by_slice) +
+                     s->name_bytes,
+        .stop = &tool_stop,
+        .done = count_done,
+        .done_ctx = s
+    };
     struct ts_engine e = { 0 };
     int rc;
+    if (on_gpus(args) && t->dense != NULL)
+        return ts_fail(err, TS_EARG, "%s: scores of a dense tensor are computed on CPU cores only",
+                       ts_path(t));
     for (uint32_t m = 0; m < s->model->order; m++)
         ec.own_bytes += s->model->map[m].memory == NULL ? s->model->bytes[m] : 0;
     rc = ts_engine_open(&ec, &e, err);
     rc = same_ranks(s, rc, err);
     if (rc == 0) {
         tstream_ranks_note(s->cmd, &e);
+        s->backend = e.backend->name;
         rc = compute(s, &e, err);
     }
     ts_engine_close(&e);
@@ -408,6 +437,7 @@ static int report(const struct scoring *s, struct ts_err *err)
     tool_json_str(&j, "model", s->view.model->path);
     tool_json_str(&j, "tensor", ts_path(s->view.tensor));
     tool_json_str(&j, "output", s->args->out);
+    tool_json_str(&j, "backend", s->backend);
     tool_json_u64(&j, "mode", s->args->mode);
     tool_json_u64(&j, "nnz", x->n);
     tool_json_f64(&j, "rmse", sqrt(mean_of(x, x->squares)));
@@ -467,6 +497,15 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
         status =
             tool_usage(cmd, "several processes compute sums, and write no line of every nonzero: "
                             "--output goes with --top or --by-slice, or with one process");
+    if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && on_gpus(&args) && (args.top > 0 || (args.out != NULL && !args.by_slice)))
+        status = tool_usage(
+            cmd,
+            "GPUs compute sums, of all nonzeros and of slices: --top, and --output without --by-slice, "
+            "go without --gpus and --gpu-memory");
+    if (status < 0 && on_gpus(&args) && tool_ranks() != NULL)
+        status = tool_usage(cmd, "several processes compute scores on CPU cores: leave out --gpus");
     if (status < 0 && args.json && args.out != NULL && strcmp(args.out, "-") == 0)
         status =
             tool_usage(cmd, "--json and --output - both print on standard output: name a file");
@@ -511,8 +550,9 @@ const struct ts_cmd tstream_score = {
         "log(model) over the nonzeros less the sum of the model over all cells; terms that no model changes are left out.\n\n"
         "TENSOR may be a dense one (tstream cp --help), of which all known cells are compared, in the order of the array; indices are "
         "counted from 0 then.\n\n"
-        "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, and "
-        "streams what the memory does not hold. Sums have the same bits for any threads and memory.\n\n"
+        "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, or with --gpus the sums on GPUs "
+        "(of ranks up to 64, in float32 128), and "
+        "streams what the memory does not hold. Sums have the same bits for any threads, GPUs and memory; those of GPUs differ from those of CPU cores by rounding.\n\n"
         "Several processes that a launcher of MPI has started compute it together, on CPU cores, with the same bits; what they do not "
         "write is a line of every nonzero.",
     .examples =
@@ -521,6 +561,7 @@ const struct ts_cmd tstream_score = {
         "  the hundred nonzeros that it misses most, by name\n"
         "tstream score amazon.cp amazon.tsh --by-slice --mode 3 -f csv\n"
         "  which words it tells well\n"
+        "tstream score amazon.cp amazon.tsh --gpus 1 --precision float32\n  the sums from a GPU\n"
         "tstream score amazon.cp amazon.tsh -o scores.npy --format npy\n  all residuals, for NumPy\n",
     .opts = score_opts,
     .run = run_score,

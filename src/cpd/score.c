@@ -578,10 +578,26 @@ static int gather_slices(struct score *s, struct ts_err *err)
     return rc;
 }
 
+/* What follows from the sums. */
+static int judge(struct score *s, double logs, struct ts_err *err)
+{
+    struct ts_score *ret = s->ret;
+    double mean;
+    if (!isfinite(ret->all.squares))
+        return ts_fail(
+            err, TS_ELIMIT,
+            "values of the model leave the range of numbers: compute in float64, or scale "
+            "its weights");
+    mean = ret->all.weight > 0 ? ret->all.squares / ret->all.weight : 0;
+    ret->gaussian = mean > 0 ? -0.5 * ret->all.weight * (1 + log(2 * M_PI * mean)) : NAN;
+    ret->poisson = s->counts ? logs - model_total(s->conf->model) : NAN;
+    return 0;
+}
+
 static int conclude(struct score *s, struct ts_err *err)
 {
     struct ts_score *ret = s->ret;
-    double logs = 0, mean;
+    double logs = 0;
     int rc = ts_comm_many(s->conf->comm) && s->conf->slices ? gather_slices(s, err) : 0;
     if (rc < 0)
         return rc;
@@ -596,15 +612,14 @@ static int conclude(struct score *s, struct ts_err *err)
         if (p->last_row != p->first_row)
             add(&ret->slice[p->last_row], &p->last);
     }
-    if (!isfinite(ret->all.squares))
-        return ts_fail(
-            err, TS_ELIMIT,
-            "values of the model leave the range of numbers: compute in float64, or scale "
-            "its weights");
-    mean = ret->all.weight > 0 ? ret->all.squares / ret->all.weight : 0;
-    ret->gaussian = mean > 0 ? -0.5 * ret->all.weight * (1 + log(2 * M_PI * mean)) : NAN;
-    ret->poisson = s->counts ? logs - model_total(s->conf->model) : NAN;
-    return s->conf->top > 0 ? collect_large(s, err) : 0;
+    rc = judge(s, logs, err);
+    return rc == 0 && s->conf->top > 0 ? collect_large(s, err) : rc;
+}
+
+/* Whether the backend sums in a pass of its own. */
+static int sums_apart(const struct ts_score_conf *c)
+{
+    return c->backend->weighted == NULL && c->backend->scores != NULL;
 }
 
 static int check(const struct ts_score_conf *c, struct ts_err *err)
@@ -617,32 +632,68 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
             return ts_fail(err, TS_EARG,
                            "mode %u of the model has %" PRIu64 " indices, of the tensor %" PRIu64,
                            m + 1, c->model->dim[m], c->tensor->mode[m].disk.dim);
-    if (c->backend->weighted == NULL)
+    if (sums_apart(c) && (c->take != NULL || c->top > 0))
+        return ts_fail(
+            err, TS_EARG,
+            "values of the model at nonzeros, and the largest residuals, are computed on CPU cores only");
+    if (c->backend->weighted == NULL && c->backend->scores == NULL)
         return ts_fail(err, TS_EARG, "%s computes no values of a model", c->backend->name);
     return 0;
+}
+
+/* All that is there to know comes from a pass that lends the nonzeros with their models. */
+static int take_cells(struct score *s, struct ts_err *err)
+{
+    const struct ts_score_conf *conf = s->conf;
+    struct ts_weighted what = { .take = take, .settle = settle, .ctx = s, .rows = conf->rows };
+    int rc = new_sums(s, err);
+    what.rows |= conf->slices ? 1u << conf->mode : 0;
+    what.rows |= conf->top > 0 ? (1u << conf->tensor->order) - 1 : 0;
+    if (rc == 0)
+        rc = load_rows(conf, err);
+    what.part = s->part;
+    what.part_bytes = sizeof *s->part;
+    if (rc == 0) {
+        ts_feed_rewind(conf->feed);
+        rc = conf->backend->weighted(conf->be, conf->mode, conf->feed, &what, &s->ret->times, err);
+    }
+    if (rc == 0)
+        rc = conclude(s, err);
+    free_sums(s);
+    return rc;
+}
+
+/* Sums alone, from a backend that has them in a pass. */
+static int take_sums(struct score *s, struct ts_err *err)
+{
+    const struct ts_score_conf *conf = s->conf;
+    struct ts_score *ret = s->ret;
+    struct ts_scores sums = { .counts = s->counts };
+    int rc = 0;
+    if (conf->slices) {
+        ret->n_slices = conf->tensor->mode[conf->mode].disk.n_rows;
+        ret->slice = sums.slice = calloc(ret->n_slices + 1, sizeof *ret->slice);
+        rc =
+            ret->slice == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for sums of residuals") : 0;
+    }
+    if (rc == 0)
+        rc = load_rows(conf, err);
+    if (rc == 0) {
+        ts_feed_rewind(conf->feed);
+        rc = conf->backend->scores(conf->be, conf->mode, conf->feed, &sums, &ret->times, err);
+    }
+    ret->all = sums.all;
+    s->counts = sums.counts;
+    return rc == 0 ? judge(s, sums.logs, err) : rc;
 }
 
 int ts_score_run(const struct ts_score_conf *conf, struct ts_score *ret, struct ts_err *err)
 {
     struct ts_score result = { 0 };
     struct score s = { .conf = conf, .ret = &result, .counts = !ts_tensor_weighted(conf->tensor) };
-    struct ts_weighted what = { .take = take, .settle = settle, .ctx = &s, .rows = conf->rows };
     int rc = check(conf, err);
-    what.rows |= conf->slices ? 1u << conf->mode : 0;
-    what.rows |= conf->top > 0 ? (1u << conf->tensor->order) - 1 : 0;
     if (rc == 0)
-        rc = new_sums(&s, err);
-    if (rc == 0)
-        rc = load_rows(conf, err);
-    what.part = s.part;
-    what.part_bytes = sizeof *s.part;
-    if (rc == 0) {
-        ts_feed_rewind(conf->feed);
-        rc = conf->backend->weighted(conf->be, conf->mode, conf->feed, &what, &result.times, err);
-    }
-    if (rc == 0)
-        rc = conclude(&s, err);
-    free_sums(&s);
+        rc = sums_apart(conf) ? take_sums(&s, err) : take_cells(&s, err);
     if (rc == 0)
         *ret = result;
     else

@@ -8,6 +8,8 @@
  * which is Poisson's without the terms log x!, that no model changes; the second sum is that of the products of
  * the sums of columns. That of residuals taken as Gaussian is -n/2 (1 + log(2 pi s^2)) with s^2 their mean square.
  *
+ * A backend may have the sums in a pass of its own (`scores`), as GPUs do, which lends no nonzeros.
+ *
  * Where cells have weights, all sums are by them, n of the likelihood is the sum of weights, and there is none of counts.
  *
  *   owner    the caller owns all; what ts_score_run puts into a struct ts_score is freed by ts_score_free. The backend's factors
@@ -28,7 +30,7 @@
 
 struct ts_score_conf {
     const struct ts_tensor *tensor;
-    const struct ts_backend *backend; /* one that has `weighted` */
+    const struct ts_backend *backend; /* one that has `weighted`; or `scores`, for sums alone */
     void *be;                         /* of the model's rank */
     struct ts_feed *feed;             /* of `mode`, or of all */
     const struct ts_kruskal *model;   /* a row per index of a mode, or some with their indices */
@@ -42,14 +44,6 @@ struct ts_score_conf {
     struct ts_comm *
         comm; /* that of the backend: each rank takes a part, and all get the whole score; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-};
-
-/* A nonzero with a weight counts so many times in all but n. */
-struct ts_score_sums {
-    uint64_t n;
-    double weight;              /* n, or the sum of weights */
-    double value, model;        /* sums of x, of m */
-    double squares, magnitudes; /* of x - m */
 };
 
 struct ts_score_cell {

@@ -298,7 +298,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     rc = choose_threads(conf, &e->threads, err);
     if (rc < 0)
         return rc;
-    bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order);
+    bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order) | conf->updates;
     bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
     bc.tensor = e->tensor;
     bc.products = conf->products;

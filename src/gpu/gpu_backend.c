@@ -16,6 +16,7 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/loss_kernel.h"
 #include "gpu/observed_kernel.h"
+#include "gpu/score_kernel.h"
 #include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
@@ -196,6 +197,19 @@ static const struct ts_gpu *gpu_of(const void *be)
     return ((const struct ts_gpu_model *)be)->gpu;
 }
 
+/* Of the arrays that sums of shares and slices come to. */
+static uint64_t scores_bytes(const struct ts_backend_conf *conf)
+{
+    const int slices = (conf->updates >> TS_ROW_SLICES & 1) != 0;
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < conf->tensor->order; m++)
+        if (conf->only_mode < 0 || (int)m == conf->only_mode) {
+            const uint64_t n = ts_gpu_scores_host_bytes(&conf->tensor->mode[m], slices);
+            most = n > most ? n : most;
+        }
+    return most;
+}
+
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
     const uint32_t n = conf->n_models > 0 ? conf->n_models : 1;
@@ -206,6 +220,8 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
             ts_gpu_locked_bytes(ts_gpu_plan_stride(rank, 8), conf->own_rows != 0) * conf->n_devices;
     }
     *other += ts_gpu_cells_host_bytes(conf);
+    if ((conf->updates >> TS_ROW_SCORES & 1) != 0)
+        *other += scores_bytes(conf);
 }
 
 static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
@@ -390,6 +406,12 @@ static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_l
     return ts_gpu_losses(be, mode, feed, sums, times, err);
 }
 
+static int gpu_scores(void *be, uint32_t mode, struct ts_feed *feed, struct ts_scores *scores,
+                      struct ts_backend_times *times, struct ts_err *err)
+{
+    return ts_gpu_scores(be, mode, feed, scores, times, err);
+}
+
 #define MOST_RANK 2048u
 
 /* That rows are solved for on all devices. */
@@ -415,6 +437,8 @@ static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
         return ts_weigh_most(conf->precision);
     if ((conf->updates >> TS_ROW_HELD & 1) != 0)
         return ts_errors_most(conf->precision);
+    if ((conf->updates >> TS_ROW_SCORES & 1) != 0)
+        return ts_scores_most(conf->precision);
     return conf->products ? MOST_RANK : most_solved(conf);
 }
 
@@ -438,7 +462,7 @@ const struct ts_backend ts_backend_gpu = {
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
                1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND |
-               1u << TS_ROW_HELD,
+               1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
     .means = 1,
     .weights = 1,
     .most_rank = gpu_most_rank,
@@ -465,6 +489,7 @@ const struct ts_backend ts_backend_gpu = {
     .complete = gpu_complete,
     .errors = gpu_errors,
     .losses = gpu_losses,
+    .scores = gpu_scores,
     .multiply = gpu_multiply,
     .descend = gpu_descend,
     .scale = gpu_scale,

@@ -14,6 +14,7 @@
 #include "gpu/held_kernel.h"
 #include "gpu/loss_kernel.h"
 #include "gpu/observed_kernel.h"
+#include "gpu/score_kernel.h"
 #include "gpu/simplex_kernel.h"
 #include "gpu/step_kernel.h"
 #include "gpu/weigh_kernel.h"
@@ -82,6 +83,12 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
         g->observes ? take(base, used, 2 * most->shards * ts_gpu_observed_part_bytes(of)) : NULL;
     my->errors =
         g->observes || g->holds_out ? take(base, used, 8 * TS_ERRORS_SUMS * most->shares) : NULL;
+    my->score_share = g->scores ? take(base, used, most->shares * sizeof *my->score_share) : NULL;
+    my->score_slice =
+        g->slices ? take(base, used, ts_gpu_scores_rows(g) * sizeof *my->score_slice) : NULL;
+    my->score_part =
+        g->slices ? take(base, used, 2 * TS_SCORE_UNITS * most->shares * sizeof *my->score_part)
+                  : NULL;
     if (g->descends)
         lay_out_loss(of, most, my, base, used);
     my->edge = take(base, used, 2 * more(most->shares * row, last->n_shares * wide));
@@ -109,7 +116,8 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
         most.shards = more(most.shards, mode->n_shards);
         most.rows = more(most.rows, mode->n_rows);
     }
-    me->edge_row = take(base, &used, 8 * most.shares * (g->observes ? TS_OBSERVED_UNITS : 1));
+    me->edge_row =
+        take(base, &used, 8 * most.shares * (g->observes || g->slices ? TS_OBSERVED_UNITS : 1));
     me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
     me->stage = take(base, &used, 8 * g->stage);
     for (uint32_t k = 0; k < g->n_models; k++) {
@@ -349,6 +357,8 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
         TRY(e, warm_weigh(of, me, &args));
     if (g->observes || g->descends || g->holds_out) /* singular vectors to start from, too */
         TRY(e, warm_held(of, me, &args));
+    if (my->score_share != NULL && of->ld <= ts_scores_most(g->precision))
+        TRY(e, ts_gpu_scores_warm(of, me, &args));
     if (my->part != NULL && of->rank <= ts_observed_most(g->precision))
         TRY(e, ts_gpu_observed_warm(of, me, &args));
     if (my->apart != NULL && my->losses != NULL && of->ld <= ts_loss_most(g->precision))

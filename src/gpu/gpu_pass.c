@@ -291,6 +291,8 @@ static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct sha
         return ts_gpu_errors_launch(&p->product[0], &first, stream);
     if (p->ask->losses != NULL)
         return ts_gpu_losses_launch(&p->product[0], &first, stream);
+    if (p->ask->scores != NULL)
+        return ts_gpu_scores_launch(&p->product[0], &first, stream);
     if (p->ask->descend != NULL)
         return ts_gpu_gradient_launch(&p->product[0], &first, stream);
     if (ts_gpu_solves_observed(&p->product[0]))

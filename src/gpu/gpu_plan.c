@@ -158,6 +158,8 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
     g->observes = (conf->updates >> TS_ROW_OBSERVED & 1) != 0;
     g->holds_out = (conf->updates >> TS_ROW_HELD & 1) != 0;
     g->descends = (conf->updates >> TS_ROW_DESCEND & 1) != 0;
+    g->scores = (conf->updates >> TS_ROW_SCORES & 1) != 0;
+    g->slices = (conf->updates >> TS_ROW_SLICES & 1) != 0;
     g->done_ctx = conf->done_ctx;
     rc = make_models(g, conf, err);
     if (rc < 0)

@@ -17,6 +17,7 @@
  *   gpu_multiply.c  models of counts
  *   gpu_observed.c  models of observed cells, and errors
  *   gpu_loss.c    models by other losses
+ *   gpu_score.c   scores of a model
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
@@ -134,6 +135,10 @@ struct ts_gpu_replica {
     double *ends; /* 2 parts for each shard of the largest mode */
     double *
         errors; /* TS_ERRORS_SUMS of each share; NULL unless there are models that are judged by them */
+    /* of each share; of each row of the mode that is served, or the largest; 2 of each unit (score_kernel.h). NULL unless scores are
+     * wanted, and those of slices */
+    struct ts_score_share *score_share;
+    struct ts_score_sums *score_slice, *score_part;
     /* of models by other losses (step_kernel.h); NULL unless there may be some */
     double *losses; /* TS_LOSS_SUMS of each share */
     double *group_sum[TS_MAX_ORDER], *closed, *upto, *column, *weight, *cell_part;
@@ -259,6 +264,7 @@ struct ts_gpu {
     int observes;        /* there may be models of observed cells */
     int holds_out;       /* and models to which held-out cells are zeros */
     int descends;        /* there may be models by other losses */
+    int scores, slices;  /* sums of residuals may be wanted, and those of slices */
     uint32_t own;        /* modes (bit m: mode m) whose product is kept apart */
     int only_mode;
     struct ts_trace *trace;
@@ -428,13 +434,14 @@ struct ts_gpu_request {
     const struct ts_error_sums
         *errors;                       /* NULL, or what errors of one model are wanted; rows stay */
     const struct ts_loss_sums *losses; /* the same for a loss */
+    const struct ts_scores *scores;    /* the same for sums of residuals */
     const struct ts_descent *descend;  /* NULL, or whose gradient over nonzeros is the product */
 };
 
 /* Whether a pass sums over nonzeros, and makes no rows. */
 static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
 {
-    return ask->errors != NULL || ask->losses != NULL;
+    return ask->errors != NULL || ask->losses != NULL || ask->scores != NULL;
 }
 
 /* level[m]: that of mode m in the copy of `mode`. */
@@ -598,6 +605,21 @@ int ts_gpu_descend(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
                    struct ts_err *err);
 int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
                   struct ts_loss_sums *sums, struct ts_backend_times *times, struct ts_err *err);
+
+/* ---- gpu_score.c */
+/* Enqueues the sums of residuals at the nonzeros of a launch's shards. */
+cudaError_t ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                 cudaStream_t stream);
+/* Runs this kernel on a shard, for the first time. */
+cudaError_t ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                               const struct ts_gpu_mttkrp *args);
+/* Rows whose sums there is device memory for. */
+uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
+/* Host memory that a pass over the copy of a mode takes. */
+uint64_t ts_gpu_scores_host_bytes(const struct ts_mode *mode, int slices);
+/* What the backend's table says, `scores`. */
+int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
+                  struct ts_scores *scores, struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_models.c: what the backend's table says, of the same name */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);

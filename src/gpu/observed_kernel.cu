@@ -63,10 +63,10 @@ template <int C> struct own_memory {
 /* ------------------------------------------------------------------ one row */
 
 /* Solves for a row: S, a sum, is in own.s, m(lane) and the count are given. */
-template <class T, int C>
+template <class T, int C, class COUNT>
 static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const own_memory<C> &own, uint32_t row, double m,
-                                        double count, uint32_t lane)
+                                        COUNT count, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
     const double weight = o.by_count ? count : 1.0;
@@ -535,7 +535,7 @@ static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_obser
         solve_sum<T>(p, o, r.sum, count, r.row, lane);
     } else {
         const double m = spill_sum(r.sum, own, lane);
-        solve_row<T, C>(p, o, own, r.row, m, count, lane);
+        solve_row<T>(p, o, own, r.row, m, count, lane);
     }
     r.first = r.open = false;
     r.sum.clear();
@@ -729,7 +729,7 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
     const double count = own.copy[size - 1];
     const double m = unpack_part<C>(own, o.rank, lane);
     __syncwarp();
-    solve_row<T, C>(p, o, own, row, m, count, lane);
+    solve_row<T>(p, o, own, row, m, count, lane);
 }
 
 /* A warp for each unit of the launch. */

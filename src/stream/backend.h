@@ -239,6 +239,11 @@ struct ts_backend {
     int (*losses)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_loss_sums *sums,
                   struct ts_backend_times *times, struct ts_err *err);
 
+    /* Sums of residuals at all nonzeros, and of rows of the mode, likewise (TS_ROW_SCORES, TS_ROW_SLICES). NULL: they are summed from
+     * what `weighted` gives. */
+    int (*scores)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_scores *scores,
+                  struct ts_backend_times *times, struct ts_err *err);
+
     /* All of a mode whose rows are multiplied (stream/row_update.h), which is one of own_rows. Every shard is taken from
      * feed once, and a second time where `judge` is set and rows go on from one shard to the next. feed NULL: no round;
      * columns are multiplied with the weights and divided by their sums. NULL: it has no such update. */

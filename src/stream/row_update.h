@@ -44,6 +44,7 @@
  *   keep            a stays; only sums are wanted.
  *   held            is no update: a backend that has it takes nonzeros that are held out for zeros, in products of least
  *                   squares and in rows that are multiplied (struct ts_backend, `hold_out`).
+ *   scores, slices   are none either: sums of residuals at nonzeros (struct ts_backend, `scores`), and of rows of a mode.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
  *   units    matrices are float64, rank x rank, row-major
@@ -67,6 +68,8 @@ enum ts_row_kind {
     TS_ROW_MULTIPLY,
     TS_ROW_DESCEND,
     TS_ROW_HELD,
+    TS_ROW_SCORES,
+    TS_ROW_SLICES,
     TS_N_ROW_KINDS
 };
 

@@ -68,6 +68,23 @@ struct ts_loss_sums {
     struct ts_cell_losses kept, held; /* what it gives */
 };
 
+/* Sums over cells of value x, model m and residual x - m. A cell with a weight counts so many times in all but n. */
+struct ts_score_sums {
+    uint64_t n;
+    double weight;              /* n, or the sum of weights */
+    double value, model;        /* sums of x, of m */
+    double squares, magnitudes; /* of x - m */
+};
+
+/* Of the pass that gives them (struct ts_backend, `scores`). */
+struct ts_scores {
+    int counts; /* logs is wanted, and then whether all x are counts and all m above 0 */
+    struct ts_score_sums
+        *slice; /* NULL, or zeros for each row of the mode, which get the sums of its cells */
+    struct ts_score_sums all; /* what it gives, and */
+    double logs;              /* the sum of x log m */
+};
+
 /* Of the pass that gives them (struct ts_backend, `errors`): m is the model's value and the mean, and cells that are held out have
  * sums of their own. */
 struct ts_error_sums {
