@@ -60,7 +60,8 @@ for shape in '40x30 900 1' '40x30x20 3000 7' '1x300x200 20000 17' '30x20x10x7 20
 done
 
 # ---- counts with a model above 0, and weights ----
-"$bin/tshard" gen --dims 3000x2000x100 --nnz 300000 --law power:0.7 -o x.tns > log 2>&1
+"$bin/tshard" gen --dims 3000x2000x100 --nnz 300000 --law power:0.7 -o all.tsh > log 2>&1
+"$bin/tshard" export all.tsh > x.tns # each cell once
 awk '{ $4 = 1 + (NR * 7) % 5; print }' x.tns > counts.tns
 { echo user,item,week,stars,one,weight; awk -v OFS=, '{ print $1, $2, $3, $4, 1, NR % 4 / 2 }' counts.tns; } > weights.csv
 "$bin/tshard" build counts.tns -o x.tsh --shard 64K > log
