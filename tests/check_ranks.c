@@ -41,6 +41,7 @@ struct conf {
     uint64_t host_bytes; /* 0: 1 GiB */
     const struct ts_constraint *constraint;
     int accelerate, nvecs;
+    uint32_t machines; /* on so many ranks share factors; 0: each has its own */
     struct ts_hold_out hold_out;
     uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
     uint32_t stops; /* the rank that is asked to stop after the second sweep, from 1; 0: none */
@@ -123,6 +124,9 @@ static void *run_rank(void *ctx)
     o->order = t->order;
     if (o->comm != NULL && c->fails == o->comm->rank + 1)
         ts_feed_fail_with(ac.feed, ts_fail(&o->err, TS_EIO, "the disk is gone"), &o->err);
+    if (o->comm != NULL && c->machines > 0)
+        o->rc = ts_backend_cpu.share(be, &o->err);
+    ck_assert_msg(o->rc == 0, "%s", o->err.text);
     ac.precision = c->precision;
     ac.sweep = note_sweep;
     ac.init = (struct ts_init_conf){ .tensor = t,
@@ -161,6 +165,8 @@ static void run_ranks_as(const struct conf *c, uint64_t shuffle, uint32_t n, str
     pthread_t thread[TEST_COMM_MOST];
     uint32_t rank[TEST_COMM_MOST];
     struct test_comm_group *g = test_comm_new(n, comm);
+    if (c->machines > 0)
+        test_comm_place(g, c->machines < n ? c->machines : n);
     for (uint32_t r = 0; r < n; r++) {
         const uint32_t with = shuffle == 0 ? r : (uint32_t)(ts_mix(shuffle + r) % (r + 1));
         each[r] = *c;
@@ -212,7 +218,8 @@ double __wrap_ts_balance_cost(const struct ts_disk_shard *s)
                             : exp2((double)(ts_mix(drawn_costs ^ s->offset) % 24));
 }
 
-/* The same by one process and by ranks of several numbers; returns how many of them were streamed. */
+/* The same by one process and by ranks of several numbers, each with its own factors, or sharing them on one machine to three;
+ * returns how many of the former were streamed. */
 static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
 {
     static const uint32_t ranks[] = { 1, 2, 3, 4, 7 };
@@ -226,11 +233,16 @@ static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
     for (uint32_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
         c.threads = k % 2 == 0 ? 3 : 1;
         c.host_bytes = k < 3 ? least_bytes : 0; /* one of more ranks has too little to stream */
-        run_ranks_as(&c, k % 2 == 1 ? ranks[k] + c.rank : 0, ranks[k], o);
-        for (uint32_t r = 0; r < ranks[k]; r++) {
-            ck_same(&alone, &o[r]);
-            streamed += o[r].slots > 0;
-            free_outcome(&o[r]);
+        for (uint32_t shared = 0; shared < 2; shared++) {
+            if (shared && (ranks[k] == 1 || c.accelerate || c.nvecs)) /* the method changes rows */
+                break;
+            c.machines = shared * (1 + k % 3);
+            run_ranks_as(&c, k % 2 == 1 ? ranks[k] + c.rank : 0, ranks[k], o);
+            for (uint32_t r = 0; r < ranks[k]; r++) {
+                ck_same(&alone, &o[r]);
+                streamed += !shared && o[r].slots > 0;
+                free_outcome(&o[r]);
+            }
         }
     }
     free_outcome(&alone);

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 struct test_comm_group {
     pthread_barrier_t barrier;
     struct test_comm *rank;
+    uint32_t machine[TEST_COMM_MOST];
+    struct shared
+        *shared[TEST_COMM_MOST]; /* of each machine, on its way from its first rank to the others */
     atomic_int given_up;
 };
 
@@ -98,6 +102,41 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
     return 0;
 }
 
+/* Memory of the ranks of a machine. */
+struct shared {
+    _Alignas(64) atomic_uint users;
+    _Alignas(64) char bytes[];
+};
+
+static int share(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *err)
+{
+    struct test_comm_group *g = ((struct test_comm *)c)->group;
+    const uint32_t machine = c->machine[c->rank];
+    const int rc = agree(c, 0, err);
+    if (rc < 0)
+        return rc;
+    if (c->place == 0) {
+        const size_t size = (sizeof(struct shared) + bytes + 63) / 64 * 64;
+        g->shared[machine] = aligned_alloc(64, size);
+        assert(g->shared[machine] != NULL);
+        memset(g->shared[machine], 0, size);
+        atomic_init(&g->shared[machine]->users, c->beside);
+    }
+    pthread_barrier_wait(&g->barrier);
+    *ret = g->shared[machine]->bytes;
+    pthread_barrier_wait(&g->barrier);
+    return 0;
+}
+
+static void end_share(struct ts_comm *c, void *memory, uint64_t bytes)
+{
+    struct shared *s = (struct shared *)((char *)memory - offsetof(struct shared, bytes));
+    (void)c;
+    (void)bytes;
+    if (atomic_fetch_sub(&s->users, 1) == 1)
+        free(s);
+}
+
 static int poll(struct ts_comm *c)
 {
     return atomic_load(&((struct test_comm *)c)->group->given_up);
@@ -105,18 +144,38 @@ static int poll(struct ts_comm *c)
 
 struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks)
 {
-    static const struct ts_comm_ops ops = {
-        .agree = agree, .gather = gather, .move = move, .deal = deal, .poll = poll
-    };
+    static const struct ts_comm_ops ops = { .agree = agree,
+                                            .gather = gather,
+                                            .move = move,
+                                            .deal = deal,
+                                            .share = share,
+                                            .unshare = end_share,
+                                            .poll = poll };
     struct test_comm_group *g = calloc(1, sizeof *g);
     assert(g != NULL && n <= TEST_COMM_MOST);
     pthread_barrier_init(&g->barrier, NULL, n);
     g->rank = ranks;
-    for (uint32_t r = 0; r < n; r++)
-        ranks[r] =
-            (struct test_comm){ .comm = { .ops = &ops, .rank = r, .n = n, .place = r, .beside = n },
-                                .group = g };
+    for (uint32_t r = 0; r < n; r++) {
+        g->machine[r] = r;
+        ranks[r] = (struct test_comm){ .comm = { .ops = &ops,
+                                                 .rank = r,
+                                                 .n = n,
+                                                 .place = r,
+                                                 .beside = n,
+                                                 .machine = g->machine },
+                                       .group = g };
+    }
     return g;
+}
+
+void test_comm_place(struct test_comm_group *g, uint32_t n_machines)
+{
+    const uint32_t n = g->rank[0].comm.n;
+    for (uint32_t r = 0; r < n; r++) {
+        const uint32_t machine = g->machine[r] = r % n_machines;
+        g->rank[r].comm.place = r / n_machines;
+        g->rank[r].comm.beside = (n - machine + n_machines - 1) / n_machines;
+    }
 }
 
 void test_comm_free(struct test_comm_group *g)

@@ -23,6 +23,9 @@ struct test_comm {
 };
 
 struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks);
+
+/* As if on so many machines, to which ranks went in turn; on one each before this is called. */
+void test_comm_place(struct test_comm_group *g, uint32_t n_machines);
 void test_comm_free(struct test_comm_group *g);
 
 #endif

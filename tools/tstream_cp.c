@@ -201,6 +201,21 @@ static int end_together(struct cp_report *r, int rc, struct ts_err *err)
     return ret;
 }
 
+/* Ranks of a machine get one copy of the factors. What changes rows by get_rows and put_rows wants its own, as all ranks do it. */
+static int share_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
+{
+    const char *own = getenv("TSTREAM_OWN_FACTORS");
+    int rc;
+    if (tool_ranks() == NULL || e->backend->share == NULL)
+        return 0;
+    own = own != NULL && strcmp(own, "1") == 0 ? "1" : "0";
+    rc = tool_ranks_same("TSTREAM_OWN_FACTORS", own, err);
+    if (rc < 0 || own[0] == '1' || args->accelerate || tstream_cp_init_is_nvecs(args) ||
+        args->constraint[0].best)
+        return rc;
+    return e->backend->share(e->be, err);
+}
+
 /* Everything that can be refused is, before the work. */
 static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
@@ -242,6 +257,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
+    if (rc == 0)
+        rc = share_factors(args, &e, err);
     if (rc == 0) {
         tstream_ranks_note(cmd, &e);
         cp_run_note(cmd, args, &e);

@@ -44,9 +44,10 @@ void tstream_ranks_note(const struct ts_cmd *cmd, const struct ts_engine *e)
     const char *link = e->backend->link == NULL ? NULL : e->backend->link(e->be);
     if (tool_ranks() == NULL)
         return;
-    if (link == NULL)
-        tool_note(cmd, "%u processes compute together, this one with %u thread%s",
-                  tool_ranks_count(), e->threads, tool_plural(e->threads));
+    if (e->n_devices == 0)
+        tool_note(cmd, "%u processes compute together, this one with %u thread%s%s%s",
+                  tool_ranks_count(), e->threads, tool_plural(e->threads),
+                  link == NULL ? "" : "; rows travel ", link == NULL ? "" : link);
     else
         tool_note(cmd, "%u processes compute together, this one with %u GPU%s; rows travel %s",
                   tool_ranks_count(), e->n_devices, tool_plural(e->n_devices), link);

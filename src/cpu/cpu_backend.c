@@ -48,6 +48,9 @@ struct shared {
     uint32_t own, n_models;
     struct cpu *model;
     struct ts_share *share; /* of several ranks; NULL: this process alone */
+    struct ts_comm *comm;   /* that has the memory of factors that are shared */
+    uint32_t updates;       /* other than of least squares */
+    int put;                /* rows of these were put, and others may be putting them still */
     uint64_t *dealt;        /* memory of what they deal */
     struct ts_trace *trace; /* or NULL */
 };
@@ -146,8 +149,11 @@ static void cpu_close(void *be)
     for (uint32_t k = 0; k < s->n_models; k++)
         if (s->model[k].frees_rows)
             ts_rowsolve_free(s->model[k].rows);
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        if (s->factor[m].shared)
+            s->comm->ops->unshare(s->comm, s->factor[m].data, s->factor[m].bytes);
         ts_fmat_free(&s->factor[m]);
+    }
     ts_fmat_free(&s->rest);
     ts_fmat_free(&s->apart);
     free(s->dealt);
@@ -284,6 +290,7 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     }
     s->tensor = t;
     s->trace = conf->trace;
+    s->updates = conf->updates;
     s->threads = thread_count(conf);
     s->n_models = n_models(conf);
     s->model[0].shared = s;
@@ -301,6 +308,49 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     }
     *ret = &s->model[0];
     return 0;
+}
+
+/* Updates with which no rank writes rows but those that it updates, nor reads others of the mode's factor. */
+#define SHARED_UPDATES                                                             \
+    (1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_SIMPLEX | \
+     1u << TS_ROW_KEEP | 1u << TS_ROW_HELD)
+
+static int has_neighbours(const struct ts_comm *comm)
+{
+    for (uint32_t r = 1; r < comm->n && comm->machine != NULL; r++)
+        for (uint32_t other = 0; other < r; other++)
+            if (comm->machine[r] == comm->machine[other])
+                return 1;
+    return 0;
+}
+
+static int cpu_share(void *be, struct ts_err *err)
+{
+    struct cpu *c = be;
+    struct shared *s = c->shared;
+    struct ts_comm *comm = s->share == NULL ? NULL : ts_share_comm(s->share);
+    int rc = 0;
+    if (comm == NULL || comm->ops->share == NULL || !has_neighbours(comm) || s->n_models > 1 ||
+        (s->updates & ~SHARED_UPDATES) != 0)
+        return 0;
+    for (uint32_t m = 0; m < s->tensor->order && rc == 0; m++) {
+        struct ts_fmat *f = &s->factor[m];
+        void *memory;
+        rc = comm->ops->share(comm, f->bytes, &memory, err);
+        if (rc < 0 || memory == NULL)
+            continue;
+        s->comm = comm;
+        ts_fmat_free(f);
+        *f = ts_fmat_at(memory, c->factor[m].n_rows, c->factor[m].rank, c->factor[m].precision);
+        c->factor[m] = ts_fmat_view(f, c->col, c->rank);
+    }
+    return rc;
+}
+
+static const char *cpu_link(const void *be)
+{
+    const struct cpu *c = be;
+    return c->factor[0].shared ? "through memory that those of a machine share" : NULL;
 }
 
 /* Adds a matrix of all models: what of it is factors, and what is padding. */
@@ -461,6 +511,18 @@ static void note_change(struct cpu *c, uint32_t mode)
         ts_dense_product_changed(c->shared->dense, mode);
 }
 
+/* Before a factor that is shared changes, or after all ranks were to read it: all are done with what they did. */
+static int settle(struct shared *s, const struct ts_fmat *f, struct ts_err *err)
+{
+    s->put = 0;
+    return f->shared ? ts_share_settle(s->share, err) : 0;
+}
+
+static int settle_put(struct shared *s, struct ts_err *err)
+{
+    return s->put ? settle(s, &s->factor[0], err) : 0;
+}
+
 static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
                         struct ts_err *err)
 {
@@ -468,6 +530,7 @@ static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const
     (void)err;
     note_change(c, mode);
     c->factor[mode].rest = NULL;
+    c->shared->put |= c->factor[mode].shared;
     ts_fmat_put(&c->factor[mode], row, n, rows, c->shared->threads);
     return 0;
 }
@@ -512,6 +575,8 @@ static int deal_rows(struct cpu *c, uint32_t mode, struct ts_fmat *rows,
     c->ranks.here = 0;
     ts_rowsolve_deal(c->rows, rows->n_rows, &c->ranks);
     rc = ts_share_move_rows(c->shared->share, rows, c->ranks.row, err);
+    if (rc == 0)
+        rc = settle(c->shared, rows, err);
     moved_ns = ts_clock_ns() - start;
     if (rc == 0 && times != NULL) {
         times->total_ns += moved_ns;
@@ -551,7 +616,9 @@ static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, s
         model[k] = prepare_product(of[k].be, mode);
         model[k].how = of[k].how;
     }
-    rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
+    rc = settle_put(s, err);
+    if (rc == 0)
+        rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
     for (uint32_t k = 0; k < n && rc == 0 && s->share != NULL; k++) {
         struct cpu *c = of[k].be;
         rc = deal_rows(c, mode, &c->product, times, err);
@@ -820,18 +887,27 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct cpu *c = be;
-    (void)err;
+    struct ts_fmat *f = &c->factor[mode];
+    const int rc = settle_put(c->shared, err);
+    if (rc < 0)
+        return rc;
     note_change(c, mode);
-    ts_rowsolve_scale(c->rows, &c->factor[mode], s);
-    return 0;
+    if (f->shared)
+        ts_rowsolve_scale(c->rows, f, s, c->shared->comm->place, c->shared->comm->beside);
+    else
+        ts_rowsolve_scale(c->rows, f, s, 0, 1);
+    return settle(c->shared, f, err);
 }
 
 static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
-    return ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL,
-                           &(struct ts_row_sums){ .gram = gram },
-                           c->scattered == mode + 1 ? &c->ranks : NULL, err);
+    int rc = settle_put(c->shared, err);
+    if (rc == 0)
+        rc = ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL,
+                             &(struct ts_row_sums){ .gram = gram },
+                             c->scattered == mode + 1 ? &c->ranks : NULL, err);
+    return rc == 0 ? settle(c->shared, &c->factor[mode], err) : rc;
 }
 
 const struct ts_backend ts_backend_cpu = {
@@ -844,6 +920,8 @@ const struct ts_backend ts_backend_cpu = {
     .weights = 1,
     .open = cpu_open,
     .close = cpu_close,
+    .link = cpu_link,
+    .share = cpu_share,
     .need = cpu_need,
     .wish = cpu_wish,
     .deal = cpu_deal,

@@ -17,14 +17,24 @@ uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precisi
     return n_rows * ts_fmat_stride(rank, precision) * (precision == TS_FLOAT32 ? 4 : 8);
 }
 
+struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank, enum ts_precision precision)
+{
+    const uint32_t stride = ts_fmat_stride(rank, precision);
+    return (struct ts_fmat){ .data = shared,
+                             .n_rows = n_rows,
+                             .bytes = ts_fmat_bytes(n_rows, rank, precision),
+                             .rank = rank,
+                             .stride = stride,
+                             .width = stride,
+                             .precision = precision,
+                             .shared = shared != NULL };
+}
+
 int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *what,
                 struct ts_fmat *ret, struct ts_err *err)
 {
-    struct ts_fmat f = { .n_rows = n_rows, .rank = rank, .precision = precision };
-    int rc;
-    f.stride = f.width = ts_fmat_stride(rank, precision);
-    f.bytes = ts_fmat_bytes(n_rows, rank, precision);
-    rc = ts_bigmem_new(f.bytes, what, &f.data, err);
+    struct ts_fmat f = ts_fmat_at(NULL, n_rows, rank, precision);
+    const int rc = ts_bigmem_new(f.bytes, what, &f.data, err);
     if (rc < 0)
         return rc;
     *ret = f;
@@ -33,7 +43,7 @@ int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, con
 
 void ts_fmat_free(struct ts_fmat *f)
 {
-    if (f->data != NULL)
+    if (f->data != NULL && !f->shared)
         ts_bigmem_free(f->data, f->bytes);
     memset(f, 0, sizeof *f);
 }

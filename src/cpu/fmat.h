@@ -8,7 +8,7 @@
  * Several matrices may lie side by side in the rows of one: a *view* is one of them.
  *
  *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is
- *            lent; a view owns nothing
+ *            lent; a view owns nothing, and of one that ranks share (stream/comm.h) the comm has the memory
  *   units    stride is in elements: row i starts at element i * stride
  *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
@@ -29,6 +29,7 @@ struct ts_fmat {
     uint32_t
         width; /* columns with the padding; less than stride where rows have other columns beside */
     enum ts_precision precision;
+    int shared; /* all ranks of a machine have this one */
 };
 
 /* Elements from one row to the next: 8 for up to 8 columns, else a multiple of 64 bytes. */
@@ -40,6 +41,10 @@ uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precisi
 int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *what,
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
+
+/* A matrix in ts_fmat_bytes of zeros that ranks share, and that ts_fmat_free leaves alone. */
+struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank,
+                          enum ts_precision precision);
 
 /* `rank` columns of f from column col on, which begins at a multiple of 64 bytes, or is 0. */
 struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank);

@@ -86,6 +86,11 @@ struct job {
     struct ts_err *err;
 };
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint64_t blocks_of(uint64_t n_rows)
 {
     return (n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
@@ -503,9 +508,13 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
     return j.rc;
 }
 
-void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by)
+void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
+                       uint32_t n_parts)
 {
-    const uint64_t n_blocks = blocks_of(f->n_rows);
+    const uint64_t all = blocks_of(f->n_rows), first = all * part / n_parts;
+    const uint64_t n_blocks = all * (part + 1) / n_parts - first;
+    const uint64_t begin = first * TS_ROWBLOCK_ROWS;
+    const uint64_t behind = least((first + n_blocks) * TS_ROWBLOCK_ROWS, f->n_rows);
     _Alignas(64) double padded[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
     int fits = 1;
@@ -514,9 +523,11 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
         narrow[r] = (float)padded[r]; /* a subnormal float32 would count as zero */
         fits = fits && narrow[r] == padded[r] && (narrow[r] == 0 || fabsf(narrow[r]) >= FLT_MIN);
     }
-    if (s->threads == 1 || f->n_rows * f->width <= LONE_SCALED) {
+    if (begin >= behind)
+        return;
+    if (s->threads == 1 || (behind - begin) * f->width <= LONE_SCALED) {
         const uint64_t mode = ts_fpmode_flush();
-        s->ops->scale(f, 0, f->n_rows, padded, fits ? narrow : NULL);
+        s->ops->scale(f, begin, behind - begin, padded, fits ? narrow : NULL);
         ts_fpmode_restore(mode);
         return;
     }
@@ -524,11 +535,11 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
     {
         const uint64_t mode = ts_fpmode_flush();
         const uint64_t n = (uint64_t)omp_get_num_threads(), me = (uint64_t)omp_get_thread_num();
-        const uint64_t row = n_blocks * me / n * TS_ROWBLOCK_ROWS; /* where it was solved */
-        const uint64_t end = n_blocks * (me + 1) / n * TS_ROWBLOCK_ROWS;
+        const uint64_t row =
+            (first + n_blocks * me / n) * TS_ROWBLOCK_ROWS; /* where it was solved */
+        const uint64_t end = least((first + n_blocks * (me + 1) / n) * TS_ROWBLOCK_ROWS, behind);
         if (row < end)
-            s->ops->scale(f, row, (end < f->n_rows ? end : f->n_rows) - row, padded,
-                          fits ? narrow : NULL);
+            s->ops->scale(f, row, end - row, padded, fits ? narrow : NULL);
         ts_fpmode_restore(mode);
     }
 }

@@ -51,7 +51,8 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
                     const struct ts_row_update *how, const struct ts_row_sums *sums,
                     const struct ts_rowsolve_ranks *ranks, struct ts_err *err);
 
-/* Column r times by[r], for all r < rank. */
-void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by);
+/* Column r times by[r], for all r < rank: of all rows, or of part `part` of n_parts. */
+void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
+                       uint32_t n_parts);
 
 #endif

@@ -232,6 +232,17 @@ static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
     return n;
 }
 
+/* Drops those of the first n moves that end on the machine where they begin. */
+static uint32_t between_machines(const struct ts_share *s, uint32_t n)
+{
+    const uint32_t *machine = s->comm->machine;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (machine[s->move[i].from] != machine[s->move[i].to])
+            s->move[kept++] = s->move[i];
+    return kept;
+}
+
 static uint32_t row_moves(const struct ts_share *s, const uint64_t *want)
 {
     const uint64_t *has = s->first_row;
@@ -493,16 +504,14 @@ static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n,
     return s->comm->ops->move(s->comm, c->first, bytes, n, err);
 }
 
-/* The same moves for a matrix and for what it has lost. */
+/* The same moves for what a matrix has lost, which no rank shares, and for the matrix. */
 static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
 {
-    struct columns c = columns_of(f);
-    int rc = move_columns(s, &c, n, err);
-    if (rc == 0 && f->rest != NULL) {
-        c = columns_of_rest(f);
-        rc = move_columns(s, &c, n, err);
-    }
-    return rc;
+    struct columns c = columns_of_rest(f);
+    int rc = f->rest == NULL ? 0 : move_columns(s, &c, n, err);
+    c = columns_of(f);
+    n = f->shared ? between_machines(s, n) : n;
+    return rc == 0 && n > 0 ? move_columns(s, &c, n, err) : rc;
 }
 
 int ts_share_agree(struct ts_share *s, int rc, struct ts_err *err)
@@ -596,6 +605,57 @@ int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64
     return move_matrix(s, product, row_moves(s, want), err);
 }
 
+int ts_share_settle(struct ts_share *s, struct ts_err *err)
+{
+    return ts_share_agree(s, 0, err);
+}
+
+/* The rank with the number `place`, or that number less those that there are, of the ranks of a machine. */
+static uint32_t at_place(const struct ts_comm *c, uint32_t machine, uint32_t place)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < c->n; r++)
+        n += c->machine[r] == machine;
+    place %= n;
+    for (uint32_t r = 0;; r++)
+        if (c->machine[r] == machine && place-- == 0)
+            return r;
+}
+
+static uint32_t place_of(const struct ts_comm *c, uint32_t rank)
+{
+    uint32_t place = 0;
+    for (uint32_t r = 0; r < rank; r++)
+        place += c->machine[r] == c->machine[rank];
+    return place;
+}
+
+/* Rows of each rank, to the k-th machine after its own. */
+static uint32_t machine_moves(struct ts_share *s, const uint64_t *want, uint32_t k,
+                              uint32_t n_machines)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < s->n; r++)
+        if (want[r] < want[r + 1])
+            s->move[n++] = (struct ts_comm_move){
+                r, at_place(s->comm, (s->comm->machine[r] + k) % n_machines, place_of(s->comm, r)),
+                want[r], want[r + 1]
+            };
+    return n;
+}
+
+static int gather_shared(struct ts_share *s, const struct columns *c, const uint64_t *want,
+                         struct ts_err *err)
+{
+    uint32_t n_machines = 0;
+    int rc = 0;
+    for (uint32_t r = 0; r < s->n; r++)
+        n_machines = s->comm->machine[r] >= n_machines ? s->comm->machine[r] + 1 : n_machines;
+    for (uint32_t k = 1; k < n_machines && rc == 0; k++)
+        rc = move_columns(s, c, machine_moves(s, want, k, n_machines), err);
+    return rc == 0 ? ts_share_settle(s, err) : rc;
+}
+
 /* In pieces: of each rank as many rows at a time. */
 static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *want,
                          struct ts_err *err)
@@ -632,6 +692,8 @@ int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *
                          struct ts_err *err)
 {
     const struct columns c = columns_of(f);
+    if (f->shared)
+        return gather_shared(s, &c, want, err);
     return c.width < c.stride ? gather_packed(s, &c, want, err)
                               : ts_share_gather(s, f->data, c.stride, want, err);
 }

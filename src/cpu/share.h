@@ -84,13 +84,19 @@ int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uin
 /* n groups of work, dealt evenly; valid until the next call. */
 const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n);
 
+/* ---- matrices that ranks of a machine share (struct ts_fmat, `shared`): rows of them travel between machines alone ---- */
+
+/* What this rank has written all ranks of its machine see, and all have come so far. */
+int ts_share_settle(struct ts_share *s, struct ts_err *err);
+
 /* Then rank r has rows first[r] .. first[r + 1] - 1 of the product. Brings them to where they are wanted: on rank r
  * rows want[r] .. want[r + 1] - 1. */
 const uint64_t *ts_share_rows(const struct ts_share *s);
 int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,
                        struct ts_err *err);
 
-/* All ranks get rows want[r] .. want[r + 1] - 1 of rank r's factor. */
+/* All ranks get rows want[r] .. want[r + 1] - 1 of rank r's factor; of one that is shared one rank of each other machine
+ * receives what rank r has, which is another one for the next rank. */
 int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
                          struct ts_err *err);
 

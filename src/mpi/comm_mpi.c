@@ -2,10 +2,12 @@
 /* Collectives by MPI. Buffers may be larger than the counts of MPI, which are ints: they travel in pieces. */
 #include "mpi/comm_mpi.h"
 
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "mpi/heartbeat.h"
@@ -18,10 +20,11 @@
 
 struct mpi_ranks {
     struct ts_comm comm; /* first: a comm is one of these */
-    MPI_Comm all, leave;
+    MPI_Comm all, leave, host;
     struct ts_heartbeat *heartbeat; /* or NULL */
     int *count, *place;             /* n */
     int *rc;                        /* n */
+    uint32_t *machine;              /* n */
     MPI_Request *request;
     uint32_t n_requests, most_requests;
     struct ts_err err; /* what agree has answered once it was no 0 */
@@ -208,6 +211,103 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
     return rc;
 }
 
+/* ---- memory that ranks of a machine share ---- */
+
+#define HUGE UINT64_C(2097152)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+static uint64_t shared_bytes(uint64_t bytes)
+{
+    return (bytes + HUGE - 1) / HUGE * HUGE;
+}
+
+/* A mapping of the file at a multiple of a huge page; NULL: there is none. */
+static void *map_shared(int fd, uint64_t size)
+{
+    char *base =
+        mmap(NULL, size + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *start;
+    uint64_t head;
+    if (base == MAP_FAILED)
+        return NULL;
+    head = (uint64_t)(-(uintptr_t)base % HUGE);
+    start = base + head;
+    if (head > 0)
+        munmap(base, head);
+    munmap(start + size, HUGE - head);
+    if (mmap(start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        munmap(start, size);
+        return NULL;
+    }
+    return start;
+}
+
+/* The first rank of the machine has made a file without a name, which the others find among what it has open: nothing is left
+ * where ranks are killed. -1: it is not to be had. */
+static int open_shared(struct mpi_ranks *m, uint64_t size)
+{
+    int made[2] = { (int)getpid(), -1 }, fd = -1;
+    char path[64];
+    if (m->comm.place == 0) {
+        fd = memfd_create("factors", MFD_CLOEXEC);
+        if (fd >= 0 && ftruncate(fd, (off_t)size) < 0) {
+            close(fd);
+            fd = -1;
+        }
+        made[1] = fd;
+    }
+    MPI_Bcast(made, 2, MPI_INT, 0, m->host);
+    if (m->comm.place == 0 || made[1] < 0)
+        return fd;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", made[0], made[1]);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* Each rank touches its part first, which so is in the memory next to it; then it gets huge pages, which a mapping of this kind has by
+ * itself on few machines. Without them it is slower. */
+static void touch_part(const struct ts_comm *c, char *memory, uint64_t size)
+{
+    const uint64_t n = size / HUGE, begin = n * c->place / c->beside * HUGE;
+    const uint64_t bytes = n * (c->place + 1) / c->beside * HUGE - begin;
+    if (bytes == 0)
+        return;
+    memset(memory + begin, 0, bytes);
+    (void)madvise(memory + begin, bytes, MADV_COLLAPSE);
+}
+
+static int share(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *err)
+{
+    struct mpi_ranks *m = of(c);
+    const uint64_t size = shared_bytes(bytes + 1);
+    void *memory;
+    int fd, has, all_have, rc = agree(c, 0, err);
+    *ret = NULL;
+    if (rc < 0)
+        return rc;
+    fd = open_shared(m, size);
+    memory = fd >= 0 ? map_shared(fd, size) : NULL;
+    has = memory != NULL;
+    MPI_Allreduce(&has, &all_have, 1, MPI_INT, MPI_MIN, m->all); /* all have opened the file */
+    if (fd >= 0)
+        close(fd);
+    if (!all_have) {
+        if (has)
+            munmap(memory, size);
+        return 0;
+    }
+    touch_part(c, memory, size);
+    *ret = memory;
+    return agree(c, 0, err);
+}
+
+static void unshare(struct ts_comm *c, void *memory, uint64_t bytes)
+{
+    (void)c;
+    munmap(memory, shared_bytes(bytes + 1));
+}
+
 /* ---- from first to last ---- */
 
 void ts_comm_mpi_close(struct ts_comm *c)
@@ -218,31 +318,42 @@ void ts_comm_mpi_close(struct ts_comm *c)
     ts_heartbeat_stop(m->heartbeat);
     MPI_Comm_free(&m->all);
     MPI_Comm_free(&m->leave);
+    MPI_Comm_free(&m->host);
+    free(m->machine);
     free(m->count);
     free(m->request);
     free(m);
     MPI_Finalize();
 }
 
-/* Which rank of its host it is, and of how many. */
-static void count_beside(struct ts_comm *c)
+/* Which rank of its host it is, and of how many; and which ranks are on which host. */
+static void count_beside(struct mpi_ranks *m)
 {
-    MPI_Comm host;
+    struct ts_comm *c = &m->comm;
+    uint32_t n_machines = 0, first = c->rank;
     int rank, n;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-    MPI_Comm_rank(host, &rank);
-    MPI_Comm_size(host, &n);
-    MPI_Comm_free(&host);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &m->host);
+    MPI_Comm_rank(m->host, &rank);
+    MPI_Comm_size(m->host, &n);
     c->place = (uint32_t)rank;
     c->beside = (uint32_t)n;
+    MPI_Bcast(&first, 1, MPI_UINT32_T, 0, m->host);
+    MPI_Allgather(&first, 1, MPI_UINT32_T, m->machine, 1, MPI_UINT32_T, m->all);
+    for (uint32_t r = 0; r < c->n; r++) /* the first rank of a host is not above r */
+        m->machine[r] = m->machine[r] == r ? n_machines++ : m->machine[m->machine[r]];
+    c->machine = m->machine;
 }
 
 int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm **ret,
                      struct ts_err *err)
 {
-    static const struct ts_comm_ops ops = {
-        .agree = agree, .gather = gather, .move = move, .deal = deal, .poll = poll
-    };
+    static const struct ts_comm_ops ops = { .agree = agree,
+                                            .gather = gather,
+                                            .move = move,
+                                            .deal = deal,
+                                            .share = share,
+                                            .unshare = unshare,
+                                            .poll = poll };
     struct mpi_ranks *m = calloc(1, sizeof *m);
     int rank, n, level;
     MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
@@ -252,8 +363,10 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
         m->most_requests = 4 * (uint32_t)n;
         m->count = malloc(3 * (size_t)n * sizeof *m->count);
         m->request = malloc(m->most_requests * sizeof *m->request);
+        m->machine = malloc((size_t)n * sizeof *m->machine);
     }
-    if (m == NULL || m->count == NULL || m->request == NULL || level < MPI_THREAD_SERIALIZED) {
+    if (m == NULL || m->count == NULL || m->request == NULL || m->machine == NULL ||
+        level < MPI_THREAD_SERIALIZED) {
         ts_fail(err, level < MPI_THREAD_SERIALIZED ? TS_EARG : TS_ENOMEM, "rank %d: %s", rank,
                 level < MPI_THREAD_SERIALIZED ? "this MPI lets one thread call it and no other"
                                               : "out of memory");
@@ -265,7 +378,7 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
     MPI_Comm_dup(MPI_COMM_WORLD, &m->all);
     MPI_Comm_dup(MPI_COMM_WORLD, &m->leave);
     m->comm = (struct ts_comm){ .ops = &ops, .rank = (uint32_t)rank, .n = (uint32_t)n };
-    count_beside(&m->comm);
+    count_beside(m);
     m->heartbeat = ts_heartbeat_start(name, level);
     *ret = &m->comm;
     return 0;

@@ -156,8 +156,8 @@ struct ts_backend {
      * memory; NULL: none. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
-    /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is one device. NULL where no
-     * backend of it has several. */
+    /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is one device, or rows
+     * travel as MPI has it. NULL where no backend of it has several. */
     const char *(*link)(const void *be);
 
     /* For each device, once open; returns their number. NULL: devices have no memory of their
@@ -277,6 +277,10 @@ struct ts_backend {
     /* update, or mttkrp, for n of the models, in their order. NULL where `model` is. */
     int (*update_of)(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err);
+
+    /* Ranks of a machine get one copy of the factors, all zeros, where several are on one and updates allow it: rows are put
+     * then by all ranks alike, before the first pass alone. Collective. NULL: each has its own. */
+    int (*share)(void *be, struct ts_err *err);
 };
 
 #endif

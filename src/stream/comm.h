@@ -8,7 +8,7 @@
  *
  *   owner    the caller owns the comm and all buffers
  *   units    bytes, unless it says otherwise; positions in a buffer are the same on all ranks
- *   threads  one thread of a rank at a time; collectives always the same
+ *   threads  one thread of a rank at a time; collectives always the same; unshare is no collective
  *   errors   0 or a negative ts_code; after one that is not agree's answer the comm is of no use
  *   bits     nothing is added up here: what sums there are, the caller adds in an order of its own
  */
@@ -49,6 +49,12 @@ struct ts_comm_ops {
     /* Not collective: not 0 where some rank has failed or wants to stop, so that going on is of no use; whoever
      * learns it calls agree next. Cheap enough for every partition. */
     int (*poll)(struct ts_comm *c);
+
+    /* `bytes` of zeros that all ranks of a machine see and write, each machine its own, on huge pages where there are some;
+     * *ret == NULL, on all ranks, where one of them cannot have it. What one rank has written others see after the next
+     * agree. NULL: there is no such memory. */
+    int (*share)(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *err);
+    void (*unshare)(struct ts_comm *c, void *memory, uint64_t bytes);
 };
 
 struct ts_comm {
@@ -56,6 +62,7 @@ struct ts_comm {
     uint32_t rank, n;
     uint32_t place,
         beside; /* of the ranks of this machine, of which there are `beside`: its number, from 0 */
+    const uint32_t *machine; /* of each rank, numbered from 0 in the order of ranks; NULL: not known */
 };
 
 /* Whether a run has more than one rank. NULL: it has not. */
