@@ -1,31 +1,44 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a sweep would take on several hosts of four GPUs: a calculation from figures that were measured on one, to be
-set beside runs. GPUs do not compute with several processes yet.
+"""What a sweep would take on several hosts, of four GPUs each or of CPU cores: a calculation from figures that were measured on
+one, to be set beside runs. On more than one host nobody has run it.
 
-    bench/ranks.py [TENSOR.tsh]
+    bench/ranks.py [TENSOR.tsh [LAW]]
 
-A sweep is, mode after mode: the products of the GPU that has most, its part of the row work, and the rows that reach
-its host from others. Rows reach all hosts, or (need lists) those that have a nonzero with them in a mode that comes
-before their next update. Of a tensor the parts come from its table of shards; of the shapes of Amazon's reviews and
-Reddit's comments, whose rows are taken to have nonzeros by a power law, from equal parts. No rows are hidden behind
-products; the last column says what were left if they were hidden as far as they can be.
+A sweep is, mode after mode: the products of the rank that has most, its part of the row work, and the rows that reach
+its host from others. Rows reach all hosts, or (need lists, which are not built) those that have a nonzero with them in a mode that
+comes before their next update. Of a tensor the parts come from its table of shards; of the shapes of Amazon's reviews and
+Reddit's comments from equal parts. How many hosts need a row comes from a power law of its nonzeros, of a tensor, too: LAW, or 0.8.
+
+GPUs send rows while they compute (src/gpu/gpu_ranks.h): "hidden" is what a sweep were if as much were hidden as can be, and runs
+lie between it and "a sweep" of all rows. CPU cores send them afterwards; ranks of a host share their factors, so that a row
+reaches a host once.
 """
 import math
 import struct
 import sys
 
 RANK, FLOAT = 32, 4
-NNZ_NS = 0.1896 / 3 / 1.738041453  # one H200, R = 32, shape of Amazon's reviews: 0.1896 s of MTTKRPs a sweep
-ROW_NS = 2.8e6 / 8400583  # and 2.8 ms of row work
-UNEVEN = 1.015  # slowest GPU over mean
-GPUS = 4  # of a host
-HOST_LINK = 300e9  # bytes a second that reach a GPU from others of its host: copies of 256 MiB
-NETWORK = 50e9  # bytes a second that reach a host
 
+
+class Kind:
+    """What a host is: nanoseconds of a nonzero and of a row on one part of it, parts of a host, the slowest of them over the
+    mean, bytes a second that reach a host from others, and a part from others of its host."""
+
+    def __init__(self, name, nnz_ns, row_ns, parts, uneven, network, host_link):
+        self.name, self.nnz_ns, self.row_ns, self.parts = name, nnz_ns, row_ns, parts
+        self.uneven, self.network, self.host_link = uneven, network, host_link
+
+
+# One H200, R = 32, shape of Amazon's reviews: 0.1896 s of MTTKRPs a sweep and 2.8 ms of row work; copies of 256 MiB within a host.
+GPUS = Kind("4 GPUs a host, 50 GB/s", 0.1896e9 / 3 / 1738041453, 2.8e6 / 8400583, 4, 1.015, 50e9, 300e9)
+# 16 cores of a Xeon, R = 32, shape of Amazon's reviews with 100 M draws: 349 ms of MTTKRPs a sweep and 75 of row work.
+CORES = Kind("16 CPU cores a host, 10 GB/s", 349e6 / 3 / 1e8, 75e6 / 8400583, 1, 1.0, 10e9, None)
+
+AMAZON = (4821207, 1774269, 1805187)
 SHAPES = (
-    ("amazon, law 0.8", (4821207, 1774269, 1805187), 1738041453, 0.8),
-    ("amazon, law 1.1", (4821207, 1774269, 1805187), 1738041453, 1.1),
+    ("amazon, law 0.8", AMAZON, 1738041453, 0.8),
+    ("amazon, law 1.1", AMAZON, 1738041453, 1.1),
     ("reddit, law 0.8", (8211298, 176962, 8116559), 4677000000, 0.8),
     ("hypersparse, law 1.1", (17262471, 532924, 2480308, 1443), 140126181, 1.1),
 )
@@ -60,33 +73,30 @@ def shards_of(path):
     return nnz, modes
 
 
-def largest(shards, n):
-    """The largest share of nonzeros and of rows when n ranges of equal cost (src/stream/balance.c) are cut."""
+def dearest(shards, n, kind):
+    """Nanoseconds of the range that takes longest, of n of equal predicted cost (src/stream/balance.c), which are cut inside shards."""
     cost = [c + 5.0 * (rows - 1) for c, rows in shards]
     step, at, room = sum(cost) / n, 0, 0.0
-    parts = [[0.0, 0.0] for _ in range(n)]
+    parts = [0.0] * n
     for (c, rows), own in zip(shards, cost):
         left = own
         while left > 1e-9 * own:
             if room <= 1e-9 * step:
                 room, at = step, at + 1
             now = min(left, room)
-            part = parts[min(at, n) - 1]
-            part[0] += c * now / own
-            part[1] += rows * now / own
+            parts[min(at, n) - 1] += (kind.uneven * c * kind.nnz_ns + rows * kind.row_ns) * now / own
             left, room = left - now, room - now
-    return max(p[0] for p in parts) / sum(p[0] for p in parts), max(p[1] for p in parts) / sum(p[1] for p in parts)
+    return max(parts)
 
 
-def sweep(nnz, modes, law, hosts):
+def sweep(kind, nnz, modes, law, hosts):
     """Seconds: computing, rows to all hosts, rows to those that need them, and what hiding leaves of the former."""
     computing = to_all = to_needing = left = 0.0
     for rows, shards in modes:
-        of_nnz, of_rows = largest(shards, hosts * GPUS)
-        own = (UNEVEN * nnz * of_nnz * NNZ_NS + rows * of_rows * ROW_NS) * 1e-9
+        own = dearest(shards, hosts * kind.parts, kind) * 1e-9
         row_bytes = rows * RANK * FLOAT
-        within = row_bytes * (1 - 1 / GPUS) / HOST_LINK if hosts == 1 else 0  # hidden, and less than the network's
-        network = row_bytes * (1 - 1 / hosts) / NETWORK
+        within = row_bytes * (1 - 1 / kind.parts) / kind.host_link if hosts == 1 and kind.host_link else 0
+        network = row_bytes * (1 - 1 / hosts) / kind.network
         computing += own
         to_all += network
         to_needing += network * needed(rows, nnz, law, 1 - (1 - 1 / hosts) ** (len(modes) - 1))
@@ -94,19 +104,23 @@ def sweep(nnz, modes, law, hosts):
     return computing, to_all, to_needing, left
 
 
-def table(name, nnz, modes, law):
-    print(f"{name}: {' x '.join(str(rows) for rows, _ in modes)}, {nnz / 1e9:.3f} G nonzeros, rank {RANK}")
-    print("  hosts  computing  rows to all  a sweep  need lists  a sweep  hidden")
+def table(kind, name, nnz, modes, law):
+    hides = kind is GPUS
+    print(f"{name}, {kind.name}: {' x '.join(str(rows) for rows, _ in modes)}, {nnz / 1e9:.3f} G nonzeros, rank {RANK}")
+    print("  hosts   computing  rows to all    a sweep  need lists    a sweep" + ("     hidden" if hides else ""))
     for hosts in (1, 2, 4, 8, 16, 32, 64):
-        own, to_all, to_needing, left = sweep(nnz, modes, law, hosts)
-        print(f"  {hosts:5}  {own * 1e3:6.1f} ms    {to_all * 1e3:6.1f} ms {(own + to_all) * 1e3:6.1f} ms"
-              f"   {to_needing * 1e3:6.1f} ms {(own + to_needing) * 1e3:6.1f} ms {(own + left) * 1e3:6.1f} ms")
+        own, to_all, to_needing, left = sweep(kind, nnz, modes, law, hosts)
+        print(f"  {hosts:5}  {own * 1e3:7.1f} ms   {to_all * 1e3:7.1f} ms {(own + to_all) * 1e3:7.1f} ms"
+              f"  {to_needing * 1e3:7.1f} ms {(own + to_needing) * 1e3:7.1f} ms"
+              + (f" {(own + left) * 1e3:7.1f} ms" if hides else ""))
     print()
 
 
 if len(sys.argv) > 1:
     count, parts = shards_of(sys.argv[1].rstrip("/"))
-    table(sys.argv[1], count, parts, 1.1)
+    for kind in (GPUS, CORES):
+        table(kind, sys.argv[1], count, parts, float(sys.argv[2]) if len(sys.argv) > 2 else 0.8)
 else:
-    for title, dims, count, exponent in SHAPES:
-        table(title, count, [(rows, [(count, rows)]) for rows in dims], exponent)
+    for kind in (GPUS, CORES):
+        for title, dims, count, exponent in SHAPES:
+            table(kind, title, count, [(rows, [(count, rows)]) for rows in dims], exponent)
