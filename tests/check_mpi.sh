@@ -49,6 +49,15 @@ done << 'END'
 -r 4 -i 3 --loss gamma --observed --hold-out 10%
 END
 [ $run -eq 10 ] || bad "$run of 10 runs"
+
+# ---- one copy of the factors, or one for each ----
+mpi 3 x.tsh -r 9 -i 4 --tol 0 --rows all -o shared.cp > log 2> err || bad "factors are shared: $(cat err)"
+grep -q 'rows travel through memory that those of a machine share' err || bad "that factors are shared is not told: $(cat err)"
+TSTREAM_OWN_FACTORS=1 mpi 3 x.tsh -r 9 -i 4 --tol 0 --rows all -o own.cp > log 2> err || bad "own factors: $(cat err)"
+! grep -q 'rows travel' err || bad "TSTREAM_OWN_FACTORS=1: $(cat err)"
+for how in shared own; do
+    cmp -s one.1/model.ktensor $how.cp/model.ktensor || bad "$how factors: not the bytes of one process"
+done
 [ ! -e m3.1.partial ] || bad "m3.1.partial is left"
 
 # ---- stopped by its time, gone on with by other numbers of ranks ----
