@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,10 @@ struct mpi_ranks {
     struct ts_comm comm; /* first: a comm is one of these */
     MPI_Comm all, leave, host;
     struct ts_heartbeat *heartbeat; /* or NULL */
-    int *count, *place;             /* n */
-    int *rc;                        /* n */
-    uint32_t *machine;              /* n */
+    atomic_int left;    /* with a heartbeat: some rank has told that it fails or stops */
+    int *count, *place; /* n */
+    int *rc;            /* n */
+    uint32_t *machine;  /* n */
     MPI_Request *request;
     uint32_t n_requests, most_requests;
     struct ts_err err; /* what agree has answered once it was no 0 */
@@ -102,11 +104,26 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
     return m->err.code;
 }
 
-static int poll(struct ts_comm *c)
+static int somebody_leaves(const struct mpi_ranks *m)
 {
     int there;
-    MPI_Iprobe(MPI_ANY_SOURCE, TAG_LEAVE, of(c)->leave, &there, MPI_STATUS_IGNORE);
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_LEAVE, m->leave, &there, MPI_STATUS_IGNORE);
     return there;
+}
+
+/* The heartbeat's thread looks: MPI may give the core of whom it has no word for away (mpi_yield_when_idle), which a thread that
+ * computes gets back late where others want it, too. */
+static void look(void *ctx)
+{
+    struct mpi_ranks *m = ctx;
+    if (somebody_leaves(m))
+        atomic_store(&m->left, 1);
+}
+
+static int poll(struct ts_comm *c)
+{
+    struct mpi_ranks *m = of(c);
+    return m->heartbeat != NULL ? atomic_load(&m->left) : somebody_leaves(m);
 }
 
 /* ---- bytes ---- */
@@ -379,7 +396,7 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
     MPI_Comm_dup(MPI_COMM_WORLD, &m->leave);
     m->comm = (struct ts_comm){ .ops = &ops, .rank = (uint32_t)rank, .n = (uint32_t)n };
     count_beside(m);
-    m->heartbeat = ts_heartbeat_start(name, level);
+    m->heartbeat = ts_heartbeat_start(name, level, look, m);
     *ret = &m->comm;
     return 0;
 }

@@ -28,6 +28,8 @@ struct ts_heartbeat {
     uint32_t patience; /* beats of its own without any from the rank before */
     int say;           /* standard error, whatever the program does with its own */
     char *hosts;       /* n x HOST */
+    void (*look)(void *ctx);
+    void *ctx;
     pthread_t thread;
     atomic_int stops;
 };
@@ -91,6 +93,7 @@ static void *beat(void *ctx)
         const uint64_t now = ts_clock_ns();
         const int stops = atomic_load(&h->stops), heard = listens ? listen_before(h) : 0;
         char byte = 0;
+        h->look(h->ctx);
         if (heard > 0)
             silent = 0;
         if (heard == 2)
@@ -145,7 +148,8 @@ static int start_thread(struct ts_heartbeat *h)
     return failed;
 }
 
-struct ts_heartbeat *ts_heartbeat_start(const char *name, int level)
+struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look)(void *ctx),
+                                        void *ctx)
 {
     struct ts_heartbeat *h = calloc(1, sizeof *h);
     char host[HOST] = "?";
@@ -167,6 +171,8 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level)
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &h->comm);
     h->name = name;
+    h->look = look;
+    h->ctx = ctx;
     h->before = (h->rank + h->n - 1) % h->n;
     h->next = (h->rank + 1) % h->n;
     (void)gethostname(host, sizeof host - 1);

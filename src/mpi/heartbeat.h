@@ -18,7 +18,9 @@ struct ts_heartbeat;
 /* Collective. name: of the program; lent. level: what MPI_Init_thread has given. The time is TS_HEARTBEAT_SECONDS, or what the environment variable TSTREAM_RANK_TIMEOUT says, in seconds; 0: none. */
 #define TS_HEARTBEAT_SECONDS 7
 
-struct ts_heartbeat *ts_heartbeat_start(const char *name, int level);
+/* look: called by that thread, some twenty times a second. */
+struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look)(void *ctx),
+                                        void *ctx);
 
 /* Collective; waits until the rank before has stopped, too. NULL is fine. */
 void ts_heartbeat_stop(struct ts_heartbeat *h);
