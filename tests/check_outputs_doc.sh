@@ -46,13 +46,13 @@ function value(path,    c, key, was) {
 { text = $0; at = 1; value("") }
 AWK
 
-# "heading|path|types" of every row with three columns, "gpu" behind those of GPUs
+# "heading|path|types" of every row with three columns, "gpu" behind those of GPUs and of several ranks
 awk '
     /^#+ / { heading = $0; sub(/^#+ /, "", heading) }
     /^\| `/ {
         row = $0; gsub(/\\\|/, "/", row); n = split(row, cell, "|")
         if (n != 5) next
-        gpu = cell[4] ~ /^ *GPU:/ ? "gpu" : ""
+        gpu = cell[4] ~ /^ *(GPU|ranks):/ ? "gpu" : ""
         while (match(cell[2], /`[^`]*`/)) {
             print heading "|" substr(cell[2], RSTART + 1, RLENGTH - 2) "|" cell[3] "|" gpu
             cell[2] = substr(cell[2], RSTART + RLENGTH)

@@ -75,7 +75,7 @@ b=$(sed -n 's/.*"sweep":9,"fit":\([0-9.]*\).*/\1/p' all)
 awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-5 && d > -1e-5) }' ||
     bad "cp --init: fit $a, expected $b"
 refused 1 "x.cp: the model has rank 3, but --rank is 4" "$bin/tstream" cp x.tsh --cpu -n -r 4 --init x.cp
-refused 1 "nothere: cannot be opened" "$bin/tstream" cp x.tsh --cpu --init nothere
+refused 1 "--init nothere: a start is random, nvecs or a file or directory of factors" "$bin/tstream" cp x.tsh --cpu --init nothere
 
 # ---- top ----
 "$bin/tstream" top x.cp x.tsh -n 2 > log

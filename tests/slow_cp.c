@@ -102,8 +102,8 @@ static void solve(const struct test_slow *s, const double *m, double *v, uint64_
  * the program. */
 static void project(uint32_t rank, double *y)
 {
-    double sorted[1024], sum = 0, t = 0;
-    ck_assert_uint_le(rank, 1024);
+    double sorted[2048], sum = 0, t = 0;
+    ck_assert_uint_le(rank, 2048);
     for (uint32_t r = 0; r < rank; r++) {
         uint32_t at = r;
         for (; at > 0 && sorted[at - 1] < y[r]; at--)
