@@ -57,6 +57,23 @@ START_TEST(every_index_has_a_slot_of_its_own)
 }
 END_TEST
 
+START_TEST(pairs_are_those_of_an_upper_triangle)
+{
+    for (uint32_t rank = 1; rank <= 128; rank++) {
+        uint32_t pair = 0, r, s;
+        for (uint32_t i = 0; i < rank; i++) {
+            ck_assert_uint_eq(ts_cells_pair_row(rank, i), pair);
+            for (uint32_t j = i; j < rank; j++) {
+                ts_cells_pair(rank, pair++, &r, &s);
+                ck_assert_uint_eq(r, i);
+                ck_assert_uint_eq(s, j);
+            }
+        }
+        ck_assert_uint_eq(ts_cells_pair_row(rank, rank), pair);
+    }
+}
+END_TEST
+
 START_TEST(rows_of_an_index_are_counted_in_order)
 {
     uint64_t seed = 7;
@@ -150,6 +167,7 @@ int main(void)
     TCase *c = tcase_create("cells_index");
     tcase_add_test(c, steps_cover_all_rows_once);
     tcase_add_test(c, every_index_has_a_slot_of_its_own);
+    tcase_add_test(c, pairs_are_those_of_an_upper_triangle);
     tcase_add_test(c, rows_of_an_index_are_counted_in_order);
     tcase_add_test(c, cells_of_a_tile_lie_apart_and_load_at_once);
     tcase_add_test(c, right_operands_load_at_once);

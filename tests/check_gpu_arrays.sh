@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Dense tensors on GPUs from the outside: the fits of CPU cores; the same bytes for one GPU and several, resident and streamed,
-# and after an interruption; what is computed on CPU cores only is refused with one sentence. Skipped without a GPU.
+# and after an interruption; with unknown cells and such that are held out, too; what works nonzero by nonzero is refused with one sentence. Skipped without a GPU.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -105,6 +105,65 @@ grep -q 'cells that stay' plan || bad "plan: $(cat plan)"
 "$bin/tstream" plan big.npy -r 9 --gpus 1 --gpu-memory "$little" --json > plan 2> err || bad "plan: $(cat err)"
 grep -q '"shared_bytes":' plan || bad "plan: $(cat plan)"
 
+# ---- unknown cells ----
+# told NAME FILE: a number of each sweep
+told() { sed -n 's/.*"event":"sweep".*"'"$1"'":\([-0-9.e+][-0-9.e+]*\).*/\1/p' "$2"; }
+"$write_npy" f8C:0.2 0.1 gaps.npy - 9 14 7 11
+"$write_npy" f8F:0.2 0.1 gapsf.npy - 9 14 7 11
+"$write_npy" f4C:0.2 0.1 gaps4.npy - 9 14 7 11
+for how in "--observed" "--observed --hold-out 10%" "--observed --mean --l2-scale count" "--observed --nonneg" "--observed --hold-out 20% --mean" \
+    "--observed --init nvecs" "--observed --bounds 1=0:1"; do
+    for x in gaps.npy gapsf.npy; do
+        for on in "--cpu" "--gpus 1"; do
+            # shellcheck disable=SC2086
+            "$bin/tstream" cp $x $on -r 4 -i 8 --tol 0 -p float64 -n --json $how > "json$on" 2> err ||
+                bad "cp $x $on $how: $(cat err)"
+        done
+        grep -q '"backend":"gpu"' "json--gpus 1" || bad "not on the GPU"
+        same_fits json--cpu "json--gpus 1" 1e-8
+        for name in rmse held_out_rmse; do
+            told $name json--cpu > a.told
+            told $name "json--gpus 1" > b.told
+            paste a.told b.told | while read -r a b; do
+                within "$a" "$b" 1e-8 || echo "$a $b"
+            done > apart
+            [ ! -s apart ] || bad "$x $how, $name: $(cat apart)"
+        done
+    done
+done
+"$bin/tstream" cp gaps4.npy --gpus 1 -r 4 -i 8 --tol 0 -n --json --observed > gpu4.json
+"$bin/tstream" cp gaps4.npy --cpu -r 4 -i 8 --tol 0 -n --json --observed > cpu4.json
+same_fits gpu4.json cpu4.json 1e-5
+grep -q '"backend":"gpu"' gpu4.json || bad "not on the GPU"
+"$bin/tstream" cp gaps.npy --observed -r 4 -i 2 -n --json > log 2>&1 || bad "cp --observed: $(cat log)"
+grep -q '"backend":"gpu"' log || bad "--observed without --gpus: not on the GPU"
+"$bin/tstream" cp gaps.npy --rank 2,4 --folds 3 --gpus 1 -i 3 --tol 0 > log 2>&1 || bad "cp --folds: $(cat log)"
+
+"$write_npy" f4C:0.05 0.1 biggaps.npy - 400 250 400
+run_gaps()
+{
+    name=$1
+    shift
+    "$bin/tstream" cp biggaps.npy --hold-out 10% -r 9 -i 3 --tol 0 --json -f ktensor --force -o "$name.cp" "$@" > json 2> err ||
+        bad "cp $*: $(cat err)"
+}
+run_gaps gone --gpus 1
+"$bin/tstream" cp biggaps.npy --hold-out 10% -r 9 --gpus 1 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
+grep -q 'two chunks of cells' refused || bad "--gpu-memory 1M: $(cat refused)"
+little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 "M" }')
+for gpus in 1 2 "$usable"; do
+    [ "$gpus" -le "$usable" ] || continue
+    [ "$gpus" -le 16 ] || continue
+    for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=600M"; do
+        # shellcheck disable=SC2086
+        run_gaps gmore --gpus "$gpus" $memory
+        cmp -s gone.cp/model.ktensor gmore.cp/model.ktensor || bad "other bytes of unknown cells with --gpus $gpus $memory"
+    done
+done
+"$bin/tstream" plan biggaps.npy --observed -r 40 --gpus 1 --gpu-memory 3G > plan 2> err || bad "plan --observed: $(cat err)"
+"$bin/tstream" cp gaps.npy --observed -r 65 --gpus 1 -p float64 -n > out 2> err && bad "rank 65 in float64: not refused"
+[ "$(wc -l < err)" -eq 1 ] || bad "rank 65: $(cat err)"
+
 # ---- refusals ----
 refused()
 {
@@ -114,7 +173,6 @@ refused()
     [ "$(wc -l < err)" -eq 1 ] || bad "$*: $(cat err)"
     grep -q -e "$words" err || bad "$*: $(cat err)"
 }
-refused 'on CPU cores only' "$bin/tstream" cp x.npy --gpus 1 --observed -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --gpus 1 --loss poisson -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --gpus 1 --loss huber:1 -n
 exit $failed

@@ -19,6 +19,8 @@ backend:budgets in float32
 cells:products
 cells:updates
 cells:factors
+unknown:rows
+unknown:changes
 losses:gradients
 losses:steps
 losses:bits

@@ -89,7 +89,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "nothing is learnt from this share of the nonzeros, like 10% (one at least, and not all), and each sweep tells the RMSE or, of losses other than "
       "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
       "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, up to "
-      "rank 128 (in float64 64), but for dense tensors" },
+      "rank 128 (in float64 64)" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
       "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
       "that had the least, for which there is memory for a second one" },

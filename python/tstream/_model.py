@@ -733,7 +733,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     hold_out : float
         Nothing is learnt from this share of the listed cells, and each sweep tells the error there (``held_out_rmse``, with
         another loss than 'least-squares' ``held_out_loss``). Without `observed` they are zeros to the model, like cells that are not
-        listed; those of a dense tensor are unknown, and `observed` is taken for given. On GPUs, too, but for dense tensors.
+        listed; those of a dense tensor are unknown, and `observed` is taken for given. On GPUs, too.
     hold_out_from : float
         Where that share begins among all cells, 0 to less than 1; see :func:`cross_validate`.
     patience : int

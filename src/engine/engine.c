@@ -257,14 +257,6 @@ static uint32_t highest_rank(const struct ts_engine_conf *conf)
     return ret;
 }
 
-/* Whether CPU cores have to compute where no GPU was asked for: GPUs do not know unknown cells of a dense tensor. */
-static int on_cpu_cores(const struct ts_engine_conf *conf, const struct ts_engine *e)
-{
-    const struct ts_processor *p = &conf->processor;
-    const int observed = conf->constraint != NULL && conf->constraint[0].observed;
-    return p->gpus == NULL && p->device_bytes == 0 && e->tensor->dense != NULL && observed;
-}
-
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = highest_rank(conf),
@@ -303,9 +295,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     bc.tensor = e->tensor;
     bc.products = conf->products;
     before = ts_engine_memory_resident();
-    rc = ts_processor_choose(!on_cpu_cores(conf, e) ? &conf->processor
-                                                    : &(struct ts_processor){ .cpu = 1 },
-                             &e->backend, &bc, &e->no_gpu, err);
+    rc = ts_processor_choose(&conf->processor, &e->backend, &bc, &e->no_gpu, err);
     if (rc < 0)
         return rc;
     bc.rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank;

@@ -101,6 +101,28 @@ TS_CELLS_HD uint64_t ts_cells_row(uint64_t dim, uint64_t after, uint64_t other, 
     return (other / after * dim + index) * after + other % after;
 }
 
+/* ---- pairs of columns ---- */
+
+/* The pairs (r, s), r <= s, of so many columns are counted as the upper triangle of a matrix, row after row. The first of row r: */
+TS_CELLS_HD uint64_t ts_cells_pair_row(uint32_t rank, uint32_t r)
+{
+    return (uint64_t)r * (2 * (uint64_t)rank - r + 1) / 2;
+}
+
+TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32_t *s)
+{
+    uint32_t low = 0, high = rank - 1; /* the row is none of those outside */
+    while (low < high) {
+        const uint32_t middle = (low + high + 1) / 2;
+        if (ts_cells_pair_row(rank, middle) <= pair)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *r = low;
+    *s = low + (uint32_t)(pair - ts_cells_pair_row(rank, low));
+}
+
 /* ---- tiles in shared memory ----
  *
  * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores takes a left operand of 16 x 8: the lane gives the

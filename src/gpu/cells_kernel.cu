@@ -60,7 +60,21 @@ static __device__ inline void load2(const char *at, const float *, double &a, do
     b = x.y;
 }
 
+/* What a cell counts where some may be unknown. */
+struct counts {
+    double mean;
+    bool known;
+    template <bool GAPS> __device__ inline double of(double x) const
+    {
+        if (!GAPS)
+            return x;
+        return x != x ? 0.0 : known ? 1.0 : x - mean;
+    }
+};
+
 /* ------------------------------------------------------------------ products
+ *
+ * GAPS: cells may be unknown. Where a tile goes beyond the cells, or rows beyond those of a step, the right operand is zero then.
  *
  * A stage is a tile of cells and one of a right operand: DEPTH rows of NB columns. */
 
@@ -108,11 +122,11 @@ static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2]
  *   y       (parts, n_rows, ld): a thread block writes its tile, nobody else does
  *
  * VEC: bytes that are copied at once, of which rows begin at a multiple. */
-template <class T, int NT, int VEC>
+template <class T, int NT, int VEC, bool GAPS>
 static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
-    along(const T *x, uint64_t pitch, uint64_t n_rows, uint64_t n_cols, const double *b,
-          uint32_t ld, uint64_t part_cols, uint32_t n_tiles, uint32_t row_tiles, double *y,
-          uint64_t apart)
+    along(const T *x, struct counts as, uint64_t pitch, uint64_t n_rows, uint64_t n_cols,
+          const double *b, uint32_t ld, uint64_t part_cols, uint32_t n_tiles, uint32_t row_tiles,
+          double *y, uint64_t apart)
 {
     using S = shape<T, NT>;
     extern __shared__ __align__(128) char shared[];
@@ -185,6 +199,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
                     const uint32_t r = 32 * warp + 16 * m + 8 * h + g;
                     load2(cells + ts_cells_along_place(sizeof(T), r, (k + 2 * t) * sizeof(T)),
                           (const T *)nullptr, a[m][h], a[m][2 + h]);
+                    a[m][h] = as.of<GAPS>(a[m][h]);
+                    a[m][2 + h] = as.of<GAPS>(a[m][2 + h]);
                 }
             multiply_group<T, NT>(acc, a, right + k * S::STRIDE, g, t);
         }
@@ -225,11 +241,11 @@ static __device__ inline void move_on(struct place &p, uint32_t rows, uint32_t n
  *   w       (steps, n_cols, ld): a thread block writes its tile, nobody else does
  *
  * Rows of K are made while the cells of the stage before are computed on: rows of U and V come through registers. */
-template <class T, int NT, int VEC>
+template <class T, int NT, int VEC, bool GAPS>
 static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
-    across(const T *x, uint64_t pitch, uint64_t row, uint64_t n_cols, const double *u,
-           const double *v, uint32_t n_v, uint32_t ld, struct ts_cells_cut cut, uint64_t first_step,
-           uint32_t n_tiles, uint32_t col_tiles, double *w)
+    across(const T *x, struct counts as, uint64_t pitch, uint64_t row, uint64_t n_cols,
+           const double *u, const double *v, uint32_t n_v, uint32_t ld, struct ts_cells_cut cut,
+           uint64_t first_step, uint32_t n_tiles, uint32_t col_tiles, double *w)
 {
     using S = shape<T, NT>;
     /* Of each AT_ONCE rows of K a thread makes a pair of columns of one; of each ROWS rows of cells it copies a piece of one. */
@@ -254,6 +270,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     double *const k_tile = (double *)(shared + S::STAGES_ACROSS * S::CELLS_ACROSS);
     struct place at[MADE];
     double2 uv[MADE][2];
+    bool there[MADE]; /* rows that uv is of */
     sums<NT> acc = {};
 #pragma unroll
     for (uint32_t i = 0; i < MADE; i++) {
@@ -274,11 +291,12 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
             from += x_step;
         }
     };
-    /* Rows past the end take those of the beginning; their cells are zero. */
+    /* Rows past the end take those of the beginning; their cells are zero, or with GAPS they are. */
     auto look = [&](uint32_t step) {
 #pragma unroll
         for (uint32_t i = 0; i < MADE; i++) {
             const bool inside = step * S::DEEP + i * AT_ONCE + pair_row < rows && n0 + pair < ld;
+            there[i] = !GAPS || inside;
             uv[i][0] =
                 __ldg((const double2 *)(u + (inside ? (uint64_t)at[i].u * ld + n0 + pair : 0)));
             uv[i][1] =
@@ -291,7 +309,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
 #pragma unroll
         for (uint32_t i = 0; i < MADE; i++)
             *(double2 *)(to + (i * AT_ONCE + pair_row) * S::STRIDE + pair) =
-                make_double2(uv[i][0].x * uv[i][1].x, uv[i][0].y * uv[i][1].y);
+                there[i] ? make_double2(uv[i][0].x * uv[i][1].x, uv[i][0].y * uv[i][1].y)
+                         : make_double2(0, 0);
     };
 
 #pragma unroll
@@ -318,10 +337,13 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
 #pragma unroll
             for (uint32_t m = 0; m < 2; m++)
 #pragma unroll
-                for (uint32_t h = 0; h < 2; h++) /* rows k + 2 t + h, columns 2 g and 2 g + 1 */
+                for (uint32_t h = 0; h < 2; h++) { /* rows k + 2 t + h, columns 2 g and 2 g + 1 */
                     load2(cells + ts_cells_across_place(sizeof(T), k + 2 * t + h,
                                                         (32 * warp + 16 * m + 2 * g) * sizeof(T)),
                           (const T *)nullptr, a[m][2 * h], a[m][2 * h + 1]);
+                    a[m][2 * h] = as.of<GAPS>(a[m][2 * h]);
+                    a[m][2 * h + 1] = as.of<GAPS>(a[m][2 * h + 1]);
+                }
             multiply_group<T, NT>(acc, a, right + k * S::STRIDE, g, t);
         }
         if (step + 1 < steps)
@@ -346,12 +368,17 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
+static struct counts counts_of(const struct ts_cells_x *x)
+{
+    return { x->as.mean, x->as.kind == TS_CELLS_KNOWN };
+}
+
 uint32_t ts_cells_width(uint32_t rank)
 {
     return rank <= 16 ? 16 : rank <= 32 ? 32 : 64;
 }
 
-template <class T, int NT, int VEC>
+template <class T, int NT, int VEC, bool GAPS>
 static cudaError_t launch_along(const struct ts_cells_x *x, const double *b, uint32_t ld,
                                 uint64_t part_cols, double *y, uint64_t apart, cudaStream_t s)
 {
@@ -361,19 +388,19 @@ static cudaError_t launch_along(const struct ts_cells_x *x, const double *b, uin
     const uint64_t row_tiles = ceil_div(x->n_rows, TILE);
     const uint64_t grid = row_tiles * ceil_div(x->n_cols, part_cols) * n_tiles;
     const cudaError_t e = cudaFuncSetAttribute(
-        along<T, NT, VEC>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        along<T, NT, VEC, GAPS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess)
         return e;
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     if (grid > 0)
-        along<T, NT, VEC><<<(uint32_t)grid, THREADS, bytes, s>>>(
-            (const T *)x->cell, x->pitch, x->n_rows, x->n_cols, b + x->col * ld, ld, part_cols,
-            n_tiles, (uint32_t)row_tiles, y, apart);
+        along<T, NT, VEC, GAPS><<<(uint32_t)grid, THREADS, bytes, s>>>(
+            (const T *)x->cell, counts_of(x), x->pitch, x->n_rows, x->n_cols, b + x->col * ld, ld,
+            part_cols, n_tiles, (uint32_t)row_tiles, y, apart);
     return cudaGetLastError();
 }
 
-template <class T, int NT, int VEC>
+template <class T, int NT, int VEC, bool GAPS>
 static cudaError_t launch_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
                                  const double *u, const double *v, uint64_t n_v, uint32_t ld,
                                  double *w, cudaStream_t s)
@@ -385,15 +412,15 @@ static cudaError_t launch_across(const struct ts_cells_x *x, const struct ts_cel
     const uint64_t col_tiles = ceil_div(x->n_cols, TILE),
                    grid = (end - first) * col_tiles * n_tiles;
     const cudaError_t e = cudaFuncSetAttribute(
-        across<T, NT, VEC>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        across<T, NT, VEC, GAPS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess)
         return e;
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     if (grid > 0)
-        across<T, NT, VEC><<<(uint32_t)grid, THREADS, bytes, s>>>(
-            (const T *)x->cell, x->pitch, x->row, x->n_cols, u, v, (uint32_t)n_v, ld, *cut, first,
-            n_tiles, (uint32_t)col_tiles, w);
+        across<T, NT, VEC, GAPS><<<(uint32_t)grid, THREADS, bytes, s>>>(
+            (const T *)x->cell, counts_of(x), x->pitch, x->row, x->n_cols, u, v, (uint32_t)n_v, ld,
+            *cut, first, n_tiles, (uint32_t)col_tiles, w);
     return cudaGetLastError();
 }
 
@@ -404,18 +431,21 @@ static int is_aligned(const struct ts_cells_x *x)
     return ((uintptr_t)x->cell | (x->n_rows > 1 ? x->pitch * cell : 0)) % 16 == 0;
 }
 
-/* CALL(T, NT, VEC) for the cells and the rank. */
-#define CHOOSE_VEC(T, NT, CALL) (is_aligned(x) ? CALL(T, NT, 16) : CALL(T, NT, (int)sizeof(T)))
-#define CHOOSE_NT(T, CALL)                                 \
-    (ts_cells_width(rank) == 16   ? CHOOSE_VEC(T, 2, CALL) \
-     : ts_cells_width(rank) == 32 ? CHOOSE_VEC(T, 4, CALL) \
-                                  : CHOOSE_VEC(T, 8, CALL))
-#define CHOOSE(CALL) (x->narrow ? CHOOSE_NT(float, CALL) : CHOOSE_NT(double, CALL))
+/* CALL(T, NT, VEC, GAPS) for the cells and the rank. */
+#define CHOOSE_VEC(T, NT, GAPS, CALL) \
+    (is_aligned(x) ? CALL(T, NT, 16, GAPS) : CALL(T, NT, (int)sizeof(T), GAPS))
+#define CHOOSE_NT(T, GAPS, CALL)                                 \
+    (ts_cells_width(rank) == 16   ? CHOOSE_VEC(T, 2, GAPS, CALL) \
+     : ts_cells_width(rank) == 32 ? CHOOSE_VEC(T, 4, GAPS, CALL) \
+                                  : CHOOSE_VEC(T, 8, GAPS, CALL))
+#define CHOOSE_T(GAPS, CALL) \
+    (x->narrow ? CHOOSE_NT(float, GAPS, CALL) : CHOOSE_NT(double, GAPS, CALL))
+#define CHOOSE(CALL) (x->as.kind == TS_CELLS_ALL ? CHOOSE_T(false, CALL) : CHOOSE_T(true, CALL))
 
 cudaError_t ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
                            uint64_t part_cols, double *y, uint64_t apart, cudaStream_t stream)
 {
-#define CALL(T, NT, VEC) launch_along<T, NT, VEC>(x, b, ld, part_cols, y, apart, stream)
+#define CALL(T, NT, VEC, GAPS) launch_along<T, NT, VEC, GAPS>(x, b, ld, part_cols, y, apart, stream)
     return CHOOSE(CALL);
 #undef CALL
 }
@@ -424,7 +454,7 @@ cudaError_t ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cu
                             const double *u, const double *v, uint64_t n_v, uint32_t rank,
                             uint32_t ld, double *w, cudaStream_t stream)
 {
-#define CALL(T, NT, VEC) launch_across<T, NT, VEC>(x, cut, u, v, n_v, ld, w, stream)
+#define CALL(T, NT, VEC, GAPS) launch_across<T, NT, VEC, GAPS>(x, cut, u, v, n_v, ld, w, stream)
     return CHOOSE(CALL);
 #undef CALL
 }
@@ -677,6 +707,20 @@ cudaError_t ts_cells_fold(const struct ts_cells_target *t, const double *part, u
     return e == cudaSuccess ? cudaGetLastError() : e;
 }
 
+/* The sum over the shares, one after another: a column of row i of the mode. */
+static __device__ inline double add_up_shares(const struct ts_cells_target &t, const double *acc,
+                                              uint64_t i, uint32_t r)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < t.n_shares; k++) {
+        const uint64_t row = ts_cells_first(&t.cut, t.share[k]);
+        const uint64_t j = ts_cells_slot_of(t.dim, t.after, t.share_slots, row, i);
+        if (j < t.share_slots)
+            sum += acc[(k * t.share_slots + j) * t.others.ld + r];
+    }
+    return sum;
+}
+
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     finish(struct ts_cells_target t, const double *acc, uint64_t n, uint32_t out_ld, A *out)
@@ -685,14 +729,7 @@ static __global__ void __launch_bounds__(GROUP)
          at += (uint64_t)gridDim.x * GROUP) {
         const uint32_t r = (uint32_t)(at % out_ld);
         const uint64_t i = at / out_ld;
-        double sum = 0;
-        for (uint32_t k = 0; k < t.n_shares && r < t.others.rank; k++) {
-            const uint64_t row = ts_cells_first(&t.cut, t.share[k]);
-            const uint64_t j = ts_cells_slot_of(t.dim, t.after, t.share_slots, row, i);
-            if (j < t.share_slots)
-                sum += acc[(k * t.share_slots + j) * t.others.ld + r];
-        }
-        out[at] = (A)sum;
+        out[at] = (A)(r < t.others.rank ? add_up_shares(t, acc, i, r) : 0.0);
     }
 }
 
@@ -705,5 +742,25 @@ cudaError_t ts_cells_finish(const struct ts_cells_target *t, const double *acc,
         finish<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (float *)out);
     else
         finish<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (double *)out);
+    return cudaGetLastError();
+}
+
+static __global__ void __launch_bounds__(GROUP)
+    part_columns(struct ts_cells_target t, const double *acc, uint64_t n, uint64_t first,
+                 uint64_t size, double *part)
+{
+    for (uint64_t at = blockIdx.x * (uint64_t)GROUP + threadIdx.x; at < n;
+         at += (uint64_t)gridDim.x * GROUP) {
+        const uint32_t r = (uint32_t)(at % t.others.rank);
+        const uint64_t i = at / t.others.rank;
+        part[i * size + first + r] = add_up_shares(t, acc, i, r);
+    }
+}
+
+cudaError_t ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
+                          uint64_t size, double *part, cudaStream_t stream)
+{
+    const uint64_t n = t->dim * t->others.rank;
+    part_columns<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, first, size, part);
     return cudaGetLastError();
 }

@@ -12,6 +12,11 @@
  * product of a row of U and one of V, which stand for the slower and the faster outer modes, and is made for
  * 16 or 32 rows at a time.
  *
+ * A cell that is NaN is unknown: it counts 0, as `as` says, or only whether cells are known counts. Cells that are held out become
+ * NaN in a copy (mark). Of a model of observed cells a row has a Gram matrix S of its own, the sum of w w' over its known cells, w being
+ * the product of the other factors' rows there; so S is what products are of the array of zeros and ones that says which cells are known, and of
+ * factors whose columns are products of two (pairs).
+ *
  * Tables (B, U, V, Y, W) are float64 and row-major, rows `ld` elements apart; ld is a multiple of 8, and columns from the rank
  * on are zero. Factors are as in dense_kernel.h.
  *
@@ -26,6 +31,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include "format/dense.h"
 #include "gpu/cells_index.h"
 #include "stream/backend.h"
 
@@ -33,11 +39,24 @@
 extern "C" {
 #endif
 
+/* What a cell counts. */
+enum ts_cells_kind {
+    TS_CELLS_ALL,    /* its number; none is NaN */
+    TS_CELLS_VALUES, /* its number less the mean; 0 where it is NaN */
+    TS_CELLS_KNOWN   /* 1; 0 where it is NaN */
+};
+
+struct ts_cells_as {
+    enum ts_cells_kind kind;
+    double mean;
+};
+
 /* Some rows of X, or a part of the columns of one. */
 struct ts_cells_x {
     const void *cell; /* the first one, at a multiple of its size */
-    int narrow;       /* float32 */
-    uint64_t pitch;   /* cells from one row to the next */
+    struct ts_cells_as as;
+    int narrow;     /* float32 */
+    uint64_t pitch; /* cells from one row to the next */
     uint64_t row, n_rows;
     uint64_t col, n_cols;
 };
@@ -116,6 +135,62 @@ cudaError_t ts_cells_fold(const struct ts_cells_target *t, const double *part, u
 cudaError_t ts_cells_finish(const struct ts_cells_target *t, const double *acc,
                             enum ts_precision precision, uint32_t out_ld, void *out,
                             cudaStream_t stream);
+
+/* part(i, first + r) := the same in float64, for the columns r < rank; rows of part are `size` elements. */
+cudaError_t ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
+                          uint64_t size, double *part, cudaStream_t stream);
+
+/* ---- unknown cells ---- */
+
+/* out(i, k) := of row i of a factor the product of the columns of pair first + k (ts_cells_pair), or 1 of the one behind
+ * the last pair; k < n, and 0 from there to ld. */
+cudaError_t ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
+                           uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
+                           double *out, uint32_t ld, cudaStream_t stream);
+
+/* row[e] := e for e < n_rows, and no row for the others. */
+cudaError_t ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, cudaStream_t stream);
+
+/* Modes that count rows, and those that count columns: where the indices of a cell come from. */
+struct ts_cells_places {
+    uint32_t order, n_outer;
+    uint32_t layout[TS_DENSE_MAX_ORDER]; /* as in struct ts_dense */
+    uint64_t dim[TS_DENSE_MAX_ORDER];    /* of mode layout[l] */
+};
+
+/* Cells from one row to the next of a copy. */
+static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
+{
+    return (n_cols + 3) / 4 * 4;
+}
+
+/* out(p - x->row, c - x->col) := X(p, c), or NaN where the cell is held out; of the type of x, rows ts_cells_mark_pitch apart. */
+cudaError_t ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
+                          const struct ts_hold_out *hold_out, void *out, cudaStream_t stream);
+
+#define TS_CELLS_ERRORS \
+    10u /* of cells that are not held out: count, x, x^2, x m, (x - m)^2; then of those that are */
+#define TS_CELLS_ERROR_TILE \
+    64u /* rows, and columns, that units have a multiple of where there are as many */
+
+/* Errors of a model, m being its value and the mean, over the known cells of each unit: sums(unit, :). A unit is a step of the rows, and
+ * of the columns of x, which are all of a chunk, unit_cols, the last one what is left. */
+struct ts_cells_errors {
+    const double *b, *u, *v; /* as of products: all rows of B, */
+    uint64_t n_v;
+    uint32_t ld;
+    double mean;
+    struct ts_hold_out hold_out;
+    struct ts_cells_places places;
+    struct ts_cells_cut cut; /* of the rows */
+    uint64_t unit_cols;
+    uint64_t first_part; /* of the columns: number of the first unit of x, of so many of a step */
+    uint64_t n_parts;
+    double *sums; /* n_parts units of each step: TS_CELLS_ERRORS each */
+};
+
+cudaError_t ts_cells_judge(const struct ts_cells_x *x, const struct ts_cells_errors *what,
+                           cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -147,11 +147,6 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
                        "%s: a dense tensor is decomposed by least squares: other losses go with "
                        "tensors of nonzeros",
                        conf->tensor->path);
-    if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
-        return ts_fail(err, TS_EARG,
-                       "%s: unknown cells of a dense tensor are left out on CPU cores only; "
-                       "take " TS_SET_CPU,
-                       conf->tensor->path);
     if (ts_comm_many(conf->comm))
         return ts_fail(err, TS_EARG,
                        "%s: a dense tensor is decomposed by one process: start one, with all GPUs",
@@ -241,6 +236,12 @@ static uint32_t gpu_memory(const void *be, struct ts_device_memory *ret)
             .driver_bytes = g->driver_bytes[g->first_here + i],
         };
     return g->n_here;
+}
+
+static uint32_t gpu_groups(const void *be)
+{
+    const struct ts_gpu *g = gpu_of(be);
+    return g->cells != NULL && g->cells->pairs != NULL ? g->cells->pairs->n_groups : 0;
 }
 
 /* Shards of other processes are not wanted here. */
@@ -484,6 +485,7 @@ const struct ts_backend ts_backend_gpu = {
     .most = ts_gpu_models_most,
     .together = ts_gpu_models_most,
     .update_of = gpu_update_of,
+    .groups = gpu_groups,
     .solve = gpu_solve,
     .update = gpu_update,
     .complete = gpu_complete,

@@ -85,7 +85,7 @@ static uint64_t y_elements(const struct ts_cells_shape *s)
     return s->ld * (parts ? 1 + s->n_parts : 1);
 }
 
-static void choose_sizes(struct ts_gpu_cells *c)
+void ts_gpu_cells_choose(struct ts_gpu_cells *c)
 {
     const struct ts_cells_shape *s = &c->shape;
     const uint64_t piece = s->chunk_cols * s->ld, pieces = PIECE_BYTES / (8 * piece);
@@ -125,8 +125,8 @@ int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struc
         m->kept_end = m->row;
         c->most_rows = more(c->most_rows, m->end - m->row);
     }
-    choose_sizes(c);
-    return 0;
+    ts_gpu_cells_choose(c);
+    return ts_gpu_cells_pairs_new(g, err);
 }
 
 /* The devices are idle. */
@@ -137,6 +137,7 @@ void ts_gpu_cells_free(struct ts_gpu *g)
     for (int i = 0; i < TS_GPU_CELLS_HOLD; i++)
         if (g->cells->stage[i] != NULL)
             cudaFreeHost(g->cells->stage[i]);
+    free(g->cells->pairs);
     free(g->cells->keep);
     free(g->cells);
 }
@@ -148,10 +149,9 @@ static void *take(char *base, uint64_t *used, uint64_t elements)
     return at;
 }
 
-void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
-                          uint64_t *used)
+void ts_gpu_cells_take(const struct ts_gpu *g, struct ts_gpu_cells *c, struct ts_gpu_member *me,
+                       char *base, uint64_t *used)
 {
-    struct ts_gpu_cells *c = g->cells;
     const struct ts_cells_shape *s = &c->shape;
     struct ts_gpu_cells_member none, *m = base == NULL ? &none : &c->member[me->number];
     const uint64_t w = s->cols * s->ld;
@@ -163,6 +163,13 @@ void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char
     m->acc = take(base, used, c->acc_elements);
     m->scratch =
         take(base, used, more(c->y_rows * y_elements(s) + c->part_elements, c->piece_elements));
+}
+
+void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
+                          uint64_t *used)
+{
+    ts_gpu_cells_take(g, g->cells, me, base, used);
+    ts_gpu_cells_pairs_take(g, me, base, used);
 }
 
 /* Rows of a member whose Y is kept in so many bytes. */

@@ -445,6 +445,7 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
         return rc;
     if (g->cells != NULL) {
         e = ts_gpu_cells_warm(g, me);
+        TRY(e, ts_gpu_cells_pairs_warm(g, me));
     } else {
         shard.n_blocks = entry.n_blocks;
         shard.nnz = entry.nnz;

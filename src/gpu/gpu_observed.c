@@ -13,6 +13,7 @@
 #include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/errors_kernel.h"
+#include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 #include "gpu/observed_kernel.h"
@@ -75,6 +76,14 @@ cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r)
     return e;
 }
 
+cudaError_t ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
+                                  const uint32_t *row)
+{
+    const struct ts_gpu_observed o = observed_of(r);
+    return ts_observed_fold(r->pass->g->precision, &r->args, &o, (r->pass->mode->n_rows + 1) / 2,
+                            part, row, r->pass->me->dense);
+}
+
 void ts_gpu_observed_copy_out(const struct ts_gpu_product *r)
 {
     if (r->sums->size != NULL)
@@ -114,6 +123,17 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
     TRY(e, ts_observed_fold(g->precision, args, &o, 1, my->ends, me->shard_row[0], me->dense));
     TRY(e, cudaMemsetAsync(my->factor[0], 0, ts_gpu_row_bytes(of), me->dense));
     return e;
+}
+
+cudaError_t ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                       const double *part, const uint32_t *row)
+{
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    const struct ts_gpu_mttkrp args = { .out = my->factor[0], .ld = of->ld };
+    const struct ts_gpu_observed o = {
+        .rank = of->rank, .l2 = 1, .lower = -INFINITY, .upper = INFINITY, .size = my->row_inner
+    };
+    return ts_observed_fold(of->gpu->precision, &args, &o, 1, part, row, me->dense);
 }
 
 cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
@@ -241,6 +261,10 @@ int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_fee
     };
     const uint32_t end = g->first_here + g->n_here;
     int rc = check_errors(of, err); /* the same in all processes */
+    if (rc == 0 && g->cells != NULL) {
+        rc = ts_gpu_pass_run(g, &ask, times, err);
+        return rc == 0 ? ts_gpu_cells_add_errors(g, sums, err) : rc;
+    }
     if (rc < 0)
         return rc;
     for (uint32_t i = g->first_here; i < end && rc == 0; i++) {

@@ -687,7 +687,9 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *ask,
     double share[TS_MAX_TEAM];
     int rc;
     begin(g, &job);
-    ts_gpu_cells_changed(g, ask->mode);
+    ts_gpu_cells_begin(g, ask);
+    if (!ts_gpu_only_sums(ask))
+        ts_gpu_cells_changed(g, ask->mode);
     rc = ts_gpu_team_run(g, pass_job, &job, ask->feed, err);
     rc = ts_gpu_ranks_end(g, rc, err);
     if (rc < 0)

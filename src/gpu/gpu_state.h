@@ -574,6 +574,12 @@ cudaError_t ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts
 /* Enqueues the rows that lie in several shards, all parts being there, and on member 0 what `size` is, to the model's `host`. */
 cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r);
 void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
+/* Enqueues the solution of the rows of the mode, part e being that of row row[e], of as many as are even; of a dense tensor. */
+cudaError_t ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
+                                  const uint32_t *row);
+/* The same of row 0 of a model, for the first time. */
+cudaError_t ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                       const double *part, const uint32_t *row);
 /* Enqueues the errors at the nonzeros of a launch's shards. */
 cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                  cudaStream_t stream);
