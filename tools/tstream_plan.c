@@ -121,8 +121,12 @@ static uint32_t count_passes(const struct ts_engine *e, const struct plan *p)
 {
     const struct ts_dense *d = e->tensor->dense;
     const uint32_t skipped = ts_constraint_skipped(p->args->constraint, e->tensor->order);
+    const uint32_t groups = e->backend->groups != NULL ? e->backend->groups(e->be) : 0;
     const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
-    return ts_dense_passes(d, shared || d->n_outer == 1, skipped) + (judges_apart(p) ? 1 : 0);
+    const uint32_t judging = judges_apart(p) ? 1 : 0;
+    if (groups > 1) /* nothing is kept from one mode to the next */
+        return (e->tensor->order - (uint32_t)__builtin_popcount(skipped)) * groups + judging;
+    return ts_dense_passes(d, (shared && groups == 0) || d->n_outer == 1, skipped) + judging;
 }
 
 /* Cells are the same for all modes. What GPUs keep passes no more; of the rest each gets about as much. */
