@@ -30,8 +30,6 @@
 /* Of a row: columns that kernels sum together. */
 #define RUN_BYTES 256u
 
-#define EVEN 4 /* times the mean has the fullest slice at most, where all are about alike */
-
 /* What the models of a backend share: their factors lie side by side in the rows of these matrices. */
 struct shared {
     const struct ts_tensor *tensor;
@@ -437,27 +435,12 @@ static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
     return ts_fmat_bytes(1, conf_of_all(&few).rank, conf->precision);
 }
 
-/* Whether the longest factor has no rows that are asked for much more often than others, which would stay near. */
-static int is_even(const struct ts_tensor *t)
-{
-    const struct ts_disk_mode *longest = &t->mode[0].disk;
-    for (uint32_t m = 1; m < t->order; m++)
-        if (t->mode[m].disk.n_rows > longest->n_rows)
-            longest = &t->mode[m].disk;
-    return (double)longest->largest_slice * (double)longest->n_rows <= EVEN * (double)t->nnz;
-}
-
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes)
 {
     const uint32_t most = cpu_most(conf);
     const uint64_t near = shared_bytes / 4;
     uint32_t n = most;
-    if (is_even(conf->tensor)) {
-        while (n > 1 && largest_bytes(conf, n) > own_bytes)
-            n--;
-        return n;
-    }
     for (; n > 2; n--)
         if (largest_bytes(conf, n) <= own_bytes ||
             (row_bytes(conf, n) <= RUN_BYTES &&
