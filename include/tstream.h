@@ -691,9 +691,9 @@ typedef struct {
      * hash of each cell and seed, and their error is told. Below 1.
      * Without observed they are zeros to the model, like cells that are
      * not listed; those of a dense tensor are unknown, and observed is
-     * taken for given. On GPUs, too; there with least squares and without
-     * observed it takes a session that was opened for it. One cell must be
-     * held out and one be left at least: TS_ERR_ARGUMENT. */
+     * taken for given. On GPUs, too; there with least squares and
+     * without observed it takes a session that was opened for it. One
+     * cell must be held out, and one be left: TS_ERR_ARGUMENT. */
     double hold_out;
     /* Ends when that error has not fallen for so many sweeps; 0: never.
      * The result is the model that had the least, which is kept in host

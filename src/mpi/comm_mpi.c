@@ -3,12 +3,14 @@
 #include "mpi/comm_mpi.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mpi/heartbeat.h"
@@ -261,25 +263,47 @@ static void *map_shared(int fd, uint64_t size)
     return start;
 }
 
+/* What tells a file from any other. */
+struct file_place {
+    int64_t pid, fd;
+    uint64_t dev, ino;
+};
+
+/* Whether the path leads to that file, of so many bytes: where ranks have process numbers of their own, as in containers, it leads
+ * to another one. */
+static int is_file(const char *path, const struct file_place *place, uint64_t size)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_dev == place->dev && st.st_ino == place->ino &&
+           (uint64_t)st.st_size == size;
+}
+
+static int make_file(uint64_t size, struct file_place *ret)
+{
+    const int fd = memfd_create("factors", MFD_CLOEXEC);
+    struct stat st;
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)size) < 0 || fstat(fd, &st) < 0) {
+        close(fd);
+        return -1;
+    }
+    *ret = (struct file_place){ .pid = getpid(), .fd = fd, .dev = st.st_dev, .ino = st.st_ino };
+    return fd;
+}
+
 /* The first rank of the machine has made a file without a name, which the others find among what it has open: nothing is left
  * where ranks are killed. -1: it is not to be had. */
 static int open_shared(struct mpi_ranks *m, uint64_t size)
 {
-    int made[2] = { (int)getpid(), -1 }, fd = -1;
+    struct file_place place = { .fd = -1 };
     char path[64];
-    if (m->comm.place == 0) {
-        fd = memfd_create("factors", MFD_CLOEXEC);
-        if (fd >= 0 && ftruncate(fd, (off_t)size) < 0) {
-            close(fd);
-            fd = -1;
-        }
-        made[1] = fd;
-    }
-    MPI_Bcast(made, 2, MPI_INT, 0, m->host);
-    if (m->comm.place == 0 || made[1] < 0)
+    int fd = m->comm.place == 0 ? make_file(size, &place) : -1;
+    MPI_Bcast(&place, sizeof place, MPI_BYTE, 0, m->host);
+    if (m->comm.place == 0 || place.fd < 0)
         return fd;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", made[0], made[1]);
-    return open(path, O_RDWR | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/fd/%" PRId64, place.pid, place.fd);
+    return is_file(path, &place, size) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
 /* Each rank touches its part first, which so is in the memory next to it; then it gets huge pages, which a mapping of this kind has by
