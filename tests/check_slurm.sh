@@ -114,7 +114,7 @@ for script in "$scripts"/*.sh; do
 done
 
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 100000 --law power:1.1 --shard 64K -s 3 -o x.tsh > log 2>&1
-TENSOR=$PWD/x.tsh OPTIONS="--rank 9 --iters 300 --tol 0 --checkpoint 20ms --threads 1"
+TENSOR=$PWD/x.tsh OPTIONS="--rank 9 --iters 1500 --tol 0 --checkpoint 20ms --threads 1"
 export TENSOR OPTIONS
 # shellcheck disable=SC2086
 "$bin/tstream" cp x.tsh --cpu $OPTIONS -o whole > log 2>&1 || bad "$(cat log)"
@@ -165,7 +165,7 @@ done
 export OUT=$PWD/models RANKS="3 9" SLURM_ARRAY_JOB_ID=77
 for SLURM_ARRAY_TASK_ID in 0 1; do
     export SLURM_ARRAY_TASK_ID WANTED=77_$SLURM_ARRAY_TASK_ID
-    OPTIONS="--iters 300 --tol 0 --checkpoint 20ms --threads 1" submit array.sh 150
+    OPTIONS="--iters 1500 --tol 0 --checkpoint 20ms --threads 1" submit array.sh 150
 done
 unset WANTED
 cmp -s whole/model.ktensor models/r9.cp/model.ktensor || bad "array.sh: not the bytes of one process"
