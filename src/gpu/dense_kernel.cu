@@ -602,7 +602,7 @@ cudaError_t ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n
 /* ------------------------------------------------------------------ element by element */
 
 template <class T>
-static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const double *s)
+static __device__ inline void scale_elements(T *a, uint64_t n, uint32_t ld, const double *s)
 {
     const uint64_t step = 4 * (uint64_t)gridDim.x * blockDim.x;
     for (uint64_t i = 4 * (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x); i < n; i += step) {
@@ -615,12 +615,56 @@ static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const double
     }
 }
 
+template <class T>
+static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const double *s)
+{
+    scale_elements(a, n, ld, s);
+}
+
+/* Scales that travel with the launch. */
+struct scales {
+    double of[TS_DENSE_BY_VALUE];
+};
+
+template <class T>
+static __global__ void __launch_bounds__(THREADS)
+    scale_by(T *a, uint64_t n, uint32_t ld, const __grid_constant__ struct scales given)
+{
+    __shared__ __align__(16) double s[TS_DENSE_BY_VALUE];
+    if (threadIdx.x < TS_DENSE_BY_VALUE)
+        s[threadIdx.x] = given.of[threadIdx.x];
+    __syncthreads();
+    scale_elements(a, n, ld, s);
+}
+
+/* Thread blocks for n elements, four a thread at a time. */
+static unsigned scale_grid(uint64_t n)
+{
+    const uint64_t blocks = (n / 4 + THREADS - 1) / THREADS;
+    return (unsigned)(blocks < 8 * CHUNKS ? blocks : 8 * CHUNKS);
+}
+
+cudaError_t ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
+                              const double *s, uint32_t rank, cudaStream_t stream)
+{
+    const uint64_t n = n_rows * ld;
+    struct scales given = {};
+    static_assert(TS_DENSE_BY_VALUE <= THREADS, "a thread for each");
+    for (uint32_t r = 0; r < rank; r++)
+        given.of[r] = s[r];
+    if (precision == TS_FLOAT32)
+        scale_by<<<scale_grid(n), THREADS, 0, stream>>>((float *)a, n, ld, given);
+    else
+        scale_by<<<scale_grid(n), THREADS, 0, stream>>>((double *)a, n, ld, given);
+    return cudaGetLastError();
+}
+
 cudaError_t ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                            const double *s, cudaStream_t stream)
 {
     const cudaStream_t st = stream;
-    const uint64_t n = n_rows * ld, blocks = (n / 4 + THREADS - 1) / THREADS;
-    const unsigned grid = (unsigned)(blocks < 8 * CHUNKS ? blocks : 8 * CHUNKS);
+    const uint64_t n = n_rows * ld;
+    const unsigned grid = scale_grid(n);
     if (precision == TS_FLOAT32)
         scale_columns<<<grid, THREADS, 0, st>>>((float *)a, n, ld, s);
     else

@@ -65,6 +65,11 @@ cudaError_t ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n
 cudaError_t ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                            const double *s, cudaStream_t stream);
 
+/* The same of s (rank) in host memory, which is read during the call, of rows of up to TS_DENSE_BY_VALUE columns. */
+#define TS_DENSE_BY_VALUE 64
+cudaError_t ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
+                              const double *s, uint32_t rank, cudaStream_t stream);
+
 /* Copies n x rank values of float64 to rows of a (put), or from them (get). */
 cudaError_t ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld,
                          uint32_t rank, const double *rows, cudaStream_t stream);

@@ -9,6 +9,10 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/simplex_kernel.h"
 
+/* Up to so many columns a kernel writes a Gram matrix where the host reads it, entry by entry; beyond, over the link in
+ * vectors. */
+#define WRITTEN_DIRECTLY 64
+
 struct job {
     struct ts_gpu_model *of;
     uint32_t mode;
@@ -122,12 +126,16 @@ cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_mem
     const int own = how != NULL && ts_row_reads_old(how->kind);
     const uint64_t n = of->gpu->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
     struct ts_gpu_replica *my = &me->replica[of->number];
-    cudaError_t e = ts_dense_gram_finish(n, of->ld, my->parts, my->gram, me->dense);
+    const uint64_t square = (uint64_t)of->ld * of->ld;
+    const int direct = of->ld <= WRITTEN_DIRECTLY;
+    double *gram = direct ? my->host : my->gram, *inner = gram + square;
+    cudaError_t e = ts_dense_gram_finish(n, of->ld, my->parts, gram, me->dense);
     if (sums->inner != NULL)
-        TRY(e, ts_dense_sum(my->row_inner, n_sums, my->sums, my->inner, me->dense));
+        TRY(e, ts_dense_sum(my->row_inner, n_sums, my->sums, inner, me->dense));
     if (sums->size != NULL)
-        TRY(e, ts_dense_sum(unit_sizes(of, my, mode), n_sums, my->sums, my->inner + 1, me->dense));
-    TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)of->ld * of->ld + 2), me->dense));
+        TRY(e, ts_dense_sum(unit_sizes(of, my, mode), n_sums, my->sums, inner + 1, me->dense));
+    if (!direct)
+        TRY(e, ts_dense_copy(my->host, gram, 8 * (square + 2), me->dense));
     return e;
 }
 
@@ -211,14 +219,20 @@ static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct ts_gpu_model *of = j->of;
     struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
+    const int by_value = of->ld <= TS_DENSE_BY_VALUE;
     cudaError_t e = my->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
-    if (e == cudaSuccess) /* host_scale has been read */
+    if (e == cudaSuccess && !by_value) /* host_scale has been read */
         memcpy(my->host_scale, j->from, 8 * (size_t)of->rank);
-    TRY(e, ts_dense_copy(my->w, my->host_scale, 8 * (uint64_t)of->ld, me->dense));
-    if (n > 0)
+    if (!by_value)
+        TRY(e, ts_dense_copy(my->w, my->host_scale, 8 * (uint64_t)of->ld, me->dense));
+    if (n > 0 && by_value)
+        TRY(e, ts_dense_scale_by(g->precision, my->factor[j->mode], n, of->ld, j->from, of->rank,
+                                 me->dense));
+    else if (n > 0)
         TRY(e, ts_dense_scale(g->precision, my->factor[j->mode], n, of->ld, my->w, me->dense));
     TRY(e, cudaEventRecord(me->scaled, me->dense));
-    me->scaling = my->scaling = e == cudaSuccess && g->n_members == 1;
+    me->scaling = e == cudaSuccess && g->n_members == 1;
+    my->scaling = me->scaling && !by_value;
     if (!me->scaling)
         TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "scaling columns");

@@ -372,6 +372,30 @@ static int solves(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
     return of->ld <= ts_dense_most(me->device);
 }
 
+/* What a graph takes of the driver is memory, too. */
+struct small_copy {
+    const struct ts_gpu_replica *my;
+    uint64_t bytes;
+    cudaStream_t stream;
+};
+
+static cudaError_t enqueue_copy(void *ctx)
+{
+    const struct small_copy *c = ctx;
+    return ts_dense_copy(c->my->w, c->my->host, c->bytes, c->stream);
+}
+
+static cudaError_t warm_graph(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
+{
+    struct small_copy c = { &me->replica[of->number], 8 * (uint64_t)of->ld, me->dense };
+    struct ts_gpu_graph graph = { 0 };
+    cudaError_t e =
+        ts_gpu_graph_launch(&graph, &(struct ts_gpu_graph_key){ 0 }, c.stream, enqueue_copy, &c);
+    TRY(e, cudaStreamSynchronize(c.stream));
+    ts_gpu_graph_free(&graph);
+    return e;
+}
+
 static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
     const struct ts_gpu *g = of->gpu;
@@ -388,9 +412,13 @@ static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_membe
     TRY(e, ts_dense_sum(my->row_inner, 1, my->sums, my->inner, s));
     TRY(e, ts_dense_gram_part(p, a, 1, of->ld, 0, 1, my->parts, s));
     TRY(e, ts_dense_gram_finish(1, of->ld, my->parts, my->gram, s));
-    TRY(e, ts_dense_scale(p, a, 1, of->ld, my->w, s));
+    if (of->ld <= TS_DENSE_BY_VALUE)
+        TRY(e, ts_dense_scale_by(p, a, 1, of->ld, my->host, of->rank, s));
+    else
+        TRY(e, ts_dense_scale(p, a, 1, of->ld, my->w, s));
     TRY(e, ts_dense_get(p, a, 1, of->ld, of->rank, me->stage, s));
     TRY(e, ts_dense_put(p, a, 1, of->ld, of->rank, me->stage, s));
+    TRY(e, warm_graph(of, me));
     return e;
 }
 
@@ -505,10 +533,14 @@ static void close_events(struct ts_gpu_member *me)
 void ts_gpu_device_close(struct ts_gpu_member *me)
 {
     cudaStream_t *const each[] = { &me->copy, &me->dense, &me->send };
+    const int there = me->memory != NULL && cudaSetDevice(me->device) == cudaSuccess;
+    for (uint32_t k = 0; there && k < me->gpu->n_models; k++)
+        for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+            ts_gpu_graph_free(&me->replica[k].rest[m]);
     free(me->free_place);
     free(me->replica);
     free(me->product);
-    if (me->memory == NULL || cudaSetDevice(me->device) != cudaSuccess)
+    if (!there)
         return;
     for (int i = 0; i < 3; i++)
         if (*each[i] != NULL)

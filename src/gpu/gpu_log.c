@@ -211,11 +211,18 @@ cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEven
     return e;
 }
 
+void ts_gpu_log_pause(struct ts_gpu_log *log, int paused)
+{
+    log->paused = paused;
+}
+
 cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
                              uint32_t lane, cudaStream_t stream)
 {
     struct ts_gpu_mark *mark;
     cudaError_t e;
+    if (log->paused)
+        return cudaSuccess;
     if (log->base_ns == NOT_SEEN && ts_gpu_ended(log->base, &e) > 0)
         seen(log, 0);
     if (log->n_marks == TS_GPU_MARKS)
@@ -230,7 +237,7 @@ cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_
                             uint64_t bytes)
 {
     struct ts_gpu_mark *mark;
-    if (log->n_marks == TS_GPU_MARKS)
+    if (log->paused || log->n_marks == TS_GPU_MARKS)
         return cudaSuccess;
     mark = &log->mark[log->n_marks++];
     mark->span.shard = shard;

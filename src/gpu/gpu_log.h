@@ -56,6 +56,7 @@ struct ts_gpu_log {
     struct ts_gpu_mark mark[TS_GPU_MARKS];
     uint32_t n_marks; /* in use: the first ones */
     uint32_t next;    /* index of the next mark to check */
+    int paused;
     struct ts_gpu_spans spans[TS_GPU_WORKS];
 };
 
@@ -95,6 +96,9 @@ cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, cons
                              uint32_t lane, cudaStream_t stream);
 cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_t shard,
                             uint64_t bytes);
+
+/* Between two calls, with 1 and 0, no marks are made: what is enqueued meanwhile is part of another's work. */
+void ts_gpu_log_pause(struct ts_gpu_log *log, int paused);
 
 /* To be called when everything has ended: turns all marks into spans, each kind sorted by start.
  * Spans may be lost when memory is short. */

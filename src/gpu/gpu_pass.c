@@ -20,7 +20,8 @@
  * the pass the host waits for shards, for copies out of memory lent by the feed, and for the other
  * members' hosts.
  *
- * One member has nothing to send: it has one chunk, and all its rows are solved at the end.
+ * One member has nothing to send: it has one chunk, and all its rows are solved at the end. Where its shards all stay on the
+ * device, what [dense] does after the product is one graph.
  *
  * Where the update reads the old rows, [dense] solves nothing before [send] has brought the
  * products of all rows: a run that is stopped meanwhile finds the old rows as they were, and units
@@ -329,14 +330,39 @@ static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct shards 
     return e;
 }
 
+/* Those of a chunk that are kept, whose entries of the table begin at `many`. */
+static struct shards kept_shards(const struct ts_gpu_table *t, uint32_t c,
+                                 const struct ts_gpu_shard *many)
+{
+    return (struct shards){ .many = many, .n_many = t->n[c], .n_shares = t->n_shares[c] };
+}
+
+cudaError_t ts_gpu_pass_fold(const struct ts_gpu_pass *p)
+{
+    const struct ts_gpu_table *t = &p->me->table[p->ask->mode];
+    const struct shards s = kept_shards(t, 0, t->entry);
+    return fold_shards(p, &s, p->me->dense);
+}
+
+/* Whether what follows the product is launched as one. That is worth its while for one small tensor on one device, whose rows
+ * are solved with a matrix; a trace tells of each kernel. */
+static int fits_graph(const struct ts_gpu_pass *p)
+{
+    const struct ts_gpu *g = p->g;
+    const struct ts_gpu_product *r = &p->product[0];
+    return g->n_members == 1 && g->trace == NULL && p->n == 1 && p->mode->n_shards > 0 &&
+           p->me->table[p->ask->mode].n[0] == p->mode->n_shards && p->ask->multiply == NULL &&
+           p->ask->descend == NULL && !ts_gpu_only_sums(p->ask) && r->how != NULL && !r->apart &&
+           !ts_gpu_solves_observed(r);
+}
+
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,
                        struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;
-    const struct ts_gpu_table *t = &me->table[p->ask->mode];
     const uint32_t k = c % TS_GPU_KEPT_STREAMS;
     const cudaEvent_t ended = me->joined[TS_GPU_STREAMS + k];
-    const struct shards s = { .many = many, .n_many = t->n[c], .n_shares = t->n_shares[c] };
+    const struct shards s = kept_shards(&me->table[p->ask->mode], c, many);
     cudaError_t e = wait_for_scaling(me, me->keeping[k]);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
                             TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]));
@@ -349,7 +375,7 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
             return rc;
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
-    if (e == cudaSuccess) /* `keeping` would do it after the next chunk */
+    if (e == cudaSuccess && !p->as_graph) /* `keeping` would do it after the next chunk */
         e = fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
@@ -359,6 +385,7 @@ static int take_present(struct ts_gpu_pass *p, struct ts_err *err)
     const struct ts_gpu_table *t = &p->me->table[p->ask->mode];
     const struct ts_gpu_shard *next = t->entry;
     int rc = make_table(p, err);
+    p->as_graph = rc == 0 && fits_graph(p);
     for (uint32_t c = 0; c < p->g->board.n_chunks && rc == 0; c++) {
         take_kept(p, c);
         if (t->n[c] > 0)

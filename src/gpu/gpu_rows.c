@@ -648,6 +648,39 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
     return rc;
 }
 
+/* What follows the product, on `dense`: a graph's kernels. */
+static cudaError_t enqueue_rest(void *ctx)
+{
+    struct ts_gpu_product *r = ctx;
+    const struct ts_gpu_pass *p = r->pass;
+    cudaError_t e = ts_gpu_pass_fold(p);
+    TRY(e, finish_rows(r));
+    TRY(e, ts_dense_gram_part(p->g->precision, r->my->factor[p->ask->mode], p->mode->n_rows,
+                              r->of->ld, 0, ts_dense_gram_parts(r->of->ld, p->mode->n_rows),
+                              r->my->parts, p->me->dense));
+    TRY(e, ts_gpu_dense_sum_up(r->of, p->me, p->ask->mode, r->how, r->sums));
+    return e;
+}
+
+/* The rest of a pass whose shards all lie here, as a graph: with one mark, as it cannot hold others. */
+static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
+{
+    const struct ts_gpu_pass *p = r->pass;
+    struct ts_gpu_member *me = p->me;
+    const struct ts_gpu_graph_key key = {
+        .version = p->mode->version,
+        .out = r->args.out,
+        .flags = r->wide | r->args.out_float << 1 | (r->sums->inner != NULL) << 2 |
+                 (r->sums->size != NULL) << 3,
+    };
+    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    ts_gpu_log_pause(&me->log, 1);
+    TRY(e, ts_gpu_graph_launch(&r->my->rest[p->ask->mode], &key, me->dense, enqueue_rest, r));
+    ts_gpu_log_pause(&me->log, 0);
+    TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
+    return e == cudaSuccess ? 0 : fail(err, e);
+}
+
 /* Nothing is scaled any more. */
 static void end_scaling(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
@@ -667,7 +700,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     if (rc == 0 && g->n_members > 1 && g->cells == NULL)
         rc = exchange_rest(p, err);
     for (uint32_t k = 0; k < p->n && rc == 0; k++)
-        rc = finish_product(&p->product[k], err);
+        rc = p->as_graph ? launch_rest(&p->product[k], err) : finish_product(&p->product[k], err);
     if (rc < 0)
         return rc;
     e = cudaEventRecord(me->over, me->dense);

@@ -46,6 +46,7 @@
 #include "format/shard.h"
 #include "gpu/descend_kernel.h"
 #include "gpu/exchange.h"
+#include "gpu/gpu_graph.h"
 #include "gpu/gpu_log.h"
 #include "gpu/mttkrp_kernel.h"
 #include "stream/backend.h"
@@ -155,6 +156,7 @@ struct ts_gpu_replica {
     void *host;         /* page-locked, ts_gpu_host_bytes: w, or gram, inner and size */
     double *host_scale; /* behind it: ld factors of columns */
     int scaling;        /* the device reads host_scale until the member's `scaled` */
+    struct ts_gpu_graph rest[TS_MAX_ORDER]; /* what follows the product of a mode (gpu_rows.c) */
 };
 
 struct ts_gpu_product;
@@ -455,9 +457,11 @@ static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uin
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
                     struct ts_backend_times *times, struct ts_err *err);
 
-/* ---- gpu_rows.c */
 struct ts_gpu_pass;
+/* Enqueues the edges between shares of shards that all lie here, the team having one member. */
+cudaError_t ts_gpu_pass_fold(const struct ts_gpu_pass *p);
 
+/* ---- gpu_rows.c */
 struct ts_gpu_product { /* of a model, in a member's pass */
     struct ts_gpu_pass *pass;
     struct ts_gpu_model *of;
@@ -479,6 +483,7 @@ struct ts_gpu_pass { /* a member's pass */
     uint32_t n;                     /* products */
     struct ts_gpu_product *product; /* the member's */
     int alone;          /* the mode has one shard, the team one member: no edges between shards */
+    int as_graph;       /* what follows the product is launched as one, edges between shares included */
     int updating;       /* the device has what the updates take */
     uint32_t unjoined;  /* bit i: `dense` does not wait for compute[i] yet */
     uint32_t published; /* bit c: chunk c is published */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Records what is put on a stream as a graph, and launches that. */
+#include "gpu/gpu_graph.h"
+
+#include "gpu/gpu_fail.h"
+
+void ts_gpu_graph_free(struct ts_gpu_graph *graph)
+{
+    if (graph->exec != NULL)
+        cudaGraphExecDestroy(graph->exec);
+    *graph = (struct ts_gpu_graph){ 0 };
+}
+
+static int is_of(const struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key)
+{
+    return graph->exec != NULL && graph->key.version == key->version && graph->key.out == key->out &&
+           graph->key.flags == key->flags;
+}
+
+/* Other threads go on with devices of their own meanwhile: the capture minds its own stream alone. */
+static cudaError_t record(struct ts_gpu_graph *graph, cudaStream_t stream,
+                          cudaError_t (*enqueue)(void *ctx), void *ctx)
+{
+    cudaGraph_t made = NULL;
+    cudaError_t e = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), ended;
+    if (e != cudaSuccess)
+        return e;
+    e = enqueue(ctx);
+    ended = cudaStreamEndCapture(stream, &made);
+    TRY(e, ended);
+    TRY(e, cudaGraphInstantiate(&graph->exec, made, 0));
+    if (made != NULL)
+        cudaGraphDestroy(made);
+    return e;
+}
+
+cudaError_t ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
+                                cudaStream_t stream, cudaError_t (*enqueue)(void *ctx), void *ctx)
+{
+    if (!is_of(graph, key)) {
+        cudaError_t e;
+        ts_gpu_graph_free(graph);
+        e = record(graph, stream, enqueue, ctx);
+        if (e != cudaSuccess)
+            return e;
+        graph->key = *key;
+    }
+    return cudaGraphLaunch(graph->exec, stream);
+}
