@@ -37,6 +37,17 @@ static const struct shape {
 static const uint32_t ranks[] = { 1, 5, 16, 31, 64, 128 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 
+/* Rows of more columns than a warp holds. */
+static const struct shape wide_shapes[] = {
+    { 2, 4000, 0, { 310, 400 } },
+    { 3, 2 * TS_PARTITION_NNZ - 500, 1, { 700, 3, 900 } },
+    { 3, 6000, 0, { 400, 300, 20 } },
+    { 5, 5000, 0, { 9, 80, 7, 300, 13 } },
+};
+#define N_WIDE_SHAPES (int)(sizeof wide_shapes / sizeof wide_shapes[0])
+
+static const uint32_t wide_ranks[] = { 129, 200, 300, 513 };
+
 struct disk {
     char *top, *dir;
     struct test_coo x;
@@ -247,9 +258,7 @@ static uint64_t budget(const struct disk *d, const struct ask *ask)
 static struct ask ask_of(int i)
 {
     const enum ts_precision precision = i / N_SHAPES % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
-    uint32_t rank = ranks[(i % N_SHAPES + i / N_SHAPES) % N_RANKS];
-    if (precision == TS_FLOAT64 && rank > 64)
-        rank = 64;
+    const uint32_t rank = ranks[(i % N_SHAPES + i / N_SHAPES) % N_RANKS];
     return (struct ask){ .be = &ts_backend_gpu,
                          .rank = rank,
                          .members = 1,
@@ -260,10 +269,20 @@ static struct ask ask_of(int i)
 }
 #define N_CASES (4 * N_SHAPES)
 
-START_TEST(rows_are_those_of_cpu_cores)
+static struct ask wide_ask_of(int i)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES]);
-    const struct ask gpu = ask_of(_i);
+    const int j = i / N_WIDE_SHAPES;
+    struct ask ask = ask_of(i);
+    ask.precision = j % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
+    ask.rank = wide_ranks[(i + j) % 4];
+    ask.share = i % 3 == 0 ? 0.2 : 0;
+    return ask;
+}
+#define N_WIDE_CASES (3 * N_WIDE_SHAPES)
+
+static void check_rows(const struct shape *shape, struct ask gpu)
+{
+    struct disk d = disk_new(shape);
     struct ask cpu = gpu;
     const double tolerance = gpu.precision == TS_FLOAT64 ? 1e-10 : 2e-4;
     struct outcome got, want;
@@ -288,12 +307,22 @@ START_TEST(rows_are_those_of_cpu_cores)
     outcome_free(&want);
     disk_free(&d);
 }
+
+START_TEST(rows_are_those_of_cpu_cores)
+{
+    check_rows(&shapes[_i % N_SHAPES], ask_of(_i));
+}
 END_TEST
 
-START_TEST(bits_do_not_depend_on_devices_or_memory)
+START_TEST(rows_of_many_columns_are)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES]);
-    struct ask ask = ask_of(_i);
+    check_rows(&wide_shapes[_i % N_WIDE_SHAPES], wide_ask_of(_i));
+}
+END_TEST
+
+static void check_bits(const struct shape *shape, struct ask ask)
+{
+    struct disk d = disk_new(shape);
     struct outcome want = compute(&d, &ask);
     for (uint32_t members = 1; members < 4; members++) {
         struct outcome got;
@@ -316,6 +345,17 @@ START_TEST(bits_do_not_depend_on_devices_or_memory)
     outcome_free(&want);
     disk_free(&d);
 }
+
+START_TEST(bits_do_not_depend_on_devices_or_memory)
+{
+    check_bits(&shapes[_i % N_SHAPES], ask_of(_i));
+}
+END_TEST
+
+START_TEST(bits_of_many_columns_do_not_either)
+{
+    check_bits(&wide_shapes[_i % N_WIDE_SHAPES], wide_ask_of(_i));
+}
 END_TEST
 
 static void add(Suite *suite, const char *name, const TTest *test, int n)
@@ -334,5 +374,7 @@ int main(void)
         return 77;
     add(suite, "rows", rows_are_those_of_cpu_cores, N_CASES);
     add(suite, "bits", bits_do_not_depend_on_devices_or_memory, N_CASES);
+    add(suite, "many columns", rows_of_many_columns_are, N_WIDE_CASES);
+    add(suite, "bits of many columns", bits_of_many_columns_do_not_either, 2 * N_WIDE_SHAPES);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -19,7 +19,7 @@
 
 #define OK(call)  ck_assert_msg((call) == 0, "%s", err.text)
 #define MODES     8
-#define MOST_RANK 128
+#define MOST_RANK 513
 
 static struct ts_err err;
 static int n_devices;
@@ -44,6 +44,19 @@ static const struct shape {
 
 static const uint32_t ranks[] = { 32, 25, 9, 64, 7, 16, 1, 100, 31, 128, 33 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
+
+/* Rows of more columns than a warp holds; the first of these ranks in float64. */
+static const struct shape wide_shapes[] = {
+    { 3, 9000, 0, { 900, 300, 40 }, 0 },
+    { 3, 2 * TS_PARTITION_NNZ - 300, 1, { 600, 3, 400 }, 1 },
+    { 2, 4000, 0, { 210, 300 }, 0 },
+    { 4, 5000, 0, { 51, 2, 116, 90 }, 0 },
+    { 8, 4000, 0, { 5, 4, 3, 5, 4, 3, 5, 40 }, 0 },
+};
+#define N_WIDE_SHAPES (int)(sizeof wide_shapes / sizeof wide_shapes[0])
+
+static const uint32_t wide_ranks[] = { 65, 129, 300, 200, 513 };
+#define N_WIDE_RANKS (int)(sizeof wide_ranks / sizeof wide_ranks[0])
 
 /* What stands for cells that are not listed, and the rest. */
 static const struct demand {
@@ -361,12 +374,23 @@ static struct ask ask_of(int i)
 }
 #define N_CASES (2 * (TS_N_GCP - 1) * N_SHAPES)
 
-/* Rounding of a term is that of the model, a sum of up to 128 products, times what the slope changes with it. Where terms cancel
- * in the slope itself, the largest entry of the mode stands for their size. */
-START_TEST(gradients_are_those_of_the_loop_and_of_cpu_cores)
+static struct ask wide_ask_of(int i)
 {
-    const struct ask ask = ask_of(_i);
-    struct disk d = disk_new(&shapes[_i % N_SHAPES], ask.kind);
+    const int j = i / N_WIDE_SHAPES;
+    struct ask ask = ask_of(0);
+    ask.kind = 1 + i % (TS_N_GCP - 1);
+    ask.precision = j % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
+    ask.rank = wide_ranks[j % 2 == 0 ? (i + j) % N_WIDE_RANKS : 1 + (i + j) % (N_WIDE_RANKS - 1)];
+    ask.demand = &demands[(i + 2 * j) % N_DEMANDS];
+    return ask;
+}
+#define N_WIDE_CASES (4 * N_WIDE_SHAPES)
+
+/* Rounding of a term is that of the model, a sum of products, times what the slope changes with it. Where terms cancel
+ * in the slope itself, the largest entry of the mode stands for their size. */
+static void check_gradients(const struct shape *shape, struct ask ask)
+{
+    struct disk d = disk_new(shape, ask.kind);
     const double tolerance = ask.precision == TS_FLOAT64 ? 1e-10 : 1e-5;
     struct ask exact = ask;
     struct run gpu = run_new(&ts_backend_gpu, &d, &ask), cpu;
@@ -402,6 +426,17 @@ START_TEST(gradients_are_those_of_the_loop_and_of_cpu_cores)
     run_free(&cpu);
     run_free(&gpu);
     disk_free(&d);
+}
+
+START_TEST(gradients_are_those_of_the_loop_and_of_cpu_cores)
+{
+    check_gradients(&shapes[_i % N_SHAPES], ask_of(_i));
+}
+END_TEST
+
+START_TEST(gradients_of_many_columns_are)
+{
+    check_gradients(&wide_shapes[_i % N_WIDE_SHAPES], wide_ask_of(_i));
 }
 END_TEST
 
@@ -532,10 +567,9 @@ static void check_same(const struct outcome *a, const struct outcome *b)
     ck_assert_mem_eq(&a->sums.held, &b->sums.held, sizeof a->sums.held);
 }
 
-START_TEST(bits_do_not_depend_on_devices_or_memory)
+static void check_bits(const struct shape *shape, struct ask ask)
 {
-    struct ask ask = ask_of(_i + N_SHAPES * (_i % 2));
-    struct disk d = disk_new(&shapes[_i], ask.kind);
+    struct disk d = disk_new(shape, ask.kind);
     struct outcome want = compute(&d, &ask);
     for (uint32_t members = 1; members < 4; members++) {
         struct outcome got;
@@ -558,22 +592,34 @@ START_TEST(bits_do_not_depend_on_devices_or_memory)
     free(want.rows);
     disk_free(&d);
 }
+
+START_TEST(bits_do_not_depend_on_devices_or_memory)
+{
+    check_bits(&shapes[_i], ask_of(_i + N_SHAPES * (_i % 2)));
+}
+END_TEST
+
+START_TEST(bits_of_many_columns_do_not_either)
+{
+    check_bits(&wide_shapes[_i], wide_ask_of(_i + N_WIDE_SHAPES * (_i % 2)));
+}
 END_TEST
 
 START_TEST(what_is_not_there_is_refused)
 {
-    struct ask ask = ask_of(3);
+    const struct ask ask = ask_of(3);
     struct disk d = disk_new(&shapes[3], ask.kind);
-    struct run r;
+    struct ts_backend_conf conf = conf_of(&d, &ask);
+    struct run r = { .backend = &ts_backend_gpu, .d = &d, .ask = &ask };
     struct ts_descent how = descent_of(&ask);
     struct ts_backend_times times;
-    ask.rank = ts_backend_gpu.most_rank(&(struct ts_backend_conf){ .updates = 1u << TS_ROW_DESCEND,
-                                                                   .precision = ask.precision }) +
-               1;
-    r = run_new(&ts_backend_gpu, &d, &ask);
+    conf.updates = 1u << TS_ROW_LEAST_SQUARES;
+    OK(ts_backend_gpu.open(&conf, &r.be, &err));
+    r.feed = open_feed(&r);
     ck_assert_int_eq(ts_backend_gpu.descend(r.be, 0, r.feed, &how, NULL, &times, &err), TS_EARG);
-    ck_assert_ptr_nonnull(strstr(err.text, "a rank of at most"));
-    run_free(&r);
+    ck_assert_ptr_nonnull(strstr(err.text, "set aside"));
+    ts_feed_free(r.feed);
+    ts_backend_gpu.close(r.be);
     disk_free(&d);
 }
 END_TEST
@@ -595,6 +641,8 @@ int main(void)
     add(suite, "gradients", gradients_are_those_of_the_loop_and_of_cpu_cores, N_CASES);
     add(suite, "steps", steps_are_those_of_adam, 2 * N_SHAPES);
     add(suite, "bits", bits_do_not_depend_on_devices_or_memory, N_SHAPES);
+    add(suite, "many columns", gradients_of_many_columns_are, N_WIDE_CASES);
+    add(suite, "bits of many columns", bits_of_many_columns_do_not_either, N_WIDE_SHAPES);
     add(suite, "refused", what_is_not_there_is_refused, 1);
     return test_run_suite(suite, CK_NOFORK);
 }

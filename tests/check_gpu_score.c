@@ -40,6 +40,17 @@ static const struct shape {
 static const uint32_t ranks[] = { 32, 64, 25, 9, 128, 8, 7, 16, 1, 100, 31, 33 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 
+/* Rows of more columns than a warp holds. */
+static const struct shape wide_shapes[] = {
+    { 3, 9000, 0, { 900, 300, 40 }, 0 },
+    { 3, 2 * TS_PARTITION_NNZ - 300, 1, { 3000, 3, 400 }, 1 },
+    { 4, 6000, 0, { 51, 2, 116, 900 }, 0 },
+    { 7, 5000, 0, { 5, 6, 7, 3, 9, 4, 5 }, 0 },
+};
+#define N_WIDE_SHAPES (int)(sizeof wide_shapes / sizeof wide_shapes[0])
+
+static const uint32_t wide_ranks[] = { 129, 200, 300, 513 };
+
 /* The weights of cells, of which one and more are 0. */
 enum weights { NONE, ANY, ONES };
 
@@ -95,6 +106,15 @@ static struct ask ask_of(int i)
                          .host_bytes = 64 << 20 };
 }
 #define N_CASES (4 * N_SHAPES)
+
+static struct ask wide_ask_of(int i)
+{
+    struct ask ask = ask_of(0);
+    ask.precision = i / N_WIDE_SHAPES % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
+    ask.rank = wide_ranks[(i + i / N_WIDE_SHAPES) % 4];
+    return ask;
+}
+#define N_WIDE_CASES (4 * N_WIDE_SHAPES)
 
 /* Devices are named more than once where there are fewer. */
 static struct ts_backend_conf conf_of(const struct disk *d, const struct ask *ask)
@@ -215,11 +235,9 @@ static void check_sums(const struct ts_score_sums *got, const struct ts_score_su
                       "sum %d: %.17g, by the loop %.17g", k, g[k], w[k]);
 }
 
-/* The second half of the cases has weights. */
-START_TEST(sums_are_those_of_a_loop)
+static void check_loop(const struct shape *shape, enum weights weights, struct ask ask)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES], _i < N_CASES ? NONE : ANY);
-    const struct ask ask = ask_of(_i);
+    struct disk d = disk_new(shape, weights);
     const double tolerance = ask.precision == TS_FLOAT64 ? 1e-12 : 2e-6;
     struct run r = run_new(&d, &ask);
     for (uint32_t m = 0; m < d.x.order; m++) {
@@ -239,6 +257,19 @@ START_TEST(sums_are_those_of_a_loop)
     }
     run_free(&r);
     disk_free(&d);
+}
+
+/* The second half of the cases has weights. */
+START_TEST(sums_are_those_of_a_loop)
+{
+    check_loop(&shapes[_i % N_SHAPES], _i < N_CASES ? NONE : ANY, ask_of(_i));
+}
+END_TEST
+
+START_TEST(sums_of_many_columns_are)
+{
+    check_loop(&wide_shapes[_i % N_WIDE_SHAPES], _i < N_WIDE_CASES / 2 ? NONE : ANY,
+               wide_ask_of(_i));
 }
 END_TEST
 
@@ -293,10 +324,9 @@ static uint64_t budget(const struct disk *d, const struct ask *ask)
            4 * (most + 4096);
 }
 
-START_TEST(bits_do_not_depend_on_devices_or_memory)
+static void check_bits(const struct shape *shape, enum weights weights, struct ask ask)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES], _i % 2 == 0 ? NONE : ANY);
-    struct ask ask = ask_of(_i + N_SHAPES * (_i % 2));
+    struct disk d = disk_new(shape, weights);
     struct outcome want = compute(&d, &ask);
     for (uint32_t members = 1; members < 4; members++) {
         struct outcome got;
@@ -318,6 +348,17 @@ START_TEST(bits_do_not_depend_on_devices_or_memory)
     }
     outcome_free(&d, &want);
     disk_free(&d);
+}
+
+START_TEST(bits_do_not_depend_on_devices_or_memory)
+{
+    check_bits(&shapes[_i % N_SHAPES], _i % 2 == 0 ? NONE : ANY, ask_of(_i + N_SHAPES * (_i % 2)));
+}
+END_TEST
+
+START_TEST(bits_of_many_columns_do_not_either)
+{
+    check_bits(&wide_shapes[_i], _i % 2 == 0 ? NONE : ANY, wide_ask_of(_i));
 }
 END_TEST
 
@@ -353,6 +394,8 @@ int main(void)
         return 77;
     add_case(suite, "sums", sums_are_those_of_a_loop, 2 * N_CASES);
     add_case(suite, "bits", bits_do_not_depend_on_devices_or_memory, N_SHAPES);
+    add_case(suite, "many columns", sums_of_many_columns_are, N_WIDE_CASES);
+    add_case(suite, "bits of many columns", bits_of_many_columns_do_not_either, N_WIDE_SHAPES);
     add_case(suite, "weights of 1", weights_of_1_change_no_bit, 2 * N_SHAPES);
     return test_run_suite(suite, CK_NOFORK);
 }

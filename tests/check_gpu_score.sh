@@ -106,13 +106,15 @@ for precision in float32 float64; do
     done
 done
 
-# ---- what GPUs do not tell ----
+# ---- what GPUs do not tell, and high ranks ----
 refused 2 'GPUs compute sums' "$bin/tstream" score x.cp x.tsh --top 5 --gpus 1
 refused 2 'GPUs compute sums' "$bin/tstream" score x.cp x.tsh -o lines --gpus 1
 for rank in 65 129; do
     "$bin/tstream" cp ones.tsh --observed --cpu -r $rank -i 1 -f npy -o high.cp --force > log 2>&1
     precision=float64
     [ $rank = 65 ] || precision=float32
-    refused 1 'so high a rank is computed on CPU cores only' "$bin/tstream" score high.cp x.tsh -p $precision --gpus 1
+    "$bin/tstream" score high.cp x.tsh -p $precision --gpus 1 --json > json 2> err || bad "rank $rank: $(cat err)"
+    "$bin/tstream" score high.cp x.tsh -p float64 --cpu --json > json2 2> err || bad "rank $rank: $(cat err)"
+    near "$(member rmse json)" "$(member rmse json2)" 1e-5 || bad "rank $rank: another RMSE"
 done
 exit $failed

@@ -46,7 +46,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "model's (CP-APR, multiplicative updates; no entries below 0); of zeros and ones that whose odds, or log odds, are the model's; of numbers "
       "above 0 that as gamma numbers whose means are the model's; of counts whose logarithms of means are; or the square "
       "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend (--optimizer): give "
-      "--iters some hundred. On GPUs all but least-squares go up to rank 128 (in float64 64)" },
+      "--iters some hundred" },
     { "optimizer", 0, TS_OPT_CHOICE, AT(optimizer), "adam", "adam|lbfgsb",
       "how models by losses other than least-squares and poisson descend: adam, a step of each mode a sweep, for which cells that are not "
       "listed are drawn anew; lbfgsb, a step of all modes a sweep by gradients of the last five (L-BFGS-B), the cells that stand for those not "
@@ -88,8 +88,8 @@ const struct ts_opt tstream_cp_opts[] = {
     { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
       "nothing is learnt from this share of the nonzeros, like 10% (one at least, and not all), and each sweep tells the RMSE or, of losses other than "
       "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
-      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, up to "
-      "rank 128 (in float64 64)" },
+      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, of a "
+      "dense array up to rank 128 (in float64 64)" },
     { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
       "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
       "that had the least, for which there is memory for a second one" },

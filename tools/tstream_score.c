@@ -550,8 +550,7 @@ const struct ts_cmd tstream_score = {
         "log(model) over the nonzeros less the sum of the model over all cells; terms that no model changes are left out.\n\n"
         "TENSOR may be a dense one (tstream cp --help), of which all known cells are compared, in the order of the array; indices are "
         "counted from 0 then.\n\n"
-        "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, or with --gpus the sums on GPUs "
-        "(of ranks up to 64, in float32 128), and "
+        "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, or with --gpus the sums on GPUs, and "
         "streams what the memory does not hold. Sums have the same bits for any threads, GPUs and memory; those of GPUs differ from those of CPU cores by rounding.\n\n"
         "Several processes that a launcher of MPI has started compute it together, on CPU cores, with the same bits; what they do not "
         "write is a line of every nonzero.",

@@ -687,7 +687,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
         are the model's values (CP-APR), with no entries below 0 and no other constraint. The others descend
         (`optimizer`), so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
-        `bounds` and `observed` go with them. On CPU cores, and up to rank 128 on GPUs (in float64 64).
+        `bounds` and `observed` go with them. On CPU cores or GPUs.
     optimizer : {'adam', 'lbfgsb'}
         Of the losses after 'poisson': a step of each mode a sweep, cells that are not listed being drawn anew; or a step of
         all modes by L-BFGS-B, the same cells standing for them: fewer sweeps on small tensors and with `observed`, and memory

@@ -188,20 +188,12 @@ static int check_updates(const struct ts_processor *want, int optional,
                          const struct ts_backend **ret, struct ts_backend_conf *conf,
                          struct ts_err *no_gpu, struct ts_err *err)
 {
-    const uint32_t most =
-        (*ret)->most_rank != NULL ? (*ret)->most_rank(conf) : UINT32_MAX;
+    const uint32_t most = (*ret)->most_rank != NULL ? (*ret)->most_rank(conf) : UINT32_MAX;
     const char *say =
-        (conf->updates >> TS_ROW_MULTIPLY & 1) != 0
-            ? "a Poisson model of so high a rank is computed on CPU cores only"
-        : (conf->updates >> TS_ROW_OBSERVED & 1) != 0 && conf->rank > most
+        (conf->updates >> TS_ROW_OBSERVED & 1) != 0 && conf->rank > most
             ? "a model of observed cells of so high a rank is computed on CPU cores only"
-        : (conf->updates >> TS_ROW_DESCEND & 1) != 0
-            ? "a model with this loss of so high a rank is computed on CPU cores only"
-        : (conf->updates >> TS_ROW_HELD & 1) != 0 && conf->rank > most
-            ? "a model of so high a rank from which cells are held out is computed on CPU cores only"
-        : conf->rank > most
-            ? "so high a rank is computed on CPU cores only"
-            : "the constraints asked for are computed on CPU cores only";
+        : conf->rank > most ? "so high a rank is computed on CPU cores only"
+                            : "the constraints asked for are computed on CPU cores only";
     if ((conf->updates & ~(*ret)->updates) == 0 && conf->rank <= most)
         return 0;
     if (!optional)

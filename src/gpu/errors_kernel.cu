@@ -8,6 +8,7 @@
 #include "gpu/held_cells.cuh"
 #include "gpu/mttkrp_stages.cuh"
 #include "gpu/own_row.cuh"
+#include "gpu/wide_rows.cuh"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
 enum { ERRORS_CTAS = 4 };
@@ -138,6 +139,26 @@ static __device__ inline void place_weights(weights_to &w, char *memory, uint32_
     w.at = (float *)memory + warp * spread<LPR>::words;
 }
 
+/* The sums of a thread block's warps become those of its share; all threads call. */
+static __device__ inline void end_sums(const ts_gpu_errors &e, uint64_t share, uint32_t warp,
+                                       uint32_t lane, warp_sums &sum, warp_sums *sums)
+{
+    sum.kept.add_lanes();
+    sum.held.add_lanes();
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    for (int k = 1; k < WARPS; k++) {
+        sum.kept.add(sums[k].kept);
+        sum.held.add(sums[k].held);
+    }
+    cell_sums *const to = (cell_sums *)(e.sums + TS_ERRORS_SUMS * share);
+    to[0] = sum.kept;
+    to[1] = sum.held;
+}
+
 /* sums(share, :) = sums over the share's nonzeros
  *
  *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns */
@@ -181,23 +202,69 @@ __global__ void __launch_bounds__(32 * WARPS, ERRORS_CTAS)
                                    row, sum);
         __syncwarp(); /* kept and held are written again */
     }
-    sum.kept.add_lanes();
-    sum.held.add_lanes();
-    if (at.lane == 0)
-        sums[at.warp] = sum;
-    __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    for (int k = 1; k < WARPS; k++) {
-        sum.kept.add(sums[k].kept);
-        sum.held.add(sums[k].held);
+    end_sums(e, shard.first_share + share, at.warp, at.lane, sum, sums);
+}
+
+/* The same of rows of more columns than a warp holds: each lane judges its 8 positions. */
+template <class T, class WEIGHTS>
+__global__ void __launch_bounds__(32 * WARPS, ERRORS_CTAS)
+    errors_wide(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_errors e)
+{
+    extern __shared__ uint4 shared[];
+    __shared__ warp_sums sums[WARPS];
+    const lane_place<32> at;
+    const warp_memory<T, 32, 0> mem(shared, p.n_levels, 1, at);
+    char *const models = (char *)shared + shared_size<T, 32, 0>::bytes(p.n_levels, 1);
+    const block_models<T> model(models, at.warp);
+    const ts_gpu_shard shard = shard_of_block(p);
+    const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
+    WEIGHTS weights;
+    warp_sums sum = {};
+    warp_blocks blocks;
+    place_weights<32>(weights, models + WARPS * block_models<T>::bytes(), at.warp);
+    blocks.first = share * p.share_blocks + at.warp * warp_share;
+    blocks.end = min(blocks.first + warp_share, shard.n_blocks);
+
+    warp_rows rows = start_warp(shard, at, mem, 1, blocks);
+#pragma unroll 1
+    for (uint32_t b = blocks.first; b < blocks.end; b++) {
+        const uint32_t n =
+            b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
+        const decoded d = take_block(p, shard, at, mem, blocks, b, weights);
+        const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
+        const uint32_t held = e.hold_out.share > 0
+                                  ? held_cells<T, 32, 0>(e.hold_out, e.level, p.n_levels + 1, mem,
+                                                         at.lane, first_row, d)
+                                  : 0;
+        const uint32_t row = place_rows(at, mem, first_row, d, rows);
+        tell_models<T, true>(p, e.own, at, mem, row, model.at);
+#pragma unroll 1
+        for (uint32_t k = 0; k < 8 && 8 * at.lane + k < n; k++) {
+            const uint32_t place = spread<32>::at(8 * at.lane + k);
+            const double x = (double)mem.val[place], m = (double)model.at[place] + e.mean;
+            const double weight = weight_at(weights, place);
+            sum.kept.add((held >> k & 1) == 0, weight, x, m);
+            sum.held.add((held >> k & 1) != 0, weight, x, m);
+        }
+        __syncwarp(); /* values and models are written again */
     }
-    cell_sums *const to = (cell_sums *)(e.sums + TS_ERRORS_SUMS * (shard.first_share + share));
-    to[0] = sum.kept;
-    to[1] = sum.held;
+    end_sums(e, shard.first_share + share, at.warp, at.lane, sum, sums);
 }
 
 /* ------------------------------------------------------------------ launches */
+
+template <class T, class WEIGHTS>
+static cudaError_t launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_errors *what,
+                               cudaStream_t stream)
+{
+    const uint32_t bytes =
+        shared_size<T, 32, 0>::bytes(args->n_levels, 1) + WARPS * block_models<T>::bytes() +
+        (args->weights ? WARPS * spread<32>::words * (uint32_t)sizeof(float) : 0);
+    const cudaError_t rc = allow_shared(errors_wide<T, WEIGHTS>, bytes);
+    if (rc == cudaSuccess)
+        errors_wide<T, WEIGHTS><<<args->n_shares, 32 * WARPS, bytes, stream>>>(*args, *what);
+    return rc == cudaSuccess ? cudaGetLastError() : rc;
+}
 
 template <class T, int LPR, int NL, int U, class WEIGHTS>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_errors *what,
@@ -232,12 +299,7 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts
         return launch<T, 16, NL, U, WEIGHTS>(args, what, s);
     if (pieces <= 32)
         return launch<T, 32, NL, U, WEIGHTS>(args, what, s);
-    return cudaErrorInvalidValue;
-}
-
-uint32_t ts_errors_most(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? 32 * piece<float>::N : 32 * piece<double>::N;
+    return launch_wide<T, WEIGHTS>(args, what, s);
 }
 
 cudaError_t ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -2,8 +2,8 @@
 /* errors_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU (struct ts_cell_errors of
  * stream/weighted.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model and no more columns than
- * ts_errors_most; it stores no rows.
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it stores no
+ * rows.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -24,13 +24,11 @@ extern "C" {
 
 struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the rows of the mode itself */
-    double mean; /* the model's value is that of the factors and this */
+    double mean;     /* the model's value is that of the factors and this */
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
     double *sums; /* TS_ERRORS_SUMS of each share of the mode copy: count, x, x^2, x m, (x - m)^2 */
 };
-
-uint32_t ts_errors_most(enum ts_precision precision);
 
 cudaError_t ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                              const struct ts_gpu_errors *what, cudaStream_t stream);

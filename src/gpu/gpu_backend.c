@@ -9,15 +9,11 @@
 #include "base/stop.h"
 #include "base/trace.h"
 #include "gpu/dense_kernel.h"
-#include "gpu/errors_kernel.h"
 #include "gpu/gpu_budget.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/loss_kernel.h"
 #include "gpu/observed_kernel.h"
-#include "gpu/score_kernel.h"
-#include "gpu/weigh_kernel.h"
 
 static int check(struct ts_err *err, cudaError_t e, const char *what)
 {
@@ -426,21 +422,14 @@ static uint32_t most_solved(const struct ts_backend_conf *conf)
     return most;
 }
 
-/* Rows that are multiplied are held by the lanes of a warp, and so are Gram matrices of rows, and rows that models at nonzeros
- * are made of. */
+/* Gram matrices of rows are held by a thread block. */
 static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
+    const uint32_t unsolved = 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND |
+                              1u << TS_ROW_SCORES; /* rows are no solutions */
     if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
         return ts_observed_most(conf->precision);
-    if ((conf->updates >> TS_ROW_DESCEND & 1) != 0)
-        return ts_loss_most(conf->precision);
-    if ((conf->updates >> TS_ROW_MULTIPLY & 1) != 0)
-        return ts_weigh_most(conf->precision);
-    if ((conf->updates >> TS_ROW_HELD & 1) != 0)
-        return ts_errors_most(conf->precision);
-    if ((conf->updates >> TS_ROW_SCORES & 1) != 0)
-        return ts_scores_most(conf->precision);
-    return conf->products ? MOST_RANK : most_solved(conf);
+    return conf->products || (conf->updates & unsolved) != 0 ? MOST_RANK : most_solved(conf);
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)

@@ -320,7 +320,7 @@ static cudaError_t warm_held(const struct ts_gpu_model *of, struct ts_gpu_member
     struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_held held = { .hold_out = { 0 } };
     cudaError_t e = ts_held_launch(g->precision, args, &held, me->dense);
-    if (my->errors != NULL && of->ld <= ts_errors_most(g->precision))
+    if (my->errors != NULL)
         TRY(e, ts_gpu_errors_warm(of, me, args));
     return e;
 }
@@ -353,15 +353,15 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
     TRY(e, ts_edge_fold_shards(g->precision, &args, my->shard_edge, me->dense));
     TRY(e, ts_edge_fold(g->precision, 1, my->shard_edge, me->shard_row[0], of->ld, my->factor[0],
                         me->dense));
-    if (my->apart != NULL && my->phi != NULL && of->ld <= ts_weigh_most(g->precision))
+    if (my->apart != NULL && my->phi != NULL)
         TRY(e, warm_weigh(of, me, &args));
     if (g->observes || g->descends || g->holds_out) /* singular vectors to start from, too */
         TRY(e, warm_held(of, me, &args));
-    if (my->score_share != NULL && of->ld <= ts_scores_most(g->precision))
+    if (my->score_share != NULL)
         TRY(e, ts_gpu_scores_warm(of, me, &args));
     if (my->part != NULL && of->rank <= ts_observed_most(g->precision))
         TRY(e, ts_gpu_observed_warm(of, me, &args));
-    if (my->apart != NULL && my->losses != NULL && of->ld <= ts_loss_most(g->precision))
+    if (my->apart != NULL && my->losses != NULL)
         TRY(e, ts_gpu_loss_warm(of, me, &args));
     return e == cudaSuccess && g->precision == TS_FLOAT32 ? warm_wide(of, me, &args) : e;
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
@@ -25,11 +24,6 @@ static int check(const struct ts_gpu_model *of, struct ts_err *err)
 {
     if (!of->gpu->descends)
         return ts_fail(err, TS_EARG, "no GPU memory was set aside for gradients of a loss");
-    if (of->ld > ts_loss_most(of->gpu->precision))
-        return ts_fail(err, TS_EARG,
-                       "on GPUs a model with this loss has a rank of at most %u; take " TS_SET_CPU
-                       ", or a lower rank",
-                       ts_loss_most(of->gpu->precision));
     return 0;
 }
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
@@ -255,11 +254,6 @@ int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed
     int rc = 0;
     if (!g->multiplies || !ts_gpu_owns(g, mode))
         return ts_fail(err, TS_EARG, "mode %u: no GPU memory was set aside for its rows", mode + 1);
-    if (of->ld > ts_weigh_most(g->precision))
-        return ts_fail(err, TS_EARG,
-                       "on GPUs a Poisson model has a rank of at most %u; take " TS_SET_CPU
-                       ", or a lower rank",
-                       ts_weigh_most(g->precision));
     *to = (struct ts_backend_times){ .n_devices = g->n_here };
     for (uint32_t i = 0; i < g->n_here; i++)
         to->device[i].number = g->member[g->first_here + i].device;

@@ -178,12 +178,6 @@ static int check_errors(const struct ts_gpu_model *of, struct ts_err *err)
         return check(of, err);
     if (!of->gpu->holds_out)
         return ts_fail(err, TS_EARG, "no GPU memory was set aside for errors at held-out cells");
-    if (of->ld > ts_errors_most(of->gpu->precision))
-        return ts_fail(
-            err, TS_EARG,
-            "on GPUs a model from which cells are held out has a rank of at most %u; take " TS_SET_CPU
-            ", or a lower rank",
-            ts_errors_most(of->gpu->precision));
     return 0;
 }
 

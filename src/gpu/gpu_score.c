@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/setting.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
 #include "gpu/score_kernel.h"
@@ -181,11 +180,6 @@ static int check(const struct ts_gpu_model *of, const struct ts_scores *scores, 
         return ts_fail(err, TS_EARG, "several processes compute scores on CPU cores only");
     if (!g->scores || (scores->slice != NULL && !g->slices))
         return ts_fail(err, TS_EARG, "no GPU memory was set aside for scores");
-    if (of->ld > ts_scores_most(g->precision))
-        return ts_fail(err, TS_EARG,
-                       "on GPUs a model of which scores are wanted has a rank of at most %u; "
-                       "take " TS_SET_CPU,
-                       ts_scores_most(g->precision));
     return 0;
 }
 

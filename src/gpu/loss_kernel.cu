@@ -9,6 +9,7 @@
 #include "gpu/held_cells.cuh"
 #include "gpu/mttkrp_stages.cuh"
 #include "gpu/own_row.cuh"
+#include "gpu/wide_rows.cuh"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
 enum { LOSS_CTAS = 4 };
@@ -79,6 +80,24 @@ template <int LPR> struct shares_of_eight {
     }
 };
 
+/* Adds the loss at a nonzero of value x to sums. */
+static __device__ inline void judge(const ts_gpu_loss &loss, double x, double model, bool counts,
+                                    bool is_held, warp_losses &sum)
+{
+    const double cell = ts_loss_value(loss.kind, x, model, loss.at);
+    const double less = loss.zeros ? ts_loss_value(loss.kind, 0, model, loss.at) : 0;
+    const double zero = loss.kind == TS_GCP_HUBER ? ts_loss_value(loss.kind, x, 0, loss.at) : 0;
+    sum.kept.add(counts, cell - less, zero, x);
+    sum.held.add(is_held, cell, zero, x);
+}
+
+static __device__ inline double slope_of(const ts_gpu_loss &loss, double x, double model)
+{
+    double s = ts_loss_slope(loss.kind, x, model, loss.at);
+    s -= loss.zeros ? ts_loss_slope(loss.kind, 0, model, loss.at) : 0;
+    return s;
+}
+
 /* Weighs 8 nonzeros and adds them to their rows; with SUM adds to `sum` instead. Each slope, or value, is computed by one lane of the
  * group, or the same by some. Bit k of kept, held: where nonzero k counts. */
 template <class T, int LPR, int NL, int U, bool FLAGS, bool SUM>
@@ -113,17 +132,10 @@ static __device__ inline void weigh_nonzeros(const ts_gpu_mttkrp &p, const ts_gp
         const bool counts = kept >> (first + k) & 1;
         if constexpr (SUM) {
             const bool is_held = held >> (first + k) & 1;
-            if ((counts || is_held) && member % shares::same == 0) {
-                const double cell = ts_loss_value(loss.kind, x, here, loss.at);
-                const double less = loss.zeros ? ts_loss_value(loss.kind, 0, here, loss.at) : 0;
-                const double zero =
-                    loss.kind == TS_GCP_HUBER ? ts_loss_value(loss.kind, x, 0, loss.at) : 0;
-                sum.kept.add(counts, cell - less, zero, x);
-                sum.held.add(is_held, cell, zero, x);
-            }
+            if ((counts || is_held) && member % shares::same == 0)
+                judge(loss, x, here, counts, is_held, sum);
         } else {
-            double s = ts_loss_slope(loss.kind, x, here, loss.at);
-            s -= loss.zeros ? ts_loss_slope(loss.kind, 0, here, loss.at) : 0;
+            const double s = slope_of(loss, x, here);
             slope[k] = (T)(counts ? s : 0);
         }
     }
@@ -172,6 +184,40 @@ weigh_block(const ts_gpu_mttkrp &p, const ts_gpu_loss &loss, const lane_place<LP
         join_groups(p, at, mem, columns, has, row_before, run.sum.v, rows);
 }
 
+/* Of the lane's 8 positions of a block that has n: those that are there; returns which of them are held out. */
+template <class T, int LPR, int NL>
+static __device__ inline uint32_t
+held_of_lane(const ts_gpu_mttkrp &p, const ts_gpu_loss &loss, const lane_place<LPR> &at,
+             const warp_memory<T, LPR, NL> &mem, uint32_t n, uint32_t first_row, const decoded &d,
+             uint32_t &there)
+{
+    there = 8 * at.lane >= n ? 0 : below(min(8u, n - 8 * at.lane));
+    return loss.hold_out.share > 0 ? there & held_cells<T, LPR, NL>(loss.hold_out, loss.level,
+                                                                    (NL > 0 ? NL : p.n_levels) + 1,
+                                                                    mem, at.lane, first_row, d)
+                                   : 0;
+}
+
+/* The sums of a thread block's warps become those of its share; all threads call. */
+static __device__ inline void end_sums(const ts_gpu_loss &loss, uint64_t share, uint32_t warp,
+                                       uint32_t lane, warp_losses &sum, warp_losses *sums)
+{
+    sum.kept.add_lanes();
+    sum.held.add_lanes();
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    for (int k = 1; k < WARPS; k++) {
+        sum.kept.add(sums[k].kept);
+        sum.held.add(sums[k].held);
+    }
+    loss_sums *const to = (loss_sums *)(loss.sums + TS_LOSS_SUMS * share);
+    to[0] = sum.kept;
+    to[1] = sum.held;
+}
+
 /* What ts_loss_launch says, of a share; partial rows as mttkrp_packed leaves them.
  *
  *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns */
@@ -200,12 +246,8 @@ __global__ void __launch_bounds__(32 * WARPS, LOSS_CTAS)
             b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
         const decoded d = take_block(p, shard, at, mem, blocks, b);
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
-        const uint32_t there = 8 * at.lane >= n ? 0 : below(min(8u, n - 8 * at.lane));
-        const uint32_t out =
-            loss.hold_out.share > 0
-                ? there & held_cells<T, LPR, NL>(loss.hold_out, loss.level, n_levels + 1, mem,
-                                                 at.lane, first_row, d)
-                : 0;
+        uint32_t there;
+        const uint32_t out = held_of_lane(p, loss, at, mem, n, first_row, d, there);
         kept[at.warp][at.lane] = (unsigned char)(there & ~out);
         held[at.warp][at.lane] = (unsigned char)out;
         const uint32_t row = place_rows(at, mem, first_row, d, rows);
@@ -214,20 +256,7 @@ __global__ void __launch_bounds__(32 * WARPS, LOSS_CTAS)
         __syncwarp(); /* kept and held are written again */
     }
     if constexpr (SUM) {
-        sum.kept.add_lanes();
-        sum.held.add_lanes();
-        if (at.lane == 0)
-            sums[at.warp] = sum;
-        __syncthreads();
-        if (threadIdx.x != 0)
-            return;
-        for (int k = 1; k < WARPS; k++) {
-            sum.kept.add(sums[k].kept);
-            sum.held.add(sums[k].held);
-        }
-        loss_sums *const to = (loss_sums *)(loss.sums + TS_LOSS_SUMS * (shard.first_share + share));
-        to[0] = sum.kept;
-        to[1] = sum.held;
+        end_sums(loss, shard.first_share + share, at.warp, at.lane, sum, sums);
     } else {
         if (at.lane == 0) {
             mem.span[at.warp].state = blocks.first >= blocks.end ? 0 : rows.any ? 2 : 1;
@@ -238,7 +267,72 @@ __global__ void __launch_bounds__(32 * WARPS, LOSS_CTAS)
     }
 }
 
+/* The same of rows of more columns than a warp holds.
+ *
+ *   launch  grid (shares of the launch, summers_of, or 1 with SUM), 4 warps a thread block */
+template <class T, bool SUM>
+__global__ void __launch_bounds__(32 * WARPS, LOSS_CTAS)
+    loss_wide(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_loss loss)
+{
+    extern __shared__ uint4 shared[];
+    __shared__ warp_losses sums[SUM ? WARPS : 1];
+    const lane_place<32> at;
+    const warp_memory<T, 32, 0> mem(shared, p.n_levels, PIECES, at);
+    const block_models<T> model((char *)shared + shared_size<T, 32, 0>::bytes(p.n_levels, PIECES),
+                                at.warp);
+    const ts_gpu_shard shard = shard_of_block(p);
+    const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
+    const summed_pieces pieces = pieces_of_block<T>(p.ld);
+    warp_losses sum = {};
+    warp_blocks blocks;
+    blocks.first = share * p.share_blocks + at.warp * warp_share;
+    blocks.end = min(blocks.first + warp_share, shard.n_blocks);
+
+    warp_rows rows = start_warp(shard, at, mem, pieces.n, blocks);
+#pragma unroll 1
+    for (uint32_t b = blocks.first; b < blocks.end; b++) {
+        const uint32_t n =
+            b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
+        const decoded d = take_block(p, shard, at, mem, blocks, b);
+        const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
+        uint32_t there;
+        const uint32_t held = held_of_lane(p, loss, at, mem, n, first_row, d, there);
+        const uint32_t row = place_rows(at, mem, first_row, d, rows);
+        tell_models<T, true>(p, loss.own, at, mem, row, model.at);
+#pragma unroll 1
+        for (uint32_t k = 0; k < 8 && (there >> k & 1) != 0; k++) {
+            const uint32_t place = spread<32>::at(8 * at.lane + k);
+            const double x = (double)mem.val[place], m = (double)model.at[place];
+            const bool is_held = held >> k & 1;
+            if constexpr (SUM)
+                judge(loss, x, m, !is_held, is_held, sum);
+            else
+                mem.val[place] = (T)(is_held ? 0 : slope_of(loss, x, m));
+        }
+        __syncwarp();
+        if constexpr (!SUM)
+            sum_pieces(p, at, mem, pieces, row, rows);
+    }
+    if constexpr (SUM)
+        end_sums(loss, shard.first_share + share, at.warp, at.lane, sum, sums);
+    else
+        end_pieces(p, shard, share, at, mem, pieces, blocks, rows);
+}
+
 /* ------------------------------------------------------------------ launches */
+
+template <class T, bool SUM>
+static cudaError_t launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_loss *loss,
+                               cudaStream_t stream)
+{
+    const uint32_t bytes =
+        shared_size<T, 32, 0>::bytes(args->n_levels, PIECES) + WARPS * block_models<T>::bytes();
+    const dim3 grid(args->n_shares, SUM ? 1 : summers_of<T>(args->ld));
+    const cudaError_t rc = allow_shared(loss_wide<T, SUM>, bytes);
+    if (rc == cudaSuccess)
+        loss_wide<T, SUM><<<grid, 32 * WARPS, bytes, stream>>>(*args, *loss);
+    return rc == cudaSuccess ? cudaGetLastError() : rc;
+}
 
 template <class T, int LPR, int NL, int U, bool SUM>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_loss *loss,
@@ -271,7 +365,7 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts
         return launch<T, 16, NL, U, SUM>(args, loss, s);
     if (pieces <= 32)
         return launch<T, 32, NL, U, SUM>(args, loss, s);
-    return cudaErrorInvalidValue;
+    return launch_wide<T, SUM>(args, loss, s);
 }
 
 template <class T, int NL, int U>
@@ -280,11 +374,6 @@ static cudaError_t launch_levels(const struct ts_gpu_mttkrp *args, const struct 
 {
     return loss->sums != NULL ? launch_rank<T, NL, U, true>(args, loss, s)
                               : launch_rank<T, NL, U, false>(args, loss, s);
-}
-
-uint32_t ts_loss_most(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? 32 * piece<float>::N : 32 * piece<double>::N;
 }
 
 cudaError_t ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

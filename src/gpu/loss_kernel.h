@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loss_kernel.h - gradients and sums of a loss (stream/loss_functions.h) over the nonzeros of packed shards, on a GPU.
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model and no more columns than ts_loss_most. For
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model. For
  * gradients it leaves partial rows as that does, for edge_kernel.h; for sums it stores no rows.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
@@ -25,15 +25,13 @@ extern "C" {
 struct ts_gpu_loss {
     enum ts_loss_kind kind;
     int zeros; /* a nonzero that is not held out counts for what it is more than a cell of value 0 there */
-    int of_zero;     /* sums of the loss of model 0 are wanted */
-    double at;       /* of the loss */
-    const void *own; /* n_rows x ld: the rows of the mode itself */
+    int of_zero;                 /* sums of the loss of model 0 are wanted */
+    double at;                   /* of the loss */
+    const void *own;             /* n_rows x ld: the rows of the mode itself */
     struct ts_hold_out hold_out; /* these have no part in gradients */
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
     double *sums; /* NULL: gradients; or TS_LOSS_SUMS of each share of the mode copy */
 };
-
-uint32_t ts_loss_most(enum ts_precision precision);
 
 /* out(i, r) = sum over the nonzeros of row i of  g(x, m) prod_l factor[l](i_l, r), with g the derivative of the loss by m, less
  * that at value 0 where zeros is set; or the sums. */

@@ -292,16 +292,16 @@ static __device__ inline void add_open_rows(uint32_t heads, uint32_t group, uint
     }
 }
 
-/* Adds the warps' first and last rows in the order of the nonzeros, one thread per column. The
- * share's own first and last row go to `edge`, other rows to `out`. */
+/* Adds the warps' first and last rows in the order of the nonzeros, one thread per column of piece
+ * `number` of the rows. The share's own first and last row go to `edge`, other rows to `out`. */
 template <class T, class S, int LPR>
 static __device__ inline void store_edges(const ts_gpu_mttkrp &p, void *out, void *edges,
                                           const ts_gpu_shard &shard, uint32_t share, const T *ends,
-                                          const warp_span *span)
+                                          const warp_span *span, uint32_t number = blockIdx.y)
 {
     constexpr int N = piece<T>::N;
     static_assert(LPR * N <= 32 * WARPS, "a thread a column");
-    const uint32_t at = threadIdx.x, full_column = blockIdx.y * LPR * N + at;
+    const uint32_t at = threadIdx.x, full_column = number * LPR * N + at;
     if (at >= LPR * N || full_column >= p.ld)
         return;
     T *const edge = (T *)edges + 2 * (shard.first_share + share) * p.ld + full_column;
@@ -395,7 +395,7 @@ template <class T, int LPR, int NL> struct warp_memory {
     }
 };
 
-/* The columns that a lane computes. A lane behind the last column loads those of the first lane and
+/* The columns that a lane computes, of piece `number` of the rows. A lane behind the last column loads those of the first lane and
  * stores nothing. */
 template <class T, class S, int LPR, int NL> struct lane_columns {
     bool narrow, active; /* `out` is of float, sums of double; the lane has columns */
@@ -406,7 +406,7 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
     const char *factor[NL > 0 ? NL : 1];
     template <bool MANY>
     __device__ lane_columns(const ts_gpu_mttkrp &p, const other_models<MANY> &others,
-                            const lane_place<LPR> &at, uint32_t k)
+                            const lane_place<LPR> &at, uint32_t k, uint32_t number = blockIdx.y)
     {
         const void *const *from = p.factor;
         char *to = (char *)p.out;
@@ -415,7 +415,7 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
             to = (char *)(k == 0 ? p.out : others.at[k - 1].out);
         }
         level = NL > 0 ? nullptr : from;
-        const uint32_t column = (blockIdx.y * LPR + at.member) * piece<T>::N;
+        const uint32_t column = (number * LPR + at.member) * piece<T>::N;
         narrow = sizeof(T) > sizeof(S) && p.out_float;
         const uint32_t out_element = narrow ? 4 : sizeof(T);
         active = column < p.ld;

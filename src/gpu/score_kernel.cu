@@ -8,6 +8,7 @@
 
 #include "gpu/mttkrp_stages.cuh"
 #include "gpu/own_row.cuh"
+#include "gpu/wide_rows.cuh"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
 enum { SCORE_CTAS = 4 };
@@ -222,8 +223,8 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
 
 /* share(k) = sums over its nonzeros; and of rows, where slice is not NULL.
  *
- *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns */
-template <class T, int LPR, int NL, int U>
+ *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns; WIDE: in pieces */
+template <class T, int LPR, int NL, int U, bool WIDE>
 __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
     score_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_scores s)
 {
@@ -254,7 +255,10 @@ __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
         const uint32_t new_row = lane == 0 && first_row != rows.last_row;
         const uint32_t row = place_rows(at, mem, first_row, d, rows);
-        tell_block<T, LPR, NL, U>(p, s, at, mem, columns, row, own.model);
+        if constexpr (WIDE)
+            tell_models<T, true>(p, s.own, at, mem, row, own.model);
+        else
+            tell_block<T, LPR, NL, U>(p, s, at, mem, columns, row, own.model);
         __syncwarp();
         each_cell<T, LPR>(mem.val, own, n, lane, [&](uint32_t, double x, double m, double w) {
             add_cell(sum.sums, x, m, w);
@@ -292,13 +296,13 @@ __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
 
 /* ------------------------------------------------------------------ launches */
 
-template <class T, int LPR, int NL, int U>
+template <class T, int LPR, int NL, int U, bool WIDE = false>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_scores *what,
                           cudaStream_t stream)
 {
     const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels, 1) +
                            WARPS * score_memory<T, LPR>::bytes(args->weights);
-    auto kernel = score_packed<T, LPR, NL, U>;
+    auto kernel = score_packed<T, LPR, NL, U, WIDE>;
     if (bytes > 46 * 1024) { /* what is not dynamic counts, too */
         const cudaError_t rc =
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
@@ -322,12 +326,7 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts
         return launch<T, 16, NL, U>(args, what, s);
     if (pieces <= 32)
         return launch<T, 32, NL, U>(args, what, s);
-    return cudaErrorInvalidValue;
-}
-
-uint32_t ts_scores_most(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? 32 * piece<float>::N : 32 * piece<double>::N;
+    return launch<T, 32, 0, 4, true>(args, what, s);
 }
 
 cudaError_t ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -2,7 +2,7 @@
 /* score_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU: sums over all of them, and over those of
  * each row (struct ts_score_sums of stream/weighted.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model and no more columns than ts_scores_most; it
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it
  * stores no rows of factors. A warp takes a unit, a fourth of a share. Sums of rows that lie inside a unit are stored as they are; of its
  * first and its last row a part is kept, which the caller adds in file order.
  *
@@ -37,8 +37,6 @@ struct ts_gpu_scores {
     struct ts_score_sums *
         part; /* 2 of each unit of the mode copy; rows that they are of go to args->edge_row, UINT32_MAX: none */
 };
-
-uint32_t ts_scores_most(enum ts_precision precision);
 
 cudaError_t ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                              const struct ts_gpu_scores *what, cudaStream_t stream);

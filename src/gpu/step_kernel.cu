@@ -14,8 +14,14 @@ enum {
     WARPS = THREADS / 32,
     CHUNK = 32, /* drawn columns in shared memory */
     TILE = 8,   /* rows of a warp, and columns of an operand of the tensor cores */
-    SOME = 8    /* cells that a warp computes together */
+    SOME = 8,   /* cells that a warp computes together */
+    PIECE = 128 /* columns that a warp holds; rows of more are taken in pieces */
 };
+
+static __host__ __device__ inline uint32_t pieces_of(uint32_t ld)
+{
+    return (ld + PIECE - 1) / PIECE;
+}
 
 template <class T> static __device__ inline double entry(const void *of, uint64_t i)
 {
@@ -272,6 +278,87 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+/* Columns c0 .. c0 + PIECE - 1 of drawn columns from, ... to shared memory; all threads call. */
+static __device__ inline void fetch_columns(const ts_gpu_steps &s, uint32_t from, uint32_t c0,
+                                            double *columns)
+{
+    __syncthreads(); /* those before were read */
+    for (uint32_t i = threadIdx.x; i < CHUNK * PIECE; i += THREADS) {
+        const uint32_t k = i / PIECE, c = c0 + i % PIECE;
+        columns[k * (PIECE + 4) + i % PIECE] =
+            from + k < s.n_columns && c < s.ld ? s.column[(uint64_t)(from + k) * s.ld + c] : 0;
+    }
+    __syncthreads();
+}
+
+/* The same of rows of more columns than PIECE.
+ *
+ *   launch  grid (as before, pieces of the gradient, or 1 with VALUES): each computes the models from all pieces */
+template <class T, bool VALUES>
+__global__ void __launch_bounds__(THREADS)
+    rows_at_columns_wide(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end)
+{
+    constexpr int TILES = PIECE / TILE, STEP = PIECE + 4;
+    __shared__ double columns[CHUNK * STEP];
+    const uint32_t lane = threadIdx.x % 32, high = lane / 4, low = lane % 4;
+    const uint64_t row = first + ((uint64_t)blockIdx.x * WARPS + threadIdx.x / 32) * TILE + high;
+    const uint32_t mine = blockIdx.y * PIECE;
+    const void *const own = s.factor[s.mode];
+    double g[TILES][2] = {}, value = 0;
+#pragma unroll 1
+    for (uint32_t from = 0; from < s.n_columns; from += CHUNK) {
+        double m[CHUNK / TILE][2] = {};
+#pragma unroll 1
+        for (uint32_t c0 = 0; c0 < s.ld; c0 += PIECE) {
+            fetch_columns(s, from, c0, columns);
+#pragma unroll 4
+            for (int q = 0; q < 2 * TILES; q++) {
+                const uint32_t c = c0 + 4 * q + low;
+                const double a = row < end && c < s.ld ? entry<T>(own, row * s.ld + c) : 0;
+#pragma unroll
+                for (int k = 0; k < CHUNK / TILE; k++)
+                    multiply_add(m[k], a, columns[(TILE * k + high) * STEP + 4 * q + low]);
+            }
+        }
+        if (!VALUES)
+            fetch_columns(s, from, mine, columns);
+#pragma unroll
+        for (int k = 0; k < CHUNK / TILE; k++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const uint32_t at = TILE * k + 2 * low + e;
+                const double w = from + at < s.n_columns ? s.weight[from + at] : 0;
+                if (VALUES) {
+                    value += w * (ts_loss_value(s.kind, 0, m[k][e], s.at) - s.linear * m[k][e]);
+                } else {
+                    const double slope = w * (ts_loss_slope(s.kind, 0, m[k][e], s.at) - s.linear);
+#pragma unroll
+                    for (int j = 0; j < TILES; j++)
+                        multiply_add(g[j], slope, columns[at * STEP + TILE * j + high]);
+                }
+            }
+    }
+    if constexpr (VALUES) {
+        value += __shfl_xor_sync(ALL_LANES, value, 1);
+        value += __shfl_xor_sync(ALL_LANES, value, 2);
+        if (row < end && low == 0)
+            s.row_value[row] = value;
+    } else {
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const uint32_t c = mine + TILE * j + 2 * low + e;
+                const uint64_t i = row * s.ld + c;
+                if (row < end && c < s.rank)
+                    ((T *)s.gradient)[i] =
+                        (T)(entry<T>(s.gradient, i) +
+                            (s.l2 * entry<T>(own, i) + (s.sums ? s.linear * s.closed[c] : 0)) +
+                            g[j][e]);
+            }
+    }
+}
+
 /* ------------------------------------------------------------------ rows at drawn cells */
 
 /* Rows of the other modes of cell k of a row. */
@@ -370,6 +457,86 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int j = 0; j < PER_LANE; j++) {
             const uint32_t c = lane + 32 * j;
+            const uint64_t i = row * s.ld + c;
+            if (c >= s.rank)
+                continue;
+            if (n_parts > 1)
+                s.part[at * s.ld + c] = g[j];
+            else
+                ((T *)s.gradient)[i] = (T)(entry<T>(s.gradient, i) + g[j]);
+        }
+    }
+}
+
+/* Column c of the product of the rows of the other modes at cell u, as place_cell left them. */
+template <class T>
+static __device__ inline double cell_term(const ts_gpu_steps &s, const uint32_t (*row)[32],
+                                          uint32_t u, uint32_t c)
+{
+    double p = c < s.ld ? 1 : 0;
+    for (uint32_t l = 0; l < s.order && c < s.ld; l++)
+        p *= l == s.mode ? 1 : entry<T>(s.factor[l], (uint64_t)row[l][u] * s.ld + c);
+    return p;
+}
+
+/* The same of rows of more columns than PIECE.
+ *
+ *   launch  grid (as before, pieces of the gradient, or 1 with VALUES): each computes the models from all columns */
+template <class T, bool VALUES>
+__global__ void __launch_bounds__(THREADS)
+    rows_at_cells_wide(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end,
+                       uint32_t n_parts)
+{
+    constexpr int PER_LANE = PIECE / 32;
+    __shared__ uint32_t rows[WARPS][TS_MAX_ORDER][32];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint64_t at = first * n_parts + (uint64_t)blockIdx.x * WARPS + warp;
+    const uint64_t row = at / n_parts, q = at % n_parts;
+    const uint32_t mine = blockIdx.y * PIECE + lane;
+    double g[PER_LANE] = {}, value = 0;
+    if (row >= end)
+        return;
+    const uint64_t begin = s.cells.all ? 0 : ts_drawn_first(&s.cells, row);
+    const uint64_t stop = s.cells.all ? s.cells.of_row : ts_drawn_first(&s.cells, row + 1);
+    const uint64_t last = begin + (stop - begin) * (q + 1) / n_parts;
+#pragma unroll 1
+    for (uint64_t k = begin + (stop - begin) * q / n_parts; k < last; k += 32) {
+        const uint32_t n = (uint32_t)min((uint64_t)32, last - k);
+        __syncwarp();
+        if (lane < n)
+            place_cell(s, k + lane, rows[warp], lane);
+        __syncwarp();
+        double model = 0; /* at cell `lane` */
+#pragma unroll 1
+        for (uint32_t u = 0; u < n; u++) {
+            double m = 0;
+            for (uint32_t c = lane; c < s.ld; c += 32)
+                m += entry<T>(s.factor[s.mode], row * s.ld + c) * cell_term<T>(s, rows[warp], u, c);
+            m = sum_of_lanes(m);
+            model = lane == u ? m : model;
+        }
+        if constexpr (VALUES) {
+            value += lane < n ? ts_loss_value(s.kind, 0, model, s.at) - s.linear * model : 0;
+        } else {
+            const double slope =
+                lane < n ? s.cells.weight * (ts_loss_slope(s.kind, 0, model, s.at) - s.linear) : 0;
+#pragma unroll 1
+            for (uint32_t u = 0; u < n; u++) {
+                const double w = __shfl_sync(ALL_LANES, slope, u);
+#pragma unroll
+                for (int j = 0; j < PER_LANE; j++)
+                    g[j] += w * cell_term<T>(s, rows[warp], u, mine + 32 * j);
+            }
+        }
+    }
+    if constexpr (VALUES) {
+        value = s.cells.weight * sum_of_lanes(value);
+        if (lane == 0)
+            (n_parts > 1 ? s.part : s.row_value)[at] = value;
+    } else {
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) {
+            const uint32_t c = mine + 32 * j;
             const uint64_t i = row * s.ld + c;
             if (c >= s.rank)
                 continue;
@@ -487,7 +654,8 @@ static cudaError_t at_columns(const struct ts_gpu_steps *s, uint64_t first, uint
     else if (tiles <= 16)
         rows_at_columns<T, 16, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end);
     else
-        return cudaErrorInvalidValue;
+        rows_at_columns_wide<T, VALUES>
+            <<<dim3(blocks, VALUES ? 1 : pieces_of(s->ld)), THREADS, 0, stream>>>(*s, first, end);
     return cudaGetLastError();
 }
 
@@ -504,7 +672,9 @@ static cudaError_t at_cells(const struct ts_gpu_steps *s, uint64_t first, uint64
     else if (s->ld <= 128)
         rows_at_cells<T, 4, VALUES><<<blocks, THREADS, 0, stream>>>(*s, first, end, parts);
     else
-        return cudaErrorInvalidValue;
+        rows_at_cells_wide<T, VALUES>
+            <<<dim3(blocks, VALUES ? 1 : pieces_of(s->ld)), THREADS, 0, stream>>>(*s, first, end,
+                                                                                  parts);
     if (parts > 1)
         add_parts<T, VALUES>
             <<<blocks_for((end - first) * (VALUES ? 1 : s->ld), THREADS), THREADS, 0, stream>>>(

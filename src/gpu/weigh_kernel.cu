@@ -8,6 +8,7 @@
 #include "gpu/held_cells.cuh"
 #include "gpu/mttkrp_stages.cuh"
 #include "gpu/own_row.cuh"
+#include "gpu/wide_rows.cuh"
 #include "stream/loss_functions.h"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
@@ -205,6 +206,83 @@ __global__ void __launch_bounds__(32 * WARPS, WEIGH_CTAS)
     }
 }
 
+/* The same of rows of more columns than a warp holds, held out or not.
+ *
+ *   launch  grid (shares of the launch, summers_of, or 1 with JUDGE), 4 warps a thread block */
+template <class T, bool JUDGE>
+__global__ void __launch_bounds__(32 * WARPS, WEIGH_CTAS)
+    weigh_wide(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_weigh w)
+{
+    extern __shared__ uint4 shared[];
+    __shared__ judgement warp_sums[JUDGE ? WARPS : 1];
+    const lane_place<32> at;
+    const warp_memory<T, 32, 0> mem(shared, p.n_levels, PIECES, at);
+    const block_models<T> model((char *)shared + shared_size<T, 32, 0>::bytes(p.n_levels, PIECES),
+                                at.warp);
+    const ts_gpu_shard shard = shard_of_block(p);
+    const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
+    const summed_pieces pieces = pieces_of_block<T>(p.ld);
+    const T least = (T)TS_LOSS_LEAST;
+    judgement sum = {};
+    warp_blocks blocks;
+    blocks.first = share * p.share_blocks + at.warp * warp_share;
+    blocks.end = min(blocks.first + warp_share, shard.n_blocks);
+
+    warp_rows rows = start_warp(shard, at, mem, pieces.n, blocks);
+#pragma unroll 1
+    for (uint32_t b = blocks.first; b < blocks.end; b++) {
+        const uint32_t n =
+            b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
+        const decoded d = take_block(p, shard, at, mem, blocks, b);
+        const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
+        const uint32_t held =
+            w.hold_out.share > 0 ? held_of_lane(p, w, shard, at, mem, b, first_row, d) : 0;
+        const uint32_t row = place_rows(at, mem, first_row, d, rows);
+        tell_models<T, false>(p, w.own, at, mem, row, model.at);
+#pragma unroll 1
+        for (uint32_t k = 0; k < 8 && 8 * at.lane + k < n; k++) {
+            const uint32_t place = spread<32>::at(8 * at.lane + k);
+            const T x = mem.val[place], m = model.at[place];
+            if constexpr (JUDGE)
+                sum.template add<true>(held >> k & 1, (double)x, (double)m);
+            else
+                mem.val[place] = held >> k & 1 ? (T)0 : x / (m > least ? m : least);
+        }
+        __syncwarp();
+        if constexpr (!JUDGE)
+            sum_pieces(p, at, mem, pieces, row, rows);
+    }
+    if constexpr (JUDGE) {
+        sum.template add_lanes<true>();
+        if (at.lane == 0)
+            warp_sums[at.warp] = sum;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            sum = warp_sums[0];
+            for (int k = 1; k < WARPS; k++)
+                sum.template add<true>(warp_sums[k]);
+            *(judgement *)(w.judged + TS_WEIGH_SUMS * (shard.first_share + share)) = sum;
+        }
+    } else {
+        end_pieces(p, shard, share, at, mem, pieces, blocks, rows);
+    }
+}
+
+/* ------------------------------------------------------------------ launches */
+
+template <class T, bool JUDGE>
+static cudaError_t launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_weigh *w,
+                               cudaStream_t stream)
+{
+    const uint32_t bytes =
+        shared_size<T, 32, 0>::bytes(args->n_levels, PIECES) + WARPS * block_models<T>::bytes();
+    const dim3 grid(args->n_shares, JUDGE ? 1 : summers_of<T>(args->ld));
+    const cudaError_t rc = allow_shared(weigh_wide<T, JUDGE>, bytes);
+    if (rc == cudaSuccess)
+        weigh_wide<T, JUDGE><<<grid, 32 * WARPS, bytes, stream>>>(*args, *w);
+    return rc == cudaSuccess ? cudaGetLastError() : rc;
+}
+
 template <class T, int LPR, int NL, int U, bool JUDGE, bool HELD>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_weigh *w,
                           cudaStream_t stream)
@@ -236,7 +314,7 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts
         return launch<T, 16, NL, U, JUDGE, HELD>(args, w, s);
     if (pieces <= 32)
         return launch<T, 32, NL, U, JUDGE, HELD>(args, w, s);
-    return cudaErrorInvalidValue;
+    return launch_wide<T, JUDGE>(args, w, s);
 }
 
 template <class T, int NL, int U, bool HELD>
@@ -245,11 +323,6 @@ static cudaError_t launch_levels(const struct ts_gpu_mttkrp *args, const struct 
 {
     return w->judged != NULL ? launch_rank<T, NL, U, true, HELD>(args, w, s)
                              : launch_rank<T, NL, U, false, HELD>(args, w, s);
-}
-
-uint32_t ts_weigh_most(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? 32 * piece<float>::N : 32 * piece<double>::N;
 }
 
 cudaError_t ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

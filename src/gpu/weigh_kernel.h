@@ -3,8 +3,8 @@
  * its value x and the model's value there, m = <p, b> with the row b of the mode itself, say; here x / m, of a
  * Poisson model (stream/loss.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model and no more columns than
- * ts_weigh_most, and leaves partial rows as that does, for edge_kernel.h.
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model, and leaves partial rows as that
+ * does, for edge_kernel.h. Rows of more columns than a warp's lanes hold are taken in pieces (wide_rows.cuh).
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -30,8 +30,6 @@ struct ts_gpu_weigh {
 };
 
 #define TS_WEIGH_SUMS 6u
-
-uint32_t ts_weigh_most(enum ts_precision precision);
 
 cudaError_t ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_weigh *weigh, cudaStream_t stream);
