@@ -526,7 +526,7 @@ typedef struct {
     uint32_t smooth;
     /* ts_cp will be asked for observed, which takes memory for Gram
      * matrices of rows that parts of the tensor share; on CPU cores, and
-     * on GPUs up to rank 128 (float64: 64). */
+     * on GPUs, there of dense arrays up to rank 128 (float64: 64). */
     int observed;
     /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
      * memory for a second factor as large as the largest, and a little

@@ -187,7 +187,7 @@ ranks_refused()
 }
 ranks_refused 'NCCL cannot exchange between processes that share a GPU' x.tsh -r 4 --gpus 0, --exchange nccl
 ranks_refused 'copies from GPU to GPU are of one process' x.tsh -r 4 --gpus 1 --exchange copy
-ranks_refused 'of so high a rank is computed on CPU cores only' x.tsh -r 200 --gpus 1 --observed
+ranks_refused 'there is no GPU 99' x.tsh -r 4 --gpus 99,
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 200000 -s 5 --shard 64K -o small.tsh > log 2>&1
 size=$(wc -c < small.tsh/mode2.shards)
 printf 'XXXXXXXX' | dd of=small.tsh/mode2.shards bs=1 seek=$((size / 2)) conv=notrunc 2> log

@@ -2,7 +2,7 @@
 /* Rows of observed cells on GPUs are the best there are: the gradient of what they lower, from an obvious loop in float64,
  * vanishes where bounds allow it. Sizes and errors are those of such a loop, too. At orders 2 to 8, several ranks, bounds, l2, means and
  * shares that are held out, and weights of cells, of which those of 1 change no bit; with the same bits for any number of devices,
- * whether shards stay there or pass through. */
+ * whether shards stay there or pass through. So are rows whose Gram matrices lie in device memory. */
 #include <check.h>
 #include <cuda_runtime.h>
 #include <float.h>
@@ -18,7 +18,7 @@
 
 #define OK(call)  ck_assert_msg((call) == 0, "%s", err.text)
 #define MODES     8
-#define MOST_RANK 128
+#define MOST_RANK 513
 
 static struct ts_err err;
 static int n_devices;
@@ -44,6 +44,20 @@ static const struct shape {
 
 static const uint32_t ranks[] = { 32, 64, 25, 9, 128, 8, 7, 16, 1, 100, 31, 33 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
+
+/* Rows of fewer and of more nonzeros than columns, than a batch of them, and that reach over shards; of these ranks. */
+static const struct shape long_shapes[] = {
+    { 3, 9000, 0, { 30, 700, 60 }, 0 },
+    { 3, 2 * TS_PARTITION_NNZ - 300, 1, { 3000, 2, 150 }, 0 },
+    { 2, 4000, 0, { 25, 310 }, 0 },
+    { 4, TS_PARTITION_NNZ + 2000, 1, { 51, 2, 116, 900 }, 2 },
+    { 5, 6000, 0, { 9, 80, 7, 300, 13 }, 1 },
+    { 8, 5000, 0, { 5, 4, 3, 5, 4, 3, 5, 40 }, 0 },
+};
+#define N_LONG_SHAPES (int)(sizeof long_shapes / sizeof long_shapes[0])
+
+static const uint32_t long_ranks[] = { 129, 300, 200, 513, 65 };
+#define N_LONG_RANKS (int)(sizeof long_ranks / sizeof long_ranks[0])
 
 /* What is asked of rows. */
 static const struct demand {
@@ -229,7 +243,7 @@ static void products(const struct run *r, uint64_t i, uint32_t but, double *p)
 
 /* Of a row: the gradient (S + l2 I) a - m, sizes that say what rounding leaves of it, and how many nonzeros or how much weight. */
 struct slope {
-    double g[MOST_RANK], trace, m, count, left;
+    double *g, trace, m, count, left;
 };
 
 /* Those of all rows of a mode, from the rows a. */
@@ -238,6 +252,9 @@ static struct slope *slopes(const struct run *r, uint32_t mode)
     const struct demand *want = r->ask->demand;
     const uint32_t n = r->ask->rank;
     struct slope *s = calloc(r->d->x.dim[mode], sizeof *s);
+    double *g = calloc(r->d->x.dim[mode] * n, sizeof *g);
+    for (uint64_t row = 0; row < r->d->x.dim[mode]; row++)
+        s[row].g = g + row * n;
     for (uint64_t i = 0; i < r->d->x.nnz; i++) {
         const uint32_t row = r->d->x.idx[mode][i];
         const double *a = r->a[mode] + (size_t)row * n, x = r->d->x.val[i] - want->mean;
@@ -314,6 +331,7 @@ static double check_rows(const struct run *r, uint32_t mode)
                 mode + 1, row, s[row].count, g, least);
         }
     }
+    free(s->g); /* of all rows */
     free(s);
     return size;
 }
@@ -369,11 +387,23 @@ static struct ask ask_of(int i)
 }
 #define N_CASES (6 * N_SHAPES)
 
-/* From N_CASES on cells have weights. */
-START_TEST(rows_are_the_best_there_are)
+/* The same of long rows: each shape with four of five demands. */
+static struct ask long_ask_of(int i)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES], _i < N_CASES ? NONE : ANY);
-    const struct ask ask = ask_of(_i);
+    const int j = i / N_LONG_SHAPES;
+    return (struct ask){ .rank =
+                             long_ranks[(i + j) % (j % 2 == 0 ? N_LONG_RANKS : N_LONG_RANKS - 1)],
+                         .members = 1,
+                         .precision = j % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32,
+                         .demand = &demands[(i + j) % N_DEMANDS],
+                         .host_bytes = 64 << 20 };
+}
+#define N_LONG_CASES (4 * N_LONG_SHAPES)
+
+static void check_best(const struct shape *shape, enum weights weights, const struct ask *asked)
+{
+    struct disk d = disk_new(shape, weights);
+    const struct ask ask = *asked;
     const double tolerance = ask.precision == TS_FLOAT64 ? 1e-10 : 1e-5;
     struct run r = run_new(&d, &ask);
     for (uint32_t m = 0; m < d.x.order; m++) {
@@ -386,6 +416,22 @@ START_TEST(rows_are_the_best_there_are)
     }
     run_free(&r);
     disk_free(&d);
+}
+
+/* From N_CASES on cells have weights. */
+START_TEST(rows_are_the_best_there_are)
+{
+    const struct ask ask = ask_of(_i);
+    check_best(&shapes[_i % N_SHAPES], _i < N_CASES ? NONE : ANY, &ask);
+}
+END_TEST
+
+/* In every other one of the second half they have. */
+START_TEST(long_rows_are_the_best_there_are)
+{
+    const struct ask ask = long_ask_of(_i);
+    check_best(&long_shapes[_i % N_LONG_SHAPES], _i >= N_LONG_CASES / 2 && _i % 2 == 0 ? ANY : NONE,
+               &ask);
 }
 END_TEST
 
@@ -446,11 +492,9 @@ static void check_same(const struct outcome *a, const struct outcome *b)
     ck_assert_mem_eq(&a->errors.held, &b->errors.held, sizeof a->errors.held);
 }
 
-/* From N_SHAPES on cells have weights. */
-START_TEST(bits_do_not_depend_on_devices_or_memory)
+static void check_bits(const struct shape *shape, enum weights weights, struct ask ask)
 {
-    struct disk d = disk_new(&shapes[_i % N_SHAPES], _i < N_SHAPES ? NONE : ANY);
-    struct ask ask = ask_of(_i + N_SHAPES * (_i % 2));
+    struct disk d = disk_new(shape, weights);
     struct outcome want = compute(&d, &ask);
     for (uint32_t members = 1; members < 4; members++) {
         struct outcome got;
@@ -472,6 +516,20 @@ START_TEST(bits_do_not_depend_on_devices_or_memory)
     }
     free(want.rows);
     disk_free(&d);
+}
+
+/* From N_SHAPES on cells have weights. */
+START_TEST(bits_do_not_depend_on_devices_or_memory)
+{
+    check_bits(&shapes[_i % N_SHAPES], _i < N_SHAPES ? NONE : ANY,
+               ask_of(_i + N_SHAPES * (_i % 2)));
+}
+END_TEST
+
+START_TEST(bits_of_long_rows_do_not_either)
+{
+    check_bits(&long_shapes[_i], _i % 2 == 0 ? NONE : ANY,
+               long_ask_of(_i + N_LONG_SHAPES * (_i % 2)));
 }
 END_TEST
 
@@ -531,6 +589,8 @@ int main(void)
         return 77;
     add(suite, "rows", rows_are_the_best_there_are, 2 * N_CASES);
     add(suite, "bits", bits_do_not_depend_on_devices_or_memory, N_SHAPES + N_WEIGHTED_SHAPES);
+    add(suite, "long rows", long_rows_are_the_best_there_are, N_LONG_CASES);
+    add(suite, "bits of long rows", bits_of_long_rows_do_not_either, N_LONG_SHAPES);
     add(suite, "weights of 1", weights_of_1_change_no_bit, N_CASES);
     add(suite, "refused", what_is_not_there_is_refused, 1);
     return test_run_suite(suite, CK_NOFORK);

@@ -117,13 +117,15 @@ mv plain.tsh x.tsh
 "$bin/tstream" cp --resume part.cp -i 6 --gpus "$((usable > 1 ? 2 : 1))" > log 2>&1 || bad "cp --resume: $(cat log)"
 cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "other bytes after a resume"
 
-# ---- the plan, and ranks that are too high ----
+# ---- the plan, and rows whose Gram matrices lie in device memory ----
 "$bin/tstream" plan x.tsh -r 9 --gpus 1 --observed > table 2> err || bad "plan --observed: $(cat err)"
 grep -q 'a Gram matrix a row' table || bad "plan --observed: $(cat table)"
-refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
-    "$bin/tstream" cp x.tsh -r 129 --observed --gpus 1 -n
-refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
-    "$bin/tstream" cp x.tsh -r 9,129 --observed --gpus 1 -o several.cp
-refused 1 'a model of observed cells of so high a rank is computed on CPU cores only' \
-    "$bin/tstream" cp x.tsh -r 65 -p float64 --observed --gpus 1 -n
+for options in "-r 129" "-r 65 -p float64"; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh $options -i 2 --tol 0 --gpus 1 --observed --force -o one.cp > log 2>&1 || bad "cp $options: $(cat log)"
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp x.tsh $options -i 2 --tol 0 --gpus "$((usable > 1 ? 2 : 1))" --gpu-memory 1500M --observed --force -o more.cp > log 2>&1 ||
+        bad "cp $options: $(cat log)"
+    cmp -s one.cp/model.ktensor more.cp/model.ktensor || bad "other bytes within a budget $options"
+done
 exit $failed

@@ -78,8 +78,8 @@ const struct ts_opt tstream_cp_opts[] = {
     ARRAY_OPTS(AT(array)),
     { "observed", 0, TS_OPT_FLAG, AT(observed), NULL, NULL,
       "cells that the tensor does not list (NaN in a dense one) are unknown, not zeros: completion, as of ratings. Each row is solved for with its own "
-      "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores, and up to "
-      "rank 128 on GPUs (in float64 64). A cell with a weight (tshard build --weights) counts so many times in all sums" },
+      "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores or GPUs, "
+      "there of a dense array up to rank 128 (in float64 64). A cell with a weight (tshard build --weights) counts so many times in all sums" },
     { "mean", 0, TS_OPT_FLAG, AT(mean), NULL, NULL,
       "with --observed: subtract the mean of the listed cells that are not held out. It is a component of the model that is written, "
       "of columns of equal entries beside the --rank others, so that score and predict add it" },

@@ -723,8 +723,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         minimised rise, is given up. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
     observed : bool
         Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
-        it is not given), `nonneg`, `bounds` and `fix`; on CPU cores, and up to rank 128 on GPUs (in float64 64), but there not of
-        dense tensors, nor where cells have weights.
+        it is not given), `nonneg`, `bounds` and `fix`; on CPU cores or GPUs, there of dense arrays up to
+        rank 128 (in float64 64).
     l2_scale : {'none', 'count'}
         With `observed`: whether `l2` counts once for a row, or once for each of its nonzeros.
     mean : bool

@@ -422,13 +422,15 @@ static uint32_t most_solved(const struct ts_backend_conf *conf)
     return most;
 }
 
-/* Gram matrices of rows are held by a thread block. */
+/* Of a dense tensor, Gram matrices of rows are held by a thread block. */
 static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
     const uint32_t unsolved = 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND |
                               1u << TS_ROW_SCORES; /* rows are no solutions */
     if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
-        return ts_observed_most(conf->precision);
+        return conf->tensor != NULL && conf->tensor->dense != NULL
+                   ? ts_observed_most(conf->precision)
+                   : TS_OBSERVED_LONG_MOST;
     return conf->products || (conf->updates & unsolved) != 0 ? MOST_RANK : most_solved(conf);
 }
 

@@ -13,7 +13,7 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/held_kernel.h"
 #include "gpu/loss_kernel.h"
-#include "gpu/observed_kernel.h"
+#include "gpu/observed_long.h"
 #include "gpu/score_kernel.h"
 #include "gpu/simplex_kernel.h"
 #include "gpu/step_kernel.h"
@@ -75,12 +75,18 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->phi = g->multiplies ? take(base, used, g->apart_rows * row) : NULL;
     my->judged = g->multiplies ? take(base, used, 8 * TS_WEIGH_SUMS * most->shares) : NULL;
     my->part =
-        g->observes
+        g->observes && !ts_gpu_observed_long(of)
             ? take(base, used,
                    2 * ts_observed_units(of->ld) * most->shares * ts_gpu_observed_part_bytes(of))
             : NULL;
     my->ends =
         g->observes ? take(base, used, 2 * most->shards * ts_gpu_observed_part_bytes(of)) : NULL;
+    my->place = NULL;
+    if (g->observes && ts_gpu_observed_long(of)) {
+        const uint64_t places = ts_gpu_observed_places(of);
+        my->place = take(base, used, places * ts_observed_long_bytes(of->ld));
+        my->lock = take(base, used, places * sizeof *my->lock);
+    }
     my->errors =
         g->observes || g->holds_out ? take(base, used, 8 * TS_ERRORS_SUMS * most->shares) : NULL;
     my->score_share = g->scores ? take(base, used, most->shares * sizeof *my->score_share) : NULL;
@@ -359,7 +365,7 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
         TRY(e, warm_held(of, me, &args));
     if (my->score_share != NULL)
         TRY(e, ts_gpu_scores_warm(of, me, &args));
-    if (my->part != NULL && of->rank <= ts_observed_most(g->precision))
+    if (my->part != NULL || (my->place != NULL && of->rank <= TS_OBSERVED_LONG_MOST))
         TRY(e, ts_gpu_observed_warm(of, me, &args));
     if (my->apart != NULL && my->losses != NULL)
         TRY(e, ts_gpu_loss_warm(of, me, &args));

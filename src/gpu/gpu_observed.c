@@ -16,7 +16,12 @@
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
-#include "gpu/observed_kernel.h"
+#include "gpu/observed_long.h"
+
+/* Places for Gram matrices of long rows (observed_long.h), and memory for them where there is no budget. */
+#define MOST_PLACES  128u
+#define LEAST_PLACES 2u
+#define PLACES_BYTES (UINT64_C(1) << 30)
 
 static int fail(struct ts_err *err, cudaError_t e, const char *what)
 {
@@ -26,6 +31,37 @@ static int fail(struct ts_err *err, cudaError_t e, const char *what)
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of)
 {
     return 8 * ts_observed_part(of->rank);
+}
+
+int ts_gpu_observed_long(const struct ts_gpu_model *of)
+{
+    return of->gpu->cells == NULL && ts_observed_is_long(of->gpu->precision, of->rank);
+}
+
+/* As many as large GPUs have multiprocessors, but no more than there is work for, nor than an eighth of the budget holds; more than
+ * one, so that one row does not stop all others. */
+uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
+{
+    const struct ts_gpu *g = of->gpu;
+    const uint64_t room = g->device_bytes > 0 ? g->device_bytes / 8 : PLACES_BYTES;
+    uint64_t n = room / ts_observed_long_bytes(of->ld), most = LEAST_PLACES;
+    for (uint32_t m = 0; m < g->tensor->order; m++)
+        most = g->mode[m].n_shares > most ? g->mode[m].n_shares : most;
+    most = most < MOST_PLACES ? most : MOST_PLACES;
+    n = n < most ? n : most;
+    return (uint32_t)(n > LEAST_PLACES ? n : LEAST_PLACES);
+}
+
+/* What rows of many columns need beside. */
+static void add_places(const struct ts_gpu_model *of, const struct ts_gpu_replica *my, int alone,
+                       struct ts_gpu_observed *o)
+{
+    if (!ts_gpu_observed_long(of))
+        return;
+    o->ends = alone ? NULL : my->ends;
+    o->place = my->place;
+    o->lock = my->lock;
+    o->n_places = ts_gpu_observed_places(of);
 }
 
 static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
@@ -42,6 +78,7 @@ static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
         .size = r->sums->size != NULL ? r->my->row_inner : NULL,
     };
     ts_gpu_find_levels(r->pass->g, r->pass->ask->mode, o.level);
+    add_places(r->of, r->my, r->pass->alone, &o);
     return o;
 }
 
@@ -110,7 +147,7 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
 {
     const struct ts_gpu *g = of->gpu;
     const struct ts_gpu_replica *my = &me->replica[of->number];
-    const struct ts_gpu_observed o = {
+    struct ts_gpu_observed o = {
         .rank = of->rank,
         .l2 = 1,
         .lower = -INFINITY,
@@ -118,7 +155,9 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
         .part = my->part,
         .size = my->row_inner,
     };
-    cudaError_t e = ts_observed_launch(g->precision, args, &o, me->dense);
+    cudaError_t e;
+    add_places(of, my, 0, &o);
+    e = ts_observed_launch(g->precision, args, &o, me->dense);
     TRY(e, ts_observed_fold_shards(g->precision, args, &o, my->ends, me->dense));
     TRY(e, ts_observed_fold(g->precision, args, &o, 1, my->ends, me->shard_row[0], me->dense));
     TRY(e, cudaMemsetAsync(my->factor[0], 0, ts_gpu_row_bytes(of), me->dense));
@@ -148,14 +187,16 @@ cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_memb
 
 static int check(const struct ts_gpu_model *of, struct ts_err *err)
 {
+    const uint32_t most =
+        of->gpu->cells == NULL ? TS_OBSERVED_LONG_MOST : ts_observed_most(of->gpu->precision);
     if (!of->gpu->observes)
         return ts_fail(err, TS_EARG, "no GPU memory was set aside for observed cells");
-    if (of->rank > ts_observed_most(of->gpu->precision))
+    if (of->rank > most)
         return ts_fail(
             err, TS_EARG,
-            "on GPUs a model of observed cells has a rank of at most %u; take " TS_SET_CPU
+            "on GPUs a model of observed cells %shas a rank of at most %u; take " TS_SET_CPU
             ", or a lower rank",
-            ts_observed_most(of->gpu->precision));
+            of->gpu->cells != NULL ? "of a dense tensor " : "", most);
     return 0;
 }
 

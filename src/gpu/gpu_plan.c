@@ -152,6 +152,7 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
     g->precision = conf->precision;
     g->element = conf->precision == TS_FLOAT32 ? 4 : 8;
     g->only_mode = conf->only_mode;
+    g->device_bytes = conf->device_bytes;
     g->trace = conf->trace;
     g->done = conf->done;
     g->multiplies = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;

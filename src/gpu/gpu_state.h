@@ -135,6 +135,9 @@ struct ts_gpu_replica {
         part; /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be unknown */
     double *ends; /* 2 parts for each shard of the largest mode */
     double *
+        place; /* where long rows are solved for, and what says which are taken (observed_long.h), or NULL */
+    uint32_t *lock;
+    double *
         errors; /* TS_ERRORS_SUMS of each share; NULL unless there are models that are judged by them */
     /* of each share; of each row of the mode that is served, or the largest; 2 of each unit (score_kernel.h). NULL unless scores are
      * wanted, and those of slices */
@@ -272,7 +275,8 @@ struct ts_gpu {
     struct ts_trace *trace;
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
-    uint64_t stage; /* elements of each member's */
+    uint64_t stage;        /* elements of each member's */
+    uint64_t device_bytes; /* the budget of each device; 0: none was given */
     struct ts_gpu_mode mode[TS_MAX_ORDER];
 
     uint32_t n_members; /* of the team, those of other processes included */
@@ -571,6 +575,9 @@ static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
     return r->how != NULL && r->how->kind == TS_ROW_OBSERVED;
 }
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
+/* Whether Gram matrices of rows lie in device memory, and for how many at a time there is some. */
+int ts_gpu_observed_long(const struct ts_gpu_model *of);
+uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of);
 /* Enqueues the rows of a launch's shards, and those that their parts are added up to. */
 cudaError_t ts_gpu_observed_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                    cudaStream_t stream);

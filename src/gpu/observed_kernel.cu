@@ -21,6 +21,7 @@
 #include "gpu/gram_solve.cuh"
 #include "gpu/gram_tiles.cuh"
 #include "gpu/mttkrp_stages.cuh"
+#include "gpu/observed_long.h"
 #include "gpu/observed_stages.cuh"
 #include "gpu/observed_wide.h"
 #include "gpu/row_pairs.cuh"
@@ -818,6 +819,8 @@ cudaError_t ts_observed_launch(enum ts_precision precision, const struct ts_gpu_
 {
     if (args->n_shares == 0)
         return cudaSuccess;
+    if (ts_observed_is_long(precision, o->rank))
+        return ts_observed_long_launch(precision, args, o, stream);
     if (args->ld > NARROW)
         return ts_observed_wide_launch(precision, args, o, stream);
     return args->weights ? launch_levels<true>(precision, args, o, stream)
@@ -850,7 +853,7 @@ cudaError_t ts_observed_fold_shards(enum ts_precision precision, const struct ts
                                     const struct ts_gpu_observed *o, double *ends,
                                     cudaStream_t stream)
 {
-    if (args->n_shares == 0)
+    if (args->n_shares == 0 || ts_observed_is_long(precision, o->rank))
         return cudaSuccess;
     if (args->ld > NARROW)
         return ts_observed_wide_fold_shards(precision, args, o, ends, stream);
@@ -886,6 +889,8 @@ cudaError_t ts_observed_fold(enum ts_precision precision, const struct ts_gpu_mt
 {
     if (n_shards == 0)
         return cudaSuccess;
+    if (ts_observed_is_long(precision, o->rank))
+        return ts_observed_long_fold(precision, args, o, n_shards, ends, edge_row, stream);
     if (args->ld > NARROW)
         return ts_observed_wide_fold(precision, args, o, n_shards, ends, edge_row, stream);
     return precision == TS_FLOAT32 ? fold<float>(args, o, n_shards, ends, edge_row, stream)

@@ -38,12 +38,22 @@ struct ts_gpu_observed {
     double l2, mean, lower, upper;
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
-    double *part;                /* 2 of each unit of the mode copy */
-    double *size;                /* of each row: what it adds to the size of struct ts_row_sums */
+    double *part;                /* 2 of each unit of the mode copy; NULL where rows are long */
+    double *ends;  /* where they are: 2 of each shard of the mode, or NULL (observed_long.h) */
+    double *place; /* and n_places of ts_observed_long_bytes, with a lock each */
+    uint32_t *lock, n_places;
+    double *size; /* of each row: what it adds to the size of struct ts_row_sums */
 };
 
-/* The highest rank. */
+/* The highest rank of which a thread block holds a Gram matrix, as those of dense tensors must be; and that of rows of shards, which
+ * are long where theirs is above the former. */
 uint32_t ts_observed_most(enum ts_precision precision);
+#define TS_OBSERVED_LONG_MOST 2048u
+
+static inline int ts_observed_is_long(enum ts_precision precision, uint32_t rank)
+{
+    return rank > ts_observed_most(precision);
+}
 
 /* float64 in a part. */
 TS_ANYWHERE static inline uint64_t ts_observed_part(uint32_t rank)

@@ -271,6 +271,43 @@ prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
     __syncwarp();
 }
 
+/* What a block is that a warp decoded for its thread block. */
+struct wide_block {
+    uint32_t begins[10], kept[10]; /* as prepare_block leaves them */
+    uint32_t n, row, closed;       /* nonzeros; the first row; a row ends with it */
+    uint32_t unused;
+};
+
+/* Decodes block b, by one warp; a row that goes on in block `end` is not closed. */
+template <class T, class WEIGHTS>
+static __device__ inline void
+decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard &shard,
+            const warp_memory<T, LANES, 0> &mem, const WEIGHTS &weights, uint32_t b, uint32_t end,
+            uint32_t lane, wide_block &ret)
+{
+    const uint32_t *const word = shard.raw, *const row = shard.raw + shard.n_blocks + 1;
+    const uint32_t n =
+        b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
+    const uint32_t first_row = shard.row_first + __ldg(row + b);
+    const decoded d =
+        decode_block<T, LANES, 0>(p, shard.raw + __ldg(word + b), n, lane, mem.part, mem.flag_word,
+                                  mem.index, mem.val, weights.decoded());
+    const bool closed = b + 1 < end && shard.row_first + __ldg(row + b + 1) != first_row + d.n_rows;
+    __syncwarp();
+    prepare_block(p, o, mem, weights, ret.begins, ret.kept, d, first_row, closed, lane);
+    if (lane == 0) {
+        ret.n = n;
+        ret.row = first_row;
+        ret.closed = closed;
+    }
+}
+
+/* Entry (i, j), i <= j, in a part. */
+static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t rank)
+{
+    return (uint64_t)i * rank - (uint64_t)i * (i + 1) / 2 + j;
+}
+
 /* The rows of parts. A second part of one row is none, nor are those of a unit without blocks. */
 struct part_rows {
     const uint32_t *row;

@@ -36,13 +36,6 @@ static __host__ __device__ inline uint32_t warps_of(uint32_t ld)
 
 /* ------------------------------------------------------------------ memory */
 
-/* What a block that was decoded is. */
-struct wide_block {
-    uint32_t begins[10], kept[10]; /* as observed_stages.cuh has them */
-    uint32_t n, row, closed;       /* nonzeros; the first row; a row ends with it */
-    uint32_t unused;
-};
-
 /* S has its upper triangle at s[i * stride + j]. The lower one is free: where entries have bounds it keeps what the
  * upper one was, which becomes U, of U' U = S. */
 struct wide_memory {
@@ -192,12 +185,6 @@ static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_ob
     __syncthreads(); /* S is written again */
 }
 
-/* Entry (i, j), i <= j, in a part. */
-static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t rank)
-{
-    return (uint64_t)i * rank - (uint64_t)i * (i + 1) / 2 + j;
-}
-
 /* ------------------------------------------------------------------ sums */
 
 /* What a warp sums of S: its left panel times its right one; and of m, where they are the same, the left one. */
@@ -318,30 +305,6 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, dou
 }
 
 /* ------------------------------------------------------------------ a share */
-
-/* Decodes block b, by one warp. */
-template <class T, class WEIGHTS>
-static __device__ inline void
-decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard &shard,
-            const warp_memory<T, LANES, 0> &mem, const WEIGHTS &weights, uint32_t b, uint32_t end,
-            uint32_t lane, wide_block &ret)
-{
-    const uint32_t *const word = shard.raw, *const row = shard.raw + shard.n_blocks + 1;
-    const uint32_t n =
-        b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
-    const uint32_t first_row = shard.row_first + __ldg(row + b);
-    const decoded d =
-        decode_block<T, LANES, 0>(p, shard.raw + __ldg(word + b), n, lane, mem.part, mem.flag_word,
-                                  mem.index, mem.val, weights.decoded());
-    const bool closed = b + 1 < end && shard.row_first + __ldg(row + b + 1) != first_row + d.n_rows;
-    __syncwarp();
-    prepare_block(p, o, mem, weights, ret.begins, ret.kept, d, first_row, closed, lane);
-    if (lane == 0) {
-        ret.n = n;
-        ret.row = first_row;
-        ret.closed = closed;
-    }
-}
 
 /* out(i, :) = the row a that solves (S + l2 I) a = m, of its own nonzeros
  *
