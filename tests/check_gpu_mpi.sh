@@ -54,11 +54,14 @@ END
 [ $run -eq 5 ] || bad "$run of 5 runs"
 
 # ---- shards pass through: a budget that holds little more than a run cannot do without, as a refusal counts that ----
-mpi 2 x.tsh --gpus 1 -r 9 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
-grep -q 'rank [01] of 2, on .*: 1 MiB of GPU memory cannot work' refused || bad "--gpu-memory 1M: $(cat refused)"
-little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 }')M
-mpi 2 x.tsh --gpus 1 --tol 0 --rows all -r 9 -i 3 --gpu-memory "$little" -o little > log 2> err || bad "--gpu-memory $little: $(cat err)"
-cmp -s one.1/model.ktensor little/model.ktensor || bad "--gpu-memory $little: not the bytes of one process"
+mpi 2 x.tsh --gpus 1 -r 9 --gpu-memory 1M -n > log 2> err && bad "1 MiB is enough"
+grep -q 'rank [01] of 2, on .*: 1 MiB of GPU memory cannot work' err || bad "--gpu-memory 1M: $(cat err)"
+for _ in 1 2 3; do # what the driver takes of a GPU is not the same for both ranks, nor at any time
+    little=$(grep -o '[0-9]* MiB' err | awk 'NR > 1 { sum += $1 } END { print sum + 12 }')M
+    mpi 2 x.tsh --gpus 1 --tol 0 --rows all -r 9 -i 3 --gpu-memory "$little" -o little > log 2> err && break
+    grep -q 'of GPU memory cannot work' err || break
+done
+cmp -s one.1/model.ktensor little/model.ktensor || bad "--gpu-memory $little: not the bytes of one process: $(cat err)"
 
 # ---- observed cells, with held-out ones ----
 errors_of()
