@@ -255,6 +255,7 @@ static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_ker
     }
 }
 
-const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass), NAME(add), NAME(solve),
-                                          NAME(multiply_rows), TURNED };
+const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass),     NAME(add), NAME(solve),
+                                          NAME(multiply_rows), TURNED,    NAME(cross),
+                                          NAME(combine) };
 #undef TURNED

@@ -13,6 +13,7 @@
 #include "base/fpmode.h"
 #include "cpu/rowblock.h"
 #include "cpu/share.h"
+#include "cpu/short_rows.h"
 
 #define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
 #define MAX_ROUNDS    500 /* of coordinate descent; a few dozen are usual */
@@ -45,6 +46,7 @@ struct thread {
     uint32_t rows[TS_BLOCK_NNZ]; /* of one mode */
     uint64_t hash[TS_BLOCK_NNZ];
     uint16_t kept[TS_BLOCK_NNZ]; /* positions that are not held out */
+    struct ts_short_rows shorts;
 };
 
 struct ts_gram_rows {
@@ -98,12 +100,13 @@ static uint64_t systems_size(uint32_t rank)
     return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* float64 of a thread: sums, a square, two rows and products, and what rows take together; a multiple of a cache line. */
+/* float64 of a thread: sums, a square, two rows and products, what rows take together, and short ones; a multiple of a cache line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);
     return together_of(rank) * sum_size(rank, precision) +
-           stride * (square_rows(rank) + 2 + (uint64_t)TS_BLOCK_NNZ) + systems_size(rank);
+           stride * (square_rows(rank) + 2 + (uint64_t)TS_BLOCK_NNZ) + systems_size(rank) +
+           ts_short_rows_size(rank);
 }
 
 uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
@@ -127,7 +130,7 @@ static void next_sum(struct thread *t)
 }
 
 /* A thread's memory. */
-static void divide(struct ts_gram_rows *g, struct thread *t, double *at)
+static void divide(struct ts_gram_rows *g, struct thread *t, enum ts_isa isa, double *at)
 {
     t->all = g;
     t->sums = at;
@@ -136,8 +139,10 @@ static void divide(struct ts_gram_rows *g, struct thread *t, double *at)
     t->a = t->s + (uint64_t)square_rows(g->rank) * g->stride;
     t->diagonal = t->a + g->stride;
     t->product = t->diagonal + g->stride;
+    at = (double *)t->product + (uint64_t)g->stride * TS_BLOCK_NNZ;
+    ts_short_rows_init(&t->shorts, g->rank, g->ops, isa, at);
+    at += ts_short_rows_size(g->rank);
     if (together_of(g->rank) > 1) {
-        at = (double *)t->product + (uint64_t)g->stride * TS_BLOCK_NNZ;
         t->systems = (struct ts_rowsystems){ .rank = g->rank, .stride = g->stride, .work = at };
         t->systems.more = at + ts_rowblock_systems_size(g->rank);
         t->systems.a = t->systems.more + TS_ROWBLOCK_SYSTEMS;
@@ -175,7 +180,7 @@ int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
     if (rc == 0)
         rc = ts_bigmem_new(g->memory_bytes, "Gram matrices of rows", (void **)&g->memory, err);
     for (uint32_t i = 0; i < threads && rc == 0; i++)
-        divide(g, &g->thread[i], g->memory + i * each);
+        divide(g, &g->thread[i], isa, g->memory + i * each);
     if (rc == 0)
         *ret = g;
     else
@@ -197,6 +202,12 @@ void ts_gram_rows_free(struct ts_gram_rows *g)
     free(g);
 }
 
+static double cut_of(const struct ts_gram_rows *g)
+{
+    return CUT_ROUNDINGS *
+           (g->precision == TS_FLOAT32 ? (double)FLT_EPSILON : DBL_EPSILON * g->rank);
+}
+
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
                         const uint8_t *level, int weights, struct ts_fmat *out)
 {
@@ -209,6 +220,8 @@ void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
             g->thread[i].kept[p] = (uint16_t)p;
     /* what is bounded needs S once more */
     g->together = how->lower > -INFINITY || how->upper < INFINITY ? 1 : together_of(g->rank);
+    for (uint32_t i = 0; i < g->threads; i++)
+        ts_short_rows_begin(&g->thread[i].shorts, how, cut_of(g), out);
 }
 
 /* ---- one row ---- */
@@ -234,12 +247,6 @@ static void straighten(struct thread *t)
 {
     begin_sum(t);
     ts_gram_straighten(&t->sum, t->turned);
-}
-
-static double cut_of(const struct ts_gram_rows *g)
-{
-    return CUT_ROUNDINGS *
-           (g->precision == TS_FLOAT32 ? (double)FLT_EPSILON : DBL_EPSILON * g->rank);
 }
 
 static double clamp(const struct ts_row_update *how, double x)
@@ -412,8 +419,10 @@ static void end_row(struct thread *t, int last)
         pack(t, part_at(t->all, t->at, 0));
     else if (last)
         pack(t, part_at(t->all, t->at, 1));
-    else
+    else if (t->count > 0)
         solve(t, t->row);
+    else
+        keep(t, t->row, 0, NULL, 0, t->at);
     clear(t);
 }
 
@@ -484,6 +493,20 @@ static double count_of(const struct thread *t, const struct ts_unpacked *b, cons
     return sum;
 }
 
+/* The current row ends in this block and has in it cells t->kept[from .. end - 1]. Whether these are all, and it is short. */
+static int take_short(struct thread *t, const struct ts_unpacked *b, uint32_t from, uint32_t end)
+{
+    struct ts_short_rows *s = &t->shorts;
+    const uint16_t *at = t->kept + from;
+    const uint32_t n = end - from;
+    if (n == 0 || n > s->most || t->sum.more || t->row == t->first ||
+        !ts_short_rows_add(s, t->product, b, at, n, count_of(t, b, at, n), t->row))
+        return 0;
+    if (ts_short_rows_full(s))
+        t->size += ts_short_rows_solve(s, t->product);
+    return 1;
+}
+
 static void take_block(void *ctx, struct ts_unpacked *b)
 {
     struct thread *t = ctx;
@@ -505,16 +528,19 @@ static void take_block(void *ctx, struct ts_unpacked *b)
             at = end;
         while (at < n && t->kept[at] < end)
             at++;
-        if (at > from) {
-            t->all->ops->add(&t->sum, t->product, b, t->kept + from, at - from);
-            t->sum.more = 1;
+        if (s == b->n_starts || !take_short(t, b, from, at)) {
+            if (at > from) {
+                t->all->ops->add(&t->sum, t->product, b, t->kept + from, at - from);
+                t->sum.more = 1;
+            }
+            t->count += count_of(t, b, t->kept + from, at - from);
+            if (s == b->n_starts)
+                break;
+            end_row(t, 0);
         }
-        t->count += count_of(t, b, t->kept + from, at - from);
-        if (s == b->n_starts)
-            break;
-        end_row(t, 0);
         t->row = b->row + s + 1;
     }
+    t->size += ts_short_rows_solve(&t->shorts, t->product);
 }
 
 void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,

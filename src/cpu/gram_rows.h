@@ -2,7 +2,7 @@
 /* gram_rows.h - rows that are solved for with a Gram matrix of their own (TS_ROW_OBSERVED), partition by partition.
  *
  * A thread sums a row's Gram matrix and right-hand side over a partition, and solves it where the row ends, or with the
- * next few rows: nothing is kept of it but the row. What a partition has of its first and its last row, which may go on in its neighbours, is kept, and
+ * next few rows: nothing is kept of it but the row. Rows of few nonzeros need no Gram matrix (short_rows.h). What a partition has of its first and its last row, which may go on in its neighbours, is kept, and
  * added in the order of the file once all partitions are done. So the bits do not depend on threads.
  *
  *   owner    the object owns its memory, made for the mode with most partitions

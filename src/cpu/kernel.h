@@ -137,7 +137,22 @@ struct ts_gram_ops {
 
     /* `add` leaves the blocks of so many rows and columns at the diagonal turned (ts_gram_straighten); 0: none. */
     uint32_t turned;
+
+    /* ---- rows of few nonzeros: with P the n products of a row, and x its values, K = P P' ----
+     *
+     * k := the upper triangle of K in tiles of TS_GRAM_SIDE x TS_GRAM_SIDE, the tiles (0, p), ... (p, p) behind those of all smaller p. Of
+     * a tile column j lies behind column j - 1; at the diagonal it has its j + 1 entries alone. Zeros beyond n; m := x. */
+    void (*cross)(uint32_t stride, const void *product, const struct ts_unpacked *b,
+                  const uint16_t *at, uint32_t n, double *k, double *m);
+
+    /* out := P' y, with entries of y `step` apart, in the precision of the products; returns the sum of its squares. */
+    double (*combine)(uint32_t stride, const void *product, const uint16_t *at, uint32_t n,
+                      const double *y, uint32_t step, void *out);
 };
+
+#define TS_GRAM_SIDE  4u
+#define TS_GRAM_TILE  (TS_GRAM_SIDE * TS_GRAM_SIDE)
+#define TS_GRAM_SHORT 64u /* most nonzeros of such a row, a multiple of TS_GRAM_SIDE */
 
 /* With T = turned: the block at (T v, T v) of s has x(j) x((j + d) % T) in row d, column j, for d = 0 .. T / 2, and gets its
  * upper triangle. */

@@ -510,14 +510,15 @@ INLINE struct NAME(operands)
 #ifdef TS_CELLS_NAME
 #include "cpu/cells_body.h"
 #include "cpu/rounds_body.h"
+#endif
+#ifdef TS_GRAM_NAME
+#include "cpu/short_body.h"
+#include "cpu/gram_body.h"
+#endif
 #undef FOLD
 #undef FOLDED
 #undef FOLDS
 #undef TS_HAS_SHUFFLE
-#endif
-#ifdef TS_GRAM_NAME
-#include "cpu/gram_body.h"
-#endif
 
 #undef INLINE
 #undef VEC

@@ -64,6 +64,7 @@ struct ts_rowsystems {
     const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride. Beyond n: any that may be read */
     uint32_t
         turned; /* blocks of so many at the diagonal are turned, as struct ts_gram_ops says; 0: none */
+    int tiles; /* s are the tiles of struct ts_gram_ops, instead, of zeros beyond rank; stride does not matter */
     double *more; /* TS_ROWBLOCK_SYSTEMS: added to each diagonal */
     double cut;
     double *work; /* ts_rowblock_systems_size(rank) */

@@ -5,7 +5,8 @@
  * SIDE x SIDE of its entries are computed in registers from rows that lie one behind the other. Each entry is the sum that solving for
  * one row alone makes (gram_body.h), in the same order: the bits are the same. A pivot waits for a root and a
  * quotient of the one before; here so many rows share that wait, and no lane is left of a triangle. */
-#define SIDE TS_ROWBLOCK_SIDE
+#define SIDE     TS_ROWBLOCK_SIDE
+#define TRIANGLE (SIDE * (SIDE + 1) / 2)
 
 static inline __attribute__((always_inline)) vec *panel(double *work, uint32_t p)
 {
@@ -57,13 +58,34 @@ static void turn_block(const struct ts_rowsystems *x, uint32_t first, uint32_t p
         }
 }
 
+/* The panels := those of matrices that lie in tiles, which come in the same order. */
+static void turn_tiles(const struct ts_rowsystems *x, uint32_t first, uint32_t panels)
+{
+    static const uint8_t triangle[SIDE * SIDE] = { 0, 1, 5, 2, 6, 10, 3, 7, 11, 15 };
+    vec block[TS_LANES], *to = panel(x->work, 0);
+    size_t at = 0;
+    for (uint32_t p = 0; p < panels; p++)
+        for (uint32_t q = 0; q <= p; q++, to += SIDE * SIDE, at += SIDE * SIDE)
+            for (uint32_t c = 0; c < (q < p ? SIDE * SIDE : TRIANGLE); c += TS_LANES) {
+                turn_entries(x->s + first, at + c, block);
+                TS_UNROLL
+                for (uint32_t i = 0; i < TS_LANES; i++)
+                    if (q < p)
+                        to[(c + i) % SIDE * SIDE + (c + i) / SIDE] = block[i];
+                    else if (c + i < TRIANGLE)
+                        to[triangle[c + i]] = block[i];
+            }
+}
+
 /* The panels := S of lanes first .. first + TS_LANES - 1; y := m */
 static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, vec *y)
 {
     const uint32_t n = panels * SIDE;
+    if (x->tiles)
+        turn_tiles(x, first, panels);
     for (uint32_t b = 0; b < n && x->turned > 0; b += x->turned)
         turn_block(x, first, panels, b);
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < n && !x->tiles; k++)
         turn_row(x, first, panels, k,
                  x->turned > 0 ? k / x->turned * x->turned + x->turned : k / TS_LANES * TS_LANES);
     for (uint32_t c = 0; c < n; c += TS_LANES)
