@@ -350,7 +350,7 @@ START_TEST(few_products_are_multiplied_with_each_other)
             const struct ts_gram_ops *ops;
             struct ts_unpacked *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
             char *product = aligned_alloc(64, TS_BLOCK_NNZ * (size_t)stride * size);
-            char *out = aligned_alloc(64, stride * size);
+            char *out = aligned_alloc(64, stride * sizeof(double)); /* 64 or a multiple */
             double *k = aligned_alloc(64, 136 * TS_GRAM_TILE * sizeof *k), *want;
             double m[TS_GRAM_SHORT], y[2 * TS_GRAM_SHORT];
             uint16_t at[TS_GRAM_SHORT];
