@@ -102,14 +102,21 @@ double ts_als_fit_trace(const struct ts_als *a, uint32_t mode)
     return sum;
 }
 
+/* Of a mode, beside its l2. */
+static double penalty(const struct ts_constraint *c, double size)
+{
+    if (c->l1 > 0 && c->smooth > 0)
+        return size;
+    return c->l1 > 0 ? c->l1 * size : c->smooth > 0 ? 0.5 * c->smooth * size : 0;
+}
+
 /* With |X - model|^2 = left. */
 static double objective(const struct ts_als *a, double left)
 {
     double sum = 0.5 * (left < 0 ? 0 : left);
     for (uint32_t m = 0; m < a->order && a->penalty; m++) {
         const struct ts_constraint *c = &a->constraint[m];
-        sum += (c->l1 > 0 ? c->l1 * a->size[m] : 0) + 0.5 * c->l2 * ts_als_fit_trace(a, m) +
-               (c->smooth > 0 ? 0.5 * c->smooth * a->size[m] : 0);
+        sum += penalty(c, a->size[m]) + 0.5 * c->l2 * ts_als_fit_trace(a, m);
     }
     return sum;
 }

@@ -53,7 +53,7 @@ struct ts_als {
     double kept, n_held; /* nonzeros, or their weights, that are learnt from and that are held out: set by the method's tell */
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
-                                * differences where smooth is not */
+                                * differences where smooth is not, both as they cost where both are not */
     struct ts_best *best;             /* NULL: that of the last sweep is the result */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */

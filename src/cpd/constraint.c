@@ -72,7 +72,7 @@ enum ts_row_kind ts_constraint_kind(const struct ts_constraint *c)
     if (c->orthogonal)
         return TS_ROW_POLAR;
     if (c->nonneg || c->bounded || c->l1 > 0)
-        return TS_ROW_COORDINATE;
+        return c->smooth > 0 ? TS_ROW_SMOOTH_WITHIN : TS_ROW_COORDINATE;
     return c->smooth > 0 ? TS_ROW_SMOOTH : TS_ROW_LEAST_SQUARES;
 }
 
@@ -86,6 +86,8 @@ uint32_t ts_constraint_updates(const struct ts_constraint *c, uint32_t n)
         if (kind == TS_ROW_KEEP && (m + 1 < n || c[m].observed || c[m].held))
             continue;
         bits |= 1u << kind;
+        if (kind == TS_ROW_SMOOTH_WITHIN)
+            bits |= 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP;
         if (m + 1 == n && ts_row_reads_old(kind))
             bits |= 1u << TS_ROW_KEEP;
     }
@@ -223,14 +225,11 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            "mode %u: its columns are to be orthonormal, so nothing else can be "
                            "asked of it",
                            m + 1);
-        if (c[m].smooth > 0 && (c[m].l1 > 0 || c[m].nonneg || c[m].simplex || c[m].bounded))
+        if (c[m].smooth > 0 && c[m].simplex)
             return ts_fail(err, TS_EARG,
-                           "mode %u: neighbouring rows that are to be alike cannot have %s, too",
-                           m + 1,
-                           c[m].l1 > 0    ? "an l1"
-                           : c[m].nonneg  ? "no entries below 0"
-                           : c[m].simplex ? "a sum of 1"
-                                          : "bounds");
+                           "mode %u: neighbouring rows that are to be alike cannot have a sum of "
+                           "1, too; they can have no entries below 0, and bounds",
+                           m + 1);
         if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
             return ts_fail(err, TS_EARG, "mode %u: rows that sum to 1 cannot have %s, too", m + 1,
                            c[m].bounded ? "bounds" : "an l1, which is the same for all of them");

@@ -8,6 +8,7 @@
 #include "cpd/method.h"
 #include "cpd/polar.h"
 #include "cpd/smooth.h"
+#include "cpd/smooth_within.h"
 #include "cpd/symm.h"
 
 #define CALM 2.0 /* so much better than needed must float32 be to be gone back to */
@@ -104,7 +105,7 @@ static int begin(struct ts_als *a, struct ts_err *err)
         return 0;
     how->l1 = a->now.sweep > 0 ? a->constraint[mode].l1
                                : 0; /* before the first sweep it might leave nothing */
-    a->sums.size = how->l1 > 0 ? &a->size[mode] : NULL;
+    a->sums.size = how->l1 > 0 && how->kind != TS_ROW_SMOOTH_WITHIN ? &a->size[mode] : NULL;
     how->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
                                        a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
     return how->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, how, err) : 0;
@@ -140,6 +141,9 @@ static int rows(struct ts_als *a, struct ts_err *err)
     case TS_ROW_SMOOTH:
         return ts_smooth_solve(c, precision, a->product, a->v, a->w, &a->sums, &a->size[a->product],
                                &a->singular, err);
+    case TS_ROW_SMOOTH_WITHIN:
+        return ts_smooth_within_solve(c, precision, a->product, &a->how, a->w, &a->sums,
+                                      &a->size[a->product], err);
     default:
         return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
     }

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpd/curve.h"
+#include "cpd/smooth_within.h"
 #include "cpd/symm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
@@ -56,15 +58,22 @@ int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, st
     return 0;
 }
 
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A session that is opened for both kinds of rows of a mode computes either. */
 uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_constraint *c)
 {
     uint64_t most = 0;
     for (uint32_t m = 0; c != NULL && m < t->order; m++) {
         const struct ts_disk_mode *disk = &t->mode[m].disk;
-        const uint64_t bytes = ts_bigmem_cost(8 * numbers(disk->n_rows, disk->dim, rank)) +
-                               (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0);
-        if (c[m].smooth > 0 && bytes > most)
-            most = bytes;
+        uint64_t bytes = ts_bigmem_cost(8 * numbers(disk->n_rows, disk->dim, rank));
+        if (ts_constraint_kind(&c[m]) == TS_ROW_SMOOTH_WITHIN)
+            bytes = more(bytes, ts_smooth_within_bytes(disk->n_rows, disk->dim, rank));
+        if (c[m].smooth > 0)
+            most = more(most, bytes + (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0));
     }
     return most;
 }
@@ -131,14 +140,6 @@ static uint64_t place(const struct smooth *s, uint64_t row)
     return s->index == NULL ? row : s->index[row] - s->first;
 }
 
-/* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D, where they are in the matrix. */
-static void differences(uint64_t n, uint64_t i, double ret[3])
-{
-    ret[0] = (i + 2 < n) + 4.0 * (i > 0 && i + 1 < n) + (i > 1);
-    ret[1] = -2.0 * (i > 0 && i + 1 < n) - 2.0 * (i > 1);
-    ret[2] = i > 1;
-}
-
 /* Column k of b. band: the diagonal, two more of L, and the unknowns. */
 static void solve_column(const struct smooth *s, uint32_t k, double *band)
 {
@@ -153,26 +154,13 @@ static void solve_column(const struct smooth *s, uint32_t k, double *band)
     }
     for (uint64_t i = 0; i < n; i++) {
         double of[3];
-        differences(n, i, of);
+        ts_curve_differences(n, i, of);
         diagonal[i] += s->mu * of[0];
         one[i] = i > 0 ? s->mu * of[1] : 0;
         two[i] = i > 1 ? s->mu * of[2] : 0;
-        if (i > 1) {
-            two[i] /= diagonal[i - 2];
-            one[i] -= two[i] * diagonal[i - 2] * one[i - 1];
-            diagonal[i] -= two[i] * two[i] * diagonal[i - 2];
-        }
-        if (i > 0) {
-            one[i] /= diagonal[i - 1];
-            diagonal[i] -= one[i] * one[i] * diagonal[i - 1];
-        }
-        if (!(diagonal[i] > DBL_EPSILON * s->mu * DBL_EPSILON)) /* rounding: long gaps */
-            diagonal[i] = DBL_EPSILON * (s->mu + s->d[k]);
-        x[i] -= (i > 0 ? one[i] * x[i - 1] : 0) + (i > 1 ? two[i] * x[i - 2] : 0);
     }
-    for (uint64_t i = n; i-- > 0;)
-        x[i] = x[i] / diagonal[i] - (i + 1 < n ? one[i + 1] * x[i + 1] : 0) -
-               (i + 2 < n ? two[i + 2] * x[i + 2] : 0);
+    ts_curve_eliminate(n, DBL_EPSILON * s->mu * DBL_EPSILON, DBL_EPSILON * (s->mu + s->d[k]),
+                       diagonal, one, two, x);
     for (uint64_t i = 2; i < n; i++) {
         const double bend = x[i] - 2 * x[i - 1] + x[i - 2];
         rough += bend * bend;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* smooth.h - rows of a mode whose neighbours are to be alike: TS_ROW_SMOOTH of stream/row_update.h.
+/* smooth.h - rows of a mode whose neighbours are to be alike: TS_ROW_SMOOTH of stream/row_update.h. With bounds
+ * or l1 besides they are those of smooth_within.h.
  *
  * With M the product, G that of the Gram matrices (with l2 on its diagonal), and D the second differences of rows that are
  * neighbours by their index in the input, A has the least

@@ -59,7 +59,8 @@ struct ts_disk_constraint {
     double l1, l2;
     double
         size; /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
-                          * differences of rows, where smooth is not; observed: of squares, as they count in l2 */
+                          * differences of rows, where smooth is not, or where both are not l1 times the one and half of
+                          * smooth times the other; observed: of squares, as they count in l2 */
     double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
     double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
     double loss_at;      /* of a loss that has a number; else 0 */

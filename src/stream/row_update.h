@@ -31,6 +31,9 @@
  *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum of squares of second
  *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
  *                   put_rows (cpd/smooth.h), once M is there, with such a backend. It does not read the old rows.
+ *   smooth within   the same with bounds and l1 sum |A|: from the old rows, column after column, a few rounds, which end as those of
+ *                   coordinate descent do (cpd/smooth_within.h). A backend has it that has coordinate descent and `keep`, by which
+ *                   the method gets at the product that lies beside the old rows.
  *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over the nonzeros x of the row that
  *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
  *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
@@ -64,6 +67,7 @@ enum ts_row_kind {
     TS_ROW_SIMPLEX,
     TS_ROW_POLAR,
     TS_ROW_SMOOTH,
+    TS_ROW_SMOOTH_WITHIN,
     TS_ROW_OBSERVED,
     TS_ROW_MULTIPLY,
     TS_ROW_DESCEND,
@@ -174,7 +178,7 @@ static inline uint32_t ts_descent_most(uint32_t rank)
 /* Whether a backend has the update; else the method makes it of the product, from the backend's calls. */
 static inline int ts_row_by_backend(enum ts_row_kind kind)
 {
-    return kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH;
+    return kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH && kind != TS_ROW_SMOOTH_WITHIN;
 }
 
 /* Whether the old row is read: then product and factor are two matrices. */
