@@ -61,12 +61,28 @@ static void demand(int which, uint32_t order, struct ts_constraint *c)
                                            .l2 = m + 1 == order ? 0.1 : 0,
                                            .nonneg = m + 1 < order };
             break;
-        default: /* in the first and the last, one between orthonormal */
+        case 6: /* in the first and the last, one between orthonormal */
             c[m] = (struct ts_constraint){ .smooth = m == 0 || m + 1 == order ? 1e-3 : 0,
                                            .orthogonal = order > 2 && m == 1 };
+            break;
+        case 7: /* and not negative in the first, parts elsewhere */
+            c[m] = (struct ts_constraint){ .smooth = m == 0 ? 5 : 0, .l2 = 0.01, .nonneg = 1 };
+            break;
+        case 8: /* few entries in the first and, of 0 or more, in the last */
+            c[m] = (struct ts_constraint){ .smooth = m == 0 || m + 1 == order ? 0.5 : 0,
+                                           .l1 = m == 0 || m + 1 == order ? 0.05 : 0,
+                                           .l2 = m == 0 ? 0 : 0.02,
+                                           .nonneg = m + 1 == order };
+            break;
+        default: /* bounds in the last, and on the other side of 0 in the first */
+            c[m] = (struct ts_constraint){ .smooth = m == 0 || m + 1 == order ? 20 : 0,
+                                           .l2 = 0.01,
+                                           .bounded = m == 0 || m + 1 == order,
+                                           .lower = m == 0 ? -INFINITY : 0.05,
+                                           .upper = m == 0 ? -0.02 : 0.8 };
         }
 }
-#define N_DEMANDS 7
+#define N_DEMANDS 10
 
 /* There is a penalty in it. */
 static int has_objective(int which)
@@ -81,6 +97,8 @@ static double objective(const struct test_slow *b)
     for (uint32_t m = 0; m < b->x->order; m++) {
         for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
             sum += 0.5 * b->c[m].l2 * b->a[m][i] * b->a[m][i];
+        for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
+            sum += b->c[m].l1 * fabs(b->a[m][i]);
         sum += 0.5 * b->c[m].smooth * b->rough[m];
     }
     return sum;
@@ -148,7 +166,7 @@ START_TEST(runs_are_those_of_the_slow_program)
             double norm = 0;
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 norm += b.a[m][i * s->rank + r] * b.a[m][i * s->rank + r];
-            norm = norm > 0 ? sqrt(norm) : 1;
+            norm = norm > 0 && !c[m].bounded ? sqrt(norm) : 1;
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
                                         b.a[m][i * s->rank + r] / norm, 1e-8);
@@ -219,6 +237,96 @@ START_TEST(empty_slices_lie_on_the_curve)
     test_slow_free(&b);
     test_coo_free(&x);
     test_tsh_remove(test_case_model);
+}
+END_TEST
+
+/* What is asked of the first mode beside that its neighbours are alike. */
+static void ask_within(int which, struct ts_constraint *c)
+{
+    c->smooth = which / 4 == 0 ? 0.3 : 30;
+    c->nonneg = which % 4 == 0 || which % 4 == 1;
+    c->l1 = which % 4 == 1 || which % 4 == 2 ? 0.3 : 0;
+    c->bounded = which % 4 == 3;
+    c->lower = c->bounded ? -0.1 : 0;
+    c->upper = c->bounded ? 0.25 : 0;
+}
+
+/* The condition of a solution, entry by entry, beside the sizes of what a slope is the sum of; x: with entries of empty slices. */
+static double first_defect(const struct test_slow *b, const double *m, const double *v)
+{
+    const struct ts_constraint *c = &b->c[0];
+    const double lower = c->bounded ? c->lower : c->nonneg ? 0 : -INFINITY;
+    const double upper = c->bounded ? c->upper : INFINITY;
+    const uint64_t n = b->x->dim[0];
+    double most = 0, size = 0;
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < b->rank; r++) {
+            const double *a = b->a[0] + r;
+            const uint32_t k = b->rank;
+            double s = -m[i * k + r], x = a[i * k], low, high;
+            for (uint32_t q = 0; q < k; q++)
+                s += b->a[0][i * k + q] * v[q * k + r];
+            for (uint64_t d = i; d < i + 3; d++)
+                if (d > 1 && d < n)
+                    s += c->smooth * (a[d * k] - 2 * a[(d - 1) * k] + a[(d - 2) * k]) *
+                         (d == i + 1 ? -2 : 1);
+            low = x <= lower ? -INFINITY : s + (x > 0 ? c->l1 : -c->l1);
+            high = x >= upper ? INFINITY : s + (x < 0 ? -c->l1 : c->l1);
+            most = most_of(most, most_of(low, -high));
+            size = most_of(size, fabs(m[i * k + r]));
+        }
+    return most / size;
+}
+
+/* With the others fixed, sweeps come to the one solution of all rows and columns together, whose conditions hold. */
+START_TEST(a_mode_within_bounds_is_solved_in_the_end)
+{
+    static const int which[] = { 0, 4, 5 };
+    const struct test_shape *s = &test_shapes[which[_i % 3]];
+    struct test_coo x = test_coo_random(23, s->order, s->dim, s->nnz, 0, 0.5);
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
+    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
+    struct test_als_conf conf = { .rank = s->rank,
+                                  .iters = 400,
+                                  .seed = 3,
+                                  .threads = 2,
+                                  .precision = TS_FLOAT64,
+                                  .constraint = c };
+    struct test_slow b = { .x = &x, .c = c, .rank = s->rank, .to_the_end = 1 };
+    double *m = malloc(s->dim[0] * s->rank * sizeof *m), *v = malloc(s->rank * s->rank * sizeof *v);
+    struct test_als a;
+    double most = 0;
+    ask_within(_i / 3, &c[0]);
+    c[0].l2 = 0.1;
+    for (uint32_t k = 1; k < s->order; k++)
+        c[k].fixed = 1;
+    test_tsh_write(test_case_dir, &x, &tc);
+    a = test_als_run(test_case_dir, &conf);
+    ck_assert_msg(a.rc == 0, "%s", a.err.text);
+    test_slow_new(&b, conf.seed);
+    test_slow_solve(&b, 0);
+    ck_assert_double_eq_tol(a.last.objective, objective(&b), 1e-10 * b.size2);
+    test_slow_product(&b, 0, m);
+    test_slow_grams(&b, 0, v);
+    for (uint32_t r = 0; r < s->rank; r++)
+        v[r * s->rank + r] += c[0].l2;
+    ck_assert_msg(first_defect(&b, m, v) < 1e-9, "%g", first_defect(&b, m, v));
+    for (uint32_t r = 0; r < s->rank; r++) {
+        double norm = 0, with = 0;
+        for (uint64_t i = 0; i < x.dim[0]; i++) {
+            norm += pow(b.a[0][i * s->rank + r], 2);
+            with += pow(a.factor[0][i * s->rank + r], 2);
+        }
+        for (uint64_t i = 0; i < x.dim[0] && norm > 0; i++)
+            most = most_of(most, fabs(a.factor[0][i * s->rank + r] / sqrt(with) -
+                                      b.a[0][i * s->rank + r] / sqrt(norm)));
+    }
+    ck_assert_msg(most < 1e-7, "%g", most);
+    free(m);
+    free(v);
+    test_als_free(&a);
+    test_slow_free(&b);
+    test_coo_free(&x);
 }
 END_TEST
 
@@ -357,12 +465,10 @@ START_TEST(what_cannot_be_asked_is_refused)
         { { .orthogonal = 1, .l2 = 0.1 }, { 0 }, "nothing else can be asked of it" },
         { { .orthogonal = 1, .smooth = 1 }, { 0 }, "nothing else can be asked of it" },
         { { .smooth = 1, .fixed = 1 }, { 0 }, "nothing else can be asked of it" },
-        { { .smooth = 1, .l1 = 1 },
-          { 0 },
-          "neighbouring rows that are to be alike cannot have an l1" },
-        { { .smooth = 1, .nonneg = 1 }, { 0 }, "alike cannot have no entries below 0" },
         { { .smooth = 1, .simplex = 1 }, { 0 }, "alike cannot have a sum of 1" },
-        { { .smooth = 1, .bounded = 1, .upper = 1 }, { 0 }, "alike cannot have bounds" },
+        { { .smooth = 1, .nonneg = 1, .bounded = 1, .lower = -2, .upper = -1 },
+          { 0 },
+          "no entry is nonnegative and at most -1" },
         { { .smooth = -1 }, { 0 }, "must be a number of 0 or more" },
         { { .orthogonal = 1, .nonneg = 1 }, { 0 }, "nothing else can be asked of it" },
         { { .orthogonal = 1, .simplex = 1 }, { 0 }, "nothing else can be asked of it" },
@@ -389,6 +495,7 @@ static Suite *suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * N_DEMANDS);
     tcase_add_loop_test(c, empty_slices_lie_on_the_curve, 0, 9);
+    tcase_add_loop_test(c, a_mode_within_bounds_is_solved_in_the_end, 0, 24);
     tcase_add_loop_test(c, columns_become_smooth, 0, 2);
     tcase_add_loop_test(c, columns_stay_orthonormal, 0, 8);
     tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);

@@ -204,13 +204,16 @@ void test_slow_simplex(uint64_t n, uint32_t rank, const double *g, const double 
     free(h);
 }
 
+static double lower_of(const struct ts_constraint *c)
+{
+    return c->nonneg ? fmax(c->bounded ? c->lower : 0, 0) : c->bounded ? c->lower : -INFINITY;
+}
+
 /* Within bounds and with l1, entry after entry, 32 rows together. */
 static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
                     const struct ts_constraint *c, uint32_t rounds, double *a)
 {
-    const double lower = c->nonneg    ? fmax(c->bounded ? c->lower : 0, 0)
-                         : c->bounded ? c->lower
-                                      : -INFINITY;
+    const double lower = lower_of(c);
     const double upper = c->bounded ? c->upper : INFINITY;
     for (uint64_t first = 0; first < n; first += 32)
         for (uint32_t round = 0; round < rounds; round++) {
@@ -311,6 +314,114 @@ static void smooth(struct test_slow *s, uint32_t mode, const double *m, const do
     free(x);
 }
 
+/* Of a mode that is smooth within bounds: columns with entries of empty slices. */
+struct columns {
+    uint64_t span;
+    unsigned char *is_row; /* span */
+    double *x;             /* rank x span */
+};
+
+static uint64_t place(const struct test_slow *s, uint32_t mode, uint64_t row)
+{
+    return s->conf == NULL ? row
+                           : test_tsh_index(s->conf, mode, row) - test_tsh_index(s->conf, mode, 0);
+}
+
+static double bend(const double *x, uint64_t i)
+{
+    return x[i] - 2 * x[i - 1] + x[i - 2];
+}
+
+/* Entry after entry of a column, to the end: with `rows`, of all, else of those of empty slices. c is 0 at these. */
+static void end_column(const struct columns *k, const struct ts_constraint *of, double g,
+                       const double *c, int rows, double *x)
+{
+    const double lower = lower_of(of);
+    const double upper = of->bounded ? of->upper : INFINITY;
+    double moved = 1, size = 1;
+    for (uint32_t round = 0; round < 1000000 && moved > 2e-16 * size; round++) {
+        moved = size = 0;
+        for (uint64_t i = 0; i < k->span; i++) {
+            double slope = k->is_row[i] ? g * x[i] - c[i] : 0, q = k->is_row[i] ? g : 0, to;
+            if (k->is_row[i] && !rows)
+                continue;
+            for (uint64_t d = i; d < i + 3; d++) /* second differences that it is a part of */
+                if (d > 1 && d < k->span) {
+                    slope += of->smooth * bend(x, d) * (d == i + 1 ? -2 : 1);
+                    q += of->smooth * (d == i + 1 ? 4 : 1);
+                }
+            to = x[i] - slope / q;
+            if (k->is_row[i]) {
+                to = fabs(to) > of->l1 / q ? to - copysign(of->l1 / q, to) : 0;
+                to = fmin(fmax(to, lower), upper);
+            }
+            moved = fmax(moved, fabs(to - x[i]));
+            size = fmax(size, fabs(to));
+            x[i] = to;
+        }
+    }
+}
+
+static void solve_columns(struct test_slow *s, uint32_t mode, const double *m, const double *v,
+                          uint32_t rounds, const struct columns *k)
+{
+    double *c = calloc(k->span, sizeof *c);
+    for (uint32_t round = 0; round < rounds || s->to_the_end; round++) {
+        const double tol = s->to_the_end ? 1e-15 : TS_ROW_TOL(rounds);
+        double moved = 0, size = 0;
+        for (uint32_t r = 0; r < s->rank; r++) {
+            double *x = k->x + r * k->span, *old = malloc(k->span * sizeof *old);
+            for (uint64_t row = 0; row < s->x->dim[mode]; row++) {
+                double *to = &c[place(s, mode, row)];
+                *to = m[row * s->rank + r];
+                for (uint32_t q = 0; q < s->rank; q++)
+                    *to -=
+                        q == r ? 0 : k->x[q * k->span + place(s, mode, row)] * v[q * s->rank + r];
+            }
+            memcpy(old, x, k->span * sizeof *old);
+            end_column(k, &s->c[mode], v[r * s->rank + r], c, 1, x);
+            for (uint64_t i = 0; i < k->span; i++) {
+                moved += k->is_row[i] ? (x[i] - old[i]) * (x[i] - old[i]) : 0;
+                size += k->is_row[i] ? x[i] * x[i] : 0;
+            }
+            free(old);
+        }
+        if (moved <= tol * tol * size)
+            break;
+    }
+    free(c);
+}
+
+/* Column after column, each with the others as they are. */
+static void smooth_within(struct test_slow *s, uint32_t mode, const double *m, const double *v,
+                          uint32_t rounds)
+{
+    const uint64_t n = s->x->dim[mode];
+    struct columns k = { .span = place(s, mode, n - 1) + 1 };
+    k.is_row = calloc(k.span, 1);
+    k.x = calloc(k.span * s->rank, sizeof *k.x);
+    for (uint64_t row = 0; row < n; row++)
+        k.is_row[place(s, mode, row)] = 1;
+    for (uint32_t r = 0; r < s->rank; r++) {
+        double *x = k.x + r * k.span;
+        for (uint64_t row = 0; row < n; row++)
+            x[place(s, mode, row)] =
+                fmin(fmax(s->a[mode][row * s->rank + r], lower_of(&s->c[mode])),
+                     s->c[mode].bounded ? s->c[mode].upper : INFINITY);
+        end_column(&k, &s->c[mode], 0, NULL, 0, x);
+    }
+    solve_columns(s, mode, m, v, rounds, &k);
+    s->rough[mode] = 0;
+    for (uint32_t r = 0; r < s->rank; r++) {
+        for (uint64_t i = 2; i < k.span; i++)
+            s->rough[mode] += bend(k.x + r * k.span, i) * bend(k.x + r * k.span, i);
+        for (uint64_t row = 0; row < n; row++)
+            s->a[mode][row * s->rank + r] = k.x[r * k.span + place(s, mode, row)];
+    }
+    free(k.is_row);
+    free(k.x);
+}
+
 void test_slow_signs(struct test_slow *s)
 {
     uint32_t first = 0, last = s->x->order;
@@ -360,6 +471,8 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
         test_slow_simplex(n, rank, v, m, 2 * rounds, s->a[mode]);
     else if (c->orthogonal)
         polar(n, rank, m, s->a[mode]);
+    else if (c->smooth > 0 && (c->bounded || c->nonneg || c->l1 > 0))
+        smooth_within(s, mode, m, v, rounds);
     else if (c->smooth > 0)
         smooth(s, mode, m, v);
     else if (c->bounded || c->nonneg || c->l1 > 0)

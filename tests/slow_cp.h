@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* slow_cp.h - CP decompositions in float64 by an obvious program, from whole matrices and every nonzero, for tests of
  * modes that are fixed, or updated by least squares, within bounds, on the simplex, with orthonormal columns or
- * neighbours alike.
+ * neighbours alike, within bounds or not.
  *
  *   owner    the caller owns tensor and constraints
  *   errors   none: it asserts
@@ -27,6 +27,7 @@ struct test_slow {
     const struct test_tsh_conf
         *conf; /* that it was written with; NULL: row i is index i. Matters to smooth alone */
     double rough[TS_MAX_ORDER]; /* sum of squares of second differences, where smooth is not 0 */
+    int to_the_end;             /* smooth within bounds: rounds are made until nothing changes */
 };
 
 /* Starts from the random factors of a seed. */

@@ -164,25 +164,47 @@ struct step {
     int whole;              /* it is to the target */
 };
 
-/* trial := x and a part of the way to the target, within bounds; diagonal becomes the way. */
-static struct step try_part(const struct ts_curve *c, const struct vectors *v, double part)
+/* trial := x and a part of the way to the target, within bounds; across: also where that is on the other side of 0. diagonal
+ * becomes the way. */
+static struct step try_part(const struct ts_curve *c, const struct vectors *v, double part,
+                            int across)
 {
     struct step ret = { .whole = part == 1 };
-    double rows = 0;
+    double rows = 0, turned = 0;
     for (uint64_t i = 0; i < c->n; i++) {
+        const enum place place = (enum place)v->place[i];
         const double x = c->x[i], to = part == 1 ? v->target[i] : x + part * (v->target[i] - x);
         double way;
-        v->trial[i] = v->place[i] == HELD ? x
-                      : is_row(c, i)      ? clamp(c, (enum place)v->place[i], to)
-                                          : to;
+        v->trial[i] = place == HELD ? x : is_row(c, i) ? clamp(c, across ? FREE : place, to) : to;
         way = v->diagonal[i] = v->trial[i] - x;
-        ret.whole &= v->trial[i] == to || v->place[i] == HELD;
+        ret.whole &= v->trial[i] == to || place == HELD;
         ret.promise += v->slope[i] * way;
         ret.length += way * way;
         rows += is_row(c, i) ? way * way : 0;
+        if (across && is_row(c, i))
+            turned += c->l1 * (fabs(v->trial[i]) - fabs(x)) - l1_slope(c, place) * way;
     }
-    ret.change = ret.promise + 0.5 * (c->g * rows + c->mu * bends(c->n, v->diagonal, v->bend));
+    ret.change =
+        ret.promise + turned + 0.5 * (c->g * rows + c->mu * bends(c->n, v->diagonal, v->bend));
     return ret;
+}
+
+static int lowers(const struct step *s)
+{
+    return s->promise < 0 && s->change <= ENOUGH * s->promise;
+}
+
+/* trial := the better step of those to 0 and across it. A stiff column that moves through 0 would come through it entry by
+ * entry with the first alone, and have no entry that is 0 with the other alone. */
+static struct step try_both(const struct ts_curve *c, const struct vectors *v, double part)
+{
+    const struct step to = try_part(c, v, part, 0);
+    struct step ret;
+    if (!is_kinked(c) || to.whole)
+        return to;
+    ret = try_part(c, v, part, 1);
+    ret.whole = 0;
+    return lowers(&ret) && (!lowers(&to) || ret.change < to.change) ? ret : try_part(c, v, part, 0);
 }
 
 /* Returns 0 where nothing but rounding is left to be done: a whole step lowers the sum but for that. */
@@ -190,11 +212,10 @@ static int move(const struct ts_curve *c, const struct vectors *v, int *whole)
 {
     double part = 1, size = 0;
     for (int k = 0; k < MOST_HALVED; k++, part /= 2) {
-        const struct step s = try_part(c, v, part);
-        const int lowers = s.promise < 0 && s.change <= ENOUGH * s.promise;
-        if (!lowers && s.whole)
+        const struct step s = try_both(c, v, part);
+        if (!lowers(&s) && s.whole)
             return 0;
-        if (!lowers)
+        if (!lowers(&s))
             continue;
         for (uint64_t i = 0; i < c->n; i++)
             size += v->trial[i] * v->trial[i];
