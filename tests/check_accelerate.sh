@@ -69,7 +69,7 @@ for options in '-i 2000 --tol 1e-3' '-i 2000 --tol 1e-7 --accelerate' '-i 19 --t
 done
 
 # With constraints, whatever the threads, the memory and interruptions.
-for constraint in '--l2 0.01' '--nonneg --l1 0.001' '--simplex 1' '--simplex 1,2 --nonneg 3' '--bounds 2=0:1' '--smooth 3=0.1 --l2 0.01'; do
+for constraint in '--l2 0.01' '--nonneg --l1 0.001' '--simplex 1' '--simplex 1,2 --nonneg 3' '--bounds 2=0:1' '--smooth 3=0.1 --l2 0.01' '--smooth 1,3=0.1 --nonneg 1,2 --l1 3=0.01 --l2 0.01'; do
     rm -rf fast.cp half.cp half.cp.partial
     # shellcheck disable=SC2086
     cp_t $constraint --accelerate -i 12 --tol 0 -f npy -t 1 -o fast.cp > fast.out 2>&1 || bad "$constraint: $(cat fast.out)"

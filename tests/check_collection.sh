@@ -84,7 +84,7 @@ done
 # ---- side by side: different ranks, threads, constraints, fewer sweeps; in turns where memory is small ----
 "$bin/tshard" gen --planted 3 --dims 40x30x20 --nnz 2000 -s 6 -o mixed.tsh > log 2>&1
 at_once() { "$bin/tstream" plan --cpu -t 2 --json "$@" | sed 's/.*"side_by_side":\([0-9]*\),.*/\1/'; }
-for more in '' '--accelerate -t 3' '--nonneg -t 3' '--simplex 2 -i 5' '--orthogonal 1' '--smooth 1=0.5' '--bounds 2=0:1 --l2 0.1' '--precision float64' '-m 300K -t 2' '-m 200K --l1 1=0.1 -t 2'; do
+for more in '' '--accelerate -t 3' '--nonneg -t 3' '--simplex 2 -i 5' '--orthogonal 1' '--smooth 1=0.5' '--smooth 1=0.5,3 --nonneg 1,2 --l1 3=0.1' '--bounds 2=0:1 --l2 0.1' '--precision float64' '-m 300K -t 2' '-m 200K --l1 1=0.1 -t 2'; do
     rm -rf mixed.cp
     # shellcheck disable=SC2086
     cp_cpu mixed.tsh --rank 3,1,17,8 -i 12 $more -o mixed.cp > log 2>&1 || bad "mixed ranks $more: $(cat log)"

@@ -31,7 +31,7 @@ same_fits()
 "$write_npy" f8F 0.1 xf.npy - 9 14 7 11
 "$write_npy" f4C 0.1 x4.npy - 9 14 7 11
 "$bin/tshard" build x.tns --values float64 -o x.tsh > log 2>&1 || bad "build: $(cat log)"
-for how in "" "--nonneg" "--accelerate" "--init nvecs" "--l2 0.1" "--simplex 2" "--orthogonal 1 --smooth 3=0.5"; do
+for how in "" "--nonneg" "--accelerate" "--init nvecs" "--l2 0.1" "--simplex 2" "--orthogonal 1 --smooth 3=0.5" "--nonneg --smooth 1=0.5,4 --l2 0.1"; do
     # shellcheck disable=SC2086
     for x in x.tsh x.npy xf.npy; do
         "$bin/tstream" cp $x --cpu -r 4 -i 8 --tol 0 -p float64 -n --json $how > $x.json 2> err ||

@@ -29,7 +29,7 @@ same_fits()
 "$write_npy" f8C 0.1 x.npy - 9 14 7 11
 "$write_npy" f8F 0.1 xf.npy - 9 14 7 11
 "$write_npy" f4C 0.1 x4.npy - 9 14 7 11
-for how in "" "--nonneg" "--accelerate" "--init nvecs" "--l2 0.1" "--simplex 2" "--orthogonal 1 --smooth 3=0.5"; do
+for how in "" "--nonneg" "--accelerate" "--init nvecs" "--l2 0.1" "--simplex 2" "--orthogonal 1 --smooth 3=0.5" "--nonneg --smooth 1=0.5,4 --l2 0.1"; do
     for x in x.npy xf.npy; do
         for on in "--cpu" "--gpus 1"; do
             # shellcheck disable=SC2086

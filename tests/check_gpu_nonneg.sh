@@ -41,7 +41,8 @@ factors_alike()
 # ---- the fit and factors of CPU cores, and the processor ----
 "$bin/tstream" cp x.tsh -r 9 -i 2 --tol 0 --cpu -o start.cp > log 2>&1 || bad "cp: $(cat log)"
 for options in "--nonneg" "--nonneg --l1 1=0.2 --l2 2=0.1,3=0.1" "--nonneg 2,3" "--orthogonal 3" \
-    "--orthogonal 1 --nonneg 3" "--smooth 3=0.5" "--simplex 1" "--simplex 2,3 --nonneg 1" \
+    "--orthogonal 1 --nonneg 3" "--smooth 3=0.5" "--smooth 1,3=0.5 --nonneg --l2 0.01" "--smooth 2=0.1 --l1 2=0.1 --l2 1=0.1,3=0.1" \
+    "--smooth 3 --bounds 3=-0.1:0.2 --l2 1=0.1,2=0.1" "--simplex 1" "--simplex 2,3 --nonneg 1" \
     "--bounds 1=0:1" "--bounds 2=-0.01:0.02 --nonneg 3" "--init start.cp --fix 3" "--init start.cp --fix 1 --nonneg 2,3" \
     "--accelerate -i 9" "--accelerate --nonneg -i 9" "--init nvecs" "--init nvecs --nonneg" \
     "--simplex 1 --accelerate -i 8" "--bounds 2=0:1 --l2 0.1 --accelerate -i 8"; do

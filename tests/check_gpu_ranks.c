@@ -369,7 +369,10 @@ START_TEST(constraints_go_along)
     struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
     struct ts_constraint polar[3] = { { 0 }, { .orthogonal = 1 }, { 0 } };
     struct ts_constraint smooth[3] = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } };
-    const struct ts_constraint *const all[] = { nonneg, simplex, polar, smooth, NULL };
+    struct ts_constraint curves[3] = { { .smooth = 2, .nonneg = 1 },
+                                       { .l2 = 0.1 },
+                                       { .smooth = 3, .l1 = 0.1 } };
+    const struct ts_constraint *const all[] = { nonneg, simplex, polar, smooth, NULL, curves };
     const struct conf conf = { .rank = _i < 2 ? 66 : 6,
                                .iters = _i == 4 ? MOST_SWEEPS : 3,
                                .accelerate = _i == 4,
@@ -503,7 +506,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
-    tcase_add_loop_test(tc, constraints_go_along, 0, 5);
+    tcase_add_loop_test(tc, constraints_go_along, 0, 6);
     tcase_add_loop_test(tc, counts_go_along, 0, 3);
     tcase_add_loop_test(tc, models_go_along, 0, 2);
     tcase_add_test(tc, products_in_float64_go_along);

@@ -44,6 +44,7 @@ done << 'END'
 -r 4 -i 3 --simplex 1 --l2 0.1
 -r 4 -i 3 --orthogonal 2 --init nvecs
 -r 4 -i 3 --smooth 1=2,3 --l2 2=0.1
+-r 4 -i 3 --smooth 1=2,3 --nonneg 1,2 --l1 3=0.05 --l2 2=0.1
 -r 4 -i 3 --observed --l2 0.1 --hold-out 10%
 -r 4 -i 2 --loss poisson
 -r 4 -i 3 --loss gamma --observed --hold-out 10%

@@ -337,12 +337,15 @@ START_TEST(constraints_go_along)
     struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
     struct ts_constraint polar[3] = { { 0 }, { .orthogonal = 1 }, { 0 } };
     struct ts_constraint smooth[3] = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } };
+    struct ts_constraint curves[3] = { { .smooth = 2, .nonneg = 1 },
+                                       { .l2 = 0.1 },
+                                       { .smooth = 3, .l1 = 0.1 } };
     struct ts_constraint sparse[3] = { { .l1 = 0.2 }, { 0 }, { .l1 = 0.1 } };
     struct ts_constraint bounds[3] = { { .bounded = 1, .lower = -0.5, .upper = 0.5 },
                                        { .bounded = 1, .lower = 0, .upper = INFINITY },
                                        { 0 } };
-    const struct ts_constraint *const all[] = { nonneg, simplex, NULL,   polar,
-                                                NULL,   smooth,  sparse, bounds };
+    const struct ts_constraint *const all[] = { nonneg, simplex, NULL,   polar, NULL,
+                                                smooth, sparse,  bounds, curves };
     struct conf conf = { .rank = 6,
                          .iters = 4,
                          .precision = _i % 4 == 1 ? TS_FLOAT64 : TS_FLOAT32 };
@@ -627,7 +630,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranks, 0, 14);
     tcase_add_loop_test(tc, bits_do_not_depend_on_ranges, 0, 8);
-    tcase_add_loop_test(tc, constraints_go_along, 0, 8);
+    tcase_add_loop_test(tc, constraints_go_along, 0, 9);
     tcase_add_loop_test(tc, observed_cells_go_along, 0, 6);
     tcase_add_loop_test(tc, losses_go_along, 0, 11);
     tcase_add_loop_test(tc, models_go_along, 0, 4);

@@ -71,7 +71,24 @@ for k in 1 2 3; do
     cmp even.cp/mode$k.npy alone.cp/mode$k.npy
 done
 rm -r half.cp
-refused 1 "alike cannot have no entries below 0" cp_t --smooth 1 --nonneg -n
+# And within bounds, which hold in what is written, too: the mode is as it is where they are others than 0.
+within() { awk -v low="$2" -v high="$3" '{ for (i = 1; i <= NF; i++) if ($i < low || $i > high) exit 1 }' "$1"; }
+cp_t --smooth 1=50,3 --nonneg 1 --bounds 3=-0.25:0.5 --l2 2=0.1 -i 6 --tol 0 -p float64 -f npy,splatt -o curves.cp --json > curves.json
+within curves.cp/mode1.mat 0 1 || bad "mode 1 has entries below 0"
+within curves.cp/mode3.mat -0.25 0.5 || bad "mode 3 leaves its bounds"
+grep -q '"dead_components":0' curves.json || bad "a component is dead"
+sed -n 's/.*"event":"sweep".*"objective":\([0-9.e+-]*\).*/\1/p' curves.json > objectives
+[ "$(wc -l < objectives)" -eq 6 ] || bad "there are no objectives: $(head -3 curves.json)"
+awk 'NR > 1 && $1 > before * (1 + 1e-12) { exit 1 } { before = $1 }' objectives || bad "the objective rises: $(cat objectives)"
+cp_t --smooth 1=50,3 --nonneg 1 --bounds 3=-0.25:0.5 --l2 2=0.1 -i 4 --tol 0 -p float64 -f npy -o half.cp > half.out
+"$bin/tstream" cp --resume half.cp -i 6 --cpu > resumed.out
+cp_t --smooth 1=50,3 --nonneg 1 --bounds 3=-0.25:0.5 --l2 2=0.1 -i 6 --tol 0 -p float64 -f npy -o alone.cp -t 1 --host-memory 700K --force > alone.out
+for k in 1 2 3; do
+    cmp curves.cp/mode$k.npy half.cp/mode$k.npy
+    cmp curves.cp/mode$k.npy alone.cp/mode$k.npy
+done
+rm -r half.cp
+refused 1 "alike cannot have a sum of 1, too" cp_t --smooth 1 --simplex 1 -n
 refused 1 "there is no mode 4, only 3" cp_t --smooth 4 -n
 refused 2 "mode 1 is named twice" cp_t --smooth 1,1=2 -n
 refused 2 "expected MODE or MODE=X" cp_t --smooth 1=-1 -n

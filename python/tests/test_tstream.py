@@ -278,7 +278,11 @@ def test_smooth_columns_are_those_of_the_program(tensor, tmp_path):
                                "--l2", "2=0.1", "-q", "-f", "npy", "-o", tmp_path / "x"], stdout=subprocess.DEVNULL)
         assert all((np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
                    for k in range(len(tensor.shape)))
-    for wrong in ({"smooth": 1.0}, {"smooth": {9: 1.0}}, {"smooth": {0: -1.0}}, {"smooth": {0: 1.0}, "nonneg": True}):
+    m = ts.cp(tensor, 4, sweeps=6, tol=0, seed=3, smooth={0: 2.5}, nonneg=True, l2=0.1, precision="float64", **CPU)
+    objective = [s.objective for s in m.history]
+    assert all(np.diff(objective) <= 1e-12 * objective[0])
+    assert all((f >= 0).all() for f in m.factors)
+    for wrong in ({"smooth": 1.0}, {"smooth": {9: 1.0}}, {"smooth": {0: -1.0}}, {"smooth": {0: 1.0}, "simplex": 0}):
         with pytest.raises(ts.ArgumentError):
             ts.cp(tensor, 4, progress=False, **wrong)
 
