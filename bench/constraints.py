@@ -25,7 +25,7 @@ import tempfile
 SEEDS, ENOUGH, ROUNDING, OPTIMAL = (1, 2, 3), 1e-4, 1e-9, 1e-4
 RANKS = {"aminoacid": 3}  # of others 8
 METHODS = ("--nonneg", "--nonneg --l1 0.1 --l2 0.1", "--l1 1=0.5", "--l2 0.5", "--simplex 2", "--bounds 1=0:1", "--smooth 1=0.5 --l2 0.1",
-           "--orthogonal 1")
+           "--smooth 1=0.5 --nonneg --l2 0.1", "--smooth 1=50 --l1 1=0.1 --l2 0.1", "--smooth 1=5 --bounds 1=-0.1:0.1 --l2 0.1", "--orthogonal 1")
 
 
 def row(*cells):

@@ -49,7 +49,7 @@ done << 'END'
 -r 4 -i 2 --loss poisson
 -r 4 -i 3 --loss gamma --observed --hold-out 10%
 END
-[ $run -eq 10 ] || bad "$run of 10 runs"
+[ $run -eq 11 ] || bad "$run of 11 runs"
 
 # ---- one copy of the factors, or one for each ----
 mpi 3 x.tsh -r 9 -i 4 --tol 0 --rows all -o shared.cp > log 2> err || bad "factors are shared: $(cat err)"
