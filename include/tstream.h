@@ -522,7 +522,8 @@ typedef struct {
     int accelerate; /* ts_cp will be asked for accelerate, which takes memory for second
                         * factors, in host memory also for GPUs */
     /* Bit m: ts_cp will be asked for smooth of mode m, which takes
-     * memory for its factor in float64 and a little more. */
+     * memory for its factor in float64 and a little more, or twice where
+     * own_rows has the bit, too. */
     uint32_t smooth;
     /* ts_cp will be asked for observed, which takes memory for Gram
      * matrices of rows that parts of the tensor share; on CPU cores, and
@@ -677,8 +678,9 @@ typedef struct {
     /* Order of them; NULL: none. smooth / 2 times the sum of squares of
      * second differences of the rows of neighbouring indices is
      * minimised too, empty slices lying on the curve between: for modes
-     * of up to 2^22 indices, without nonneg, l1, simplex, bounds, fix
-     * and orthogonal. Takes a session that was opened for it. */
+     * of up to 2^22 indices, without simplex, fix and orthogonal. Takes
+     * a session that was opened for it, with nonneg, l1 or bounds of the
+     * same mode in own_rows, too. */
     const double *smooth;
     /* Not 0: cells that are not listed are unknown, not zeros, and fits
      * are those at the listed cells. It goes with l2, which all modes

@@ -714,7 +714,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         asked of them, and one mode is left free.
     smooth : dict or sequence of float, optional
         Minimise this number / 2 times the sum of squares of second differences of neighbouring rows too, in the modes of
-        ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time.
+        ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time. It goes with `nonneg`, `bounds`,
+        `l1` and `l2` of the same mode.
     fix : int or sequence of int or of bool, optional
         Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
         slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
