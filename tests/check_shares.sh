@@ -97,6 +97,10 @@ refused 2 "modes are numbers from 1 to 16, not 'x'" cp_t --smooth x -n
 "$bin/tshard" gen -o long.tsh --dims 5000000x50x40 -n 2000 -s 3 -q > long.out
 refused 1 "build the tensor with coarser bins of time" "$bin/tstream" cp long.tsh --cpu -r 2 --smooth 1 --l2 2=1,3=1 -n
 
+printf '1 1 1 2\n30000 2 2 3\n90000 1 1 1\n' > gaps.tns
+"$bin/tshard" build gaps.tns > long.out 2>&1
+refused 1 "mode 1 has no nonzero between indices 30000 and 90000" "$bin/tstream" cp gaps.tsh --cpu -r 2 --smooth 1 --l2 0.1 -n
+
 # Orthonormal columns: as they are written, and after a resume.
 orthonormal() { awk '{ for (p = 1; p <= NF; p++) for (q = 1; q <= p; q++) g[p, q] += $p * $q; n = NF }
     END { for (p = 1; p <= n; p++) for (q = 1; q <= p; q++) { d = g[p, q] - (p == q); if (d * d > 1e-10) exit 1 } }' "$1"; }

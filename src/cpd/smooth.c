@@ -47,15 +47,35 @@ static uint64_t numbers(uint64_t n_rows, uint64_t span, uint32_t rank)
     return n_rows * rank + lanes_of(rank) * 4 * span + 2 * rank + chunk_rows(rank) * (rank + 1);
 }
 
+/* Of indices that are empty one after another. */
+static int check_gaps(const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
+{
+    uint64_t *index = NULL;
+    int rc = ts_tensor_rows(t, mode, &index, err);
+    for (uint64_t i = 1; rc == 0 && index != NULL && i < t->mode[mode].disk.n_rows; i++)
+        if (index[i] - index[i - 1] > TS_SMOOTH_GAP)
+            rc = ts_fail(err, TS_EARG,
+                         "mode %u has no nonzero between indices %" PRIu64 " and %" PRIu64
+                         ", and neighbours are compared over gaps of up to %" PRIu64
+                         ": build the tensor with coarser bins of time",
+                         mode + 1, index[i - 1] + 1, index[i] + 1, TS_SMOOTH_GAP);
+    free(index);
+    return rc;
+}
+
 int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, struct ts_err *err)
 {
-    for (uint32_t m = 0; c != NULL && m < t->order; m++)
+    int rc = 0;
+    for (uint32_t m = 0; c != NULL && m < t->order && rc == 0; m++) {
         if (c[m].smooth > 0 && t->mode[m].disk.dim > TS_SMOOTH_MOST)
             return ts_fail(err, TS_EARG,
                            "mode %u has %" PRIu64 " indices, and neighbours are compared in modes "
                            "of up to %" PRIu64 ": build the tensor with coarser bins of time",
                            m + 1, t->mode[m].disk.dim, TS_SMOOTH_MOST);
-    return 0;
+        if (c[m].smooth > 0)
+            rc = check_gaps(t, m, err);
+    }
+    return rc;
 }
 
 static uint64_t more(uint64_t a, uint64_t b)
