@@ -332,14 +332,16 @@ static double bend(const double *x, uint64_t i)
     return x[i] - 2 * x[i - 1] + x[i - 2];
 }
 
-/* Entry after entry of a column, to the end: with `rows`, of all, else of those of empty slices. c is 0 at these. */
+#define MOST_ROUNDS 1000000
+
+/* Entry after entry of a column, to the end or `most` rounds: with `rows`, of all, else of those of empty slices. c is 0 at these. */
 static void end_column(const struct columns *k, const struct ts_constraint *of, double g,
-                       const double *c, int rows, double *x)
+                       const double *c, int rows, uint32_t most, double *x)
 {
     const double lower = lower_of(of);
     const double upper = of->bounded ? of->upper : INFINITY;
     double moved = 1, size = 1;
-    for (uint32_t round = 0; round < 1000000 && moved > 2e-16 * size; round++) {
+    for (uint32_t round = 0; round < most && moved > 2e-16 * size; round++) {
         moved = size = 0;
         for (uint64_t i = 0; i < k->span; i++) {
             double slope = k->is_row[i] ? g * x[i] - c[i] : 0, q = k->is_row[i] ? g : 0, to;
@@ -379,7 +381,8 @@ static void solve_columns(struct test_slow *s, uint32_t mode, const double *m, c
                         q == r ? 0 : k->x[q * k->span + place(s, mode, row)] * v[q * s->rank + r];
             }
             memcpy(old, x, k->span * sizeof *old);
-            end_column(k, &s->c[mode], v[r * s->rank + r], c, 1, x);
+            end_column(k, &s->c[mode], v[r * s->rank + r], c, 1, s->to_the_end ? 20 : MOST_ROUNDS,
+                       x);
             for (uint64_t i = 0; i < k->span; i++) {
                 moved += k->is_row[i] ? (x[i] - old[i]) * (x[i] - old[i]) : 0;
                 size += k->is_row[i] ? x[i] * x[i] : 0;
@@ -408,7 +411,7 @@ static void smooth_within(struct test_slow *s, uint32_t mode, const double *m, c
             x[place(s, mode, row)] =
                 fmin(fmax(s->a[mode][row * s->rank + r], lower_of(&s->c[mode])),
                      s->c[mode].bounded ? s->c[mode].upper : INFINITY);
-        end_column(&k, &s->c[mode], 0, NULL, 0, x);
+        end_column(&k, &s->c[mode], 0, NULL, 0, MOST_ROUNDS, x);
     }
     solve_columns(s, mode, m, v, rounds, &k);
     s->rough[mode] = 0;
