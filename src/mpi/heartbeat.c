@@ -17,6 +17,7 @@
 #include "base/clock.h"
 
 #define BEAT_NS  UINT64_C(500000000)
+#define END_NS   UINT64_C(1000000) /* between looks for the end of the rank before */
 #define HOST     64
 #define TAG_BEAT 1
 #define TAG_END  2
@@ -32,6 +33,8 @@ struct ts_heartbeat {
     void *ctx;
     pthread_t thread;
     atomic_int stops;
+    pthread_mutex_t lock;
+    pthread_cond_t stop; /* stops was set */
 };
 
 /* What the rank before has said since the last time: 1 something, 2 that it ends, 0 nothing. */
@@ -52,10 +55,24 @@ static int listen_before(const struct ts_heartbeat *h)
     }
 }
 
-static void rest(void)
+static void rest(uint64_t ns)
 {
-    const struct timespec t = { .tv_nsec = (long)(BEAT_NS / 10) };
+    const struct timespec t = { .tv_nsec = (long)ns };
     nanosleep(&t, NULL);
+}
+
+/* Until the next look, or until it is to stop, which no rank shall wait for at its end. */
+static void rest_unless_stopped(struct ts_heartbeat *h)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(BEAT_NS / 10);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&h->lock);
+    while (!atomic_load(&h->stops) && pthread_cond_timedwait(&h->stop, &h->lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&h->lock);
 }
 
 /* A launcher that hears of an abort may end before it has passed on what is in its pipe: it has a second to read that. */
@@ -63,8 +80,8 @@ static void wait_for_reader(int fd)
 {
     int left = 0;
     for (int i = 0; i < 20 && ioctl(fd, FIONREAD, &left) == 0 && left > 0; i++)
-        rest();
-    rest();
+        rest(BEAT_NS / 10);
+    rest(BEAT_NS / 10);
 }
 
 /* The words are one write, which those of others do not cut. The name is that of the program that a user knows. */
@@ -111,8 +128,10 @@ static void *beat(void *ctx)
             if (silent > h->patience)
                 end_all(h);
         }
-        if (listens || !said_end)
-            rest();
+        if (said_end && listens)
+            rest(END_NS);
+        else if (!said_end)
+            rest_unless_stopped(h);
     }
     return NULL;
 }
@@ -132,8 +151,20 @@ static void close_all(struct ts_heartbeat *h)
         MPI_Comm_free(&h->comm);
     if (h->say >= 0)
         close(h->say);
+    pthread_cond_destroy(&h->stop);
+    pthread_mutex_destroy(&h->lock);
     free(h->hosts);
     free(h);
+}
+
+static void init_lock(struct ts_heartbeat *h)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&h->stop, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&h->lock, NULL);
 }
 
 /* Signals are for the threads that know what to do with them. */
@@ -155,6 +186,7 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look
     char host[HOST] = "?";
     int mine = 0, all;
     if (h != NULL) {
+        init_lock(h);
         h->comm = MPI_COMM_NULL;
         MPI_Comm_size(MPI_COMM_WORLD, &h->n);
         MPI_Comm_rank(MPI_COMM_WORLD, &h->rank);
@@ -188,7 +220,10 @@ void ts_heartbeat_stop(struct ts_heartbeat *h)
 {
     if (h == NULL)
         return;
+    pthread_mutex_lock(&h->lock);
     atomic_store(&h->stops, 1);
+    pthread_cond_signal(&h->stop);
+    pthread_mutex_unlock(&h->lock);
     pthread_join(h->thread, NULL);
     close_all(h);
 }
