@@ -24,6 +24,7 @@ struct rank {
 };
 
 static struct rank rank[TEST_COMM_MOST];
+static uint32_t machines = 1; /* that ranks are on, at most one each */
 
 static void *build_rank(void *arg)
 {
@@ -39,6 +40,7 @@ static int run_ranks(uint32_t n)
     struct test_comm comm[TEST_COMM_MOST];
     struct test_comm_group *g = test_comm_new(n, comm);
     pthread_t thread[TEST_COMM_MOST];
+    test_comm_place(g, machines < n ? machines : n);
     for (uint32_t r = 0; r < n; r++) {
         rank[r].o.comm = &comm[r].comm;
         ck_assert_int_eq(pthread_create(&thread[r], NULL, build_rank, &rank[r]), 0);
@@ -70,16 +72,21 @@ static int build_ranks(uint32_t n, const struct ts_build_options *o)
 /* ------------------------------------------------------------------ the same bytes */
 
 static const struct {
-    uint32_t ranks, threads, value_bytes;
+    uint32_t ranks, machines, threads, value_bytes;
     int duplicates, real;
     uint64_t area_words, shuffle;
 } cases[] = {
-    { 2, 2, 4, TS_DUPLICATES_SUM, 1, 0, 0 },      { 3, 1, 4, TS_DUPLICATES_SUM, 0, 20480, 5 },
-    { 4, 1, 8, TS_DUPLICATES_KEEP, 1, 36864, 9 }, { 2, 3, 4, TS_DUPLICATES_KEEP, 0, 20480, 0 },
-    { 7, 1, 4, TS_DUPLICATES_SUM, 1, 20480, 3 },  { 5, 2, 8, TS_DUPLICATES_SUM, 1, 0, 1 },
+    { 2, 1, 2, 4, TS_DUPLICATES_SUM, 1, 0, 0 },
+    { 3, 3, 1, 4, TS_DUPLICATES_SUM, 0, 20480, 5 },
+    { 4, 1, 1, 8, TS_DUPLICATES_KEEP, 1, 36864, 9 },
+    { 2, 2, 3, 4, TS_DUPLICATES_KEEP, 0, 20480, 0 },
+    { 7, 3, 1, 4, TS_DUPLICATES_SUM, 1, 20480, 3 },
+    { 5, 2, 2, 8, TS_DUPLICATES_SUM, 1, 0, 1 },
+    { 6, 4, 2, 4, TS_DUPLICATES_SUM, 0, 0, 2 },
 };
 
-/* The text as it is, sorted, or shuffled; in the areas, or through sorted runs. */
+/* The text as it is, sorted, or shuffled; in the areas, or through sorted runs; records travel through memory of the machine,
+ * messages, or both. */
 START_TEST(same_bytes_as_one_process)
 {
     const uint64_t dim[] = { 900, 70, 5000 };
@@ -95,6 +102,7 @@ START_TEST(same_bytes_as_one_process)
     list_write(&draws, cases[_i].shuffle);
     o.threads = cases[_i].threads;
     o.area_words = cases[_i].area_words;
+    machines = cases[_i].machines;
     ck_assert_msg(build_ranks(cases[_i].ranks, &o) == 0, "%s", err.text);
     ck_assert_int_eq(report.n_runs > 0, o.area_words > 0);
     ck_assert_uint_eq(report.input_nnz, 1 << 17);
@@ -131,6 +139,24 @@ START_TEST(sorted_text)
     o.threads = 1;
     o.area_words = sorted_texts[_i].area_words;
     ck_assert_msg(build_ranks(sorted_texts[_i].ranks, &o) == 0, "%s", err.text);
+    assert_same_bytes(3);
+}
+END_TEST
+
+/* Sorted, with indices that need more bits from rank to rank, in the end another word: where parts stay, they are converted. */
+START_TEST(sorted_text_that_grows)
+{
+    struct ts_build_options o = options(out);
+    FILE *f = fopen(text, "w");
+    ck_assert_ptr_nonnull(f);
+    for (uint64_t i = 0; i < 90000; i++)
+        fprintf(f, "%04llu %08llu %llu 0.5\n", (unsigned long long)(i / 100 + 1),
+                (unsigned long long)(i * 37 + 1), (unsigned long long)(i % 5 + 1));
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o.out = other;
+    o.threads = 2;
+    ck_assert_msg(build_ranks(7, &o) == 0, "%s", err.text);
     assert_same_bytes(3);
 }
 END_TEST
@@ -565,6 +591,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, same_bytes_as_one_process, 0, sizeof cases / sizeof *cases);
+    tcase_add_test(t, sorted_text_that_grows);
     tcase_add_loop_test(t, sorted_text, 0, sizeof sorted_texts / sizeof *sorted_texts);
     tcase_add_loop_test(t, any_order, 2, 6);
     tcase_add_loop_test(t, few_lines, 0, 4);

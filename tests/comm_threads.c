@@ -160,8 +160,8 @@ struct test_comm_group *test_comm_new(uint32_t n, struct test_comm *ranks)
         ranks[r] = (struct test_comm){ .comm = { .ops = &ops,
                                                  .rank = r,
                                                  .n = n,
-                                                 .place = r,
-                                                 .beside = n,
+                                                 .place = 0,
+                                                 .beside = 1,
                                                  .machine = g->machine },
                                        .group = g };
     }

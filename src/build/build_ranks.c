@@ -11,6 +11,7 @@
 #define GROUP_PIECE UINT64_C(1024)      /* records that stay in the cache */
 #define SAMPLES     1024u               /* of all records, for each rank; */
 #define ALL_SAMPLES 32768u              /* but no more than these */
+#define TAKE_PIECE  UINT64_C(16384)     /* that a thread copies at a time */
 #define FOLD_BYTES  (UINT64_C(4) << 20) /* of a set of used slices that travel at a time */
 
 int ts_build_ranks_writes(const struct ts_build *b)
@@ -194,8 +195,10 @@ struct deal {
     uint64_t at;                 /* from here on */
     uint64_t piece;              /* most records dealt at a time by a rank */
     uint64_t *in, *moved, *send; /* that many, of the two layouts */
-    uint32_t *to;                /* the rank of each of `moved` */
-    uint64_t *split;             /* n - 1 records: where ranges begin */
+    void *shared;                /* of the ranks of this machine: two of `send` for each; or NULL */
+    uint64_t shared_bytes, round; /* rounds so far */
+    uint32_t *to;                 /* the rank of each of `moved` */
+    uint64_t *split;              /* n - 1 records: where ranges begin */
     struct ts_ranges ranges;
     uint64_t *count; /* n x n: records that go from one rank to another in this round */
     uint64_t *place; /* threads x n */
@@ -223,7 +226,8 @@ static int new_deal(struct deal *d, struct ts_err *err)
     for (uint32_t i = 0; i < d->s->n_from; i++)
         if (d->s->from[i].layout.words > from_words)
             from_words = d->s->from[i].layout.words;
-    d->piece = b->scratch_words / (from_words + 2 * words + 1);
+    d->piece =
+        b->scratch_words / (from_words + 3 * words + 1); /* twice `send`, where it is shared */
     d->piece = d->piece < TS_READ_PIECE ? d->piece : TS_READ_PIECE;
     if (d->piece > b->area_words / words / n /
                        4) /* all may come to one rank, several times before it spills */
@@ -250,6 +254,8 @@ static int new_deal(struct deal *d, struct ts_err *err)
 
 static void free_deal(struct deal *d)
 {
+    if (d->shared != NULL)
+        d->c->ops->unshare(d->c, d->shared, d->shared_bytes);
     ts_extsort_free(d->runs);
     free(d->head);
     free(d->split);
@@ -286,19 +292,29 @@ static int read_sample(struct deal *d, uint64_t at, uint64_t *to, struct ts_err 
     return 0;
 }
 
+/* Whether converting keeps the order of the fields, and so that of the records. */
+static int keeps_order(const struct ts_build_ranks_sort *s)
+{
+    for (uint32_t f = 0; f < s->sort.to->n_fields; f++)
+        if (s->sort.source[f] != f)
+            return 0;
+    return 1;
+}
+
 /* Whether this rank's records are sorted, which is looked at where they lie in memory. */
 static int are_sorted(const struct deal *d, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;
     const uint64_t *rec;
-    if (s->n_from != 1 || s->from->n > s->from->head_n ||
+    if (!keeps_order(s) || s->n_from != 1 || s->from->n > s->from->head_n ||
+        s->from->n > d->b->area_words / s->sort.to->words ||
         ts_spool_read(s->from, 0, s->from->n, NULL, &rec, err) < 0)
         return 0;
     return ts_record_is_sorted(rec, s->from->n, s->from->layout.words, d->b->memory.threads);
 }
 
-/* Text that is sorted is not dealt: ranges begin where ranks began to read, if their parts are about as large and no cell is in
- * two of them. *taken: they do. */
+/* Records that are sorted are not dealt, but stay where they are: a rank's range begins with its first one, if ranks have about as
+ * many each and no key is in two of them. *taken: they do. */
 static int take_parts(struct deal *d, int *taken, struct ts_err *err)
 {
     const uint32_t words = d->s->sort.to->words, each = 2 + 2 * words, n = d->c->n;
@@ -315,8 +331,6 @@ static int take_parts(struct deal *d, int *taken, struct ts_err *err)
         const uint64_t *part = all + (uint64_t)r * each;
         *taken = part[1] != 0 && part[0] <= sum / n + sum / n / 4 &&
                  (r == 0 || ts_record_compare(part - words, part + 2, words) < 0);
-        if (r > 0)
-            memcpy(d->split + (uint64_t)(r - 1) * words, part + 2, words * sizeof *part);
     }
     free(all);
     return rc;
@@ -361,13 +375,12 @@ static int take_samples(struct deal *d, struct ts_err *err)
     return 0;
 }
 
-static int choose_splits(struct deal *d, int rc, struct ts_err *err)
+static int choose_splits(struct deal *d, int *taken, struct ts_err *err)
 {
-    int taken = 0;
-    rc = ts_build_comm_join(&d->b->ranks, rc, TS_JOIN_MIN, &d->piece, 1, err);
-    if (rc == 0 && !d->s->whole)
-        rc = take_parts(d, &taken, err);
-    if (rc == 0 && !taken)
+    int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, &d->piece, 1, err);
+    if (rc == 0)
+        rc = take_parts(d, taken, err);
+    if (rc == 0 && !*taken)
         rc = take_samples(d, err);
     ts_ranges_set(&d->ranges, d->split, d->c->n, d->s->sort.to->words);
     return rc;
@@ -376,23 +389,44 @@ static int choose_splits(struct deal *d, int rc, struct ts_err *err)
 /* ---- a round ---- */
 
 /* Whether converting would copy. */
-static int is_same(const struct ts_record_layout *from, const struct ts_record_layout *to,
-                   const uint8_t source[])
+static int is_same(const struct ts_build_ranks_sort *s, const struct ts_record_layout *from)
 {
-    for (uint32_t f = 0; f < to->n_fields; f++)
-        if (source[f] != f)
-            return 0;
-    return memcmp(from, to, sizeof *from) == 0;
+    return keeps_order(s) && memcmp(from, s->sort.to, sizeof *from) == 0;
 }
 
-/* Converts n records and sorts them by the rank they go to: `send`, and this rank's row of `count`. */
+/* Ranks of a machine put records where the others of it get them from; no message has to carry them. Two pieces of each, as one is
+ * still read while the next is put there. */
+static int share_memory(struct deal *d, struct ts_err *err)
+{
+    struct ts_comm *c = d->c;
+    d->shared_bytes = 2 * c->beside * d->piece * d->s->sort.to->words * sizeof *d->send;
+    if (c->ops->share == NULL || c->machine == NULL)
+        return 0;
+    return c->ops->share(c, d->shared_bytes, &d->shared, err);
+}
+
+/* Whether that rank takes its records from the memory that is shared. */
+static int is_here(const struct deal *d, uint32_t rank)
+{
+    return d->shared != NULL && d->c->machine[rank] == d->c->machine[d->c->rank];
+}
+
+/* Where the rank of that place on this machine puts its records in this round. */
+static uint64_t *shared_piece(const struct deal *d, uint32_t place)
+{
+    const uint64_t number = 2 * (uint64_t)place + d->round % 2;
+    return (uint64_t *)d->shared + number * d->piece * d->s->sort.to->words;
+}
+
+/* Converts n records and sorts them by the rank they go to, those on other machines first: `send`, and this rank's row of `count`. */
 static void group(struct deal *d, const struct ts_record_layout *from, const uint64_t *in,
                   uint64_t n)
 {
     const struct ts_record_layout *to = d->s->sort.to;
     const uint32_t threads = d->b->memory.threads, ranks = d->c->n, words = to->words;
-    const int alike = is_same(from, to, d->s->sort.source);
+    const int alike = is_same(d->s, from);
     const uint64_t *rec = alike ? in : d->moved;
+    uint64_t *send = d->shared == NULL ? d->send : shared_piece(d, d->c->place);
     uint64_t *row = d->count + (uint64_t)d->c->rank * ranks, at = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (uint32_t t = 0; t < threads; t++) {
@@ -407,7 +441,10 @@ static void group(struct deal *d, const struct ts_record_layout *from, const uin
             ts_ranges_find(&d->ranges, rec + i * words, some, d->to + i, count);
         }
     }
-    for (uint32_t r = 0; r < ranks; r++) {
+    for (uint32_t k = 0; k < 2 * ranks; k++) { /* first what messages carry */
+        const uint32_t r = k % ranks;
+        if (is_here(d, r) != (k >= ranks))
+            continue;
         row[r] = at;
         for (uint32_t t = 0; t < threads; t++) {
             const uint64_t count = d->place[(uint64_t)t * ranks + r];
@@ -420,7 +457,7 @@ static void group(struct deal *d, const struct ts_record_layout *from, const uin
     for (uint32_t t = 0; t < threads; t++) {
         const uint64_t first = n * t / threads, end = n * (t + 1) / threads;
         ts_ranges_move(&d->ranges, rec + first * words, end - first, d->to + first,
-                       d->place + (uint64_t)t * ranks, d->send);
+                       d->place + (uint64_t)t * ranks, send);
     }
 }
 
@@ -466,32 +503,69 @@ static int make_room(struct deal *d, struct ts_err *err)
     return rc;
 }
 
-/* One round: every rank deals a piece. *more: some rank had records. */
+/* Where what messages carry begins, in bytes, from the counts of all. Returns the records of all ranks. */
+static uint64_t place_messages(struct deal *d, const uint64_t *all)
+{
+    const uint32_t n = d->c->n, own = d->c->rank;
+    const uint64_t bytes = d->s->sort.to->words * sizeof *d->send;
+    uint64_t any = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        const uint64_t *row = all + (uint64_t)r * n;
+        const uint64_t sent = is_here(d, r) ? 0 : all[(uint64_t)own * n + r];
+        const uint64_t got = is_here(d, r) ? 0 : row[own];
+        d->send_first[r + 1] = d->send_first[r] + sent * bytes;
+        d->got_first[r + 1] = d->got_first[r] + got * bytes;
+        for (uint32_t q = 0; q < n; q++)
+            any += row[q];
+    }
+    return any;
+}
+
+/* Copies what the rank of that place on this machine has for this one, behind what has come, with all threads. */
+static void take_from(struct deal *d, uint32_t place, const uint64_t *row)
+{
+    const uint32_t words = d->s->sort.to->words;
+    const uint64_t n = row[d->c->rank];
+    uint64_t *to = d->b->area[0] + d->filled * words, before = 0;
+    const uint64_t *from;
+    for (uint32_t r = 0; r < d->c->n; r++)
+        before += !is_here(d, r) || r < d->c->rank ? row[r] : 0;
+    from = shared_piece(d, place) + before * words;
+#pragma omp parallel for num_threads(d->b->memory.threads) schedule(static)
+    for (uint64_t at = 0; at < n; at += TAKE_PIECE)
+        memcpy(to + at * words, from + at * words,
+               (n - at < TAKE_PIECE ? n - at : TAKE_PIECE) * words * sizeof *to);
+    d->filled += n;
+    d->total += n;
+}
+
+/* One round: every rank deals a piece. *more: some rank had records. The others may go on to the next round while this one still
+ * takes what they have put down, and not to the one behind that. */
 static int deal_round(struct deal *d, int *more, struct ts_err *err)
 {
     struct ts_comm *c = d->c;
     const uint32_t n = c->n, words = d->s->sort.to->words;
     uint64_t *row = d->count + (uint64_t)c->rank * n, *all = NULL, any = 0;
+    uint32_t place = 0;
     int rc = next_piece(d, err);
     if (rc == 0)
         rc = make_room(d, err);
     rc = ts_build_comm_numbers(&d->b->ranks, rc, row, n, &all, err);
-    for (uint32_t r = 0; r < n && rc == 0; r++) {
-        d->send_first[r + 1] = d->send_first[r] + row[r] * words * sizeof *d->send;
-        d->got_first[r + 1] =
-            d->got_first[r] + all[(uint64_t)r * n + c->rank] * words * sizeof *d->send;
-        for (uint32_t q = 0; q < n; q++)
-            any += all[(uint64_t)r * n + q];
-    }
-    free(all);
-    if (rc == 0 && any > 0)
-        rc = c->ops->deal(c, d->send, d->send_first, d->b->area[0] + d->filled * words,
-                          d->got_first, err);
+    if (rc == 0)
+        any = place_messages(d, all);
+    if (rc == 0 && any > 0 && (d->shared == NULL || c->beside < n))
+        rc = c->ops->deal(c, d->shared == NULL ? d->send : shared_piece(d, c->place), d->send_first,
+                          d->b->area[0] + d->filled * words, d->got_first, err);
     if (rc == 0) {
         const uint64_t got = d->got_first[n] / (words * sizeof *d->send);
         d->filled += got;
         d->total += got;
     }
+    for (uint32_t r = 0; r < n && rc == 0; r++)
+        if (is_here(d, r))
+            take_from(d, place++, all + (uint64_t)r * n);
+    free(all);
+    d->round++;
     *more = any > 0;
     return rc;
 }
@@ -594,14 +668,38 @@ static void reuse_room(struct ts_build *b)
     ts_build_ranks_drop(b);
 }
 
-static int deal_all(struct deal *d, int rc, struct ts_err *err)
+/* Gives this rank what it has, which is in order already, and in a room: a part of the tensor stays there, as it is needed again,
+ * and what was read becomes one of the areas. */
+static int give_own(struct deal *d, struct ts_err *err)
+{
+    struct ts_build *b = d->b;
+    const struct ts_build_ranks_sort *s = d->s;
+    const struct ts_record_layout *from = &s->from->layout, *to = s->sort.to;
+    uint64_t *rec = s->from->head;
+    if (s->from != b->kept) {
+        b->spare = (struct ts_spare){ b->area[0], b->area_words * sizeof *rec };
+    } else if (from->words == to->words) {
+        if (!is_same(s, from)) /* in place: of a rank whose indices are all small */
+            ts_build_spool_convert(b, from, rec, to, s->sort.source, s->from->head, d->total);
+        reuse_room(b);
+        rec = b->area[1];
+        b->spare = (struct ts_spare){ b->area[0], b->area_words * sizeof *rec };
+    } else {
+        ts_build_spool_convert(b, from, rec, to, s->sort.source, b->area[0], d->total);
+        ts_build_ranks_drop(b);
+        rec = b->area[0];
+        b->spare = (struct ts_spare){ b->area[1], b->area_words * sizeof *rec };
+    }
+    return give(d, rec, d->total, err);
+}
+
+/* Deals all records, a piece at a time. */
+static int deal_rounds(struct deal *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
     const uint64_t own = n_own(d->s);
-    uint64_t dealt = 0, *head = NULL;
-    uint32_t *owner = NULL;
-    int more = 1;
-    rc = choose_splits(d, rc, err);
+    uint64_t dealt = 0;
+    int rc = share_memory(d, err), more = 1;
     while (rc == 0 && more) {
         rc = deal_round(d, &more, err);
         dealt += d->piece;
@@ -613,8 +711,26 @@ static int deal_all(struct deal *d, int rc, struct ts_err *err)
     }
     if (rc == 0 && d->s->from == b->kept)
         reuse_room(b);
+    return rc;
+}
+
+static int give_sorted(struct deal *d, int taken, struct ts_err *err)
+{
+    return taken ? give_own(d, err) : give_all(d, err);
+}
+
+static int deal_all(struct deal *d, struct ts_err *err)
+{
+    struct ts_build *b = d->b;
+    uint64_t *head = NULL;
+    uint32_t *owner = NULL;
+    int taken = 0, rc = choose_splits(d, &taken, err);
+    if (rc == 0 && taken)
+        d->total = n_own(d->s);
+    else if (rc == 0)
+        rc = deal_rounds(d, err);
     if (rc < 0 || !d->s->whole)
-        return rc == 0 ? give_all(d, err) : rc;
+        return rc == 0 ? give_sorted(d, taken, err) : rc;
     head = calloc(d->c->n, sizeof *head);
     owner = calloc(d->c->n, sizeof *owner);
     rc = ts_build_comm_agree(&b->ranks,
@@ -623,7 +739,7 @@ static int deal_all(struct deal *d, int rc, struct ts_err *err)
         rc = plan_heads(d, head, owner, err);
     if (rc == 0) {
         d->n_head = head[d->c->rank];
-        rc = give_all(d, err);
+        rc = give_sorted(d, taken, err);
         rc = give_heads(d, rc, head, owner, err);
     }
     free(head);
@@ -639,7 +755,7 @@ int ts_build_ranks_sort(struct ts_build *b, int rc, const struct ts_build_ranks_
         rc = new_deal(&d, err);
     rc = ts_build_comm_agree(&b->ranks, rc, err);
     if (rc == 0)
-        rc = deal_all(&d, rc, err);
+        rc = deal_all(&d, err);
     free_deal(&d);
     return rc;
 }

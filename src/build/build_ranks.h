@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_ranks.h - one build by several ranks (stream/comm.h): every rank parses a part of the text, merges and numbers
  * the nonzeros of a range of cells, and packs a range of each mode's copy. Records travel to the rank whose range they
- * are in, a piece at a time. Ranges are chosen by samples, or are the parts of a text that is sorted; the bytes that are
- * written do not depend on them.
+ * are in, a piece at a time: through memory that ranks of a machine share, to other machines by messages. Ranges are chosen by
+ * samples; records that are sorted over all ranks stay where they are. The bytes that are written do not depend on it.
  *
  * A rank that fails goes to the end of its build; the others learn of it in the next agreement, or when they look
  * whether to stop. So each step that needs all ranks begins with one.

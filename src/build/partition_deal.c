@@ -417,6 +417,7 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     struct ts_shard_writer *w = NULL;
     uint64_t n = 0;
     int rc;
+    plan.threads = plan.n_buffers; /* nothing else computes meanwhile */
     plan.has_file = 1;
     plan.file = to;
     plan.at = at;
