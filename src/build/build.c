@@ -344,6 +344,7 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
         rc = b->o->trial > 0 ? ts_build_dir_sync(b->dir, b->order, err)
                              : ts_build_dir_commit(b->dir, &r->warn, err);
     r->sync_ns = ts_clock_ns() - t0;
+    r->exchange_ns = b->ranks.exchange_ns;
     r->order = b->order;
     r->nnz = b->merge.nnz;
     r->input_nnz = b->collect.n_read;

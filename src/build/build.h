@@ -88,6 +88,8 @@ struct ts_build_report {
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
+    uint64_t
+        exchange_ns; /* of these together: in which this one of several ranks exchanged, or waited for others */
     uint64_t text_bytes;               /* bytes of the files read, as stored on disk */
     uint32_t base;                     /* first index of the input */
     int binary;                        /* 1: the input is binary files */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 int ts_build_comm_many(const struct ts_build_comm *b)
 {
     return b != NULL && ts_comm_many(b->comm);
@@ -12,15 +14,36 @@ int ts_build_comm_many(const struct ts_build_comm *b)
 
 int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err)
 {
+    uint64_t t0;
     if (!ts_build_comm_many(b))
         return rc;
     if (b->over.code < 0) { /* the others have ended already */
         *err = b->over;
         return b->over.code;
     }
+    t0 = ts_clock_ns();
     rc = b->comm->ops->agree(b->comm, rc, err);
+    b->exchange_ns += ts_clock_ns() - t0;
     if (rc < 0)
         b->over = *err;
+    return rc;
+}
+
+int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,
+                         struct ts_err *err)
+{
+    const uint64_t t0 = ts_clock_ns();
+    const int rc = b->comm->ops->gather(b->comm, buffer, first, err);
+    b->exchange_ns += ts_clock_ns() - t0;
+    return rc;
+}
+
+int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,
+                       void *got, const uint64_t *got_first, struct ts_err *err)
+{
+    const uint64_t t0 = ts_clock_ns();
+    const int rc = b->comm->ops->deal(b->comm, send, send_first, got, got_first, err);
+    b->exchange_ns += ts_clock_ns() - t0;
     return rc;
 }
 
@@ -48,7 +71,7 @@ int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, ui
     rc = ts_build_comm_agree(b, rc, err);
     if (rc == 0) {
         memcpy(*all + (uint64_t)c->rank * n, v, n * sizeof *v);
-        rc = c->ops->gather(c, *all, first, err);
+        rc = ts_build_comm_gather(b, *all, first, err);
     }
     free(first);
     return rc;
@@ -86,7 +109,7 @@ int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
         rc = ts_build_comm_no_memory(err);
     rc = ts_build_comm_agree(b, rc, err);
     if (rc == 0)
-        rc = c->ops->gather(c, bytes, first, err);
+        rc = ts_build_comm_gather(b, bytes, first, err);
     free(first);
     return rc;
 }

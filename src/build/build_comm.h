@@ -16,6 +16,7 @@
 struct ts_build_comm {
     struct ts_comm *comm; /* NULL: one process */
     struct ts_err over;   /* what they agreed to end with; code 0: they have not */
+    uint64_t exchange_ns; /* in which this one told others something, or waited for them */
 };
 
 int ts_build_comm_many(
@@ -40,6 +41,12 @@ int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, ui
 
 /* For the comm's gather and deal: n + 1 numbers, `bytes` for rank `of` alone, or for each where it is n. To be freed. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t of, uint64_t bytes);
+
+/* The comm's calls, with the time they take. */
+int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,
+                         struct ts_err *err);
+int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,
+                       void *got, const uint64_t *got_first, struct ts_err *err);
 
 int ts_build_comm_no_memory(struct ts_err *err); /* writes the sentence */
 

@@ -145,12 +145,12 @@ static void start(struct wave *v, int bytes)
 /* All the parts of a round, to their owners or from them. */
 static int deal(struct wave *v, int rc, int to_owners, struct ts_err *err)
 {
-    struct ts_comm *c = v->b->ranks.comm;
-    rc = ts_build_comm_agree(&v->b->ranks, rc, err);
+    struct ts_build_comm *ranks = &v->b->ranks;
+    rc = ts_build_comm_agree(ranks, rc, err);
     if (rc < 0)
         return rc;
-    return to_owners ? c->ops->deal(c, v->own, v->of_owners, v->all, v->of_all, err)
-                     : c->ops->deal(c, v->all, v->of_all, v->own, v->of_owners, err);
+    return to_owners ? ts_build_comm_deal(ranks, v->own, v->of_owners, v->all, v->of_all, err)
+                     : ts_build_comm_deal(ranks, v->all, v->of_all, v->own, v->of_owners, err);
 }
 
 /* Where an owner has part i. Those of a rank lie one behind the other: the walk counts again. */

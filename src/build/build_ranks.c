@@ -91,10 +91,10 @@ static int fold(struct ts_build *b, void *own, void *other, uint64_t bytes, fold
         if (c->rank == 0) { /* some: what rank r sends */
             for (uint32_t q = 0; q <= c->n; q++)
                 some[q] = q > r ? bytes : 0;
-            rc = c->ops->deal(c, own, none, other, some, err);
+            rc = ts_build_comm_deal(&b->ranks, own, none, other, some, err);
             take(own, other, bytes);
         } else {
-            rc = c->ops->deal(c, own, c->rank == r ? some : none, other, none, err);
+            rc = ts_build_comm_deal(&b->ranks, own, c->rank == r ? some : none, other, none, err);
         }
     }
     free(none);
@@ -126,11 +126,11 @@ static int fold_bits(struct ts_build *b, uint64_t *bits, uint64_t n_words, uint6
         part[r] = n_words * r / c->n * sizeof *bits;
         got[r] = r * n_own * sizeof *bits;
     }
-    rc = c->ops->deal(c, bits, part, others, got, err);
+    rc = ts_build_comm_deal(&b->ranks, bits, part, others, got, err);
     for (uint32_t r = 0; r < c->n && rc == 0; r++)
         for (uint64_t i = 0; i < n_own; i++)
             bits[first + i] |= others[r * n_own + i];
-    return rc == 0 ? c->ops->gather(c, bits, part, err) : rc;
+    return rc == 0 ? ts_build_comm_gather(&b->ranks, bits, part, err) : rc;
 }
 
 static int fold_slices(struct ts_build *b, struct ts_err *err)
@@ -364,7 +364,7 @@ static int take_samples(struct deal *d, struct ts_err *err)
         rc = read_sample(d, step / 2 + i * step, b->area[0] + (first + i) * l->words, err);
     rc = ts_build_comm_agree(&b->ranks, rc, err);
     if (rc == 0)
-        rc = c->ops->gather(c, b->area[0], d->got_first, err);
+        rc = ts_build_comm_gather(&b->ranks, b->area[0], d->got_first, err);
     if (rc < 0)
         return rc;
     n = d->got_first[c->n] / bytes;
@@ -554,8 +554,9 @@ static int deal_round(struct deal *d, int *more, struct ts_err *err)
     if (rc == 0)
         any = place_messages(d, all);
     if (rc == 0 && any > 0 && (d->shared == NULL || c->beside < n))
-        rc = c->ops->deal(c, d->shared == NULL ? d->send : shared_piece(d, c->place), d->send_first,
-                          d->b->area[0] + d->filled * words, d->got_first, err);
+        rc = ts_build_comm_deal(
+            &d->b->ranks, d->shared == NULL ? d->send : shared_piece(d, c->place), d->send_first,
+            d->b->area[0] + d->filled * words, d->got_first, err);
     if (rc == 0) {
         const uint64_t got = d->got_first[n] / (words * sizeof *d->send);
         d->filled += got;
@@ -650,7 +651,7 @@ static int give_heads(struct deal *d, int rc, const uint64_t *head, const uint32
     }
     rc = ts_build_comm_agree(&d->b->ranks, rc, err);
     if (rc == 0)
-        rc = c->ops->deal(c, d->head, d->send_first, got, d->got_first, err);
+        rc = ts_build_comm_deal(&d->b->ranks, d->head, d->send_first, got, d->got_first, err);
     n = d->got_first[c->n] / bytes;
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }

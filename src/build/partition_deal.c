@@ -155,7 +155,7 @@ static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
     if (rc == 0 && d->n_own > 0)
         memcpy(d->all + d->rank_first[c->rank], d->own, d->n_own * sizeof *d->own);
     if (rc == 0)
-        rc = c->ops->gather(c, d->all, first, err);
+        rc = ts_build_comm_gather(d->plan.ranks, d->all, first, err);
     free(n);
     free(first);
     return rc;
@@ -268,7 +268,7 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
         rc = read_kept(d, send, bytes, 0, err);
     rc = ts_build_comm_agree(d->plan.ranks, rc, err);
     if (rc == 0)
-        rc = c->ops->deal(c, send, send_first, d->lent, got_first, err);
+        rc = ts_build_comm_deal(d->plan.ranks, send, send_first, d->lent, got_first, err);
     free(send);
     free(send_first);
     free(got_first);
@@ -480,7 +480,7 @@ static int gather_table(struct ts_partition_deal *d, int rc, const struct ts_dis
     if (rc == 0 && d->begin < d->end)
         memcpy(ret->shard + d->begin, own, (d->end - d->begin) * sizeof *own);
     if (rc == 0)
-        rc = c->ops->gather(c, ret->shard, first, err);
+        rc = ts_build_comm_gather(d->plan.ranks, ret->shard, first, err);
     free(first);
     if (rc < 0) {
         free(ret->shard);
