@@ -95,6 +95,24 @@ done
 awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan --ranks: lines of more than 80 columns"
 grep -q 'one of 4 processes' table || bad "plan --ranks: $(cat table)"
 grep -q '^  rows from other processes .* at 10 GB/s, assumed$' table || bad "plan --ranks: $(cat table)"
+number()
+{
+    sed "s/.*\"$1\":\([0-9]*\).*/\1/" plan.json
+}
+"$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 8 --ranks-per-host 4 --json > plan.json
+shared=$(number shared_factor_bytes) each=$(number total_bytes) rows=$(member exchange_bytes)
+if [ "$shared" -lt $((8 * 4 * 12000)) ] || [ "$shared" -gt $((8 * 4 * 12000 + 65536)) ]; then bad "plan --ranks-per-host: $shared bytes are shared"; fi
+[ "$(number machine_total_bytes)" -eq $((4 * each - 3 * shared)) ] || bad "plan --ranks-per-host: $(cat plan.json)"
+[ $((2 * rows)) -le $((exchange + 2)) ] || bad "plan --ranks-per-host: $rows bytes come from another machine"
+for own in --observed --accelerate '--init nvecs' '--loss poisson' '--rank 4,8'; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 8 --ranks-per-host 4 $own --json > plan.json 2> err || bad "plan --ranks-per-host $own: $(cat err)"
+    [ "$(number shared_factor_bytes)" -eq 0 ] || bad "plan --ranks-per-host $own: factors are shared"
+    [ "$(number machine_total_bytes)" -eq $((4 * $(number total_bytes))) ] || bad "plan --ranks-per-host $own: $(cat plan.json)"
+done
+"$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 8 --ranks-per-host 4 > table
+awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan --ranks-per-host: lines of more than 80 columns"
+grep -q '^  the 4 processes of a machine .* with one copy of ' table || bad "plan --ranks-per-host: $(cat table)"
 refused 1 "--ranks must be at most" "$bin/tstream" plan x.tsh --ranks 100000
 refused 1 "40 processes have more than 64 GPUs together" "$bin/tstream" plan x.tsh --ranks 40 --gpus 2
 refused 1 "--gpus 4000000,: " "$bin/tstream" plan x.tsh --ranks 2 --gpus 4000000,

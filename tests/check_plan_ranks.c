@@ -63,7 +63,7 @@ static void compare(const struct ts_tensor *t, uint32_t n, uint32_t gpus)
     struct plan_ranks p;
     struct ts_err err;
     uint64_t bytes[TS_MAX_TEAM] = { 0 };
-    ck_assert_int_eq(plan_ranks_new(t, n, gpus, 9, TS_FLOAT64, &p, &err), 0);
+    ck_assert_int_eq(plan_ranks_new(t, n, 1, gpus, 9, TS_FLOAT64, &p, &err), 0);
     for (uint32_t m = 0; m < t->order; m++) {
         const struct ts_mode *mode = &t->mode[m];
         double product = 0, rows = 0;
@@ -108,7 +108,7 @@ START_TEST(cpu_cores_have_ranges_of_partitions)
     const struct ts_tensor t = tensor(3, 200, 5);
     struct plan_ranks p;
     struct ts_err err;
-    ck_assert_int_eq(plan_ranks_new(&t, 4, 0, 9, TS_FLOAT32, &p, &err), 0);
+    ck_assert_int_eq(plan_ranks_new(&t, 4, 1, 0, 9, TS_FLOAT32, &p, &err), 0);
     for (uint32_t m = 0; m < 3; m++) {
         uint64_t cut[5], most = 0;
         ts_share_cut(t.mode[m].shard, 200, 4, cut);
@@ -137,9 +137,9 @@ START_TEST(there_are_64_gpus_at_most)
     const struct ts_tensor t = tensor(3, 20, 5);
     struct plan_ranks p;
     struct ts_err err;
-    ck_assert_int_eq(plan_ranks_new(&t, 13, 5, 9, TS_FLOAT32, &p, &err), TS_ELIMIT);
+    ck_assert_int_eq(plan_ranks_new(&t, 13, 1, 5, 9, TS_FLOAT32, &p, &err), TS_ELIMIT);
     ck_assert_str_eq(err.text, "13 processes have more than 64 GPUs together");
-    ck_assert_int_eq(plan_ranks_new(&t, 1u << 31, 2, 9, TS_FLOAT32, &p, &err), TS_ELIMIT);
+    ck_assert_int_eq(plan_ranks_new(&t, 1u << 31, 1, 2, 9, TS_FLOAT32, &p, &err), TS_ELIMIT);
 }
 END_TEST
 

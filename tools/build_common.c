@@ -98,8 +98,7 @@ static void report_json(const struct ts_cmd *cmd, const struct ts_build_options 
     tool_json_f64(&j, "merge_seconds", 1e-9 * (double)r->merge_ns);
     tool_json_f64(&j, "pack_seconds", 1e-9 * (double)r->pack_ns);
     tool_json_f64(&j, "sync_seconds", 1e-9 * (double)r->sync_ns);
-    if (ts_comm_many(o->comm))
-        tool_json_f64(&j, "exchange_seconds", 1e-9 * (double)r->exchange_ns);
+    tool_json_f64(&j, "exchange_seconds", 1e-9 * (double)r->exchange_ns);
     tool_json_close(&j);
 }
 

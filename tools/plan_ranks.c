@@ -86,10 +86,25 @@ static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t r
            (p->n_gpus == 0 ? 0 : 2 * t->mode[m].disk.n_shards * row);
 }
 
-int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t n_gpus, uint32_t rank,
-                   enum ts_precision precision, struct plan_ranks *ret, struct ts_err *err)
+void plan_ranks_share(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                      uint64_t shared_bytes, struct plan_ranks *p)
 {
-    struct plan_ranks p = { .n = n, .n_gpus = n_gpus };
+    const uint32_t n_hosts = (p->n + p->per_host - 1) / p->per_host;
+    p->shared_bytes = shared_bytes;
+    for (uint32_t m = 0; m < t->order; m++)
+        p->exchange_bytes[m] = exchange_bytes(t, m, rank, precision, p) / n_hosts * (n_hosts - 1);
+}
+
+int plan_ranks_beside(const struct plan_ranks *p)
+{
+    return p->n > 1 && p->per_host > 1;
+}
+
+int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t per_host, uint32_t n_gpus,
+                   uint32_t rank, enum ts_precision precision, struct plan_ranks *ret,
+                   struct ts_err *err)
+{
+    struct plan_ranks p = { .n = n, .n_gpus = n_gpus, .per_host = per_host > 0 ? per_host : 1 };
     uint64_t *cut, most = 0;
     if (n_gpus > 0 && n > TS_MAX_TEAM / n_gpus)
         return ts_fail(err, TS_ELIMIT, "%u processes have more than %u GPUs together", n,

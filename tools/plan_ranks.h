@@ -21,11 +21,24 @@ struct plan_ranks {
     uint32_t n_gpus;  /* with so many GPUs each; 0: CPU cores compute */
     uint32_t largest; /* the process whose shards take most memory */
     double product_share[TS_MAX_ORDER], row_share[TS_MAX_ORDER];
-    uint64_t exchange_bytes[TS_MAX_ORDER]; /* that reach a process, at most */
+    uint64_t exchange_bytes[TS_MAX_ORDER]; /* that reach a process, at most; or its machine */
+
+    uint32_t per_host; /* processes on a machine; the last one may have fewer */
+    uint64_t
+        shared_bytes; /* of factors, of which those of a machine have one copy; 0: each has its own */
 };
 
-int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t n_gpus, uint32_t rank,
-                   enum ts_precision precision, struct plan_ranks *ret, struct ts_err *err);
+/* per_host: 0 is 1. */
+int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t per_host, uint32_t n_gpus,
+                   uint32_t rank, enum ts_precision precision, struct plan_ranks *ret,
+                   struct ts_err *err);
+
+/* Processes of a machine share so many bytes of factors: rows come to it once, from other machines alone. */
+void plan_ranks_share(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                      uint64_t shared_bytes, struct plan_ranks *p);
+
+/* Whether those that are told of are several on one machine. */
+int plan_ranks_beside(const struct plan_ranks *p);
 
 /* What remains of the exchange of a mode once as much of it as can be is hidden behind computing. CPU cores hide nothing of it. */
 double plan_ranks_exposed(const struct plan_ranks *p, uint32_t mode, double computing_s);

@@ -126,6 +126,9 @@ const struct ts_opt tstream_cp_opts[] = {
     { "ranks", 0, TS_OPT_U32, AT(processes), "0", "N",
       "processes of MPI (ranks) that compute together: cp refuses to begin where a launcher has not started so many, plan "
       "tells what one of them takes. 0: as many as there are; plan: one" },
+    { "ranks-per-host", 0, TS_OPT_U32, AT(per_host), "0", "N",
+      "how many of them are on each machine: cp refuses to begin where there are more, plan tells what all of a machine take, and "
+      "what they share. 0: as many as there are; plan: one" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "of factor matrices and products; Gram matrices and solves are float64 always, and, where the "
       "fit nears 1, the products that it is computed from" },
@@ -202,19 +205,27 @@ static int end_together(struct cp_report *r, int rc, struct ts_err *err)
     return ret;
 }
 
-/* Ranks of a machine get one copy of the factors. What changes rows by get_rows and put_rows wants its own, as all ranks do it. */
-static int share_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
+static const char *own_factors(void)
 {
     const char *own = getenv("TSTREAM_OWN_FACTORS");
+    return own != NULL && strcmp(own, "1") == 0 ? "1" : "0";
+}
+
+/* What changes rows by get_rows and put_rows wants its own, as all ranks do it. */
+int tstream_cp_may_share(const struct cp_args *args)
+{
+    return own_factors()[0] == '0' && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
+           !args->constraint[0].best;
+}
+
+/* Ranks of a machine get one copy of the factors. */
+static int share_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
+{
     int rc;
     if (tool_ranks() == NULL || e->backend->share == NULL)
         return 0;
-    own = own != NULL && strcmp(own, "1") == 0 ? "1" : "0";
-    rc = tool_ranks_same("TSTREAM_OWN_FACTORS", own, err);
-    if (rc < 0 || own[0] == '1' || args->accelerate || tstream_cp_init_is_nvecs(args) ||
-        args->constraint[0].best)
-        return rc;
-    return e->backend->share(e->be, err);
+    rc = tool_ranks_same("TSTREAM_OWN_FACTORS", own_factors(), err);
+    return rc < 0 || !tstream_cp_may_share(args) ? rc : e->backend->share(e->be, err);
 }
 
 /* Everything that can be refused is, before the work. */
@@ -332,6 +343,12 @@ static int prepare(const struct ts_cmd *cmd, const void *parsed, const char *pat
                        "many, where tstream was built with their MPI",
                        args->processes, tool_ranks_count(), tool_ranks_count() == 1 ? "" : "es",
                        args->processes, args->processes);
+    if (args->per_host > 0 && tool_ranks() != NULL && tool_ranks()->beside > args->per_host)
+        return ts_fail(
+            err, TS_EARG,
+            "--ranks-per-host %u: %u processes are on this machine; --map-by ppr:%u:node "
+            "of mpirun or --ntasks-per-node=%u of srun places them so",
+            args->per_host, tool_ranks()->beside, args->per_host, args->per_host);
     if (tool_ranks() != NULL)
         return run_rank(cmd, args, path, err);
     return run_models(cmd, args, path, err);

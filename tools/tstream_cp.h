@@ -12,7 +12,7 @@ struct cp_args {
         rank; /* of the model; where there are several, the largest. Set by tstream_cp_command */
     struct ts_opt_numbers ranks;
     uint32_t restarts, iters, inner, threads;
-    uint32_t processes; /* --ranks; 0: not said */
+    uint32_t processes, per_host; /* --ranks, --ranks-per-host; 0: not said */
     double tol;
     uint64_t seed, host_bytes;
     int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
@@ -74,6 +74,9 @@ struct ts_tensor;
 /* What --init says. */
 int tstream_cp_init_is_file(const struct cp_args *args);
 int tstream_cp_init_is_nvecs(const struct cp_args *args);
+
+/* Whether ranks of a machine are to share one copy of the factors, if the backend's updates allow it. */
+int tstream_cp_may_share(const struct cp_args *args);
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
 

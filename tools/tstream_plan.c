@@ -261,6 +261,21 @@ static uint64_t sample_device_bytes(const struct plan *p, const struct tstream_s
            (uint64_t)(kept * (double)bytes) / p->n_devices;
 }
 
+/* On CPU cores one process is measured with the threads of all that are on a machine, which share its memory and caches. */
+static uint32_t processes_measured(const struct plan *p)
+{
+    return p->ranks.n > 0 && p->n_devices == 0 ? p->ranks.per_host : 1;
+}
+
+static uint32_t threads_measured(const struct plan *p)
+{
+    struct ts_machine machine;
+    const uint64_t n = (uint64_t)p->threads * processes_measured(p);
+    ts_machine_share(1);
+    ts_machine_get(&machine);
+    return n < machine.cpus ? (uint32_t)n : machine.cpus;
+}
+
 static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t, struct plan *p,
                    struct ts_err *err)
 {
@@ -280,6 +295,8 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
         bytes = s.tensor.dense->cells * t->dense->cell_bytes;
     p->sample_share = p->whole_bytes > 0 ? (double)bytes / (double)p->whole_bytes : 1;
     ec.processor.device_bytes = sample_device_bytes(p, &s);
+    if (processes_measured(p) > 1)
+        ec.threads = threads_measured(p);
     if (t->nnz > 0)
         rc = tstream_sample_disk(&s, &p->disk_per_s, err);
     if (rc == 0)
@@ -307,11 +324,12 @@ static int is_skipped(const struct plan *p, const struct ts_tensor *t, uint32_t 
 static void divide(struct plan *p, const struct ts_tensor *t)
 {
     struct tstream_pace *pace = &p->pace;
-    const double more_s = (pace->first_s - pace->sweep_s) / p->ranks.n;
-    pace->again_s *= p->ranks.product_share[t->order - 1];
+    const uint32_t together = processes_measured(p);
+    const double more_s = (pace->first_s - pace->sweep_s) / p->ranks.n * together;
+    pace->again_s *= p->ranks.product_share[t->order - 1] * together;
     for (uint32_t m = 0; m < t->order; m++) {
-        pace->product_s[m] *= p->ranks.product_share[m];
-        pace->rows_s[m] *= p->ranks.row_share[m];
+        pace->product_s[m] *= p->ranks.product_share[m] * together;
+        pace->rows_s[m] *= p->ranks.row_share[m] * together;
         if (is_skipped(p, t, m))
             continue;
         p->exchange_bytes += p->ranks.exchange_bytes[m];
@@ -336,6 +354,24 @@ static double run_seconds(const struct plan *p)
 }
 
 /* ---- the table ---- */
+
+/* What all processes of a machine take, if each took as much as this one. */
+static uint64_t machine_bytes(const struct plan *p)
+{
+    const uint32_t n = p->ranks.n > 0 ? p->ranks.per_host : 1;
+    return n * host_bytes(p) - (n - 1) * p->ranks.shared_bytes;
+}
+
+static void print_machine(const struct plan *p)
+{
+    char what[40], note[80], a[TS_NUM_CHARS];
+    snprintf(what, sizeof what, "the %u processes of a machine", p->ranks.per_host);
+    if (p->ranks.shared_bytes > 0)
+        snprintf(note, sizeof note, "with one copy of %s", ts_num_bytes(a, p->ranks.shared_bytes));
+    else
+        snprintf(note, sizeof note, p->n_devices > 0 ? "" : "each with factors of its own");
+    plan_bytes_row(what, machine_bytes(p), note);
+}
 
 static void print_host(const struct plan *p)
 {
@@ -369,6 +405,8 @@ static void print_host(const struct plan *p)
     plan_bytes_row(p->dense ? "program" : "program, tables of shards", p->program_bytes, "");
     snprintf(note, sizeof note, "of %s free", ts_num_bytes(a, p->memory.free_bytes));
     plan_bytes_row("in all", host_bytes(p), note);
+    if (plan_ranks_beside(&p->ranks))
+        print_machine(p);
     if (p->memory.rest_bytes > 0)
         plan_bytes_row("more when the fit nears 1", p->memory.rest_bytes, "");
 }
@@ -415,7 +453,9 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
     if (p->ranks.n > 0) {
         snprintf(note, sizeof note, "%s at %.0f GB/s, assumed", ts_num_bytes(a, p->exchange_bytes),
                  PLAN_NETWORK_BYTES_PER_S / 1e9);
-        plan_time_row("rows from other processes", p->exposed_s, note);
+        plan_time_row(p->ranks.shared_bytes > 0 ? "rows from other machines"
+                                                : "rows from other processes",
+                      p->exposed_s, note);
     }
     plan_time_row("in all", p->pace.sweep_s, "");
     printf("the run\n");
@@ -438,7 +478,11 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
     if (p->n_devices > 0)
         printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
     printf("\n");
-    if (p->ranks.n > 0)
+    if (plan_ranks_beside(&p->ranks))
+        printf("  one of %u processes, %u on each machine like this one: number %u, which has "
+               "most\n",
+               p->ranks.n, p->ranks.per_host, p->ranks.largest);
+    else if (p->ranks.n > 0)
         printf("  one of %u processes, each on a machine like this one: number %u, which has "
                "most\n",
                p->ranks.n, p->ranks.largest);
@@ -487,6 +531,8 @@ static void json_memory(struct tool_json *j, const struct plan *p)
     tool_json_u64(j, "library_bytes", p->library_bytes);
     tool_json_u64(j, "program_bytes", p->program_bytes);
     tool_json_u64(j, "total_bytes", host_bytes(p));
+    tool_json_u64(j, "shared_factor_bytes", p->ranks.shared_bytes);
+    tool_json_u64(j, "machine_total_bytes", machine_bytes(p));
     tool_json_close(j);
     tool_json_array(j, "gpus");
     for (uint32_t i = 0; i < p->n_devices; i++) {
@@ -532,6 +578,7 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
     tool_json_close(&j);
     tool_json_u64(&j, "processes", p->ranks.n > 0 ? p->ranks.n : 1);
     tool_json_u64(&j, "process", p->ranks.largest);
+    tool_json_u64(&j, "processes_per_host", p->ranks.n > 0 ? p->ranks.per_host : 1);
     tool_json_u64(&j, "exchange_bytes", p->exchange_bytes);
     tool_json_f64(&j, "exchange_seconds", p->exchange_s);
     tool_json_f64(&j, "exposed_seconds", p->exposed_s);
@@ -556,6 +603,14 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
 
 /* ---- the command ---- */
 
+/* What those of a machine have one copy of; where only one is on each they have none. */
+static void share_factors(const struct ts_engine *e, struct plan *p)
+{
+    const uint64_t bytes = e->backend->shares(e->be);
+    if (bytes > 0)
+        plan_ranks_share(e->tensor, p->args->rank, p->args->precision, bytes, &p->ranks);
+}
+
 static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct ts_err *err)
 {
     uint32_t ranks[TSTREAM_MOST_AT_ONCE];
@@ -575,6 +630,8 @@ static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct t
         return rc;
     engine_note_processor(p->cmd, &e);
     count_all(&e, p);
+    if (plan_ranks_beside(&p->ranks) && e.backend->shares != NULL && tstream_cp_may_share(p->args))
+        share_factors(&e, p);
     rc = count_disk(&e, p, err);
     ts_engine_close(&e);
     return rc;
@@ -589,9 +646,12 @@ static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, 
     int rc;
     if (args->processes <= 1)
         return 0;
+    ts_machine_share(args->per_host < args->processes ? args->per_host : args->processes);
     if (args->processes > MOST_RANKS)
         return ts_fail(err, TS_EARG, "--ranks must be at most %u", MOST_RANKS);
-    rc = plan_ranks_new(t, args->processes, n_gpus, args->rank, args->precision, &p->ranks, err);
+    rc = plan_ranks_new(t, args->processes,
+                        args->per_host < args->processes ? args->per_host : args->processes, n_gpus,
+                        args->rank, args->precision, &p->ranks, err);
     p->comm = (struct ts_comm){ .rank = p->ranks.largest, .n = p->ranks.n };
     ec->processor.cpu |= n_gpus == 0;
     return rc;
@@ -663,7 +723,8 @@ const struct ts_cmd tstream_plan = {
         "at once first, sweeps of one of the largest rank, time and disk of all. It holds for a machine that is as busy then as now. The run "
         "ends earlier when the fit hardly changes (--tol).\n\n"
         "With --ranks N it is told of one of N processes that mpirun or srun starts, the one whose shards take most memory: --threads, --gpus and "
-        "--host-memory are its own, and without them it has the CPU cores and the memory of a machine like this one for itself. Times are those measured "
+        "--host-memory are its own, and without them it has the CPU cores and the memory of a machine like this one for itself. With --ranks-per-host K so many are on a "
+        "machine: they divide its cores and memory, and have one copy of the factors where they share them, which is told with what all of them take. Times are those measured "
         "here by one process, times the largest part that one of N has, or a GPU of all, and 10 GB/s are taken for what the network brings to each. "
         "GPUs send rows while they compute: what is told of rows from other processes is what they cannot hide. What NCCL takes of a GPU is "
         "assumed, not measured.",

@@ -322,14 +322,24 @@ static int has_neighbours(const struct ts_comm *comm)
     return 0;
 }
 
+static uint64_t cpu_shares(const void *be)
+{
+    const struct shared *s = ((const struct cpu *)be)->shared;
+    uint64_t bytes = 0;
+    if (s->n_models > 1 || (s->updates & ~SHARED_UPDATES) != 0)
+        return 0;
+    for (uint32_t m = 0; m < s->tensor->order; m++)
+        bytes += s->factor[m].bytes;
+    return bytes;
+}
+
 static int cpu_share(void *be, struct ts_err *err)
 {
     struct cpu *c = be;
     struct shared *s = c->shared;
     struct ts_comm *comm = s->share == NULL ? NULL : ts_share_comm(s->share);
     int rc = 0;
-    if (comm == NULL || comm->ops->share == NULL || !has_neighbours(comm) || s->n_models > 1 ||
-        (s->updates & ~SHARED_UPDATES) != 0)
+    if (comm == NULL || comm->ops->share == NULL || !has_neighbours(comm) || cpu_shares(be) == 0)
         return 0;
     for (uint32_t m = 0; m < s->tensor->order && rc == 0; m++) {
         struct ts_fmat *f = &s->factor[m];
@@ -906,6 +916,7 @@ const struct ts_backend ts_backend_cpu = {
     .close = cpu_close,
     .link = cpu_link,
     .share = cpu_share,
+    .shares = cpu_shares,
     .need = cpu_need,
     .wish = cpu_wish,
     .deal = cpu_deal,

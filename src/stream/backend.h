@@ -281,6 +281,9 @@ struct ts_backend {
     /* Ranks of a machine get one copy of the factors, all zeros, where several are on one and updates allow it: rows are put
      * then by all ranks alike, before the first pass alone. Collective. NULL: each has its own. */
     int (*share)(void *be, struct ts_err *err);
+    uint64_t (*shares)(
+        const void *
+            be); /* bytes of these that there is one copy of then; 0: updates do not allow it. NULL: 0 */
 
     /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
      * over the cells; 0: such a model takes the passes of a product (ts_dense_passes), and so it does where this is NULL. */
