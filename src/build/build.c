@@ -98,6 +98,70 @@ static int give_to_writer(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
     return ts_mode_writer_add(arg, rec, n, err);
 }
 
+static void take_written(struct ts_build *b, uint32_t m, const struct ts_mode_written *w)
+{
+    b->mode[m].n_shards = w->n_shards;
+    b->mode[m].shards_bytes = w->file_bytes;
+    b->shard[m] = w->shard;
+    if (w->max_raw_bytes > b->max_raw_bytes)
+        b->max_raw_bytes = w->max_raw_bytes;
+}
+
+/* What several ranks write of a mode is on its way while they deal and sort for the next one, whose packed partitions then go where
+ * its own lay. */
+struct later {
+    struct ts_build *b;
+    struct ts_mode_writer *w;
+};
+
+static int give_later(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
+{
+    const struct later *l = arg;
+    if (l->b->writing != NULL)
+        ts_mode_writer_wait(l->b->writing);
+    return give_to_writer(l->w, rec, n, err);
+}
+
+/* Ends that of the mode before; all ranks do, whatever rc is. */
+static int end_writing(struct ts_build *b, int rc, struct ts_err *err)
+{
+    struct ts_mode_written written;
+    if (b->writing == NULL)
+        return rc;
+    rc = ts_mode_writer_end(b->writing, rc, &written, err);
+    if (rc == 0)
+        take_written(b, b->writing_mode, &written);
+    ts_mode_writer_free(b->writing);
+    free(b->writing_path);
+    b->writing = NULL;
+    b->writing_path = NULL;
+    return rc;
+}
+
+/* Deals, sorts and packs by several ranks; w and the path, which is its, are kept, to be ended. */
+static int write_by_ranks(struct ts_build *b, uint32_t m, const struct ts_build_spool_sort *sort,
+                          struct ts_mode_writer *w, char *path, int rc, struct ts_mode_written *ret,
+                          struct ts_err *err)
+{
+    struct later later = { b, w };
+    struct ts_build_ranks_sort all = { *sort, &b->spool, 1, 1 };
+    all.sort.consume = give_later;
+    all.sort.arg = &later;
+    rc = ts_build_ranks_sort(b, rc, &all, err);
+    rc = end_writing(b, rc, err);
+    if (w != NULL)
+        rc = ts_mode_writer_begin_end(w, rc, ret, err);
+    if (rc < 0) {
+        ts_mode_writer_free(w);
+        free(path);
+        return rc;
+    }
+    b->writing_path = path;
+    b->writing = w;
+    b->writing_mode = m;
+    return 0;
+}
+
 static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     const struct ts_record_layout *l = &b->spool.layout;
@@ -138,24 +202,21 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     sort.arg = w;
     sort.what = what;
     if (ts_build_comm_many(&b->ranks)) {
-        const struct ts_build_ranks_sort all = { sort, &b->spool, 1, 1 };
-        rc = ts_build_ranks_sort(b, rc, &all, err);
-    } else if (rc == 0) {
-        rc = ts_build_spool_sort(b, &sort, err);
+        rc = write_by_ranks(b, m, &sort, w, path, rc, &written, err);
+    } else {
+        if (rc == 0)
+            rc = ts_build_spool_sort(b, &sort, err);
+        if (w != NULL)
+            rc = ts_mode_writer_finish(w, rc, &written, err);
+        if (rc == 0)
+            take_written(b, m, &written);
+        ts_mode_writer_free(w);
+        free(path);
     }
-    if (w != NULL)
-        rc = ts_mode_writer_finish(w, rc, &written, err);
     if (rc == 0) {
-        disk->n_shards = written.n_shards;
-        disk->shards_bytes = written.file_bytes;
         disk->largest_slice = written.largest_slice;
-        b->shard[m] = written.shard;
         b->sum_of_squares += written.sum_of_squares;
-        if (written.max_raw_bytes > b->max_raw_bytes)
-            b->max_raw_bytes = written.max_raw_bytes;
     }
-    ts_mode_writer_free(w);
-    free(path);
     return rc;
 }
 
@@ -193,6 +254,7 @@ static int write_modes(struct ts_build *b, struct ts_err *err)
         if (rc == 0 && m == 0)
             rc = check_norm(b, err);
     }
+    rc = end_writing(b, rc, err);
     free_areas(b);
     return rc;
 }

@@ -60,8 +60,11 @@ struct ts_build {
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
     struct ts_spool_rooms rooms; /* of several ranks, which sort what lies in spools; none else */
-    struct ts_spare
-        spare; /* of several ranks: the area that is free while sorted records are given */
+    struct ts_spare spare;       /* of several ranks: what is free while sorted records are given */
+    struct ts_mode_writer *
+        writing; /* of several ranks: of the mode before, whose shards may not be on disk yet; or NULL */
+    uint32_t writing_mode;
+    char *writing_path;
 
     struct ts_build_comm ranks;
     struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */

@@ -604,6 +604,17 @@ static int give(struct deal *d, uint64_t *rec, uint64_t n, struct ts_err *err)
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
+/* What is free while records are given: of a mode's copy a room, if there is one, that stays when the next copy is sorted. */
+static struct ts_spare spare_of(const struct deal *d, uint64_t *area)
+{
+    const struct ts_build *b = d->b;
+    const uint64_t bytes = b->area_words * sizeof *area;
+    for (uint32_t i = 0; i < 2 && d->s->whole && b->rooms.words > 0; i++)
+        if (!b->rooms.taken[i])
+            return (struct ts_spare){ b->rooms.mem[i], b->rooms.words * sizeof *area, 1 };
+    return (struct ts_spare){ area, bytes, 0 };
+}
+
 /* Sorts what came to this rank, and gives it. */
 static int give_all(struct deal *d, struct ts_err *err)
 {
@@ -613,8 +624,9 @@ static int give_all(struct deal *d, struct ts_err *err)
                                       s->direct_bits, s->to->bits, b->memory.threads, b->o->stop);
     int rc = ts_build_check_stop(b, err);
     const int in_memory = ts_extsort_runs(d->runs) == 0;
-    b->spare = (struct ts_spare){ ts_build_other_area(b, sorted),
-                                  in_memory ? b->area_words * sizeof *sorted : 0 };
+    b->spare = spare_of(d, ts_build_other_area(b, sorted));
+    if (!in_memory && !b->spare.stays)
+        b->spare.bytes = 0;
     if (rc == 0 && in_memory)
         return d->filled == 0 ? 0 : give(d, sorted, d->filled, err);
     if (rc == 0)
@@ -678,18 +690,18 @@ static int give_own(struct deal *d, struct ts_err *err)
     const struct ts_record_layout *from = &s->from->layout, *to = s->sort.to;
     uint64_t *rec = s->from->head;
     if (s->from != b->kept) {
-        b->spare = (struct ts_spare){ b->area[0], b->area_words * sizeof *rec };
+        b->spare = spare_of(d, b->area[0]);
     } else if (from->words == to->words) {
         if (!is_same(s, from)) /* in place: of a rank whose indices are all small */
             ts_build_spool_convert(b, from, rec, to, s->sort.source, s->from->head, d->total);
         reuse_room(b);
         rec = b->area[1];
-        b->spare = (struct ts_spare){ b->area[0], b->area_words * sizeof *rec };
+        b->spare = spare_of(d, b->area[0]);
     } else {
         ts_build_spool_convert(b, from, rec, to, s->sort.source, b->area[0], d->total);
         ts_build_ranks_drop(b);
         rec = b->area[0];
-        b->spare = (struct ts_spare){ b->area[1], b->area_words * sizeof *rec };
+        b->spare = spare_of(d, b->area[1]);
     }
     return give(d, rec, d->total, err);
 }

@@ -410,14 +410,35 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     free(w);
 }
 
-int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
-                          struct ts_err *err)
+int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
+                             struct ts_err *err)
 {
     if (rc == 0 && w->n_carry > 0)
         rc = add_partitions(w, w->carry, 0, w->n_carry, err);
+    return ts_partition_deal_begin(w->deal, rc, ret, err);
+}
+
+void ts_mode_writer_wait(struct ts_mode_writer *w)
+{
+    ts_partition_deal_wait(w->deal);
+}
+
+int ts_mode_writer_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
+                       struct ts_err *err)
+{
+    return ts_partition_deal_end(w->deal, rc, ret, err);
+}
+
+int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
+                          struct ts_err *err)
+{
+    if (w->deal != NULL) {
+        rc = ts_mode_writer_begin_end(w, rc, ret, err);
+        return rc == 0 ? ts_mode_writer_end(w, rc, ret, err) : rc;
+    }
+    if (rc == 0 && w->n_carry > 0)
+        rc = add_partitions(w, w->carry, 0, w->n_carry, err);
     memset(ret, 0, sizeof *ret);
-    if (w->deal != NULL)
-        return ts_partition_deal_finish(w->deal, rc, ret, err);
     if (rc == 0 && w->draft.n_blocks > 0)
         rc = ts_shard_writer_put(w->shards, &w->draft, err);
     if (rc == 0)

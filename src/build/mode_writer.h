@@ -26,6 +26,7 @@ struct ts_mode_writer;
 struct ts_spare {
     void *mem;
     uint64_t bytes; /* 0: there is none */
+    int stays;      /* 1: it is nobody else's until ts_mode_writer_end */
 };
 
 struct ts_mode_writer_plan {
@@ -41,7 +42,7 @@ struct ts_mode_writer_plan {
     struct ts_build_comm *ranks; /* several write one file (partition_deal.h); NULL: one does */
     const char *tmp;             /* directory of their temporary files */
     const struct ts_spare *
-        spare; /* memory that is free from the first record until finish returns; NULL: there is none */
+        spare; /* memory that is free from the first record until finish returns, or longer; NULL: there is none */
 };
 
 struct ts_mode_written {
@@ -66,6 +67,14 @@ int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n
  * several ranks all call it, whatever rc is. */
 int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);
+
+/* Of several ranks, in place of finish: their shards may be written while the caller goes on. *ret has no shards yet. Then end, which
+ * all call, whatever rc is, completes it. wait, before that: spare memory is free again. */
+int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
+                             struct ts_err *err);
+void ts_mode_writer_wait(struct ts_mode_writer *w);
+int ts_mode_writer_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
+                       struct ts_err *err);
 
 /* Whether a partition joins a shard of so many blocks and words, or begins the next one. */
 int ts_mode_writer_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,

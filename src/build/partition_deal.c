@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -34,6 +35,13 @@ struct ts_partition_deal {
     uint64_t begin, end;             /* shards of this rank */
     char *lent;                      /* partitions that come from ranks behind this one */
     uint64_t n_lent, lent_at;        /* partitions; byte of the next one */
+
+    /* what is written, and what came of it */
+    int out; /* the file; -1 */
+    pthread_t thread;
+    int has_thread, rc;
+    struct ts_err err;
+    struct ts_disk_shard *shard;
 };
 
 int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
@@ -44,6 +52,7 @@ int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_p
     if (d == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->writer.path);
     d->plan = *plan;
+    d->out = -1;
     rc = ts_tempfile_new(plan->tmp, &d->fd, err);
     if (rc < 0)
         free(d);
@@ -56,6 +65,10 @@ void ts_partition_deal_free(struct ts_partition_deal *d)
 {
     if (d == NULL)
         return;
+    ts_partition_deal_wait(d);
+    if (d->out >= 0)
+        close(d->out);
+    free(d->shard);
     close(d->fd);
     free(d->own);
     free(d->all);
@@ -431,33 +444,63 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     return rc;
 }
 
-/* Writes what is this rank's, and flushes it: where ranks are on several machines no other one can. */
-static int write_file(struct ts_partition_deal *d, struct ts_disk_shard **shard, struct ts_err *err)
+/* Flushes what this rank has written: where ranks are on several machines no other one can. */
+static int end_file(struct ts_partition_deal *d, int rc, struct ts_err *err)
+{
+    if (rc == 0 && fsync(d->out) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be flushed to the disk", d->plan.writer.path);
+    if (d->out >= 0 && close(d->out) != 0 && rc == 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", d->plan.writer.path);
+    d->out = -1;
+    return rc;
+}
+
+/* Shards whose size is known go to their place at once. */
+static void *write_plain(void *arg)
+{
+    struct ts_partition_deal *d = arg;
+    uint64_t bytes = 0;
+    d->rc = write_own(d, d->out, plain_offset(d, d->begin), &d->shard, &bytes, &d->err);
+    d->rc = end_file(d, d->rc, &d->err);
+    return NULL;
+}
+
+/* Those that are compressed go to a temporary file first; all ranks then know how large they have become. */
+static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_build_comm *ranks = d->plan.ranks;
-    const int packed = d->plan.writer.compress;
-    uint64_t bytes = 0, at = packed ? 0 : plain_offset(d, d->begin), *all = NULL;
-    int fd = -1, tmp = -1, rc = open_file(d, &fd, err);
-    if (rc == 0 && packed)
+    uint64_t bytes = 0, at = 0, *all = NULL;
+    int tmp = -1;
+    if (rc == 0)
         rc = ts_tempfile_new(d->plan.tmp, &tmp, err);
     if (rc == 0)
-        rc = write_own(d, packed ? tmp : fd, at, shard, &bytes, err);
-    if (packed)
-        rc = ts_build_comm_numbers(ranks, rc, &bytes, 1, &all, err);
-    for (uint32_t r = 0; r < ranks->comm->rank && rc == 0 && packed; r++)
+        rc = write_own(d, tmp, 0, &d->shard, &bytes, err);
+    rc = ts_build_comm_numbers(ranks, rc, &bytes, 1, &all, err);
+    for (uint32_t r = 0; r < ranks->comm->rank && rc == 0; r++)
         at += all[r];
     free(all);
-    for (uint64_t s = d->begin; s < d->end && rc == 0 && packed; s++)
-        (*shard)[s - d->begin].offset += at;
-    if (rc == 0 && packed)
-        rc = copy_shards(d, tmp, fd, at, bytes, err);
-    if (rc == 0 && fsync(fd) != 0)
-        rc = ts_fail_errno(err, TS_EIO, "%s: cannot be flushed to the disk", d->plan.writer.path);
+    for (uint64_t s = d->begin; s < d->end && rc == 0; s++)
+        d->shard[s - d->begin].offset += at;
+    if (rc == 0)
+        rc = copy_shards(d, tmp, d->out, at, bytes, err);
     if (tmp >= 0)
         close(tmp);
-    if (fd >= 0 && close(fd) != 0 && rc == 0)
-        rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", d->plan.writer.path);
-    return rc;
+    return end_file(d, rc, err);
+}
+
+/* By a thread, if what is to be written stays: rc and err of the deal tell what comes of it. */
+static void write_file(struct ts_partition_deal *d)
+{
+    const int stays = d->plan.spare != NULL && d->plan.spare->stays && d->file_bytes == 0;
+    d->rc = open_file(d, &d->out, &d->err);
+    if (d->plan.writer.compress) {
+        d->rc = write_packed(d, d->rc, &d->err);
+        return;
+    }
+    if (d->rc == 0 && stays)
+        d->has_thread = pthread_create(&d->thread, NULL, write_plain, d) == 0;
+    if (d->rc == 0 && !d->has_thread)
+        write_plain(d);
 }
 
 /* Gives all ranks the table of all shards. */
@@ -489,10 +532,9 @@ static int gather_table(struct ts_partition_deal *d, int rc, const struct ts_dis
     return rc;
 }
 
-int ts_partition_deal_finish(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
-                             struct ts_err *err)
+int ts_partition_deal_begin(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
+                            struct ts_err *err)
 {
-    struct ts_disk_shard *own = NULL;
     memset(ret, 0, sizeof *ret);
     rc = gather(d, rc, err);
     if (rc < 0)
@@ -501,9 +543,26 @@ int ts_partition_deal_finish(struct ts_partition_deal *d, int rc, struct ts_mode
     add_up(d, ret);
     rc = lend(d, err);
     if (rc == 0)
-        rc = write_file(d, &own, err);
-    rc = gather_table(d, rc, own, ret, err);
-    free(own);
+        write_file(d);
+    return rc;
+}
+
+void ts_partition_deal_wait(struct ts_partition_deal *d)
+{
+    if (d->has_thread)
+        pthread_join(d->thread, NULL);
+    d->has_thread = 0;
+}
+
+int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
+                          struct ts_err *err)
+{
+    ts_partition_deal_wait(d);
+    if (rc == 0 && d->rc < 0) {
+        *err = d->err;
+        rc = d->rc;
+    }
+    rc = gather_table(d, rc, d->shard, ret, err);
     if (rc < 0)
         return rc;
     ret->n_shards = d->n_shards;

@@ -7,8 +7,8 @@
  *
  *   owner    the caller
  *   units    as in mode_writer.h
- *   threads  add: one at a time; the rest: one
- *   errors   0 or a negative ts_code; finish agrees on them (build_comm.h)
+ *   threads  add: one at a time; the rest: one; a thread of its own writes
+ *   errors   0 or a negative ts_code; begin and end agree on them (build_comm.h)
  */
 #ifndef TS_BUILD_PARTITION_DEAL_H
 #define TS_BUILD_PARTITION_DEAL_H
@@ -35,8 +35,15 @@ void ts_partition_deal_free(struct ts_partition_deal *d); /* NULL is fine */
 int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_partition *p,
                           struct ts_err *err);
 
-/* rc: what packing ended with. Writes this rank's shards; *ret is of all. */
-int ts_partition_deal_finish(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
-                             struct ts_err *err);
+/* rc: what packing ended with. Tells *ret of all ranks, but for the shards, and writes those of this rank: where the spare memory
+ * stays, while the caller goes on. */
+int ts_partition_deal_begin(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
+                            struct ts_err *err);
+
+void ts_partition_deal_wait(struct ts_partition_deal *d); /* until they are written */
+
+/* After begin, whatever came to pass meanwhile, which is rc: the shards of all ranks. */
+int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
+                          struct ts_err *err);
 
 #endif
