@@ -497,9 +497,10 @@ static void write_file(struct ts_partition_deal *d)
         d->rc = write_packed(d, d->rc, &d->err);
         return;
     }
-    if (d->rc == 0 && stays)
-        d->has_thread = pthread_create(&d->thread, NULL, write_plain, d) == 0;
-    if (d->rc == 0 && !d->has_thread)
+    if (d->rc < 0)
+        return;
+    d->has_thread = stays && pthread_create(&d->thread, NULL, write_plain, d) == 0;
+    if (!d->has_thread) /* else the rest is the thread's */
         write_plain(d);
 }
 
