@@ -50,6 +50,9 @@ static const struct tool_entry environment[] = {
     { "TSTREAM_RANK_TIMEOUT",
       "Of several processes: seconds without a word of one of them after which all end. 7 where it is not set; 0: no limit.",
       "cp" },
+    { "OMPI_MCA_pml",
+      "Read by Open MPI. Set to ob1 where it is not set and all processes are on one machine, which then start sooner.",
+      "cp" },
     { "TSTREAM_OWN_FACTORS",
       "Of several processes on CPU cores: where it is 1 each has its own factors, also of those on one machine.",
       "cp" },
@@ -103,9 +106,8 @@ int tstream_run(int argc, char **argv)
         .related = related,
         .see_also = "tshard",
     };
-    static const char *const other[] = {
-        "build", "verify", "index", "gen", "split", "part", "select", NULL
-    };
+    static const char *const other[] = { "build", "verify", "index",  "gen",
+                                         "split", "part",   "select", NULL };
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }
