@@ -106,8 +106,9 @@ int tstream_run(int argc, char **argv)
         .related = related,
         .see_also = "tshard",
     };
-    static const char *const other[] = { "build", "verify", "index",  "gen",
-                                         "split", "part",   "select", NULL };
+    static const char *const other[] = {
+        "build", "verify", "index", "gen", "split", "part", "select", NULL
+    };
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }
