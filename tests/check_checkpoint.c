@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "tests/run_als.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
@@ -378,7 +379,7 @@ START_TEST(a_full_disk_costs_a_warning)
             least.rlim_cur = 1000;
             setrlimit(RLIMIT_FSIZE, &least);
         }
-        ts_checkpoint_take(c, &s);
+        ts_checkpoint_take(c, &s, ts_clock_ns());
         while (_i == 1 && !ts_checkpoint_due(c))
             usleep(1000);
     }

@@ -42,6 +42,8 @@ struct conf {
     const struct ts_constraint *constraint;
     int accelerate, nvecs;
     uint32_t machines; /* on so many ranks share factors; 0: each has its own */
+    int spreads;       /* rows may go to some ranks only: */
+    enum ts_rows_to rows_to;
     struct ts_hold_out hold_out;
     uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
     uint32_t stops; /* the rank that is asked to stop after the second sweep, from 1; 0: none */
@@ -55,6 +57,8 @@ struct outcome {
     struct ts_err err;
     volatile sig_atomic_t stop;
     uint32_t order, sweeps;
+    enum ts_rows_to rows_to[TS_MAX_ORDER]; /* in the last sweep */
+    uint64_t row_bytes[TS_MAX_ORDER];
     double fit[MOST_SWEEPS], objective[MOST_SWEEPS], told[MOST_SWEEPS][3];
     double weight[TS_MAX_RANK];
     uint64_t n_rows[TS_MAX_ORDER], slots, nnz;
@@ -73,6 +77,13 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
         o->stop = SIGTERM;
 }
 
+static void note_mode(void *ctx, const struct ts_als_mode *m)
+{
+    struct outcome *o = ctx;
+    o->rows_to[m->mode] = m->times->rows_to;
+    o->row_bytes[m->mode] = m->times->row_bytes;
+}
+
 static void note_nnz(void *ctx, uint64_t nnz)
 {
     struct outcome *o = ctx;
@@ -83,6 +94,8 @@ static void take_factors(struct outcome *o, const struct ts_tensor *t, void *be)
 {
     for (uint32_t m = 0; m < t->order; m++) {
         o->n_rows[m] = t->mode[m].disk.n_rows;
+        if (o->comm != NULL && o->comm->rank > 0 && o->conf->spreads)
+            continue; /* the first rank has all rows in the end */
         o->factor[m] = calloc(o->n_rows[m] * o->conf->rank + 1, sizeof(double));
         ts_backend_cpu.get_rows(be, m, 0, o->n_rows[m], o->factor[m], &o->err);
     }
@@ -124,11 +137,16 @@ static void *run_rank(void *ctx)
     o->order = t->order;
     if (o->comm != NULL && c->fails == o->comm->rank + 1)
         ts_feed_fail_with(ac.feed, ts_fail(&o->err, TS_EIO, "the disk is gone"), &o->err);
-    if (o->comm != NULL && c->machines > 0)
-        o->rc = ts_backend_cpu.share(be, &o->err);
+    if (o->comm != NULL && (c->machines > 0 || c->spreads)) {
+        const struct ts_spread how = { .own = c->machines == 0,
+                                       .skipped = ts_constraint_skipped(c->constraint, t->order),
+                                       .rows_to = c->spreads ? c->rows_to : TS_ROWS_TO_ALL };
+        o->rc = ts_backend_cpu.spread(be, &how, &o->err);
+    }
     ck_assert_msg(o->rc == 0, "%s", o->err.text);
     ac.precision = c->precision;
     ac.sweep = note_sweep;
+    ac.mode = note_mode;
     ac.init = (struct ts_init_conf){ .tensor = t,
                                      .backend = &ts_backend_cpu,
                                      .be = be,
@@ -203,7 +221,7 @@ static void ck_same(const struct outcome *a, const struct outcome *b)
     ck_assert_mem_eq(a->objective, b->objective, sizeof a->objective);
     ck_assert_mem_eq(a->told, b->told, sizeof a->told);
     ck_assert_mem_eq(a->weight, b->weight, sizeof a->weight);
-    for (uint32_t m = 0; m < a->order; m++)
+    for (uint32_t m = 0; m < a->order && b->factor[m] != NULL; m++)
         ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->conf->rank * sizeof(double));
 }
 
@@ -233,14 +251,19 @@ static uint32_t ck_ranks(struct conf c, uint64_t least_bytes)
     for (uint32_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
         c.threads = k % 2 == 0 ? 3 : 1;
         c.host_bytes = k < 3 ? least_bytes : 0; /* one of more ranks has too little to stream */
-        for (uint32_t shared = 0; shared < 2; shared++) {
-            if (shared && (ranks[k] == 1 || c.accelerate || c.nvecs)) /* the method changes rows */
+        for (uint32_t how = 0; how < 5; how++) {
+            const int shared = how == 1 || how == 3;
+            c.spreads = how >= 2;
+            c.rows_to = how == 4 ? TS_ROWS_STAY : TS_ROWS_TO_NEEDING;
+            if (how > 0 && (ranks[k] == 1 || c.accelerate)) /* the method changes rows */
                 break;
-            c.machines = shared * (1 + k % 3);
+            if (shared && c.nvecs)
+                continue;
+            c.machines = shared ? 1 + k % 3 : 0;
             run_ranks_as(&c, k % 2 == 1 ? ranks[k] + c.rank : 0, ranks[k], o);
             for (uint32_t r = 0; r < ranks[k]; r++) {
                 ck_same(&alone, &o[r]);
-                streamed += !shared && o[r].slots > 0;
+                streamed += how == 0 && o[r].slots > 0;
                 free_outcome(&o[r]);
             }
         }

@@ -36,10 +36,12 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
     }
     pthread_barrier_wait(&g->barrier);
     for (uint32_t r = 0; r < c->n; r++)
-        if (g->rank[r].rc < 0 && (g->rank[worst].rc == 0 ||
+        if (g->rank[r].rc < 0 && (g->rank[worst].rc >= 0 ||
                                   (g->rank[worst].rc == TS_ESTOP && g->rank[r].rc != TS_ESTOP)))
             worst = r;
     ret = g->rank[worst].rc;
+    for (uint32_t r = 0; r < c->n && g->rank[worst].rc >= 0; r++)
+        ret = g->rank[r].rc > ret ? g->rank[r].rc : ret;
     if (ret == TS_ESTOP)
         *err = g->rank[worst].err;
     else if (ret < 0)

@@ -205,27 +205,48 @@ static int end_together(struct cp_report *r, int rc, struct ts_err *err)
     return ret;
 }
 
-static const char *own_factors(void)
+static int owns_factors(void)
 {
     const char *own = getenv("TSTREAM_OWN_FACTORS");
-    return own != NULL && strcmp(own, "1") == 0 ? "1" : "0";
+    return own != NULL && strcmp(own, "1") == 0;
 }
 
 /* What changes rows by get_rows and put_rows wants its own, as all ranks do it. */
 int tstream_cp_may_share(const struct cp_args *args)
 {
-    return own_factors()[0] == '0' && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
+    return !owns_factors() && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
            !args->constraint[0].best;
 }
 
-/* Ranks of a machine get one copy of the factors. */
-static int share_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
+/* To whom rows go: TSTREAM_ROWS_TO in the environment. */
+static enum ts_rows_to rows_to(void)
 {
+    const char *to = getenv("TSTREAM_ROWS_TO");
+    if (to != NULL && strcmp(to, "all") == 0)
+        return TS_ROWS_TO_ALL;
+    return to != NULL && strcmp(to, "needing") == 0 ? TS_ROWS_TO_NEEDING : TS_ROWS_STAY;
+}
+
+/* Ranks of a machine get one copy of the factors, and rows go to ranks that need them. What changes rows by get_rows and put_rows
+ * wants copies, and all rows, as all ranks do it: vectors of a start only before the first sweep. */
+static int spread_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
+{
+    struct ts_spread how = { .skipped = ts_constraint_skipped(args->constraint, e->tensor->order) };
+    char text[16];
     int rc;
-    if (tool_ranks() == NULL || e->backend->share == NULL)
+    if (tool_ranks() == NULL || e->backend->spread == NULL)
         return 0;
-    rc = tool_ranks_same("TSTREAM_OWN_FACTORS", own_factors(), err);
-    return rc < 0 || !tstream_cp_may_share(args) ? rc : e->backend->share(e->be, err);
+    how.own = owns_factors();
+    how.rows_to = rows_to();
+    snprintf(text, sizeof text, "%d", how.own);
+    rc = tool_ranks_same("TSTREAM_OWN_FACTORS", text, err);
+    snprintf(text, sizeof text, "%d", (int)how.rows_to);
+    if (rc == 0)
+        rc = tool_ranks_same("TSTREAM_ROWS_TO", text, err);
+    if (rc < 0 || args->accelerate || args->constraint[0].best)
+        return rc;
+    how.own |= !tstream_cp_may_share(args);
+    return e->backend->spread(e->be, &how, err);
 }
 
 /* Everything that can be refused is, before the work. */
@@ -270,7 +291,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         rc = ts_engine_open(&ec, &e, err);
     rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
     if (rc == 0)
-        rc = share_factors(args, &e, err);
+        rc = spread_factors(args, &e, err);
     if (rc == 0) {
         tstream_ranks_note(cmd, &e);
         cp_run_note(cmd, args, &e);

@@ -87,10 +87,11 @@ int ts_als_multiply(struct ts_als *a, struct ts_err *err)
     return a->method->pass(a, err);
 }
 
-static uint64_t exchanged(const struct ts_als *a)
+static struct ts_exchanged exchanged(const struct ts_als *a)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    return c->backend->exchanged == NULL ? 0 : c->backend->exchanged(c->be);
+    return c->backend->exchanged == NULL ? (struct ts_exchanged){ 0 }
+                                         : c->backend->exchanged(c->be);
 }
 
 /* What follows the product. Before the first sweep nobody is told. */
@@ -104,14 +105,17 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     int rc = 0;
     if (!a->solved) {
         struct ts_device_times *d = &a->times.device[0];
-        uint64_t all_ns, exchanged_ns;
+        struct ts_exchanged e;
+        uint64_t all_ns;
         (void)exchanged(a); /* what came before is not of these rows */
         rc = a->method->rows(a, err);
         all_ns = ts_als_trace(a, "rows", start, a->product) - start;
-        exchanged_ns = exchanged(a);
-        d->solve_ns = all_ns - exchanged_ns;
-        d->exchange_ns += exchanged_ns;
-        d->exposed_ns += exchanged_ns;
+        e = exchanged(a);
+        d->solve_ns = all_ns - e.ns;
+        d->exchange_ns += e.ns;
+        d->exposed_ns += e.ns;
+        a->times.row_bytes += e.row_bytes;
+        a->times.rows_to = e.row_bytes > 0 ? e.rows_to : a->times.rows_to;
         a->times.total_ns += all_ns;
     }
     if (rc < 0)
@@ -130,13 +134,26 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
-/* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode. */
+/* The first of several ranks, which writes, gets the rows that a state at the beginning of `mode` has, or where that is the order all
+ * rows. rc: 1 where one is wanted here, or what this rank failed with; returns the same of all. */
+static int collect(const struct ts_als *a, uint32_t mode, int rc, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const uint32_t without = mode < a->order ? UINT32_C(1) << mode : 0;
+    const uint32_t modes = ~without | ts_constraint_stays(a->constraint, a->order);
+    return c->backend->collect == NULL ? rc : c->backend->collect(c->be, modes, rc, err);
+}
+
+/* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode. All ranks come here. */
 static int keep_place(struct ts_als *a, int rc)
 {
-    if (rc == TS_ESTOP && a->at == TS_ALS_MODE)
-        ts_als_state_save(a, a->now.sweep, a->mode);
-    else if (rc == TS_ESTOP && a->at == TS_ALS_AGAIN)
-        ts_als_state_save(a, a->now.sweep, a->order - 1);
+    const uint32_t mode = a->at == TS_ALS_AGAIN ? a->order - 1 : a->mode;
+    struct ts_err err;
+    if (rc != TS_ESTOP || (a->at != TS_ALS_MODE && a->at != TS_ALS_AGAIN))
+        return rc;
+    ts_fail(&err, TS_ESTOP, "stopped");
+    if (collect(a, mode, rc, &err) == TS_ESTOP)
+        ts_als_state_save(a, a->now.sweep, mode);
     return rc;
 }
 
@@ -153,16 +170,21 @@ void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision)
 static int between_modes(struct ts_als *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
 {
     struct ts_checkpoint *c = a->conf->checkpoint;
+    const uint64_t began_ns = ts_clock_ns();
+    int rc;
     if (ts_stop_asked(a->conf->init.stop)) {
         ts_als_state_save(a, sweep, mode);
         return mode > 0 ? ts_fail(err, TS_ESTOP, "stopped in sweep %u", sweep)
                         : ts_fail(err, TS_ESTOP, "stopped after sweep %u", sweep - 1);
     }
-    if (c != NULL && ts_checkpoint_due(c)) {
+    rc = collect(a, mode, c != NULL && ts_checkpoint_due(c), err);
+    if (rc == TS_ESTOP)
+        ts_als_state_save(a, sweep, mode);
+    if (rc > 0 && c != NULL) {
         struct ts_state s = ts_als_state_at(a, sweep, mode, 0);
-        ts_checkpoint_take(c, &s);
+        ts_checkpoint_take(c, &s, began_ns);
     }
-    return 0;
+    return rc < 0 ? rc : 0;
 }
 
 /* The factors that the sweep starts from. */
@@ -333,6 +355,10 @@ static int go_on(struct ts_als *a, struct ts_err *err)
         rc = a->sweeping ? 0 : begin_sweep(a, err);
         if (rc == 0)
             rc = step(a, err);
+    }
+    if (rc == 0) {
+        rc = collect(a, a->order, 1, err);
+        rc = rc > 0 ? 0 : rc;
     }
     if (rc == 0 && a->conf->checkpoint != NULL) {
         struct ts_state end = ts_als_state_at(a, a->result.sweeps + 1, 0, TS_STATE_ENDED);

@@ -430,11 +430,11 @@ int ts_checkpoint_due(struct ts_checkpoint *c)
     return !c->running && c->conf.every_ns > 0 && ts_clock_ns() >= c->due_ns;
 }
 
-void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s)
+void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t since_ns)
 {
     struct ts_err err;
     int rc;
-    c->began_ns = ts_clock_ns();
+    c->began_ns = since_ns;
     c->cpu_ns = 0;
     complete(c, s);
     rc = c->conf.copy ? make_copy(c, &err) : write_state(c, live_rows, &err);

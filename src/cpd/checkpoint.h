@@ -71,9 +71,9 @@ void ts_checkpoint_free(
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,
                         const struct ts_disk_figures *figures, struct ts_err *err);
 
-/* Whether one is due, and begins to save it. */
+/* Whether one is due, and begins to save it; since_ns: from when on (base/clock.h) the run has waited for that. */
 int ts_checkpoint_due(struct ts_checkpoint *c);
-void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s);
+void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t since_ns);
 
 /* Saves it at once, because the run ends here; a failure is told to `warn`. */
 void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s);

@@ -17,6 +17,7 @@
 #include "cpu/dense_rows.h"
 #include "cpu/descend.h"
 #include "cpu/fmat.h"
+#include "cpu/needs.h"
 #include "cpu/pass.h"
 #include "cpu/plain.h"
 #include "cpu/rounds.h"
@@ -50,6 +51,9 @@ struct shared {
     uint32_t updates;       /* other than of least squares */
     int put;                /* rows of these were put, and others may be putting them still */
     uint64_t *dealt;        /* memory of what they deal */
+    struct ts_needs *needs; /* to whom rows go; NULL: to all */
+    /* modes of which not all ranks have all rows: the first one, this one */
+    uint32_t first_lacks, lacks;
     struct ts_trace *trace; /* or NULL */
 };
 
@@ -62,7 +66,7 @@ struct cpu {
     int frees_rows;
     struct ts_fmat factor[TS_MAX_ORDER]; /* views */
     struct ts_fmat product; /* of the mode that was passed over last: its factor, or in `apart` */
-    struct ts_rowsolve_ranks ranks;
+    struct ts_rowsolve_ranks ranks[TS_MAX_ORDER]; /* of each mode */
     uint32_t scattered; /* the mode, from 1, whose product lies on several ranks; 0: none */
     enum ts_precision summed;
 };
@@ -140,6 +144,7 @@ static void cpu_close(void *be)
         return;
     s = c->shared;
     ts_pass_free(s->pass);
+    ts_needs_free(s->needs);
     ts_dense_product_free(s->dense);
     ts_dense_rows_free(s->dense_rows);
     ts_rounds_free(s->rounds);
@@ -235,16 +240,18 @@ static int multiplies(const struct ts_backend_conf *conf)
 static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_err *err)
 {
     const uint64_t n = comm == NULL ? 0 : comm->n + UINT64_C(1);
+    uint64_t *at;
     if (!ts_comm_many(comm))
         return 0;
-    s->dealt = calloc(s->n_models * 2 * n, sizeof *s->dealt);
+    at = s->dealt = calloc(s->n_models * s->tensor->order * 2 * n, sizeof *s->dealt);
     if (s->dealt == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path);
     s->share = ts_pass_share(s->pass);
     for (uint32_t k = 0; k < s->n_models; k++)
-        s->model[k].ranks = (struct ts_rowsolve_ranks){ .share = s->share,
-                                                        .group = s->dealt + 2 * k * n,
-                                                        .row = s->dealt + (2 * k + 1) * n };
+        for (uint32_t m = 0; m < s->tensor->order; m++, at += 2 * n)
+            s->model[k].ranks[m] = (struct ts_rowsolve_ranks){
+                .share = s->share, .group = at, .row = at + n, .mode = m
+            };
     return s->n_models > 1 ? ts_share_stage(s->share, err) : 0;
 }
 
@@ -313,6 +320,9 @@ static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_er
     (1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_SIMPLEX | \
      1u << TS_ROW_KEEP | 1u << TS_ROW_HELD)
 
+/* Those whose rows may go to the ranks that need them alone: others go to all, each in a way of its own. */
+#define SOME_UPDATES (~(1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND))
+
 static int has_neighbours(const struct ts_comm *comm)
 {
     for (uint32_t r = 1; r < comm->n && comm->machine != NULL; r++)
@@ -333,13 +343,11 @@ static uint64_t cpu_shares(const void *be)
     return bytes;
 }
 
-static int cpu_share(void *be, struct ts_err *err)
+static int share_memory(struct cpu *c, struct ts_comm *comm, struct ts_err *err)
 {
-    struct cpu *c = be;
     struct shared *s = c->shared;
-    struct ts_comm *comm = s->share == NULL ? NULL : ts_share_comm(s->share);
     int rc = 0;
-    if (comm == NULL || comm->ops->share == NULL || !has_neighbours(comm) || cpu_shares(be) == 0)
+    if (comm->ops->share == NULL || !has_neighbours(comm) || cpu_shares(c) == 0)
         return 0;
     for (uint32_t m = 0; m < s->tensor->order && rc == 0; m++) {
         struct ts_fmat *f = &s->factor[m];
@@ -355,6 +363,60 @@ static int cpu_share(void *be, struct ts_err *err)
     return rc;
 }
 
+/* Whether any rows leave their machine, where ranks share memory, or their rank. */
+static int rows_travel(const struct ts_comm *comm, int shared)
+{
+    for (uint32_t r = 1; r < comm->n && shared; r++)
+        if (comm->machine[r] != comm->machine[0])
+            return 1;
+    return !shared;
+}
+
+static int cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
+{
+    struct cpu *c = be;
+    struct shared *s = c->shared;
+    struct ts_comm *comm = s->share == NULL ? NULL : ts_share_comm(s->share);
+    struct ts_needs_conf conf = { .tensor = s->tensor,
+                                  .share = s->share,
+                                  .threads = s->threads,
+                                  .skipped = how->skipped,
+                                  .always = how->rows_to == TS_ROWS_TO_NEEDING,
+                                  .unpack = ts_kernel_unpack(ts_isa_best()) };
+    int rc = comm == NULL || s->n_models > 1 || how->own ? 0 : share_memory(c, comm, err);
+    if (rc < 0 || comm == NULL || s->n_models > 1 || (s->updates & ~SOME_UPDATES) != 0 ||
+        how->rows_to == TS_ROWS_TO_ALL || !rows_travel(comm, s->factor[0].shared))
+        return rc;
+    conf.shared = s->factor[0].shared;
+    conf.row_bytes = (uint32_t)(c->rank * ts_precision_bytes(s->factor[0].precision));
+    rc = ts_share_agree(s->share, ts_needs_new(&conf, &s->needs, err), err);
+    if (rc == 0)
+        ts_pass_walk(s->pass, s->needs);
+    return rc;
+}
+
+static int cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err)
+{
+    struct cpu *c = be;
+    struct shared *s = c->shared;
+    int moved = 0;
+    modes &= s->first_lacks;
+    if (modes == 0)
+        return rc;
+    rc = ts_share_agree(s->share, rc, err);
+    if (rc <= 0 && rc != TS_ESTOP)
+        return rc;
+    for (uint32_t m = 0; m < s->tensor->order && moved == 0; m++)
+        if ((modes >> m & 1) != 0)
+            moved = ts_share_rows_to_first(s->share, &c->factor[m], c->ranks[m].row, err);
+    s->first_lacks &= ~modes;
+    if (ts_share_comm(s->share)->rank == 0)
+        s->lacks &= ~modes;
+    if (moved == 0 && rc > 0 && s->factor[0].shared)
+        moved = ts_share_settle(s->share, err);
+    return moved < 0 ? moved : rc;
+}
+
 static const char *cpu_link(const void *be)
 {
     const struct cpu *c = be;
@@ -368,6 +430,13 @@ static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint
     for (uint32_t k = 0; k < n_models(conf); k++)
         *factor_bytes += n_rows * rank_of(conf, k) * (conf->precision == TS_FLOAT32 ? 4 : 8);
     *padded += ts_fmat_bytes(n_rows, conf_of_all(conf).rank, conf->precision);
+}
+
+/* As far as it is known before a run says how it spreads its factors. */
+static int may_send_some(const struct ts_backend_conf *conf)
+{
+    return n_models(conf) == 1 && !conf->products && conf->only_mode < 0 &&
+           (conf->updates & ~SOME_UPDATES) == 0;
 }
 
 static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
@@ -406,8 +475,12 @@ static void cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
         *other_bytes += ts_steps_bytes(conf->tensor, all.rank, threads);
     if (ts_comm_many(conf->comm))
         *other_bytes += ts_share_bytes(conf->tensor, conf->comm->n) +
-                        n_models(conf) * 2 * (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t) +
+                        n_models(conf) * conf->tensor->order * 2 * (conf->comm->n + UINT64_C(1)) *
+                            sizeof(uint64_t) +
                         (n_models(conf) > 1 ? ts_share_stage_bytes(conf->comm->n) : 0);
+    if (ts_comm_many(conf->comm) && may_send_some(conf))
+        *other_bytes += ts_needs_bytes(conf->tensor, conf->comm,
+                                       (uint32_t)(all.rank * ts_precision_bytes(conf->precision)));
     if (ts_backend_keeps_rest(conf))
         *other_bytes += ts_bigmem_cost(
             ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
@@ -521,6 +594,7 @@ static int cpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const
 {
     struct cpu *c = be;
     (void)err;
+    assert((c->shared->lacks >> mode & 1) == 0);
     note_change(c, mode);
     c->factor[mode].rest = NULL;
     c->shared->put |= c->factor[mode].shared;
@@ -533,6 +607,7 @@ static int cpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
 {
     struct cpu *c = be;
     (void)err;
+    assert((c->shared->lacks >> mode & 1) == 0);
     ts_fmat_get(&c->factor[mode], row, n, rows, c->shared->threads);
     return 0;
 }
@@ -556,18 +631,20 @@ static struct ts_pass_model prepare_product(struct cpu *c, uint32_t mode)
     return (struct ts_pass_model){ .col = c->col, .out = &c->product, .summed = summed };
 }
 
-/* Rows of a mode, which are where its pass left them, to the ranks that have their groups, until all get all: in solve or
- * gram. */
-static int deal_rows(struct cpu *c, uint32_t mode, struct ts_fmat *rows,
+/* Rows of a mode, which are where its pass left them, to the ranks that have their groups, until all get all, or what they need
+ * of an update: in solve or gram. */
+static int deal_rows(struct cpu *c, uint32_t mode, struct ts_fmat *rows, int some,
                      struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
+    struct ts_rowsolve_ranks *ranks = &c->ranks[mode];
     uint64_t moved_ns;
     int rc;
     c->scattered = mode + 1;
-    c->ranks.here = 0;
-    ts_rowsolve_deal(c->rows, rows->n_rows, &c->ranks);
-    rc = ts_share_move_rows(c->shared->share, rows, c->ranks.row, err);
+    ranks->here = 0;
+    ranks->needs = some ? c->shared->needs : NULL;
+    ts_rowsolve_deal(c->rows, rows->n_rows, ranks);
+    rc = ts_share_move_rows(c->shared->share, rows, ranks->row, err);
     if (rc == 0)
         rc = settle(c->shared, rows, err);
     moved_ns = ts_clock_ns() - start;
@@ -595,9 +672,9 @@ static int multiply_dense(const struct ts_update *of, uint32_t mode, struct ts_f
                                                                 : rc;
 }
 
-/* Products, and what updates of their rows need. */
-static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                        struct ts_backend_times *times, struct ts_err *err)
+/* Products, and what updates of their rows need. some: rows of the updates need not go to all ranks. */
+static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, int some,
+                        struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
     struct shared *s = ((struct cpu *)of[0].be)->shared;
@@ -614,21 +691,30 @@ static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, s
         rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
     for (uint32_t k = 0; k < n && rc == 0 && s->share != NULL; k++) {
         struct cpu *c = of[k].be;
-        rc = deal_rows(c, mode, &c->product, times, err);
+        rc = deal_rows(c, mode, &c->product, some, times, err);
     }
     return rc;
 }
 
-static uint64_t cpu_exchanged(void *be)
+static struct ts_exchanged cpu_exchanged(void *be)
 {
     struct shared *s = ((struct cpu *)be)->shared;
-    return s->share == NULL ? 0 : ts_share_noted(s->share);
+    return s->share == NULL ? (struct ts_exchanged){ 0 } : ts_share_noted(s->share);
+}
+
+/* Rows that went in a call that has passes and updates in one. Returns the time that was noted. */
+static uint64_t tell_rows(void *be, struct ts_backend_times *times)
+{
+    const struct ts_exchanged e = cpu_exchanged(be);
+    times->row_bytes = e.row_bytes;
+    times->rows_to = e.rows_to;
+    return e.ns;
 }
 
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                       struct ts_err *err)
 {
-    return multiply_all(&(struct ts_update){ .be = be }, 1, mode, feed, times, err);
+    return multiply_all(&(struct ts_update){ .be = be }, 1, mode, 0, feed, times, err);
 }
 
 static int cpu_weighted_of(void *const *be, const struct ts_weighted *const *what, uint32_t n,
@@ -716,7 +802,7 @@ static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
     if (s->dense != NULL)
         return complete_dense(c, mode, feed, how, sums, times, err);
     rc = ts_pass_complete(s->pass, mode, s->factor, how, sums->size, feed, times, err);
-    return rc == 0 && s->share != NULL ? deal_rows(c, mode, &c->factor[mode], times, err) : rc;
+    return rc == 0 && s->share != NULL ? deal_rows(c, mode, &c->factor[mode], 1, times, err) : rc;
 }
 
 static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
@@ -752,14 +838,25 @@ static void cpu_sum_in(void *be, enum ts_precision summed)
     c->summed = summed;
 }
 
+/* Rows of the mode have gone to all ranks, or to some. */
+static void note_lacks(struct shared *s, uint32_t mode, const struct ts_rowsolve_ranks *ranks)
+{
+    const uint32_t bit = UINT32_C(1) << mode;
+    if (ranks == NULL || ranks->here)
+        return;
+    s->lacks = ranks->some ? s->lacks | bit : s->lacks & ~bit;
+    s->first_lacks = ranks->some ? s->first_lacks | bit : s->first_lacks & ~bit;
+}
+
 static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
                      const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct cpu *c = be;
-    const struct ts_rowsolve_ranks *ranks = c->shared->share == NULL ? NULL : &c->ranks;
+    struct ts_rowsolve_ranks *ranks = c->shared->share == NULL ? NULL : &c->ranks[mode];
     const int rc =
         ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(how->kind) ? &c->product : NULL,
                         how, sums, ranks, err);
+    note_lacks(c->shared, mode, ranks);
     note_change(c, mode);
     c->factor[mode].rest = NULL;
     c->scattered = 0;
@@ -772,7 +869,7 @@ static int cpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
     struct ts_trace *trace = ((const struct cpu *)of[0].be)->shared->trace;
     const uint64_t start = ts_clock_ns();
     struct ts_device_times *d = &times->device[0];
-    int rc = multiply_all(of, n, mode, feed, times, err);
+    int rc = multiply_all(of, n, mode, 1, feed, times, err);
     const uint64_t then = ts_clock_ns();
     uint64_t exchanged_ns, now;
     (void)cpu_exchanged(of[0].be); /* what came before is not of these rows */
@@ -782,7 +879,7 @@ static int cpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
     if (rc < 0)
         return rc;
     now = ts_clock_ns();
-    exchanged_ns = cpu_exchanged(of[0].be);
+    exchanged_ns = tell_rows(of[0].be, times);
     d->solve_ns = now - then - exchanged_ns;
     d->exchange_ns += exchanged_ns;
     d->exposed_ns += exchanged_ns;
@@ -822,10 +919,12 @@ static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
     rc = ts_rounds_run(s->rounds, s->share, mode, s->factor, &c->product, feed, how, ret, times,
                        err);
     if (rc == 0 && s->share != NULL && feed != NULL) { /* gram, which comes next, is divided */
-        ts_rowsolve_deal(c->rows, c->product.n_rows, &c->ranks);
-        c->ranks.here = 1;
+        ts_rowsolve_deal(c->rows, c->product.n_rows, &c->ranks[mode]);
+        c->ranks[mode].here = 1;
         c->scattered = mode + 1;
     }
+    if (times != NULL)
+        (void)tell_rows(c, times);
     return rc;
 }
 
@@ -857,12 +956,12 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
                                 &wait_ns, &exchange_ns, err);
     then = ts_clock_ns();
     if (rc == 0 && s->share != NULL)
-        rc = deal_rows(c, mode, &c->product, NULL, err);
-    c->ranks.here = how->gradient != NULL; /* the factors stay as they are */
+        rc = deal_rows(c, mode, &c->product, 0, NULL, err);
+    c->ranks[mode].here = how->gradient != NULL; /* the factors stay as they are */
     dealt_ns = ts_clock_ns() - then;
     if (rc == 0)
-        rc =
-            ts_steps_make(s->steps, s->share, c->ranks.row, mode, s->factor, &c->product, how, err);
+        rc = ts_steps_make(s->steps, s->share, c->ranks[mode].row, mode, s->factor, &c->product,
+                           how, err);
     *times =
         (struct ts_backend_times){ .total_ns = ts_clock_ns() - start,
                                    .n_devices = 1,
@@ -877,6 +976,16 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     return rc;
 }
 
+/* Rows that this rank has updated, and those that it got. */
+static void scale_some(struct cpu *c, uint32_t mode, const double *s)
+{
+    const uint32_t me = ts_share_comm(c->shared->share)->rank;
+    const uint64_t *row = c->ranks[mode].row;
+    uint64_t n_words;
+    const uint64_t *got = ts_needs_got(c->shared->needs, mode, &n_words);
+    ts_rowsolve_scale_some(c->rows, &c->factor[mode], s, row[me], row[me + 1], got, n_words);
+}
+
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct cpu *c = be;
@@ -885,7 +994,9 @@ static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *er
     if (rc < 0)
         return rc;
     note_change(c, mode);
-    if (f->shared)
+    if ((c->shared->lacks >> mode & 1) != 0)
+        scale_some(c, mode, s);
+    else if (f->shared)
         ts_rowsolve_scale(c->rows, f, s, c->shared->comm->place, c->shared->comm->beside);
     else
         ts_rowsolve_scale(c->rows, f, s, 0, 1);
@@ -895,11 +1006,13 @@ static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *er
 static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
     struct cpu *c = be;
+    struct ts_rowsolve_ranks *ranks = c->scattered == mode + 1 ? &c->ranks[mode] : NULL;
     int rc = settle_put(c->shared, err);
+    assert(ranks != NULL || (c->shared->lacks >> mode & 1) == 0);
     if (rc == 0)
         rc = ts_rowsolve_run(c->rows, &c->factor[mode], NULL, NULL,
-                             &(struct ts_row_sums){ .gram = gram },
-                             c->scattered == mode + 1 ? &c->ranks : NULL, err);
+                             &(struct ts_row_sums){ .gram = gram }, ranks, err);
+    note_lacks(c->shared, mode, ranks);
     return rc == 0 ? settle(c->shared, &c->factor[mode], err) : rc;
 }
 
@@ -915,8 +1028,9 @@ const struct ts_backend ts_backend_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .link = cpu_link,
-    .share = cpu_share,
+    .spread = cpu_spread,
     .shares = cpu_shares,
+    .collect = cpu_collect,
     .need = cpu_need,
     .wish = cpu_wish,
     .deal = cpu_deal,

@@ -14,6 +14,7 @@
 #include "base/fpmode.h"
 #include "base/machine.h"
 #include "cpu/gram_rows.h"
+#include "cpu/needs.h"
 #include "cpu/plain.h"
 #include "cpu/share.h"
 
@@ -44,6 +45,7 @@ struct ts_pass {
     uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
     struct loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
     struct ts_share *share; /* of several ranks; NULL: this process alone */
+    struct ts_needs *needs; /* wants to know of rows; or NULL */
 };
 
 /* The models whose products are summed in one precision. */
@@ -69,7 +71,8 @@ struct run {
     uint32_t n_cells;
     struct ts_gram_rows *gram; /* of a pass that solves rows; or NULL */
     struct ts_kernel_job solved;
-    int keep; /* 1: blocks are kept decoded */
+    int keep;  /* 1: blocks are kept decoded */
+    int walks; /* 1: rows are marked */
     uint64_t head_bytes;
     struct part part[2];               /* by the enum ts_precision of products and sums */
     uint64_t begin, end;               /* partitions of this rank */
@@ -180,6 +183,11 @@ struct ts_share *ts_pass_share(const struct ts_pass *p)
 struct ts_plain *ts_pass_plain(const struct ts_pass *p)
 {
     return p->plain;
+}
+
+void ts_pass_walk(struct ts_pass *p, struct ts_needs *needs)
+{
+    p->needs = needs;
 }
 
 void ts_pass_free(struct ts_pass *p)
@@ -344,6 +352,8 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
         const struct ts_kernel_input in = { l->view.entry, l->view.raw, k,
                                             plain_of(r, &l->view, k, scratch) };
         const uint64_t mode = ts_fpmode_flush();
+        if (r->walks)
+            ts_needs_walk(p->needs, r->mode, &in, &scratch->block[0]);
         if (r->n_cells > 0)
             work_cells(r, &in, at, scratch);
         if (r->gram != NULL)
@@ -471,6 +481,7 @@ static void run_threads(struct run *r)
     struct ts_pass *p = r->pass;
     r->keep = p->plain != NULL && p->n_runs[r->mode] > 0;
     p->n_runs[r->mode] = 1;
+    r->walks = p->needs != NULL && ts_needs_walks(p->needs, r->mode);
     omp_init_lock(&r->lock);
 #pragma omp parallel num_threads(p->threads)
     work(r, &p->scratch[omp_get_thread_num()]);
@@ -478,6 +489,13 @@ static void run_threads(struct run *r)
     for (uint32_t i = 0; i <= p->threads; i++) /* of a pass that ended early */
         if (atomic_exchange(&p->loan[i].left, 0) > 0)
             ts_feed_done(r->feed, &p->loan[i].view);
+}
+
+/* All ranks are through with it. */
+static void end_walk(const struct run *r)
+{
+    if (r->pass->needs != NULL)
+        ts_needs_walked(r->pass->needs, r->mode);
 }
 
 static void tell_times(const struct run *r, uint64_t all_ns, uint64_t exchange_ns,
@@ -521,6 +539,7 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
     }
     if (r.rc < 0)
         return r.rc;
+    end_walk(&r);
     exchanged = p->share != NULL ? ts_clock_ns() : computed;
     for (uint32_t i = 0; i < n; i++)
         add_heads(&r, mode_partitions(p->tensor, mode), &model[i], p->scratch[0].sum);
@@ -579,6 +598,7 @@ int ts_pass_cells(struct ts_pass *p, uint32_t mode, uint32_t n, const struct ts_
         r.rc = gather_parts(&r, n, model, err);
     if (r.rc < 0)
         return r.rc;
+    end_walk(&r);
     if (times != NULL)
         tell_times(&r, ts_clock_ns() - begin, p->share == NULL ? 0 : ts_clock_ns() - computed,
                    times);
@@ -612,6 +632,7 @@ int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
                : r.rc;
     if (r.rc < 0)
         return r.rc;
+    end_walk(&r);
     if (p->share == NULL)
         ts_gram_rows_end(p->gram, r.end, size);
     if (times != NULL)

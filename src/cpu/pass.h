@@ -30,6 +30,10 @@ void ts_pass_free(struct ts_pass *pass); /* NULL is fine */
 struct ts_share;
 struct ts_share *ts_pass_share(const struct ts_pass *pass);
 struct ts_plain *ts_pass_plain(const struct ts_pass *pass); /* lent; or NULL */
+
+/* The first pass over each mode tells `needs` (cpu/needs.h) which rows its nonzeros have. */
+struct ts_needs;
+void ts_pass_walk(struct ts_pass *pass, struct ts_needs *needs);
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 
 /* The columns of one model. Each has the bits that it has in matrices of that model alone. */

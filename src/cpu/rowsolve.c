@@ -14,6 +14,7 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "cpu/needs.h"
 #include "cpu/rowblock.h"
 #include "cpu/share.h"
 
@@ -31,6 +32,8 @@
     (UINT64_C(700) << 10) /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
 #define LONE_OWN    (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
 #define LONE_SCALED (UINT64_C(1) << 16) /* numbers that are scaled */
+
+#define SCALED_WORDS 1024u /* of bits of rows, that a thread takes at a time */
 
 /* How a factor is divided. */
 struct layout {
@@ -81,7 +84,7 @@ struct job {
     double rho;
 
     uint64_t begin, end; /* groups to be updated here */
-    const struct ts_rowsolve_ranks *ranks;
+    struct ts_rowsolve_ranks *ranks;
     int rc; /* of what travels */
     struct ts_err *err;
 };
@@ -349,15 +352,18 @@ static void add_row(const struct job *j, uint32_t p)
         j->gram[(size_t)q * rank + p] = row[q - first];
 }
 
-/* All ranks get all rows and sums of groups. One thread calls. */
+/* All ranks get all rows, or those that they need, and sums of groups. */
 static void exchange(struct job *j)
 {
-    const struct ts_rowsolve_ranks *r = j->ranks;
+    struct ts_rowsolve_ranks *r = j->ranks;
     uint64_t start;
     if (r == NULL)
         return;
     start = ts_clock_ns();
-    j->rc = r->here ? 0 : ts_share_gather_rows(r->share, j->f, r->row, j->err);
+    r->some = 0;
+    if (!r->here)
+        j->rc = r->needs != NULL ? ts_needs_send(r->needs, r->mode, j->f, r->row, &r->some, j->err)
+                                 : ts_share_gather_rows(r->share, j->f, r->row, j->err);
     if (j->rc == 0)
         j->rc = ts_share_gather(r->share, j->s->part, j->s->group_size * sizeof *j->s->part,
                                 r->group, j->err);
@@ -373,6 +379,14 @@ static void run_alone(struct job *j)
     for (uint32_t p = 0; p < j->s->rank; p++)
         add_row(j, p);
     ts_fpmode_restore(mode);
+}
+
+/* Of all threads of a team. */
+static void add_rows(const struct job *j)
+{
+#pragma omp for schedule(static) nowait
+    for (uint32_t p = 0; p < j->s->rank; p++)
+        add_row(j, p);
 }
 
 static void run_together(struct job *j)
@@ -391,14 +405,17 @@ static void run_together(struct job *j)
             solve_part(j, (uint32_t)omp_get_thread_num(), (uint64_t)omp_get_num_threads());
         }
 #pragma omp barrier
-        if (j->ranks != NULL) {
-#pragma omp master
-            exchange(j);
-#pragma omp barrier
-        }
-#pragma omp for schedule(static) nowait
-        for (uint32_t p = 0; p < j->s->rank; p++)
-            add_row(j, p);
+        if (j->ranks == NULL)
+            add_rows(j);
+        ts_fpmode_restore(mode);
+    }
+    if (j->ranks == NULL)
+        return;
+    exchange(j); /* whose threads are these, too */
+#pragma omp parallel num_threads(j->s->threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        add_rows(j);
         ts_fpmode_restore(mode);
     }
 }
@@ -475,7 +492,7 @@ void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows, struct ts_ro
 
 int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
                     const struct ts_row_update *how, const struct ts_row_sums *ret,
-                    const struct ts_rowsolve_ranks *ranks, struct ts_err *err)
+                    struct ts_rowsolve_ranks *ranks, struct ts_err *err)
 {
     const double *w = how == NULL ? NULL : how->matrix;
     struct job j = {
@@ -508,26 +525,36 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
     return j.rc;
 }
 
-void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
-                       uint32_t n_parts)
-{
-    const uint64_t all = blocks_of(f->n_rows), first = all * part / n_parts;
-    const uint64_t n_blocks = all * (part + 1) / n_parts - first;
-    const uint64_t begin = first * TS_ROWBLOCK_ROWS;
-    const uint64_t behind = least((first + n_blocks) * TS_ROWBLOCK_ROWS, f->n_rows);
-    _Alignas(64) double padded[TS_FMAT_MAX_STRIDE];
+/* What columns are multiplied with: with zeros for padding, and as float32 where that is the same. */
+struct factors {
+    _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
-    int fits = 1;
+    int fits;
+};
+
+static void fill_factors(const struct ts_fmat *f, const double *by, struct factors *ret)
+{
+    ret->fits = 1;
     for (uint32_t r = 0; r < f->width; r++) {
-        padded[r] = r < f->rank ? by[r] : 0;
-        narrow[r] = (float)padded[r]; /* a subnormal float32 would count as zero */
-        fits = fits && narrow[r] == padded[r] && (narrow[r] == 0 || fabsf(narrow[r]) >= FLT_MIN);
+        const double x = ret->wide[r] = r < f->rank ? by[r] : 0;
+        const float n = ret->narrow[r] = (float)x; /* a subnormal float32 would count as zero */
+        ret->fits = ret->fits && n == x && (n == 0 || fabsf(n) >= FLT_MIN);
     }
+}
+
+/* Of n_blocks blocks from block `first` on the rows before row `end_row`. */
+static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
+                         uint64_t first, uint64_t n_blocks, uint64_t end_row)
+{
+    const double *padded = x->wide;
+    const float *narrow = x->fits ? x->narrow : NULL;
+    const uint64_t begin = first * TS_ROWBLOCK_ROWS;
+    const uint64_t behind = least((first + n_blocks) * TS_ROWBLOCK_ROWS, end_row);
     if (begin >= behind)
         return;
     if (s->threads == 1 || (behind - begin) * f->width <= LONE_SCALED) {
         const uint64_t mode = ts_fpmode_flush();
-        s->ops->scale(f, begin, behind - begin, padded, fits ? narrow : NULL);
+        s->ops->scale(f, begin, behind - begin, padded, narrow);
         ts_fpmode_restore(mode);
         return;
     }
@@ -539,7 +566,48 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
             (first + n_blocks * me / n) * TS_ROWBLOCK_ROWS; /* where it was solved */
         const uint64_t end = least((first + n_blocks * (me + 1) / n) * TS_ROWBLOCK_ROWS, behind);
         if (row < end)
-            s->ops->scale(f, row, end - row, padded, fits ? narrow : NULL);
+            s->ops->scale(f, row, end - row, padded, narrow);
         ts_fpmode_restore(mode);
     }
+}
+
+void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
+                       uint32_t n_parts)
+{
+    const uint64_t all = blocks_of(f->n_rows), first = all * part / n_parts;
+    const uint64_t n_blocks = all * (part + 1) / n_parts - first;
+    struct factors x;
+    fill_factors(f, by, &x);
+    scale_blocks(s, f, &x, first, n_blocks, f->n_rows);
+}
+
+/* Rows of the words whose bits are set, run after run. */
+static void scale_words(const struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
+                        const uint64_t *bit, uint64_t begin, uint64_t end)
+{
+    const uint64_t mode = ts_fpmode_flush();
+    for (uint64_t w = begin; w < end; w++)
+        for (uint64_t left = bit[w]; left != 0;) {
+            const uint32_t from = (uint32_t)__builtin_ctzll(left);
+            const uint64_t ends = ~(left >> from);
+            const uint32_t n = ends == 0 ? 64 : (uint32_t)__builtin_ctzll(ends);
+            s->ops->scale(f, w * 64 + from, n, x->wide, x->fits ? x->narrow : NULL);
+            left = from + n < 64 ? left >> (from + n) << (from + n) : 0;
+        }
+    ts_fpmode_restore(mode);
+}
+
+void ts_rowsolve_scale_some(struct ts_rowsolve *s, struct ts_fmat *f, const double *by,
+                            uint64_t begin, uint64_t end, const uint64_t *bit, uint64_t n_words)
+{
+    struct factors x;
+    fill_factors(f, by, &x);
+    scale_blocks(s, f, &x, begin / TS_ROWBLOCK_ROWS, blocks_of(end - begin), end);
+    if (s->threads == 1 || f->n_rows * f->width <= LONE_SCALED) {
+        scale_words(s, f, &x, bit, 0, n_words);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s->threads)
+    for (uint64_t w = 0; w < n_words; w += SCALED_WORDS)
+        scale_words(s, f, &x, bit, w, least(w + SCALED_WORDS, n_words));
 }

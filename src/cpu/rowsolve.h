@@ -40,19 +40,27 @@ struct ts_rowsolve_ranks {
     struct ts_share *share;
     uint64_t *group,
         *row; /* n + 1: rank r updates groups group[r] .. group[r + 1] - 1, rows row[r] .. row[r + 1] - 1 */
-    int here; /* all rows are on all ranks already: sums alone are divided */
+    int here; /* all rows are on all ranks already, or where they are wanted: sums alone are divided */
+    struct ts_needs
+        *needs;    /* rows go to those who need them, as it decides (cpu/needs.h); NULL: to all */
+    uint32_t mode; /* for it */
+    int some;      /* set where they did not go to all */
 };
 void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,
                       struct ts_rowsolve_ranks *ranks);
 
 /* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows; else NULL:
- * M is in f. ranks: M is dealt so, and in the end all ranks have all of f; NULL: M is here. */
+ * M is in f. ranks: M is dealt so, and in the end all ranks have all of f, or what they need of it; NULL: M is here. */
 int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
                     const struct ts_row_update *how, const struct ts_row_sums *sums,
-                    const struct ts_rowsolve_ranks *ranks, struct ts_err *err);
+                    struct ts_rowsolve_ranks *ranks, struct ts_err *err);
 
 /* Column r times by[r], for all r < rank: of all rows, or of part `part` of n_parts. */
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
                        uint32_t n_parts);
+
+/* The same of rows begin .. end - 1, and of those whose bit is set: row i has bit i % 64 of word i / 64. begin: a multiple of 64. */
+void ts_rowsolve_scale_some(struct ts_rowsolve *s, struct ts_fmat *f, const double *by,
+                            uint64_t begin, uint64_t end, const uint64_t *bit, uint64_t n_words);
 
 #endif

@@ -27,7 +27,8 @@ struct ts_share {
     struct ts_share_row *row;                   /* n */
     struct ts_comm_move *move;                  /* 4 n */
     char *stage;                                /* or NULL */
-    uint64_t polled_ns, noted_ns;
+    uint64_t polled_ns;
+    struct ts_exchanged noted;
     int given_up, whole;
 };
 
@@ -374,14 +375,20 @@ const uint64_t *ts_share_rows(const struct ts_share *s)
 
 void ts_share_note(struct ts_share *s, uint64_t since_ns)
 {
-    s->noted_ns += ts_clock_ns() - since_ns;
+    s->noted.ns += ts_clock_ns() - since_ns;
 }
 
-uint64_t ts_share_noted(struct ts_share *s)
+void ts_share_note_rows(struct ts_share *s, uint64_t bytes, enum ts_rows_to to)
 {
-    const uint64_t ns = s->noted_ns;
-    s->noted_ns = 0;
-    return ns;
+    s->noted.row_bytes += bytes;
+    s->noted.rows_to = to;
+}
+
+struct ts_exchanged ts_share_noted(struct ts_share *s)
+{
+    const struct ts_exchanged noted = s->noted;
+    s->noted = (struct ts_exchanged){ 0 };
+    return noted;
 }
 
 int ts_share_poll(struct ts_share *s)
@@ -644,13 +651,28 @@ static uint32_t machine_moves(struct ts_share *s, const uint64_t *want, uint32_t
     return n;
 }
 
+static uint32_t machine_count(const struct ts_comm *c)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < c->n; r++)
+        n = c->machine[r] >= n ? c->machine[r] + 1 : n;
+    return n;
+}
+
+uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, uint32_t to)
+{
+    const uint32_t *machine = s->comm->machine;
+    if (!shared)
+        return to;
+    return machine[from] == machine[to] ? from
+                                        : at_place(s->comm, machine[to], place_of(s->comm, from));
+}
+
 static int gather_shared(struct ts_share *s, const struct columns *c, const uint64_t *want,
                          struct ts_err *err)
 {
-    uint32_t n_machines = 0;
+    const uint32_t n_machines = machine_count(s->comm);
     int rc = 0;
-    for (uint32_t r = 0; r < s->n; r++)
-        n_machines = s->comm->machine[r] >= n_machines ? s->comm->machine[r] + 1 : n_machines;
     for (uint32_t k = 1; k < n_machines && rc == 0; k++)
         rc = move_columns(s, c, machine_moves(s, want, k, n_machines), err);
     return rc == 0 ? ts_share_settle(s, err) : rc;
@@ -692,8 +714,22 @@ int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *
                          struct ts_err *err)
 {
     const struct columns c = columns_of(f);
+    const uint64_t copies = f->shared ? machine_count(s->comm) : s->n;
+    ts_share_note_rows(s, (copies - 1) * want[s->n] * c.width, TS_ROWS_TO_ALL);
     if (f->shared)
         return gather_shared(s, &c, want, err);
     return c.width < c.stride ? gather_packed(s, &c, want, err)
                               : ts_share_gather(s, f->data, c.stride, want, err);
+}
+
+int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+                           struct ts_err *err)
+{
+    const struct columns c = columns_of(f);
+    uint32_t n = 0;
+    for (uint32_t r = 1; r < s->n; r++)
+        if (want[r] < want[r + 1])
+            s->move[n++] = (struct ts_comm_move){ r, 0, want[r], want[r + 1] };
+    n = f->shared ? between_machines(s, n) : n;
+    return n > 0 ? move_columns(s, &c, n, err) : 0;
 }

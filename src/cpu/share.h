@@ -37,10 +37,11 @@ uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 
-/* Time that goes into exchange, waiting for others included: from `since` on until now; and what was noted since the last
- * time that anybody asked. */
+/* Time that goes into exchange, waiting for others included: from `since` on until now; rows of so many bytes, to all ranks
+ * together, which went to those who need them (cpu/needs.h) or to all; and what was noted since the last time that anybody asked. */
 void ts_share_note(struct ts_share *s, uint64_t since_ns);
-uint64_t ts_share_noted(struct ts_share *s);
+void ts_share_note_rows(struct ts_share *s, uint64_t bytes, enum ts_rows_to to);
+struct ts_exchanged ts_share_noted(struct ts_share *s);
 
 /* Whether another rank has given up (struct ts_comm_ops); looks at most every so many milliseconds. */
 int ts_share_poll(struct ts_share *s);
@@ -100,7 +101,15 @@ int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64
 int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
                          struct ts_err *err);
 
-/* The same of an array of elements of `bytes` each. */
+/* Rank 0, or its machine, gets the same rows of all. */
+int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+                           struct ts_err *err);
+
+/* The rank that gets what `from` has and `to` needs: of a matrix that is shared one of its machine, as above, or, where that is the
+ * machine of `from`, `from` itself. */
+uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, uint32_t to);
+
+/* The same as ts_share_gather_rows of an array of elements of `bytes` each. */
 int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
                     struct ts_err *err);
 

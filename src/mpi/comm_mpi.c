@@ -53,9 +53,17 @@ static uint32_t worst_of(const int *rc, uint32_t n)
 {
     uint32_t worst = 0;
     for (uint32_t r = 0; r < n; r++)
-        if (rc[r] < 0 && (rc[worst] == 0 || (rc[worst] == TS_ESTOP && rc[r] != TS_ESTOP)))
+        if (rc[r] < 0 && (rc[worst] >= 0 || (rc[worst] == TS_ESTOP && rc[r] != TS_ESTOP)))
             worst = r;
     return worst;
+}
+
+static int largest_of(const int *rc, uint32_t n)
+{
+    int largest = rc[0];
+    for (uint32_t r = 1; r < n; r++)
+        largest = rc[r] > largest ? rc[r] : largest;
+    return largest;
 }
 
 /* So that a rank in the middle of a long pass learns of it (poll). */
@@ -89,8 +97,8 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
         tell_others(m, rc, m->request);
     MPI_Allgather(&rc, 1, MPI_INT, m->rc, 1, MPI_INT, m->all);
     worst = worst_of(m->rc, c->n);
-    if (m->rc[worst] == 0)
-        return 0;
+    if (m->rc[worst] >= 0)
+        return largest_of(m->rc, c->n);
     hear_others(m);
     if (rc < 0)
         wait_all(m, c->n - 1);

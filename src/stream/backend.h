@@ -92,9 +92,29 @@ struct ts_device_times {
     double share;         /* share of the mode's predicted cost that it gets next, 0 to 1 */
 };
 
+/* To which ranks the rows of a mode went. */
+enum ts_rows_to { TS_ROWS_STAY, TS_ROWS_TO_ALL, TS_ROWS_TO_NEEDING };
+
+struct ts_exchanged {
+    uint64_t ns;        /* that a rank waited for others or their rows */
+    uint64_t row_bytes; /* of rows that reached ranks, all of them together */
+    enum ts_rows_to rows_to;
+};
+
+/* How ranks have the factors, for runs in which no method reads or writes rows of factors between modes but by passes and updates. */
+struct ts_spread {
+    int own;          /* ranks of a machine have a copy each */
+    uint32_t skipped; /* bit m: there is no pass over mode m */
+    /* TS_ROWS_TO_ALL: rows go to all. TS_ROWS_TO_NEEDING: those of updates to those who need them, wherever that is possible.
+     * TS_ROWS_STAY: the same where it is cheaper. */
+    enum ts_rows_to rows_to;
+};
+
 struct ts_backend_times {
-    uint64_t total_ns; /* of the call */
-    uint32_t n_ranks;  /* 0: times are of this process; else of the devices of so many */
+    uint64_t total_ns;  /* of the call */
+    uint64_t row_bytes; /* as in struct ts_exchanged, of ranks on CPU cores */
+    enum ts_rows_to rows_to;
+    uint32_t n_ranks; /* 0: times are of this process; else of the devices of so many */
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
 };
@@ -205,8 +225,8 @@ struct ts_backend {
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *how,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
-    /* Nanoseconds since the last call in which solve and gram waited for other ranks or their rows. NULL: none. */
-    uint64_t (*exchanged)(void *be);
+    /* Since the last call: what solve and gram exchanged with other ranks. NULL: nothing. */
+    struct ts_exchanged (*exchanged)(void *be);
 
     /* mttkrp and solve in one call, for a backend that overlaps them, or what one needs with the other. NULL: the caller
      * calls one after the other. */
@@ -278,12 +298,18 @@ struct ts_backend {
     int (*update_of)(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err);
 
-    /* Ranks of a machine get one copy of the factors, all zeros, where several are on one and updates allow it: rows are put
-     * then by all ranks alike, before the first pass alone. Collective. NULL: each has its own. */
-    int (*share)(void *be, struct ts_err *err);
-    uint64_t (*shares)(
-        const void *
-            be); /* bytes of these that there is one copy of then; 0: updates do not allow it. NULL: 0 */
+    /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless each is to have its own, and
+     * rows go to those ranks that need them: each where updates allow it. Rows are put then by all ranks alike, before the first pass
+     * alone, and got before the second sweep or, by the first rank, after `collect`. Collective. NULL: all have all rows. */
+    int (*spread)(void *be, const struct ts_spread *how, struct ts_err *err);
+
+    /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. NULL: 0. */
+    uint64_t (*shares)(const void *be);
+
+    /* The first rank gets all rows of `modes` that it lacks, where any rank wishes it, by rc 1, or stops. rc: 1, 0 or what the caller's own
+     * work ended with; returns the same of all ranks, as agree does (stream/comm.h). Collective, also by ranks that have failed;
+     * without a word to others where none lacks rows. NULL: nobody lacks rows. */
+    int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
     /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
      * over the cells; 0: such a model takes the passes of a product (ts_dense_passes), and so it does where this is NULL. */

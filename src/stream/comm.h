@@ -9,7 +9,8 @@
  *   owner    the caller owns the comm and all buffers
  *   units    bytes, unless it says otherwise; positions in a buffer are the same on all ranks
  *   threads  one thread of a rank at a time; collectives always the same; unshare is no collective
- *   errors   0 or a negative ts_code; after one that is not agree's answer the comm is of no use
+ *   errors   0 or a negative ts_code; after one that is not agree's answer the comm is of no use. After its answer TS_ESTOP
+ *            bytes still travel, where all ranks go on to make the same calls
  *   bits     nothing is added up here: what sums there are, the caller adds in an order of its own
  */
 #ifndef TS_STREAM_COMM_H
@@ -29,9 +30,9 @@ struct ts_comm_move {
 };
 
 struct ts_comm_ops {
-    /* rc is what the caller's own work ended with, and err its sentence. All get the same answer: 0 where it was 0
-     * everywhere, else the code and the sentence of the lowest rank that failed, with its name before it; TS_ESTOP only
-     * where that is all there was. */
+    /* rc is what the caller's own work ended with, and err its sentence. All get the same answer: the largest where none has
+     * failed, 0 as a rule, else the code and the sentence of the lowest rank that failed, with its name before it; TS_ESTOP only
+     * where that is all there was. From then on that is the answer at once. */
     int (*agree)(struct ts_comm *c, int rc, struct ts_err *err);
 
     /* Bytes first[r] .. first[r + 1] - 1 of rank r's buffer go to all others; first has n + 1 numbers. */
@@ -58,11 +59,13 @@ struct ts_comm_ops {
 };
 
 struct ts_comm {
-    const struct ts_comm_ops *ops; /* NULL: there are no others, and what each would take is planned */
+    const struct ts_comm_ops
+        *ops; /* NULL: there are no others, and what each would take is planned */
     uint32_t rank, n;
     uint32_t place,
         beside; /* of the ranks of this machine, of which there are `beside`: its number, from 0 */
-    const uint32_t *machine; /* of each rank, numbered from 0 in the order of ranks; NULL: not known */
+    const uint32_t
+        *machine; /* of each rank, numbered from 0 in the order of ranks; NULL: not known */
 };
 
 /* Whether a run has more than one rank. NULL: it has not. */
