@@ -599,6 +599,45 @@ START_TEST(products_in_float64_go_along)
 }
 END_TEST
 
+/* By the rule few rows of a tensor that has few nonzeros a row go to each rank, and of one that has many all to all; what is not cheaper
+ * is not done, and everything may be asked for. */
+START_TEST(rows_go_where_that_is_cheaper)
+{
+    static const uint64_t sparse[3] = { 40000, 30000, 20000 }, full[3] = { 300, 200, 100 };
+    static struct outcome alone, o[TEST_COMM_MOST];
+    const int few = _i % 2 == 0;
+    struct conf conf = { .rank = 9,
+                         .iters = 3,
+                         .threads = 8,
+                         .precision = TS_FLOAT32,
+                         .spreads = 1,
+                         .machines = _i / 2 % 2 == 1 ? 6 : 0 };
+    write_tensor(90, 3, few ? sparse : full, few ? 30000 : 60000, 0, 0);
+    if (_i >= 4)
+        conf.rows_to = few ? TS_ROWS_TO_ALL : TS_ROWS_TO_NEEDING;
+    memset(&alone, 0, sizeof alone);
+    alone.conf = &conf;
+    run_rank(&alone);
+    run_ranks(&conf, 7, o);
+    for (uint32_t r = 0; r < 7; r++) {
+        ck_same(&alone, &o[r]);
+        for (uint32_t m = 0; m < 3; m++) {
+            const uint64_t rows = alone.n_rows[m], copies = conf.machines > 0 ? 5 : 6;
+            ck_assert_int_eq(o[r].rows_to[m],
+                             few == (_i < 4) ? TS_ROWS_TO_NEEDING : TS_ROWS_TO_ALL);
+            if (few && _i < 4)
+                ck_assert_uint_lt(o[r].row_bytes[m], rows * copies * 9 * sizeof(float) / 2);
+            else if (_i >= 4 && !few)
+                ck_assert_uint_le(o[r].row_bytes[m], rows * copies * 9 * sizeof(float));
+            else
+                ck_assert_uint_eq(o[r].row_bytes[m], rows * copies * 16 * sizeof(float));
+        }
+        free_outcome(&o[r]);
+    }
+    free_outcome(&alone);
+}
+END_TEST
+
 /* A failure of one is told by all, in its words; a stop of one is one of all. */
 START_TEST(ranks_end_together)
 {
@@ -608,13 +647,16 @@ START_TEST(ranks_end_together)
                                .iters = MOST_SWEEPS,
                                .threads = 2,
                                .precision = TS_FLOAT32,
-                               .fails = _i == 0 ? 2 : 0,
-                               .stops = _i == 1 ? 3 : 0 };
+                               .fails = _i % 2 == 0 ? 2 : 0,
+                               .stops = _i % 2 == 1 ? 3 : 0,
+                               .spreads = _i >= 2, /* the first rank is to get all rows then */
+                               .machines = _i >= 4 ? 2 : 0,
+                               .rows_to = TS_ROWS_TO_NEEDING };
     write_tensor(5, 3, dim, 120000, 2, 1);
     run_ranks(&conf, 3, o);
     for (uint32_t r = 0; r < 3; r++) {
-        ck_assert_int_eq(o[r].rc, _i == 0 ? TS_EIO : TS_ESTOP);
-        ck_assert(_i == 1 || strcmp(o[r].err.text, "rank 1: the disk is gone") == 0);
+        ck_assert_int_eq(o[r].rc, _i % 2 == 0 ? TS_EIO : TS_ESTOP);
+        ck_assert(_i % 2 == 1 || strcmp(o[r].err.text, "rank 1: the disk is gone") == 0);
         free_outcome(&o[r]);
     }
 }
@@ -658,7 +700,8 @@ int main(void)
     tcase_add_loop_test(tc, losses_go_along, 0, 11);
     tcase_add_loop_test(tc, models_go_along, 0, 4);
     tcase_add_test(tc, products_in_float64_go_along);
-    tcase_add_loop_test(tc, ranks_end_together, 0, 2);
+    tcase_add_loop_test(tc, rows_go_where_that_is_cheaper, 0, 8);
+    tcase_add_loop_test(tc, ranks_end_together, 0, 6);
     tcase_add_test(tc, ranks_read_their_part);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_NOFORK);

@@ -252,6 +252,7 @@ void cp_report_mode(void *ctx, const struct ts_als_mode *m)
         tool_json_f64(&j, "seconds", seconds(m->total_ns));
         tool_json_f64(&j, "objective", m->objective);
         tool_json_f64(&j, "imbalance", tstream_times_imbalance(m->times));
+        tstream_times_rows_json(&j, m->times);
         tstream_times_json(&j, m->times);
         tool_json_close(&j);
     } else if (r->details) {

@@ -9,21 +9,6 @@
 #define GROUPS 64u /* of rows, which are updated by one process each; as many sums travel */
 #define PARTS  6   /* into which a GPU divides its range: one travels while the next is computed */
 
-/* The row, with a fraction, at which partition `at` begins. */
-static double row_at(const struct ts_mode *mode, uint64_t at)
-{
-    uint64_t first = 0;
-    for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
-        const struct ts_disk_shard *s = &mode->shard[i];
-        const uint64_t n = ts_shard_partitions(s);
-        if (at < first + n)
-            return s->row_first +
-                   (double)(at - first) / (double)n * (double)(s->row_last - s->row_first + 1);
-        first += n;
-    }
-    return (double)mode->disk.n_rows;
-}
-
 /* cut: has room for n + 1 numbers. */
 static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, struct plan_ranks *p)
 {
@@ -31,8 +16,8 @@ static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, st
     ts_share_cut(mode->shard, mode->disk.n_shards, p->n, cut);
     for (uint32_t r = 0; r < p->n; r++) {
         const double partitions = (double)(cut[r + 1] - cut[r]) / ((double)cut[p->n] + 1e-9);
-        const double rows =
-            (row_at(mode, cut[r + 1]) - row_at(mode, cut[r])) / ((double)mode->disk.n_rows + 1e-9);
+        const double rows = (ts_share_row_at(mode, cut[r + 1]) - ts_share_row_at(mode, cut[r])) /
+                            ((double)mode->disk.n_rows + 1e-9);
         p->product_share[m] = fmax(p->product_share[m], partitions);
         p->row_share[m] = fmax(p->row_share[m], fmin(1, ceil(rows * GROUPS) / GROUPS));
     }

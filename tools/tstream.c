@@ -53,6 +53,10 @@ static const struct tool_entry environment[] = {
     { "OMPI_MCA_pml",
       "Read by Open MPI. Set to ob1 where it is not set and all processes are on one machine, which then start sooner.",
       "cp" },
+    { "TSTREAM_ROWS_TO",
+      "Of processes on CPU cores: \"all\" sends updated rows to all, \"needing\" to those that need them "
+      "alone; otherwise what is cheaper, mode by mode. The same in all.",
+      "cp" },
     { "TSTREAM_OWN_FACTORS",
       "Of several processes on CPU cores: where it is 1 each has its own factors, also of those on one machine.",
       "cp" },
@@ -106,9 +110,8 @@ int tstream_run(int argc, char **argv)
         .related = related,
         .see_also = "tshard",
     };
-    static const char *const other[] = {
-        "build", "verify", "index", "gen", "split", "part", "select", NULL
-    };
+    static const char *const other[] = { "build", "verify", "index",  "gen",
+                                         "split", "part",   "select", NULL };
     tool_sibling("tshard", other);
     return tool_main(&program, argc, argv);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/tools.h"
+#include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
 
 static double seconds(uint64_t ns)
@@ -80,9 +81,38 @@ void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
     tool_json_close(j);
 }
 
-enum { MODE, ON, NNZ, SENT, WAIT, COPY, KERNEL, SOLVE, EXCHANGE, EXPOSED, IDLE, SHARE, N_COLUMNS };
+/* NULL: none went. */
+static const char *name_of(enum ts_rows_to to)
+{
+    static const char *const name[] = { NULL, "all", "needing" };
+    return name[to];
+}
 
-static const struct tool_column column[N_COLUMNS] = {
+void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times *t)
+{
+    tool_json_str(j, "rows_to", name_of(t->rows_to));
+    tool_json_u64(j, "row_bytes", t->row_bytes);
+}
+
+enum {
+    MODE,
+    ON,
+    NNZ,
+    SENT,
+    WAIT,
+    COPY,
+    KERNEL,
+    SOLVE,
+    EXCHANGE,
+    EXPOSED,
+    IDLE,
+    SHARE,
+    ROWS,
+    TO,
+    N_COLUMNS
+};
+
+static struct tool_column column[N_COLUMNS] = {
     [MODE] = { .name = "mode", .width = 5 },
     [ON] = { .name = "on", .width = 5 },
     [NNZ] = { .name = "nonzeros", .width = 8 },
@@ -95,7 +125,16 @@ static const struct tool_column column[N_COLUMNS] = {
     [EXPOSED] = { .name = "exposed", .width = 7, .drop = 5 },
     [IDLE] = { .name = "idle", .width = 7, .drop = 2 },
     [SHARE] = { .name = "share", .width = 7, .drop = 3 },
+    [ROWS] = { .name = "rows", .width = 8 },
+    [TO] = { .name = "to", .width = 7, .left = 1 },
 };
+
+/* The last two are of several ranks. */
+static uint32_t fit_columns(void)
+{
+    column[ROWS].drop = column[TO].drop = tool_ranks() == NULL ? TOOL_ABSENT : 0;
+    return tool_table_fit(column, N_COLUMNS, tool_columns());
+}
 
 /* A mode may be done in milliseconds. */
 static void put_ms(char *buf, uint64_t ns)
@@ -105,13 +144,14 @@ static void put_ms(char *buf, uint64_t ns)
 
 void tstream_times_head(void)
 {
-    tool_table_head(column, N_COLUMNS, tool_table_fit(column, N_COLUMNS, tool_columns()));
+    tool_table_head(column, N_COLUMNS, fit_columns());
 }
 
 /* Of several ranks "1:0" is GPU 0 of rank 1. */
-static void print_device(uint32_t mode, const struct ts_device_times *d, uint32_t n_ranks,
-                         uint32_t shown)
+static void print_device(uint32_t mode, const struct ts_backend_times *t,
+                         const struct ts_device_times *d, uint32_t shown)
 {
+    const uint32_t n_ranks = t->n_ranks;
     char text[N_COLUMNS][TS_NUM_CHARS];
     const char *cell[N_COLUMNS];
     snprintf(text[MODE], TS_NUM_CHARS, "%u", mode + 1);
@@ -130,16 +170,18 @@ static void print_device(uint32_t mode, const struct ts_device_times *d, uint32_
     put_ms(text[EXPOSED], d->exposed_ns);
     put_ms(text[IDLE], d->idle_ns);
     snprintf(text[SHARE], TS_NUM_CHARS, "%.2f %%", 100 * d->share);
+    ts_num_bytes(text[ROWS], t->row_bytes);
     for (int i = 0; i < N_COLUMNS; i++)
         cell[i] = text[i];
+    cell[TO] = t->rows_to == TS_ROWS_STAY ? "" : name_of(t->rows_to);
     tool_table_row(column, N_COLUMNS, shown, cell);
 }
 
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t)
 {
-    const uint32_t shown = tool_table_fit(column, N_COLUMNS, tool_columns());
+    const uint32_t shown = fit_columns();
     for (uint32_t i = 0; i < t->n_devices; i++)
-        print_device(mode, &t->device[i], t->n_ranks, shown);
+        print_device(mode, t, &t->device[i], shown);
 }
 
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,

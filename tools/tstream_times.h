@@ -18,7 +18,8 @@
       "print a line for each mode and GPU, too: nonzeros, bytes sent to it, and milliseconds of wait " \
       "(for shards), copy (of shards), kernel (MTTKRP), solve (rows), exchange (of rows with other " \
       "GPUs), exposed (exchange while nothing computes) and idle; share is its part of the mode in " \
-      "the next sweep" }, \
+      "the next sweep. Of several processes on CPU cores also the bytes of rows that reached all of them " \
+      "together, and whether rows went to all or to those needing them" }, \
     { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", \
       "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or " \
       "chrome://tracing; some 120 bytes for each shard and step" }
@@ -32,6 +33,9 @@ double tstream_times_imbalance(const struct ts_backend_times *t);
 
 /* "devices":[{"gpu":0,...}], a member of the open object; the CPU's gpu is null. */
 void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t);
+
+/* "rows_to" and "row_bytes": to which ranks the rows of the mode went. */
+void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times *t);
 
 /* Column names, and a line for each device, for standard output. */
 void tstream_times_head(void);

@@ -180,7 +180,7 @@
 #include "stream/reader.h"
 /* what kernels this processor runs: ts_isa_best */
 #include "cpu/isa.h"
-/* which process computes what, in a plan: ts_share_cut, ts_share_shard_bytes, ts_share_shards_of */
+/* which process computes what, in a plan: ts_share_cut, ts_share_row_at, ts_share_shard_bytes, ts_share_shards_of */
 #include "cpu/share.h"
 /* and of GPUs: ts_balance_even, ts_balance_shares */
 #include "stream/balance.h"

@@ -389,6 +389,8 @@ static int cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
         return rc;
     conf.shared = s->factor[0].shared;
     conf.row_bytes = (uint32_t)(c->rank * ts_precision_bytes(s->factor[0].precision));
+    conf.stride_bytes =
+        (uint32_t)(s->factor[0].stride * ts_precision_bytes(s->factor[0].precision));
     rc = ts_share_agree(s->share, ts_needs_new(&conf, &s->needs, err), err);
     if (rc == 0)
         ts_pass_walk(s->pass, s->needs);

@@ -2,22 +2,29 @@
 /* Marks the rows that nonzeros have, tells those who update them, and packs rows for each rank, a stage at a time. */
 #include "cpu/needs.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bigmem.h"
 
-#define WORD        64u
-#define STAGE_BYTES (UINT64_C(1) << 20)  /* of a rank, packed rows that travel at a time, */
-#define STAGES_MOST (UINT64_C(64) << 20) /* and of all */
-#define FEW_ROWS    512u                 /* one thread packs them */
+#define WORD 64u
+#define THREAD_PACKS \
+    (10.0 / 6) /* what a row takes to be packed by a thread, where as much travels in 1, */
+#define LEAST_PACKS  0.25                 /* and by many */
+#define SHIFTED_ROWS 512u                 /* by groups of few rows */
+#define STAGE_BYTES  (UINT64_C(1) << 20)  /* of a rank, packed rows that travel at a time, */
+#define STAGES_MOST  (UINT64_C(64) << 20) /* and of all */
+#define FEW_ROWS     512u                 /* one thread packs them */
+#define AHEAD        16u                  /* so many rows ahead one is fetched */
 
 enum state { OPEN, TO_ALL, TO_NEEDING }; /* of a mode; OPEN: not all copies were walked */
 
-/* What each rank tells of a mode: how many rows it needs, sends and gets, and most of them that one rank gets from it. */
+/* What each rank tells of a mode: rows that it gets, most that one rank gets from it, and what all of them cost it. */
 struct count {
-    uint64_t sent, got, most;
+    uint64_t got, most;
+    double cost;
 };
 
 /* Of a mode. */
@@ -26,6 +33,7 @@ struct lists {
     uint64_t n_rows, n_words;
     _Atomic uint64_t *bit; /* n_words: rows that are needed; then those that this rank gets */
     atomic_uint_fast64_t n_marked;
+    double most_marked;     /* with more of them the rule cannot hold */
     uint64_t *first;        /* n + 1: the words of rank r's rows */
     uint64_t *send;         /* n x own words: which of this rank's rows go to rank r */
     uint64_t rounds, bytes; /* bytes: that reach all ranks together */
@@ -99,6 +107,38 @@ uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, u
     return sum;
 }
 
+/* Rows that the ranks of a group have, about: of those that share factors with rank r, or of itself. */
+static double group_rows(const struct ts_needs *n, uint32_t mode, uint32_t rank)
+{
+    const struct ts_comm *c = ts_share_comm(n->conf.share);
+    const uint64_t *cut = ts_share_cuts(n->conf.share, mode);
+    double sum = 0;
+    for (uint32_t r = 0; r < n->n; r++)
+        if (r == rank || (n->conf.shared && c->machine[r] == c->machine[rank]))
+            sum += ts_share_row_at(&n->conf.tensor->mode[mode], cut[r + 1]) -
+                   ts_share_row_at(&n->conf.tensor->mode[mode], cut[r]);
+    return sum;
+}
+
+/* Of a row, in bytes that travel meanwhile. */
+static double packing(const struct ts_needs *n)
+{
+    return n->conf.stride_bytes * fmax(THREAD_PACKS / n->conf.threads, LEAST_PACKS);
+}
+
+/* What a rank has itself, and so many of others' that getting and unpacking them alone is dearer than to get all; and what groups of
+ * rows may shift. */
+static double most_marks(const struct ts_needs *n, uint32_t mode)
+{
+    const double n_rows = (double)n->mode[mode].n_rows;
+    double all = 0;
+    for (uint32_t r = 0; r < n->n; r++)
+        all = fmax(all, n_rows - group_rows(n, mode, r));
+    return group_rows(n, mode, n->me) +
+           all * n->conf.stride_bytes / (n->conf.row_bytes + packing(n)) + n_rows / 64 +
+           SHIFTED_ROWS;
+}
+
 int ts_needs_new(const struct ts_needs_conf *conf, struct ts_needs **ret, struct ts_err *err)
 {
     struct ts_needs *n = calloc(1, sizeof *n);
@@ -122,6 +162,7 @@ int ts_needs_new(const struct ts_needs_conf *conf, struct ts_needs **ret, struct
         l->bit = calloc(l->n_words + 1, sizeof *l->bit);
         l->first = calloc(n->n + UINT64_C(1), sizeof *l->first);
         whole = l->bit != NULL && l->first != NULL;
+        l->most_marked = conf->always ? INFINITY : most_marks(n, m);
     }
     if (!whole) {
         ts_needs_free(n);
@@ -157,18 +198,17 @@ void ts_needs_free(struct ts_needs *n)
 /* ---- walking ---- */
 
 /* More are needed than the rule allows. */
-static int is_lost(const struct ts_needs *n, const struct lists *l)
+static int is_lost(const struct lists *l)
 {
     return l->state == TO_ALL ||
-           (!n->conf.always &&
-            atomic_load_explicit(&l->n_marked, memory_order_relaxed) * 3 > 2 * l->n_rows);
+           (double)atomic_load_explicit(&l->n_marked, memory_order_relaxed) > l->most_marked;
 }
 
 int ts_needs_walks(const struct ts_needs *n, uint32_t mode)
 {
     int wanted = 0;
     for (uint32_t m = 0; m < n->order; m++)
-        wanted |= !is_lost(n, &n->mode[m]);
+        wanted |= !is_lost(&n->mode[m]);
     return (n->walked >> mode & 1) == 0 && wanted;
 }
 
@@ -190,7 +230,7 @@ static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts
                                    : b->shared && l < leaf ? b->n_fibres
                                                            : b->n;
         uint32_t marked = 0;
-        if (is_lost(n, of))
+        if (is_lost(of))
             continue;
         for (uint32_t i = 0; i < n_indices; i++)
             marked += mark(of, l == 0 ? b->row + i : b->idx[l][i]);
@@ -286,16 +326,12 @@ static uint64_t most_of_all(const struct ts_needs *n, const uint64_t *row, uint6
     return most;
 }
 
-static int is_cheaper(const struct ts_needs *n, const uint64_t *row, uint64_t stride_bytes)
+static int is_cheaper(const struct ts_needs *n, const uint64_t *row)
 {
-    const uint64_t all = most_of_all(n, row, n->at) * stride_bytes * 4;
-    uint64_t some = 0;
-    for (uint32_t r = 0; r < n->n; r++) {
-        const struct count *c = &n->count[r];
-        const uint64_t cost =
-            ((c->sent > c->got ? c->sent : c->got) * 4 + c->sent + c->got) * n->conf.row_bytes;
-        some = cost > some ? cost : some;
-    }
+    const double all = (double)most_of_all(n, row, n->at) * n->conf.stride_bytes;
+    double some = 0;
+    for (uint32_t r = 0; r < n->n; r++)
+        some = fmax(some, n->count[r].cost);
     return n->conf.always || some < all;
 }
 
@@ -335,13 +371,16 @@ static int count(struct ts_needs *n, struct lists *l, struct ts_err *err)
 {
     const uint64_t words = own_words(n, l);
     struct count own = { 0 };
+    uint64_t all = 0;
     int rc;
     for (uint32_t r = 0; r < n->n; r++) {
         const uint64_t sent = count_bits(l->send + r * words, words);
-        own.sent += sent;
+        all += sent;
         own.most = sent > own.most ? sent : own.most;
     }
     own.got = count_bits((const uint64_t *)(const void *)l->bit, l->n_words);
+    own.cost = (double)(all > own.got ? all : own.got) * n->conf.row_bytes +
+               (double)(all + own.got) * packing(n);
     rc = tell(n, own, err);
     l->rounds = l->bytes = 0;
     for (uint32_t r = 0; r < n->n && rc == 0; r++) {
@@ -353,12 +392,10 @@ static int count(struct ts_needs *n, struct lists *l, struct ts_err *err)
 }
 
 /* All copies were walked: to whom the rows of the mode go from now on. */
-static int decide(struct ts_needs *n, struct lists *l, const struct ts_fmat *f, const uint64_t *row,
-                  struct ts_err *err)
+static int decide(struct ts_needs *n, struct lists *l, const uint64_t *row, struct ts_err *err)
 {
-    const uint64_t stride_bytes = f->stride * ts_precision_bytes(f->precision);
     int lost = 0;
-    int rc = tell(n, (struct count){ .got = (uint64_t)is_lost(n, l) }, err);
+    int rc = tell(n, (struct count){ .got = (uint64_t)is_lost(l) }, err);
     for (uint32_t r = 0; r < n->n && rc == 0; r++)
         lost |= n->count[r].got > 0;
     for (uint32_t r = 0; r <= n->n; r++)
@@ -377,7 +414,7 @@ static int decide(struct ts_needs *n, struct lists *l, const struct ts_fmat *f, 
     }
     if (rc < 0)
         return rc;
-    l->state = !lost && is_cheaper(n, row, stride_bytes) ? TO_NEEDING : TO_ALL;
+    l->state = !lost && is_cheaper(n, row) ? TO_NEEDING : TO_ALL;
     if (l->state == TO_ALL)
         drop(l);
     return 0;
@@ -406,20 +443,28 @@ static uint64_t next_rows(const uint64_t *word, uint64_t n_words, uint64_t first
 
 static void pack(const struct ts_needs *n, const struct ts_fmat *f, uint64_t n_rows)
 {
-    const uint64_t stride = f->stride * ts_precision_bytes(f->precision);
-    const uint32_t bytes = n->conf.row_bytes;
+    const uint64_t stride = n->conf.stride_bytes;
+    const uint32_t bytes = n->conf.row_bytes, *row = n->row;
+    const char *data = f->data;
+    char *sent = n->sent;
 #pragma omp parallel for num_threads(n->conf.threads) if (n_rows > FEW_ROWS)
-    for (uint64_t i = 0; i < n_rows; i++)
-        memcpy(n->sent + i * bytes, (const char *)f->data + n->row[i] * stride, bytes);
+    for (uint64_t i = 0; i < n_rows; i++) {
+        __builtin_prefetch(data + row[i + AHEAD < n_rows ? i + AHEAD : i] * stride);
+        memcpy(sent + i * bytes, data + row[i] * stride, bytes);
+    }
 }
 
 static void unpack(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_rows)
 {
-    const uint64_t stride = f->stride * ts_precision_bytes(f->precision);
-    const uint32_t bytes = n->conf.row_bytes;
+    const uint64_t stride = n->conf.stride_bytes;
+    const uint32_t bytes = n->conf.row_bytes, *row = n->row;
+    const char *got = n->got;
+    char *data = f->data;
 #pragma omp parallel for num_threads(n->conf.threads) if (n_rows > FEW_ROWS)
-    for (uint64_t i = 0; i < n_rows; i++)
-        memcpy((char *)f->data + n->row[i] * stride, n->got + i * bytes, bytes);
+    for (uint64_t i = 0; i < n_rows; i++) {
+        __builtin_prefetch(data + row[i + AHEAD < n_rows ? i + AHEAD : i] * stride, 1);
+        memcpy(data + row[i] * stride, got + i * bytes, bytes);
+    }
 }
 
 /* The next rows that go to each rank, one rank's behind the other's, or that come from each. Returns how many. */
@@ -461,7 +506,7 @@ int ts_needs_send(struct ts_needs *n, uint32_t mode, struct ts_fmat *f, const ui
                   int *some, struct ts_err *err)
 {
     struct lists *l = &n->mode[mode];
-    int rc = l->state == OPEN && all_are_walked(n) ? decide(n, l, f, row, err) : 0;
+    int rc = l->state == OPEN && all_are_walked(n) ? decide(n, l, row, err) : 0;
     if (rc < 0)
         return rc;
     *some = l->state == TO_NEEDING;

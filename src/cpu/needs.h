@@ -6,11 +6,12 @@
  * were walked, whoever updates a row is told who needs it, and from then on a mode's rows are packed for each of these, where that
  * is cheaper than to send all rows to all. The rule, by mode and the same on all ranks, from what each of them would send and get:
  *
- *     the most that a rank gets, of all rows  >  the most, over ranks, of  max(sent, got) + (sent + got) / 4,  of rows needed
+ *     the most that a rank gets, of all rows  >  the most, over ranks, of  max(sent, got) + w (sent + got),  of rows needed
  *
- * in bytes: a byte that is packed or unpacked counts as a quarter of one that travels, which is what three moves within a memory take
- * beside a network of a tenth of its speed. All rows travel with their padding, from their place to their place.
- * Of a mode of which some rank needs more than two thirds it cannot hold; so such a rank stops marking it.
+ * in bytes, those that are packed and unpacked with the padding of their rows: w = max(10 / 6 / threads, 1 / 4) says that a thread
+ * packs 6 GB/s (measured, of rows of 64 to 128 bytes), and all threads of a rank 40, while 10 GB/s travel. All rows travel with their
+ * padding, from their place to their place, and are not packed.
+ * Where a rank has marked so many rows of a mode that the rule cannot hold any more, it marks no more of them.
  *
  *   owner    the object owns bits and buffers; rows are the factor's
  *   units    rows of a mode; ranges of ranks begin at multiples of 64 rows, as groups do (cpu/rowsolve.h)
@@ -29,10 +30,10 @@ struct ts_needs_conf {
     const struct ts_tensor *tensor;
     struct ts_share *share;
     uint32_t threads;
-    uint32_t row_bytes; /* of a factor's row, without padding */
-    int shared;         /* ranks of a machine have one copy of the factors */
-    uint32_t skipped;   /* bit m: there is no pass over mode m */
-    int always;         /* without the rule */
+    uint32_t row_bytes, stride_bytes; /* of a factor's row, without padding and with it */
+    int shared;                       /* ranks of a machine have one copy of the factors */
+    uint32_t skipped;                 /* bit m: there is no pass over mode m */
+    int always;                       /* without the rule */
     ts_unpack_fn *unpack;
 };
 

@@ -100,6 +100,20 @@ static int is_of(uint64_t begin, uint64_t end, uint64_t first, uint64_t behind)
     return begin < end && first < end && begin < behind;
 }
 
+double ts_share_row_at(const struct ts_mode *mode, uint64_t partition)
+{
+    uint64_t first = 0;
+    for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
+        const struct ts_disk_shard *s = &mode->shard[i];
+        const uint64_t n = ts_shard_partitions(s);
+        if (partition < first + n)
+            return s->row_first + (double)(partition - first) / (double)n *
+                                      (double)(s->row_last - s->row_first + 1);
+        first += n;
+    }
+    return (double)mode->disk.n_rows;
+}
+
 void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        uint32_t rank, uint64_t *begin, uint64_t *end)
 {
@@ -348,6 +362,11 @@ int ts_share_stage(struct ts_share *s, struct ts_err *err)
 struct ts_comm *ts_share_comm(const struct ts_share *s)
 {
     return s->comm;
+}
+
+const uint64_t *ts_share_cuts(const struct ts_share *s, uint32_t mode)
+{
+    return s->cut[mode];
 }
 
 uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode)

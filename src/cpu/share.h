@@ -30,6 +30,9 @@ uint64_t ts_share_bytes(const struct ts_tensor *t, uint32_t n_ranks);
 
 struct ts_comm *ts_share_comm(const struct ts_share *s);
 
+/* Those where the ranks' ranges begin, and the end: n + 1. */
+const uint64_t *ts_share_cuts(const struct ts_share *s, uint32_t mode);
+
 /* Partitions of all ranks, */
 uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
 
@@ -117,6 +120,9 @@ int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint6
 
 /* cut[0] .. cut[n]: rank r computes partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
+
+/* The row, with a fraction, at which a partition may be expected to begin: shards alone are looked at. */
+double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
 /* Partitions of one rank of them; and the memory of the shards that it reads, of one mode or (-1) of all. */
 void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
