@@ -6,8 +6,8 @@ one, to be set beside runs. On more than one host nobody has run it.
     bench/ranks.py [TENSOR.tsh [LAW]]
 
 A sweep is, mode after mode: the products of the rank that has most, its part of the row work, and the rows that reach
-its host from others. Rows reach all hosts, or (need lists, which are not built) those that have a nonzero with them in a mode that
-comes before their next update. Of a tensor the parts come from its table of shards; of the shapes of Amazon's reviews and
+its host from others. Rows reach all hosts, or, mode by mode where that is cheaper, those that have a nonzero with them in one of the
+other modes' copies (need lists: src/cpu/needs.h, whose rule counts what packing takes; GPUs do not have them). Of a tensor the parts come from its table of shards; of the shapes of Amazon's reviews and
 Reddit's comments from equal parts. How many hosts need a row comes from a power law of its nonzeros, of a tensor, too: LAW, or 0.8.
 
 GPUs send rows while they compute (src/gpu/gpu_ranks.h): "hidden" is what a sweep were if as much were hidden as can be, and runs
@@ -19,6 +19,7 @@ import struct
 import sys
 
 RANK, FLOAT = 32, 4
+PACKING = 1 / 4  # of a byte that is packed or unpacked, where one that reaches a host takes 1: the rule's, of seven threads and more
 
 
 class Kind:
@@ -99,7 +100,8 @@ def sweep(kind, nnz, modes, law, hosts):
         network = row_bytes * (1 - 1 / hosts) / kind.network
         computing += own
         to_all += network
-        to_needing += network * needed(rows, nnz, law, 1 - (1 - 1 / hosts) ** (len(modes) - 1))
+        need = needed(rows, nnz, law, 1 - (1 - 1 / hosts) ** (len(modes) - 1))
+        to_needing += network * min(1, need * (1 + 2 * PACKING))
         left += max(0, max(network, within) - own)
     return computing, to_all, to_needing, left
 

@@ -100,20 +100,74 @@ for how in shared own; do
 done
 [ ! -e m3.1.partial ] || bad "m3.1.partial is left"
 
+# ---- rows to those ranks that need them: the same bytes, and what is told of it ----
+# needing RANKS ARGS...: ranks with factors of their own, of which each gets the rows that it needs alone
+needing()
+{
+    ( export TSTREAM_OWN_FACTORS=1 TSTREAM_ROWS_TO=needing; mpi "$@" )
+}
+"$bin/tshard" gen --dims 20000x3000x9000 --nnz 30000 --law uniform --shard 64K -s 3 -o few.tsh > log 2>&1
+"$bin/tshard" gen --dims 4000x300x7x2000x11 --nnz 9000 --law uniform --shard 16K -s 4 -o five.tsh > log 2>&1
+run=0
+while read -r tensor options; do
+    run=$((run + 1))
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp "$tensor" --cpu --tol 0 --rows all $options -o few.one > log 2>&1 || bad "$tensor $options: $(cat log)"
+    for n in 2 3 4 7; do
+        [ $n -ne 7 ] || [ $run -le 2 ] || continue
+        # shellcheck disable=SC2086
+        needing $n "$tensor" --tol 0 --rows all $options -t $((n % 2 + 1)) --json -o few.$n > log 2> err || bad "rows to $n ranks, $tensor $options: $(cat err)"
+        cmp -s few.one/model.ktensor few.$n/model.ktensor || bad "rows to $n ranks, $tensor $options: not the bytes of one process"
+        grep -q '"rows_to":"needing"' log || bad "rows to $n ranks, $tensor $options: went to all"
+    done
+    rm -rf few.one few.[0-9]
+done << 'END'
+few.tsh -r 9 -i 4
+five.tsh -r 5 -i 4 --precision float64
+few.tsh -r 5 -i 4 --nonneg --l1 3=0.1
+few.tsh -r 4 -i 3 --simplex 1 --l2 0.1 --init nvecs
+few.tsh -r 4 -i 3 --orthogonal 2
+five.tsh -r 4 -i 3 --smooth 1=2 --l2 2=0.1
+few.tsh -r 4 -i 3 --observed --l2 0.1 --hold-out 10%
+five.tsh -r 4 -i 4 --hold-out 10% --nonneg
+x.tsh -r 4 -i 3 --bounds -0.5,0.5
+END
+[ $run -eq 9 ] || bad "$run of 9 runs with rows to those who need them"
+for options in '-r 4 -i 2 --loss poisson' '-r 4 -i 2 --loss gamma --observed' '-r 3 -i 4 --accelerate' '-r 3 -i 4 --hold-out 10% --patience 2' '-r 3,4 -i 3'; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp few.tsh --cpu --tol 0 $options -o few.one > log 2>&1 || bad "$options: $(cat log)"
+    # shellcheck disable=SC2086
+    needing 3 few.tsh --tol 0 $options --json -o few.3 > log 2> err || bad "rows to 3 ranks, $options: $(cat err)"
+    ! grep -q '"rows_to":"needing"' log || bad "$options: rows do not go to all"
+    for model in $(cd few.one && find . -name 'model.ktensor*'); do
+        cmp -s "few.one/$model" "few.3/$model" || bad "rows to 3 ranks, $options: not the bytes of one process"
+    done
+    rm -rf few.one few.3
+done
+"$bin/tstream" cp few.tsh --cpu -r 9 -i 5 --tol 0 -o few.one > log 2>&1
+needing 3 few.tsh -r 9 -i 2 --tol 0 --details -o few.cp > log 2> err || bad "rows to 3 ranks: $(cat err)"
+grep -q ' to *$' log && grep -q ' needing *$' log || bad "--details does not tell to whom rows go: $(cat log)"
+mpi 2 --resume few.cp -i 3 > log 2> err || bad "rows to 3 ranks, gone on with by 2: $(cat err)"
+needing 4 --resume few.cp -i 5 > log 2> err || bad "rows to 4 ranks, gone on with: $(cat err)"
+cmp -s few.one/model.ktensor few.cp/model.ktensor || bad "rows to ranks, gone on with: not the bytes of one process"
+
 # ---- stopped by its time, gone on with by other numbers of ranks ----
 "$bin/tstream" cp x.tsh --cpu -r 9 -i 40 --tol 0 -o whole.cp > log 2>&1
-n=3 ms=200
-mpi $n x.tsh -r 9 -i 40 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || true # before anything was saved
-turns=0
-while [ ! -e part.cp ] && [ $turns -lt 40 ]; do
-    turns=$((turns + 1)) n=$((n % 4 + 1)) ms=$((ms + 50 * turns * turns))
-    if [ -e part.cp.partial ]; then
-        mpi $n --resume part.cp --max-time ${ms}ms > log 2> err || bad "--resume: $(cat err)"
-    else
-        mpi $n x.tsh -r 9 -i 40 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || true
-    fi
+for to in mpi needing; do
+    n=3 ms=200
+    $to $n x.tsh -r 9 -i 40 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || true # before anything was saved
+    turns=0
+    while [ ! -e part.cp ] && [ $turns -lt 40 ]; do
+        turns=$((turns + 1)) n=$((n % 4 + 1)) ms=$((ms + 50 * turns * turns))
+        if [ -e part.cp.partial ]; then
+            $to $n --resume part.cp --max-time ${ms}ms > log 2> err || bad "--resume: $(cat err)"
+        else
+            $to $n x.tsh -r 9 -i 40 --tol 0 --checkpoint 20ms --max-time ${ms}ms -o part.cp > log 2> err || true
+        fi
+    done
+    cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "after stops, $to: not the bytes of one process"
+    rm -rf part.cp
 done
-cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "after stops: not the bytes of one process"
 
 # ---- moments of rows, which rank 0 alone has whole, are saved, and dealt to another number of ranks ----
 loss='-r 4 --loss poisson-log --tol 0'
@@ -171,7 +225,7 @@ done
 same_models models4 "after stops"
 
 # ---- a rank that is killed ends all within 10 seconds; the state stays ----
-mpi 3 x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+needing 3 few.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
 pid=$! within=10
 signal_one KILL kill.cp
 grep -q 'signal 9\|KILLED' err log || bad "does not say that a rank was killed: $(cat err)"
@@ -240,6 +294,7 @@ ranks_refused '--ranks-per-host 1: 2 processes are on this machine' -n 2 "$t" cp
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 --restarts 2 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --restarts 3 -o no.cp
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4,5 -o no.cp : -n 1 "$t" cp x.tsh -r 4,6 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4,5 -o whole.cp
+ranks_refused 'its TSTREAM_ROWS_TO differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 env TSTREAM_ROWS_TO=all "$t" cp x.tsh -r 4 -o no.cp
 ranks_refused '--gpus 999,: ' -n 2 "$t" cp x.tsh -r 4 --gpus 999, -o no.cp
 ranks_refused 'its processor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --gpus 1 -o no.cp
 ranks_refused 'whole.cp exists' -n 2 "$t" cp x.tsh -r 4 -o whole.cp
