@@ -107,7 +107,7 @@ needing()
     ( export TSTREAM_OWN_FACTORS=1 TSTREAM_ROWS_TO=needing; mpi "$@" )
 }
 "$bin/tshard" gen --dims 20000x3000x9000 --nnz 30000 --law uniform --shard 64K -s 3 -o few.tsh > log 2>&1
-"$bin/tshard" gen --dims 4000x300x7x2000x11 --nnz 9000 --law uniform --shard 16K -s 4 -o five.tsh > log 2>&1
+"$bin/tshard" gen --dims 40000x3000x7x20000x11 --nnz 40000 --law uniform --shard 64K -s 4 -o five.tsh > log 2>&1
 run=0
 while read -r tensor options; do
     run=$((run + 1))
@@ -130,7 +130,7 @@ few.tsh -r 4 -i 3 --orthogonal 2
 five.tsh -r 4 -i 3 --smooth 1=2 --l2 2=0.1
 few.tsh -r 4 -i 3 --observed --l2 0.1 --hold-out 10%
 five.tsh -r 4 -i 4 --hold-out 10% --nonneg
-x.tsh -r 4 -i 3 --bounds -0.5,0.5
+x.tsh -r 4 -i 3 --bounds -0.5:0.5
 END
 [ $run -eq 9 ] || bad "$run of 9 runs with rows to those who need them"
 for options in '-r 4 -i 2 --loss poisson' '-r 4 -i 2 --loss gamma --observed' '-r 3 -i 4 --accelerate' '-r 3 -i 4 --hold-out 10% --patience 2' '-r 3,4 -i 3'; do
@@ -225,7 +225,7 @@ done
 same_models models4 "after stops"
 
 # ---- a rank that is killed ends all within 10 seconds; the state stays ----
-needing 3 few.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
+needing 3 x.tsh -r 9 -i 1000000 --tol 0 --checkpoint 20ms -o kill.cp > log 2> err &
 pid=$! within=10
 signal_one KILL kill.cp
 grep -q 'signal 9\|KILLED' err log || bad "does not say that a rank was killed: $(cat err)"

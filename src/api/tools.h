@@ -103,7 +103,7 @@
 #include "cpu/dense_scan.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
-/* the blocks of a shard: ts_shard_decode, ts_shard_block, ts_shard_partitions */
+/* the blocks of a shard: ts_shard_decode, ts_shard_block */
 #include "format/shard.h"
 /* the codes of a block: ts_header_codes, ts_weight_of_code, ts_block_weights, ts_block_check_padding */
 #include "format/block_codec.h"
