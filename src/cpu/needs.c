@@ -221,33 +221,54 @@ static uint32_t mark(struct lists *l, uint32_t row)
     return (atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit) == 0;
 }
 
+static void note_marks(struct lists *l, uint32_t n)
+{
+    if (n > 0)
+        atomic_fetch_add_explicit(&l->n_marked, n, memory_order_relaxed);
+}
+
+/* Indices above level 0. */
 static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts_unpacked *b)
 {
     const uint32_t leaf = n->order - 1;
-    for (uint32_t l = 0; l <= leaf; l++) {
+    for (uint32_t l = 1; l <= leaf; l++) {
         struct lists *of = &n->mode[level[l]];
-        const uint32_t n_indices = l == 0                  ? b->n_starts + 1
-                                   : b->shared && l < leaf ? b->n_fibres
-                                                           : b->n;
+        const uint32_t n_indices = b->shared && l < leaf ? b->n_fibres : b->n;
         uint32_t marked = 0;
         if (is_lost(of))
             continue;
         for (uint32_t i = 0; i < n_indices; i++)
-            marked += mark(of, l == 0 ? b->row + i : b->idx[l][i]);
-        if (marked > 0)
-            atomic_fetch_add_explicit(&of->n_marked, marked, memory_order_relaxed);
+            marked += mark(of, b->idx[l][i]);
+        note_marks(of, marked);
     }
+}
+
+/* Rows of the copy's own mode lie side by side. */
+static void mark_rows(struct lists *l, uint32_t first, uint32_t last)
+{
+    uint32_t marked = 0;
+    for (uint32_t row = first; row <= last; row++)
+        marked += mark(l, row);
+    note_marks(l, marked);
 }
 
 void ts_needs_walk(struct ts_needs *n, uint32_t mode, const struct ts_kernel_input *in,
                    struct ts_unpacked *buffer)
 {
-    const uint32_t first = in->partition * TS_PARTITION_BLOCKS, left = in->entry->n_blocks - first;
+    const struct ts_disk_shard *s = in->entry;
+    const uint8_t *level = n->conf.tensor->mode[mode].disk.level;
+    const uint32_t first = in->partition * TS_PARTITION_BLOCKS, left = s->n_blocks - first;
     const uint32_t end = first + (left < TS_PARTITION_BLOCKS ? left : TS_PARTITION_BLOCKS);
-    for (uint32_t k = first; k < end; k++) {
-        const struct ts_block_at at = ts_shard_block(in->entry, in->raw, k);
+    int wanted = 0;
+    if (!is_lost(&n->mode[mode])) /* the first row of the next partition may be too much */
+        mark_rows(&n->mode[mode], ts_shard_block(s, in->raw, first).row,
+                  end < s->n_blocks ? ts_shard_block(s, in->raw, end).row : s->row_last);
+    for (uint32_t l = 1; l < n->order; l++)
+        wanted |= !is_lost(&n->mode[level[l]]);
+    for (uint32_t k = first; k < end && wanted; k++) {
+        const struct ts_block_at at = ts_shard_block(s, in->raw, k);
         n->conf.unpack(&n->values, &at, buffer);
-        mark_block(n, n->conf.tensor->mode[mode].disk.level, buffer);
+        mark_block(n, level, buffer);
     }
 }
 
