@@ -531,7 +531,8 @@ typedef struct {
     int observed;
     /* TS_LOSS_... that ts_cp will be asked for: TS_LOSS_POISSON takes
      * memory for a second factor as large as the largest, and a little
-     * more for each thread; those after it take two more models besides, in host memory. */
+     * more for each thread; those after it take two more models
+     * besides, in host memory. */
     int loss;
     /* TS_OPTIMIZER_... of such a loss; LBFGSB takes twelve more models,
      * not two. */
