@@ -567,6 +567,7 @@ int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_wr
     if (rc < 0)
         return rc;
     ret->n_shards = d->n_shards;
+    ret->file_bytes = ret->max_raw_bytes = 0;
     for (uint64_t s = 0; s < d->n_shards; s++) {
         const struct ts_disk_shard *e = &ret->shard[s];
         if (e->raw_bytes > ret->max_raw_bytes)
