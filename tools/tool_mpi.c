@@ -55,11 +55,11 @@ static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
 }
 
 /* Open MPI tries the networks that it knows before it takes what ranks of one machine use, shared memory: that is a fifth of a
- * second of each run. Where all are here it is told so, unless the user has chosen. MPICH does not read this. */
+ * second of each run. Where all are here it is told so, unless the environment chooses. MPICH does not read this. */
 static void stay_here(void)
 {
     const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (all != NULL && here != NULL && strcmp(all, here) == 0)
+    if (all != NULL && here != NULL && strcmp(all, here) == 0 && getenv("OMPI_MCA_btl") == NULL)
         (void)setenv("OMPI_MCA_pml", "ob1", 0);
 }
 

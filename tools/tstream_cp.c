@@ -215,7 +215,7 @@ static int owns_factors(void)
 int tstream_cp_may_share(const struct cp_args *args)
 {
     return !owns_factors() && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
-           !args->constraint[0].best;
+           !args->constraint[0].best && tstream_cp_models(args) == 1;
 }
 
 /* To whom rows go: TSTREAM_ROWS_TO in the environment. */

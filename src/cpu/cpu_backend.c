@@ -343,21 +343,28 @@ static uint64_t cpu_shares(const void *be)
     return bytes;
 }
 
+/* Factors of all modes, or where memory for one cannot be had, of none. */
 static int share_memory(struct cpu *c, struct ts_comm *comm, struct ts_err *err)
 {
     struct shared *s = c->shared;
+    const uint32_t order = s->tensor->order;
+    void *memory[TS_MAX_ORDER] = { NULL };
+    uint32_t n = 0;
     int rc = 0;
     if (comm->ops->share == NULL || !has_neighbours(comm) || cpu_shares(c) == 0)
         return 0;
-    for (uint32_t m = 0; m < s->tensor->order && rc == 0; m++) {
+    for (; n < order; n++) {
+        rc = comm->ops->share(comm, s->factor[n].bytes, &memory[n], err);
+        if (rc < 0 || memory[n] == NULL)
+            break;
+    }
+    for (uint32_t m = 0; m < n && n < order; m++)
+        comm->ops->unshare(comm, memory[m], s->factor[m].bytes);
+    for (uint32_t m = 0; m < order && n == order; m++) {
         struct ts_fmat *f = &s->factor[m];
-        void *memory;
-        rc = comm->ops->share(comm, f->bytes, &memory, err);
-        if (rc < 0 || memory == NULL)
-            continue;
         s->comm = comm;
         ts_fmat_free(f);
-        *f = ts_fmat_at(memory, c->factor[m].n_rows, c->factor[m].rank, c->factor[m].precision);
+        *f = ts_fmat_at(memory[m], c->factor[m].n_rows, c->factor[m].rank, c->factor[m].precision);
         c->factor[m] = ts_fmat_view(f, c->col, c->rank);
     }
     return rc;
@@ -709,7 +716,7 @@ static uint64_t tell_rows(void *be, struct ts_backend_times *times)
 {
     const struct ts_exchanged e = cpu_exchanged(be);
     times->row_bytes = e.row_bytes;
-    times->rows_to = e.rows_to;
+    times->rows_to = e.row_bytes > 0 ? e.rows_to : TS_ROWS_STAY;
     return e.ns;
 }
 
@@ -1022,9 +1029,8 @@ const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_SMOOTH_WITHIN |
-               1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND |
-               1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
+               1u << TS_ROW_SMOOTH_WITHIN | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY |
+               1u << TS_ROW_DESCEND | 1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
     .means = 1,
     .weights = 1,
     .open = cpu_open,

@@ -28,7 +28,7 @@ static cudaError_t record(struct ts_gpu_graph *graph, cudaStream_t stream,
     e = enqueue(ctx);
     ended = cudaStreamEndCapture(stream, &made);
     TRY(e, ended);
-    TRY(e, cudaGraphInstantiate(&graph->exec, made, 0));
+    TRY(e, cudaGraphInstantiateWithFlags(&graph->exec, made, 0));
     if (made != NULL)
         cudaGraphDestroy(made);
     return e;

@@ -675,7 +675,13 @@ static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
     };
     cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     ts_gpu_log_pause(&me->log, 1);
-    TRY(e, ts_gpu_graph_launch(&r->my->rest[p->ask->mode], &key, me->dense, enqueue_rest, r));
+    if (e == cudaSuccess) {
+        e = ts_gpu_graph_launch(&r->my->rest[p->ask->mode], &key, me->dense, enqueue_rest, r);
+        if (e == cudaErrorMemoryAllocation) { /* the budget is tight: kernel by kernel, then */
+            (void)cudaGetLastError();
+            e = enqueue_rest(r);
+        }
+    }
     ts_gpu_log_pause(&me->log, 0);
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     return e == cudaSuccess ? 0 : fail(err, e);

@@ -354,7 +354,7 @@ solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<
     const bool on = kept >> g & 1;
     const uint32_t first = 32 - __clz(ends & below(g)), end = g < n ? g + __ffs(ends >> g) : first;
     const typename WEIGHTS::count count = weights.of(kept & below(end) & ~below(first), pos);
-    const double l2 = o.l2 * (o.by_count ? count : 1.0), cut = cut_of<T>(o);
+    const double l2 = o.l2 * (o.by_count ? count : 1.0), cut = cut_of_few(o);
     uint32_t place[2], byte[2];
     T x[2][C];
     double d[2] = { 0, 0 };
@@ -454,7 +454,7 @@ static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_ob
     const uint32_t g = lane / 4, t = lane % 4;
     const uint32_t kept = bits_from(own.kept, pos) & below(n);
     const typename WEIGHTS::count count = weights.of(kept, pos);
-    const double weight = o.by_count ? count : 1.0, cut = cut_of<T>(o);
+    const double weight = o.by_count ? count : 1.0, cut = cut_of_few(o);
     double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
 #pragma unroll
     for (uint32_t u = 0; u < 2;

@@ -357,7 +357,7 @@ static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_obs
                 k % SIDE == 0 ? w.p[k / SIDE * w.stride + w.n] : 0;
         __syncthreads();
         add_l2(w, q, n, o.l2 * (o.by_count ? count : 1.0));
-        factor_long(w, n, cut_of<T>(o), tile);
+        factor_long(w, n, cut_of_few(o), tile);
         substitute_long(w, n, tile);
         /* a is y: it becomes the row, by way of what is not in use */
         for (uint32_t j = threadIdx.x; j < w.n; j += THREADS) {

@@ -219,6 +219,13 @@ template <class T> static __device__ inline double cut_of(const ts_gpu_observed 
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
 }
 
+/* The same of P P' + l2 I, for rows that are solved for by their nonzeros: to leave one out would be to forget a cell. All of it is
+ * summed in float64, and l2 is in each pivot. */
+static __device__ inline double cut_of_few(const ts_gpu_observed &o)
+{
+    return 8.0 * DBL_EPSILON * o.rank;
+}
+
 /* Values times the square roots of the weights, which are left beside. Returns which of the lane's cells have a weight of 0. */
 template <class T, int NL>
 static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &,

@@ -300,7 +300,7 @@ struct ts_backend {
 
     /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless each is to have its own, and
      * rows go to those ranks that need them: each where updates allow it. Rows are put then by all ranks alike, before the first pass
-     * alone, and got before the second sweep or, by the first rank, after `collect`. Collective. NULL: all have all rows. */
+     * alone, and got before the first update or, by the first rank, after `collect`. Collective. NULL: all have all rows. */
     int (*spread)(void *be, const struct ts_spread *how, struct ts_err *err);
 
     /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. NULL: 0. */
