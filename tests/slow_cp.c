@@ -344,9 +344,11 @@ static void end_column(const struct columns *k, const struct ts_constraint *of, 
     for (uint32_t round = 0; round < most && moved > 2e-16 * size; round++) {
         moved = size = 0;
         for (uint64_t i = 0; i < k->span; i++) {
-            double slope = k->is_row[i] ? g * x[i] - c[i] : 0, q = k->is_row[i] ? g : 0, to;
-            if (k->is_row[i] && !rows)
+            double slope, q, to;
+            if (k->is_row[i] && !rows) /* c is NULL then */
                 continue;
+            slope = k->is_row[i] ? g * x[i] - c[i] : 0;
+            q = k->is_row[i] ? g : 0;
             for (uint64_t d = i; d < i + 3; d++) /* second differences that it is a part of */
                 if (d > 1 && d < k->span) {
                     slope += of->smooth * bend(x, d) * (d == i + 1 ? -2 : 1);
