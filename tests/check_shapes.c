@@ -430,6 +430,46 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 }
 END_TEST
 
+/* Between two columns, and on the way to one, in every part of a run. */
+START_TEST(a_run_that_was_stopped_in_a_column_has_the_same_bits)
+{
+    const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
+    struct ts_constraint c[TS_MAX_ORDER];
+    struct test_als_conf conf = { .rank = 3,
+                                  .iters = 3,
+                                  .seed = 1,
+                                  .threads = 1,
+                                  .precision = (enum ts_precision)(_i % 2),
+                                  .constraint = c };
+    struct test_als whole, a;
+    uint32_t n_saved = 0;
+    int rc = TS_ESTOP;
+    demand(7 + _i / 2, 3, c);
+    test_case_write(42, &tc);
+    whole = test_case_run(&conf);
+    for (uint32_t k = 1; rc == TS_ESTOP; k += 1 + k / 8) {
+        struct test_als_conf part = conf;
+        part.states = test_case_states;
+        part.stop_step = k;
+        a = test_als_run(test_case_dir, &part);
+        rc = a.rc;
+        ck_assert(rc == 0 || rc == TS_ESTOP);
+        part.stop_step = 0;
+        part.threads = 2;
+        part.from = a.saved_sweep > 0 ? test_case_state : NULL;
+        n_saved += rc == TS_ESTOP && part.from != NULL;
+        test_als_free(&a);
+        if (rc == 0)
+            break;
+        a = test_case_run(&part);
+        test_case_same(&whole, &a);
+        test_als_free(&a);
+    }
+    ck_assert_uint_gt(n_saved, 10);
+    test_als_free(&whole);
+}
+END_TEST
+
 START_TEST(a_state_with_another_demand_is_refused)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
@@ -503,6 +543,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, columns_stay_orthonormal, 0, 8);
     tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);
     tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * N_DEMANDS);
+    tcase_add_loop_test(c, a_run_that_was_stopped_in_a_column_has_the_same_bits, 0, 6);
     tcase_add_loop_test(c, a_state_with_another_demand_is_refused, 0, 2);
     tcase_add_test(c, what_cannot_be_asked_is_refused);
     suite_add_tcase(s, c);

@@ -18,6 +18,7 @@
 static volatile sig_atomic_t stop;
 static uint32_t n_products;
 static uint32_t modes_until_stop; /* 0: it does not come inside a mode */
+static uint32_t steps_until_stop; /* 0: nor inside a column */
 
 static void note_sweep(void *ctx, const struct ts_als_sweep *s)
 {
@@ -155,6 +156,13 @@ static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const stru
     return ts_backend_cpu.descend(be, mode, feed, how, zeros, times, err);
 }
 
+static int cpu_given_up(void *be)
+{
+    if (steps_until_stop > 0 && --steps_until_stop == 0)
+        stop = 1;
+    return ts_backend_cpu.given_up(be);
+}
+
 /* As a backend of several devices has it. The second device computes three times as long as the
  * first; each millisecond is one of rows that travel. */
 static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
@@ -286,6 +294,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     backend.multiply = cpu_multiply;
     backend.weighted = cpu_weighted;
     backend.descend = cpu_descend;
+    backend.given_up = cpu_given_up;
     a->order = p->tensor->order;
     ac.init = (struct ts_init_conf){ .tensor = p->tensor,
                                      .backend = &backend,
@@ -310,6 +319,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     n_products = 0;
     modes_until_stop = c->stop_inside ? (c->stop_sweep - 1) * p->tensor->order + c->stop_mode + 1
                                       : c->stop_product;
+    steps_until_stop = c->stop_step;
     if (p->from != NULL && c->stop_inside)
         modes_until_stop -=
             (ts_state_get(p->from)->sweep - 1) * p->tensor->order + ts_state_get(p->from)->mode;

@@ -33,6 +33,7 @@ struct test_als_conf {
         stop_mode;         /* the user's wish to stop comes after this mode (sweep from 1, */
     int stop_inside;       /* mode from 0), or in the middle of it. stop_sweep 0: never */
     uint32_t stop_product; /* or in the middle of this product, from 1; 0: never */
+    uint32_t stop_step;    /* or in this step to a column that is smooth within bounds, from 1 */
 };
 
 struct test_als {

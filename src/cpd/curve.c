@@ -207,12 +207,15 @@ static struct step try_both(const struct ts_curve *c, const struct vectors *v, d
     return lowers(&ret) && (!lowers(&to) || ret.change < to.change) ? ret : try_part(c, v, part, 0);
 }
 
-/* Returns 0 where nothing but rounding is left to be done: a whole step lowers the sum but for that. */
+/* Returns 0 where nothing but rounding is left to be done, as a whole step lowers the sum but for that, or the caller gives up. */
 static int move(const struct ts_curve *c, const struct vectors *v, int *whole)
 {
     double part = 1, size = 0;
     for (int k = 0; k < MOST_HALVED; k++, part /= 2) {
-        const struct step s = try_both(c, v, part);
+        struct step s;
+        if (c->gives_up != NULL && c->gives_up(c->ctx))
+            return 0;
+        s = try_both(c, v, part);
         if (!lowers(&s) && s.whole)
             return 0;
         if (!lowers(&s))

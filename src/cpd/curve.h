@@ -8,8 +8,9 @@
  * the others five diagonals are solved, and what leaves the bounds on the way there stays at them. With l1, 0 is a bound between
  * two pieces, in each of which the sum of magnitudes is linear; a step goes to the bound, or across where that is better. A step that does not lower the sum enough is halved; so each
  * lowers it, and every x on the way is within the bounds. When a whole step leaves none of them and no entry is let go after it,
- * x is the solution: from a column near it after a step, from any other after 2 steps where mu is about g, and 5 to 15 where it is a
- * thousand times as much or more. No more than a hundred are made at a time.
+ * x is the solution: from a column near it after a step, from any other after a few where mu is about g, and 40 to 60 where it is a
+ * thousand times as much and there are thousands of entries. A call makes no more than a hundred, which do not get there where mu is
+ * much larger still, or l1 and noise hold and release entry after entry: x is lower than it was then, and further calls go on from it.
  *
  *   owner    the caller owns all vectors
  *   threads  any; one column is one thread's
@@ -26,8 +27,11 @@ struct ts_curve {
     double g, mu;            /* above 0; g may be as small as one likes */
     double l1, lower, upper; /* of 0 or more; one may be infinite, or both */
     const double *c;         /* n; 0 where there is no row */
-    double *x;       /* n: a start, which need not be within the bounds, and then the solution */
-    double *scratch; /* TS_CURVE_SCRATCH n */
+    double
+        *x; /* n: a start, which need not be within the bounds, and then what the steps lead to */
+    double *scratch;            /* TS_CURVE_SCRATCH n */
+    int (*gives_up)(void *ctx); /* asked in every step: not 0 ends them where x is; NULL: never */
+    void *ctx;
 };
 
 #define TS_CURVE_SCRATCH 9u
@@ -35,7 +39,7 @@ struct ts_curve {
 /* A start without entries where there are no rows gets them, so that they are the best ones for the others. */
 void ts_curve_begin(const struct ts_curve *c);
 
-/* x := the solution, from a start that has all entries. Returns the sum of squares of its second differences. */
+/* x := the solution or nearer to it, from a start that has all entries. Returns the sum of squares of its second differences. */
 double ts_curve_solve(const struct ts_curve *c);
 
 /* x := (L diag L')^-1 x, of a positive definite matrix of five diagonals: the diagonal, and what is below it (one[i] beside

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/stop.h"
 #include "cpd/curve.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
@@ -20,13 +21,14 @@ struct within {
     int threads;
     uint64_t n, first, span; /* rows; the first one's index; indices from it to the last one's */
     uint64_t *index;         /* NULL: row i is index i */
-    double *m;               /* rank x n: columns of M */
+    double *m;               /* rank x n: columns of M; before it is there, the old rows' */
     double *a;               /* rank x span: those of A, with entries of empty slices */
     double *c, *before;      /* span; n: of a column, what it is solved for, and how it was */
     double *scratch;         /* of curve.h */
     double *chunk;           /* of rows */
     unsigned char *is_row;   /* span */
     double rough;
+    int stopped; /* here, or on another rank */
 };
 
 static uint64_t chunk_rows(uint32_t rank)
@@ -50,7 +52,8 @@ static uint64_t place(const struct within *w, uint64_t row)
     return w->index == NULL ? row : w->index[row] - w->first;
 }
 
-/* The backend's rows to columns: to a, weighted, or to m. */
+/* The backend's rows to columns. The old ones: to a, weighted, and to m as they are. Then those of M, to m; the backend gets the old
+ * ones back, which are its rows until all columns are solved: a stop on the way leaves them as they were. */
 static int take_columns(struct within *w, int old, struct ts_err *err)
 {
     const struct ts_init_conf *c = w->init;
@@ -63,23 +66,27 @@ static int take_columns(struct within *w, int old, struct ts_err *err)
         for (uint32_t r = 0; r < w->rank; r++) {
             const double weight = w->how->weight == NULL ? 1 : w->how->weight[r];
             for (uint64_t i = 0; i < n && rc == 0; i++) {
-                const double x = w->chunk[i * w->rank + r];
+                double *of_m = &w->m[r * w->n + row + i], *x = &w->chunk[i * w->rank + r];
+                const double was = *of_m;
+                *of_m = *x;
                 if (old)
-                    w->a[r * w->span + place(w, row + i)] = weight * x;
+                    w->a[r * w->span + place(w, row + i)] = weight * *x;
                 else
-                    w->m[r * w->n + row + i] = x;
+                    *x = was;
             }
         }
+        if (rc == 0 && !old)
+            rc = c->backend->put_rows(c->be, w->mode, row, n, w->chunk, err);
     }
     return rc;
 }
 
 /* Rows := M, which is beside them: coordinate descent with the identity, from rows of zeros. It leaves it to the backend to have
- * all rows where get_rows finds them. */
-static int settle(struct within *w, double *identity, double *gram, struct ts_err *err)
+ * all rows where get_rows finds them. The Gram matrix of M is of no use, and that of the old rows stays. */
+static int settle(struct within *w, double *identity, struct ts_err *err)
 {
     const struct ts_init_conf *c = w->init;
-    double *zeros = calloc(w->rank, sizeof *zeros);
+    double *zeros = calloc((size_t)w->rank * (w->rank + 1), sizeof *zeros);
     const struct ts_row_update how = { .kind = TS_ROW_COORDINATE,
                                        .matrix = identity,
                                        .weight = zeros,
@@ -92,7 +99,8 @@ static int settle(struct within *w, double *identity, double *gram, struct ts_er
     for (uint32_t i = 0; i < w->rank; i++)
         for (uint32_t j = 0; j < w->rank; j++)
             identity[(size_t)i * w->rank + j] = i == j;
-    rc = c->backend->solve(c->be, w->mode, &how, &(struct ts_row_sums){ .gram = gram }, err);
+    rc = c->backend->solve(c->be, w->mode, &how, &(struct ts_row_sums){ .gram = zeros + w->rank },
+                           err);
     free(zeros);
     return rc;
 }
@@ -111,7 +119,16 @@ static void multiply_others(const struct within *w, uint32_t r)
     }
 }
 
-static struct ts_curve curve_of(const struct within *w, uint32_t r)
+static int gives_up(void *ctx)
+{
+    struct within *w = ctx;
+    const struct ts_init_conf *c = w->init;
+    w->stopped = w->stopped || ts_stop_asked(c->stop) ||
+                 (c->backend->given_up != NULL && c->backend->given_up(c->be));
+    return w->stopped;
+}
+
+static struct ts_curve curve_of(struct within *w, uint32_t r)
 {
     return (struct ts_curve){ .n = w->span,
                               .is_row = w->index == NULL ? NULL : w->is_row,
@@ -122,10 +139,12 @@ static struct ts_curve curve_of(const struct within *w, uint32_t r)
                               .upper = w->how->upper,
                               .c = w->c,
                               .x = w->a + r * w->span,
-                              .scratch = w->scratch };
+                              .scratch = w->scratch,
+                              .gives_up = gives_up,
+                              .ctx = w };
 }
 
-static double solve_column(const struct within *w, uint32_t r)
+static double solve_column(struct within *w, uint32_t r)
 {
     const struct ts_curve curve = curve_of(w, r);
     if (curve.g > 0 && isfinite(1 / curve.g)) {
@@ -137,17 +156,20 @@ static double solve_column(const struct within *w, uint32_t r)
     return 0;
 }
 
-static void solve_columns(struct within *w)
+/* All ranks get through, or none does. */
+static int solve_columns(struct within *w, struct ts_err *err)
 {
+    const struct ts_init_conf *c = w->init;
     const double tol = TS_ROW_TOL(w->how->rounds);
+    int rc;
     for (uint32_t r = 0; r < w->rank; r++) {
         const struct ts_curve curve = curve_of(w, r);
         ts_curve_begin(&curve);
     }
-    for (uint32_t round = 0; round < w->how->rounds; round++) {
+    for (uint32_t round = 0; round < w->how->rounds && !w->stopped; round++) {
         double moved = 0, size = 0;
         w->rough = 0;
-        for (uint32_t r = 0; r < w->rank; r++) {
+        for (uint32_t r = 0; r < w->rank && !gives_up(w); r++) {
             const double *a = w->a + r * w->span;
             for (uint64_t row = 0; row < w->n; row++)
                 w->before[row] = a[place(w, row)];
@@ -161,6 +183,8 @@ static void solve_columns(struct within *w)
         if (moved <= tol * tol * size)
             break;
     }
+    rc = w->stopped ? ts_fail(err, TS_ESTOP, "stopped") : 0;
+    return c->backend->agree != NULL ? c->backend->agree(c->be, rc, err) : rc;
 }
 
 /* Rows of A to the backend, as it is going to hold them. Returns the sum of their magnitudes in *size. */
@@ -193,12 +217,13 @@ static int run(struct within *w, double *scratch, const struct ts_row_sums *sums
     double size;
     int rc = take_columns(w, 1, err);
     if (rc == 0)
-        rc = settle(w, scratch, sums->gram, err);
+        rc = settle(w, scratch, err);
     if (rc == 0)
         rc = take_columns(w, 0, err);
+    if (rc == 0)
+        rc = solve_columns(w, err);
     if (rc < 0)
         return rc;
-    solve_columns(w);
     rc = put_columns(w, &size, err);
     *penalty = of->l1 > 0 ? of->l1 * size + 0.5 * of->smooth * w->rough : w->rough;
     return rc == 0 ? c->backend->solve(

@@ -404,6 +404,18 @@ static int cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
     return rc;
 }
 
+static int cpu_agree(void *be, int rc, struct ts_err *err)
+{
+    struct ts_share *share = ((struct cpu *)be)->shared->share;
+    return share == NULL ? rc : ts_share_agree(share, rc, err);
+}
+
+static int cpu_given_up(void *be)
+{
+    struct ts_share *share = ((struct cpu *)be)->shared->share;
+    return share != NULL && ts_share_poll(share);
+}
+
 static int cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err)
 {
     struct cpu *c = be;
@@ -1039,6 +1051,8 @@ const struct ts_backend ts_backend_cpu = {
     .spread = cpu_spread,
     .shares = cpu_shares,
     .collect = cpu_collect,
+    .agree = cpu_agree,
+    .given_up = cpu_given_up,
     .need = cpu_need,
     .wish = cpu_wish,
     .deal = cpu_deal,

@@ -311,6 +311,12 @@ struct ts_backend {
      * without a word to others where none lacks rows. NULL: nobody lacks rows. */
     int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
+    /* What work of the caller's own between two calls, which the next one needs of all ranks, ended with; returns the same of all
+     * ranks, as agree does (stream/comm.h). given_up: whether another rank has, so that such work is of no use and agree comes next. Both
+     * NULL: there are no other ranks, or none is waited for before the next pass. */
+    int (*agree)(void *be, int rc, struct ts_err *err);
+    int (*given_up)(void *be);
+
     /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
      * over the cells; 0: such a model takes the passes of a product (ts_dense_passes), and so it does where this is NULL. */
     uint32_t (*groups)(const void *be);
