@@ -430,7 +430,7 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     struct ts_shard_writer *w = NULL;
     uint64_t n = 0;
     int rc;
-    plan.threads = plan.n_buffers; /* nothing else computes meanwhile */
+    plan.threads = plan.n_buffers; /* they mostly wait for the disk, also beside the next mode */
     plan.has_file = 1;
     plan.file = to;
     plan.at = at;
