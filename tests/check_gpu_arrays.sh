@@ -71,6 +71,21 @@ for how in "" "--nonneg" "--simplex 1"; do
     same_fits gpu.json cpu.json 1e-6
 done
 
+# find_host FILE GPUS OPTION...: sets $host to a budget of host memory that holds what driver and libraries take there with so
+# many GPUs, as a refusal tells it, and 100 MiB; less than a run's own buffers is refused before they are counted
+find_host()
+{
+    file=$1 gpus=$2
+    shift 2
+    for budget in 32 64 128 256; do
+        "$bin/tstream" cp "$file" -r 9 --gpus "$gpus" -n --host-memory ${budget}M "$@" > log 2> refused && bad "--host-memory ${budget}M is enough"
+        host=$(sed -n 's/.*libraries take \([0-9.]*\) \([MG]\)iB of it.*/\1 \2/p' refused |
+            awk '{ printf "%dM\n", $1 * ($2 == "G" ? 1024 : 1) + 100 }')
+        [ -z "$host" ] || return 0
+    done
+    bad "--host-memory ${budget}M: $(cat refused)"
+}
+
 # ---- bytes: several chunks of cells ----
 "$write_npy" f4C 0.1 big.npy - 400 250 400
 run_big()
@@ -87,7 +102,8 @@ little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print su
 for gpus in 1 2 "$usable"; do
     [ "$gpus" -le "$usable" ] || continue
     [ "$gpus" -le 16 ] || continue
-    for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=600M"; do
+    find_host big.npy "$gpus" "--gpu-memory=$little"
+    for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=$host"; do
         # shellcheck disable=SC2086
         run_big more --gpus "$gpus" $memory
         cmp -s one.cp/model.ktensor more.cp/model.ktensor || bad "other bytes with --gpus $gpus $memory"
@@ -154,7 +170,8 @@ little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print su
 for gpus in 1 2 "$usable"; do
     [ "$gpus" -le "$usable" ] || continue
     [ "$gpus" -le 16 ] || continue
-    for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=600M"; do
+    find_host biggaps.npy "$gpus" --hold-out 10% "--gpu-memory=$little"
+    for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=$host"; do
         # shellcheck disable=SC2086
         run_gaps gmore --gpus "$gpus" $memory
         cmp -s gone.cp/model.ktensor gmore.cp/model.ktensor || bad "other bytes of unknown cells with --gpus $gpus $memory"
