@@ -114,7 +114,7 @@ for rank in 65 129; do
     precision=float64
     [ $rank = 65 ] || precision=float32
     "$bin/tstream" score high.cp x.tsh -p $precision --gpus 1 --json > json 2> err || bad "rank $rank: $(cat err)"
-    "$bin/tstream" score high.cp x.tsh -p float64 --cpu --json > json2 2> err || bad "rank $rank: $(cat err)"
+    "$bin/tstream" score high.cp x.tsh -p float64 --json > json2 2> err || bad "rank $rank: $(cat err)"
     near "$(member rmse json)" "$(member rmse json2)" 1e-5 || bad "rank $rank: another RMSE"
 done
 exit $failed
