@@ -141,7 +141,7 @@ done
 # ---- the plan of one of them: what it then takes ----
 for n in 2 5; do
     "$bin/tstream" plan x.tsh --ranks $n --gpus 1 -r 9 --json > json 2> err || bad "plan --ranks $n --gpus 1: $(cat err)"
-    grep -q "\"processes\":$n,\"process\":[0-4],\"exchange_bytes\":[1-9]" json || bad "plan --ranks $n --gpus 1: $(cat json)"
+    grep -q "\"processes\":$n,\"process\":[0-4],\"processes_per_host\":1,\"exchange_bytes\":[1-9]" json || bad "plan --ranks $n --gpus 1: $(cat json)"
     grep -qE '"gpus":\[\{"gpu":[0-9]*,"factor_bytes":[1-9][0-9]*,"other_bytes":[1-9][0-9]*,"resident_shard_bytes":[1-9]' json || bad "plan --ranks $n --gpus 1: no GPU: $(cat json)"
 done
 
