@@ -273,7 +273,7 @@ done
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson --hold-out 10% -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson -n
 refused 'is NaN, the first of .*: unknown cells go with --observed alone' "$bin/tstream" cp u.npy --cpu -n
-refused 'is NaN, the first of' "$bin/tstream" fit u1.cp u.npy --cpu
+refused 'is NaN, the first of .*; tstream score compares' "$bin/tstream" fit u1.cp u.npy --cpu
 refused 'is NaN, the first of' "$bin/tstream" mttkrp u.npy --cpu
 refused 'a core consistency is not possible' "$bin/tstream" fit --diagnose --cpu one.cp x.npy
 refused 'the file ends; by its sizes it has 77616 bytes' "$bin/tshard" info short.raw:f8:9x14x7x11
@@ -317,6 +317,13 @@ cat x.npy x4.npy > two.npy # as two calls of numpy.save leave them
 refused 'by its header the file ends here' "$bin/tshard" info two.npy
 printf 'nan' > text.npy
 refused 'not a tensor directory but a file' "$bin/tstream" cp text.npy --cpu -n
+: > empty.npy
+refused 'but an empty file' "$bin/tstream" cp empty.npy --cpu -n
+refused 'but a pipe or a device' "$bin/tstream" cp /dev/zero --cpu -n
+refused 'but a dense array, which this is not possible with' "$bin/tshard" verify x.npy
+refused 'x.npy: an array of NumPy, and no decomposition' "$bin/tstream" info x.npy
+{ head -c $(($(wc -c < x.npy) - 77616)) x.npy; head -c 77616 /dev/zero; } > zero.npy
+refused 'all values are 0, so there is nothing to decompose' "$bin/tstream" cp zero.npy --cpu -n
 { head -c 6000 x.npy; printf '\377\377\377\377\377\377\377\177'; tail -c +6009 x.npy; } > nan.npy
 refused 'cell \[[0-9, ]*\] (counted from 0) is NaN' "$bin/tstream" cp nan.npy --cpu -n
 

@@ -202,7 +202,7 @@ START_TEST(other_directories_are_no_tensors)
     ck_assert_has(why_not(TS_EFORMAT), "not a tensor directory");
     rmdir(dir);
     close(creat(dir, 0666));
-    ck_assert_has(why_not(TS_EFORMAT), "not a tensor directory but a file");
+    ck_assert_has(why_not(TS_EFORMAT), "not a tensor directory but an empty file");
     unlink(dir);
     x = make(&conf, small_dim, 500, 5);
     snprintf(path, sizeof path, "%s/index", dir);

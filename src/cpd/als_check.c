@@ -24,6 +24,8 @@ static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
     const int values_vanish = conf->precision == TS_FLOAT32 && largest_value(h) < FLT_MIN;
     if (h->nnz == 0 || (!squares_vanish && !values_vanish))
         return 0;
+    if (largest_value(h) == 0)
+        return ts_fail(err, TS_EARG, "all values are 0, so there is nothing to decompose");
     return ts_fail(err, TS_ELIMIT,
                    "the values (up to %g) are too small to be computed with: scale them up so that "
                    "the largest is near 1%s",

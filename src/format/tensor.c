@@ -17,6 +17,7 @@
 #include "format/mode_names.h"
 #include "format/part.h"
 #include "format/tensor_index.h"
+#include "format/tensor_kind.h"
 
 /* "dir/mode3.rows"; NULL when out of memory. */
 static char *mode_path(const char *dir, uint32_t mode, const char *what)
@@ -40,6 +41,27 @@ static int is_building(const char *path, char *building, size_t room)
     return stat(building, &st) == 0;
 }
 
+/* Writes the sentence for what is no directory. */
+static int explain_file(const char *path, struct ts_err *err)
+{
+    struct stat st;
+    if (ts_tensor_is_array(path))
+        return ts_fail(err, TS_EARG,
+                       "%s: not a tensor directory but a dense array, which this is not possible "
+                       "with",
+                       path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: not a tensor directory but a pipe or a device; a tensor is read more "
+                       "than once, so write it to a file",
+                       path);
+    if (stat(path, &st) == 0 && st.st_size == 0)
+        return ts_fail(err, TS_EFORMAT, "%s: not a tensor directory but an empty file", path);
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: not a tensor directory but a file (tshard build makes one of a text)",
+                   path);
+}
+
 /* Writes the sentence for a directory whose index cannot be opened (errno says why). */
 static int explain(const char *path, const char *index, struct ts_err *err)
 {
@@ -57,9 +79,7 @@ static int explain(const char *path, const char *index, struct ts_err *err)
     if (saved == ENOENT)
         return ts_fail_errno(err, TS_EIO, "%s", path);
     if (saved == ENOTDIR)
-        return ts_fail(err, TS_EFORMAT,
-                       "%s: not a tensor directory but a file (tshard build makes one of a text)",
-                       path);
+        return explain_file(path, err);
     return ts_fail_errno(err, TS_EIO, "%s", index);
 }
 

@@ -142,10 +142,31 @@ static int expect_end(struct ts_model *m, struct ts_err *err)
 
 /* ---- ktensor ---- */
 
+/* A user may name the array that was decomposed, or one of a model's files of NumPy. No text begins with their first byte, and
+ * from a pipe no more than one is taken back. */
+static int refuse_npy(struct ts_model *m, struct ts_err *err)
+{
+    const int first = getc_unlocked(m->file);
+    char rest[5];
+    if (first == 0x93 && fread(rest, 1, sizeof rest, m->file) == sizeof rest &&
+        memcmp(rest, "NUMPY", sizeof rest) == 0)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: an array of NumPy, and no decomposition: of one in such files name the "
+                       "directory; of a tensor, tshard info tells what it is",
+                       m->name);
+    if (first != EOF && first != 0x93)
+        ungetc(first, m->file);
+    return first == 0x93
+               ? ts_fail(err, TS_EFORMAT, "%s: line 1: no text, and no decomposition", m->name)
+               : 0;
+}
+
 static int ktensor_open(struct ts_model *m, struct ts_err *err)
 {
     uint64_t x = 0;
-    int rc = expect_word(m, "ktensor", err);
+    int rc = refuse_npy(m, err);
+    if (rc == 0)
+        rc = expect_word(m, "ktensor", err);
     if (rc == 0)
         rc = get_count(m, "number of modes", TS_MAX_ORDER, &x, err);
     m->order = (uint32_t)x;
