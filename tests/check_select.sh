@@ -147,6 +147,16 @@ refused 2 'expected a share like 20% or 0.2' "$bin/tshard" split x.tsh --hold-ou
 refused 2 'expected a share like 20% or 0.2' "$bin/tshard" split x.tsh --hold-out 20%%
 refused 1 'exists; --force replaces it' "$bin/tshard" split x.tsh --train a.tsh --test b.tsh
 refused 2 'have two names' "$bin/tshard" split x.tsh --train a.tsh --test a.tsh
+refused 2 'have two names' "$bin/tshard" split x.tsh --train new.tsh --test ./new.tsh
+# It was replaced by its first part, and the second part was lost.
+cp -r x.tsh kept.tsh
+ln -s kept.tsh link.tsh
+for name in kept.tsh ./kept.tsh/ link.tsh; do
+    refused 2 'is the tensor itself' "$bin/tshard" split kept.tsh -f --train "$name" --test other.tsh
+    refused 2 'is the tensor itself' "$bin/tshard" split kept.tsh -f --train other.tsh --test "$name"
+done
+diff -r x.tsh kept.tsh > log || bad "split: its own tensor was changed"
+[ ! -e other.tsh ] || bad "split: something was made of what is refused"
 refused 2 'lies in the tensor' "$bin/tshard" split x.tsh --train x.tsh/a.tsh
 refused 2 '-o NAME.tsh is needed' "$bin/tshard" select x.tsh
 refused 2 "'4' is neither a mode's number" "$bin/tshard" select x.tsh --keep 4=1 -o y.tsh

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard split: a tensor becomes two, of which one is to judge what the other one taught. */
+#include <libgen.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/tools.h"
@@ -31,6 +33,25 @@ static const struct ts_opt split_opts[] = {
     { 0 },
 };
 
+static int is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Whether both name one directory, whether it is there or is to be made, like a.tsh and ./a.tsh. */
+static int is_same_place(const char *a, const char *b)
+{
+    char *copy[4] = { strdup(a), strdup(a), strdup(b), strdup(b) };
+    int ret = strcmp(a, b) == 0 || is_same_file(a, b);
+    if (!ret && copy[0] != NULL && copy[1] != NULL && copy[2] != NULL && copy[3] != NULL)
+        ret = strcmp(basename(copy[0]), basename(copy[2])) == 0 &&
+              is_same_file(dirname(copy[1]), dirname(copy[3]));
+    for (int i = 0; i < 4; i++)
+        free(copy[i]);
+    return ret;
+}
+
 static int split(const struct ts_cmd *cmd, const struct split_args *args, const struct ts_tensor *t,
                  const char *const out[2], struct ts_err *err)
 {
@@ -43,7 +64,12 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         rc = build_common_apply(&args->common, &o, &progress, err);
     build_common_like(t, &o);
     for (int i = 0; i < 2 && rc == 0; i++) {
-        rc = tool_outside(out[i], t->path, err);
+        rc = is_same_place(out[i], t->path)
+                 ? ts_fail(err, TS_EARG,
+                           "%s is the tensor itself, which is read for each of the two: name "
+                           "another place",
+                           out[i])
+                 : tool_outside(out[i], t->path, err);
         if (rc == 0 && !args->common.force && access(out[i], F_OK) == 0)
             rc = ts_fail(err, TS_EBUSY, "%s exists; --force replaces it", out[i]);
     }
@@ -74,7 +100,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     name[1] = args.test != NULL ? strdup(args.test) : build_common_name(t->path, ".test.tsh");
     if (name[0] == NULL || name[1] == NULL)
         rc = ts_fail(&err, TS_ENOMEM, "out of memory");
-    else if (strcmp(name[0], name[1]) == 0)
+    else if (is_same_place(name[0], name[1]))
         rc = ts_fail(&err, TS_EARG, "--train and --test are two tensors, and have two names");
     else
         rc = split(cmd, &args, t, (const char *const *)name, &err);
