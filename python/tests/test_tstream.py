@@ -471,6 +471,10 @@ def test_parts_are_those_of_the_program(coo, tensor, tmp_path, monkeypatch):
         subprocess.check_call([tshard, "split", tensor.path, "--hold-out", "0.3", "-s4", "--train", "e.tsh", "--test", "f.tsh", "-q"])
         same("a.tsh", "e.tsh")
         same("b.tsh", "f.tsh")
+    for names in ({"train": train.path}, {"test": "./a.tsh"}, {"train": "x.tsh", "test": "./x.tsh"}):
+        with pytest.raises(ts.ArgumentError, match="name other places"):  # the first part took the tensor's place
+            train.split(0.3, replace=True, **{"train": "x.tsh", "test": "y.tsh", **names})
+    assert ts.open("a.tsh").nnz == train.nnz and not os.path.exists("x.tsh")
     for wrong in (lambda: tensor.split(1.0), lambda: tensor.split(0), lambda: tensor.select("x.tsh", keep={0: [10**9]}),
                   lambda: tensor.select("x.tsh", sum=[0, 1]), lambda: tensor.select("x.tsh", keep={0: ["nobody"]}),
                   lambda: tensor.select("x.tsh", keep={9: [1]}), lambda: tensor.select("x.tsh", keep={0: [-1]})):
@@ -1163,6 +1167,12 @@ def test_dense_arrays_of_all_kinds(tmp_path):
         ts.cp(x.astype(complex), 3)
     with pytest.raises(ts.FormatError, match="1 dimension; a dense tensor has 2 to 8"):
         ts.cp(x.ravel(), 3)
+    with pytest.raises(ts.ArgumentError, match="it has masked cells"):  # NumPy's asarray drops the mask
+        ts.cp(np.ma.masked_greater(x, np.median(x)), 3)
+    ts.from_array(np.ma.masked_array(x))
+    for wrong in ({"rank": -1}, {"seed": -1}, {"threads": -1}, {"patience": -1}):
+        with pytest.raises(ts.ArgumentError, match=f"{next(iter(wrong))}=-1: it is not negative"):
+            ts.cp(x, **{"rank": 2, **wrong})
     x[1, 2, 3, 4] = np.nan
     with pytest.raises(ts.ArgumentError, match=r"array: cell \[1, 2, 3, 4\] .* is NaN, the first of 1: unknown cells go with observed alone"):
         ts.cp(x, 3)

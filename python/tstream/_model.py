@@ -788,6 +788,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     seeds = range(seed, seed + (1 if restarts is None else operator.index(restarts)))
     if not ranks or not seeds or len(set(ranks)) < len(ranks):
         raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
+    for what, number in [*(("rank", each) for each in ranks), ("seed", seed), ("patience", patience), ("threads", threads)]:
+        if number < 0:
+            raise ArgumentError(f"{what}={number}: it is not negative")
     keys = [(each, start) for each in ranks for start in seeds]
     starts = None if init is None or isinstance(init, str) else _starts(init, keys, several)
     if several and trace is not None:

@@ -165,6 +165,10 @@ class Tensor:
         stem = os.path.basename(self.path.rstrip("/"))
         stem = stem[:-4] if stem.endswith(".tsh") else stem
         paths = [f"{stem}.{name}.tsh" if path is None else path for name, path in (("train", train), ("test", test))]
+        places = [os.path.realpath(path) for path in (*paths, self.path)]
+        if len(set(places)) < 3:
+            raise ArgumentError("train and test are two tensors beside this one, which is read for each of them: name "
+                                "other places")
         for path in paths if not options.get("replace") else ():
             if os.path.exists(path):
                 raise BusyError(f"{os.fsdecode(path)} exists; replace=True replaces it")
@@ -292,6 +296,9 @@ def from_array(array: Any, name: str = "array") -> Tensor:
     Tensor
     """
     array = np.asanyarray(array)
+    if np.ma.is_masked(array):
+        raise ArgumentError("array: it has masked cells, which would count as what lies below the mask: fill them with "
+                            "NaN (array.filled(np.nan)), and observed takes them as unknown")
     if array.dtype in (np.dtype(np.float16), np.dtype(np.bool_)):
         array = array.astype(np.float32)
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
