@@ -3,11 +3,13 @@
  * that cannot be right are refused with a sentence. */
 #include <check.h>
 #include <float.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -780,6 +782,30 @@ START_TEST(a_file_that_shrinks_is_refused)
 }
 END_TEST
 
+/* What a run looks for when its numbers are no longer finite. */
+START_TEST(a_file_that_is_written_to_is_named)
+{
+    static const double cell[6] = { 1, 2, 3, 4, 5, 6 };
+    const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    struct ts_tensor *t = NULL;
+    struct ts_err err;
+    char name[4200];
+    FILE *f = fopen(file, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(cell, sizeof *cell, 6, f), 6);
+    fclose(f);
+    snprintf(name, sizeof name, "%s:f8:2x3", file);
+    ck_assert_msg(ts_dense_raw(name, &t, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(ts_tensor_check_values(t, NULL, &err), 0);
+    ck_assert_int_eq(utimensat(AT_FDCWD, file, times, 0), 0);
+    ck_assert_int_eq(ts_tensor_check_values(t, NULL, &err), TS_EFORMAT);
+    ck_assert_msg(strstr(err.text, "was written to while it was read") != NULL, "%s", err.text);
+    ck_assert_int_eq(unlink(file), 0); /* what was opened is there still */
+    ck_assert_int_eq(ts_tensor_check_values(t, NULL, &err), 0);
+    ts_tensor_close(t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dense");
@@ -800,6 +826,7 @@ int main(void)
     tcase_add_loop_test(c, a_cell_that_is_not_finite_is_named, 0, 2);
     tcase_add_loop_test(c, unknown_cells_are_counted, 0, 2);
     tcase_add_test(c, a_file_that_shrinks_is_refused);
+    tcase_add_test(c, a_file_that_is_written_to_is_named);
     suite_add_tcase(s, c);
     return test_run_suite(s, CK_NOFORK);
 }

@@ -228,6 +228,23 @@ int ts_dense_check_known(const struct ts_dense *d, struct ts_err *err)
                    d->array.path, text, d->n_unknown);
 }
 
+int ts_dense_check_same(const struct ts_dense *d, struct ts_err *err)
+{
+    const struct stat *was = &d->opened;
+    struct stat st;
+    /* another file of that name is not the one that is read */
+    if (was->st_nlink == 0 || stat(d->array.file, &st) < 0 || st.st_dev != was->st_dev ||
+        st.st_ino != was->st_ino)
+        return 0;
+    if (st.st_size == was->st_size && st.st_mtim.tv_sec == was->st_mtim.tv_sec &&
+        st.st_mtim.tv_nsec == was->st_mtim.tv_nsec)
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "%s: the file was written to while it was read; begin anew once it is as it is "
+                   "to be (tshard index makes checksums of it)",
+                   d->array.path);
+}
+
 /* ---- opening ---- */
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err)
@@ -305,6 +322,7 @@ int ts_dense_file(const struct ts_dense_array *array, struct ts_tensor **ret, st
     if (stat(t->dense->array.file, &st) < 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s", t->path);
     } else {
+        t->dense->opened = st;
         end = array->offset + t->dense->cells * t->dense->cell_bytes;
         if (!S_ISREG(st.st_mode))
             rc = ts_fail(err, TS_EFORMAT, "%s: not a file", t->path);

@@ -19,6 +19,8 @@
 #ifndef TS_FORMAT_DENSE_H
 #define TS_FORMAT_DENSE_H
 
+#include <sys/stat.h>
+
 #include "format/tensor.h"
 
 #define TS_DENSE_MAX_ORDER 8u
@@ -69,8 +71,10 @@ struct ts_dense {
     uint64_t slab_rows, slab_cols; /* of a slab; one of them is 1, or slab_cols is `inner` */
     uint64_t n_slabs;
     int scanned; /* the tensor's norm, hash, least and greatest value are there, and: */
-    uint64_t *sum; /* checksums of chunks (array_index.h), which what is read is compared with; or NULL */
-    int summing;   /* they are being made */
+    uint64_t *
+        sum; /* checksums of chunks (array_index.h), which what is read is compared with; or NULL */
+    int summing;                       /* they are being made */
+    struct stat opened;                /* the file as it was then; st_nlink 0: not looked at */
     uint64_t n_unknown, first_unknown; /* cells that are NaN; the first of them */
 };
 
@@ -126,6 +130,9 @@ void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, 
 
 /* 0; or TS_EARG where cells are unknown (NaN), which names the first one. Cells were looked at. */
 int ts_dense_check_known(const struct ts_dense *d, struct ts_err *err);
+
+/* 0; or TS_EFORMAT where the file was written to after it was opened. */
+int ts_dense_check_same(const struct ts_dense *d, struct ts_err *err);
 
 /* [3, 0, 7]: the indices of a cell, counted from 0. */
 #define TS_DENSE_INDEX_CHARS (TS_DENSE_MAX_ORDER * 24)

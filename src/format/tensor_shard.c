@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/stop.h"
+#include "format/dense.h"
 #include "format/file_read.h"
 #include "format/part.h"
 #include "format/shard.h"
@@ -144,6 +145,8 @@ int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_
 {
     void *raw;
     int rc = 0;
+    if (t->dense != NULL) /* its cells were looked at, as it was opened */
+        return ts_dense_check_same(t->dense, err);
     if (t->header.value_kind != TS_VALUE_F32 && t->header.value_kind != TS_VALUE_F64 &&
         !ts_tensor_weighted(t))
         return 0;
