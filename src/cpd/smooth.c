@@ -160,34 +160,130 @@ static uint64_t place(const struct smooth *s, uint64_t row)
     return s->index == NULL ? row : s->index[row] - s->first;
 }
 
-/* Column k of b. band: the diagonal, two more of L, and the unknowns. */
-static void solve_column(const struct smooth *s, uint32_t k, double *band)
+/* What a thread computes a column with: the matrix, the diagonal and two more, and the unknowns, of all indices. */
+struct band {
+    double *diagonal, *one, *two, *x;
+};
+
+static struct band band_of(double *memory, uint64_t n)
+{
+    return (struct band){ memory, memory + n, memory + 2 * n, memory + 3 * n };
+}
+
+/* x := (d P + mu D' D)^-1 x, P being 1 where there are rows; of entries from `from` on alone, with 0 before them. */
+static void eliminate(const struct smooth *s, double d, uint64_t from, const struct band *band)
 {
     const uint64_t n = s->span;
-    double *diagonal = band, *one = diagonal + n, *two = one + n, *x = two + n;
-    double *b = s->b + k * s->n, rough = 0;
-    memset(diagonal, 0, n * sizeof *diagonal);
-    memset(x, 0, n * sizeof *x);
-    for (uint64_t row = 0; row < s->n; row++) {
-        diagonal[place(s, row)] = s->d[k];
-        x[place(s, row)] = b[row];
-    }
-    for (uint64_t i = 0; i < n; i++) {
+    memset(band->diagonal, 0, n * sizeof *band->diagonal);
+    for (uint64_t row = 0; row < s->n; row++)
+        band->diagonal[place(s, row)] = d;
+    for (uint64_t i = from; i < n; i++) {
         double of[3];
         ts_curve_differences(n, i, of);
-        diagonal[i] += s->mu * of[0];
-        one[i] = i > 0 ? s->mu * of[1] : 0;
-        two[i] = i > 1 ? s->mu * of[2] : 0;
+        band->diagonal[i] += s->mu * of[0];
+        band->one[i] = i > from ? s->mu * of[1] : 0;
+        band->two[i] = i > from + 1 ? s->mu * of[2] : 0;
     }
-    ts_curve_eliminate(n, DBL_EPSILON * s->mu * DBL_EPSILON, DBL_EPSILON * (s->mu + s->d[k]),
-                       diagonal, one, two, x);
+    ts_curve_eliminate(n - from, DBL_EPSILON * s->mu * DBL_EPSILON, DBL_EPSILON * (s->mu + d),
+                       band->diagonal + from, band->one + from, band->two + from, band->x + from);
+}
+
+static double bends_of(const double *x, uint64_t n)
+{
+    double sum = 0;
     for (uint64_t i = 2; i < n; i++) {
         const double bend = x[i] - 2 * x[i - 1] + x[i - 2];
-        rough += bend * bend;
+        sum += bend * bend;
+    }
+    return sum;
+}
+
+/* From -1 to 1 over all indices. */
+static double line(const struct smooth *s, uint64_t i)
+{
+    return 2 * (double)i / (double)(s->span - 1) - 1;
+}
+
+/* x := z of the right side b_i of a row (or 0) + c_0 + c_1 line; z is 0 at the first two indices. sum := its sum over rows, and that with
+ * `line`. */
+static void solve_held(const struct smooth *s, double d, const double *b, const double c[2],
+                       const struct band *band, double sum[2])
+{
+    double *x = band->x;
+    memset(x, 0, s->span * sizeof *x);
+    for (uint64_t row = 0; row < s->n; row++) {
+        const uint64_t i = place(s, row);
+        x[i] = (b == NULL ? 0 : b[row]) + c[0] + c[1] * line(s, i);
+    }
+    x[0] = x[1] = 0;
+    eliminate(s, d, 2, band);
+    sum[0] = sum[1] = 0;
+    for (uint64_t row = 0; row < s->n; row++) {
+        const uint64_t i = place(s, row);
+        sum[0] += x[i];
+        sum[1] += x[i] * line(s, i);
+    }
+}
+
+/* x := (d P + mu D' D)^-1 b where d is far below mu: lines, which do not bend, cost little, and their part of x would be lost in rounding.
+ * x is a line L y and a curve z that is 0 at the first two indices:
+ *   z = A (b - d P L y), A the inverse of the matrix without these two; L' P (L - d A P L) y = L' (b - d P A b) / d.
+ * Returns |D x|^2. */
+static double solve_on_a_line(const struct smooth *s, double d, const double *b,
+                              const struct band *band)
+{
+    const double none[2] = { 0, 0 }, of[2][2] = { { d, 0 }, { 0, d } };
+    double m[2][2], right[2], y[2], bends, scale;
+    solve_held(s, d, b, none, band, right);
+    right[0] *= -d;
+    right[1] *= -d;
+    for (int k = 0; k < 2; k++)
+        solve_held(s, d, NULL, of[k], band, m[k]);
+    for (int k = 0; k < 2; k++)
+        for (int l = 0; l < 2; l++)
+            m[k][l] = -m[k][l];
+    for (uint64_t row = 0; row < s->n; row++) {
+        const double t = line(s, place(s, row));
+        right[0] += b[row];
+        right[1] += b[row] * t;
+        m[0][0] += 1;
+        m[0][1] += t;
+        m[1][0] += t;
+        m[1][1] += t * t;
+    }
+    scale = d * (m[0][0] * m[1][1] - m[0][1] * m[1][0]);
+    y[0] = (m[1][1] * right[0] - m[1][0] * right[1]) / scale;
+    y[1] = (m[0][0] * right[1] - m[0][1] * right[0]) / scale;
+    solve_held(s, d, b, (const double[]){ -d * y[0], -d * y[1] }, band, right);
+    bends = bends_of(band->x, s->span);
+    for (uint64_t i = 0; i < s->span; i++)
+        band->x[i] += y[0] + y[1] * line(s, i);
+    return bends;
+}
+
+/* Whether the least that a line costs is below the least that a curve does which is 0 at one end, (1.875 / n)^4 mu. */
+static int is_cheap(const struct smooth *s, double d)
+{
+    const double n = (double)s->span;
+    return s->span > 2 && d * n * n * n * n < 12 * s->mu;
+}
+
+/* Column k of b. memory: of a band. */
+static void solve_column(const struct smooth *s, uint32_t k, double *memory)
+{
+    const struct band band = band_of(memory, s->span);
+    double *b = s->b + k * s->n;
+    if (is_cheap(s, s->d[k])) {
+        s->rough[k] = solve_on_a_line(s, s->d[k], b, &band);
+    } else {
+        memset(band.x, 0, s->span * sizeof *band.x);
+        for (uint64_t row = 0; row < s->n; row++)
+            band.x[place(s, row)] = b[row];
+        eliminate(s, s->d[k], 0, &band);
+        s->rough[k] = bends_of(band.x, s->span);
     }
     for (uint64_t row = 0; row < s->n; row++)
-        b[row] = x[place(s, row)];
-    s->rough[k] = rough;
+        b[row] = band.x[place(s, row)];
 }
 
 static void solve_columns(const struct smooth *s)
@@ -222,13 +318,26 @@ static double turn_back(const struct smooth *s, uint64_t row, double *m)
     return sum;
 }
 
-/* Rows of A to the backend; *inner (or NULL) := the inner product of M and A. */
-static int finish(const struct smooth *s, double *inner, struct ts_err *err)
+/* The sum of squares of second differences that end in row i: of i, i - 1, i - 2. */
+static double bend_of(const double *const row[3], uint32_t rank)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < rank; r++) {
+        const double bend = row[0][r] - 2 * row[1][r] + row[2][r];
+        sum += bend * bend;
+    }
+    return sum;
+}
+
+/* Rows of A to the backend; *inner (or NULL) := the inner product of M and A. Where all rows are there and rounding changes
+ * them, *rough := |D A|^2 of those that the backend holds: what large entries lose can bend more than the curve does. */
+static int finish(const struct smooth *s, double *inner, double *rough, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
     const uint64_t most = chunk_rows(s->rank);
     const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
-    double sum = 0;
+    const int rounded = s->precision == TS_FLOAT32 && s->index == NULL;
+    double sum = 0, bends = 0, last[2][TS_MAX_RANK];
     int rc = 0;
     for (uint64_t row = 0; row < s->n && rc == 0; row += most) {
         const uint64_t n = s->n - row < most ? s->n - row : most;
@@ -240,10 +349,19 @@ static int finish(const struct smooth *s, double *inner, struct ts_err *err)
             s->dot[i] = turn_back(s, row + i, s->chunk + i * s->rank);
         for (uint64_t i = 0; i < n; i++)
             sum += s->dot[i];
+        for (uint64_t i = 0; rounded && i < n; i++) {
+            const double *now = s->chunk + i * s->rank;
+            if (row + i >= 2)
+                bends += bend_of((const double *const[]){ now, last[1], last[0] }, s->rank);
+            memcpy(last[0], last[1], s->rank * sizeof *now);
+            memcpy(last[1], now, s->rank * sizeof *now);
+        }
         rc = c->backend->put_rows(c->be, s->mode, row, n, s->chunk, err);
     }
     if (inner != NULL)
         *inner = sum;
+    if (rounded)
+        *rough = bends;
     return rc;
 }
 
@@ -261,7 +379,7 @@ static int run(struct smooth *s, const double *g, const struct ts_row_sums *sums
     *rough = 0;
     for (uint32_t k = 0; k < s->rank; k++)
         *rough += s->rough[k];
-    rc = finish(s, sums->inner, err);
+    rc = finish(s, sums->inner, rough, err);
     return rc == 0 ? s->init->backend->gram(s->init->be, s->mode, sums->gram, err) : rc;
 }
 

@@ -187,7 +187,22 @@ static int solve_columns(struct within *w, struct ts_err *err)
     return c->backend->agree != NULL ? c->backend->agree(c->be, rc, err) : rc;
 }
 
-/* Rows of A to the backend, as it is going to hold them. Returns the sum of their magnitudes in *size. */
+/* |D A|^2 of the columns as they are now. */
+static double roughness(const struct within *w)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < w->rank; r++) {
+        const double *a = w->a + r * w->span;
+        for (uint64_t i = 2; i < w->span; i++) {
+            const double bend = a[i] - 2 * a[i - 1] + a[i - 2];
+            sum += bend * bend;
+        }
+    }
+    return sum;
+}
+
+/* Rows of A to the backend, as it is going to hold them. Returns the sum of their magnitudes in *size; where rounding changes
+ * rows, w->rough is theirs: what large entries lose can bend more than the curve does. */
 static int put_columns(struct within *w, double *size, struct ts_err *err)
 {
     const struct ts_init_conf *c = w->init;
@@ -198,13 +213,15 @@ static int put_columns(struct within *w, double *size, struct ts_err *err)
         const uint64_t n = w->n - row < most ? w->n - row : most;
         for (uint64_t i = 0; i < n; i++)
             for (uint32_t r = 0; r < w->rank; r++) {
-                const double x = w->a[r * w->span + place(w, row + i)];
-                const double held = w->precision == TS_FLOAT32 ? (float)x : x;
-                w->chunk[i * w->rank + r] = held;
+                double *x = w->a + r * w->span + place(w, row + i);
+                const double held = w->precision == TS_FLOAT32 ? (float)*x : *x;
+                w->chunk[i * w->rank + r] = *x = held;
                 *size += fabs(held);
             }
         rc = c->backend->put_rows(c->be, w->mode, row, n, w->chunk, err);
     }
+    if (w->precision == TS_FLOAT32)
+        w->rough = roughness(w);
     return rc;
 }
 
