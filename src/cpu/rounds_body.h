@@ -304,14 +304,32 @@ static void NAME(add_weighted)(const struct NAME(chunk) * c, const VEC *p, const
     }
 }
 
+/* As the table's, in vectors of this instruction set. */
+static void NAME(slopes)(const struct ts_loss *loss, uint32_t n, const double *restrict x,
+                         const double *restrict m, double at, double *restrict g)
+{
+    switch (loss->kind) {
+#define SLOPES(KIND, name)                            \
+    case KIND:                                        \
+        for (uint32_t i = 0; i < n; i++)              \
+            g[i] = ts_##name##_slope(x[i], m[i], at); \
+        break;
+        SLOPES(TS_GCP_NONE, poisson)
+        TS_GCP_LOSSES(SLOPES)
+#undef SLOPES
+    default:
+        loss->weigh(n, x, m, at, g);
+    }
+}
+
 /* What nonzeros weigh, as models say. */
 static void NAME(weigh)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
                         struct ts_rounds_scratch *scratch, TS_REAL *g)
 {
     const struct ts_flat *flat = c->flat;
-    job->loss->weigh(c->n, flat->value + c->at, scratch->model, job->at, scratch->weight);
+    NAME(slopes)(job->loss, c->n, flat->value + c->at, scratch->model, job->at, scratch->weight);
     if (job->zeros) {
-        job->loss->weigh(c->n, scratch->zero, scratch->model, job->at, scratch->less);
+        NAME(slopes)(job->loss, c->n, scratch->zero, scratch->model, job->at, scratch->less);
         for (uint32_t i = 0; i < c->n; i++)
             scratch->weight[i] -= scratch->less[i];
     }
@@ -388,7 +406,7 @@ static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t
     return most;
 }
 
-/* As plain_expand, behind what the flat has. */
+/* As plain_expand, behind what the flat has. The next block is asked for, as NAME(load) does. */
 static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void *plain,
                                       struct ts_flat *f)
 {
@@ -396,6 +414,7 @@ static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void 
     const char *from = plain;
     struct ts_plain_head head;
     uint32_t n, n_fibres;
+    uintptr_t next;
     memcpy(&head, from, sizeof head);
     from += sizeof head;
     n = head.last + 1u;
@@ -415,9 +434,13 @@ static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void 
             f->fibre[f->n + p] = f->n_fibres + p;
     }
     from = plain_f64(c, from, n, f->value + f->n);
+    from += c->weights ? n * sizeof(float) : 0;
     f->n += n;
     f->n_fibres += n_fibres;
-    return from + (c->weights ? n * sizeof(float) : 0);
+    next = (uintptr_t)from;
+    for (uintptr_t byte = next; byte < next + (next - (uintptr_t)plain); byte += 64)
+        __builtin_prefetch((const void *)byte, 0, 2); /* if as long */
+    return from;
 }
 
 const struct ts_rounds_ops TS_ROUNDS_NAME = { NAME(take_rows), NAME(multiply_row),

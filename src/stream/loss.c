@@ -30,26 +30,6 @@ static int is_finite(double x)
     return isfinite(x);
 }
 
-/* ---- of poisson, whose g is no derivative ---- */
-
-/* A value that is not a number is not the lesser one. */
-static double at_least(double m)
-{
-    return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
-}
-
-static double ts_poisson_slope(double x, double m, double at)
-{
-    (void)at;
-    return x / at_least(m);
-}
-
-static double ts_poisson_value(double x, double m, double at)
-{
-    (void)at;
-    return x * log(at_least(m));
-}
-
 /* ---- the m that a mean asks for ---- */
 
 static double mean_itself(double mean)

@@ -35,6 +35,25 @@ enum ts_loss_kind {
     LOSS(TS_GCP_POISSON_LOG, poisson_log) \
     LOSS(TS_GCP_HUBER, huber)
 
+/* A value that is not a number is not the lesser one. */
+TS_ANYWHERE static inline double ts_at_least(double m)
+{
+    return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
+}
+
+/* Of poisson this is the g that rows are multiplied with, and no derivative. */
+TS_ANYWHERE static inline double ts_poisson_slope(double x, double m, double at)
+{
+    (void)at;
+    return x / ts_at_least(m);
+}
+
+TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
+{
+    (void)at;
+    return x * log(ts_at_least(m));
+}
+
 TS_ANYWHERE static inline double ts_bernoulli_slope(double x, double m, double at)
 {
     (void)at;
