@@ -71,6 +71,17 @@ for k in 1 2 3; do
     cmp even.cp/mode$k.npy alone.cp/mode$k.npy
 done
 rm -r half.cp
+# Penalties that are far above what a line costs: all else is one, with empty slices between or without, and nothing is lost in rounding.
+"$bin/tshard" gen -o few.tsh --dims 60x50x900 -n 2000 -s 3 -q > gen.out
+for tensor in t.tsh few.tsh; do
+    for options in "--smooth 3=1e19 --l2 1=0.1,2=0.1" "--smooth 1=1e18,3=1e20 --l2 2=0.1"; do
+        # shellcheck disable=SC2086 # several options
+        "$bin/tstream" cp $tensor --cpu -r 5 --seed 4 $options -i 6 --tol 0 -p float64 -n --json > lines.json
+        sed -n 's/.*"event":"sweep".*"objective":\([0-9.e+-]*\).*/\1/p' lines.json > objectives
+        [ "$(wc -l < objectives)" -eq 6 ] || bad "$tensor $options: there are no objectives: $(head -3 lines.json)"
+        awk 'NR > 1 && $1 > before * (1 + 1e-10) { exit 1 } { before = $1 }' objectives || bad "$tensor $options: the objective rises: $(cat objectives)"
+    done
+done
 # And within bounds, which hold in what is written, too: the mode is as it is where they are others than 0.
 within() { awk -v low="$2" -v high="$3" '{ for (i = 1; i <= NF; i++) if ($i < low || $i > high) exit 1 }' "$1"; }
 cp_t --smooth 1=50,3 --nonneg 1 --bounds 3=-0.25:0.5 --l2 2=0.1 -i 6 --tol 0 -p float64 -f npy,splatt -o curves.cp --json > curves.json
