@@ -151,6 +151,35 @@ mpi 2 --resume few.cp -i 3 > log 2> err || bad "rows to 3 ranks, gone on with by
 needing 4 --resume few.cp -i 5 > log 2> err || bad "rows to 4 ranks, gone on with: $(cat err)"
 cmp -s few.one/model.ktensor few.cp/model.ktensor || bad "rows to ranks, gone on with: not the bytes of one process"
 
+# ---- --details by rank: every mode tells of each, whose nonzeros are all of the mode; sweeps are means over ranks ----
+nnz=$("$bin/tshard" info x.tsh --json | sed -n 's/.*"nnz":\([0-9]*\).*/\1/p' | head -n 1)
+while read -r n options; do
+    # shellcheck disable=SC2086
+    mpi $n x.tsh -i 2 --tol 0 -t 1 $options --json --force -o told.cp > log 2> err || bad "$n ranks tell of $options: $(cat err)"
+    grep '"event":"mode"' log > modes
+    [ "$(wc -l < modes)" -ge 6 ] || bad "$n ranks, $options: modes do not tell"
+    while read -r mode; do
+        printf '%s\n' "$mode" | tr '{' '\n' | sed -n 's/^"gpu":null,"rank":\([0-9]*\),"nnz":\([0-9]*\),.*"kernel_seconds":\([0-9.e-]*\),.*/\1 \2 \3/p' > each
+        awk -v n="$n" -v nnz="$nnz" '$1 != NR - 1 || $2 == 0 || $3 <= 0 { wrong = 1 } { sum += $2 } END { exit wrong || NR != n || sum != nnz }' each ||
+            bad "$n ranks, $options: $(cat each) of $nnz in $mode"
+    done < modes
+    rm -r told.cp
+done << 'END'
+2 -r 5
+3 -r 4 --nonneg --hold-out 10%
+3 -r 4 --observed
+2 -r 4 --loss gamma --observed
+3 -r 3,4
+END
+"$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 -s 6 -o even.tsh > log 2>&1
+mpi 2 even.tsh -r 4 -i 2 --loss poisson -t 1 --json -n > log 2> err || bad "2 ranks tell of Poisson: $(cat err)"
+grep -q '"event":"mode".*"rank":0,.*"rank":1,' log || bad "2 ranks tell of Poisson: $(cat log)"
+mpi 3 x.tsh -r 4 -i 2 --tol 0 -t 1 --details -n > log 2> err || bad "3 ranks, --details: $(cat err)"
+for rank in 0 1 2; do
+    [ "$(grep -c "^ *[123] $rank:CPU " log)" -eq 6 ] || bad "3 ranks, --details: not six lines of rank $rank: $(cat log)"
+done
+rm -r even.tsh
+
 # ---- stopped by its time, gone on with by other numbers of ranks ----
 "$bin/tstream" cp x.tsh --cpu -r 9 -i 40 --tol 0 -o whole.cp > log 2>&1
 for to in mpi needing; do
@@ -285,6 +314,7 @@ ranks_refused()
 }
 t=$bin/tstream
 ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 5 -o no.cp
+ranks_refused 'its options differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp x.tsh -r 4 --details -o no.cp
 ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp other.tsh -r 4 -o no.cp
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp none.tsh -r 4 -o no.cp
 ranks_refused 'rank 1 of 2' -n 1 "$t" cp x.tsh -r 4 -o no.cp : -n 1 "$t" cp --resume none.cp
@@ -340,6 +370,8 @@ ranks_refused 'its options differs from that of rank 0' -n 1 "$t" fit whole.cp x
 ranks_refused 'its tensor differs from that of rank 0' -n 1 "$t" score whole.cp x.tsh : -n 1 "$t" score whole.cp other.tsh
 ranks_refused 'write no line of every nonzero' -n 2 "$t" score whole.cp x.tsh -o no.cp
 ranks_refused '--diagnose is computed by one process' -n 2 "$t" fit whole.cp x.tsh --diagnose
+timeout 300 "$launcher" -n 3 "$bin/tstream" mttkrp x.tsh --rank 5 --mode 2 --reps 2 --details -t 1 < /dev/null > log 2> err || bad "mttkrp --details: $(cat err)"
+[ "$(grep -c '^ *2 [012]:CPU ' log)" -eq 6 ] || bad "mttkrp --details: not of each rank: $(cat log)"
 ranks_refused 'its processor differs from that of rank 0' -n 1 "$t" mttkrp x.tsh --rank 4 --gpus 1 : -n 1 "$t" mttkrp x.tsh --rank 4
 ranks_refused '--gpus 4000000,: ' -n 2 "$t" fit whole.cp x.tsh --gpus 4000000,
 ranks_refused 'none.cp' -n 1 "$t" fit whole.cp x.tsh : -n 1 "$t" fit none.cp x.tsh

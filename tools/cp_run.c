@@ -371,6 +371,7 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .started = starts_with_vectors(args) ? take_vectors : NULL,
         .mode = cp_report_mode,
         .each_mode = args->details && args->json,
+        .all_ranks = args->details || args->json,
         .sweep = cp_report_sweep,
         .ctx = r,
         .trace = r->trace,

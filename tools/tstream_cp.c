@@ -170,10 +170,11 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
     char text[512], constraint[160];
     for (uint32_t i = 0; i < args->ranks.n; i++)
         ranks = ts_mix(ranks ^ args->ranks.at[i]);
-    snprintf(text, sizeof text, "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %a %a %u %u %.200s",
-             ranks, args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
-             args->observed, args->held_share, args->held_from, args->patience, args->inner,
-             args->init);
+    snprintf(text, sizeof text,
+             "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %d %d %a %a %u %u %.200s", ranks,
+             args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
+             args->details, args->json, args->observed, args->held_share, args->held_from,
+             args->patience, args->inner, args->init);
     rc = tstream_ranks_same(t, text, rc, err);
     for (uint32_t m = 0; rc == 0 && m < t->order && tool_ranks() != NULL; m++) {
         ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);

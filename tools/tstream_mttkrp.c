@@ -276,6 +276,10 @@ static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
         ts_feed_stats(e->feed, &stats);
         if (rep == 1)
             engine_note_feed(cmd, &stats);
+        if ((args->details || args->json) && e->backend->tell_ranks != NULL)
+            rc = e->backend->tell_ranks(e->be, args->mode - 1, &times, 0, err);
+        if (rc < 0)
+            return rc;
         print_rep(e, args, rep, start, &times, stats.bytes_read);
         if (ts_stop_asked(&tool_stop))
             return ts_fail(err, TS_ESTOP, "stopped");
@@ -316,8 +320,8 @@ static int measure(const struct ts_cmd *cmd, const void *parsed, const char *pat
                                 &conf.trace, err);
     if (rc == 0)
         rc = ts_engine_open(&conf, &e, err);
-    snprintf(text, sizeof text, "%u %u %u %" PRIu64 " %d %d", args->mode, args->rank, args->reps,
-             args->seed, (int)args->precision, args->check);
+    snprintf(text, sizeof text, "%u %u %u %" PRIu64 " %d %d %d %d", args->mode, args->rank,
+             args->reps, args->seed, (int)args->precision, args->check, args->details, args->json);
     rc = tstream_ranks_same(e.tensor, text, rc, err);
     if (rc == 0) {
         engine_note_processor(cmd, &e);

@@ -16,10 +16,12 @@ static double seconds(uint64_t ns)
 
 struct ts_device_times tstream_times_mean(const struct ts_backend_times *t)
 {
-    const uint32_t n = t->n_devices > 0 ? t->n_devices : 1;
+    uint32_t n_told;
+    const struct ts_device_times *told = ts_backend_told(t, &n_told);
+    const uint32_t n = n_told > 0 ? n_told : 1;
     struct ts_device_times m = { .number = -1 };
-    for (uint32_t i = 0; i < t->n_devices; i++) {
-        const struct ts_device_times *d = &t->device[i];
+    for (uint32_t i = 0; i < n_told; i++) {
+        const struct ts_device_times *d = &told[i];
         m.nnz += d->nnz;
         m.bytes += d->bytes;
         m.early_bytes += d->early_bytes;
@@ -46,18 +48,22 @@ struct ts_device_times tstream_times_mean(const struct ts_backend_times *t)
 double tstream_times_imbalance(const struct ts_backend_times *t)
 {
     const uint64_t mean_ns = tstream_times_mean(t).kernel_ns;
+    uint32_t n;
+    const struct ts_device_times *told = ts_backend_told(t, &n);
     uint64_t slowest_ns = 0;
-    for (uint32_t i = 0; i < t->n_devices; i++)
-        if (t->device[i].kernel_ns > slowest_ns)
-            slowest_ns = t->device[i].kernel_ns;
-    return t->n_devices > 1 && mean_ns > 0 ? (double)slowest_ns / (double)mean_ns : 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (told[i].kernel_ns > slowest_ns)
+            slowest_ns = told[i].kernel_ns;
+    return n > 1 && mean_ns > 0 ? (double)slowest_ns / (double)mean_ns : 1;
 }
 
 void tstream_times_json(struct tool_json *j, const struct ts_backend_times *t)
 {
+    uint32_t n;
+    const struct ts_device_times *told = ts_backend_told(t, &n);
     tool_json_array(j, "devices");
-    for (uint32_t i = 0; i < t->n_devices; i++) {
-        const struct ts_device_times *d = &t->device[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ts_device_times *d = &told[i];
         tool_json_object(j, NULL);
         if (d->number >= 0)
             tool_json_i64(j, "gpu", d->number);
@@ -129,9 +135,10 @@ static struct tool_column column[N_COLUMNS] = {
     [TO] = { .name = "to", .width = 7, .left = 1 },
 };
 
-/* The last two are of several ranks. */
+/* The last two are of several ranks, one of which may be "10:CPU". */
 static uint32_t fit_columns(void)
 {
+    column[ON].width = tool_ranks_count() > 10 ? 7 : 5;
     column[ROWS].drop = column[TO].drop = tool_ranks() == NULL ? TOOL_ABSENT : 0;
     return tool_table_fit(column, N_COLUMNS, tool_columns());
 }
@@ -147,16 +154,18 @@ void tstream_times_head(void)
     tool_table_head(column, N_COLUMNS, fit_columns());
 }
 
-/* Of several ranks "1:0" is GPU 0 of rank 1. */
+/* Of several ranks "1:0" is GPU 0 of rank 1, and "1:CPU" are its CPU cores. first: of the mode, with what is of all. */
 static void print_device(uint32_t mode, const struct ts_backend_times *t,
-                         const struct ts_device_times *d, uint32_t shown)
+                         const struct ts_device_times *d, int first, uint32_t shown)
 {
     const uint32_t n_ranks = t->n_ranks;
     char text[N_COLUMNS][TS_NUM_CHARS];
     const char *cell[N_COLUMNS];
     snprintf(text[MODE], TS_NUM_CHARS, "%u", mode + 1);
     strcpy(text[ON], "CPU");
-    if (d->number >= 0 && n_ranks > 0)
+    if (d->number < 0 && n_ranks > 0)
+        snprintf(text[ON], TS_NUM_CHARS, "%u:CPU", d->rank);
+    else if (d->number >= 0 && n_ranks > 0)
         snprintf(text[ON], TS_NUM_CHARS, "%u:%d", d->rank, d->number);
     else if (d->number >= 0)
         snprintf(text[ON], TS_NUM_CHARS, "GPU %d", d->number);
@@ -170,18 +179,22 @@ static void print_device(uint32_t mode, const struct ts_backend_times *t,
     put_ms(text[EXPOSED], d->exposed_ns);
     put_ms(text[IDLE], d->idle_ns);
     snprintf(text[SHARE], TS_NUM_CHARS, "%.2f %%", 100 * d->share);
-    ts_num_bytes(text[ROWS], t->row_bytes);
+    text[ROWS][0] = '\0';
+    if (first)
+        ts_num_bytes(text[ROWS], t->row_bytes);
     for (int i = 0; i < N_COLUMNS; i++)
         cell[i] = text[i];
-    cell[TO] = t->rows_to == TS_ROWS_STAY ? "" : name_of(t->rows_to);
+    cell[TO] = !first || t->rows_to == TS_ROWS_STAY ? "" : name_of(t->rows_to);
     tool_table_row(column, N_COLUMNS, shown, cell);
 }
 
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t)
 {
     const uint32_t shown = fit_columns();
-    for (uint32_t i = 0; i < t->n_devices; i++)
-        print_device(mode, t, &t->device[i], shown);
+    uint32_t n;
+    const struct ts_device_times *told = ts_backend_told(t, &n);
+    for (uint32_t i = 0; i < n; i++)
+        print_device(mode, t, &told[i], i == 0, shown);
 }
 
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,

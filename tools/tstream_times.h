@@ -18,8 +18,8 @@
       "print a line for each mode and GPU, too: nonzeros, bytes sent to it, and milliseconds of wait " \
       "(for shards), copy (of shards), kernel (MTTKRP), solve (rows), exchange (of rows with other " \
       "GPUs), exposed (exchange while nothing computes) and idle; share is its part of the mode in " \
-      "the next sweep. Of several processes on CPU cores also the bytes of rows that reached all of them " \
-      "together, and whether rows went to all or to those needing them" }, \
+      "the next sweep. Of several processes on CPU cores a line for each (\"1:CPU\"), and also the bytes of " \
+      "rows that reached all of them together, and whether rows went to all or to those needing them" }, \
     { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", \
       "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or " \
       "chrome://tracing; some 120 bytes for each shard and step" }

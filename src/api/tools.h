@@ -170,7 +170,7 @@
 #include "engine/models_run.h"
 /* which processor: ts_processor_check, ts_processor_gpus, ts_processor_choose */
 #include "engine/processor.h"
-/* what a backend tells of a pass */
+/* what a backend tells of a pass: ts_backend_told */
 #include "stream/backend.h"
 /* what was read: ts_feed_rewind, ts_feed_stats */
 #include "stream/feed.h"

@@ -29,11 +29,13 @@ uint64_t ts_als_trace(const struct ts_als *a, const char *what, uint64_t start, 
 /* Means over devices; what is not the backend's counts as solving. */
 static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64_t all_ns)
 {
-    const uint32_t n = t->n_devices > 0 ? t->n_devices : 1;
+    uint32_t n_told;
+    const struct ts_device_times *told = ts_backend_told(t, &n_told);
+    const uint32_t n = n_told > 0 ? n_told : 1;
     struct ts_device_times sum = { 0 };
     uint64_t slowest_ns = 0;
-    for (uint32_t i = 0; i < t->n_devices; i++) {
-        const struct ts_device_times *d = &t->device[i];
+    for (uint32_t i = 0; i < n_told; i++) {
+        const struct ts_device_times *d = &told[i];
         sum.wait_ns += d->wait_ns;
         sum.copy_ns += d->copy_ns;
         sum.kernel_ns += d->kernel_ns;
@@ -94,6 +96,15 @@ static struct ts_exchanged exchanged(const struct ts_als *a)
                                          : c->backend->exchanged(c->be);
 }
 
+/* Where that is asked for, times of the mode are told of all ranks. */
+static int tell_ranks(struct ts_als *a, int rc, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    if (!a->conf->all_ranks || a->now.sweep == 0 || c->backend->tell_ranks == NULL)
+        return rc;
+    return c->backend->tell_ranks(c->be, a->product, &a->times, rc, err);
+}
+
 /* What follows the product. Before the first sweep nobody is told. */
 static int end_product(struct ts_als *a, struct ts_err *err)
 {
@@ -126,6 +137,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     done.total_ns = ts_als_trace(a, "scale", then, a->product) - a->begun_ns;
     a->last_singular = (uint32_t)a->singular;
     a->now.n_singular += a->last_singular;
+    rc = tell_ranks(a, rc, err);
     add_times(a, &a->times, done.total_ns);
     if (rc == 0 && watches(a))
         done.objective = ts_als_fit_watched(a, *a->sums.inner);

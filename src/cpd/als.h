@@ -99,6 +99,7 @@ struct ts_als_conf {
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;
     int each_mode; /* modes tell the objective: a sum more for each, of alternating least squares */
+    int all_ranks; /* where there are several, modes tell of each: two short messages more for each; alike in all of them */
     struct ts_trace *trace;           /* what each mode did when; NULL: nobody asks */
     struct ts_checkpoint *checkpoint; /* is told where the run is; NULL: nobody asks */
     const struct ts_state_file *from; /* goes on there; NULL: starts with `init` */

@@ -46,12 +46,13 @@ struct shared {
     struct ts_steps *steps;   /* NULL: no rows have descended yet */
     uint32_t own, n_models;
     struct cpu *model;
-    struct ts_share *share; /* of several ranks; NULL: this process alone */
-    struct ts_comm *comm;   /* that has the memory of factors that are shared */
-    uint32_t updates;       /* other than of least squares */
-    int put;                /* rows of these were put, and others may be putting them still */
-    uint64_t *dealt;        /* memory of what they deal */
-    struct ts_needs *needs; /* to whom rows go; NULL: to all */
+    struct ts_share *share;       /* of several ranks; NULL: this process alone */
+    struct ts_comm *comm;         /* that has the memory of factors that are shared */
+    uint32_t updates;             /* other than of least squares */
+    int put;                      /* rows of these were put, and others may be putting them still */
+    uint64_t *dealt;              /* memory of what they deal */
+    struct ts_device_times *told; /* of each rank */
+    struct ts_needs *needs;       /* to whom rows go; NULL: to all */
     /* modes of which not all ranks have all rows: the first one, this one */
     uint32_t first_lacks, lacks;
     struct ts_trace *trace; /* or NULL */
@@ -160,6 +161,7 @@ static void cpu_close(void *be)
     ts_fmat_free(&s->rest);
     ts_fmat_free(&s->apart);
     free(s->dealt);
+    free(s->told);
     free(s->model);
     free(s);
 }
@@ -244,7 +246,8 @@ static int open_ranks(struct shared *s, const struct ts_comm *comm, struct ts_er
     if (!ts_comm_many(comm))
         return 0;
     at = s->dealt = calloc(s->n_models * s->tensor->order * 2 * n, sizeof *s->dealt);
-    if (s->dealt == NULL)
+    s->told = calloc(n, sizeof *s->told);
+    if (s->dealt == NULL || s->told == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path);
     s->share = ts_pass_share(s->pass);
     for (uint32_t k = 0; k < s->n_models; k++)
@@ -408,6 +411,29 @@ static int cpu_agree(void *be, int rc, struct ts_err *err)
 {
     struct ts_share *share = ((struct cpu *)be)->shared->share;
     return share == NULL ? rc : ts_share_agree(share, rc, err);
+}
+
+static int cpu_tell_ranks(void *be, uint32_t mode, struct ts_backend_times *times, int rc,
+                          struct ts_err *err)
+{
+    struct shared *s = ((struct cpu *)be)->shared;
+    const struct ts_comm *comm;
+    if (s->share == NULL)
+        return rc;
+    rc = ts_share_agree(s->share, rc, err);
+    if (rc < 0)
+        return rc;
+    comm = ts_share_comm(s->share);
+    s->told[comm->rank] = times->device[0];
+    s->told[comm->rank].rank = comm->rank;
+    s->told[comm->rank].nnz = ts_share_nnz(s->share, mode);
+    s->told[comm->rank].share =
+        (double)s->told[comm->rank].nnz / (double)(s->tensor->nnz > 0 ? s->tensor->nnz : 1);
+    rc = ts_share_gather(s->share, s->told, sizeof *s->told, ts_share_groups(s->share, comm->n),
+                         err);
+    times->n_ranks = comm->n;
+    times->cores = s->told;
+    return rc;
 }
 
 static int cpu_given_up(void *be)
@@ -1053,6 +1079,7 @@ const struct ts_backend ts_backend_cpu = {
     .collect = cpu_collect,
     .agree = cpu_agree,
     .given_up = cpu_given_up,
+    .tell_ranks = cpu_tell_ranks,
     .need = cpu_need,
     .wish = cpu_wish,
     .deal = cpu_deal,

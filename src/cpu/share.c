@@ -380,6 +380,24 @@ void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, ui
     *end = s->cut[mode][s->comm->rank + 1];
 }
 
+uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode)
+{
+    const struct ts_mode *m = &s->tensor->mode[mode];
+    uint64_t begin, end, at = 0, nnz = 0;
+    ts_share_range(s, mode, &begin, &end);
+    for (uint64_t i = 0; i < m->disk.n_shards; i++) {
+        const struct ts_disk_shard *shard = &m->shard[i];
+        const uint64_t behind = at + ts_shard_partitions(shard);
+        if (is_of(begin, end, at, behind)) {
+            const uint64_t first = (begin > at ? begin - at : 0) * TS_PARTITION_NNZ;
+            const uint64_t last = end < behind ? (end - at) * TS_PARTITION_NNZ : shard->nnz;
+            nnz += last - first;
+        }
+        at = behind;
+    }
+    return nnz;
+}
+
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode)
 {
     return s->deal[mode];

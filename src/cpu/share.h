@@ -38,6 +38,7 @@ uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
 
 /* of this one; and for each shard an enum ts_deal (stream/feed.h): those of others are left. */
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
+uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode); /* nonzeros of its range */
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 
 /* Time that goes into exchange, waiting for others included: from `since` on until now; rows of so many bytes, to all ranks

@@ -117,7 +117,17 @@ struct ts_backend_times {
     uint32_t n_ranks; /* 0: times are of this process; else of the devices of so many */
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
+    const struct ts_device_times *
+        cores; /* of n_ranks on CPU cores, lent until the next call, instead of `device`; or NULL */
 };
+
+/* Of all devices that are told of. */
+static inline const struct ts_device_times *ts_backend_told(const struct ts_backend_times *t,
+                                                            uint32_t *n)
+{
+    *n = t->cores != NULL ? t->n_ranks : t->n_devices;
+    return t->cores != NULL ? t->cores : t->device;
+}
 
 /* Largest number of entries of the last mode's factor for which the part of its product that
  * float32 loses is kept: 16 MiB. With more entries it is lost. The errors of so many roundings
@@ -316,6 +326,11 @@ struct ts_backend {
      * NULL: there are no other ranks, or none is waited for before the next pass. */
     int (*agree)(void *be, int rc, struct ts_err *err);
     int (*given_up)(void *be);
+
+    /* Adds to the times of a call over `mode` those of all ranks. rc: what the caller's own work since then ended with; returns as
+     * agree does. Collective, also by ranks that have failed. NULL: there are no other ranks, or times are of all as they are. */
+    int (*tell_ranks)(void *be, uint32_t mode, struct ts_backend_times *times, int rc,
+                      struct ts_err *err);
 
     /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
      * over the cells; 0: such a model takes the passes of a product (ts_dense_passes), and so it does where this is NULL. */
