@@ -91,6 +91,18 @@ for n in 1 2 5 64; do
     [ $n -eq 1 ] || exchange=$((8 * 4 * 12000 + 3 * 64 * 8 * 8 * 8))
     [ "$(member exchange_bytes)" -eq $exchange ] || bad "plan --ranks $n: $(member exchange_bytes) bytes travel"
 done
+# rows travel with their padding: columns of one in whole 64 bytes, 8 at least, of numbers of so many bytes
+while read -r rank bytes columns options; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" plan x.tsh --cpu -t 1 -r $rank -m 64M --ranks 3 $options --json > plan.json || bad "plan --ranks 3 -r $rank"
+    [ "$(member exchange_bytes)" -eq $((columns * bytes * 12000 + 3 * 64 * 8 * rank * rank)) ] || bad "plan --ranks 3 -r $rank $options: $(member exchange_bytes) bytes travel"
+done << 'END'
+1 4 8
+9 4 16
+17 4 32
+9 8 16 --precision float64
+17 8 24 --precision float64
+END
 "$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 4 > table
 awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan --ranks: lines of more than 80 columns"
 grep -q 'one of 4 processes' table || bad "plan --ranks: $(cat table)"

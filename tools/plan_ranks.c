@@ -62,22 +62,23 @@ static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *fir
 
 /* Rows, and what they are summed and judged by: of CPU cores sums of groups of rows; of GPUs those of each, and two partial rows of
  * each shard. */
-static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank,
-                               enum ts_precision precision, const struct plan_ranks *p)
+static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank, uint64_t row,
+                               const struct plan_ranks *p)
 {
-    const uint64_t row = rank * UINT64_C(4) * (precision == TS_FLOAT32 ? 1 : 2);
     const uint64_t n_sums = p->n_gpus == 0 ? GROUPS : p->n * p->n_gpus;
     return t->mode[m].disk.n_rows * row + n_sums * 8 * rank * rank +
            (p->n_gpus == 0 ? 0 : 2 * t->mode[m].disk.n_shards * row);
 }
 
-void plan_ranks_share(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                      uint64_t shared_bytes, struct plan_ranks *p)
+void plan_ranks_rows(const struct ts_tensor *t, uint32_t rank, uint64_t row_bytes,
+                     uint64_t shared_bytes, struct plan_ranks *p)
 {
     const uint32_t n_hosts = (p->n + p->per_host - 1) / p->per_host;
     p->shared_bytes = shared_bytes;
-    for (uint32_t m = 0; m < t->order; m++)
-        p->exchange_bytes[m] = exchange_bytes(t, m, rank, precision, p) / n_hosts * (n_hosts - 1);
+    for (uint32_t m = 0; m < t->order; m++) {
+        const uint64_t bytes = exchange_bytes(t, m, rank, row_bytes, p);
+        p->exchange_bytes[m] = shared_bytes > 0 ? bytes / n_hosts * (n_hosts - 1) : bytes;
+    }
 }
 
 int plan_ranks_beside(const struct plan_ranks *p)
@@ -86,8 +87,7 @@ int plan_ranks_beside(const struct plan_ranks *p)
 }
 
 int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t per_host, uint32_t n_gpus,
-                   uint32_t rank, enum ts_precision precision, struct plan_ranks *ret,
-                   struct ts_err *err)
+                   struct plan_ranks *ret, struct ts_err *err)
 {
     struct plan_ranks p = { .n = n, .n_gpus = n_gpus, .per_host = per_host > 0 ? per_host : 1 };
     uint64_t *cut, most = 0;
@@ -97,10 +97,8 @@ int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t per_host, uin
     cut = calloc(n * (n_gpus > 0 ? n_gpus : UINT64_C(1)) + 1, sizeof *cut);
     if (cut == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-    for (uint32_t m = 0; m < t->order; m++) {
+    for (uint32_t m = 0; m < t->order; m++)
         (n_gpus == 0 ? divide_mode : divide_among_gpus)(t, m, cut, &p);
-        p.exchange_bytes[m] = exchange_bytes(t, m, rank, precision, &p);
-    }
     for (uint32_t r = 0; r < n; r++) {
         const uint64_t bytes = shard_bytes(t, r, cut, &p);
         p.largest = bytes > most ? r : p.largest;

@@ -30,12 +30,12 @@ struct plan_ranks {
 
 /* per_host: 0 is 1. */
 int plan_ranks_new(const struct ts_tensor *t, uint32_t n, uint32_t per_host, uint32_t n_gpus,
-                   uint32_t rank, enum ts_precision precision, struct plan_ranks *ret,
-                   struct ts_err *err);
+                   struct plan_ranks *ret, struct ts_err *err);
 
-/* Processes of a machine share so many bytes of factors: rows come to it once, from other machines alone. */
-void plan_ranks_share(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                      uint64_t shared_bytes, struct plan_ranks *p);
+/* A row of a factor of that rank travels as so many bytes, padding included. Where processes of a machine share shared_bytes of factors,
+ * rows come to it once, from other machines alone. */
+void plan_ranks_rows(const struct ts_tensor *t, uint32_t rank, uint64_t row_bytes,
+                     uint64_t shared_bytes, struct plan_ranks *p);
 
 /* Whether those that are told of are several on one machine. */
 int plan_ranks_beside(const struct plan_ranks *p);

@@ -603,12 +603,15 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
 
 /* ---- the command ---- */
 
-/* What those of a machine have one copy of; where only one is on each they have none. */
-static void share_factors(const struct ts_engine *e, struct plan *p)
+/* Those that travel; and what processes of a machine have one copy of: where only one is on each they have none. */
+static void count_rows(const struct ts_engine *e, struct plan *p)
 {
-    const uint64_t bytes = e->backend->shares(e->be);
-    if (bytes > 0)
-        plan_ranks_share(e->tensor, p->args->rank, p->args->precision, bytes, &p->ranks);
+    const struct cp_args *args = p->args;
+    const int may =
+        plan_ranks_beside(&p->ranks) && e->backend->shares != NULL && tstream_cp_may_share(args);
+    if (p->ranks.n > 0)
+        plan_ranks_rows(e->tensor, args->rank, e->backend->row_bytes(args->rank, args->precision),
+                        may ? e->backend->shares(e->be) : 0, &p->ranks);
 }
 
 static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct ts_err *err)
@@ -630,8 +633,7 @@ static int make_plan(const struct ts_engine_conf *conf, struct plan *p, struct t
         return rc;
     engine_note_processor(p->cmd, &e);
     count_all(&e, p);
-    if (plan_ranks_beside(&p->ranks) && e.backend->shares != NULL && tstream_cp_may_share(p->args))
-        share_factors(&e, p);
+    count_rows(&e, p);
     rc = count_disk(&e, p, err);
     ts_engine_close(&e);
     return rc;
@@ -651,7 +653,7 @@ static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, 
         return ts_fail(err, TS_EARG, "--ranks must be at most %u", MOST_RANKS);
     rc = plan_ranks_new(t, args->processes,
                         args->per_host < args->processes ? args->per_host : args->processes, n_gpus,
-                        args->rank, args->precision, &p->ranks, err);
+                        &p->ranks, err);
     p->comm = (struct ts_comm){ .rank = p->ranks.largest, .n = p->ranks.n };
     ec->processor.cpu |= n_gpus == 0;
     return rc;

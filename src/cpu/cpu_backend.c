@@ -743,6 +743,11 @@ static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, i
     return rc;
 }
 
+static uint64_t cpu_row_bytes(uint32_t rank, enum ts_precision precision)
+{
+    return ts_fmat_bytes(1, rank, precision);
+}
+
 static struct ts_exchanged cpu_exchanged(void *be)
 {
     struct shared *s = ((struct cpu *)be)->shared;
@@ -1074,6 +1079,7 @@ const struct ts_backend ts_backend_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .link = cpu_link,
+    .row_bytes = cpu_row_bytes,
     .spread = cpu_spread,
     .shares = cpu_shares,
     .collect = cpu_collect,

@@ -201,6 +201,12 @@ static uint64_t scores_bytes(const struct ts_backend_conf *conf)
     return most;
 }
 
+static uint64_t gpu_row_bytes(uint32_t rank, enum ts_precision precision)
+{
+    const uint32_t element = (uint32_t)ts_precision_bytes(precision);
+    return ts_gpu_plan_stride(rank, element) * (uint64_t)element;
+}
+
 static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint64_t *other)
 {
     const uint32_t n = conf->n_models > 0 ? conf->n_models : 1;
@@ -453,9 +459,8 @@ const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
                1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_SMOOTH_WITHIN |
-               1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND |
-               1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
+               1u << TS_ROW_SMOOTH_WITHIN | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED |
+               1u << TS_ROW_DESCEND | 1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
     .means = 1,
     .weights = 1,
     .most_rank = gpu_most_rank,
@@ -463,6 +468,7 @@ const struct ts_backend ts_backend_gpu = {
     .close = gpu_close,
     .need = gpu_need,
     .link = gpu_link,
+    .row_bytes = gpu_row_bytes,
     .memory = gpu_memory,
     .deal = gpu_deal,
     .pin = gpu_pin,

@@ -190,6 +190,9 @@ struct ts_backend {
      * travel as MPI has it. NULL where no backend of it has several. */
     const char *(*link)(const void *be);
 
+    /* Of a row of a factor, as it travels: with its padding. */
+    uint64_t (*row_bytes)(uint32_t rank, enum ts_precision precision);
+
     /* For each device, once open; returns their number. NULL: devices have no memory of their
      * own. */
     uint32_t (*memory)(const void *be, struct ts_device_memory ret[TS_MAX_DEVICES]);
