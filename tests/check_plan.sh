@@ -125,6 +125,7 @@ done
 "$bin/tstream" plan x.tsh -t 1 -r 8 -m 64M --ranks 8 --ranks-per-host 4 > table
 awk 'length($0) > 80 { print; bad = 1 } END { exit bad }' table || bad "plan --ranks-per-host: lines of more than 80 columns"
 grep -q '^  the 4 processes of a machine .* with one copy of ' table || bad "plan --ranks-per-host: $(cat table)"
+refused 2 "--ranks is not given" "$bin/tstream" plan x.tsh --ranks-per-host 4
 refused 1 "--ranks must be at most" "$bin/tstream" plan x.tsh --ranks 100000
 refused 1 "40 processes have more than 64 GPUs together" "$bin/tstream" plan x.tsh --ranks 40 --gpus 2
 refused 1 "--gpus 4000000,: " "$bin/tstream" plan x.tsh --ranks 2 --gpus 4000000,

@@ -128,7 +128,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "tells what one of them takes. 0: as many as there are; plan: one" },
     { "ranks-per-host", 0, TS_OPT_U32, AT(per_host), "0", "N",
       "how many of them are on each machine: cp refuses to begin where there are more, plan tells what all of a machine take, and "
-      "what they share. 0: as many as there are; plan: one" },
+      "what they share, of as many as --ranks says. 0: as many as there are; plan: one" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "of factor matrices and products; Gram matrices and solves are float64 always, and, where the "
       "fit nears 1, the products that it is computed from" },
@@ -569,6 +569,9 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = check_observed(cmd, &args);
     if (status < 0)
         status = check_folds(cmd, &args);
+    if (status < 0 && work != prepare && args.per_host > 0 && args.processes == 0)
+        status = tool_usage(cmd, "--ranks-per-host says how many of --ranks are on a machine, and "
+                                 "--ranks is not given");
     if (status < 0 && args.inner == 0)
         status = tool_usage(cmd, "--inner must be at least 1");
     if (status < 0 && args.iters == 0)
