@@ -392,6 +392,19 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     return 0;
 }
 
+/* What nonzeros are packed with, but for partitions. */
+static void free_packing(struct ts_mode_writer *w)
+{
+    for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
+        free(w->word[k]);
+    free(w->word);
+    free(w->parked);
+    free(w->carry);
+    w->word = NULL;
+    w->parked = NULL;
+    w->carry = NULL;
+}
+
 void ts_mode_writer_free(struct ts_mode_writer *w)
 {
     if (w == NULL)
@@ -400,13 +413,9 @@ void ts_mode_writer_free(struct ts_mode_writer *w)
     ts_partition_deal_free(w->deal);
     ts_shard_draft_drop(&w->draft, w->pool);
     ts_partition_pool_free(w->pool);
-    for (uint32_t k = 0; w->word != NULL && k < w->plan.threads; k++)
-        free(w->word[k]);
+    free_packing(w);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->moved);
-    free(w->word);
-    free(w->parked);
-    free(w->carry);
     free(w);
 }
 
@@ -415,6 +424,7 @@ int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_wr
 {
     if (rc == 0 && w->n_carry > 0)
         rc = add_partitions(w, w->carry, 0, w->n_carry, err);
+    free_packing(w); /* this mode is written while the next one is packed */
     return ts_partition_deal_begin(w->deal, rc, ret, err);
 }
 

@@ -440,6 +440,9 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     if (rc == 0)
         rc = ts_shard_writer_finish(w, shard, &n, bytes, err);
     ts_shard_writer_free(w);
+    ts_partition_pool_trim(d->plan.writer.pool); /* the deal stays until the next mode is packed */
+    free(d->lent);
+    d->lent = NULL;
     *bytes -= rc == 0 ? at : 0;
     return rc;
 }

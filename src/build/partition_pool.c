@@ -28,16 +28,26 @@ struct ts_partition_pool *ts_partition_pool_new(void)
     return pool;
 }
 
+void ts_partition_pool_trim(struct ts_partition_pool *pool)
+{
+    struct ts_packed_partition *p;
+    pthread_mutex_lock(&pool->lock);
+    p = pool->free;
+    pool->free = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    while (p != NULL) {
+        struct ts_packed_partition *next = p->next;
+        free(p);
+        p = next;
+    }
+}
+
 void ts_partition_pool_free(struct ts_partition_pool *pool)
 {
     if (pool == NULL)
         return;
     assert(pool->used == 0);
-    while (pool->free != NULL) {
-        struct ts_packed_partition *p = pool->free;
-        pool->free = p->next;
-        free(p);
-    }
+    ts_partition_pool_trim(pool);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }

@@ -40,6 +40,8 @@ struct ts_packed_partition *ts_partition_pool_get(struct ts_partition_pool *pool
 void ts_partition_pool_put(struct ts_partition_pool *pool,
                            struct ts_packed_partition *p); /* NULL pool: free */
 
+void ts_partition_pool_trim(struct ts_partition_pool *pool); /* frees those that are not in use */
+
 uint64_t ts_partition_pool_used(const struct ts_partition_pool *pool); /* bytes of those in use */
 
 #endif
