@@ -25,8 +25,8 @@ below()
     return 1
 }
 
-# find_ranks RESULT: sets $ranks to the processes that compute it in this folder, $rank to one of those below $pid: others may
-# still be ending
+# find_ranks RESULT [OPTION]: sets $ranks to the processes that compute it in this folder, or go on with it by --resume, $rank to one of
+# those below $pid: others may still be ending
 find_ranks()
 {
     rank='' ranks=''
@@ -34,7 +34,7 @@ find_ranks()
         [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
         case $( (tr '\0' ' ' < "$process/cmdline") 2> /dev/null) in
         *mpirun* | *mpiexec* | *hydra* | timeout*) ;;
-        *tstream*" cp x.tsh "*"$1"*)
+        *tstream*" cp ${2:-x.tsh} "*"$1"*)
             ranks="$ranks ${process#/proc/}"
             ! below "${process#/proc/}" || rank=${process#/proc/}
             ;;

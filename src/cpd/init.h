@@ -37,6 +37,8 @@ struct ts_init_conf {
     int nvecs;              /* leading left singular vectors (nvecs.h), with model NULL: 0 or 1 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
+    const volatile sig_atomic_t
+        *own_stop; /* the same of this rank alone, for work whose end ranks agree on; or NULL */
 };
 
 /* TS_EARG unless the model has the tensor's order, the rank, and for each mode as many rows as the

@@ -124,6 +124,7 @@ static int gives_up(void *ctx)
     struct within *w = ctx;
     const struct ts_init_conf *c = w->init;
     w->stopped = w->stopped || ts_stop_asked(c->stop) ||
+                 (c->backend->agree != NULL && ts_stop_asked(c->own_stop)) ||
                  (c->backend->given_up != NULL && c->backend->given_up(c->be));
     return w->stopped;
 }
