@@ -45,7 +45,10 @@ struct conf {
     int spreads;       /* rows may go to some ranks only: */
     enum ts_rows_to rows_to;
     struct ts_hold_out hold_out;
-    uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
+    uint32_t fails;               /* the rank whose disk fails in the first mode, from 1; 0: none */
+    uint32_t fails_at, breaks_at; /* as in struct test_comm, fails_at of rank `fails_of` */
+    uint32_t fails_of;
+    int fails_with;
     uint32_t stops; /* the rank that is asked to stop after the second sweep, from 1; 0: none */
 };
 
@@ -53,12 +56,13 @@ struct conf {
 struct outcome {
     const struct conf *conf;
     struct ts_comm *comm;
-    int rc;
+    int rc, ended; /* ended: by what its comm was told to do */
     struct ts_err err;
     volatile sig_atomic_t stop;
     uint32_t order, sweeps;
-    enum ts_rows_to rows_to[TS_MAX_ORDER]; /* in the last sweep */
-    uint64_t row_bytes[TS_MAX_ORDER];
+    enum ts_rows_to rows_to[TS_MAX_ORDER];      /* in the last sweep */
+    uint64_t row_bytes[TS_MAX_ORDER], told_nnz; /* of all ranks, in the last mode */
+    uint32_t n_told;
     double fit[MOST_SWEEPS], objective[MOST_SWEEPS], told[MOST_SWEEPS][3];
     double weight[TS_MAX_RANK];
     uint64_t n_rows[TS_MAX_ORDER], slots, nnz;
@@ -80,8 +84,14 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
 static void note_mode(void *ctx, const struct ts_als_mode *m)
 {
     struct outcome *o = ctx;
+    const struct ts_device_times *told = ts_backend_told(m->times, &o->n_told);
     o->rows_to[m->mode] = m->times->rows_to;
     o->row_bytes[m->mode] = m->times->row_bytes;
+    o->told_nnz = 0;
+    for (uint32_t i = 0; i < o->n_told; i++) {
+        ck_assert(o->comm == NULL || told[i].rank == i);
+        o->told_nnz += told[i].nnz;
+    }
 }
 
 static void note_nnz(void *ctx, uint64_t nnz)
@@ -119,11 +129,13 @@ static void *run_rank(void *ctx)
                               .accelerate = c->accelerate,
                               .hold_out = c->hold_out,
                               .inner = 5,
+                              .all_ranks = 1,
                               .ctx = o };
     struct ts_als_result result;
     struct ts_feed_stats stats;
     volatile sig_atomic_t never = 0;
     void *be;
+    int done;
     ck_assert_int_eq(ts_tensor_open(dir, &t, &o->err), 0);
     bc.tensor = fc.tensor = t;
     bc.comm = o->comm;
@@ -143,7 +155,7 @@ static void *run_rank(void *ctx)
                                        .rows_to = c->spreads ? c->rows_to : TS_ROWS_TO_ALL };
         o->rc = ts_backend_cpu.spread(be, &how, &o->err);
     }
-    ck_assert_msg(o->rc == 0, "%s", o->err.text);
+    ck_assert_msg(o->rc == 0 || c->fails_at > 0 || c->breaks_at > 0, "%s", o->err.text);
     ac.precision = c->precision;
     ac.sweep = note_sweep;
     ac.mode = note_mode;
@@ -156,7 +168,15 @@ static void *run_rank(void *ctx)
                                      .constraint = c->constraint,
                                      .nvecs = c->nvecs,
                                      .stop = &never };
-    o->rc = ts_als_run(&ac, &result, &o->err);
+    if (o->rc == 0)
+        o->rc = ts_als_run(&ac, &result, &o->err);
+    else
+        result.weight = NULL;
+    done = o->rc == 0;
+    if (o->comm != NULL) /* as the programs do */
+        o->rc = o->comm->ops->agree(o->comm, o->rc, &o->err);
+    if (done && o->rc < 0)
+        free(result.weight);
     if (o->rc == 0) {
         o->sweeps = result.sweeps;
         memcpy(o->weight, result.weight, c->rank * sizeof(double));
@@ -201,10 +221,16 @@ static void run_ranks_as(const struct conf *c, uint64_t shuffle, uint32_t n, str
         memset(&ret[r], 0, sizeof ret[r]);
         ret[r].conf = &each[i];
         ret[r].comm = &comm[r].comm;
+        comm[r].fails_at = c->fails_of == r ? c->fails_at : 0;
+        comm[r].fails_with = c->fails_with;
+        comm[r].breaks_at = c->breaks_at;
         ck_assert_int_eq(pthread_create(&thread[r], NULL, run_rank, &ret[r]), 0);
     }
     for (uint32_t r = 0; r < n; r++)
         pthread_join(thread[r], NULL);
+    for (uint32_t r = 0; r < n; r++)
+        ret[r].ended =
+            (c->fails_at > 0 && comm[c->fails_of].n_agreed >= c->fails_at) || comm[r].broken;
     test_comm_free(g);
 }
 
@@ -216,6 +242,8 @@ static void run_ranks(const struct conf *c, uint32_t n, struct outcome *ret)
 static void ck_same(const struct outcome *a, const struct outcome *b)
 {
     ck_assert_msg(b->rc == 0, "%s", b->err.text);
+    ck_assert(b->comm == NULL || b->n_told == 0 ||
+              (b->n_told == b->comm->n && b->told_nnz == a->told_nnz)); /* each tells of its own */
     ck_assert_uint_eq(a->sweeps, b->sweeps);
     ck_assert_mem_eq(a->fit, b->fit, sizeof a->fit);
     ck_assert_mem_eq(a->objective, b->objective, sizeof a->objective);
@@ -662,6 +690,67 @@ START_TEST(ranks_end_together)
 }
 END_TEST
 
+/* What one of three ranks ends a run with before each call in which they agree, and the end of the network before each that moves bytes,
+ * is what all end with; a run that has fewer such calls has the bits of one process. */
+START_TEST(ranks_end_wherever_one_does)
+{
+    static const uint64_t dim[3] = { 50, 400, 300 };
+    static struct outcome alone, o[TEST_COMM_MOST];
+    const struct ts_constraint c[][3] = {
+        { { 0 } },
+        { { .nonneg = 1 }, { .simplex = 1 }, { .l1 = 0.1 } },
+        { { .smooth = 2, .nonneg = 1 }, { .smooth = 2 }, { .orthogonal = 1 } },
+        { { .observed = 1, .l2 = 0.1 },
+          { .observed = 1, .l2 = 0.1 },
+          { .observed = 1, .l2 = 0.1 } },
+        { { .poisson = 1 }, { .poisson = 1 }, { .poisson = 1 } },
+        { { .loss = TS_GCP_POISSON_LOG },
+          { .loss = TS_GCP_POISSON_LOG },
+          { .loss = TS_GCP_POISSON_LOG } },
+    };
+    const int how = _i % 6, what = _i / 6; /* a failure, a stop, the network */
+    struct conf conf = { .rank = 3,
+                         .iters = 2,
+                         .threads = 1,
+                         .precision = TS_FLOAT32,
+                         .constraint = how == 0 ? NULL : c[how],
+                         .nvecs = how == 0,
+                         .spreads = how <= 1 || how == 3,
+                         .machines = how == 1 ? 2 : 0,
+                         .rows_to = TS_ROWS_TO_NEEDING,
+                         .fails_with = what == 1 ? TS_ESTOP : TS_EIO };
+    uint32_t k = 0, ended;
+    if (how >= 4)
+        write_counts(5, 3, dim, 9000, 1, 4);
+    else
+        write_tensor(5, 3, dim, 9000, 2, 1);
+    memset(&alone, 0, sizeof alone);
+    alone.conf = &conf;
+    run_rank(&alone);
+    do {
+        conf.fails_at = what < 2 ? ++k : 0;
+        conf.breaks_at = what == 2 ? ++k : 0;
+        conf.fails_of = k % 3;
+        run_ranks(&conf, 3, o);
+        ended = o[0].ended;
+        for (uint32_t r = 0; r < 3; r++) {
+            const char *text = o[r].err.text;
+            if (!ended)
+                ck_same(&alone, &o[r]);
+            else
+                ck_assert_int_eq(o[r].rc, conf.fails_with);
+            ck_assert_msg(
+                !ended || what == 1 || /* ranks that learn of a stop end with words of their own */
+                    strstr(text, what == 2 ? "the network is gone" : "it ends here"),
+                "call %u, rank %u: %s", k, r, text);
+            free_outcome(&o[r]);
+        }
+    } while (ended);
+    ck_assert_uint_gt(k, 10);
+    free_outcome(&alone);
+}
+END_TEST
+
 /* A rank reads what it computes and no more. */
 START_TEST(ranks_read_their_part)
 {
@@ -702,6 +791,7 @@ int main(void)
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, rows_go_where_that_is_cheaper, 0, 8);
     tcase_add_loop_test(tc, ranks_end_together, 0, 6);
+    tcase_add_loop_test(tc, ranks_end_wherever_one_does, 0, 18);
     tcase_add_test(tc, ranks_read_their_part);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_NOFORK);

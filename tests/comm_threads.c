@@ -29,6 +29,8 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
         *err = me->answer;
         return me->answer.code;
     }
+    if (++me->n_agreed == me->fails_at && rc >= 0)
+        rc = ts_fail(err, me->fails_with, "it ends here");
     me->rc = rc;
     if (rc < 0) {
         me->err = *err;
@@ -52,11 +54,24 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
     return ret;
 }
 
+/* Nobody is listening any more. */
+static int is_broken(struct test_comm *me, struct ts_err *err)
+{
+    if (!me->broken && ++me->n_moved == me->breaks_at) {
+        me->broken = 1;
+        ts_fail(&me->answer, TS_EIO, "the network is gone");
+    }
+    if (me->broken)
+        *err = me->answer;
+    return me->broken;
+}
+
 static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err)
 {
     struct test_comm *me = (struct test_comm *)c;
     struct test_comm_group *g = me->group;
-    (void)err;
+    if (is_broken(me, err))
+        return err->code;
     me->buffer = buffer;
     pthread_barrier_wait(&g->barrier);
     for (uint32_t r = 0; r < c->n; r++)
@@ -72,7 +87,8 @@ static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *m, u
 {
     struct test_comm *me = (struct test_comm *)c;
     struct test_comm_group *g = me->group;
-    (void)err;
+    if (is_broken(me, err))
+        return err->code;
     me->buffer = buffer;
     pthread_barrier_wait(&g->barrier);
     for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +106,8 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
 {
     struct test_comm *me = (struct test_comm *)c;
     struct test_comm_group *g = me->group;
-    (void)err;
+    if (is_broken(me, err))
+        return err->code;
     me->buffer = send;
     me->first = send_first;
     pthread_barrier_wait(&g->barrier);
@@ -117,6 +134,8 @@ static int share(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *e
     const int rc = agree(c, 0, err);
     if (rc < 0)
         return rc;
+    if (is_broken((struct test_comm *)c, err))
+        return err->code;
     if (c->place == 0) {
         const size_t size = (sizeof(struct shared) + bytes + 63) / 64 * 64;
         g->shared[machine] = aligned_alloc(64, size);

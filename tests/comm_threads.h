@@ -15,6 +15,13 @@ struct test_comm_group;
 
 struct test_comm {
     struct ts_comm comm; /* first: a comm is one of these */
+    uint32_t
+        fails_at; /* its own work ends with `fails_with` before so many calls of agree, from 1; 0: it does not */
+    int fails_with;
+    uint32_t
+        breaks_at; /* so many calls that move bytes, from 1, and all after it fail; the same for all ranks; 0: none does */
+    uint32_t n_agreed, n_moved; /* such calls so far */
+    int broken;
     struct test_comm_group *group;
     const void *buffer;
     const uint64_t *first; /* of deal */
