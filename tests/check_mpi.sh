@@ -199,25 +199,27 @@ for to in mpi needing; do
 done
 
 # ---- stopped, by its time or by a signal to one rank, while the columns of a smooth mode are solved; gone on with by others ----
-# stops_in_columns OPTIONS: and the state is that of the mode's beginning where columns take long
+# stops_in_columns OPTIONS: the state is that of the mode's beginning then; most of a sweep is columns
 stops_in_columns()
 {
-    "$bin/tstream" cp tall.tsh --cpu -r 3 -i 2 --tol 0 -t 1 "$@" -o whole.smooth > log 2>&1 || bad "$*: $(cat log)"
+    "$bin/tstream" cp tall.tsh --cpu -r 3 -i 8 --tol 0 -t 1 "$@" -o whole.smooth > log 2>&1 || bad "$*: $(cat log)"
     for n in 2 3; do
-        status=0
-        mpi $n tall.tsh -r 3 -i 2 --tol 0 -t 1 "$@" --checkpoint 20ms --max-time 700ms -o smooth.cp > log 2> err || status=$?
-        [ $status -eq 0 ] || bad "$n ranks, $*, --max-time: exit $status: $(cat err)"
+        ms=500
+        while [ ! -e smooth.cp ] && [ ! -e smooth.cp.partial ] && [ $ms -lt 20000 ]; do # before anything was saved
+            mpi $n tall.tsh -r 3 -i 8 --tol 0 -t 1 "$@" --checkpoint 20ms --max-time ${ms}ms -o smooth.cp > log 2> err || true
+            ms=$((2 * ms))
+        done
         if [ -e smooth.cp.partial ]; then
-            grep -q 'goes on from sweep 1, mode 1$' err && echo "$n ranks, $*: stopped by --max-time" >> in_columns
+            ! grep -q 'goes on from sweep [1-8], mode 1$' err || echo "$n ranks, $*: by --max-time" >> in_columns
             timeout 300 "$launcher" -n $n "$bin/tstream" cp --resume smooth.cp < /dev/null > log 2> err &
             pid=$!
-            sleep 0.7
+            sleep 0.5
             find_ranks smooth.cp --resume
             [ -z "$rank" ] || kill -TERM "$rank"
             status=0
             wait $pid || status=$?
             [ $status -eq 0 ] || [ $status -eq 143 ] || bad "$n ranks, $*, SIGTERM to one: exit $status: $(cat err)"
-            grep -q 'goes on from sweep [12], mode 1$' err && echo "$n ranks, $*: stopped by a signal" >> in_columns
+            ! grep -q 'goes on from sweep [1-8], mode 1$' err || echo "$n ranks, $*: by a signal" >> in_columns
             [ -e smooth.cp ] || mpi $((5 - n)) --resume smooth.cp > log 2> err || bad "$((5 - n)) ranks, $*, gone on with: $(cat err)"
         fi
         cmp -s whole.smooth/model.ktensor smooth.cp/model.ktensor || bad "$n ranks, $*, after stops in columns: not the bytes of one process"
@@ -230,7 +232,7 @@ stops_in_columns()
 stops_in_columns --smooth 1=100
 stops_in_columns --smooth 1=100 --nonneg 1
 cat in_columns
-[ "$(grep -c nonneg in_columns)" -ge 2 ] || bad "columns of a smooth mode were not stopped: $(cat in_columns)"
+grep -q nonneg in_columns || bad "columns of a smooth mode are not stopped"
 rm -r tall.tsh
 
 # ---- moments of rows, which rank 0 alone has whole, are saved, and dealt to another number of ranks ----
