@@ -337,6 +337,8 @@ if [ $limits -eq 1 ]; then
     "$bin/tstream" cp x.tsh --cpu -r 9 -i 8 --tol 0 -o whole8.cp > log 2>&1
     mpi 2 --resume full.cp -i 8 > log 2> err || bad "once there is room: $(cat err)"
     cmp -s whole8.cp/model.ktensor full.cp/model.ktensor || bad "once there is room: not the bytes of one process"
+    full 50 0 "$bin/tstream" cp x.tsh -r 9 -i 4 --restarts 2 -o full2.cp && bad "rank 0's disk is full, of two models, and the exit status is 0"
+    grep -q 'rank 0 of 3, on .*: full2.cp.partial/.*: cannot be written: File too large' err || bad "rank 0's disk is full, of two models: $(cat err)"
 fi
 
 # ---- what is not the same is refused, by its name ----

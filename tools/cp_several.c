@@ -443,12 +443,12 @@ static void choose_lead(struct several *s)
     ts_run_status_at_once(&s->lead->status.run, n);
 }
 
-/* The same for all ranks; a rank's own sentence stays, which may say how to go on. */
+/* The same for all ranks. A rank's own sentence stays where it says more than what all have heard: how to go on. */
 static int end_alike(int rc, struct ts_err *err)
 {
     const struct ts_err own = *err;
     const int all = tool_ranks_agree(rc, err);
-    if (rc < 0 && all == rc)
+    if (rc < 0 && all == rc && strstr(err->text, own.text) == NULL)
         *err = own;
     return all;
 }
