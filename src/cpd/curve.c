@@ -85,13 +85,14 @@ static double clamp(const struct ts_curve *c, enum place place, double y)
     return y > lower ? (y < upper ? y : upper) : lower;
 }
 
-/* Squares of second differences of x, which are in bend then. */
-static double bends(uint64_t n, const double *x, double *bend)
+double ts_curve_bends(uint64_t n, const double *x, double *bend)
 {
     double sum = 0;
     for (uint64_t i = 2; i < n; i++) {
-        bend[i] = x[i] - 2 * x[i - 1] + x[i - 2];
-        sum += bend[i] * bend[i];
+        const double b = x[i] - 2 * x[i - 1] + x[i - 2];
+        if (bend != NULL)
+            bend[i] = b;
+        sum += b * b;
     }
     return sum;
 }
@@ -118,7 +119,7 @@ static uint64_t look(const struct ts_curve *c, const struct vectors *v)
     const uint64_t n = c->n;
     uint64_t released = 0;
     memcpy(v->before, v->place, n);
-    (void)bends(n, c->x, v->bend);
+    (void)ts_curve_bends(n, c->x, v->bend);
     for (uint64_t i = 0; i < n; i++) {
         double s = (i > 1 ? v->bend[i] : 0) - (i > 0 && i + 1 < n ? 2 * v->bend[i + 1] : 0) +
                    (i + 2 < n ? v->bend[i + 2] : 0);
@@ -184,8 +185,8 @@ static struct step try_part(const struct ts_curve *c, const struct vectors *v, d
         if (across && is_row(c, i))
             turned += c->l1 * (fabs(v->trial[i]) - fabs(x)) - l1_slope(c, place) * way;
     }
-    ret.change =
-        ret.promise + turned + 0.5 * (c->g * rows + c->mu * bends(c->n, v->diagonal, v->bend));
+    ret.change = ret.promise + turned +
+                 0.5 * (c->g * rows + c->mu * ts_curve_bends(c->n, v->diagonal, v->bend));
     return ret;
 }
 
@@ -255,5 +256,5 @@ double ts_curve_solve(const struct ts_curve *c)
         if (!move(c, &v, &whole))
             break;
     }
-    return bends(c->n, c->x, v.bend);
+    return ts_curve_bends(c->n, c->x, v.bend);
 }

@@ -48,6 +48,9 @@ double ts_curve_solve(const struct ts_curve *c);
 void ts_curve_eliminate(uint64_t n, double least, double instead, double *diagonal, double *one,
                         double *two, double *x);
 
+/* The sum of squares of second differences of x, which are in bend from index 2 on, or nowhere where that is NULL. */
+double ts_curve_bends(uint64_t n, const double *x, double *bend);
+
 /* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D, where they are in the matrix. */
 static inline void ts_curve_differences(uint64_t n, uint64_t i, double ret[3])
 {

@@ -188,16 +188,6 @@ static void eliminate(const struct smooth *s, double d, uint64_t from, const str
                        band->diagonal + from, band->one + from, band->two + from, band->x + from);
 }
 
-static double bends_of(const double *x, uint64_t n)
-{
-    double sum = 0;
-    for (uint64_t i = 2; i < n; i++) {
-        const double bend = x[i] - 2 * x[i - 1] + x[i - 2];
-        sum += bend * bend;
-    }
-    return sum;
-}
-
 /* From -1 to 1 over all indices. */
 static double line(const struct smooth *s, uint64_t i)
 {
@@ -255,7 +245,7 @@ static double solve_on_a_line(const struct smooth *s, double d, const double *b,
     y[0] = (m[1][1] * right[0] - m[1][0] * right[1]) / scale;
     y[1] = (m[0][0] * right[1] - m[0][1] * right[0]) / scale;
     solve_held(s, d, b, (const double[]){ -d * y[0], -d * y[1] }, band, right);
-    bends = bends_of(band->x, s->span);
+    bends = ts_curve_bends(s->span, band->x, NULL);
     for (uint64_t i = 0; i < s->span; i++)
         band->x[i] += y[0] + y[1] * line(s, i);
     return bends;
@@ -280,7 +270,7 @@ static void solve_column(const struct smooth *s, uint32_t k, double *memory)
         for (uint64_t row = 0; row < s->n; row++)
             band.x[place(s, row)] = b[row];
         eliminate(s, s->d[k], 0, &band);
-        s->rough[k] = bends_of(band.x, s->span);
+        s->rough[k] = ts_curve_bends(s->span, band.x, NULL);
     }
     for (uint64_t row = 0; row < s->n; row++)
         b[row] = band.x[place(s, row)];

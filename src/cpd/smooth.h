@@ -9,7 +9,8 @@
  * forgotten. With G = Q diag(g) Q', columns of B = A Q are apart from each other: each is the solution of
  *     (g_k E + mu D' D) b_k = (M Q)_k,
  * E being 1 on the diagonal where there is a row; five diagonals, solved by L diag L' in time that is linear
- * (smoothing as of Whittaker 1923). Directions in which G is singular but for rounding are left out, as by least squares.
+ * (smoothing as of Whittaker 1923). Where g_k is so far below mu that rounding would take what does not bend, b_k is a line and a
+ * curve that is 0 at one end, computed apart. Directions in which G is singular but for rounding are left out, as by least squares.
  * Q and g are right to a rounding of the largest g: the column of a component that is dying is right to 1e-16 over its
  * share of that, which changes nothing that is minimised.
  * M is rounded to the precision of factors first, also where the fit asks for more of it: in float32 a fit above 0.9999 may be
@@ -36,7 +37,8 @@ int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, st
 /* c may be NULL. */
 uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_constraint *c);
 
-/* After the product of `mode`, with a backend that has no `update`. scratch: rank x rank. *rough := |D A|^2, *singular := 1
+/* After the product of `mode`, with a backend that has no `update`. scratch: rank x rank. *rough := |D A|^2 (in float32, where no slice is
+ * empty, that of the rows as they are held), *singular := 1
  * where directions were left out. */
 int ts_smooth_solve(const struct ts_init_conf *init, enum ts_precision precision, uint32_t mode,
                     const double *g, double *scratch, const struct ts_row_sums *sums, double *rough,

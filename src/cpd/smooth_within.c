@@ -192,13 +192,8 @@ static int solve_columns(struct within *w, struct ts_err *err)
 static double roughness(const struct within *w)
 {
     double sum = 0;
-    for (uint32_t r = 0; r < w->rank; r++) {
-        const double *a = w->a + r * w->span;
-        for (uint64_t i = 2; i < w->span; i++) {
-            const double bend = a[i] - 2 * a[i - 1] + a[i - 2];
-            sum += bend * bend;
-        }
-    }
+    for (uint32_t r = 0; r < w->rank; r++)
+        sum += ts_curve_bends(w->span, w->a + r * w->span, NULL);
     return sum;
 }
 
