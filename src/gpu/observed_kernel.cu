@@ -198,6 +198,14 @@ static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT cou
 
 /* ------------------------------------------------------------------ rows one by one */
 
+/* from + index * bytes: of factors in 64 bits the compiler would multiply upper halves that are 0. */
+static __device__ inline const char *row_at(const char *from, uint32_t index, uint32_t bytes)
+{
+    uint64_t at;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(at) : "r"(index), "r"(bytes));
+    return from + at;
+}
+
 /* Rows of 8 nonzeros of a block, on their way: lane (g, t) has its columns of nonzeros pos + t and pos + 4 + t. */
 template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     T y[NL][2][C], value[2];
@@ -213,9 +221,9 @@ template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
             value[k] = mem.val[place[k]];
 #pragma unroll
             for (int l = 0; l < NL; l++)
-                load_columns<C>(from[l] + (uint64_t)mem.index[l * spread<LANES>::words + place[k]] *
-                                              row_bytes,
-                                y[l][k]);
+                load_columns<C>(
+                    row_at(from[l], mem.index[l * spread<LANES>::words + place[k]], row_bytes),
+                    y[l][k]);
         }
     }
     __device__ inline void multiply(const WEIGHTS &weights, T (&x)[2][C]) const
@@ -234,40 +242,55 @@ template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     }
 };
 
-/* x, or 0: before it is widened, of which the compiler would make two selections after. */
-static __device__ inline double widen_if(bool yes, float x)
+/* x, or 0 where mask is 0 and not UINT32_MAX: in assembly, or the compiler would choose between two halves of what x is widened to. */
+static __device__ inline float masked(float x, uint32_t mask)
 {
-    return (double)__uint_as_float(__float_as_uint(x) & (yes ? UINT32_MAX : 0));
+    uint32_t bits = __float_as_uint(x);
+    asm volatile("and.b32 %0, %0, %1;" : "+r"(bits) : "r"(mask));
+    return __uint_as_float(bits);
 }
-static __device__ inline double widen_if(bool yes, double x)
+static __device__ inline double masked(double x, uint32_t mask)
 {
-    return yes ? x : 0.0;
+    return mask != 0 ? x : 0.0;
 }
 
-/* Adds 8 nonzeros; bits 0 and 4 of `on`: the lane's two count. */
+/* Adds 8 nonzeros. Bits 0 .. 7 of `on`: which of them count; `whole`: all lanes have columns. Mostly all count, which is known to all
+ * lanes: then nothing is to be made 0. */
 template <class T, int C, class COUNT>
-static __device__ inline void add_eight(const T (&x)[2][C], const T (&value)[2], uint32_t on,
-                                        bool active, gram_sum<C, COUNT> &sum)
+static __device__ inline void add_eight(T (&x)[2][C], const T (&value)[2], uint32_t on, uint32_t t,
+                                        bool active, bool whole, gram_sum<C, COUNT> &sum)
 {
     double d[2][C];
+    T v[2] = { value[0], value[1] };
+    if (!whole || (on & 255) != 255) {
+        __syncwarp();
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const bool counts = on >> 4 * h & 1;
-        const double v = widen_if(counts, value[h]);
+        for (int h = 0; h < 2; h++) {
+            const uint32_t mask = active && (on >> 4 * h >> t & 1) != 0 ? UINT32_MAX : 0;
+            v[h] = masked(v[h], mask);
 #pragma unroll
-        for (int c = 0; c < C; c++) {
-            d[h][c] = widen_if(counts && active, x[h][c]);
-            sum.m[c] += v * d[h][c];
+            for (int c = 0; c < C; c++)
+                x[h][c] = masked(x[h][c], mask);
         }
     }
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            d[h][c] = (double)x[h][c];
+            sum.m[c] += (double)v[h] * d[h][c];
+        }
     sum.add(d[0], d[1]);
 }
 
-/* An address that stays as it is: the compiler would add the parts of it anew for each load. */
-static __device__ inline const char *opaque(const char *p)
+/* A number that stays as it is: the compiler would compute parts of addresses anew for each load. */
+template <class X> static __device__ inline X opaque(X x)
 {
-    asm volatile("" : "+l"(p));
-    return p;
+    if constexpr (sizeof(X) == 8)
+        asm volatile("" : "+l"(x));
+    else
+        asm volatile("" : "+r"(x));
+    return x;
 }
 
 /* Adds the nonzeros at positions pos .. end - 1, of one row, of a block that has n. */
@@ -278,10 +301,10 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
              gram_sum<C, typename WEIGHTS::count> &sum)
 {
     const uint32_t column = C * (lane / 4), t = lane % 4;
-    const bool active = column < p.ld;
+    const bool active = column < p.ld, whole = p.ld == 8 * C;
     const uint32_t offset = active ? column * (uint32_t)sizeof(T) : 0;
     if constexpr (NL > 0) {
-        const uint32_t row_bytes = p.ld * (uint32_t)sizeof(T);
+        const uint32_t row_bytes = opaque(p.ld * (uint32_t)sizeof(T));
         const char *from[NL];
         rows_ahead<T, C, NL, WEIGHTS> near, far;
 #pragma unroll
@@ -294,10 +317,10 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
             T x[2][C], y[2][C];
             far.load(from, row_bytes, mem, pos + 8 + t, n - 1);
             near.multiply(weights, x);
-            add_eight(x, near.value, on >> t, active, sum);
+            add_eight(x, near.value, on, t, active, whole, sum);
             near.load(from, row_bytes, mem, pos + 16 + t, n - 1);
             far.multiply(weights, y);
-            add_eight(y, far.value, on >> t >> 8, active, sum);
+            add_eight(y, far.value, on >> 8, t, active, whole, sum);
             sum.count += weights.of_lane(on, pos, t);
         }
     } else {
@@ -325,7 +348,7 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
                         for (int c = 0; c < C; c++)
                             two[h][c] = x[k + h][c];
                     }
-                    add_eight(two, value, on >> 4 * k >> t, active, sum);
+                    add_eight(two, value, on >> 4 * k, t, active, whole, sum);
                 }
         }
     }

@@ -32,26 +32,35 @@ static __device__ inline double reciprocal(double x)
     return fma(r, e, r);
 }
 
-/* d := -d^-1, d symmetric: the sweep operator, row after row. least: of entry (g, g), in the lane that has it. */
-static __device__ inline void invert_tile(double (&d)[2], double least, uint32_t lane)
+/* Row k of the sweep operator, k = E + an even number. */
+template <int E>
+static __device__ inline void sweep_row(double (&d)[2], double least, int k, uint32_t lane)
 {
     const int g = (int)lane / 4, t = (int)lane % 4;
-#pragma unroll
-    for (int k = 0; k < 8; k++) {
-        const bool row = g == k, column = t == k / 2;
-        const double counts = d[k % 2] > least ? d[k % 2] : 0.0;
-        const double pivot = __shfl_sync(0xffffffff, counts, 4 * k + k / 2);
-        const double beside = __shfl_sync(0xffffffff, d[k % 2], 4 * g + k / 2);
-        double above[2];
-        above[0] = __shfl_sync(0xffffffff, d[0], 4 * k + t);
-        above[1] = __shfl_sync(0xffffffff, d[1], 4 * k + t);
-        const double by = pivot > 0 ? reciprocal(pivot) : 0.0;
-        const double f = row ? by : -by * beside;
-        above[k % 2] = column ? -1.0 : above[k % 2];
-        d[0] = row || (column && k % 2 == 0) ? 0.0 : d[0];
-        d[1] = row || (column && k % 2 == 1) ? 0.0 : d[1];
-        d[0] = fma(f, above[0], d[0]);
-        d[1] = fma(f, above[1], d[1]);
+    const bool row = g == k, column = t == k / 2;
+    const double counts = d[E] > least ? d[E] : 0.0;
+    const double pivot = __shfl_sync(0xffffffff, counts, 4 * k + k / 2);
+    const double beside = __shfl_sync(0xffffffff, d[E], 4 * g + k / 2);
+    double above[2];
+    above[0] = __shfl_sync(0xffffffff, d[0], 4 * k + t);
+    above[1] = __shfl_sync(0xffffffff, d[1], 4 * k + t);
+    const double by = pivot > 0 ? reciprocal(pivot) : 0.0;
+    const double f = row ? by : -by * beside;
+    above[E] = column ? -1.0 : above[E];
+    d[0] = row || (column && E == 0) ? 0.0 : d[0];
+    d[1] = row || (column && E == 1) ? 0.0 : d[1];
+    d[0] = fma(f, above[0], d[0]);
+    d[1] = fma(f, above[1], d[1]);
+}
+
+/* d := -d^-1, d symmetric: the sweep operator, row after row. least: of entry (g, g), in the lane that has it. As a loop: a warp waits
+ * for instructions that it comes to for the first time. */
+static __device__ inline void invert_tile(double (&d)[2], double least, uint32_t lane)
+{
+#pragma unroll 1
+    for (int k = 0; k < 8; k += 2) {
+        sweep_row<0>(d, least, k, lane);
+        sweep_row<1>(d, least, k + 1, lane);
     }
 }
 
