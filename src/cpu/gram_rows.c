@@ -11,12 +11,12 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "cpu/bounded_row.h"
 #include "cpu/rowblock.h"
 #include "cpu/share.h"
 #include "cpu/short_rows.h"
 
 #define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
-#define MAX_ROUNDS    500 /* of coordinate descent; a few dozen are usual */
 #define TOGETHER_RANK \
     64u /* up to here rows wait to be solved together: their triangles fit a second-level cache */
 
@@ -27,6 +27,7 @@ struct thread {
     double count;       /* nonzeros in it, or the sum of their weights */
     void *product;
     double *s, *a, *diagonal; /* of the row that is solved */
+    double *bounded;          /* memory of find_bounded */
     uint64_t at;              /* the partition, */
     uint32_t first, row;      /* its first row, and the current one */
     int begun;
@@ -100,12 +101,12 @@ static uint64_t systems_size(uint32_t rank)
     return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* float64 of a thread: sums, a square, two rows and products, what rows take together, and short ones; a multiple of a cache line. */
+/* float64 of a thread: sums, a square, six rows and products, what rows take together, and short ones; a multiple of a cache line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);
     return together_of(rank) * sum_size(rank, precision) +
-           stride * (square_rows(rank) + 2 + (uint64_t)TS_BLOCK_NNZ) + systems_size(rank) +
+           stride * (square_rows(rank) + 6 + (uint64_t)TS_BLOCK_NNZ) + systems_size(rank) +
            ts_short_rows_size(rank);
 }
 
@@ -138,7 +139,8 @@ static void divide(struct ts_gram_rows *g, struct thread *t, enum ts_isa isa, do
     t->s = at;
     t->a = t->s + (uint64_t)square_rows(g->rank) * g->stride;
     t->diagonal = t->a + g->stride;
-    t->product = t->diagonal + g->stride;
+    t->bounded = t->diagonal + g->stride;
+    t->product = t->bounded + 4 * (size_t)g->stride;
     at = (double *)t->product + (uint64_t)g->stride * TS_BLOCK_NNZ;
     ts_short_rows_init(&t->shorts, g->rank, g->ops, isa, at);
     at += ts_short_rows_size(g->rank);
@@ -249,38 +251,27 @@ static void straighten(struct thread *t)
     ts_gram_straighten(&t->sum, t->turned);
 }
 
-static double clamp(const struct ts_row_update *how, double x)
+/* From the solution to the best row within the bounds. sum.s has the upper triangle. */
+static void find_bounded(struct thread *t)
 {
-    return x < how->lower ? how->lower : x > how->upper ? how->upper : x;
-}
-
-/* From the clamped solution to the best row within the bounds. sum.s has the upper triangle. */
-static void descend(struct thread *t)
-{
-    const struct ts_row_update *how = t->all->how;
-    const uint32_t n = t->sum.rank, stride = t->sum.stride;
-    const double tol = t->all->precision == TS_FLOAT32 ? 1e-7 : 1e-15;
-    double *s = t->sum.s;
-    for (uint32_t i = 0; i < n; i++) {
-        t->a[i] = clamp(how, t->a[i]);
+    const struct ts_gram_rows *g = t->all;
+    const uint32_t stride = g->stride;
+    struct ts_bounded_row b = {
+        .sum = &t->sum,
+        .ops = g->ops,
+        .lower = g->how->lower,
+        .upper = g->how->upper,
+        .diagonal = t->diagonal,
+        .cut = cut_of(g),
+        .tolerance = g->precision == TS_FLOAT32 ? 1e-7 : 1e-15,
+        .s = t->s,
+        .row = { t->bounded, t->bounded + stride, t->bounded + 2 * (size_t)stride,
+                 t->bounded + 3 * (size_t)stride },
+    };
+    for (uint32_t i = 0; i < g->rank; i++)
         for (uint32_t j = 0; j < i; j++)
-            s[(size_t)i * stride + j] = s[(size_t)j * stride + i];
-    }
-    for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
-        double change = 0, size = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            const double *row = s + (size_t)i * stride, old = t->a[i];
-            double left = t->sum.m[i];
-            for (uint32_t j = 0; j < n; j++)
-                left -= row[j] * t->a[j];
-            if (row[i] > 0)
-                t->a[i] = clamp(how, old + left / row[i]);
-            change += (t->a[i] - old) * (t->a[i] - old);
-            size += t->a[i] * t->a[i];
-        }
-        if (change <= tol * tol * size)
-            break;
-    }
+            t->sum.s[(size_t)i * stride + j] = t->sum.s[(size_t)j * stride + i];
+    ts_bounded_row_find(&b, t->a);
 }
 
 /* The size of rows goes to their partition; those of partition `at` are next. */
@@ -327,7 +318,7 @@ static void solve_of(struct thread *t, uint32_t row, const double *whole)
     memcpy(t->s, t->sum.s, (uint64_t)g->rank * g->stride * sizeof *t->s);
     g->ops->solve(&t->sum, t->s, t->diagonal, cut_of(g), t->a);
     if (how->lower > -INFINITY || how->upper < INFINITY)
-        descend(t);
+        find_bounded(t);
     keep(t, row, t->count, t->a, 1, t->at);
 }
 

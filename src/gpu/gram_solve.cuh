@@ -41,10 +41,11 @@ template <int C> static __device__ inline void update_panel(double *s, int panel
     __syncwarp();
 }
 
-/* Returns a(lane), of m(lane). diagonal(lane): what an entry of the diagonal was before anything was subtracted. */
+/* Returns a(lane), of m(lane). diagonal(lane): what an entry of the diagonal was before anything was subtracted. *whole: no column
+ * was left out; in all lanes. */
 template <int C>
 static __device__ inline double solve_gram(double *s, double m, double diagonal, double cut,
-                                           uint32_t lane)
+                                           uint32_t lane, bool *whole)
 {
     constexpr int n = gram_square<C>::columns, stride = gram_square<C>::stride;
     const int j = (int)lane < n ? (int)lane : n - 1;
@@ -78,6 +79,7 @@ static __device__ inline double solve_gram(double *s, double m, double diagonal,
         }
         __syncwarp();
     }
+    *whole = __all_sync(0xffffffff, inverse > 0 || (int)lane >= n);
 #pragma unroll 8
     for (int k = n - 1; k >= 0; k--) {
         const double now = __shfl_sync(0xffffffff, m * inverse, k);
@@ -86,6 +88,73 @@ static __device__ inline double solve_gram(double *s, double m, double diagonal,
             m -= s[lane * stride + k] * now;
     }
     return a;
+}
+
+/* Whether block principal pivoting (cpu/bounded_row.h says how) finds the best row within the bounds, which is in a then. From a(lane),
+ * which solves S a = m; copy: all of S, s: memory for another one. S is positive definite for what is free, or it is not found. */
+template <int C>
+static __device__ inline bool pivot_gram(double *s, const double *copy, double m, double &a,
+                                         double cut, uint32_t rank, double lower, double upper,
+                                         double tolerance, uint32_t lane)
+{
+    constexpr int n = gram_square<C>::columns, stride = gram_square<C>::stride;
+    const uint32_t j = lane < n ? lane : n - 1, all = rank < 32 ? (1u << rank) - 1 : UINT32_MAX;
+    const double diagonal = copy[j * stride + j];
+    uint32_t free = all, at_upper = 0, least = 33, spare = 3;
+    if (__any_sync(0xffffffff, lane < rank && !(diagonal > 0)))
+        return false;
+    a = lane < rank ? a : 0.0;
+#pragma unroll 1
+    for (int k = 0; k < 100; k++) {
+        if (k > 0) { /* S of the free entries, 1 at the diagonal for the others */
+            const bool mine = free >> lane & 1;
+            double right = m;
+            for (uint32_t left = ~free & all; left != 0; left &= left - 1) {
+                const uint32_t i = __ffs(left) - 1;
+                right -= copy[i * stride + j] * __shfl_sync(0xffffffff, a, i);
+            }
+            for (uint32_t i = 0; i < n; i++)
+                if (lane < n && lane >= i)
+                    s[i * stride + lane] = mine && (free >> i & 1) != 0 ? copy[i * stride + lane]
+                                           : i == lane                  ? 1.0
+                                                                        : 0.0;
+            __syncwarp();
+            bool whole;
+            const double x =
+                solve_gram<C>(s, mine ? right : 0.0, mine ? diagonal : 1.0, cut, lane, &whole);
+            __syncwarp(); /* s is written again */
+            if (!whole)
+                return false;
+            a = mine ? x : a;
+        }
+        const double few = (tolerance > 1e-13 ? tolerance : 1e-13) * sqrt(warp_sum(a * a));
+        double left = m;
+        for (uint32_t i = 0; i < rank; i++)
+            left -= copy[i * stride + j] * __shfl_sync(0xffffffff, a, i);
+        const double step = left / diagonal;
+        const bool is_free = free >> lane & 1, is_upper = at_upper >> lane & 1;
+        const bool wrong = lane < rank && (is_free    ? a < lower || a > upper
+                                           : is_upper ? step < -few
+                                                      : step > few);
+        uint32_t change = __ballot_sync(0xffffffff, wrong);
+        const uint32_t number = __popc(change);
+        if (change == 0)
+            return true;
+        if (number < least) {
+            least = number;
+            spare = 3;
+        } else if (spare > 0) {
+            spare--;
+        } else {
+            change = 1u << (31 - __clz(change));
+        }
+        at_upper = (at_upper & ~change) |
+                   __ballot_sync(0xffffffff, (change >> lane & 1) != 0 && is_free && a > upper);
+        free ^= change;
+        if ((change >> lane & 1) != 0 && is_free)
+            a = a > upper ? upper : lower;
+    }
+    return false;
 }
 
 /* From a, clamped, to the best row within the bounds, by coordinate descent to the end; s: all of S. */

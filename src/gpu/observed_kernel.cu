@@ -86,10 +86,13 @@ static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_obs
                         own.s[i * stride + lane];
             __syncwarp();
         }
-        a = solve_gram<C>(own.s, m, diagonal, cut_of<T>(o), lane);
-        if (is_bounded(o))
-            a = descend_gram<C>(own.copy, m, a, o.rank, o.lower, o.upper,
-                                sizeof(T) == sizeof(float) ? 1e-7 : 1e-15, lane);
+        const double cut = cut_of<T>(o), tolerance = sizeof(T) == sizeof(float) ? 1e-7 : 1e-15;
+        bool whole;
+        a = solve_gram<C>(own.s, m, diagonal, cut, lane, &whole);
+        __syncwarp(); /* own.s is written again */
+        if (is_bounded(o) &&
+            !pivot_gram<C>(own.s, own.copy, m, a, cut, o.rank, o.lower, o.upper, tolerance, lane))
+            a = descend_gram<C>(own.copy, m, a, o.rank, o.lower, o.upper, tolerance, lane);
     }
     const T kept = (T)(lane < o.rank ? a : 0.0);
     if (lane < p.ld)

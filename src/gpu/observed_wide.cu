@@ -145,6 +145,121 @@ static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_ob
     }
 }
 
+/* Of all columns j, those of a lane, j = lane + 32 c, as bits c. */
+static __device__ inline bool bit_of(uint32_t bits, uint32_t i)
+{
+    return __shfl_sync(ALL_LANES, bits, i % 32) >> i / 32 & 1;
+}
+
+/* The free entries, solved for as if the others stood where they are; the upper triangle of S becomes U. Returns whether no column of them was
+ * left out. All threads call; warps know the same. */
+static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, double cut,
+                                         uint32_t free)
+{
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    for (uint32_t i = warp; i < rank; i += warps) {
+        const bool row = bit_of(free, i);
+        for (uint32_t c = i / 32; 32 * c < rank; c++) {
+            const uint32_t j = 32 * c + lane;
+            if (j == i)
+                w.s[i * w.stride + i] = row ? w.diagonal[i] : 1.0;
+            else if (j > i && j < rank)
+                w.s[i * w.stride + j] = row && (free >> c & 1) != 0 ? w.s[j * w.stride + i] : 0.0;
+        }
+    }
+    for (uint32_t c = warp; 32 * c < rank; c += warps) {
+        const uint32_t j = 32 * c + lane, at = min(j, rank - 1);
+        double right = w.right[at];
+        for (uint32_t i = 0; i < rank; i++)
+            if (!bit_of(free, i))
+                right -= w.before(i, at) * w.a[i];
+        if (j < rank)
+            w.y[j] = free >> c & 1 ? right : 0.0;
+    }
+    factor_wide(w, rank, cut);
+    bool whole = true;
+    for (uint32_t c = 0; 32 * c + lane < rank; c++)
+        whole = whole && ((free >> c & 1) == 0 || w.inverse[32 * c + lane] > 0);
+    whole = __all_sync(ALL_LANES, whole);
+    if (warp == 0) { /* a of the others stays */
+        double kept[MOST_PANELS];
+        static_assert(PANEL == 32, "a lane has one column of each");
+#pragma unroll
+        for (uint32_t c = 0; c < MOST_PANELS; c++)
+            kept[c] = 32 * c + lane < rank ? w.a[32 * c + lane] : 0.0;
+        __syncwarp();
+        substitute_wide(w, rank, lane);
+        __syncwarp();
+#pragma unroll
+        for (uint32_t c = 0; c < MOST_PANELS; c++)
+            if (32 * c + lane < rank && (free >> c & 1) == 0)
+                w.a[32 * c + lane] = kept[c];
+    }
+    __syncthreads();
+    return whole;
+}
+
+/* Whether block principal pivoting (cpu/bounded_row.h) finds the best row within the bounds, which is in w.a then; from w.a, which
+ * solves S a = m. All threads call. */
+static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_observed &o, double cut,
+                                         double tolerance)
+{
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t free = UINT32_MAX, at_upper = 0, least = UINT32_MAX, spare = 3;
+    bool positive = true;
+    for (uint32_t j = lane; j < o.rank; j += 32)
+        positive = positive && w.diagonal[j] > 0;
+    if (!__all_sync(ALL_LANES, positive))
+        return false;
+#pragma unroll 1
+    for (int k = 0; k < 100; k++) {
+        if (k > 0 && !solve_free(w, o.rank, cut, free))
+            return false;
+        double few = 0;
+        for (uint32_t j = lane; j < o.rank; j += 32)
+            few += w.a[j] * w.a[j];
+        few = (tolerance > 1e-13 ? tolerance : 1e-13) * sqrt(warp_sum(few));
+        for (uint32_t j = threadIdx.x; j < o.rank; j += blockDim.x) {
+            double left = w.right[j];
+            for (uint32_t i = 0; i < o.rank; i++)
+                left -= w.before(i, j) * w.a[i];
+            w.y[j] = left / w.diagonal[j];
+        }
+        __syncthreads();
+        uint32_t change = 0, above = 0, last = 0;
+        for (uint32_t c = 0; 32 * c + lane < o.rank; c++) {
+            const double a = w.a[32 * c + lane], step = w.y[32 * c + lane];
+            const bool wrong = free >> c & 1       ? a < o.lower || a > o.upper
+                               : at_upper >> c & 1 ? step < -few
+                                                   : step > few;
+            change |= (uint32_t)wrong << c;
+            above |= (uint32_t)(a > o.upper) << c;
+            last = wrong ? 32 * c + lane : last;
+        }
+        const uint32_t number = __reduce_add_sync(ALL_LANES, __popc(change));
+        if (number == 0)
+            return true;
+        if (number < least) {
+            least = number;
+            spare = 3;
+        } else if (spare > 0) {
+            spare--;
+        } else {
+            last = __reduce_max_sync(ALL_LANES, last);
+            change &= last % 32 == lane ? 1u << last / 32 : 0;
+        }
+        __syncthreads(); /* all have read a */
+        const uint32_t bound = change & free;
+        at_upper = (at_upper & ~change) | (bound & above);
+        for (uint32_t c = 0; 32 * c + lane < o.rank && warp == 0; c++)
+            if (bound >> c & 1)
+                w.a[32 * c + lane] = above >> c & 1 ? o.upper : o.lower;
+        free ^= change;
+        __syncthreads();
+    }
+    return false;
+}
+
 /* Solves for a row, S being in w.s and m in w.y; all threads call. */
 template <class T>
 static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
@@ -162,12 +277,13 @@ static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_ob
             w.s[j * w.stride + i] = w.s[i * w.stride + j];
     __syncthreads();
     if (count > 0) {
-        factor_wide(w, o.rank, cut_of<T>(o));
-        if (warp == 0) {
+        const double cut = cut_of<T>(o), tolerance = sizeof(T) == sizeof(float) ? 1e-7 : 1e-15;
+        factor_wide(w, o.rank, cut);
+        if (warp == 0)
             substitute_wide(w, o.rank, lane);
-            if (is_bounded(o))
-                descend_wide(w, o, sizeof(T) == sizeof(float) ? 1e-7 : 1e-15, lane);
-        }
+        __syncthreads();
+        if (is_bounded(o) && !pivot_wide(w, o, cut, tolerance) && warp == 0)
+            descend_wide(w, o, tolerance, lane);
     }
     if (warp == 0) {
         T *const to = (T *)p.out + (uint64_t)row * p.ld;

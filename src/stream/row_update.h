@@ -38,7 +38,7 @@
  *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
  *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
  *                   takes a Gram matrix for each row, so that product and rows are one call (struct ts_backend,
- *                   `complete`). With lower or upper, coordinate descent from the clamped solution without them, to the end. It
+ *                   `complete`). With lower or upper, block principal pivoting from the solution without them (cpu/bounded_row.h). It
  *                   does not read the old row.
  *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
  *                   that has the pass and the rows in one (`multiply`).
