@@ -18,6 +18,14 @@ timeout 300 mpirun.mpich -n 3 "$mpich" cp x.tsh --ranks 3 --tol 0 --rows all -r 
 cmp -s one/model.ktensor three/model.ktensor || bad "3 ranks: not the bytes of one process"
 grep -q '3 processes compute together' err || bad "3 ranks: are not told of"
 
+# A launcher of another MPI starts processes each of which is alone to its own one: nothing is computed, three times.
+status=0
+timeout 300 "$launcher" -n 3 "$mpich" cp x.tsh -r 9 -i 4 -o alone < /dev/null > log 2> err || status=$?
+[ $status -eq 1 ] || bad "by the launcher of another MPI: exit status $status: $(cat log err)"
+[ "$(grep -c 'started as 3 processes by the launcher of another MPI than that of tstream-mpi, MPICH' err)" -eq 1 ] ||
+    bad "by the launcher of another MPI: $(cat err)"
+[ ! -e alone ] && [ ! -e alone.partial ] || bad "by the launcher of another MPI: there is a result"
+
 # What the launcher knows of, and what it does not.
 for signal in KILL STOP; do
     rm -rf kill.cp kill.cp.partial

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/tool.h"
+#include "tools/tool_launch.h"
 #include "tools/tool_ranks.h"
 
 static struct ts_comm *comm;
@@ -32,15 +33,33 @@ static int is_together(const char *name)
     return 0;
 }
 
+/* A launcher of another MPI than ours has started several, and ours takes each for the only one. */
+static int refuse_strangers(const struct ts_cmd *cmd)
+{
+    char mpi[64];
+    uint32_t rank, n;
+    ts_comm_mpi_version(mpi, sizeof mpi);
+    if (!tool_launch_place(&rank, &n) || rank == 0)
+        fprintf(
+            stderr,
+            "%s %s: started as %u processes by the launcher of another MPI than that of %s-mpi, %s: "
+            "start them with its launcher, or build with this launcher's MPI (--with-mpi)\n",
+            cmd->program, cmd->name, tool_launch_mpi(), cmd->program, mpi);
+    return 1;
+}
+
 /* Several of it would each compute all, and write to the same files. */
 static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
 {
     char all[128] = "";
-    if (tool_ranks() == NULL || is_together(cmd->name))
+    if (is_together(cmd->name) ? tool_ranks() != NULL || tool_launch_mpi() <= 1
+                               : tool_ranks() == NULL)
         return -1;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return -1;
+    if (tool_ranks() == NULL)
+        return refuse_strangers(cmd);
     for (size_t i = 0, at = 0; commands[i] != NULL && at < sizeof all; i++)
         at += (size_t)snprintf(all + at, sizeof all - at, "%s%s",
                                i == 0                    ? ""

@@ -146,7 +146,7 @@
 
 /* what travels between them */
 #include "stream/comm.h"
-/* by MPI, in tshard-mpi and tstream-mpi alone: ts_comm_mpi_open, ts_comm_mpi_beside, ts_comm_mpi_close */
+/* by MPI, in tshard-mpi and tstream-mpi alone: ts_comm_mpi_open, ts_comm_mpi_beside, ts_comm_mpi_version, ts_comm_mpi_close */
 #include "mpi/comm_mpi.h"
 
 /* ---- a run: tensor, processor, memory and feed; and plans of one ---- */

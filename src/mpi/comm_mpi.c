@@ -433,6 +433,19 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
     return 0;
 }
 
+void ts_comm_mpi_version(char *ret, size_t bytes)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n;
+    MPI_Get_library_version(text, &n);
+    /* "Open MPI v4.1.4, package: ..."; MPICH's has lines and tabs */
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '\t')
+            *c = ' ';
+    text[strcspn(text, ",\n")] = '\0';
+    (void)snprintf(ret, bytes, "%s", text);
+}
+
 uint32_t ts_comm_mpi_beside(const struct ts_comm *c)
 {
     return c->beside;

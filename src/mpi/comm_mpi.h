@@ -16,6 +16,9 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
                      struct ts_err *err);
 void ts_comm_mpi_close(struct ts_comm *c); /* NULL is fine */
 
+/* Name and version of this MPI, cut where ret has no room. */
+void ts_comm_mpi_version(char *ret, size_t bytes);
+
 /* How many ranks run on this host. */
 uint32_t ts_comm_mpi_beside(const struct ts_comm *c);
 
