@@ -171,6 +171,11 @@ for x in u.tsh u.npy uf.npy; do
     within "$(number rmse score.u.tsh)" "$(number rmse score.$x)" 1e-9 || bad "score of unknown cells: $x"
     [ "$(number nnz score.u.tsh)" = "$(number nnz score.$x)" ] || bad "score of unknown cells: $x"
 done
+for top in 0 100000; do # an array has a row for each known cell, as its header says
+    "$bin/tstream" score u1.cp u.npy --top $top -f npy -o rows.npy --force > log 2> err || bad "score -f npy: $(cat err)"
+    rows=$(head -c 128 rows.npy | tail -c 118 | sed -n "s/.*'shape': (\([0-9]*\), [0-9]*).*/\1/p")
+    [ "$(wc -c < rows.npy)" -eq $((128 + rows * 8 * 7)) ] || bad "score -f npy --top $top: $(wc -c < rows.npy) bytes of $rows rows"
+done
 
 # ---- held-out cells, unknown to the model: as of the tensor that lists them all ----
 # same_members A B BY MEMBER...: of sweep after sweep

@@ -163,6 +163,7 @@ static int write_text(struct scoring *s, struct ts_err *err)
     return rc;
 }
 
+/* Once the cells of a dense tensor were looked at: those that are unknown have no line. */
 static int put_head(struct scoring *s, struct ts_err *err)
 {
     static const char *const of_cell[] = { "value", "model", "residual" };
@@ -170,7 +171,8 @@ static int put_head(struct scoring *s, struct ts_err *err)
     const struct ts_tensor *t = s->view.tensor;
     const uint32_t mode = s->args->mode - 1;
     const char *mode_name[TS_MAX_ORDER];
-    uint64_t lines = s->args->by_slice ? ts_used(t, mode) : ts_nnz(t);
+    const uint64_t cells = ts_nnz(t) - (t->dense == NULL ? 0 : t->dense->n_unknown);
+    uint64_t lines = s->args->by_slice ? ts_used(t, mode) : cells;
     int rc;
     if (s->args->top > 0 && s->args->top < lines)
         lines = s->args->top;
@@ -280,7 +282,7 @@ static int open_lines(struct scoring *s, struct ts_err *err)
     if (rc == 0)
         rc = ordered_out_open(&s->order, &s->sink, tmp_dir(),
                               ts_tensor_partitions(t, args->mode - 1), err);
-    return rc == 0 ? put_head(s, err) : rc;
+    return rc;
 }
 
 static void close_all(struct scoring *s)
@@ -393,8 +395,10 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
     if (rc == 0) {
         tstream_ranks_note(s->cmd, &e);
         s->backend = e.backend->name;
-        rc = compute(s, &e, err);
+        rc = s->writes ? put_head(s, err) : 0;
     }
+    if (rc == 0)
+        rc = compute(s, &e, err);
     ts_engine_close(&e);
     return rc;
 }
