@@ -96,7 +96,10 @@ static void fix_norms(const struct ts_factors *f, struct ts_canonical *c, const 
     for (uint32_t m = 0; m < f->order; m++)
         for (uint32_t r = 0; r < rank; r++) {
             const double length = norm[(size_t)m * rank + c->from[r]];
-            c->scale[(size_t)m * rank + r] /= length > 0 ? length : 1;
+            double *scale = c->scale + (size_t)m * rank + r;
+            /* entries whose squares all vanish have no norm, and the component no weight */
+            if (length != TS_AS_IT_IS)
+                *scale = length > 0 ? *scale / length : 0;
         }
 }
 

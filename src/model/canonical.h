@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* canonical.h - the form in which a decomposition leaves the engine, the same for equal models.
  *
- * Columns have norm 1. They are sorted by weight, largest first; equal weights keep the order in
+ * Columns have norm 1, or are zeros. They are sorted by weight, largest first; equal weights keep the order in
  * which they were computed. The entry of largest magnitude of each column (the first of equals) is
  * made positive. Signs are changed in pairs of modes, as in Tensor Toolbox's fixsigns; with an odd
  * number of negative ones the last stays negative. Numbers are rounded to the precision of the
