@@ -1161,6 +1161,11 @@ def test_dense_arrays_of_all_kinds(tmp_path):
     assert t.shape == x.shape and t.nnz == x.size and t.dtype == np.float64
     assert np.isclose(t.norm, np.linalg.norm(x), rtol=1e-14)
     assert abs(m.fit(t) - m.history[-1].fit) < 1e-10
+    assert m.fit(x) == m.fit(tmp_path / "x.npy") == m.fit(t)  # what cp takes
+    with pytest.raises(ts.ArgumentError, match="coordinates are float64: whole numbers are wanted"):
+        m.predict(np.array([[0.5, 0, 0, 0]]))
+    with pytest.raises(ts.ArgumentError, match="hold_out='10%': a share of the cells"):
+        ts.cp(x, 3, hold_out="10%")
     with pytest.raises(ts.ArgumentError, match="a walk over nonzeros is not possible with a dense tensor"):
         next(t.blocks())
     with pytest.raises(ts.ArgumentError, match="complex128 are not possible"):
@@ -1180,6 +1185,9 @@ def test_dense_arrays_of_all_kinds(tmp_path):
     known = ~np.isnan(x)
     error = np.linalg.norm((x - dense(m))[known])
     assert m.history[-1].fit == pytest.approx(1 - error / np.linalg.norm(x[known]), abs=1e-12)
+    top = m.evaluate(x, top=2 * x.size).top
+    rows = top if isinstance(top, list) else top.to_dict("records")  # no more than there are known cells
+    assert len(rows) == known.sum() and not any(np.isnan(x[tuple(int(row[f"mode{k}"]) for k in range(4))]) for row in rows)
     x[1, 2, 3, 4] = np.inf
     with pytest.raises(ts.FormatError, match=r"array: cell \[1, 2, 3, 4\] .* is infinite"):
         ts.from_array(x)

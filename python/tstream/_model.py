@@ -2,6 +2,7 @@
 """Decompositions: computed, loaded, made of arrays."""
 
 import ctypes as c
+import numbers
 import operator
 import os
 import weakref
@@ -13,7 +14,7 @@ import numpy as np
 from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, several_sweep_fn, size, sweep_fn,
                    ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
                    ts_save_conf, ts_session_conf, ts_several_conf, ts_several_result)
-from ._tensor import Tensor, from_array
+from ._tensor import Tensor, as_tensor
 
 _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 _precisions = {"float32": 0, "float64": 1}
@@ -280,14 +281,14 @@ class Model:
                 table["label"] = label
         return _table(table)
 
-    def fit(self, tensor: Optional[Tensor] = None, *, details: bool = False, threads: int = 0,
+    def fit(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, details: bool = False, threads: int = 0,
             host_memory: Size = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None) -> Any:
         """The exact fit 1 - |X - model| / |X|, computed in float64.
 
         Parameters
         ----------
-        tensor : Tensor, optional
-            By default that of the run.
+        tensor : Tensor, path or array, optional
+            As :func:`cp` takes it; by default that of the run.
         details : bool
             Return a dict with fit, error (what rounding may have changed), residual, norm and model_norm.
         threads, host_memory, cpu, gpus, gpu_memory
@@ -297,7 +298,7 @@ class Model:
         -------
         float or dict
         """
-        tensor = self._tensor if tensor is None else tensor
+        tensor = self._tensor if tensor is None else as_tensor(tensor)
         if tensor is None:
             raise ArgumentError("a fit needs a tensor")
         call = Call()
@@ -309,7 +310,7 @@ class Model:
             return ret.fit
         return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
 
-    def evaluate(self, tensor: Optional[Tensor] = None, *, top: int = 0, by_slice: Optional[Mode] = None,
+    def evaluate(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, top: int = 0, by_slice: Optional[Mode] = None,
                  precision: str = "float64", threads: int = 0, host_memory: Size = None) -> Evaluation:
         """Compares the model with the nonzeros of a tensor, as ``tstream score`` does, on CPU cores.
 
@@ -317,8 +318,8 @@ class Model:
 
         Parameters
         ----------
-        tensor : Tensor, optional
-            By default that of the run. Cells that were held out of it make a tensor of their own: :meth:`Tensor.split`.
+        tensor : Tensor, path or array, optional
+            As :func:`cp` takes it; by default that of the run. Cells that were held out of it make a tensor of their own: :meth:`Tensor.split`.
         top : int
             So many nonzeros of largest residual, too.
         by_slice : int or str, optional
@@ -328,7 +329,7 @@ class Model:
         threads, host_memory
             As in :func:`cp`.
         """
-        tensor = self._tensor if tensor is None else tensor
+        tensor = self._tensor if tensor is None else as_tensor(tensor)
         if tensor is None:
             raise ArgumentError("an evaluation needs a tensor")
         if precision not in _precisions:
@@ -356,6 +357,8 @@ class Model:
             setattr(ret, name, getattr(result, name))
         ret.top = ret.slices = None
         if top > 0:
+            n = result.n_top  # fewer than cells, where some of a dense tensor are unknown
+            index, value, model = index[:n], value[:n], model[:n]
             numbers = {"value": value, "model": model, "residual": value - model}
             names = [f"mode{m}" if name is None or name in numbers else name for m, name in enumerate(tensor.mode_names)]
             ret.top = _table({**{name: index[:, m] for m, name in enumerate(names)}, **numbers})
@@ -383,6 +386,8 @@ class Model:
         coords = np.asarray(coords)
         if coords.ndim != 2 or coords.shape[1] != self.order:
             raise ArgumentError(f"coordinates of shape {coords.shape}: (n, {self.order}) is wanted")
+        if len(coords) and coords.dtype.kind not in "iu":
+            raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
         for m, n in enumerate(self.shape):
             if len(coords) and not (0 <= coords[:, m].min() and coords[:, m].max() < n):
                 raise ArgumentError(f"mode {m}: indices from 0 to {n - 1} are wanted")
@@ -780,9 +785,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     -------
     Model, or Collection where several ranks or `restarts` are given
     """
-    if isinstance(tensor, np.ndarray):
-        tensor = from_array(tensor)
-    tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+    tensor = as_tensor(tensor)
+    if not isinstance(hold_out, numbers.Real):
+        raise ArgumentError(f"hold_out={hold_out!r}: a share of the cells, 0 or more and below 1")
     several = restarts is not None or isinstance(rank, (Iterable, np.ndarray))
     ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
     seeds = range(seed, seed + (1 if restarts is None else operator.index(restarts)))
@@ -960,9 +965,7 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
     for name in ("hold_out", "hold_out_from", "out", "restarts", "resume", "trace"):
         if name in options:
             raise ArgumentError(f"cross-validation does not go with {name}")
-    if isinstance(tensor, np.ndarray):
-        tensor = from_array(tensor)
-    tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+    tensor = as_tensor(tensor)
     ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
     errors: "Dict[int, list[float]]" = {r: [] for r in ranks}
     for k in range(folds):

@@ -304,3 +304,10 @@ def from_array(array: Any, name: str = "array") -> Tensor:
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = np.ascontiguousarray(array)
     return Tensor(name, None, array)
+
+
+def as_tensor(tensor: "Union[Tensor, Path, Array]") -> Tensor:
+    """What stands for a tensor where one is asked for."""
+    if isinstance(tensor, np.ndarray):
+        return from_array(tensor)
+    return tensor if isinstance(tensor, Tensor) else Tensor(tensor)
