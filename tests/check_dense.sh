@@ -285,8 +285,15 @@ refused 'the file ends; by its sizes it has 77616 bytes' "$bin/tshard" info shor
 refused 'by its sizes the file ends here' "$bin/tshard" info x.raw:f8:9x14x7x10
 refused 'cells may be f4' "$bin/tshard" info x.raw:f3:9x14x7x11
 refused 'more than 8 sizes' "$bin/tshard" info x.raw:f8:1x1x1x1x1x1x1x1x9702
-refused 'given together' "$bin/tshard" info x.raw --dims 9x14
-refused 'takes sizes like' "$bin/tshard" info x.raw --dims 9by14 --dtype f8
+for command in "tshard info" "tshard index" "tstream mttkrp"; do
+    for wrong in 9x14 '9by14 --dtype f8'; do
+        status=0
+        # shellcheck disable=SC2086
+        "$bin"/$command x.raw --dims $wrong > log 2>&1 || status=$?
+        [ $status -eq 2 ] || bad "$command --dims $wrong: exit status $status"
+        grep -q -e 'given together' -e 'takes sizes like' log || bad "$command --dims $wrong: $(cat log)"
+    done
+done
 head -n 100 x.txt > short.txt
 refused 'line 101: the file ends after 97 of 9702 cells' "$bin/tshard" info short.txt
 { cat x.txt; echo 3; } > long.txt

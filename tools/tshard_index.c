@@ -64,10 +64,10 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     int rc = tool_parse(cmd, argc, argv, &args, &n, operand, NULL);
     if (rc >= 0)
         return rc;
+    if (array_opts_name(&args.array, operand[0], &name, &err) < 0)
+        return tool_usage(cmd, "%s", err.text);
     tool_catch_signals();
-    rc = array_opts_name(&args.array, operand[0], &name, &err);
-    if (rc == 0)
-        rc = ts_tensor_open_array(name, &t, &err);
+    rc = ts_tensor_open_array(name, &t, &err);
     if (rc == 0 && (path = ts_array_index_path(t->dense)) == NULL)
         rc = ts_fail(&err, TS_ENOMEM, "out of memory");
     if (rc == 0)

@@ -297,18 +297,12 @@ static void json_dense(const struct ts_tensor *t)
     tool_json_close(&j);
 }
 
-static int open_any(const struct array_opts *array, const char *operand, struct ts_tensor **ret,
-                    struct ts_err *err)
+static int open_any(const char *name, struct ts_tensor **ret, struct ts_err *err)
 {
-    char *name = NULL, *path;
-    int rc = array_opts_name(array, operand, &name, err);
-    if (rc < 0)
-        return rc;
-    path = tool_operand(name, ".tsh");
-    rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", operand)
-                      : ts_tensor_open_any(path, ret, err);
+    char *path = tool_operand(name, ".tsh");
+    const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name)
+                                : ts_tensor_open_any(path, ret, err);
     free(path);
-    free(name);
     return rc;
 }
 
@@ -317,12 +311,17 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     struct info_args args;
     struct ts_tensor *t;
     struct ts_err err;
-    char *operand[argc];
+    char *operand[argc], *name;
     uint32_t n_operands;
+    int rc;
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
-    if (open_any(&args.array, operand[0], &t, &err) < 0)
+    if (array_opts_name(&args.array, operand[0], &name, &err) < 0)
+        return tool_usage(cmd, "%s", err.text);
+    rc = open_any(name, &t, &err);
+    free(name);
+    if (rc < 0)
         return tool_fail(cmd, &err);
     if (t->dense != NULL) {
         (args.json ? json_dense : print_dense)(t);
