@@ -1030,7 +1030,9 @@ static ts_cp_conf several_run(void)
 static int run_several(const ts_tensor *t, const ts_cp_conf *run, ts_several_sweep_fn *sweep,
                        ts_cpd *ret[4], ts_several_result result[4])
 {
-    const ts_session_conf sc = { .size = sizeof sc, .threads = 2, .cpu = 1, .checkpoints = 1 };
+    const ts_session_conf sc = {
+        .size = sizeof sc, .threads = 2, .cpu = 1, .checkpoints = 1, .own_rows = run->nonneg
+    };
     const ts_several_conf conf = { .size = sizeof conf,
                                    .n_ranks = 2,
                                    .rank = kept_ranks,
@@ -1142,6 +1144,38 @@ START_TEST(several_models_are_kept_and_go_on)
     run.nonneg = 1; /* models that are done have other constraints */
     ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
     free_all(all);
+    free_all(whole);
+    ts_close(t);
+}
+END_TEST
+
+static uint32_t stopped_at; /* a model, whose second sweep is over */
+static int stop_there(void *ctx, uint32_t model, const ts_sweep *s)
+{
+    (void)ctx;
+    return model == stopped_at && s->sweep == 2;
+}
+
+/* Where rows are solved from the old ones: models that come behind the one that stops have made the pass, too. */
+START_TEST(several_models_go_on_from_where_each_is)
+{
+    ts_cp_conf run = several_run();
+    ts_tensor *t = open_tensor();
+    ts_cpd *whole[4], *all[4];
+    run.nonneg = 7;
+    run.out = NULL;
+    ck_assert_msg(run_several(t, &run, NULL, whole, NULL) == 0, "%s", err.text);
+    for (stopped_at = 0; stopped_at < 4; stopped_at++) {
+        run.out = files;
+        run.resume = TS_RESUME_NEVER;
+        run.replace = 1;
+        ck_assert_int_eq(run_several(t, &run, stop_there, all, NULL), TS_ERR_STOPPED);
+        run.resume = TS_RESUME;
+        ck_assert_msg(run_several(t, &run, NULL, all, NULL) == 0, "%s", err.text);
+        for (uint32_t k = 0; k < 4; k++)
+            ck_assert_msg(equal(whole[k], all[k]), "model %u, stopped at %u", k, stopped_at);
+        free_all(all);
+    }
     free_all(whole);
     ts_close(t);
 }
@@ -1432,6 +1466,7 @@ int main(void)
     tcase_add_test(c, a_share_that_holds_out_nothing_or_all_is_refused);
     tcase_add_loop_test(c, models_that_hold_out_share_their_passes, 0, 4);
     tcase_add_test(c, several_models_are_kept_and_go_on);
+    tcase_add_test(c, several_models_go_on_from_where_each_is);
     tcase_add_test(c, several_models_are_stopped_and_refused);
     tcase_add_test(c, a_session_knows_of_constraints);
     tcase_add_test(c, a_backend_may_lack_updates);

@@ -73,6 +73,8 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
         ts_api_record_sweep(c->record, s);
     if (c->conf.sweep == NULL && c->sweep == NULL)
         return;
+    if (c->sweep != NULL && ts_stop_asked(c->session->stop))
+        return; /* by the sweep of a model before this one in the pass: nobody is asked again */
     ts_api_out(c->api);
     stop =
         c->sweep != NULL ? c->sweep(c->ctx, c->number, &sweep) : c->conf.sweep(c->conf.ctx, &sweep);

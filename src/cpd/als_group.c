@@ -130,6 +130,27 @@ static void give_up(struct group *g, int rc)
             ts_als_fail(g->member[k].run, rc);
 }
 
+/* What follows the pass, of each run that was in it: their rows are solved already, some from the old ones, so where one of them
+ * stops or fails the others first go on to a place from which they can. */
+static int end_pass(struct group *g, const struct ts_backend_times *times, uint32_t *failed,
+                    struct ts_err *err)
+{
+    struct ts_err later;
+    int rc = 0;
+    for (uint32_t k = 0; k < g->n && rc != TS_EARG; k++) {
+        int one;
+        if (!is_in(g, k))
+            continue;
+        take_times(&g->member[k], times);
+        one = go_on(g, k, rc == 0 ? err : &later);
+        if (rc == 0 && one < 0) {
+            *failed = k;
+            rc = one;
+        }
+    }
+    return rc;
+}
+
 static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
 {
     struct ts_backend_times times = { 0 };
@@ -145,13 +166,7 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
             give_up(g, rc);
             return rc;
         }
-        for (uint32_t k = 0; k < g->n && rc == 0; k++) {
-            if (!is_in(g, k))
-                continue;
-            *failed = k;
-            take_times(&g->member[k], &times);
-            rc = go_on(g, k, err);
-        }
+        rc = end_pass(g, &times, failed, err);
     }
     if (rc < 0) /* where what was asked for makes no sense there is nothing to go on with */
         give_up(g, rc == TS_EARG ? rc : TS_ESTOP);
