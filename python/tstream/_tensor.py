@@ -2,6 +2,7 @@
 """Tensors on disk."""
 
 import ctypes as c
+import operator
 import os
 import shutil
 import weakref
@@ -209,7 +210,7 @@ class Tensor:
         """Indices of a mode that are given as such, or by their labels."""
         given = list(what)
         names = {x for x in given if isinstance(x, str)}
-        index = [int(x) for x in given if not isinstance(x, str)]
+        index = [operator.index(x) for x in given if not isinstance(x, str)]
         if any(i < 0 for i in index):
             raise ArgumentError(f"{self.path}: an index of mode {mode} is less than 0")
         used = self.used_indices(mode) if names else np.empty(0, dtype=np.uint64)
