@@ -275,6 +275,35 @@ START_TEST(test_extremes)
 }
 END_TEST
 
+/* Columns may begin with entries that are far smaller than what follows, as those of counts do: rows before `from` count for nothing. */
+START_TEST(test_small_beginnings)
+{
+    const uint64_t large[MODES] = { 20011, 77, 3 }; /* several chunks of rows */
+    const uint64_t from = _i == 0 ? 1 : _i == 1 ? 5 : 15000;
+    struct model a = model_random(8, 13, large), b = model_random(9, 5, large);
+    struct ts_match zero, m;
+    struct ts_match_pair pair[5], same[5];
+    memset(a.a[0], 0, from * 13 * sizeof(double));
+    memset(b.a[0], 0, from * 5 * sizeof(double));
+    zero = matched(&a, &b, 2);
+    for (uint64_t i = 0; i < from * 13; i++)
+        a.a[0][i] = i / 13 < from / 2 ? 1e-270 : i % 13 < 9 ? 1e-160 : 1e-20;
+    for (uint64_t i = 0; i < from * 5; i++)
+        b.a[0][i] = i % 5 < 3 ? -1e-230 : 0;
+    m = matched(&a, &b, 2);
+    ck_assert_double_eq_tol(score(&m, TS_MATCH_BEST, 1, pair), score(&zero, TS_MATCH_BEST, 1, same),
+                            1e-12);
+    for (uint32_t i = 0; i < 5; i++)
+        ck_assert_uint_eq(pair[i].a, same[i].a);
+    for (size_t i = 0; i < (MODES + 1) * 13 * 5; i++)
+        ck_assert_double_eq_tol(m.cosine[i], zero.cosine[i], 1e-12);
+    ts_match_free(&m);
+    ts_match_free(&zero);
+    model_free(&a);
+    model_free(&b);
+}
+END_TEST
+
 /* The rows of some indices alone, with the indices, or without them. */
 static struct model compact(const struct model *m, uint32_t mode, const uint64_t *index, uint64_t n)
 {
@@ -356,6 +385,7 @@ int main(void)
     tcase_add_loop_test(tc, test_twin, 0, 5);
     tcase_add_test(tc, test_same_model);
     tcase_add_test(tc, test_extremes);
+    tcase_add_loop_test(tc, test_small_beginnings, 0, 3);
     tcase_add_test(tc, test_rows);
     tcase_add_test(tc, test_large);
     suite_add_tcase(suite, tc);

@@ -13,6 +13,7 @@
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows of a model */
 #define LONE_ADDS   65536               /* so few are not worth a team of threads */
 #define NO_INDEX    UINT64_MAX
+#define MOST_SCALED 0x1p300 /* products of two, and their sums, stay in the range */
 
 /* One of the two models, a mode of it under way. */
 struct side {
@@ -63,15 +64,39 @@ static int next_row(struct side *s, uint32_t mode, uint64_t step, const double *
     return 0;
 }
 
-/* to := row, its columns scaled by what brings their first entry that is not zero to [0.5, 1). */
-static void take_row(struct side *s, const double *row, double *to)
+/* A power of two that brings x, which is not 0, to [0.5, 1) or as near as there is one. */
+static double scale_for(double x)
 {
+    int exponent;
+    frexp(x, &exponent);
+    return ldexp(1, exponent < -1000 ? 1000 : -exponent);
+}
+
+/* Column r of a side by another scale: what was paired and summed of it, in the chunk with n rows so far. */
+static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t r, uint64_t n,
+                        double scale)
+{
+    const size_t ra = m->a.rank, rb = m->b.rank;
+    double *cross = m->ret->cosine + (size_t)mode * ra * rb;
+    const double by = scale / s->scale[r];
+    for (uint64_t i = 0; i < n; i++)
+        s->paired[i * s->rank + r] *= by;
+    s->square[r] = s->square[r] * by * by;
+    for (size_t i = 0; i < (s == &m->a ? rb : ra); i++)
+        *(s == &m->a ? cross + r * rb + i : cross + i * rb + r) *= by;
+    s->scale[r] = scale;
+}
+
+/* Row n of a side := row, its columns scaled: by what brings their first entry that is not zero to [0.5, 1), or one that comes
+ * later and is beyond all measure. */
+static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n, const double *row)
+{
+    double *to = s->paired + n * s->rank;
     for (uint32_t r = 0; r < s->rank; r++) {
-        if (s->scale[r] == 0 && row[r] != 0) {
-            int exponent;
-            frexp(row[r], &exponent);
-            s->scale[r] = ldexp(1, exponent < -1000 ? 1000 : -exponent);
-        }
+        if (s->scale[r] == 0 && row[r] != 0)
+            s->scale[r] = scale_for(row[r]);
+        if (fabs(row[r] * s->scale[r]) > MOST_SCALED)
+            scale_again(m, s, mode, r, n, scale_for(row[r]));
         to[r] = row[r] * s->scale[r];
     }
 }
@@ -83,17 +108,16 @@ static int pair_row(struct match *m, uint32_t mode, uint64_t n, struct ts_err *e
     const uint64_t a = next_index(&m->a), b = next_index(&m->b), least = a < b ? a : b;
     for (int i = 0; i < 2; i++) {
         struct side *s = side[i];
-        double *to = s->paired + n * s->rank;
         const double *row;
         int rc;
         if (next_index(s) != least) {
-            memset(to, 0, s->rank * sizeof *to);
+            memset(s->paired + n * s->rank, 0, s->rank * sizeof *s->paired);
             continue;
         }
         rc = next_row(s, mode, m->step, &row, err);
         if (rc < 0)
             return rc;
-        take_row(s, row, to);
+        take_row(m, s, mode, n, row);
     }
     return 0;
 }
