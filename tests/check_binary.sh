@@ -107,6 +107,10 @@ printf '\001\000\000\000\004\000\000\000' > csf.bin
 refused 1 "csf.bin: byte 0: these are SPLATT's compressed fibres" "$bin/tshard" build csf.bin -o no.tsh
 printf 'dntn\003\000\000\000' > d.dntn
 refused 1 "d.dntn: byte 0: this is a dense tensor of GenTen" "$bin/tshard" build d.dntn -o no.tsh
+printf '\223NUMPY\001\000v\000' > d.npy
+refused 1 "d.npy: byte 0: this is an array of NumPy, which lists every cell: tstream cp takes it" "$bin/tshard" build d.npy -o no.tsh
+printf '\211HDF\r\n\032\n' > d.h5
+refused 1 "d.h5: byte 0: this is a file of HDF5" "$bin/tshard" build d.h5 -o no.tsh
 printf 'tensor\n3\n2 2 2\n1 1 1 1 1 1 1 1\n' > d.tns
 refused 1 "this is a dense tensor" "$bin/tshard" build d.tns -o no.tsh
 head -c 5000 a.sptn > short.sptn

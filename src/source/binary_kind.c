@@ -243,6 +243,25 @@ static int refuse_dense(const unsigned char *head, size_t n, struct ts_binary_fo
                    "built lists its nonzeros ('sptn')");
 }
 
+/* ------------------------------------------------------------------ arrays */
+
+static int recognise_array(const unsigned char *head, size_t n)
+{
+    return (n >= 6 && memcmp(head, "\x93NUMPY", 6) == 0) ||
+           (n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0);
+}
+
+static int refuse_array(const unsigned char *head, size_t n, struct ts_binary_form *ret,
+                        uint64_t *at, struct ts_err *err)
+{
+    (void)n;
+    (void)ret;
+    *at = 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "this is %s, which lists every cell: tstream cp takes it as it is",
+                   head[1] == 'N' ? "an array of NumPy" : "a file of HDF5");
+}
+
 /* ------------------------------------------------------------------ the table */
 
 static const struct ts_binary_kind kinds[] = {
@@ -250,6 +269,7 @@ static const struct ts_binary_kind kinds[] = {
     { "SPLATT CSF", recognise_fibres, refuse_fibres },
     { "GenTen binary", recognise_sparse, genten_header },
     { "dense GenTen", recognise_dense, refuse_dense },
+    { "dense array", recognise_array, refuse_array },
 };
 
 const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size_t n)
