@@ -281,7 +281,9 @@ refused 'is NaN, the first of .*: unknown cells go with --observed alone' "$bin/
 refused 'is NaN, the first of .*; tstream score compares' "$bin/tstream" fit u1.cp u.npy --cpu
 refused 'is NaN, the first of' "$bin/tstream" mttkrp u.npy --cpu
 refused 'a core consistency is not possible' "$bin/tstream" fit --diagnose --cpu one.cp x.npy
-refused 'a core consistency is not possible' "$bin/tstream" cp x.npy --cpu --rank 2,3 --diagnose -o no.cp
+for command in cp plan; do
+    refused 'a core consistency is not possible' "$bin/tstream" $command x.npy --cpu --rank 2,3 --diagnose -o no.cp
+done
 refused 'the file ends; by its sizes it has 77616 bytes' "$bin/tshard" info short.raw:f8:9x14x7x11
 refused 'by its sizes the file ends here' "$bin/tshard" info x.raw:f8:9x14x7x10
 refused 'cells may be f4' "$bin/tshard" info x.raw:f3:9x14x7x11

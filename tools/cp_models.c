@@ -21,6 +21,21 @@ static void count_done(void *ctx, uint64_t nnz)
     tool_progress_update(&p->line, atomic_fetch_add(&p->done_nnz, nnz) + nnz);
 }
 
+int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
+                           struct ts_err *err)
+{
+    int rc = ts_tensor_is_sparse(t, "a core consistency is", err);
+    if (rc == 0)
+        rc = ts_tensor_is_unweighted(t, "a core consistency", err);
+    if (rc == 0) /* the mean is a component, too */
+        rc = ts_core_check(t->order, args->rank + (uint32_t)args->mean, err);
+    if (rc == 0 && t->part.n > 0)
+        rc = ts_fail(err, TS_EARG,
+                     "%s: --diagnose reads the whole tensor, and this is part %u of %u", t->path,
+                     t->part.part, t->part.n);
+    return rc;
+}
+
 static int diagnose(const struct ts_cmd *cmd, struct ts_models_rank *rank, const char *path,
                     const struct ts_tensor *t, uint32_t threads, struct ts_err *err)
 {

@@ -11,6 +11,10 @@
 #include "tools/tool.h"
 #include "tools/tstream_cp.h"
 
+/* Whether --diagnose can be: before the work. */
+int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
+                           struct ts_err *err);
+
 /* The core consistency of the best of each rank, of models in `dir`. */
 int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m, const char *dir,
                        const struct ts_tensor *t, uint32_t threads, struct ts_err *err);

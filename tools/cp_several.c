@@ -712,15 +712,7 @@ static int check(const struct several *s, struct ts_err *err)
     if (rc == 0 && args->models_from.dir != NULL)
         rc = ts_models_run_check(&args->models_from, s->path, s->tensor->hash, err);
     if (rc == 0 && args->diagnose)
-        rc = ts_tensor_is_sparse(s->tensor, "a core consistency is", err);
-    if (rc == 0 && args->diagnose)
-        rc = ts_tensor_is_unweighted(s->tensor, "a core consistency", err);
-    if (rc == 0 && args->diagnose) /* the mean is a component, too */
-        rc = ts_core_check(s->tensor->order, args->rank + (uint32_t)args->mean, err);
-    if (rc == 0 && args->diagnose && s->tensor->part.n > 0)
-        rc = ts_fail(err, TS_EARG,
-                     "%s: --diagnose reads the whole tensor, and this is part %u of %u", s->path,
-                     s->tensor->part.part, s->tensor->part.n);
+        rc = cp_models_may_diagnose(args, s->tensor, err);
     return rc;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "api/tools.h"
+#include "tools/cp_models.h"
 #include "tools/engine_note.h"
 #include "tools/plan_ranks.h"
 #include "tools/plan_rows.h"
@@ -684,6 +685,8 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
         rc = ts_fail(err, TS_EARG,
                      "%s: is part %u of %u of a tensor, and a plan is of the whole one", path,
                      t->part.part, t->part.n);
+    if (rc == 0 && args->diagnose)
+        rc = cp_models_may_diagnose(args, t, err);
     p.program_bytes = ts_engine_memory_resident();
     p.dense = rc == 0 && t->dense != NULL;
     if (rc == 0)
