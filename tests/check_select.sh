@@ -170,4 +170,12 @@ refused 2 'expected N or MODE=N' "$bin/tshard" select x.tsh --at-least 1=x -o y.
 refused 2 '1 modes would be left of 3' "$bin/tshard" select x.tsh --sum 1,2 -o y.tsh
 refused 1 'no nonzeros to build' "$bin/tshard" select x.tsh --at-least 70000 -o y.tsh
 
+# ---- damage behind the first shard is told of, and ends the command ----
+"$bin/tshard" gen --dims 300x200x100 --nnz 60000 --shard 64K -o damaged.tsh > log 2>&1
+printf 'XXXXXXXX' | dd of=damaged.tsh/mode1.shards bs=1 seek=$(($(wc -c < damaged.tsh/mode1.shards) - 6000)) conv=notrunc 2> /dev/null
+for threads in 1 3; do
+    refused 1 'the file is damaged' timeout 30 "$bin/tshard" select damaged.tsh --keep 2=1..50 -t $threads -o y.tsh
+    refused 1 'the file is damaged' timeout 30 "$bin/tshard" split damaged.tsh -t $threads
+done
+
 exit $failed

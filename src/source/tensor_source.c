@@ -189,7 +189,7 @@ static void *work(void *arg)
             break;
         rc = take_shard(w, shard, &end, &err);
         if (rc < 0)
-            s->to.fail(s->to.self, shard, &err, NULL, 0, 0);
+            s->to.fail(s->to.self, TS_SINK_ANY, &err, NULL, 0, 0); /* no batch has a number here */
     }
     s->to.done(s->to.self);
     return NULL;
