@@ -103,6 +103,14 @@ static void count_rows(struct ts_packed_partition *s, const uint32_t *row, uint3
     }
 }
 
+/* Memory for a packed partition: where it stays, if several ranks write. NULL: there is none. */
+static struct ts_packed_partition *new_partition(const struct ts_mode_writer *w, uint32_t n_words)
+{
+    struct ts_packed_partition *p =
+        w->deal == NULL ? NULL : ts_partition_deal_room(w->deal, n_words);
+    return p != NULL ? p : ts_partition_pool_get(w->pool, n_words);
+}
+
 /* Packs nnz records as one partition, in the thread's `word` first. NULL without memory. */
 static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w,
                                                   const uint64_t *rec, uint32_t nnz, uint32_t *word)
@@ -130,7 +138,7 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
     s.last_row_nnz = row_nnz;
     s.first_row_nnz = s.first_row_nnz == 0 ? row_nnz : s.first_row_nnz;
     s.largest_row_nnz = row_nnz > s.largest_row_nnz ? row_nnz : s.largest_row_nnz;
-    ret = ts_partition_pool_get(w->pool, s.n_words);
+    ret = new_partition(w, s.n_words);
     if (ret != NULL) {
         s.room = ret->room;
         *ret = s;

@@ -21,12 +21,20 @@ struct entry {
     double sum_of_squares;
 };
 
+/* Where a partition of this rank is. */
+struct place {
+    struct ts_packed_partition *mem; /* NULL: in the file, */
+    uint64_t at;                     /* from this byte on */
+};
+
 struct ts_partition_deal {
     struct ts_partition_deal_plan plan;
-    char *mem;                    /* packed partitions of this rank, one behind the other, and */
+    pthread_mutex_t lock;
+    char *mem;                    /* packed partitions of this rank; the lock's, and */
     uint64_t mem_bytes, mem_room; /* room: what it may hold */
     int fd;                       /* the rest of them */
     uint64_t file_bytes;
+    struct place *place; /* as own */
     struct entry *own, *all;
     uint64_t n_own, own_room;
 
@@ -54,11 +62,13 @@ int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_p
     d->plan = *plan;
     d->out = -1;
     rc = ts_tempfile_new(plan->tmp, &d->fd, err);
-    if (rc < 0)
+    if (rc < 0) {
         free(d);
-    else
-        *ret = d;
-    return rc;
+        return rc;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    *ret = d;
+    return 0;
 }
 
 void ts_partition_deal_free(struct ts_partition_deal *d)
@@ -70,6 +80,8 @@ void ts_partition_deal_free(struct ts_partition_deal *d)
         close(d->out);
     free(d->shard);
     close(d->fd);
+    pthread_mutex_destroy(&d->lock);
+    free(d->place);
     free(d->own);
     free(d->all);
     free(d->rank_first);
@@ -78,55 +90,73 @@ void ts_partition_deal_free(struct ts_partition_deal *d)
     free(d);
 }
 
+/* In memory and in messages partitions begin at whole words of 8 bytes. */
 static uint64_t bytes_of(uint32_t n_words)
 {
-    return sizeof(struct ts_packed_partition) + 4 * (uint64_t)n_words;
+    return sizeof(struct ts_packed_partition) + 4 * (n_words + (uint64_t)n_words % 2);
 }
 
-/* Behind those that are kept. The file follows the memory. */
-static int keep(struct ts_partition_deal *d, const void *p, uint64_t bytes, struct ts_err *err)
+struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, uint32_t n_words)
 {
-    int rc;
-    if (d->n_own == 0 && d->plan.spare != NULL) {
+    struct ts_packed_partition *p = NULL;
+    pthread_mutex_lock(&d->lock);
+    if (d->mem == NULL && d->plan.spare != NULL) {
         d->mem = d->plan.spare->mem;
         d->mem_room = d->plan.spare->bytes;
     }
-    if (d->file_bytes == 0 && bytes <= d->mem_room - d->mem_bytes) {
-        memcpy(d->mem + d->mem_bytes, p, bytes);
-        d->mem_bytes += bytes;
-        return 0;
+    if (bytes_of(n_words) <= d->mem_room - d->mem_bytes) {
+        p = (struct ts_packed_partition *)(void *)(d->mem + d->mem_bytes);
+        d->mem_bytes += bytes_of(n_words);
+        p->room = 0;
     }
+    pthread_mutex_unlock(&d->lock);
+    return p;
+}
+
+/* A partition of the pool goes behind those in the file. */
+static int keep(struct ts_partition_deal *d, struct ts_packed_partition *p, struct place *place,
+                struct ts_err *err)
+{
+    const uint64_t bytes = sizeof *p + 4 * (uint64_t)p->n_words;
+    int rc;
+    *place = (struct place){ .mem = p->room == 0 ? p : NULL, .at = d->file_bytes };
+    if (place->mem != NULL)
+        return 0;
     rc = ts_tempfile_write(d->fd, d->plan.tmp, p, bytes, d->file_bytes, err);
     d->file_bytes += rc == 0 ? bytes : 0;
     return rc;
 }
 
-/* Bytes of what is kept, from `at` on. */
-static int read_kept(const struct ts_partition_deal *d, void *to, uint64_t bytes, uint64_t at,
-                     struct ts_err *err)
+/* Copies partition k of this rank to `to`, which has room for it. */
+static int read_kept(const struct ts_partition_deal *d, uint64_t k, void *to, struct ts_err *err)
 {
-    const uint64_t left = at < d->mem_bytes ? d->mem_bytes - at : 0;
-    const uint64_t head = bytes < left ? bytes : left;
-    if (head > 0)
-        memcpy(to, d->mem + at, head);
-    return head == bytes ? 0
-                         : ts_tempfile_read(d->fd, d->plan.tmp, (char *)to + head, bytes - head,
-                                            at + head - d->mem_bytes, err);
+    const struct place *place = &d->place[k];
+    const uint64_t bytes = sizeof *place->mem + 4 * (uint64_t)d->own[k].n_words;
+    if (place->mem == NULL)
+        return ts_tempfile_read(d->fd, d->plan.tmp, to, bytes, place->at, err);
+    memcpy(to, place->mem, bytes);
+    return 0;
 }
 
-int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_partition *p,
+static int more_room(struct ts_partition_deal *d, struct ts_err *err)
+{
+    const uint64_t room = 2 * d->own_room + 64;
+    struct entry *own = realloc(d->own, room * sizeof *own);
+    struct place *place = own == NULL ? NULL : realloc(d->place, room * sizeof *place);
+    d->own = own == NULL ? d->own : own;
+    if (place == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", d->plan.writer.path);
+    d->place = place;
+    d->own_room = room;
+    return 0;
+}
+
+int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partition *p,
                           struct ts_err *err)
 {
-    int rc;
-    if (d->n_own == d->own_room) {
-        const uint64_t room = 2 * d->own_room + 64;
-        struct entry *more = realloc(d->own, room * sizeof *more);
-        if (more == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", d->plan.writer.path);
-        d->own = more;
-        d->own_room = room;
-    }
-    rc = keep(d, p, bytes_of(p->n_words), err);
+    int rc = d->n_own == d->own_room ? more_room(d, err) : 0;
+    if (rc == 0)
+        rc = keep(d, p, &d->place[d->n_own], err);
     if (rc < 0)
         return rc;
     memset(&d->own[d->n_own], 0, sizeof *d->own);
@@ -277,8 +307,10 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
         if (send == NULL || d->lent == NULL)
             rc = ts_build_comm_no_memory(err);
     }
-    if (rc == 0 && bytes > 0) /* they are this rank's first ones */
-        rc = read_kept(d, send, bytes, 0, err);
+    for (uint64_t k = 0, at = 0; at < bytes && rc == 0; k++) { /* they are this rank's first ones */
+        rc = read_kept(d, k, send + at, err);
+        at += bytes_of(d->own[k].n_words);
+    }
     rc = ts_build_comm_agree(d->plan.ranks, rc, err);
     if (rc == 0)
         rc = ts_build_comm_deal(d->plan.ranks, send, send_first, d->lent, got_first, err);
@@ -290,27 +322,32 @@ static int lend(struct ts_partition_deal *d, struct ts_err *err)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Reads partition k of this rank's shards. */
-static int read_partition(struct ts_partition_deal *d, uint64_t k, uint64_t *at,
-                          struct ts_packed_partition **ret, struct ts_err *err)
+/* Partition k of this rank's shards: where it is in memory, or read from the file. */
+static int read_partition(struct ts_partition_deal *d, uint64_t k, struct ts_packed_partition **ret,
+                          struct ts_err *err)
 {
     const struct ts_comm *c = d->plan.ranks->comm;
-    const uint32_t n_words = d->all[k].n_words;
-    struct ts_packed_partition *p = ts_partition_pool_get(d->plan.writer.pool, n_words);
+    const uint64_t own = k - d->rank_first[c->rank];
+    struct ts_packed_partition *p;
     uint32_t room;
-    int rc = 0;
+    int rc;
+    if (k >= d->rank_first[c->rank + 1]) {
+        p = (struct ts_packed_partition *)(void *)(d->lent + d->lent_at);
+        p->room = 0;
+        d->lent_at += bytes_of(d->all[k].n_words);
+        *ret = p;
+        return 0;
+    }
+    if (d->place[own].mem != NULL) {
+        *ret = d->place[own].mem;
+        return 0;
+    }
+    p = ts_partition_pool_get(d->plan.writer.pool, d->own[own].n_words);
     if (p == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", d->plan.writer.path);
     room = p->room;
-    if (k < d->rank_first[c->rank + 1]) {
-        rc = read_kept(d, p, bytes_of(n_words), *at, err);
-        *at += bytes_of(n_words);
-    } else {
-        memcpy(p, d->lent + d->lent_at, bytes_of(n_words));
-        d->lent_at += bytes_of(n_words);
-    }
+    rc = read_kept(d, own, p, err);
     p->room = room;
-    p->next = NULL;
     if (rc == 0)
         *ret = p;
     else
@@ -320,9 +357,6 @@ static int read_partition(struct ts_partition_deal *d, uint64_t k, uint64_t *at,
 
 static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, struct ts_err *err)
 {
-    const struct ts_comm *c = d->plan.ranks->comm;
-    const uint64_t first = d->begin < d->end ? d->shard_first[d->begin] : 0;
-    uint64_t at = d->begin < d->end ? sum_bytes(d, d->rank_first[c->rank], first) : 0;
     struct ts_shard_draft draft = { 0 };
     int rc = 0;
     for (uint64_t s = d->begin; s < d->end && rc == 0; s++) {
@@ -330,7 +364,7 @@ static int write_shards(struct ts_partition_deal *d, struct ts_shard_writer *w, 
             struct ts_packed_partition *p = NULL;
             rc = ts_shard_writer_make_room(w, err);
             if (rc == 0)
-                rc = read_partition(d, k, &at, &p, err);
+                rc = read_partition(d, k, &p, err);
             if (rc == 0)
                 ts_shard_draft_add(&draft, p);
         }

@@ -7,7 +7,7 @@
  *
  *   owner    the caller
  *   units    as in mode_writer.h
- *   threads  add: one at a time; the rest: one; a thread of its own writes
+ *   threads  room: any, also beside add; add: one at a time; the rest: one; a thread of its own writes
  *   errors   0 or a negative ts_code; begin and end agree on them (build_comm.h)
  */
 #ifndef TS_BUILD_PARTITION_DEAL_H
@@ -31,8 +31,11 @@ int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_p
                           struct ts_err *err);
 void ts_partition_deal_free(struct ts_partition_deal *d); /* NULL is fine */
 
-/* Takes a copy of this rank's next partition. */
-int ts_partition_deal_add(struct ts_partition_deal *d, const struct ts_packed_partition *p,
+/* Spare memory for a partition, which it is given back with by add; room is 0. NULL: no more is spare. */
+struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, uint32_t n_words);
+
+/* Takes this rank's next partition: as it is, in spare memory, or a copy of another. */
+int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partition *p,
                           struct ts_err *err);
 
 /* rc: what packing ended with. Tells *ret of all ranks, but for the shards, and writes those of this rank: where the spare memory

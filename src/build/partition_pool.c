@@ -82,7 +82,7 @@ void ts_partition_pool_put(struct ts_partition_pool *pool, struct ts_packed_part
         free(p);
         return;
     }
-    if (p == NULL)
+    if (p == NULL || p->room == 0)
         return;
     __atomic_fetch_sub(&pool->used, bytes_of(p->room), __ATOMIC_RELAXED);
     pthread_mutex_lock(&pool->lock);

@@ -20,7 +20,7 @@
 /* A packed partition, in one piece of memory. */
 struct ts_packed_partition {
     struct ts_packed_partition *next;
-    uint32_t room; /* words, of which n_words are used */
+    uint32_t room; /* words, of which n_words are used; 0: in memory that is no pool's */
     uint32_t n_blocks, n_words, nnz;
     uint32_t block_at[TS_PARTITION_BLOCKS]; /* words from its start */
     uint32_t block_row[TS_PARTITION_BLOCKS];
@@ -38,7 +38,7 @@ void ts_partition_pool_free(struct ts_partition_pool *pool); /* all must be back
 /* A partition with room for n_words; its contents, except `room`, are undefined. */
 struct ts_packed_partition *ts_partition_pool_get(struct ts_partition_pool *pool, uint32_t n_words);
 void ts_partition_pool_put(struct ts_partition_pool *pool,
-                           struct ts_packed_partition *p); /* NULL pool: free */
+                           struct ts_packed_partition *p); /* NULL pool: free; room 0: nothing */
 
 void ts_partition_pool_trim(struct ts_partition_pool *pool); /* frees those that are not in use */
 
