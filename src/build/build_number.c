@@ -28,7 +28,7 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     char *path;
     int rc;
     b->n_rows[m] = s->n_rows;
-    if (s->n_rows == b->dim[m] || !ts_build_ranks_writes(b))
+    if (s->n_rows == b->dim[m] || !ts_build_ranks_writes_rows(b, m))
         return 0;
     path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
     rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
@@ -166,11 +166,13 @@ static int drop_full_rows(struct ts_build *b, uint32_t m)
     char *path;
     if (b->n_rows[m] != b->dim[m] || b->mode[m].rows_bytes == 0)
         return 0;
-    path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
-    if (path == NULL)
-        return -1;
-    remove(path);
-    free(path);
+    if (ts_build_ranks_writes(b)) {
+        path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
+        if (path == NULL)
+            return -1;
+        remove(path);
+        free(path);
+    }
     b->mode[m].rows_bytes = b->mode[m].rows_hash = 0;
     return 0;
 }
@@ -358,6 +360,7 @@ int ts_build_number(struct ts_build *b, struct ts_err *err)
         rc = ts_value_table_choose(b->merge.values[0], b->merge.nnz, b->order, &b->code, err);
     if (rc == 0)
         rc = compact(b, err);
+    rc = ts_build_ranks_rows(b, rc, err);
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         b->dim[m] -= b->shift[m];
         if (b->shift[m] > 0 && drop_full_rows(b, m) < 0)

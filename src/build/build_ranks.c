@@ -19,6 +19,26 @@ int ts_build_ranks_writes(const struct ts_build *b)
     return !ts_build_comm_many(&b->ranks) || b->ranks.comm->rank == 0;
 }
 
+int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode)
+{
+    return !ts_build_comm_many(&b->ranks) || b->ranks.comm->rank == mode % b->ranks.comm->n;
+}
+
+int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err)
+{
+    uint64_t told[2 * TS_MAX_ORDER];
+    for (uint32_t m = 0; m < b->order; m++) { /* 0 and 0 where it has written none */
+        told[2 * m] = b->mode[m].rows_bytes;
+        told[2 * m + 1] = b->mode[m].rows_hash;
+    }
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, told, 2 * b->order, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        b->mode[m].rows_bytes = told[2 * m];
+        b->mode[m].rows_hash = told[2 * m + 1];
+    }
+    return rc;
+}
+
 /* ------------------------------------------------------------------ reading */
 
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err)

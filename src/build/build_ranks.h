@@ -17,8 +17,14 @@
 
 #include "build/build_impl.h"
 
-/* Whether this rank is the one that writes what is not a shard. */
+/* Whether this rank is the one that writes what is neither a shard nor rows. */
 int ts_build_ranks_writes(const struct ts_build *b);
+
+/* Whether it is the one that writes the rows of a mode: ranks take turns, as each file is flushed to the disk. */
+int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode);
+
+/* Agrees, and tells all ranks of the files of rows that each has written. */
+int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Keeps the collected records in a spool, in the order in which they came. The last time they stay where they are, if there is a
  * room to be had for that memory: what was collected is of no use afterwards. */
