@@ -482,6 +482,7 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
         rc = fail_stopped(b, err);
     rc = ts_build_comm_agree(&b->ranks, rc, err);
     ts_build_ranks_drop(b);
+    ts_build_ranks_unshare(b);
     ts_collect_fini(&b->collect);
     ts_extsort_free(b->runs);
     ts_merge_fini(&b->merge);

@@ -69,6 +69,8 @@ struct ts_build {
     struct ts_build_comm ranks;
     struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */
     uint32_t n_kept;
+    void *shared; /* of several ranks of one machine, through which they hand records to each other; or NULL */
+    uint64_t shared_bytes;
     struct ts_collect collect;
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;

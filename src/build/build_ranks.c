@@ -207,6 +207,12 @@ int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err)
 
 /* ------------------------------------------------------------------ dealing records */
 
+/* What this rank takes from one of its machine: records that lie there, and go behind `before` others. */
+struct take {
+    const uint64_t *from;
+    uint64_t before, n;
+};
+
 struct deal {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
@@ -216,12 +222,14 @@ struct deal {
     uint64_t piece;              /* most records dealt at a time by a rank */
     uint64_t *in, *moved, *send; /* that many, of the two layouts */
     void *shared;                /* of the ranks of this machine: two of `send` for each; or NULL */
-    uint64_t shared_bytes, round; /* rounds so far */
-    uint32_t *to;                 /* the rank of each of `moved` */
-    uint64_t *split;              /* n - 1 records: where ranges begin */
+    uint64_t round;              /* rounds so far */
+    uint32_t *to;                /* the rank of each of `moved` */
+    uint64_t *split;             /* n - 1 records: where ranges begin */
     struct ts_ranges ranges;
-    uint64_t *count; /* n x n: records that go from one rank to another in this round */
-    uint64_t *place; /* threads x n */
+    uint64_t *count,
+        *count_first; /* n x (n + 1): records that go from a rank to each in this round, and whether it has failed */
+    uint64_t *place;   /* threads x n */
+    struct take *take; /* n */
     uint64_t *send_first, *got_first;
     struct ts_extsort *runs;
     uint64_t filled, done, total; /* records of this rank: in the area; given to consume; all */
@@ -238,6 +246,16 @@ static uint64_t n_own(const struct ts_build_ranks_sort *s)
     return n;
 }
 
+/* Most records that a rank deals at a time: so many for each thread, whose part so stays in its cache, as long as a round leaves most of an
+ * area to those that have come. */
+static uint64_t most_dealt(const struct deal *d)
+{
+    const struct ts_build *b = d->b;
+    const uint64_t all = TS_READ_PIECE * b->memory.threads;
+    const uint64_t room = b->area_words / d->s->sort.to->words / d->c->n / 32;
+    return room < TS_READ_PIECE ? TS_READ_PIECE : room < all ? room : all;
+}
+
 static int new_deal(struct deal *d, struct ts_err *err)
 {
     const struct ts_build *b = d->b;
@@ -248,7 +266,7 @@ static int new_deal(struct deal *d, struct ts_err *err)
             from_words = d->s->from[i].layout.words;
     d->piece =
         b->scratch_words / (from_words + 3 * words + 1); /* twice `send`, where it is shared */
-    d->piece = d->piece < TS_READ_PIECE ? d->piece : TS_READ_PIECE;
+    d->piece = d->piece < most_dealt(d) ? d->piece : most_dealt(d);
     if (d->piece > b->area_words / words / n /
                        4) /* all may come to one rank, several times before it spills */
         d->piece = b->area_words / words / n / 4;
@@ -260,13 +278,15 @@ static int new_deal(struct deal *d, struct ts_err *err)
     d->send = d->moved + d->piece * words;
     d->to = (uint32_t *)(void *)(d->send + d->piece * words);
     d->split = calloc((uint64_t)n * words, sizeof *d->split);
-    d->count = calloc((uint64_t)n * n, sizeof *d->count);
+    d->count = calloc((uint64_t)n * (n + 1), sizeof *d->count);
+    d->count_first = ts_build_comm_places(d->c, n, (n + UINT64_C(1)) * sizeof *d->count);
+    d->take = calloc(n, sizeof *d->take);
     d->place = calloc((uint64_t)n * b->memory.threads, sizeof *d->place);
     d->send_first = calloc(2 * (n + UINT64_C(1)), sizeof *d->send_first);
     if (d->s->whole)
         d->head = malloc((uint64_t)TS_PARTITION_NNZ * words * sizeof *d->head);
-    if (d->split == NULL || d->count == NULL || d->place == NULL || d->send_first == NULL ||
-        (d->s->whole && d->head == NULL))
+    if (d->split == NULL || d->count == NULL || d->count_first == NULL || d->take == NULL ||
+        d->place == NULL || d->send_first == NULL || (d->s->whole && d->head == NULL))
         return ts_build_comm_no_memory(err);
     d->got_first = d->send_first + n + 1;
     return ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &d->runs, err);
@@ -274,12 +294,12 @@ static int new_deal(struct deal *d, struct ts_err *err)
 
 static void free_deal(struct deal *d)
 {
-    if (d->shared != NULL)
-        d->c->ops->unshare(d->c, d->shared, d->shared_bytes);
     ts_extsort_free(d->runs);
     free(d->head);
     free(d->split);
     free(d->count);
+    free(d->count_first);
+    free(d->take);
     free(d->place);
     free(d->send_first);
 }
@@ -397,7 +417,10 @@ static int take_samples(struct deal *d, struct ts_err *err)
 
 static int choose_splits(struct deal *d, int *taken, struct ts_err *err)
 {
-    int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, &d->piece, 1, err);
+    uint64_t least[2] = { d->piece, UINT64_MAX - n_own(d->s) };
+    int rc = ts_build_comm_join(&d->b->ranks, 0, TS_JOIN_MIN, least, 2, err);
+    d->piece = least[0] < UINT64_MAX - least[1] ? least[0] : UINT64_MAX - least[1];
+    d->piece += d->piece == 0; /* no rank has any */
     if (rc == 0)
         rc = take_parts(d, taken, err);
     if (rc == 0 && !*taken)
@@ -414,15 +437,30 @@ static int is_same(const struct ts_build_ranks_sort *s, const struct ts_record_l
     return keeps_order(s) && memcmp(from, s->sort.to, sizeof *from) == 0;
 }
 
+void ts_build_ranks_unshare(struct ts_build *b)
+{
+    if (b->shared != NULL)
+        b->ranks.comm->ops->unshare(b->ranks.comm, b->shared, b->shared_bytes);
+    b->shared = NULL;
+}
+
 /* Ranks of a machine put records where the others of it get them from; no message has to carry them. Two pieces of each, as one is
- * still read while the next is put there. */
+ * still read while the next is put there. The memory stays for later sorts, if it is large enough for them, which all ranks find alike. */
 static int share_memory(struct deal *d, struct ts_err *err)
 {
+    struct ts_build *b = d->b;
     struct ts_comm *c = d->c;
-    d->shared_bytes = 2 * c->beside * d->piece * d->s->sort.to->words * sizeof *d->send;
+    const uint64_t bytes = 2 * c->beside * d->piece * d->s->sort.to->words * sizeof *d->send;
+    int rc = 0;
     if (c->ops->share == NULL || c->machine == NULL)
         return 0;
-    return c->ops->share(c, d->shared_bytes, &d->shared, err);
+    if (b->shared == NULL || b->shared_bytes < bytes) {
+        ts_build_ranks_unshare(b);
+        b->shared_bytes = bytes;
+        rc = c->ops->share(c, bytes, &b->shared, err);
+    }
+    d->shared = b->shared;
+    return rc;
 }
 
 /* Whether that rank takes its records from the memory that is shared. */
@@ -438,6 +476,11 @@ static uint64_t *shared_piece(const struct deal *d, uint32_t place)
     return (uint64_t *)d->shared + number * d->piece * d->s->sort.to->words;
 }
 
+static uint64_t *row_of(const struct deal *d, uint32_t rank)
+{
+    return d->count + rank * (d->c->n + UINT64_C(1));
+}
+
 /* Converts n records and sorts them by the rank they go to, those on other machines first: `send`, and this rank's row of `count`. */
 static void group(struct deal *d, const struct ts_record_layout *from, const uint64_t *in,
                   uint64_t n)
@@ -447,7 +490,7 @@ static void group(struct deal *d, const struct ts_record_layout *from, const uin
     const int alike = is_same(d->s, from);
     const uint64_t *rec = alike ? in : d->moved;
     uint64_t *send = d->shared == NULL ? d->send : shared_piece(d, d->c->place);
-    uint64_t *row = d->count + (uint64_t)d->c->rank * ranks, at = 0;
+    uint64_t *row = row_of(d, d->c->rank), at = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (uint32_t t = 0; t < threads; t++) {
         const uint64_t first = n * t / threads, end = n * (t + 1) / threads;
@@ -493,7 +536,7 @@ static int next_piece(struct deal *d, struct ts_err *err)
         d->at = 0;
     }
     if (d->spool == s->n_from) {
-        memset(d->count + (uint64_t)d->c->rank * d->c->n, 0, d->c->n * sizeof *d->count);
+        memset(row_of(d, d->c->rank), 0, d->c->n * sizeof *d->count);
         return 0;
     }
     n = s->from[d->spool].n - d->at;
@@ -524,14 +567,14 @@ static int make_room(struct deal *d, struct ts_err *err)
 }
 
 /* Where what messages carry begins, in bytes, from the counts of all. Returns the records of all ranks. */
-static uint64_t place_messages(struct deal *d, const uint64_t *all)
+static uint64_t place_messages(struct deal *d)
 {
     const uint32_t n = d->c->n, own = d->c->rank;
     const uint64_t bytes = d->s->sort.to->words * sizeof *d->send;
     uint64_t any = 0;
     for (uint32_t r = 0; r < n; r++) {
-        const uint64_t *row = all + (uint64_t)r * n;
-        const uint64_t sent = is_here(d, r) ? 0 : all[(uint64_t)own * n + r];
+        const uint64_t *row = row_of(d, r);
+        const uint64_t sent = is_here(d, r) ? 0 : row_of(d, own)[r];
         const uint64_t got = is_here(d, r) ? 0 : row[own];
         d->send_first[r + 1] = d->send_first[r] + sent * bytes;
         d->got_first[r + 1] = d->got_first[r] + got * bytes;
@@ -541,54 +584,94 @@ static uint64_t place_messages(struct deal *d, const uint64_t *all)
     return any;
 }
 
-/* Copies what the rank of that place on this machine has for this one, behind what has come, with all threads. */
-static void take_from(struct deal *d, uint32_t place, const uint64_t *row)
+/* Where that rank of this machine, at that place of it, has put what this one takes. */
+static struct take find_take(const struct deal *d, uint32_t rank, uint32_t place, uint64_t before)
+{
+    const uint64_t *row = row_of(d, rank);
+    uint64_t at = 0;
+    for (uint32_t r = 0; r < d->c->n; r++)
+        at += !is_here(d, r) || r < d->c->rank ? row[r] : 0;
+    return (struct take){ shared_piece(d, place) + at * d->s->sort.to->words, before,
+                          row[d->c->rank] };
+}
+
+/* Copies records first .. end - 1 of all that are taken. */
+static void copy_taken(const struct deal *d, uint32_t n_takes, uint64_t *to, uint64_t first,
+                       uint64_t end)
 {
     const uint32_t words = d->s->sort.to->words;
-    const uint64_t n = row[d->c->rank];
-    uint64_t *to = d->b->area[0] + d->filled * words, before = 0;
-    const uint64_t *from;
+    for (uint32_t k = 0; k < n_takes; k++) {
+        const struct take *t = &d->take[k];
+        const uint64_t begin = first > t->before ? first : t->before;
+        const uint64_t stop = end < t->before + t->n ? end : t->before + t->n;
+        if (begin < stop)
+            memcpy(to + begin * words, t->from + (begin - t->before) * words,
+                   (stop - begin) * words * sizeof *to);
+    }
+}
+
+/* Copies what the ranks of this machine have for this one behind what has come, with all threads. */
+static void take_shared(struct deal *d)
+{
+    uint64_t *to = d->b->area[0] + d->filled * d->s->sort.to->words, n = 0;
+    uint32_t n_takes = 0;
     for (uint32_t r = 0; r < d->c->n; r++)
-        before += !is_here(d, r) || r < d->c->rank ? row[r] : 0;
-    from = shared_piece(d, place) + before * words;
+        if (is_here(d, r)) {
+            d->take[n_takes] = find_take(d, r, n_takes, n);
+            n += d->take[n_takes++].n;
+        }
 #pragma omp parallel for num_threads(d->b->memory.threads) schedule(static)
     for (uint64_t at = 0; at < n; at += TAKE_PIECE)
-        memcpy(to + at * words, from + at * words,
-               (n - at < TAKE_PIECE ? n - at : TAKE_PIECE) * words * sizeof *to);
+        copy_taken(d, n_takes, to, at, n - at < TAKE_PIECE ? n : at + TAKE_PIECE);
     d->filled += n;
     d->total += n;
 }
 
-/* One round: every rank deals a piece. *more: some rank had records. The others may go on to the next round while this one still
- * takes what they have put down, and not to the one behind that. */
-static int deal_round(struct deal *d, int *more, struct ts_err *err)
+/* Tells all ranks what each has for each, and whether one has failed, for which they then agree. */
+static int tell_counts(struct deal *d, int rc, struct ts_err *err)
+{
+    const uint32_t n = d->c->n;
+    uint64_t failed = 0;
+    int told;
+    row_of(d, d->c->rank)[n] = rc < 0;
+    told = ts_build_comm_gather(&d->b->ranks, d->count, d->count_first, err);
+    if (told < 0)
+        return told;
+    for (uint32_t r = 0; r < n; r++)
+        failed |= row_of(d, r)[n];
+    return failed == 0 ? 0 : ts_build_comm_agree(&d->b->ranks, rc, err);
+}
+
+/* One round: every rank deals a piece, unless one has failed, which rc of the round before may tell. *more: some rank had records.
+ * The others may go on to the next round while this one still takes what they have put down, and not to the one behind that. */
+static int deal_round(struct deal *d, int rc, int *more, struct ts_err *err)
 {
     struct ts_comm *c = d->c;
     const uint32_t n = c->n, words = d->s->sort.to->words;
-    uint64_t *row = d->count + (uint64_t)c->rank * n, *all = NULL, any = 0;
-    uint32_t place = 0;
-    int rc = next_piece(d, err);
+    uint64_t any, got;
+    if (rc == 0)
+        rc = next_piece(d, err);
     if (rc == 0)
         rc = make_room(d, err);
-    rc = ts_build_comm_numbers(&d->b->ranks, rc, row, n, &all, err);
-    if (rc == 0)
-        any = place_messages(d, all);
-    if (rc == 0 && any > 0 && (d->shared == NULL || c->beside < n))
+    *more = 0;
+    rc = tell_counts(d, rc, err);
+    if (rc < 0)
+        return rc;
+    any = place_messages(d);
+    *more = any > 0;
+    if (any > 0 && (d->shared == NULL || c->beside < n))
         rc = ts_build_comm_deal(
             &d->b->ranks, d->shared == NULL ? d->send : shared_piece(d, c->place), d->send_first,
             d->b->area[0] + d->filled * words, d->got_first, err);
-    if (rc == 0) {
-        const uint64_t got = d->got_first[n] / (words * sizeof *d->send);
-        d->filled += got;
-        d->total += got;
-    }
-    for (uint32_t r = 0; r < n && rc == 0; r++)
-        if (is_here(d, r))
-            take_from(d, place++, all + (uint64_t)r * n);
-    free(all);
+    if (rc < 0)
+        return rc;
+    got = d->got_first[n] / (words * sizeof *d->send);
+    d->filled += got;
+    d->total += got;
+    if (d->shared != NULL)
+        take_shared(d);
     d->round++;
-    *more = any > 0;
-    return rc;
+    return 0;
 }
 
 /* ---- what came ---- */
@@ -733,14 +816,14 @@ static int deal_rounds(struct deal *d, struct ts_err *err)
     const uint64_t own = n_own(d->s);
     uint64_t dealt = 0;
     int rc = share_memory(d, err), more = 1;
-    while (rc == 0 && more) {
-        rc = deal_round(d, &more, err);
+    if (rc < 0) /* of all ranks */
+        return rc;
+    while (more) {
+        rc = deal_round(d, rc, &more, err);
         dealt += d->piece;
         if (rc == 0 && more)
             rc = ts_build_tell(b, d->s->sort.what, "nonzeros", (dealt < own ? dealt : own) / 2, own,
                                err);
-        if (rc < 0)
-            rc = ts_build_comm_agree(&b->ranks, rc, err);
     }
     if (rc == 0 && d->s->from == b->kept)
         reuse_room(b);

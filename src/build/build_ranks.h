@@ -30,7 +30,8 @@ int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err);
  * room to be had for that memory: what was collected is of no use afterwards. */
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err);
 
-void ts_build_ranks_drop(struct ts_build *b); /* what was kept */
+void ts_build_ranks_drop(struct ts_build *b);    /* what was kept */
+void ts_build_ranks_unshare(struct ts_build *b); /* memory of sorts that ranks share */
 
 /* After reading: counts and largest indices of all ranks, and the layout for them. */
 int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err);
