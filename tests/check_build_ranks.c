@@ -111,6 +111,26 @@ START_TEST(same_bytes_as_one_process)
 }
 END_TEST
 
+/* Ranks sort in memory, with rooms for spools, but for one, if there is one, that sorts through runs: what is sorted for a copy takes the
+ * place of the nonzeros on all ranks or on none. */
+START_TEST(rooms_of_ranks)
+{
+    const uint64_t dim[] = { 900, 70, 50, 20 };
+    struct list draws = list_draw(9, 4, dim, 1 << 17);
+    struct ts_build_options o = options(out);
+    list_write(&draws, 4);
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    o.out = other;
+    prepare(3, &o);
+    for (int r = 0; r < 3; r++)
+        rank[r].o.area_words = r == _i ? 36864 : 1 << 19;
+    ck_assert_msg(run_ranks(3) == 0, "%s", err.text);
+    ck_assert_int_eq(report.n_runs > 0, _i < 3);
+    assert_same_bytes(4);
+    list_free(&draws);
+}
+END_TEST
+
 static const struct {
     uint32_t ranks, repeats, long_lines; /* repeats: of each cell; long_lines: at the start */
     uint64_t area_words;
@@ -591,6 +611,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, same_bytes_as_one_process, 0, sizeof cases / sizeof *cases);
+    tcase_add_loop_test(t, rooms_of_ranks, 0, 4);
     tcase_add_test(t, sorted_text_that_grows);
     tcase_add_loop_test(t, sorted_text, 0, sizeof sorted_texts / sizeof *sorted_texts);
     tcase_add_loop_test(t, any_order, 2, 6);

@@ -190,10 +190,10 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     if (path == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
     snprintf(what, sizeof what, "packing mode %u", m + 1);
-    memcpy(source, disk->level, b->order);
-    source[b->order] = (uint8_t)b->order;
-    for (uint32_t f = 0; f <= b->order; f++)
+    for (uint32_t f = 0; f <= b->order; f++) {
+        source[f] = b->field[f < b->order ? disk->level[f] : b->order];
         width[f] = l->width[source[f]];
+    }
     ts_record_layout_set(&plan.layout, b->order + 1, width);
     plan.path = path;
     b->phase = TS_BUILD_PACKING + m;
@@ -249,6 +249,8 @@ static int write_modes(struct ts_build *b, struct ts_err *err)
     for (uint32_t m = 0; m < b->order; m++)
         ts_level_order(b->order, m, b->merge.nnz, b->n_rows, fibres, b->mode[m].level);
     ts_merge_release(&b->merge);
+    for (uint32_t f = 0; f <= b->order; f++)
+        b->field[f] = (uint8_t)f;
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         rc = write_mode(b, m, err);
         if (rc == 0 && m == 0)

@@ -69,14 +69,16 @@ struct ts_build {
     struct ts_build_comm ranks;
     struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */
     uint32_t n_kept;
-    void *shared; /* of several ranks of one machine, through which they hand records to each other; or NULL */
+    void *
+        shared; /* of several ranks of one machine, through which they hand records to each other; or NULL */
     uint64_t shared_bytes;
     struct ts_collect collect;
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;
-    struct ts_spool spool;    /* all nonzeros, merged: in one of the areas or in a file */
-    int gaps;                 /* 1: in memory, in the pieces of merge.piece */
-    int mapped[TS_MAX_ORDER]; /* 1: the field holds compact rows already */
+    struct ts_spool spool;           /* all nonzeros, merged: in one of the areas or in a file */
+    uint8_t field[TS_MAX_ORDER + 1]; /* of the spool: that of each mode's rows, and of the values */
+    int gaps;                        /* 1: in memory, in the pieces of merge.piece */
+    int mapped[TS_MAX_ORDER];        /* 1: the field holds compact rows already */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t shift
         [TS_MAX_ORDER]; /* subtracted from the index of a record to get that of the tensor; from the

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build/mode_writer.h"
 #include "build/ranges.h"
 #include "build/record_sort.h"
 
@@ -236,6 +237,7 @@ struct deal {
 
     /* for whole partitions */
     uint64_t *head, n_head, head_len; /* this rank's first records, which go to a lower one */
+    int replaces; /* 1: what is sorted takes the place of the spool, on all ranks */
 };
 
 static uint64_t n_own(const struct ts_build_ranks_sort *s)
@@ -676,23 +678,35 @@ static int deal_round(struct deal *d, int rc, int *more, struct ts_err *err)
 
 /* ---- what came ---- */
 
+/* Whether all that came can be sorted to where the spool lies, which has been dealt. */
+static int can_replace(const struct deal *d)
+{
+    const struct ts_spool *s = d->s->from;
+    return s->room > 0 && s->n <= s->head_n && ts_extsort_runs(d->runs) == 0 &&
+           d->filled <= d->b->rooms.words / d->s->sort.to->words;
+}
+
 /* Whole partitions: the records before the first one that begins in this rank's range belong to a lower rank. All ranks
  * find the same: head[r], and in owner[r] who gets it. */
-static int plan_heads(struct deal *d, uint64_t *head, uint32_t *owner, struct ts_err *err)
+static int plan_heads(struct deal *d, int taken, uint64_t *head, uint32_t *owner,
+                      struct ts_err *err)
 {
     const uint32_t n = d->c->n;
-    uint64_t *total, at = 0;
+    const uint64_t own[2] = { d->total, !taken && can_replace(d) };
+    uint64_t *all, at = 0;
     uint32_t last = 0;
-    const int rc = ts_build_comm_numbers(&d->b->ranks, 0, &d->total, 1, &total, err);
+    const int rc = ts_build_comm_numbers(&d->b->ranks, 0, own, 2, &all, err);
+    d->replaces = rc == 0;
     for (uint32_t r = 0; r < n && rc == 0; r++) {
-        const uint64_t rest = at % TS_PARTITION_NNZ;
+        const uint64_t rest = at % TS_PARTITION_NNZ, total = all[2 * (uint64_t)r];
         head[r] = rest == 0 ? 0 : TS_PARTITION_NNZ - rest;
-        head[r] = head[r] < total[r] ? head[r] : total[r];
+        head[r] = head[r] < total ? head[r] : total;
         owner[r] = last;
-        last = total[r] > head[r] ? r : last;
-        at += total[r];
+        last = total > head[r] ? r : last;
+        at += total;
+        d->replaces &= all[2 * (uint64_t)r + 1] != 0;
     }
-    free(total);
+    free(all);
     return rc;
 }
 
@@ -707,15 +721,54 @@ static int give(struct deal *d, uint64_t *rec, uint64_t n, struct ts_err *err)
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
-/* What is free while records are given: of a mode's copy a room, if there is one, that stays when the next copy is sorted. */
+/* What is free while records are given: of a mode's copy memory that stays when the next copy is sorted, if there is some. It is behind the
+ * spool in its room, with a gap, as the next copy may come there and be larger; most of it was in use already when records were longer, so that
+ * the kernel need not clear it. Else it is the other room. */
 static struct ts_spare spare_of(const struct deal *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;
+    const struct ts_spool *from = d->s->from;
     const uint64_t bytes = b->area_words * sizeof *area;
+    if (d->s->whole && from->room > 0 && from->n <= from->head_n) {
+        const uint64_t used = (from->n + from->n / 8) * from->layout.words;
+        const uint64_t left = used < b->rooms.words ? b->rooms.words - used : 0;
+        if (ts_mode_writer_packed_bytes(d->total, d->s->sort.to->bits) <= left * sizeof *area)
+            return (struct ts_spare){ from->head + used, left * sizeof *area, 1 };
+    }
     for (uint32_t i = 0; i < 2 && d->s->whole && b->rooms.words > 0; i++)
         if (!b->rooms.taken[i])
             return (struct ts_spare){ b->rooms.mem[i], b->rooms.words * sizeof *area, 1 };
     return (struct ts_spare){ area, bytes, 0 };
+}
+
+/* Sorts what came to where the spool was: all ranks' records together are those of the spools, in another order and with the fields of
+ * this copy, and so the next copy comes of them. No rank has three times the memory of its records in use, then, of which the kernel would have
+ * to clear a third first. */
+static uint64_t *sort_in_place_of_spool(struct deal *d)
+{
+    struct ts_build *b = d->b;
+    const struct ts_build_spool_sort *s = &d->s->sort;
+    struct ts_spool *spool = &b->spool;
+    const uint64_t *end = spool->head + d->filled * s->to->words, *packed = b->spare.mem;
+    uint8_t field[TS_MAX_ORDER + 1] = { 0 };
+    uint64_t *sorted;
+    if (b->writing != NULL && packed >= spool->head && packed < end)
+        ts_mode_writer_wait(b->writing); /* the copy before lies there yet */
+    sorted = ts_record_sort(b->area[0], spool->head, d->filled, s->to->words, s->direct_bits,
+                            s->to->bits, b->memory.threads, b->o->stop);
+    if (sorted == b->area[0]) { /* it was sorted already, or is short */
+        b->area[0] = spool->head;
+        spool->head = b->rooms.mem[spool->room - 1] = sorted;
+    }
+    spool->n = d->filled;
+    spool->layout = *s->to;
+    spool->head_n = b->rooms.words / s->to->words;
+    for (uint32_t k = 0; k <= b->order; k++)
+        for (uint32_t f = 0; f <= b->order; f++)
+            if (s->source[f] == b->field[k])
+                field[k] = (uint8_t)f;
+    memcpy(b->field, field, sizeof field);
+    return sorted;
 }
 
 /* Sorts what came to this rank, and gives it. */
@@ -723,8 +776,10 @@ static int give_all(struct deal *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
     const struct ts_build_spool_sort *s = &d->s->sort;
-    uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
-                                      s->direct_bits, s->to->bits, b->memory.threads, b->o->stop);
+    uint64_t *sorted =
+        d->replaces ? sort_in_place_of_spool(d)
+                    : ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
+                                     s->direct_bits, s->to->bits, b->memory.threads, b->o->stop);
     int rc = ts_build_check_stop(b, err);
     const int in_memory = ts_extsort_runs(d->runs) == 0;
     b->spare = spare_of(d, ts_build_other_area(b, sorted));
@@ -852,7 +907,7 @@ static int deal_all(struct deal *d, struct ts_err *err)
     rc = ts_build_comm_agree(&b->ranks,
                              head == NULL || owner == NULL ? ts_build_comm_no_memory(err) : 0, err);
     if (rc == 0)
-        rc = plan_heads(d, head, owner, err);
+        rc = plan_heads(d, taken, head, owner, err);
     if (rc == 0) {
         d->n_head = head[d->c->rank];
         rc = give_sorted(d, taken, err);

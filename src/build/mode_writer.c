@@ -307,6 +307,11 @@ static uint64_t packed_bytes(uint32_t bits)
     return TS_PARTITION_NNZ * (uint64_t)bits / 8 + sizeof(struct ts_packed_partition) + 4096;
 }
 
+uint64_t ts_mode_writer_packed_bytes(uint64_t nnz, uint32_t bits)
+{
+    return (nnz / TS_PARTITION_NNZ + 2) * packed_bytes(bits);
+}
+
 static uint32_t writing_threads(uint32_t threads)
 {
     return threads / 4 > 1 ? threads / 4 : 1;

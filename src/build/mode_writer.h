@@ -52,6 +52,9 @@ struct ts_mode_written {
     double sum_of_squares; /* added by partition: the same for any number of threads */
 };
 
+/* Most bytes that nnz records of so many bits are packed into, and those that end a partition of a rank behind them. */
+uint64_t ts_mode_writer_packed_bytes(uint64_t nnz, uint32_t bits);
+
 /* The least memory of a writer (threads 0), or as much as this number of threads can use. */
 uint64_t ts_mode_writer_bytes(uint32_t order, uint32_t threads, uint64_t shard_bytes);
 
