@@ -27,18 +27,23 @@ mpi()
 # together ARGS...: sets $most to what four ranks had resident together at most, in KiB; what several have counts once
 together()
 {
-    mpi 4 tall.tsh -r 32 -i 60 --tol 0 -t 1 -m 32M -n "$@" > log 2> err &
+    mpi 4 tall.tsh -r 32 -i 12 --tol 0 -t 1 -m 32M -n "$@" > log 2> err &
     pid=$! most=0
+    # The four are looked for until they are there, and asked all at once: to read what a process has takes its own time, too.
+    set --
     while kill -0 $pid 2> /dev/null; do
-        sum=0
-        for process in /proc/[0-9]*; do
-            [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
-            case $(readlink "$process/exe" 2> /dev/null) in
-            */tstream-mpi) sum=$((sum + $(awk '/^Pss:/ { n = $2 } END { print n + 0 }' "$process/smaps_rollup" 2> /dev/null || echo 0))) ;;
-            esac
-        done
-        [ $sum -le $most ] || most=$sum
-        sleep 0.05
+        if [ $# -lt 4 ]; then
+            set --
+            for process in /proc/[0-9]*; do
+                [ "$(readlink "$process/cwd" 2> /dev/null)" = "$tmp" ] || continue
+                case $(readlink "$process/exe" 2> /dev/null) in
+                */tstream-mpi) set -- "$@" "$process/smaps_rollup" ;;
+                esac
+            done
+        fi
+        sum=$(cat "$@" 2> /dev/null < /dev/null | awk '/^Pss:/ { n += $2 } END { print n + 0 }')
+        [ "$sum" -le $most ] || most=$sum
+        sleep 0.1
     done
     wait $pid || bad "four ranks of a tall tensor: $(cat err)"
 }
