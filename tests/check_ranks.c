@@ -332,8 +332,8 @@ START_TEST(bits_do_not_depend_on_ranks)
         int skew;
         uint32_t shard_partitions, rank;
     } c[] = {
-        { 3, { 50, 9000, 3000 }, 150000, 2, 1, 8 },
-        { 3, { 50, 9000, 3000 }, 150000, 2, 3, 13 },
+        { 3, { 50, 9000, 3000 }, 110000, 2, 1, 8 },
+        { 3, { 50, 9000, 3000 }, 110000, 2, 3, 13 },
         { 4, { 2, 700, 300, 12 }, 120000, 2, 0, 17 }, /* rows over many partitions, one shard */
         { 3, { 1, 40000, 5 }, 100000, 0, 2, 5 },      /* one row is all there is */
         { 2, { 60000, 3 }, 90000, 0, 1, 3 },
@@ -342,7 +342,7 @@ START_TEST(bits_do_not_depend_on_ranks)
     };
     const int i = _i % (int)(sizeof c / sizeof *c);
     const struct conf conf = { .rank = c[i].rank,
-                               .iters = 3,
+                               .iters = 2,
                                .precision = _i == i ? TS_FLOAT32 : TS_FLOAT64 };
     uint32_t streamed;
     write_tensor(40 + (uint64_t)_i, c[i].order, c[i].dim, c[i].nnz, c[i].skew,
@@ -357,7 +357,7 @@ START_TEST(bits_do_not_depend_on_ranges)
 {
     static const uint64_t dim[3] = { 50, 9000, 3000 };
     struct conf conf = { .rank = 7,
-                         .iters = 3,
+                         .iters = 2,
                          .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
     struct ts_constraint observed[3] = { { .observed = 1, .l2 = 0.1 },
                                          { .observed = 1, .l2 = 0.1 },
@@ -366,7 +366,7 @@ START_TEST(bits_do_not_depend_on_ranges)
     struct ts_tensor *t;
     struct ts_err err;
     conf.constraint = _i % 4 == 3 ? observed : NULL;
-    write_tensor(60 + (uint64_t)_i, 3, dim, 400000, 2, 1 + (uint32_t)_i % 3);
+    write_tensor(60 + (uint64_t)_i, 3, dim, 200000, 2, 1 + (uint32_t)_i % 3);
     ck_assert_int_eq(ts_tensor_open(dir, &t, &err), 0);
     ts_share_cut(t->mode[1].shard, t->mode[1].disk.n_shards, 4, even);
     drawn_costs = 1 + (uint64_t)_i;
@@ -398,12 +398,12 @@ START_TEST(constraints_go_along)
     const struct ts_constraint *const all[] = { nonneg, simplex, NULL,   polar, NULL,
                                                 smooth, sparse,  bounds, curves };
     struct conf conf = { .rank = 6,
-                         .iters = 4,
+                         .iters = 3,
                          .precision = _i % 4 == 1 ? TS_FLOAT64 : TS_FLOAT32 };
     conf.constraint = all[_i];
     conf.nvecs = _i == 4;
     conf.accelerate = _i == 2;
-    conf.iters = _i == 2 ? MOST_SWEEPS : 4;
+    conf.iters = _i == 2 ? MOST_SWEEPS : 3;
     write_tensor(7, 3, dim, 120000, 2, 2);
     ck_ranks(conf, 0);
 }
@@ -440,7 +440,7 @@ START_TEST(observed_cells_go_along)
     const int i = _i % (int)(sizeof c / sizeof *c);
     struct ts_constraint all[TS_MAX_ORDER];
     const struct conf conf = { .rank = c[i].rank,
-                               .iters = 3,
+                               .iters = 2,
                                .precision = _i == i ? TS_FLOAT32 : TS_FLOAT64,
                                .constraint = all,
                                .hold_out = { .share = c[i].held, .seed = 5 } };
