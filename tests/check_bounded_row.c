@@ -83,7 +83,7 @@ static double value_of(const struct problem *x, const double *a)
     return sum;
 }
 
-static void find(const struct problem *x, double *a)
+static void find(const struct problem *x, double tolerance, double *a)
 {
     struct ts_gram sum = { .rank = x->n, .stride = x->stride, .s = x->s, .m = x->m };
     double *more = rows(5), *s = rows(MOST), diagonal[MOST];
@@ -94,7 +94,7 @@ static void find(const struct problem *x, double *a)
         .upper = x->upper,
         .diagonal = diagonal,
         .cut = 8 * 2.2e-16 * x->n,
-        .tolerance = 1e-15,
+        .tolerance = tolerance,
         .s = s,
         .row = { more, more + MOST, more + 2 * MOST, more + 3 * MOST },
     };
@@ -156,7 +156,7 @@ START_TEST(no_choice_is_better)
         struct problem x = make(n, 2 * n, 0.01, k % 2, bounds[_i].lower, bounds[_i].upper);
         double a[MOST], other[MOST], scale, best = INFINITY;
         int side[6] = { 0 };
-        find(&x, a);
+        find(&x, 1e-15, a);
         for (uint32_t i = 0; i < n; i++) {
             ck_assert_double_ge(a[i], x.lower);
             ck_assert_double_le(a[i], x.upper);
@@ -189,7 +189,7 @@ START_TEST(conditions_hold)
         struct problem x =
             make(n, rank, more, k % 2 && more > 0, bounds[_i].lower, bounds[_i].upper);
         double a[MOST], most = 0;
-        find(&x, a);
+        find(&x, 1e-15, a);
         for (uint32_t i = 0; i < n; i++)
             most = fabs(x.m[i]) > most ? fabs(x.m[i]) : most;
         for (uint32_t i = 0; i < n; i++) {
@@ -211,6 +211,38 @@ START_TEST(conditions_hold)
 }
 END_TEST
 
+/* Columns from 1e-8 to 1e8: those of small entries count as much as others. */
+START_TEST(columns_of_any_size)
+{
+    static const double tolerance[] = { 1e-15, 1e-7 };
+    for (uint32_t k = 0; k < 100; k++) {
+        const uint32_t n = 2 + k % 40;
+        struct problem x = make(n, 2 * n, 0, 0, bounds[_i].lower, bounds[_i].upper);
+        double size[MOST], a[MOST];
+        for (uint32_t i = 0; i < n; i++)
+            size[i] = pow(10, 8 * draw());
+        for (uint32_t i = 0; i < n; i++) {
+            x.m[i] *= size[i];
+            for (uint32_t j = 0; j < n; j++)
+                x.s[i * x.stride + j] *= size[i] * size[j];
+        }
+        find(&x, tolerance[k % 2], a);
+        for (uint32_t i = 0; i < n; i++) {
+            double slope = -x.m[i], sum = fabs(x.m[i]);
+            for (uint32_t j = 0; j < n; j++) {
+                slope += x.s[i * x.stride + j] * a[j];
+                sum += fabs(x.s[i * x.stride + j] * a[j]);
+            }
+            ck_assert(a[i] >= x.lower && a[i] <= x.upper);
+            ck_assert_msg((slope <= 0 || a[i] == x.lower || slope <= 1e-5 * sum) &&
+                              (slope >= 0 || a[i] == x.upper || slope >= -1e-5 * sum),
+                          "%u entries: slope of entry %u is %g of parts of %g", n, i, slope, sum);
+        }
+        drop(&x);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("bounded_row");
@@ -218,6 +250,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, no_choice_is_better, 0, N_BOUNDS);
     tcase_add_loop_test(tc, conditions_hold, 0, N_BOUNDS);
+    tcase_add_loop_test(tc, columns_of_any_size, 0, N_BOUNDS);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_NOFORK);
 }

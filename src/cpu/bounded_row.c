@@ -8,7 +8,7 @@
 #define MAX_ROUNDS 500   /* of coordinate descent */
 #define MAX_SOLVES 100   /* of pivoting; a few are usual */
 #define LANES      16u   /* a multiple of those of any instruction set */
-#define ROUNDING   1e-13 /* what an entry of S a is off, at most, of the size of a */
+#define ROUNDING   1e-13 /* what an entry of S a is off, at most: see pivot */
 #define SPARE      3     /* times that all may change sides though no fewer are wrong */
 
 enum side { FREE, LOWER, UPPER };
@@ -69,19 +69,21 @@ static int solve_free(const struct ts_bounded_row *b, const unsigned char *side,
     return 1;
 }
 
-/* The side on which entry i belongs, with the others as they are. few: by how much an entry may be off. */
+/* The side on which entry i belongs, with the others as they are. few: what may be left of m(i), but for the root of S(i, i). */
 static enum side side_of(const struct ts_bounded_row *b, const double *a, uint32_t i,
                          enum side side, double few)
 {
     const struct ts_gram *g = b->sum;
-    double step;
+    double left;
     if (side == FREE)
         return a[i] < b->lower ? LOWER : a[i] > b->upper ? UPPER : FREE;
-    step = left_of(g, a, i) / g->s[(size_t)i * g->stride + i];
-    return (side == LOWER && step > few) || (side == UPPER && step < -few) ? FREE : side;
+    left = left_of(g, a, i);
+    few *= sqrt(g->s[(size_t)i * g->stride + i]);
+    return (side == LOWER && left > few) || (side == UPPER && left < -few) ? FREE : side;
 }
 
-/* Returns whether a is the row. */
+/* Returns whether a is the row. What an entry may be off is measured with columns scaled so that the diagonal of S is 1: that
+ * is what rounding leaves, as no S(i, j) is larger than the roots of S(i, i) and S(j, j), and columns of any size count alike. */
 static int pivot(const struct ts_bounded_row *b, double *a)
 {
     const uint32_t n = b->sum->rank;
@@ -97,7 +99,7 @@ static int pivot(const struct ts_bounded_row *b, double *a)
         if (k > 0 && !solve_free(b, side, a))
             return 0;
         for (uint32_t i = 0; i < n; i++)
-            few += a[i] * a[i];
+            few += a[i] * a[i] * b->sum->s[(size_t)i * b->sum->stride + i];
         few = fmax(b->tolerance, ROUNDING) * sqrt(few);
         for (uint32_t i = 0; i < n; i++)
             if (side_of(b, a, i, side[i], few) != side[i]) {

@@ -127,15 +127,15 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
                 return false;
             a = mine ? x : a;
         }
-        const double few = (tolerance > 1e-13 ? tolerance : 1e-13) * sqrt(warp_sum(a * a));
+        const double few = (tolerance > 1e-13 ? tolerance : 1e-13) *
+                           sqrt(warp_sum(a * a * diagonal)) * sqrt(diagonal);
         double left = m;
         for (uint32_t i = 0; i < rank; i++)
             left -= copy[i * stride + j] * __shfl_sync(0xffffffff, a, i);
-        const double step = left / diagonal;
         const bool is_free = free >> lane & 1, is_upper = at_upper >> lane & 1;
         const bool wrong = lane < rank && (is_free    ? a < lower || a > upper
-                                           : is_upper ? step < -few
-                                                      : step > few);
+                                           : is_upper ? left < -few
+                                                      : left > few);
         uint32_t change = __ballot_sync(0xffffffff, wrong);
         const uint32_t number = __popc(change);
         if (change == 0)

@@ -217,21 +217,21 @@ static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_obse
             return false;
         double few = 0;
         for (uint32_t j = lane; j < o.rank; j += 32)
-            few += w.a[j] * w.a[j];
+            few += w.a[j] * w.a[j] * w.diagonal[j];
         few = (tolerance > 1e-13 ? tolerance : 1e-13) * sqrt(warp_sum(few));
         for (uint32_t j = threadIdx.x; j < o.rank; j += blockDim.x) {
             double left = w.right[j];
             for (uint32_t i = 0; i < o.rank; i++)
                 left -= w.before(i, j) * w.a[i];
-            w.y[j] = left / w.diagonal[j];
+            w.y[j] = left / sqrt(w.diagonal[j]);
         }
         __syncthreads();
         uint32_t change = 0, above = 0, last = 0;
         for (uint32_t c = 0; 32 * c + lane < o.rank; c++) {
-            const double a = w.a[32 * c + lane], step = w.y[32 * c + lane];
+            const double a = w.a[32 * c + lane], left = w.y[32 * c + lane];
             const bool wrong = free >> c & 1       ? a < o.lower || a > o.upper
-                               : at_upper >> c & 1 ? step < -few
-                                                   : step > few;
+                               : at_upper >> c & 1 ? left < -few
+                                                   : left > few;
             change |= (uint32_t)wrong << c;
             above |= (uint32_t)(a > o.upper) << c;
             last = wrong ? 32 * c + lane : last;
