@@ -45,6 +45,13 @@ for sweeps in 3 4; do
     cp_t --l2 3e4 -i $sweeps --tol 0 -p float64 --force -o end.cp > end.out 2>&1
     "$bin/tstream" fit end.cp t.tsh --cpu > end.out 2>&1 || bad "a model of which nothing is left: $(cat end.out)"
 done
+# Columns within bounds stay as they are, however small, and fit takes them, too, as it takes those that carry the model.
+for bounds in 0:1e-170 1=0:1e-130; do
+    cp_t --bounds $bounds -i 2 --tol 0 -p float64 --force -o end.cp > end.out 2>&1
+    printed=$(sed -n 's/^fit \([^ ]*\) .*/\1/p' end.out)
+    "$bin/tstream" fit end.cp t.tsh --cpu > end.out 2>&1 || bad "columns within bounds of $bounds: $(cat end.out)"
+    grep -q "^fit $printed " end.out || bad "bounds of $bounds: not $printed, but $(cat end.out)"
+done
 for bounds in 0:0 2=0:0 2=-1:0; do
     cp_t --nonneg --bounds $bounds -i 3 -n > zero.out 2> zero.err || bad "--bounds $bounds: $(cat zero.err)"
     grep -q 'nothing is left of the model: .*the bounds of mode [12] let no entry be anything but 0' zero.err ||

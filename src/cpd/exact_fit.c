@@ -20,6 +20,7 @@
 /* Squares of numbers between these, and the rounding of the squares, are in the range of float64. */
 #define LEAST_LARGEST 1e-120
 #define MOST_LARGEST  1e140
+#define MOST_SHIFT    1000 /* a power of 2 that is in the range, and so is its inverse */
 
 /* ---- twice the precision: a number is hi + lo ---- */
 
@@ -67,7 +68,9 @@ struct sums {
     double *all_hi, *all_lo;   /* the same: products over the modes read */
     double *largest;           /* rank: magnitude in each column of the mode being read */
     double *scale;             /* rank: power of 2 that brings the column's norm near 1 */
-    double *weight;            /* rank: the model's, divided by the scales of the modes read */
+    double *before; /* rank: the same for its entries as they are read; NULL: none is needed */
+    double *shift;  /* rank: all scales of the modes read as one exponent of 2, negated */
+    double *weight; /* rank: the model's; once all modes are read, divided by the scales */
 };
 
 static uint64_t chunk_rows(uint32_t rank)
@@ -126,6 +129,11 @@ static void add_gram(struct sums *s, uint64_t n)
     }
 }
 
+static int in_range(double largest)
+{
+    return largest > LEAST_LARGEST && largest < MOST_LARGEST;
+}
+
 static void note_largest(struct sums *s, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -134,23 +142,23 @@ static void note_largest(struct sums *s, uint64_t n)
 }
 
 /* The scales of a mode's columns: without rounding, and then no product of modes leaves the range. */
-static int choose_scales(struct sums *s, uint32_t mode, struct ts_err *err)
+static void choose_scales(struct sums *s)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
-        const double most = s->largest[r];
         int exponent = 0;
-        if (most > 0 && !(most > LEAST_LARGEST && most < MOST_LARGEST))
-            return ts_fail(
-                err, TS_ELIMIT,
-                "%s: mode %u, column %u: numbers up to %g have squares out of the range of "
-                "float64; scale the column and put the factor into its weight",
-                s->conf->model->path, mode + 1, r + 1, most);
-        if (most > 0)
+        if (s->largest[r] > 0)
             frexp(sqrt(s->gram_hi[(size_t)r * s->rank + r]), &exponent);
         s->scale[r] = ldexp(1, -exponent);
-        s->weight[r] = ldexp(s->weight[r], exponent);
+        s->shift[r] += exponent;
     }
-    return 0;
+}
+
+/* What is of the mode being read alone := 0 */
+static void forget_mode(struct sums *s)
+{
+    memset(s->gram_hi, 0, s->square * sizeof *s->gram_hi);
+    memset(s->gram_lo, 0, s->square * sizeof *s->gram_lo);
+    memset(s->largest, 0, s->rank * sizeof *s->largest);
 }
 
 /* all := all .* gram of scaled columns; what is of this mode alone := 0 */
@@ -165,9 +173,7 @@ static void take_gram(struct sums *s)
             s->all_hi[at] = p.hi;
             s->all_lo[at] = p.lo;
         }
-    memset(s->gram_hi, 0, s->square * sizeof *s->gram_hi);
-    memset(s->gram_lo, 0, s->square * sizeof *s->gram_lo);
-    memset(s->largest, 0, s->rank * sizeof *s->largest);
+    forget_mode(s);
 }
 
 /* |M|^2; *size := the sum of the magnitudes of its terms */
@@ -278,6 +284,8 @@ static int read_rows(struct sums *s, struct target *t, const uint64_t *index, st
         const uint64_t n = rows - row < s->step ? rows - row : s->step;
         rc = ts_model_rows(m, t->mode, n, s->chunk, err);
         if (rc == 0) {
+            for (uint64_t i = 0; s->before != NULL && i < n * s->rank; i++)
+                s->chunk[i] *= s->before[i % s->rank];
             add_gram(s, n);
             note_largest(s, n);
         }
@@ -292,6 +300,42 @@ static int read_rows(struct sums *s, struct target *t, const uint64_t *index, st
     return rc == 0 ? flush(t, err) : rc;
 }
 
+/* Columns may be so small or large that their squares leave the range of float64, as within bounds that are. Their mode is read
+ * again then, and they are scaled as they are read. */
+static int read_again(struct sums *s, struct target *t, const uint64_t *index, struct ts_err *err)
+{
+    double before[TS_MAX_RANK];
+    uint32_t out = s->rank;
+    int rc;
+    for (uint32_t r = 0; r < s->rank; r++) {
+        int exponent = 0;
+        if (s->largest[r] > 0 && !in_range(s->largest[r])) {
+            out = out < s->rank ? out : r;
+            frexp(s->largest[r], &exponent);
+            exponent = exponent > MOST_SHIFT    ? MOST_SHIFT
+                       : exponent < -MOST_SHIFT ? -MOST_SHIFT
+                                                : exponent;
+        }
+        before[r] = ldexp(1, -exponent);
+        s->shift[r] += exponent;
+    }
+    if (out == s->rank)
+        return 0;
+    rc = ts_model_again(s->conf->model, err);
+    if (rc > 0)
+        return ts_fail(err, TS_ELIMIT,
+                       "%s: mode %u, column %u: numbers up to %g have squares out of the range of "
+                       "float64, and what is read once cannot be scaled: name a file",
+                       s->conf->model->path, t->mode + 1, out + 1, s->largest[out]);
+    forget_mode(s);
+    t->next = 0;
+    s->before = before;
+    if (rc == 0)
+        rc = read_rows(s, t, index, err);
+    s->before = NULL;
+    return rc;
+}
+
 static int load_mode(struct sums *s, uint32_t mode, struct ts_err *err)
 {
     struct target t = { .s = s, .mode = mode, .n_rows = s->conf->tensor->mode[mode].disk.n_rows };
@@ -301,12 +345,13 @@ static int load_mode(struct sums *s, uint32_t mode, struct ts_err *err)
         rc = ts_tensor_rows(s->conf->tensor, mode, &t.index, err);
     if (rc == 0)
         rc = read_rows(s, &t, index, err);
+    if (rc == 0)
+        rc = read_again(s, &t, index, err);
     free(t.index);
     free(index);
-    if (rc == 0)
-        rc = choose_scales(s, mode, err);
     if (rc < 0)
         return rc;
+    choose_scales(s);
     take_gram(s);
     if (mode != s->mode)
         return s->conf->backend->scale(s->conf->be, mode, s->scale, err);
@@ -433,7 +478,7 @@ uint64_t ts_exact_fit_bytes(const struct ts_tensor *t, const struct ts_model *mo
 
 static int sums_new(struct sums *s, struct ts_err *err)
 {
-    const uint64_t numbers = 4 * s->step * s->rank + 4 * s->square + 3 * s->rank;
+    const uint64_t numbers = 4 * s->step * s->rank + 4 * s->square + 4 * s->rank;
     int rc;
     s->own_bytes = s->conf->tensor->mode[s->mode].disk.n_rows * s->rank * sizeof(double);
     rc = ts_bigmem_new(s->own_bytes, "the rows of a mode", (void **)&s->own, err);
@@ -450,7 +495,8 @@ static int sums_new(struct sums *s, struct ts_err *err)
     s->all_lo = s->all_hi + s->square;
     s->largest = s->all_lo + s->square;
     s->scale = s->largest + s->rank;
-    s->weight = s->scale + s->rank;
+    s->shift = s->scale + s->rank;
+    s->weight = s->shift + s->rank;
     memcpy(s->weight, s->conf->model->weight, s->rank * sizeof *s->weight);
     for (size_t i = 0; i < s->square; i++)
         s->all_hi[i] = 1;
@@ -467,6 +513,8 @@ static int run(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         rc = load_mode(s, m, err);
     if (rc < 0)
         return rc;
+    for (uint32_t r = 0; r < s->rank; r++)
+        s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
     rc = c->backend->mttkrp(c->be, s->mode, c->feed, &times, err);
     if (rc == 0 && ts_comm_many(c->comm)) /* its rows come to all ranks */

@@ -201,6 +201,8 @@ static int ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
                      "%s: line %" PRIu64 ": matrix %u is %" PRIu64 " x %" PRIu64
                      ", the head of the file says %" PRIu64 " x %u",
                      m->name, m->line, mode + 1, rows, columns, m->n_rows[mode], m->rank);
+    m->mode_at = ftell(m->file);
+    m->mode_line = m->line;
     return rc;
 }
 
@@ -564,6 +566,15 @@ int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, st
     if (rc == 0 && m->kind == TS_MODEL_KTENSOR && mode + 1 == m->order && m->row == m->n_rows[mode])
         rc = expect_end(m, err);
     return rc;
+}
+
+int ts_model_again(struct ts_model *m, struct ts_err *err)
+{
+    m->row = 0;
+    if (m->kind != TS_MODEL_KTENSOR)
+        return begin_mode(m, m->mode, err);
+    m->line = m->mode_line;
+    return m->mode_at < 0 || fseek(m->file, m->mode_at, SEEK_SET) != 0;
 }
 
 int ts_model_map(const struct ts_model *m, struct ts_model_map *ret, struct ts_err *err)

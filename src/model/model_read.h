@@ -4,7 +4,7 @@
  * Taken are a Tensor Toolbox `ktensor` text file, and a directory that holds model.ktensor, or
  * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order); and one of several such
  * directories (model/model_files.h), whose best one is taken where all have one rank. Rows are read
- * once, front to back, mode after mode, so memory is a few buffers for any size.
+ * front to back, mode after mode, so memory is a few buffers for any size.
  *
  *   owner    the model owns what it points to, until ts_model_close
  *   units    rows; row 0 of a mode is its index 0, or its first used one (model->n_rows tells)
@@ -46,7 +46,9 @@ struct ts_model {
     uint32_t mode; /* being read */
     uint64_t row;  /* next one */
     uint64_t line;
-    char *name; /* of the open file */
+    uint64_t mode_line; /* of a ktensor: where the rows of `mode` begin, */
+    long mode_at;       /* and their first byte; negative in a pipe */
+    char *name;         /* of the open file */
     FILE *file;
     uint32_t item_bytes; /* of an .npy: 4 or 8 */
     uint32_t widest;     /* of those of the modes; 0: no .npy */
@@ -70,6 +72,9 @@ int ts_model_is_float32(const struct ts_model *m);
 /* The next n rows of `mode`, n x rank. Modes are asked for in ascending order, rows in order; the
  * rest of a mode may be left unread. */
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
+
+/* Goes back to the first row of the mode whose rows were asked for last: 0, 1 where that cannot be, in a pipe, or a failure. */
+int ts_model_again(struct ts_model *m, struct ts_err *err);
 
 /* The .npy of the mode whose rows were asked for last, in memory: item_bytes a number, from `at` on. memory NULL: it
  * is another kind of model, or lies badly. The file must stay as it is. */
