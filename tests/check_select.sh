@@ -132,6 +132,13 @@ same y.tsh want1
 { "$bin/tshard" export a.tsh; "$bin/tshard" export b.tsh; } | sort > have
 sort zeros.tns | cmp -s - have || bad "split loses zeros"
 "$bin/tshard" info b.tsh --json | grep -q '"keeps_zeros":true' || bad "split forgets that zeros are kept"
+for value in 0 1e-170; do # one part would have such values alone: neither is built
+    awk -v x=$value 'BEGIN { for (i = 1; i < 9; i++) print i, i, x; print 9, 9, 1 }' > mostly.tns
+    "$bin/tshard" build mostly.tns --zeros keep --values float64 -o y.tsh -f > log
+    refused 1 '.tsh would have no values whose squares are above 0' "$bin/tshard" split y.tsh --train one.tsh --test two.tsh
+done
+refused 1 'two.tsh would have no nonzeros' "$bin/tshard" split y.tsh --hold-out 0.01% --train one.tsh --test two.tsh
+[ ! -e one.tsh ] && [ ! -e two.tsh ] || bad "split: one part was made of two that are refused"
 # of these a model of rank 1 has no error, unless it has to be 0 somewhere
 awk 'BEGIN { for (i = 1; i <= 9; i++) for (j = 1; j <= 9; j++) if ((i + j) % 3) print i, j, (i + 2 * j) % 5 ? 4 : 0 }' > four.tns
 for zeros in drop keep; do

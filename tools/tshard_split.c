@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard split: a tensor becomes two, of which one is to judge what the other one taught. */
+#include <float.h>
 #include <libgen.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -52,6 +53,22 @@ static int is_same_place(const char *a, const char *b)
     return ret;
 }
 
+/* A tensor without a value other than 0 is not built: it is refused before the other one is. */
+static int check_sides(const struct ts_tensor *t, const struct ts_hold_out *hold_out,
+                       const char *const out[2], struct ts_err *err)
+{
+    struct ts_pick_sides sides;
+    int rc = ts_tensor_is_sparse(t, "a copy of its nonzeros is", err);
+    if (rc == 0)
+        rc = ts_pick_count_sides(hold_out, t, &tool_stop, &sides, err);
+    for (int i = 0; i < 2 && rc == 0; i++)
+        if (sides.squares[i] < DBL_MIN)
+            rc = ts_fail(err, TS_EFORMAT,
+                         "%s would have %s: another --hold-out or --seed may give it some", out[i],
+                         sides.nnz[i] == 0 ? "no nonzeros" : "no values whose squares are above 0");
+    return rc;
+}
+
 static int split(const struct ts_cmd *cmd, const struct split_args *args, const struct ts_tensor *t,
                  const char *const out[2], struct ts_err *err)
 {
@@ -73,6 +90,8 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         if (rc == 0 && !args->common.force && access(out[i], F_OK) == 0)
             rc = ts_fail(err, TS_EBUSY, "%s exists; --force replaces it", out[i]);
     }
+    if (rc == 0)
+        rc = check_sides(t, &pick.hold_out, out, err);
     for (int i = 0; i < 2 && rc == 0; i++) {
         o.out = out[i];
         pick.side = i == 0 ? TS_PICK_KEPT : TS_PICK_HELD;

@@ -126,7 +126,8 @@
 /* nonzeros sorted otherwise: ts_reorder, ts_reorder_block, ts_reorder_sorted,
  * ts_reorder_least, ts_reorder_most */
 #include "build/reorder.h"
-/* a part of a tensor: ts_pick_ranges, ts_pick_at_least, ts_pick_free */
+/* a part of a tensor: ts_pick_ranges, ts_pick_at_least, ts_pick_count_sides,
+ * ts_pick_free */
 #include "source/tensor_source.h"
 /* nonzeros in memory: ts_batch_new, ts_batch_clear, ts_batch_free, ts_value_of_bits */
 #include "source/batch.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sets of rows of a tensor: by ranges of indices, by how many nonzeros they have. */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,9 +95,11 @@ static void end_row(const struct counting *c)
         drop(c->pick, c->mode, c->row);
 }
 
-static void count(struct counting *c, const uint32_t *row, uint32_t n)
+static int count(void *arg, const struct ts_block *block)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    struct counting *c = arg;
+    const uint32_t *row = block->level[0];
+    for (uint32_t i = 0; i < block->n; i++) {
         if (row[i] != c->row) {
             end_row(c);
             c->row = row[i];
@@ -104,30 +107,83 @@ static void count(struct counting *c, const uint32_t *row, uint32_t n)
         }
         c->n++;
     }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ all nonzeros of a copy */
+
+/* Gives block after block to see, until it returns 1. */
+static int each_block(const struct ts_tensor *t, uint32_t mode, const volatile sig_atomic_t *stop,
+                      int (*see)(void *arg, const struct ts_block *block), void *arg,
+                      struct ts_err *err)
+{
+    void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(t));
+    struct ts_block *block = malloc(sizeof *block);
+    int end = 0, rc = raw == NULL || block == NULL
+                          ? ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", t->path)
+                          : 0;
+    for (uint64_t s = 0; s < t->mode[mode].disk.n_shards && rc == 0 && !end; s++) {
+        rc = ts_tensor_read_shard(t, mode, s, raw, err);
+        if (rc == 0)
+            rc = ts_stop_check(stop, err);
+        for (uint32_t b = 0; b < t->mode[mode].shard[s].n_blocks && rc == 0 && !end; b++) {
+            rc = ts_tensor_block(t, mode, s, raw, b, block, err);
+            end = rc == 0 && see(arg, block);
+        }
+    }
+    free(block);
+    free(raw);
+    return rc;
 }
 
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err)
 {
     struct counting c = { .pick = p, .mode = mode, .least = least };
-    void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(t));
-    struct ts_block *block = malloc(sizeof *block);
-    int rc = raw == NULL || block == NULL
-                 ? ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", t->path)
-                 : need_set(p, t, mode, err);
-    for (uint64_t s = 0; s < t->mode[mode].disk.n_shards && rc == 0; s++) {
-        rc = ts_tensor_read_shard(t, mode, s, raw, err);
-        if (rc == 0)
-            rc = ts_stop_check(stop, err);
-        for (uint32_t b = 0; b < t->mode[mode].shard[s].n_blocks && rc == 0; b++) {
-            rc = ts_tensor_block(t, mode, s, raw, b, block, err);
-            if (rc == 0)
-                count(&c, block->level[0], block->n);
-        }
-    }
+    int rc = need_set(p, t, mode, err);
+    if (rc == 0)
+        rc = each_block(t, mode, stop, count, &c, err);
     if (rc == 0)
         end_row(&c);
-    free(block);
-    free(raw);
     return rc;
+}
+
+/* ------------------------------------------------------------------ two sides */
+
+struct dividing {
+    const struct ts_tensor *tensor;
+    const struct ts_hold_out *hold_out;
+    struct ts_pick_sides *sides;
+};
+
+static int divide(void *arg, const struct ts_block *block)
+{
+    const struct dividing *d = arg;
+    const struct ts_tensor *t = d->tensor;
+    const uint32_t n_codes = ts_header_codes(&t->header);
+    struct ts_pick_sides *s = d->sides;
+    for (uint32_t i = 0; i < block->n; i++) {
+        const double x = ts_tensor_value(t, n_codes > 0 ? block->code[0][i] : 0,
+                                         n_codes > 1 ? block->code[1][i] : 0);
+        uint64_t hash = ts_hold_out_begin(d->hold_out);
+        uint32_t row[TS_MAX_ORDER];
+        int side;
+        for (uint32_t l = 0; l < t->order; l++)
+            row[t->mode[0].disk.level[l]] = block->level[l][i];
+        for (uint32_t m = 0; m < t->order; m++)
+            hash = ts_hold_out_add(hash, row[m]);
+        side = ts_hold_out_held(d->hold_out, hash);
+        s->nnz[side]++;
+        s->squares[side] += x * x;
+    }
+    return s->squares[0] >= DBL_MIN && s->squares[1] >= DBL_MIN;
+}
+
+int ts_pick_count_sides(const struct ts_hold_out *hold_out, const struct ts_tensor *t,
+                        const volatile sig_atomic_t *stop, struct ts_pick_sides *ret,
+                        struct ts_err *err)
+{
+    struct dividing d = { t, hold_out, ret };
+    memset(ret, 0, sizeof *ret);
+    return each_block(t, 0, stop, divide, &d, err);
 }

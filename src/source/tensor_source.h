@@ -46,6 +46,16 @@ int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err);
 
+/* What each side of a division would have, kept and held: nonzeros, and the sum of their squares. Both are counted until no side
+ * lacks any: that takes a block or a few, and all shards where one does. */
+struct ts_pick_sides {
+    uint64_t nnz[2];
+    double squares[2]; /* a tensor needs DBL_MIN of them */
+};
+int ts_pick_count_sides(const struct ts_hold_out *hold_out, const struct ts_tensor *t,
+                        const volatile sig_atomic_t *stop, struct ts_pick_sides *ret,
+                        struct ts_err *err);
+
 struct ts_tensor_source;
 
 struct ts_tensor_source_conf {
