@@ -165,6 +165,14 @@ alike "is more than there is" x.tsh --cpu -m 1024T
 "$bin/tshard" gen --dims 1000000000000x10x10 --nnz 1K -o wide.tsh > log 2>&1
 alike "takes at least" wide.tsh --cpu -r 16 --rows all
 alike "--gpus 4000000,: " x.tsh --gpus 4000000,
+"$bin/tshard" gen --dims 9x8x7 --nnz 99 --value 0..1 -o few.tsh > log 2>&1
+"$bin/tstream" cp few.tsh --cpu -r 2 -i 1 > log 2>&1
+alike "not from singular vectors" few.tsh --cpu --loss bernoulli --init nvecs -o no.cp
+alike "the model has rank 2, but --rank is 3" few.tsh --cpu --init few.cp -r 3 -o no.cp
+alike "none of the models starts from it" few.tsh --cpu --init few.cp -r 3,4 -o no.cp
+alike "mode 1 of the model has 9 rows, of the tensor 3000" x.tsh --cpu --init few.cp -r 2 -o no.cp
+"$bin/tstream" plan few.tsh --cpu --init few.cp -r 2,3 > log 2>&1 || bad "plan from a model of one rank: $(cat log)"
+[ ! -e no.cp ] || bad "something was made of what is refused"
 refused 2 "--rank must be 1 to" "$bin/tstream" plan x.tsh -r 0
 refused 2 "did you mean '--rank'" "$bin/tstream" plan x.tsh --rnak 3
 exit $failed

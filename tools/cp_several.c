@@ -14,6 +14,7 @@
 #include "tools/cp_folds.h"
 #include "tools/cp_models.h"
 #include "tools/cp_run.h"
+#include "tools/cp_starts.h"
 #include "tools/hold_out_share.h"
 #include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
@@ -144,83 +145,17 @@ static int find_done(struct several *s, int rc, struct ts_err *err)
     return rc;
 }
 
-/* ---- where they start ---- */
-
-/* Of a run that a program began with models in its memory: what has no state cannot be begun again. */
-static int is_given(const struct cp_args *args)
-{
-    return args->models_from.dir != NULL && strcmp(args->init, "given") == 0;
-}
-
-/* The one of this rank and seed in a directory of several. */
-static int find_start(const struct several *s, const struct ts_models_row *row, char **ret,
-                      struct ts_err *err)
-{
-    if (asprintf(ret, "%s/%s", s->args->init, row->name) < 0) {
-        *ret = NULL;
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    }
-    if (access(*ret, F_OK) == 0)
-        return 0;
-    free(*ret);
-    *ret = NULL;
-    return 0;
-}
-
-/* The first of the rank that the only model has; of folds all of it, which are of one seed. */
-static int find_one_start(struct several *s, struct ts_err *err)
-{
-    struct ts_model *model;
-    uint32_t i = 0;
-    int rc = ts_model_open(s->args->init, &model, err);
-    if (rc < 0)
-        return rc;
-    while (i < s->models.n && s->models.row[i].rank != model->rank)
-        i++;
-    ts_model_close(model);
-    for (uint32_t end = s->models.folds ? i + s->models.restarts : i + 1;
-         i < end && i < s->models.n; i++) {
-        s->start[i] = strdup(s->args->init);
-        if (s->start[i] == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    }
-    return 0;
-}
-
-/* Which models start from --init FILE. */
 static int find_starts(struct several *s, struct ts_err *err)
 {
-    const struct cp_args *args = s->args;
-    uint32_t n = 0, missing = s->models.n;
-    int rc = 0;
-    s->start = calloc(s->models.n, sizeof *s->start);
-    if (s->start == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    if (!tstream_cp_init_is_file(args) || is_given(args))
-        return 0;
-    if (ts_models_there(args->init))
-        for (uint32_t i = 0; i < s->models.n && rc == 0; i++)
-            rc = find_start(s, &s->models.row[i], &s->start[i], err);
-    else
-        rc = find_one_start(s, err);
-    for (uint32_t i = s->models.n; i-- > 0;) {
-        n += s->start[i] != NULL;
-        missing = s->start[i] == NULL ? i : missing;
-    }
-    if (rc < 0)
-        return rc;
-    if (n == 0)
-        return ts_fail(err, TS_EARG,
-                       "%s: none of the models starts from it, as it has no model of their rank%s",
-                       args->init, ts_models_there(args->init) ? " and seed" : "");
-    if (missing < s->models.n && args->fix != NULL)
-        return ts_fail(err, TS_EARG,
-                       "%s: --fix keeps factors of it, and it has none for model %s of %u",
-                       args->init, s->models.row[missing].name, s->models.n);
-    if (missing < s->models.n && tool_ranks_speaks())
-        tool_note(s->cmd, "%u of %u models start%s from %s, the others from random numbers", n,
-                  s->models.n, n == 1 ? "s" : "", args->init);
-    return 0;
+    const uint32_t n = s->models.n;
+    uint32_t found = 0;
+    int rc = cp_starts_find(s->args, &s->models, &s->start, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        found += s->start[i] != NULL;
+    if (rc == 0 && found > 0 && found < n && tool_ranks_speaks())
+        tool_note(s->cmd, "%u of %u models start%s from %s, the others from random numbers", found,
+                  n, found == 1 ? "s" : "", s->args->init);
+    return rc;
 }
 
 /* ---- one model ---- */
@@ -232,7 +167,7 @@ static struct cp_args options_of(const struct several *s, const struct ts_models
     struct cp_args own = *s->args;
     if (s->start[i] != NULL)
         own.init = s->start[i];
-    else if (tstream_cp_init_is_file(&own) && !is_given(&own))
+    else if (tstream_cp_init_is_file(&own) && !cp_starts_given(&own))
         own.init = "random";
     own.rank = row->rank;
     own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { row->rank } };
@@ -252,7 +187,7 @@ static int kept(const struct several *s)
 /* Stopped between its last sweep and its result, by a program whose states did not have the error at cells that are held out. */
 static int lacks_error(const struct several *s, const struct one *o)
 {
-    return o->own.held_share > 0 && !is_given(s->args) &&
+    return o->own.held_share > 0 && !cp_starts_given(s->args) &&
            (ts_state_get(o->own.from.file)->flags & TS_STATE_ENDED) != 0 &&
            !ts_state_get(o->own.from.file)->figured;
 }
@@ -341,7 +276,7 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
     if (rc == 0 && s->args->models_from.dir != NULL)
         rc = find_state(s, o, err);
-    if (rc == 0 && o->own.from.file == NULL && is_given(s->args))
+    if (rc == 0 && o->own.from.file == NULL && cp_starts_given(s->args))
         rc = ts_fail(err, TS_EARG,
                      "%s: its models started from factors in the memory of a program, and %s has "
                      "no state: go on with that program",
@@ -764,9 +699,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
             rc = end_early(s, rc, err);
     }
     ts_atomic_dir_close(s->dir);
-    for (uint32_t i = 0; i < s->models.n && s->start != NULL; i++)
-        free(s->start[i]);
-    free(s->start);
+    cp_starts_free(s->start, s->models.n);
     ts_models_table_free(&s->models);
     ts_tensor_close(s->tensor);
     free(s->named);

@@ -8,6 +8,7 @@
 
 #include "api/tools.h"
 #include "tools/cp_models.h"
+#include "tools/cp_starts.h"
 #include "tools/engine_note.h"
 #include "tools/plan_ranks.h"
 #include "tools/plan_rows.h"
@@ -687,6 +688,8 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                      t->part.part, t->part.n);
     if (rc == 0 && args->diagnose)
         rc = cp_models_may_diagnose(args, t, err);
+    if (rc == 0)
+        rc = cp_starts_check(args, t, err);
     p.program_bytes = ts_engine_memory_resident();
     p.dense = rc == 0 && t->dense != NULL;
     if (rc == 0)

@@ -113,11 +113,6 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
     const struct ts_loss *loss = ts_loss_of(c[0].loss);
     if (conf->accelerate)
         return ts_fail(err, TS_EARG, "a model with loss %s cannot be accelerated", loss->name);
-    if (conf->init.nvecs)
-        return ts_fail(err, TS_EARG,
-                       "a model with loss %s starts from random factors or from a model, not from "
-                       "singular vectors",
-                       loss->name);
     if (c[0].loss == TS_GCP_BERNOULLI || c[0].loss == TS_GCP_BERNOULLI_LOGIT)
         if (c[0].observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
             return ts_fail(err, TS_EARG,

@@ -12,6 +12,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "model/model_write.h"
+#include "stream/loss.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 /* A Gram matrix is the sum of so many pieces: by the rank alone, so that it does not depend on the
@@ -246,6 +247,12 @@ uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank)
 int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
 {
     const struct ts_model *m = c->model;
+    const struct ts_loss *loss = c->constraint != NULL ? ts_loss_of(c->constraint[0].loss) : NULL;
+    if (c->nvecs && loss != NULL)
+        return ts_fail(err, TS_EARG,
+                       "a model with loss %s starts from random factors or from a model, not from "
+                       "singular vectors",
+                       loss->name);
     if (m == NULL)
         return 0;
     if (m->order != c->tensor->order)

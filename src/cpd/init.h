@@ -42,7 +42,7 @@ struct ts_init_conf {
 };
 
 /* TS_EARG unless the model has the tensor's order, the rank, and for each mode as many rows as the
- * mode has indices, or used indices. */
+ * mode has indices, or used indices; and for nvecs with a loss of its own. Uses tensor, rank, model, nvecs and constraint. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
 /* Most memory that ts_init_mode takes while it runs. */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cp_starts.h - which models of a run start from --init FILE, and whether they can.
+ *
+ *   owner    the caller, of starts: until cp_starts_free
+ *   threads  one calls
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_TOOLS_CP_STARTS_H
+#define TS_TOOLS_CP_STARTS_H
+
+#include "api/tools.h"
+#include "tools/tstream_cp.h"
+
+/* Of a run that a program began with models in its memory: what has no state cannot be begun again. */
+int cp_starts_given(const struct cp_args *args);
+
+/* *ret := for each of several models the file that it starts from, or NULL. TS_EARG where none starts from what --init names, or
+ * --fix keeps factors that one has not. *ret is set on failure, too. */
+int cp_starts_find(const struct cp_args *args, const struct ts_models_table *models, char ***ret,
+                   struct ts_err *err);
+void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
+
+/* Whether the models, of one or of several, can start as --init says: what a run refuses when it comes to them. */
+int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struct ts_err *err);
+
+#endif
