@@ -310,6 +310,9 @@ if grep -q '^#define HAVE_HDF5 1' "$TOP_BUILDDIR/config.h" && "$bin/tshard" info
     refused 'are no numbers of float32' "$bin/tshard" info "$h5:/text"
     refused 'has no dataset /none' "$bin/tshard" info "$h5:/none"
     refused 'name the dataset, too' "$bin/tshard" info "$h5"
+    cp "$h5" some.h5
+    refused 'from the root: like some.h5:/group/big' "$bin/tstream" cp some.h5:group/big --cpu -o no.cp
+    refused 'from the root: like some.h5:/data' "$bin/tshard" info some.h5:
 else
     refused 'HDF5' "$bin/tshard" info "$h5:/x"
 fi

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,42 @@ static int is_hdf5(const char *name, const uint8_t *head, size_t n)
                   : n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0;
 }
 
+static ssize_t read_head(const char *path, uint8_t *head)
+{
+    struct stat st;
+    ssize_t n;
+    int fd;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return -1;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    n = pread(fd, head, HEAD_BYTES, 0);
+    close(fd);
+    return n;
+}
+
+/* A name like file.h5:set, of a dataset that is not named from the root. */
+static int is_unrooted(const char *name, const uint8_t *head, size_t n)
+{
+    const char *colon = strrchr(name, ':');
+    char *file = n == 0 && colon != NULL ? strndup(name, (size_t)(colon - name)) : NULL;
+    uint8_t first[HEAD_BYTES];
+    const ssize_t got = file != NULL ? read_head(file, first) : -1;
+    (void)head;
+    free(file);
+    return got > 0 && is_hdf5(name, first, (size_t)got);
+}
+
+static int refuse_unrooted(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    const char *colon = strrchr(path, ':');
+    const char *set = colon + 1 + strspn(colon + 1, "/");
+    (void)ret;
+    return ts_fail(err, TS_EARG, "%s: datasets of HDF5 are named from the root: like %.*s:/%s",
+                   path, (int)(colon - path), path, *set != '\0' ? set : "data");
+}
+
 static int is_raw(const char *name, const uint8_t *head, size_t n)
 {
     (void)head;
@@ -48,10 +85,8 @@ static int is_raw(const char *name, const uint8_t *head, size_t n)
 
 /* Of arrays; everything else is a directory of shards, or refused as one. */
 static const struct kind kinds[] = {
-    { is_npy, ts_dense_npy },
-    { is_text, ts_dense_text },
-    { is_hdf5, ts_dense_hdf5 },
-    { is_raw, ts_dense_raw },
+    { is_npy, ts_dense_npy }, { is_text, ts_dense_text },       { is_hdf5, ts_dense_hdf5 },
+    { is_raw, ts_dense_raw }, { is_unrooted, refuse_unrooted },
 };
 
 static const struct kind *kind_of(const char *path)
@@ -59,12 +94,8 @@ static const struct kind *kind_of(const char *path)
     uint8_t head[HEAD_BYTES];
     struct stat st;
     ssize_t n = 0;
-    int fd;
     if (stat(path, &st) == 0) {
-        fd = S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-        n = fd < 0 ? 0 : pread(fd, head, sizeof head, 0);
-        if (fd >= 0)
-            close(fd);
+        n = read_head(path, head);
         if (n <= 0)
             return NULL;
     }
