@@ -324,6 +324,12 @@ cp i.npy.index x.npy.index
 refused 'is of another array than x.npy' "$bin/tstream" cp x.npy --cpu -n
 "$bin/tshard" index x.npy --force > log 2>&1 || bad "index --force: $(cat log)"
 cp x.npy.index x.index
+mkdir elsewhere && mv x.npy.index elsewhere/kept && ln -s elsewhere/kept x.npy.index
+"$bin/tshard" index x.npy --force > log 2>&1 || bad "index --force, over a link: $(cat log)"
+[ -L x.npy.index ] && cmp -s elsewhere/kept x.index || bad "index: the link was replaced"
+rm x.npy.index && echo mine > x.npy.index
+refused 'is not the index of an array, so it is not replaced' "$bin/tshard" index x.npy --force
+[ "$(cat x.npy.index)" = mine ] || bad "index: a file of another kind was replaced"
 { head -c 100 x.index; printf x; tail -c +102 x.index; } > x.npy.index
 refused 'x.npy.index: is damaged' "$bin/tstream" cp x.npy --cpu -n
 rm -f x.npy.index

@@ -22,7 +22,7 @@ static const struct ts_opt index_opts[] = {
       "read all cells and compare them with the index that is there" },
     ARRAY_OPTS(AT(array)),
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an index that is there" },
+    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an index that is there. A file that is none is never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -35,6 +35,8 @@ static int make(const struct index_args *args, struct ts_tensor *t, const char *
     int rc = ts_threads_get(args->threads, 0, &threads, err);
     if (rc == 0 && t->dense->array.memory != NULL)
         rc = ts_fail(err, TS_EARG, "%s: is text, which is read whole and needs no index", t->path);
+    if (rc == 0 && !args->check)
+        rc = ts_array_index_may_replace(path, err);
     if (rc == 0 && !args->check && !args->force && access(path, F_OK) == 0)
         rc = ts_fail(err, TS_EBUSY, "%s: is there already; --force makes it anew", path);
     if (rc == 0 && args->check && access(path, F_OK) != 0)

@@ -97,7 +97,7 @@
 #include "format/array_name.h"
 /* its cells: ts_feed_slabs, ts_slabs_rewind, ts_slabs_leave, ts_slabs_next */
 #include "stream/slabs.h"
-/* its index: ts_array_index_path, ts_array_index_new, ts_array_index_read, ts_array_index_write */
+/* its index: ts_array_index_path, ts_array_index_may_replace, ts_array_index_new, ts_array_index_read, ts_array_index_write */
 #include "format/array_index.h"
 /* its checksum: ts_dense_scan_alone, ts_dense_scan_sums */
 #include "cpu/dense_scan.h"

@@ -2,17 +2,20 @@
 /* Reads, writes and applies the checksums of an array. */
 #include "format/array_index.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include "base/atomic_out.h"
+#include "base/out_name.h"
 #include "format/file_read.h"
 
 #define MAGIC "TSARRAY1"
@@ -103,14 +106,39 @@ static struct head head_of(const struct ts_dense *d)
     return h;
 }
 
+int ts_array_index_may_replace(const char *path, struct ts_err *err)
+{
+    char magic[sizeof MAGIC - 1];
+    struct stat st;
+    ssize_t n = -1;
+    int fd;
+    if (stat(path, &st) != 0 && errno == ENOENT)
+        return 0;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        n = pread(fd, magic, sizeof magic, 0);
+    close(fd);
+    return n == sizeof magic && memcmp(magic, MAGIC, sizeof magic) == 0
+               ? 0
+               : ts_fail(err, TS_EBUSY,
+                         "%s: exists and is not the index of an array, so it is not replaced: move "
+                         "it elsewhere",
+                         path);
+}
+
 int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
 {
     const struct head h = head_of(d);
     const size_t bytes = sizeof h + h.n_chunks * sizeof *d->sum;
-    char *path = ts_array_index_path(d), *data = malloc(bytes + sizeof(uint64_t)), *slash;
-    int rc = path == NULL || data == NULL
+    char *named = ts_array_index_path(d), *data = malloc(bytes + sizeof(uint64_t)), *slash;
+    char *path = NULL; /* where a link of this name leads */
+    int rc = named == NULL || data == NULL
                  ? ts_fail(err, TS_ENOMEM, "%s: out of memory for checksums", d->array.path)
-                 : 0;
+                 : ts_out_name(named, &path, err);
+    if (rc == 0 && path == NULL)
+        rc = ts_fail(err, TS_EBUSY, "%s: not a file", named);
     if (rc == 0) {
         const char *name = path, *dir = ".";
         int fd;
@@ -131,6 +159,7 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
             close(fd);
     }
     free(path);
+    free(named);
     free(data);
     return rc;
 }

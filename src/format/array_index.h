@@ -22,7 +22,11 @@ char *ts_array_index_path(const struct ts_dense *d);
 /* Makes room for the checksums of all chunks, which a scan fills in. */
 int ts_array_index_new(struct ts_dense *d, struct ts_err *err);
 
-/* Of an array that was scanned with room for checksums; one that is there is replaced. */
+/* TS_EBUSY where another file has the name: of an index only an index takes the place. Damaged ones, and those of other arrays, are
+ * some, too. */
+int ts_array_index_may_replace(const char *path, struct ts_err *err);
+
+/* Of an array that was scanned with room for checksums; one that is there is replaced, where a link leads if it is one. */
 int ts_array_index_write(const struct ts_dense *d, struct ts_err *err);
 
 /* Takes what the index says, where there is one: the tensor is scanned then. An array in memory has none. */
