@@ -164,7 +164,7 @@ refused 2 '--no-output goes with one' cp_cpu x.tsh --restarts 2 -n
 refused 2 '--trace goes with one' cp_cpu x.tsh --restarts 2 --trace t.json
 refused 2 'tstream fit --diagnose' cp_cpu x.tsh --diagnose
 refused 1 'x.cp exists' cp_cpu x.tsh --rank 4,6
-refused 1 'all its models are done' cp_cpu --resume x.cp
+refused 1 'for more --iters of one of them, --resume x.cp/NAME' cp_cpu --resume x.cp
 # what a kill at the last moment leaves: X.cp.partial is what X.cp has replaced
 cp_cpu x.tsh --rank 2,3 -i 2 -o newer.cp > log 2>&1
 cp -r newer.cp before.cp
@@ -177,6 +177,10 @@ refused 1 'all its models are done' cp_cpu --resume newer.cp
 "$bin/tstream" status newer.cp | grep -q 'ended' || bad "status takes what was replaced for a run"
 rm newer.cp/lock # so it is a run beside an old result
 cp_cpu --resume newer.cp > log 2>&1 || bad "a run beside an old result does not go on: $(cat log)"
+cp newer.cp/models.tsv before.tsv
+cp_cpu --resume newer.cp/best.r2 -i 5 > log 2>&1 || bad "one of several goes on: $(cat log)"
+grep -q 'newer.cp/best.r2 is one of several models: models.tsv, models.json and the links' log || bad "no word on the table: $(cat log)"
+cmp -s before.tsv newer.cp/models.tsv || bad "the table is another one"
 mkdir foreign.cp foreign.cp/r4.s1
 echo mine > foreign.cp/r4.s1/notes
 refused 1 'which is not a file of a decomposition' cp_cpu x.tsh --rank 4,6 -o foreign.cp --force

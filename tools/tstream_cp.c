@@ -2,6 +2,7 @@
 /* tstream_cp.c - tstream cp: a CP decomposition by alternating least squares. */
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +251,18 @@ static int spread_factors(const struct cp_args *args, const struct ts_engine *e,
     return e->backend->spread(e->be, &how, err);
 }
 
+/* The table is of the models as they were computed together. */
+static void note_table(const struct ts_cmd *cmd, const char *model)
+{
+    char *real = realpath(model, NULL), *dir = real != NULL ? dirname(real) : NULL;
+    if (dir != NULL && tool_ranks_speaks() && ts_models_there(dir))
+        tool_note(cmd,
+                  "%s is one of several models: " TS_MODELS_TSV ", " TS_MODELS_JSON
+                  " and the links to the best ones beside it are those of before",
+                  model);
+    free(real);
+}
+
 /* Everything that can be refused is, before the work. */
 static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
@@ -298,6 +311,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
         rc = end_together(&r, rc, err);
+        if (rc == 0 && !r.stopped && here && args->from.of_result && !args->no_output)
+            note_table(cmd, named);
     }
     ts_engine_close(&e);
     rc = tstream_trace_close(cmd, r.trace, rc, err);

@@ -51,7 +51,9 @@ int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_er
                      partial);
     else if (rc == 0 && n < 0 && (replaced || access(partial, F_OK) != 0) && ts_models_there(dir))
         rc = ts_fail(err, TS_EARG,
-                     "%s: all its models are done, so that there is nothing to go on with", dir);
+                     "%s: all its models are done, so that there is nothing to go on with; for "
+                     "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
+                     dir, dir);
     free(partial);
     if (rc == 0 && n >= 0) {
         ret->dir = dir;
