@@ -484,6 +484,8 @@ def test_parts_are_those_of_the_program(coo, tensor, tmp_path, monkeypatch):
         tensor.split(train="a.tsh", test="g.tsh")
     with pytest.raises(ts.FormatError):
         tensor.select("x.tsh", at_least=10**9)
+    with pytest.raises(ts.FormatError, match="no nonzeros"):
+        tensor.split(1e-12, train="x.tsh", test="g.tsh")
     with pytest.raises(TypeError, match="float"):  # 1.5 is no index
         tensor.select("x.tsh", keep={0: [1.5]})
     assert not os.path.exists("x.tsh") and not os.path.exists("g.tsh")

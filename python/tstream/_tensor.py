@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import ArgumentError, Array, BusyError, Mode, Path, check, lib, ts_array_conf, ts_error
+from ._lib import ArgumentError, Array, BusyError, FormatError, Mode, Path, check, lib, ts_array_conf, ts_error
 
 
 class Tensor:
@@ -173,9 +173,17 @@ class Tensor:
         for path in paths if not options.get("replace") else ():
             if os.path.exists(path):
                 raise BusyError(f"{os.fsdecode(path)} exists; replace=True replaces it")
-        one, other = (_select(self, path, keep={}, least={}, sums=(), hold_out=hold_out, seed=seed,
-                              held=bool(held), **options) for held, path in enumerate(paths))
-        return one, other
+        made: "list[Tensor]" = []
+        there = os.path.exists(paths[0])
+        try:
+            for held, path in enumerate(paths):
+                made.append(_select(self, path, keep={}, least={}, sums=(), hold_out=hold_out, seed=seed,
+                                    held=bool(held), **options))
+        except FormatError:  # one of them would have no values other than 0
+            if made and not there:
+                shutil.rmtree(places[0])
+            raise
+        return made[0], made[1]
 
     def select(self, out: Path, keep: "Optional[Mapping[Mode, Any]]" = None,
                at_least: "Union[int, Mapping[Mode, int]]" = 0, sum: "Sequence[Mode]" = (), **options: Any) -> "Tensor":
