@@ -66,6 +66,8 @@ refused 2 'was not started by mpirun or srun' env -u PMI_RANK -u PMIX_RANK -u MV
     -u OMPI_COMM_WORLD_RANK "$bin/tshard" part x.tsh --parts 3
 refused 1 'p1.tsh: is part 1 of 3 of a tensor, and shard' "$bin/tstream" cp p1.tsh --cpu -r 4 -o no.cp
 refused 1 'of mode 1 is not in it; 3 processes read it' "$bin/tshard" export p2.tsh -o no.tns
+refused 1 'is not in it' "$bin/tshard" split p1.tsh
+refused 1 'is not in it' "$bin/tshard" select p1.tsh --keep 1=1 -o no.tsh
 refused 1 'a plan is of the whole one' "$bin/tstream" plan p1.tsh --cpu
 refused 1 'is not in it' "$bin/tstream" fit whole.cp p1.tsh
 [ ! -e no.cp ] && [ ! -e no.tns ] || bad "what was refused left something"

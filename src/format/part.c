@@ -71,7 +71,7 @@ int ts_part_check(const struct ts_tensor *t, uint32_t mode, uint64_t shard, stru
 {
     if (ts_part_has(t, mode, shard))
         return 0;
-    return ts_fail(err, TS_EARG,
+    return ts_fail(err, TS_EFORMAT,
                    "%s: is part %" PRIu32 " of %" PRIu32 " of a tensor, and shard %" PRIu64
                    " of mode %" PRIu32 " is not in it; %" PRIu32
                    " processes read it, each on the host of its part, or one the whole tensor",

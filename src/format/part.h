@@ -30,7 +30,7 @@ static inline int ts_part_has(const struct ts_tensor *t, uint32_t mode, uint64_t
     return t->part.n == 0 || (shard >= t->part.first[mode] && shard < t->part.end[mode]);
 }
 
-/* TS_EARG, with a sentence that says what to do, where the shard is not here. */
+/* TS_EFORMAT, with a sentence that says what to do, where the shard is not here. */
 int ts_part_check(const struct ts_tensor *t, uint32_t mode, uint64_t shard, struct ts_err *err);
 
 #endif
