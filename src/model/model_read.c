@@ -148,6 +148,9 @@ static int refuse_npy(struct ts_model *m, struct ts_err *err)
 {
     const int first = getc_unlocked(m->file);
     char rest[5];
+    if (first == EOF &&
+        ferror(m->file)) /* a second try may do, and leave it to the end of the file */
+        return ts_fail_errno(err, TS_EIO, "%s: line 1: cannot be read", m->name);
     if (first == 0x93 && fread(rest, 1, sizeof rest, m->file) == sizeof rest &&
         memcmp(rest, "NUMPY", sizeof rest) == 0)
         return ts_fail(err, TS_EFORMAT,
