@@ -38,8 +38,9 @@
  *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
  *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
  *                   takes a Gram matrix for each row, so that product and rows are one call (struct ts_backend,
- *                   `complete`). With lower or upper, block principal pivoting from the solution without them (cpu/bounded_row.h). It
- *                   does not read the old row.
+ *                   `complete`). With lower or upper, block principal pivoting from the solution without them (cpu/bounded_row.h);
+ *                   on GPUs, at ranks of which a thread block does not hold S, coordinate descent from there, clamped. It does not read
+ *                   the old row.
  *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
  *                   that has the pass and the rows in one (`multiply`).
  *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015), within bounds; by a call of
