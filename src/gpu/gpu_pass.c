@@ -34,10 +34,8 @@
 
 #include "base/clock.h"
 #include "base/trace.h"
-#include "gpu/edge_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/held_kernel.h"
 
 /* Fewest bytes of rows in a chunk: in a smaller gather the start takes most of the time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
@@ -217,131 +215,18 @@ static cudaError_t wait_for_scaling(const struct ts_gpu_member *me, cudaStream_t
     return me->scaling ? cudaStreamWaitEvent(stream, me->scaled, 0) : cudaSuccess;
 }
 
-/* The shards of a launch. */
-struct shards {
-    struct ts_gpu_shard one;
-    const struct ts_gpu_shard *many;
-    uint32_t n_many, n_shares;
-};
-
-static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct shards *s)
-{
-    struct ts_gpu_mttkrp args = r->args;
-    args.one = s->one;
-    args.many = s->many;
-    args.n_many = s->n_many;
-    args.n_shares = s->n_shares;
-    return args;
-}
-
-/* Of models in one launch, which read their factors in turn: as many as the second-level cache has
- * room for, where there is for one. With more, rows are read from memory that would be read from
- * the cache. */
-static uint32_t most_beside(const struct ts_gpu_pass *p, const struct ts_gpu_product *r)
-{
-    const uint32_t most = ts_mttkrp_models(p->g->precision, r->args.ld);
-    uint64_t bytes = 0, fit;
-    for (uint32_t m = 0; m < p->g->tensor->order; m++)
-        if (m != p->ask->mode)
-            bytes += p->g->mode[m].n_rows * ts_gpu_row_bytes(r->of);
-    fit = bytes > 0 ? p->me->cache_bytes / 4 * 3 / bytes : most;
-    return fit < 1 ? 1 : fit < most ? (uint32_t)fit : most;
-}
-
-/* Adds the models after the first to a launch, as far as it takes them; returns how many there are
- * then. */
-static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct ts_gpu_mttkrp *args,
-                           struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1])
-{
-    const uint32_t most = most_beside(p, &p->product[first]);
-    uint32_t n = 1;
-    for (; n < most && first + n < p->n; n++) {
-        const struct ts_gpu_product *r = &p->product[first + n];
-        struct ts_gpu_beside *to = &beside[n - 1];
-        if (r->wide || r->of->hold_out.share > 0 || r->args.ld != args->ld)
-            break;
-        memcpy(to->factor, r->args.factor, sizeof to->factor);
-        to->out = r->args.out;
-        to->edge = r->args.edge;
-    }
-    args->n_beside = n - 1;
-    args->beside = beside;
-    return n;
-}
-
-/* The product of a model from which cells are held out. */
-static cudaError_t launch_held(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                               cudaStream_t stream)
-{
-    const struct ts_gpu *g = r->of->gpu;
-    struct ts_gpu_held held = { .hold_out = r->of->hold_out };
-    ts_gpu_find_levels(g, r->pass->ask->mode, held.level);
-    return r->wide ? ts_held_launch_wide(args, &held, stream)
-                   : ts_held_launch(g->precision, args, &held, stream);
-}
-
-/* The products of all models. */
-static cudaError_t launch_products(const struct ts_gpu_pass *p, const struct shards *s,
-                                   cudaStream_t stream)
-{
-    const struct ts_gpu_mttkrp first = args_of(&p->product[0], s);
-    cudaError_t e = cudaSuccess;
-    if (p->ask->multiply != NULL)
-        return ts_gpu_multiply_launch(&p->product[0], &first, stream);
-    if (p->ask->errors != NULL)
-        return ts_gpu_errors_launch(&p->product[0], &first, stream);
-    if (p->ask->losses != NULL)
-        return ts_gpu_losses_launch(&p->product[0], &first, stream);
-    if (p->ask->scores != NULL)
-        return ts_gpu_scores_launch(&p->product[0], &first, stream);
-    if (p->ask->descend != NULL)
-        return ts_gpu_gradient_launch(&p->product[0], &first, stream);
-    if (ts_gpu_solves_observed(&p->product[0]))
-        return ts_gpu_observed_launch(&p->product[0], &first, stream);
-    for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
-        struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
-        struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
-        const int held = p->product[k].of->hold_out.share > 0;
-        n = p->product[k].wide || held ? 1 : add_beside(p, k, &args, beside);
-        e = held                 ? launch_held(&p->product[k], &args, stream)
-            : p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
-                                 : ts_mttkrp_launch(p->g->precision, &args, stream);
-    }
-    return e;
-}
-
-static cudaError_t fold_shards(const struct ts_gpu_pass *p, const struct shards *s,
-                               cudaStream_t stream)
-{
-    cudaError_t e = cudaSuccess;
-    if (p->ask->multiply != NULL ||
-        ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
-        return e;
-    if (ts_gpu_solves_observed(&p->product[0])) {
-        const struct ts_gpu_mttkrp args = args_of(&p->product[0], s);
-        return ts_gpu_observed_fold(&p->product[0], &args, stream);
-    }
-    for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
-        const struct ts_gpu_product *r = &p->product[k];
-        const struct ts_gpu_mttkrp args = args_of(r, s);
-        e = ts_edge_fold_shards(r->wide ? TS_FLOAT64 : p->g->precision, &args,
-                                p->alone ? NULL : r->my->shard_edge, stream);
-    }
-    return e;
-}
-
 /* Those of a chunk that are kept, whose entries of the table begin at `many`. */
-static struct shards kept_shards(const struct ts_gpu_table *t, uint32_t c,
-                                 const struct ts_gpu_shard *many)
+static struct ts_gpu_shards kept_shards(const struct ts_gpu_table *t, uint32_t c,
+                                        const struct ts_gpu_shard *many)
 {
-    return (struct shards){ .many = many, .n_many = t->n[c], .n_shares = t->n_shares[c] };
+    return (struct ts_gpu_shards){ .many = many, .n_many = t->n[c], .n_shares = t->n_shares[c] };
 }
 
 cudaError_t ts_gpu_pass_fold(const struct ts_gpu_pass *p)
 {
     const struct ts_gpu_table *t = &p->me->table[p->ask->mode];
-    const struct shards s = kept_shards(t, 0, t->entry);
-    return fold_shards(p, &s, p->me->dense);
+    const struct ts_gpu_shards s = kept_shards(t, 0, t->entry);
+    return ts_gpu_fold_shards(p, &s, p->me->dense);
 }
 
 /* Whether what follows the product is launched as one. That is worth its while for one small tensor on one device, whose rows
@@ -362,11 +247,11 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     struct ts_gpu_member *me = p->me;
     const uint32_t k = c % TS_GPU_KEPT_STREAMS;
     const cudaEvent_t ended = me->joined[TS_GPU_STREAMS + k];
-    const struct shards s = kept_shards(&me->table[p->ask->mode], c, many);
+    const struct ts_gpu_shards s = kept_shards(&me->table[p->ask->mode], c, many);
     cudaError_t e = wait_for_scaling(me, me->keeping[k]);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
                             TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]));
-    TRY(e, launch_products(p, &s, me->keeping[k]));
+    TRY(e, ts_gpu_launch_products(p, &s, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
     if (e == cudaSuccess && p->g->n_members == 1) { /* several have rows of a chunk to send first */
@@ -376,7 +261,7 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
     if (e == cudaSuccess && !p->as_graph) /* `keeping` would do it after the next chunk */
-        e = fold_shards(p, &s, me->dense);
+        e = ts_gpu_fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -494,14 +379,14 @@ static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const voi
 {
     struct ts_gpu_member *me = p->me;
     const cudaStream_t stream = me->compute[me->next_stream];
-    const struct shards s = { .one = describe(p->mode, shard, addr),
-                              .n_shares = ts_gpu_shares(p->mode, shard) };
+    const struct ts_gpu_shards s = { .one = describe(p->mode, shard, addr),
+                                     .n_shares = ts_gpu_shares(p->mode, shard) };
     cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
     TRY(e, wait_for_scaling(me, stream));
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
                             stream));
-    TRY(e, launch_products(p, &s, stream));
-    TRY(e, fold_shards(p, &s, stream));
+    TRY(e, ts_gpu_launch_products(p, &s, stream));
+    TRY(e, ts_gpu_fold_shards(p, &s, stream));
     TRY(e, ts_gpu_log_stop(&me->log, stream, shard, 0));
     if (slot != NULL)
         TRY(e, cudaEventRecord(slot->used, stream));

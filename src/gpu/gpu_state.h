@@ -22,6 +22,7 @@
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
  *   gpu_pass.c    a member's pass over a mode: shards in, kernels launched
+ *   gpu_launch.c  what a pass launches for shards
  *   gpu_early.c   prefetching: shards of the next mode are copied while a pass ends
  *   gpu_rows.c    what a pass does with complete rows: solving, exchanging, adding up
  *   gpu_dense.c   row work outside of a pass: rows in and out, solves, scaling
@@ -486,11 +487,11 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_mode *mode;
     uint32_t n;                     /* products */
     struct ts_gpu_product *product; /* the member's */
-    int alone;          /* the mode has one shard, the team one member: no edges between shards */
-    int as_graph;       /* what follows the product is launched as one, edges between shares included */
-    int updating;       /* the device has what the updates take */
-    uint32_t unjoined;  /* bit i: `dense` does not wait for compute[i] yet */
-    uint32_t published; /* bit c: chunk c is published */
+    int alone;    /* the mode has one shard, the team one member: no edges between shards */
+    int as_graph; /* what follows the product is launched as one, edges between shares included */
+    int updating; /* the device has what the updates take */
+    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
+    uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
@@ -512,6 +513,21 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 /* Once all members have enqueued their part of a gather: makes `dense` wait for what the others
  * send. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
+
+/* ---- gpu_launch.c */
+/* The shards of a launch: one, or `n_many` of a table on the device. */
+struct ts_gpu_shards {
+    struct ts_gpu_shard one;
+    const struct ts_gpu_shard *many;
+    uint32_t n_many, n_shares;
+};
+
+/* The products of all models. */
+cudaError_t ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                   cudaStream_t stream);
+/* After them: the rows that shares have in common. */
+cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                               cudaStream_t stream);
 
 /* ---- gpu_early.c */
 /* Most slots that prefetched shards may take, one after the other. At least one slot is left: the
