@@ -5,6 +5,7 @@
 # `make bench-gpu-dense-all`, in some 5 minutes, or
 #   bench/gpu-dense.sh DIR_OF_PROGRAMS [PART...]
 #   PART    tests, kernels, memory, link, disk: those named alone
+#   TIMES   how often reads and sweeps from disk are run in turn, 3 if it is not set
 #   TMPDIR  on a disk that is read with O_DIRECT, with 4 GB free
 set -u
 bin=$(cd "$1" && pwd)
@@ -113,7 +114,7 @@ link()
 disk()
 {
     make_array
-    for _ in 1 2 3; do
+    for _ in $(seq "${TIMES:-3}"); do
         "$bin/bench/read_limit" -n 1 "$tmp/a.raw" | sed -n 's/^\([0-9.]*\) GB.*/\1/p' | head -n 1 >> "$tmp/limits"
         cp_a -r 32 -i 3 --gpu-memory 2G --host-memory 2G | sweeps >> "$tmp/turns"
     done

@@ -5,7 +5,7 @@
 #
 # Streamed from host memory is a run with DEVICE_SLOTS MiB of device memory more than it cannot do without, as
 # gpu-table.sh has it; from disk is one that has HOST_SLOTS MiB of host memory, too, beside what driver and libraries take.
-DEVICE_SLOTS=80
+DEVICE_SLOTS=${DEVICE_SLOTS:-80}
 HOST_SLOTS=128
 
 # needed MIB OPTION...: what a refusal of so much device memory counts as needed, in MiB; 0 where none comes.
@@ -27,18 +27,19 @@ device_budget()
     echo "$((again > 0 ? again + DEVICE_SLOTS : least + DEVICE_SLOTS))M"
 }
 
-# host_budget OPTION...: with which a run with these, --gpu-memory among them, reads its shards in each sweep.
+# host_budget OPTION...: with which a run with these, --gpu-memory among them, reads its shards in each sweep: what is no
+# longer refused for the run's own buffers, but for the driver's, and these.
 host_budget()
 {
-    told=
-    for budget in 8 32 128; do # less than the run's own buffers is refused before the driver is counted
-        told=$("$bin/tstream" cp "$tensor" --gpus 1 -i 1 -n --host-memory ${budget}M "$@" 2>&1 > "$tmp/needed" |
+    told= budget=8
+    while [ -z "$told" ] && [ $budget -lt 8192 ]; do
+        told=$("$bin/tstream" cp "$tensor" --gpus 1 -i 1 --force -o "$tmp/needed.cp" --host-memory ${budget}M "$@" 2>&1 > "$tmp/needed" |
             sed -n 's/.*libraries.* take \([0-9.]*\) \([KMG]\)iB.*/\1 \2/p')
-        [ -z "$told" ] || break
+        [ -n "$told" ] || budget=$((budget < 64 ? 2 * budget : budget * 9 / 8))
     done
-    echo "${told:-0 M}" | awk -v slots=$HOST_SLOTS '
+    echo "${told:-0 M}" | awk -v own=$((budget < 64 ? 0 : budget)) -v slots=$HOST_SLOTS '
         { taken = $1 * ($2 == "G" ? 1024 : $2 == "K" ? 1 / 1024 : 1) }
-        END { printf "%dM\n", taken + slots + 1 }'
+        END { printf "%dM\n", taken + own + slots + 1 }'
 }
 
 # sweeps NAME COUNT OPTION...: events of such a run are added to the file NAME, times of its sweeps alone.

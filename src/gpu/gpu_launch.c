@@ -64,32 +64,51 @@ static cudaError_t launch_held(const struct ts_gpu_product *r, const struct ts_g
                    : ts_held_launch(g->precision, args, &held, stream);
 }
 
+/* Launches what is asked for of models from `first` on, as many as go together; *n: how many. */
+static cudaError_t launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                               uint32_t first, uint32_t *n, cudaStream_t stream)
+{
+    const struct ts_gpu_product *r = &p->product[first];
+    struct ts_gpu_mttkrp args = args_of(r, s);
+    struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
+    *n = 1;
+    if (p->ask->multiply != NULL)
+        return ts_gpu_multiply_launch(r, &args, stream);
+    if (p->ask->errors != NULL)
+        return ts_gpu_errors_launch(r, &args, stream);
+    if (p->ask->losses != NULL)
+        return ts_gpu_losses_launch(r, &args, stream);
+    if (p->ask->scores != NULL)
+        return ts_gpu_scores_launch(r, &args, stream);
+    if (p->ask->descend != NULL)
+        return ts_gpu_gradient_launch(r, &args, stream);
+    if (ts_gpu_solves_observed(r))
+        return ts_gpu_observed_launch(r, &args, stream);
+    if (r->of->hold_out.share > 0)
+        return launch_held(r, &args, stream);
+    if (r->wide)
+        return ts_mttkrp_launch_wide(&args, stream);
+    *n = add_beside(p, first, &args, beside);
+    return ts_mttkrp_launch(p->g->precision, &args, stream);
+}
+
 cudaError_t ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                    cudaStream_t stream)
 {
-    const struct ts_gpu_mttkrp first = args_of(&p->product[0], s);
     cudaError_t e = cudaSuccess;
-    if (p->ask->multiply != NULL)
-        return ts_gpu_multiply_launch(&p->product[0], &first, stream);
-    if (p->ask->errors != NULL)
-        return ts_gpu_errors_launch(&p->product[0], &first, stream);
-    if (p->ask->losses != NULL)
-        return ts_gpu_losses_launch(&p->product[0], &first, stream);
-    if (p->ask->scores != NULL)
-        return ts_gpu_scores_launch(&p->product[0], &first, stream);
-    if (p->ask->descend != NULL)
-        return ts_gpu_gradient_launch(&p->product[0], &first, stream);
-    if (ts_gpu_solves_observed(&p->product[0]))
-        return ts_gpu_observed_launch(&p->product[0], &first, stream);
-    for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n) {
-        struct ts_gpu_mttkrp args = args_of(&p->product[k], s);
-        struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
-        const int held = p->product[k].of->hold_out.share > 0;
-        n = p->product[k].wide || held ? 1 : add_beside(p, k, &args, beside);
-        e = held                 ? launch_held(&p->product[k], &args, stream)
-            : p->product[k].wide ? ts_mttkrp_launch_wide(&args, stream)
-                                 : ts_mttkrp_launch(p->g->precision, &args, stream);
-    }
+    for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n)
+        e = launch_some(p, s, k, &n, stream);
+    return e;
+}
+
+cudaError_t ts_gpu_launch_due(const struct ts_gpu_pass *p)
+{
+    cudaError_t e = cudaSuccess;
+    for (uint32_t k = 0, n = 1; k < p->n && e == cudaSuccess; k += n)
+        for (uint32_t i = 0; i < p->n_due && e == cudaSuccess; i++)
+            e = launch_some(p, &p->due[i].shards, k, &n, p->me->compute[p->due[i].stream]);
+    for (uint32_t i = 0; i < p->n_due && e == cudaSuccess; i++)
+        e = ts_gpu_fold_shards(p, &p->due[i].shards, p->me->compute[p->due[i].stream]);
     return e;
 }
 

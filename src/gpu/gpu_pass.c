@@ -372,29 +372,78 @@ static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, 
     return cudaSuccess;
 }
 
-/* Enqueues the kernels of a shard at `addr`, to run after `there`. The next shard goes to another
- * stream. */
-static cudaError_t launch_shard(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
-                                cudaEvent_t there, const struct ts_gpu_slot *slot)
+/* How many shards are computed at a time. Of one model it is one. Of several it is as many as leave half of the slots to
+ * copies. */
+static uint32_t most_due(const struct ts_gpu_pass *p)
+{
+    const uint32_t half = p->g->n_slots / 2;
+    if (p->n == 1 || half < 2)
+        return 1;
+    return half < TS_GPU_STREAMS ? half : TS_GPU_STREAMS;
+}
+
+/* Records when the streams of the shards that are due have come so far; the last one waits for the others. */
+static cudaError_t end_batch(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
-    const cudaStream_t stream = me->compute[me->next_stream];
-    const struct ts_gpu_shards s = { .one = describe(p->mode, shard, addr),
-                                     .n_shares = ts_gpu_shares(p->mode, shard) };
-    cudaError_t e = cudaStreamWaitEvent(stream, there, 0);
-    TRY(e, wait_for_scaling(me, stream));
-    TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "shard", TS_TRACE_KERNEL + me->next_stream,
-                            stream));
-    TRY(e, ts_gpu_launch_products(p, &s, stream));
-    TRY(e, ts_gpu_fold_shards(p, &s, stream));
-    TRY(e, ts_gpu_log_stop(&me->log, stream, shard, 0));
-    if (slot != NULL)
-        TRY(e, cudaEventRecord(slot->used, stream));
-    p->unjoined |= 1u << me->next_stream;
-    p->nnz += p->mode->shard[shard].nnz;
-    me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
-    claim(p, shard);
+    const uint32_t last = p->due[p->n_due - 1].stream;
+    cudaError_t e = cudaSuccess;
+    for (uint32_t i = 0; i < p->n_due && e == cudaSuccess; i++) {
+        const struct ts_gpu_due *d = &p->due[i];
+        const cudaEvent_t ended = d->slot != NULL ? d->slot->used : me->joined[d->stream];
+        e = cudaEventRecord(ended, me->compute[d->stream]);
+        if (d->stream != last)
+            TRY(e, cudaStreamWaitEvent(me->compute[last], ended, 0));
+        p->batch_ended = ended;
+    }
     return e;
+}
+
+/* Enqueues the kernels of all shards that are due. */
+static cudaError_t launch_due(struct ts_gpu_pass *p)
+{
+    struct ts_gpu_member *me = p->me;
+    const uint32_t n = p->n_due;
+    cudaError_t e = cudaSuccess;
+    cudaStream_t first, last;
+    if (n == 0)
+        return e;
+    first = me->compute[p->due[0].stream];
+    last = me->compute[p->due[n - 1].stream];
+    for (uint32_t i = 0; i < n && e == cudaSuccess; i++)
+        e = wait_for_scaling(me, me->compute[p->due[i].stream]);
+    TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, n == 1 ? "shard" : "shards",
+                            TS_TRACE_KERNEL + p->due[0].stream, first));
+    TRY(e, ts_gpu_launch_due(p));
+    TRY(e, end_batch(p));
+    TRY(e, ts_gpu_log_stop(&me->log, last, p->due[0].shards.one.number, 0));
+    for (uint32_t i = 0; i < n && e == cudaSuccess; i++) {
+        p->unjoined |= 1u << p->due[i].stream;
+        p->nnz += p->due[i].shards.one.nnz;
+        claim(p, p->due[i].shards.one.number);
+    }
+    p->n_due = 0;
+    return e;
+}
+
+/* Enqueues the kernels of a shard at `addr`, to run after `there`, on the next stream; now, or with those of shards to come
+ * where the device is busy with others. */
+static cudaError_t add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
+                           cudaEvent_t there, struct ts_gpu_slot *slot)
+{
+    struct ts_gpu_member *me = p->me;
+    cudaError_t e = cudaStreamWaitEvent(me->compute[me->next_stream], there, 0);
+    p->due[p->n_due++] = (struct ts_gpu_due){
+        .shards = { .one = describe(p->mode, shard, addr),
+                    .n_shares = ts_gpu_shares(p->mode, shard) },
+        .slot = slot,
+        .stream = me->next_stream,
+    };
+    me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
+    if (e == cudaSuccess && p->n_due < most_due(p) && p->batch_ended != NULL &&
+        ts_gpu_ended(p->batch_ended, &e) == 0)
+        return e;
+    return e == cudaSuccess ? launch_due(p) : e;
 }
 
 static struct ts_gpu_slot *next_slot(struct ts_gpu_pass *p)
@@ -416,7 +465,7 @@ static int take_shard(struct walk *w, const struct ts_shard_view *view, struct t
     char *to = keep ? p->me->kept + m->place[view->shard] : slot->addr;
     cudaEvent_t there;
     cudaError_t e = copy_shard(w, view, to, slot, &there);
-    TRY(e, launch_shard(p, view->shard, to, there, slot));
+    TRY(e, add_due(p, view->shard, to, there, slot));
     if (e != cudaSuccess)
         return fail(err, e);
     if (keep) {
@@ -467,14 +516,17 @@ static int take_early(struct walk *w, struct ts_err *err)
         }
     }
     for (uint32_t i = 0; i < n && rc >= 0 && e == cudaSuccess; i++)
-        e = launch_shard(p, here[i]->early.shard, here[i]->addr, here[i]->early.arrived, here[i]);
+        e = add_due(p, here[i]->early.shard, here[i]->addr, here[i]->early.arrived, here[i]);
+    if (rc >= 0)
+        TRY(e, launch_due(p));
     return rc < 0 ? rc : e == cudaSuccess ? 0 : fail(err, e);
 }
 
 /* Called when the last copy of the pass is enqueued: starts prefetching for the next mode. */
 static int finish_copies(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    cudaError_t e = ts_gpu_log_copied(&p->me->log, p->me->copy);
+    cudaError_t e = launch_due(p);
+    TRY(e, ts_gpu_log_copied(&p->me->log, p->me->copy));
     TRY(e, ts_gpu_early_send(p));
     return e == cudaSuccess ? 0 : fail(err, e);
 }

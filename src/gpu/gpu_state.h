@@ -480,6 +480,20 @@ struct ts_gpu_product { /* of a model, in a member's pass */
     uint64_t out_bytes;              /* of a row of them */
 };
 
+/* The shards of a launch: one, or `n_many` of a table on the device. */
+struct ts_gpu_shards {
+    struct ts_gpu_shard one;
+    const struct ts_gpu_shard *many;
+    uint32_t n_many, n_shares;
+};
+
+/* A streamed shard whose kernels are to be launched; its stream waits for the copy. */
+struct ts_gpu_due {
+    struct ts_gpu_shards shards;
+    struct ts_gpu_slot *slot; /* NULL: it stays on the device from now on */
+    uint32_t stream;          /* of `compute` */
+};
+
 struct ts_gpu_pass { /* a member's pass */
     struct ts_gpu *g;
     struct ts_gpu_member *me;
@@ -497,6 +511,9 @@ struct ts_gpu_pass { /* a member's pass */
     uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
     uint64_t bytes, early_bytes;  /* bytes of shards from the host; of these, prefetched */
     uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
+    struct ts_gpu_due due[TS_GPU_STREAMS]; /* not launched yet */
+    uint32_t n_due;
+    cudaEvent_t batch_ended; /* recorded after the shards launched last; NULL: none were */
 };
 
 /* What members of other processes send in this pass; `p` is that of a member here, whose products are known. Not to be called
@@ -515,16 +532,12 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_launch.c */
-/* The shards of a launch: one, or `n_many` of a table on the device. */
-struct ts_gpu_shards {
-    struct ts_gpu_shard one;
-    const struct ts_gpu_shard *many;
-    uint32_t n_many, n_shares;
-};
-
 /* The products of all models. */
 cudaError_t ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                    cudaStream_t stream);
+/* The products of all models and what follows them, for all shards that are due, each on its stream. A model comes after the
+ * other for all of them: at any time most kernels read the same factors, which stay in the second-level cache. */
+cudaError_t ts_gpu_launch_due(const struct ts_gpu_pass *p);
 /* After them: the rows that shares have in common. */
 cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                cudaStream_t stream);
