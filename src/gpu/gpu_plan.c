@@ -11,9 +11,17 @@
 /* Device memory through which rows pass on their way to and from float64. */
 #define STAGE_BYTES (UINT64_C(16) << 20)
 
+/* What a link brings in the third of a millisecond that the end of a pass takes at least. */
+#define END_BYTES (UINT64_C(16) << 20)
+
 static uint64_t more(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 /* Elements from one row to the next. A row of up to 128 bytes lies in one cache line: padding rank
@@ -246,9 +254,25 @@ static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
     g->store_bytes = g->n_slots * g->slot_bytes + g->n_places * g->place_bytes;
 }
 
+/* Slots whose shards come over the link while a pass ends: rows are read and written some five times, at forty times the link's
+ * speed. */
+static uint64_t slots_for_rows(const struct ts_gpu *g)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < g->tensor->order; m++) {
+        uint64_t bytes = 0;
+        for (uint32_t k = 0; k < g->n_models; k++)
+            bytes += g->mode[m].n_rows * ts_gpu_row_bytes(&g->model[k]);
+        most = bytes > most ? bytes : most;
+    }
+    return (most / 8 + END_BYTES) / ts_gpu_plan_largest(g) * 4 / 3; /* see ts_gpu_early_most */
+}
+
+/* Half of the memory, and more where a pass's end takes long. */
 static void choose_slots(struct ts_gpu *g, uint64_t *left)
 {
-    uint64_t n = *left / 2 / ts_gpu_plan_largest(g);
+    const uint64_t fit = *left / ts_gpu_plan_largest(g);
+    uint64_t n = more(fit / 2, less(fit, slots_for_rows(g)));
     n = n < 2 ? 2 : n > TS_GPU_SLOTS ? TS_GPU_SLOTS : n;
     g->slot_bytes = ts_gpu_plan_largest(g);
     g->n_slots = (uint32_t)n;
