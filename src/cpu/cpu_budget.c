@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a backend of CPU cores takes, from what it is asked for alone: memory, and how many models go together. */
+#include <omp.h>
+
+#include "base/bigmem.h"
+#include "base/machine.h"
+#include "cpu/cpu_backend.h"
+#include "cpu/cpu_state.h"
+#include "cpu/dense_cells.h"
+#include "cpu/dense_rows.h"
+#include "cpu/descend.h"
+#include "cpu/needs.h"
+#include "cpu/plain.h"
+#include "cpu/rounds.h"
+
+/* With as many the tensor's part of a pass is a small one. */
+#define MOST_MODELS  32u
+#define MOST_COLUMNS 1024u /* of models that are computed together; one may have more */
+
+/* Of a row: columns that kernels sum together. */
+#define RUN_BYTES 256u
+
+uint32_t ts_cpu_threads(const struct ts_backend_conf *conf)
+{
+    return conf->threads > 0 ? conf->threads : (uint32_t)omp_get_num_procs();
+}
+
+uint64_t ts_cpu_max_rows(const struct ts_tensor *t)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        most = t->mode[m].disk.n_rows > most ? t->mode[m].disk.n_rows : most;
+    return most;
+}
+
+uint64_t ts_cpu_apart_rows(const struct ts_tensor *t, uint32_t modes)
+{
+    uint64_t most = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        if ((modes >> m & 1) != 0 && t->mode[m].disk.n_rows > most)
+            most = t->mode[m].disk.n_rows;
+    return most;
+}
+
+uint32_t ts_cpu_models(const struct ts_backend_conf *conf)
+{
+    return conf->n_models > 0 ? conf->n_models : 1;
+}
+
+uint32_t ts_cpu_rank_of(const struct ts_backend_conf *conf, uint32_t k)
+{
+    return conf->n_models > 0 ? conf->ranks[k] : conf->rank;
+}
+
+uint32_t ts_cpu_columns_of(uint32_t rank, enum ts_precision precision)
+{
+    const uint32_t line = precision == TS_FLOAT32 ? 16 : 8;
+    return (rank + line - 1) / line * line;
+}
+
+struct ts_backend_conf ts_cpu_conf_of_all(const struct ts_backend_conf *conf)
+{
+    struct ts_backend_conf all = *conf;
+    all.n_models = 0;
+    all.ranks = NULL;
+    if (ts_cpu_models(conf) == 1) {
+        all.rank = ts_cpu_rank_of(conf, 0);
+        return all;
+    }
+    all.rank = 0;
+    for (uint32_t k = 0; k < conf->n_models; k++)
+        all.rank += ts_cpu_columns_of(conf->ranks[k], conf->precision);
+    return all;
+}
+
+int ts_cpu_has_rank_of(const struct ts_backend_conf *conf, uint32_t k, uint32_t *ret)
+{
+    for (*ret = 0; *ret < k; ++*ret)
+        if (ts_cpu_rank_of(conf, *ret) == ts_cpu_rank_of(conf, k))
+            return 1;
+    return 0;
+}
+
+struct ts_dense_product_conf ts_cpu_dense_conf(const struct ts_backend_conf *conf)
+{
+    return (struct ts_dense_product_conf){ .tensor = conf->tensor,
+                                           .rank = ts_cpu_rank_of(conf, 0),
+                                           .threads = ts_cpu_threads(conf),
+                                           .precision = conf->precision,
+                                           .isa = ts_isa_best(),
+                                           .spare_bytes = conf->spare_bytes,
+                                           .done = conf->done,
+                                           .done_ctx = conf->done_ctx };
+}
+
+int ts_cpu_descends(const struct ts_backend_conf *conf)
+{
+    return (conf->updates >> TS_ROW_DESCEND & 1) != 0;
+}
+
+int ts_cpu_multiplies(const struct ts_backend_conf *conf)
+{
+    return (conf->updates >> TS_ROW_MULTIPLY & 1) != 0 || ts_cpu_descends(conf);
+}
+
+/* Adds a matrix of all models: what of it is factors, and what is padding. */
+static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint64_t *factor_bytes,
+                       uint64_t *padded)
+{
+    for (uint32_t k = 0; k < ts_cpu_models(conf); k++)
+        *factor_bytes += n_rows * ts_cpu_rank_of(conf, k) * (conf->precision == TS_FLOAT32 ? 4 : 8);
+    *padded += ts_fmat_bytes(n_rows, ts_cpu_conf_of_all(conf).rank, conf->precision);
+}
+
+/* As far as it is known before a run says how it spreads its factors. */
+static int may_send_some(const struct ts_backend_conf *conf)
+{
+    return ts_cpu_models(conf) == 1 && !conf->products && conf->only_mode < 0 &&
+           (conf->updates & ~TS_CPU_SOME_UPDATES) == 0;
+}
+
+void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes)
+{
+    const struct ts_backend_conf all = ts_cpu_conf_of_all(conf);
+    const uint32_t threads = ts_cpu_threads(conf), last = conf->tensor->order - 1;
+    uint64_t padded = 0;
+    *factor_bytes = 0;
+    for (uint32_t m = 0; m < conf->tensor->order; m++)
+        add_matrix(conf, conf->tensor->mode[m].disk.n_rows, factor_bytes, &padded);
+    if (conf->own_rows != 0)
+        add_matrix(conf, ts_cpu_apart_rows(conf->tensor, conf->own_rows), factor_bytes, &padded);
+    *other_bytes = sizeof(struct ts_cpu_shared) + ts_cpu_models(conf) * sizeof(struct ts_cpu) +
+                   padded - *factor_bytes;
+    if (conf->tensor->dense != NULL) {
+        const struct ts_dense_product_conf dense = ts_cpu_dense_conf(conf);
+        *other_bytes += ts_dense_product_bytes(&dense);
+        if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+            *other_bytes += ts_dense_rows_bytes(conf->tensor, all.rank, conf->precision, threads) +
+                            ts_dense_cells_bytes(conf->tensor, all.rank, threads) +
+                            2 * (uint64_t)all.rank * all.rank * sizeof(double);
+    } else {
+        *other_bytes += ts_pass_bytes(&all, threads);
+    }
+    for (uint32_t k = 0, same; k < ts_cpu_models(conf); k++) {
+        if (ts_cpu_has_rank_of(conf, k, &same))
+            continue;
+        *other_bytes +=
+            ts_rowsolve_bytes(ts_cpu_max_rows(conf->tensor), ts_cpu_rank_of(conf, k), threads);
+        if (conf->own_rows != 0)
+            *other_bytes += ts_rowsolve_own_bytes(ts_cpu_rank_of(conf, k), threads);
+    }
+    if (ts_cpu_multiplies(conf))
+        *other_bytes += ts_rounds_bytes(conf->tensor, all.rank, conf->precision, threads);
+    if (ts_cpu_descends(conf))
+        *other_bytes += ts_steps_bytes(conf->tensor, all.rank, threads);
+    if (ts_comm_many(conf->comm))
+        *other_bytes += ts_share_bytes(conf->tensor, conf->comm->n) +
+                        ts_cpu_models(conf) * conf->tensor->order * 2 *
+                            (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t) +
+                        (ts_cpu_models(conf) > 1 ? ts_share_stage_bytes(conf->comm->n) : 0);
+    if (ts_comm_many(conf->comm) && may_send_some(conf))
+        *other_bytes += ts_needs_bytes(conf->tensor, conf->comm,
+                                       (uint32_t)(all.rank * ts_precision_bytes(conf->precision)));
+    if (ts_backend_keeps_rest(conf))
+        *other_bytes += ts_bigmem_cost(
+            ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
+}
+
+uint32_t ts_cpu_most(const struct ts_backend_conf *conf)
+{
+    uint32_t n = 0, columns = 0;
+    if (ts_cpu_multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        return 1; /* rows have products of their own */
+    if (conf->tensor->dense != NULL)
+        return 1;
+    while (n < conf->n_models && n < MOST_MODELS) {
+        columns += ts_cpu_columns_of(conf->ranks[n], conf->precision);
+        if (columns > MOST_COLUMNS)
+            break;
+        n++;
+    }
+    return n > 0 ? n : 1;
+}
+
+/* Of the largest factor of the first n models. */
+static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
+{
+    struct ts_backend_conf few = *conf;
+    few.n_models = n;
+    return ts_fmat_bytes(ts_cpu_max_rows(conf->tensor), ts_cpu_conf_of_all(&few).rank,
+                         conf->precision);
+}
+
+/* Of a row of them. */
+static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
+{
+    struct ts_backend_conf few = *conf;
+    few.n_models = n;
+    return ts_fmat_bytes(1, ts_cpu_conf_of_all(&few).rank, conf->precision);
+}
+
+uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
+                         uint64_t shared_bytes)
+{
+    const uint32_t most = ts_cpu_most(conf);
+    const uint64_t near = shared_bytes / 4;
+    uint32_t n = most;
+    for (; n > 2; n--)
+        if (largest_bytes(conf, n) <= own_bytes ||
+            (row_bytes(conf, n) <= RUN_BYTES &&
+             (largest_bytes(conf, n) <= near || largest_bytes(conf, 2) > near)))
+            break;
+    return n;
+}
+
+uint32_t ts_cpu_together_here(const struct ts_backend_conf *conf)
+{
+    return ts_cpu_together(conf, ts_machine_cache_bytes(), ts_machine_shared_cache_bytes());
+}
+
+uint64_t ts_cpu_wish(const struct ts_backend_conf *conf)
+{
+    uint64_t sum = 0;
+    if (conf->tensor->dense != NULL) {
+        const struct ts_dense_product_conf dense = ts_cpu_dense_conf(conf);
+        return ts_dense_product_wish(&dense);
+    }
+    for (uint32_t m = 0; m < conf->tensor->order; m++) {
+        const struct ts_mode *mode = &conf->tensor->mode[m];
+        uint64_t begin = 0, end = UINT64_MAX;
+        if (ts_comm_many(conf->comm))
+            ts_share_range_of(mode->shard, mode->disk.n_shards, conf->comm->n, conf->comm->rank,
+                              &begin, &end);
+        if (conf->only_mode < 0 || m == (uint32_t)conf->only_mode)
+            sum += ts_plain_bytes_of(conf->tensor, m, begin, end);
+    }
+    return sum;
+}
+
+uint64_t ts_cpu_row_bytes(uint32_t rank, enum ts_precision precision)
+{
+    return ts_fmat_bytes(1, rank, precision);
+}
