@@ -265,6 +265,20 @@ START_TEST(a_build_can_be_stopped)
 }
 END_TEST
 
+START_TEST(a_build_without_memory_takes_nothing)
+{
+    struct ts_build_options o = options(pushed, 0);
+    struct push p;
+    struct ts_err err = { 0 };
+    o.memory = UINT64_C(1) << 62;
+    push_start(&p, o);
+    ck_assert_int_eq(ts_push_source_add(p.source, 100, index_of, value_of, NULL, &err), TS_EARG);
+    ck_assert_int_eq(push_end(&p), TS_ENOMEM);
+    ck_assert_ptr_nonnull(strstr(p.err.text, "no memory for"));
+    ck_assert(access(pushed, F_OK) != 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("push");
@@ -276,6 +290,7 @@ int main(void)
     tcase_add_test(c, a_walk_ends_at_a_failure);
     tcase_add_loop_test(c, what_is_no_nonzero_is_refused, 0, 3);
     tcase_add_test(c, a_build_can_be_stopped);
+    tcase_add_test(c, a_build_without_memory_takes_nothing);
     suite_add_tcase(suite, c);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -790,8 +790,8 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
         rc = check_names(o, b.order, err);
     if (rc == 0)
         rc = read_source(&b, &source, err);
-    else
-        source.stop(source.self);
+    if (rc < 0)
+        source.stop(source.self); /* it may not have started, and who adds waits for that */
     for (uint32_t m = 0; m < b.order && rc == 0; m++)
         b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
     if (rc == 0)
