@@ -1197,6 +1197,47 @@ def test_dense_arrays_of_all_kinds(tmp_path):
         ts.from_array(x)
 
 
+def test_what_c_would_cut_is_refused(coo, tensor, tmp_path):
+    """Numbers that ctypes wraps around, paths that end at a NUL, and what NumPy drops on the way to float64."""
+    coords, values = np.array([[0, 1, 2], [3, 1, 0]]), np.array([1.0, 2.0])
+    for wrong, says in [(dict(shape=(2**64 + 4, 3, 3)), "shape.0.=18446744073709551620"), (dict(shape=(-1, 3, 3)), "shape.0.=-1"),
+                        (dict(memory=-1), "-1 is not a size"), (dict(threads=-1), "threads=-1"), (dict(threads=2**32), "threads=4294967296"),
+                        (dict(out=f"{tmp_path}/a\0b"), "has a NUL"), (dict(weights=[1j, 1]), "weights are complex128")]:
+        with pytest.raises(ts.ArgumentError, match=says):
+            ts.from_coo(coords, values, **wrong)
+    for wrong, says in [(values + 1j, "values are complex128"), (values.astype("m8[s]"), "values are timedelta64"),
+                        (values.astype(str), "values are <U32"), (np.ma.array(values, mask=[0, 1]), "values are masked")]:
+        with pytest.raises(ts.ArgumentError, match=says):
+            ts.from_coo(coords, wrong)
+    with pytest.raises(ts.ArgumentError, match="coordinates are masked"):
+        ts.from_coo(np.ma.masked_equal(coords, 1), values)
+    with pytest.raises(ts.ArgumentError, match="seed=18446744073709551616"):
+        ts.cp(tensor, 2, seed=2**64, sweeps=1, **CPU)
+    with pytest.raises(ts.ArgumentError, match="at_least=1180591620717411303424"):
+        tensor.select(tmp_path / "s.tsh", at_least=2**70)
+    with pytest.raises(ts.ArgumentError, match="an index of mode 0="):
+        tensor.select(tmp_path / "s.tsh", keep={0: [2**70]})
+    with pytest.raises(ts.ArgumentError, match="seed=-1"):
+        tensor.split(0.5, seed=-1, train=tmp_path / "a.tsh", test=tmp_path / "b.tsh")
+    for index, says in [([-1], "index -1"), ([0.5], "indices are float64")]:
+        with pytest.raises(ts.ArgumentError, match=says):
+            tensor.labels(1, index)
+    with pytest.raises(ts.ArgumentError, match="factors are complex128"):
+        ts.Model.from_factors(None, [np.ones((2, 1)) * 1j, np.ones((2, 1))])
+    with pytest.raises(ts.ArgumentError, match="has a NUL"):
+        ts.open(f"{tensor.path}\0x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_build_that_fails_leaves_no_directory(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(MemoryError, match="no memory for"):
+        ts.from_coo([[0, 1], [1, 0]], [1, 2], memory=2**62)
+    with pytest.raises(ts.FormatError, match="no nonzeros"):
+        ts.from_coo([[0, 1], [1, 0]], [0, 0])
+    assert not list(tmp_path.iterdir())
+
+
 def held_cells(shape, share, seed, start=0.0):
     """Which cells are held out, by the hash of their indices."""
     def mix(z):

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Building tensors: from files, arrays, frames, batches."""
 
+import contextlib
 import ctypes as c
 import os
+import shutil
 import tempfile
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, Call, Path, Size, lib, progress_fn, size, strings, ts_build_conf,
-                   ts_build_result, ts_error, ts_select_conf)
+from ._lib import (ArgumentError, Array, Call, Path, Size, encoded, lib, progress_fn, reals, size, strings, ts_build_conf,
+                   ts_build_result, ts_error, ts_select_conf, whole)
 from ._tensor import Tensor
 
 Progress = Optional[Callable[["dict[str, Any]"], object]]
@@ -35,14 +37,14 @@ class _Build(Call):
         dtype = np.dtype(dtype)
         if dtype not in (np.dtype("f4"), np.dtype("f8")):
             raise ArgumentError(f"dtype={dtype}: values are float32 or float64")
-        shape = None if shape is None else [int(n) for n in shape]
+        shape = None if shape is None else [whole(f"shape[{m}]", n) for m, n in enumerate(shape)]
         given = [len(x) for x in (shape, names) if x is not None] + ([order] if order else [])
         if len(set(given)) > 1:
             raise ArgumentError(f"the numbers of modes differ: {', '.join(map(str, given))}")
         labels = label_files or []
         self.conf = ts_build_conf(
-            out=os.fsencode(out), replace=bool(replace), memory=size(memory),
-            tmp=None if tmp is None else os.fsencode(tmp), threads=threads, shard_bytes=size(shard),
+            out=encoded(out), replace=bool(replace), memory=size(memory),
+            tmp=None if tmp is None else encoded(tmp), threads=threads, shard_bytes=size(shard),
             duplicates=_duplicates[duplicates], float64=dtype.itemsize == 8, first_index=base,
             dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
             order=given[0] if given else 0, name=None if names is None else strings(names),
@@ -148,7 +150,7 @@ def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mappin
         select.keep = (u64s * t.order)(*[u64s() if i is None else i.ctypes.data_as(u64s) for i in each])
         select.n_keep = (c.c_uint64 * t.order)(*[0 if i is None else i.size for i in each])
     if least:
-        select.at_least = (c.c_uint64 * t.order)(*[least.get(m, 0) for m in range(t.order)])
+        select.at_least = (c.c_uint64 * t.order)(*[whole("at_least", least.get(m, 0)) for m in range(t.order)])
     b = _Build(out, **options)
     b.run(lib.ts_build_select, c.byref(b.conf), t._open(), c.byref(select), c.byref(ts_build_result()))
     return Tensor(out)
@@ -157,12 +159,14 @@ def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mappin
 def _arrays(batch: Any) -> "tuple[Array, Array, Optional[Array]]":
     """(n, order) uint64, (n,) float64 and, where there are weights, the same again, of what a batch may be."""
     coords, values = batch[:2]
-    weights = np.ascontiguousarray(batch[2], dtype=np.float64) if len(batch) > 2 else None
+    weights = reals("weights", batch[2]) if len(batch) > 2 else None
+    if any(np.ma.is_masked(x) for x in (coords if isinstance(coords, tuple) else [coords])):
+        raise ArgumentError("coordinates are masked here and there, and what lies below a mask would count: leave these out")
     if isinstance(coords, (tuple, list)) and len(coords) > 0 and np.ndim(coords[0]) == 1 and \
             not np.isscalar(coords[0]) and isinstance(coords, tuple):
         coords = np.stack([np.asarray(x) for x in coords], axis=1)
     coords = np.asarray(coords)
-    values = np.ascontiguousarray(values, dtype=np.float64)
+    values = reals("values", values)
     if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
         raise ArgumentError(f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
                             "(n, order) and (n,) are wanted")
@@ -229,10 +233,11 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     order = coords.shape[1]
     weighted = weights is not None
     temporary = None
-    if out is None:
-        temporary = tempfile.mkdtemp(suffix=".tstream")
-        out = os.path.join(temporary, "tensor.tsh")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as failed:
+        if out is None:
+            temporary = tempfile.mkdtemp(suffix=".tstream")
+            failed.callback(shutil.rmtree, temporary, ignore_errors=True)
+            out = os.path.join(temporary, "tensor.tsh")
         files = _write_labels(folder, labels, order) if labels is not None else None
         b = _Build(out, shape=shape, order=order, names=names, label_files=files, weights=weighted, **options)
         err = ts_error()
@@ -259,6 +264,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
             b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
         finally:
             lib.ts_builder_free(builder)
+        failed.pop_all()
     return Tensor(out, temporary)
 
 

@@ -7,6 +7,7 @@ callbacks of Python run in the thread that asked.
 """
 
 import ctypes as c
+import operator
 import os
 import queue
 import re
@@ -91,8 +92,38 @@ class ts_error(c.Structure):
         return e
 
 
+_bits = {c.c_uint32: (0, 32), c.c_uint64: (0, 64), c.c_int: (-1 << 31, 31), c.c_uint: (0, 32)}
+
+
+def whole(what: str, number: Any, kind: Any = c.c_uint64) -> int:
+    """A number as an integer of C, which ctypes would cut."""
+    if isinstance(number, np.bool_) or isinstance(number, float) and number.is_integer():
+        number = int(number)
+    n = operator.index(number)
+    least, bits = _bits[kind]
+    if not least <= n < 1 << bits:
+        raise ArgumentError(f"{what}={n}: a whole number {'of 0 or more ' if least == 0 else ''}below 2^{bits} is wanted")
+    return n
+
+
+def reals(what: str, values: Any) -> Array:
+    """Numbers as contiguous float64. NumPy would drop a mask, an imaginary part and a unit of time."""
+    if np.ma.is_masked(values):
+        raise ArgumentError(f"{what} are masked here and there, and what lies below a mask would count: leave these out")
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufO":
+        raise ArgumentError(f"{what} are {array.dtype}: real numbers are wanted")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
 class _Sized(c.Structure):
+    """A struct that says its size. A number that does not fit into a field is refused."""
+
     def __init__(self, **fields: Any) -> None:
+        for name, kind, *_ in self._fields_:
+            given = fields.get(name)
+            if kind in _bits and given is not None:
+                fields[name] = whole(name, given, kind)
         super().__init__(size=c.sizeof(type(self)), **fields)
 
 
@@ -422,9 +453,19 @@ def size(text: Size) -> int:
         if m is None:
             raise ArgumentError(f"{text!r} is not a size: a number with K, M, G or T is expected")
         return int(float(m[1]) * _units[m[2].upper()])
+    if not 0 <= text < 1 << 64:
+        raise ArgumentError(f"{text!r} is not a size: a number of 0 or more with K, M, G or T is expected")
     return int(text)
+
+
+def encoded(text: Path) -> bytes:
+    """A path or a name as the library takes it, for which it would end at a NUL."""
+    ret = os.fsencode(text)
+    if b"\0" in ret:
+        raise ArgumentError(f"{text!r} has a NUL in it, which no path or name can have")
+    return ret
 
 
 def strings(texts: "Sequence[Any]") -> Any:
     """An array of C strings, None for NULL."""
-    return (c.c_char_p * len(texts))(*[None if t is None else os.fsencode(t) for t in texts])
+    return (c.c_char_p * len(texts))(*[None if t is None else encoded(t) for t in texts])

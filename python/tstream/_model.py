@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, lib, mode_fn, several_sweep_fn, size, sweep_fn,
+from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, encoded, lib, mode_fn, reals, several_sweep_fn, size, sweep_fn,
                    ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
                    ts_save_conf, ts_session_conf, ts_several_conf, ts_several_result)
 from ._tensor import Tensor, as_tensor
@@ -490,12 +490,12 @@ class Model:
         factors : sequence of array_like, shape (shape[mode], rank)
         dtype : {'float64', 'float32'}
         """
-        factors = [np.ascontiguousarray(f, dtype=np.float64) for f in factors]
+        factors = [reals("factors", f) for f in factors]
         if any(f.ndim != 2 for f in factors) or len({f.shape[1] for f in factors}) != 1:
             raise ArgumentError("factors of shapes "
                                 f"{', '.join(str(f.shape) for f in factors)}: matrices of one width are wanted")
         rank = factors[0].shape[1]
-        weights = np.ascontiguousarray(np.ones(rank) if weights is None else weights, dtype=np.float64)
+        weights = reals("weights", np.ones(rank) if weights is None else weights)
         if weights.shape != (rank,):
             raise ArgumentError(f"weights of shape {weights.shape}, expected ({rank},)")
         dim = (c.c_uint64 * len(factors))(*[len(f) for f in factors])
@@ -520,7 +520,7 @@ class Model:
         call = Call()
         conf = ts_save_conf(formats=_files(formats, rows), held_rows=rows == "used",
                             replace=bool(replace), stop=call.stop, note=call.note)
-        call.run(lib.ts_cpd_save, self._handle, os.fsencode(path), c.byref(conf))
+        call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
 
 
 def _files(formats: "Union[str, Sequence[str]]", rows: str) -> int:
@@ -558,7 +558,7 @@ def load(path: Path, tensor: Optional[Tensor] = None) -> Any:
 def load_one(path: Path, tensor: Optional[Tensor]) -> Model:
     """One model."""
     call = Call()
-    return Model(call.run(lib.ts_cpd_load, os.fsencode(path), call.stop), tensor)
+    return Model(call.run(lib.ts_cpd_load, encoded(path), call.stop), tensor)
 
 
 def _session_conf(call: Call, *, rank: int = 0, precision: str = "float32", threads: int = 0,
@@ -881,7 +881,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn() if several else sweep_fn(take),
                       mode=mode_fn(), start=None if several or starts is None or starts[0] is None else starts[0]._handle,
                       nvecs=init == "nvecs" if isinstance(init, str) else False, max_seconds=max_time or 0,
-                      out=None if out is None else os.fsencode(out), formats=_files(formats, rows),
+                      out=None if out is None else encoded(out), formats=_files(formats, rows),
                       held_rows=rows == "used", replace=bool(replace),
                       resume={False: 0, True: 1, "auto": 2}[resume],
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
@@ -900,7 +900,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                  own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
                                  loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0, hold_out=hold_out > 0,
-                                 trace=None if trace is None else os.fsencode(trace))
+                                 trace=None if trace is None else encoded(trace))
     bar = _progress_bar(sweeps * len(keys)) if progress else None
     if several:
         several_conf = ts_several_conf(n_ranks=len(ranks), rank=(c.c_uint32 * len(ranks))(*ranks), restarts=len(seeds),

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import ArgumentError, Array, BusyError, FormatError, Mode, Path, check, lib, ts_array_conf, ts_error
+from ._lib import ArgumentError, Array, BusyError, FormatError, Mode, Path, check, encoded, lib, ts_array_conf, ts_error, whole
 
 
 class Tensor:
@@ -47,9 +47,9 @@ class Tensor:
         self.path = os.fsdecode(path)
         self._cells = _array  # which the library reads where it is
         if _array is None:
-            self._handle: Any = check(lib.ts_open(os.fsencode(self.path), c.byref(err)), err)
+            self._handle: Any = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
         else:
-            conf = ts_array_conf(name=os.fsencode(self.path), cells=_array.ctypes.data, order=_array.ndim,
+            conf = ts_array_conf(name=encoded(self.path), cells=_array.ctypes.data, order=_array.ndim,
                                  type=_array.dtype.name.encode(), dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
                                  fortran=not _array.flags.c_contiguous, swapped=not _array.dtype.isnative)
             self._handle = check(lib.ts_open_array(c.byref(conf), c.byref(err)), err)
@@ -120,6 +120,11 @@ class Tensor:
         -------
         list of (str or None)
         """
+        index = np.asarray(index)
+        if index.size and index.dtype.kind not in "iu":
+            raise ArgumentError(f"indices are {index.dtype}: whole numbers are wanted")
+        if index.size and index.min() < 0:
+            raise ArgumentError(f"index {index.min()}: indices start at 0")
         index = np.ascontiguousarray(index, dtype=np.uint64)
         n = index.size
         ret = (c.c_char_p * (n + 1))()
@@ -211,7 +216,7 @@ class Tensor:
         indices = {self.mode(m): self._indices(self.mode(m), what) for m, what in (keep or {}).items()}
         least: "list[tuple[Mode, int]]" = (list(at_least.items()) if isinstance(at_least, Mapping)
                                            else [(m, at_least) for m in range(self.order)])
-        return _select(self, out, keep=indices, least={self.mode(m): int(n) for m, n in least},
+        return _select(self, out, keep=indices, least={self.mode(m): n for m, n in least},
                        sums=[self.mode(m) for m in sum], **options)
 
     def _indices(self, mode: int, what: Any) -> Array:
@@ -221,6 +226,7 @@ class Tensor:
         index = [operator.index(x) for x in given if not isinstance(x, str)]
         if any(i < 0 for i in index):
             raise ArgumentError(f"{self.path}: an index of mode {mode} is less than 0")
+        index = [whole(f"an index of mode {mode}", i) for i in index]
         used = self.used_indices(mode) if names else np.empty(0, dtype=np.uint64)
         found = set()
         for at in range(0, used.size, 1 << 16):
