@@ -6,6 +6,8 @@
  * it is a row update by a matrix that is known once the product is. Directions of which M has
  * less than TS_POLAR_NONE of its largest (in squares) do not say where their columns are to lie: those are drawn,
  * orthogonal to the others. M' M squares the condition of M; where its rounding shows, what came out is made orthonormal once more.
+ * tr(A' M) of what comes out then is not summed again: in float32 a fit near 1 may be off by the root of FLT_EPSILON (3e-4)
+ * where the last mode is of this kind.
  *
  *   owner    the caller owns the matrices; rows are the backend's
  *   threads  one calls

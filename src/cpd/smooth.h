@@ -13,8 +13,8 @@
  * curve that is 0 at one end, computed apart. Directions in which G is singular but for rounding are left out, as by least squares.
  * Q and g are right to a rounding of the largest g: the column of a component that is dying is right to 1e-16 over its
  * share of that, which changes nothing that is minimised.
- * M is rounded to the precision of factors first, also where the fit asks for more of it: in float32 a fit above 0.9999 may be
- * off by 1e-5 where the last mode is smooth.
+ * M is rounded to the precision of factors first, also where the fit asks for more of it: in float32 a fit above 0.999 may be
+ * off by 1e-5 and more where the last mode is smooth, by the root of FLT_EPSILON (3e-4) where little is left to fit.
  *
  *   owner    the caller owns matrices; rows are the backend's. ts_smooth_bytes are taken for the time of a call
  *   threads  one calls; columns and rows are spread over init->threads, each computed by itself
