@@ -1238,6 +1238,24 @@ def test_a_build_that_fails_leaves_no_directory(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_while_a_call_starts(tensor, monkeypatch, late):
+    """It is raised when the call has ended, which goes on with what the caller frees else; or before it began."""
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        if thread.name != "tstream":
+            return start(thread)
+        if late:
+            start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ts.cp(tensor, 8, sweeps=1000000, tol=0, **CPU)
+    assert not any(t.name == "tstream" for t in threading.enumerate())
+
+
 def held_cells(shape, share, seed, start=0.0):
     """Which cells are held out, by the hash of their indices."""
     def mix(z):

@@ -400,8 +400,11 @@ class Call:
         """
         err = ts_error()
         done: "list[Any]" = []
+        claim = threading.Lock()  # of the call: a thread that is waited for, or nobody, makes it
 
         def work() -> None:
+            if not claim.acquire(blocking=False):
+                return
             try:
                 done.append(function(*args, c.byref(err)))
             except BaseException as e:  # of ctypes: an argument of another type
@@ -409,25 +412,32 @@ class Call:
             self.events.put(None)
 
         thread = threading.Thread(target=work, name="tstream", daemon=True)
-        thread.start()
+        begun = False
         raised: Optional[BaseException] = None
         while True:
-            try:
-                try:
-                    event = self.events.get(timeout=0.2)
-                except queue.Empty:
-                    if not thread.is_alive() and self.events.empty():
-                        break  # Ctrl-C came between the last event and its taking
-                    if self.idle is not None and raised is None:
-                        self.idle()
-                    continue
-                if event is None:
-                    break
-                if raised is None:
-                    event[0](*event[1])
+            try:  # Ctrl-C may come at any point in here, also while the thread starts: who asked must not go on before the call ended
+                if not begun:
+                    begun = True
+                    thread.start()
+                while True:
+                    try:
+                        event = self.events.get(timeout=0.2)
+                    except queue.Empty:
+                        if done and not thread.is_alive() and self.events.empty():
+                            break  # Ctrl-C came between the last event and its taking
+                        if self.idle is not None and raised is None:
+                            self.idle()
+                        continue
+                    if event is None:
+                        break
+                    if raised is None:
+                        event[0](*event[1])
+                break
             except BaseException as e:
                 raised = raised or e
                 self.flag.value = 1
+                if claim.acquire(blocking=False):
+                    raise  # before the thread began
         thread.join()
         result = done[0]
         if raised is not None:
