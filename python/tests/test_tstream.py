@@ -1256,6 +1256,39 @@ def test_ctrl_c_while_a_call_starts(tensor, monkeypatch, late):
     assert not any(t.name == "tstream" for t in threading.enumerate())
 
 
+def test_close_while_another_thread_computes(coo):
+    coords, values, shape = coo
+    tensor, swept, after = ts.from_coo(coords, values, shape), threading.Event(), []
+
+    def sweep(_):
+        swept.set()
+        time.sleep(0.01)
+
+    def compute():
+        after.append(ts.cp(tensor, 4, sweeps=20, tol=0, on_sweep=sweep, **CPU).history[-1].sweep)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    swept.wait(20)
+    tensor.close()
+    assert os.path.exists(tensor.path)  # until the call has ended
+    thread.join()
+    assert after == [20] and not os.path.exists(tensor.path)
+    with pytest.raises(ts.ArgumentError, match="the tensor is closed"):
+        ts.cp(tensor, 4, **CPU)
+
+
+def test_a_forked_process_leaves_the_tensor(coo):
+    coords, values, shape = coo
+    tensor = ts.from_coo(coords, values, shape)
+    child = os.fork()
+    if child == 0:
+        tensor.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.path.exists(tensor.path) and ts.open(tensor.path).nnz == tensor.nnz
+
+
 def held_cells(shape, share, seed, start=0.0):
     """Which cells are held out, by the hash of their indices."""
     def mix(z):

@@ -920,7 +920,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
         from ._collection import Collection, table
         return Collection(models, table(results))
-    session = call.run(lib.ts_session_open, tensor._open(), c.byref(session_conf))
+    handle = tensor._open()  # for as long as the session
+    session = call.run(lib.ts_session_open, handle, c.byref(session_conf))
     ended = ts_cp_result()
     if bar is not None:
         call.idle = move_bar

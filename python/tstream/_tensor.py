@@ -13,6 +13,14 @@ import numpy as np
 from ._lib import ArgumentError, Array, BusyError, FormatError, Mode, Path, check, encoded, lib, ts_array_conf, ts_error, whole
 
 
+class _Handle:
+    """A tensor that the library has open. Each call that has it holds this, so that it is closed when the last one has ended."""
+
+    def __init__(self, handle: Any, temporary: Optional[str]) -> None:
+        self._as_parameter_ = c.c_void_p(handle)
+        weakref.finalize(self, _close, handle, temporary, os.getpid())
+
+
 class Tensor:
     """A sparse tensor in a ``.tsh`` directory, read-only.
 
@@ -47,13 +55,13 @@ class Tensor:
         self.path = os.fsdecode(path)
         self._cells = _array  # which the library reads where it is
         if _array is None:
-            self._handle: Any = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
+            handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
         else:
             conf = ts_array_conf(name=encoded(self.path), cells=_array.ctypes.data, order=_array.ndim,
                                  type=_array.dtype.name.encode(), dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
                                  fortran=not _array.flags.c_contiguous, swapped=not _array.dtype.isnative)
-            self._handle = check(lib.ts_open_array(c.byref(conf), c.byref(err)), err)
-        self._close = weakref.finalize(self, _close, self._handle, _temporary)
+            handle = check(lib.ts_open_array(c.byref(conf), c.byref(err)), err)
+        self._handle: Optional[_Handle] = _Handle(handle, _temporary)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
         name = [None if n is None else n.decode(errors="replace") for n in name]
@@ -69,8 +77,9 @@ class Tensor:
     @property
     def norm(self) -> float:
         """Square root of the sum of squares; of an array in a file NaN until it was decomposed."""
-        if self._handle is not None:
-            self._norm = lib.ts_norm(self._handle)
+        handle = self._handle
+        if handle is not None:
+            self._norm = lib.ts_norm(handle)
         return float(self._norm)
 
     @property
@@ -82,8 +91,7 @@ class Tensor:
         return f"<tstream.Tensor {self.path!r}: {' x '.join(map(str, self.shape))}, {self.nnz} nonzeros>"
 
     def close(self) -> None:
-        """Closes it before it is collected; a model goes on without its labels."""
-        self._close()
+        """Closes it before it is collected; a model goes on without its labels, and calls of other threads that have begun with it."""
         self._handle = None
 
     def __enter__(self) -> "Tensor":
@@ -273,9 +281,9 @@ class Tensor:
             lib.ts_cursor_close(cursor)
 
 
-def _close(handle: Any, temporary: Optional[str]) -> None:
+def _close(handle: Any, temporary: Optional[str], pid: int) -> None:
     lib.ts_close(handle)
-    if temporary is not None:
+    if temporary is not None and os.getpid() == pid:  # not of a process that was forked
         shutil.rmtree(temporary, ignore_errors=True)
 
 
