@@ -1289,6 +1289,16 @@ def test_a_forked_process_leaves_the_tensor(coo):
     assert os.path.exists(tensor.path) and ts.open(tensor.path).nnz == tensor.nnz
 
 
+def test_a_forked_process_computes(tensor):
+    x = dense(ts.cp(tensor, 2, sweeps=1, **CPU))
+    ts.from_array(x)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if ts.cp(x, 2, sweeps=2, **CPU).fit(x) > 0.9 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def held_cells(shape, share, seed, start=0.0):
     """Which cells are held out, by the hash of their indices."""
     def mix(z):

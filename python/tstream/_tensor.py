@@ -10,7 +10,8 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import ArgumentError, Array, BusyError, FormatError, Mode, Path, check, encoded, lib, ts_array_conf, ts_error, whole
+from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, check, encoded, lib, ts_array_conf,
+                   ts_error, whole)
 
 
 class _Handle:
@@ -60,7 +61,7 @@ class Tensor:
             conf = ts_array_conf(name=encoded(self.path), cells=_array.ctypes.data, order=_array.ndim,
                                  type=_array.dtype.name.encode(), dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
                                  fortran=not _array.flags.c_contiguous, swapped=not _array.dtype.isnative)
-            handle = check(lib.ts_open_array(c.byref(conf), c.byref(err)), err)
+            handle = Call().run(lib.ts_open_array, c.byref(conf))  # not in this thread, whose OpenMP no forked process could use then
         self._handle: Optional[_Handle] = _Handle(handle, _temporary)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
