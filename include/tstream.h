@@ -872,6 +872,24 @@ typedef struct {
 TS_API int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *conf,
                         const ts_session_conf *session, ts_cpd_score_result *ret, ts_error *err);
 
+typedef struct {
+    size_t size;
+    double consistency; /* in per cent, 100 at most */
+    double normalised;  /* the same over the core's own size; 0 for a core of zeros */
+    uint32_t n_singular; /* modes whose columns depend on each other, to rounding: there it says little */
+} ts_core_result;
+
+/* Computes the core consistency of a decomposition (Bro and Kiers, 2003), as `tstream fit --diagnose` does: near 100 where its
+ * components are as many and as separate as the nonzeros support. Cells that are not listed are zeros. Of conf the number
+ * of threads and `stop` matter; it may be NULL. Takes memory for the factors once more and two cores of rank^order numbers.
+ *
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_ARGUMENT (shapes differ, a tensor that is dense or has weights), TS_ERR_LIMIT (the core is too large),
+ *            TS_ERR_STOPPED, and what reading finds
+ */
+TS_API int ts_cpd_core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *conf,
+                       ts_core_result *ret, ts_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -975,7 +975,7 @@ def test_structs_are_those_of_the_header(tmp_path):
     subprocess.check_call([*compiler.split(), "-o", tmp_path / "s", tmp_path / "s.c"])
     want = [int(x) for x in subprocess.check_output([tmp_path / "s"]).split()]
     got = [x for s in structs for x in [ctypes.sizeof(s), *(getattr(s, n).offset for n, _ in s._fields_)]]
-    assert len(structs) == 17 and got == want
+    assert len(structs) == 18 and got == want
 
 
 def test_pictures(tensor):
@@ -1078,6 +1078,26 @@ def test_pyttb_scores_alike(ranks, tmp_path):
         if weights:
             mine = {pair["b"] - 1: pair["a"] - 1 for pair in found["pairs"]}
             assert [mine[b] for b in range(ranks[1])] == list(partner[:ranks[1]])
+
+
+def test_core_consistency_is_that_of_the_definition():
+    rng = np.random.default_rng(3)
+    x = rng.random((5, 6, 4)) * (rng.random((5, 6, 4)) < 0.5)
+    t = ts.from_coo(np.argwhere(x), x[x != 0], shape=x.shape, dtype="float64")
+    factors = [rng.standard_normal((n, 3)) for n in x.shape]
+    m = ts.Model.from_factors([2.0, 1.0, 0.5], factors)
+    scale = [(w * np.prod([np.linalg.norm(f[:, r]) for f in factors])) ** (1 / 3) for r, w in enumerate([2.0, 1.0, 0.5])]
+    inverse = [np.linalg.pinv(f / np.linalg.norm(f, axis=0) * scale) for f in factors]
+    core = np.einsum("ijk,ai,bj,ck->abc", x, *inverse)
+    want = np.zeros((3, 3, 3))
+    want[range(3), range(3), range(3)] = 1
+    off = np.sum((core - want) ** 2)
+    assert m.core_consistency(t, threads=2) == pytest.approx(100 * (1 - off / 3), rel=1e-9)
+    assert m.core_consistency(t, normalised=True) == pytest.approx(100 * (1 - off / np.sum(core ** 2)), rel=1e-9)
+    with pytest.raises(ts.ArgumentError, match="dense"):
+        m.core_consistency(x)
+    with pytest.raises(ts.ArgumentError, match="needs a tensor"):
+        m.core_consistency()
 
 
 def test_nonnegative_fits_are_those_of_tensorly(tmp_path):

@@ -253,6 +253,10 @@ class ts_fit_result(_Sized):
                 ("residual", c.c_double), ("norm", c.c_double), ("model_norm", c.c_double)]
 
 
+class ts_core_result(_Sized):
+    _fields_ = [("size", c.c_size_t), ("consistency", c.c_double), ("normalised", c.c_double), ("n_singular", c.c_uint32)]
+
+
 class ts_cpd_score_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("mode", c.c_uint32), ("float32", c.c_int), ("n_top", c.c_uint32),
                 ("top_index", c.c_void_p), ("top_value", c.c_void_p), ("top_model", c.c_void_p),
@@ -320,6 +324,7 @@ _functions = {
     "ts_cpd_predict": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
     "ts_cpd_score": (_int, [_handle, _handle, c.POINTER(ts_cpd_score_conf), c.POINTER(ts_session_conf),
                             c.POINTER(ts_cpd_score_result), _err]),
+    "ts_cpd_core": (_int, [_handle, _handle, c.POINTER(ts_session_conf), c.POINTER(ts_core_result), _err]),
     "ts_cpd_top": (_int, [_handle, _u32, _u32, _u32, c.c_void_p, c.c_void_p, c.POINTER(_u32),
                           _err]),
     "ts_session_open": (_handle, [_handle, c.POINTER(ts_session_conf), _err]),

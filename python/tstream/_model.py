@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
 import numpy as np
 
 from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, encoded, lib, mode_fn, reals, several_sweep_fn, size, sweep_fn,
-                   ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
+                   ts_core_result, ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
                    ts_save_conf, ts_session_conf, ts_several_conf, ts_several_result)
 from ._tensor import Tensor, as_tensor
 
@@ -309,6 +309,30 @@ class Model:
         if not details:
             return ret.fit
         return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
+
+    def core_consistency(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, normalised: bool = False,
+                         threads: int = 0) -> float:
+        """Core consistency in per cent: near 100 where the components are as many and as separate as the data support.
+
+        Cells that are not listed are zeros. The tensor is sparse, without weights (Bro and Kiers, J. Chemometrics 17, 2003).
+
+        Parameters
+        ----------
+        tensor : Tensor or path, optional
+            By default that of the run.
+        normalised : bool
+            The deviation over the size of the core, and not over the rank.
+        threads : int
+            As in :func:`cp`.
+        """
+        tensor = self._tensor if tensor is None else as_tensor(tensor)
+        if tensor is None:
+            raise ArgumentError("a core consistency needs a tensor")
+        call = Call()
+        conf = _session_conf(call, threads=threads, cpu=True)
+        ret = ts_core_result()
+        call.run(lib.ts_cpd_core, self._handle, tensor._open(), c.byref(conf), c.byref(ret))
+        return float(ret.normalised if normalised else ret.consistency)
 
     def evaluate(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, top: int = 0, by_slice: Optional[Mode] = None,
                  precision: str = "float64", threads: int = 0, host_memory: Size = None) -> Evaluation:

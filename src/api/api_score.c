@@ -5,7 +5,9 @@
 
 #include "api/api_session.h"
 #include "base/threads.h"
+#include "cpd/core_consistency.h"
 #include "cpd/score.h"
+#include "format/tensor_kind.h"
 
 static int take_conf(const ts_cpd_score_conf *given, const ts_tensor *t, ts_cpd_score_conf *conf,
                      struct ts_err *err)
@@ -147,5 +149,38 @@ int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *g
         ts_api_result(ret, &r, sizeof r);
     }
     ts_score_free(&s);
+    return ts_api_end(&a, rc, err);
+}
+
+/* Of a tensor whose listed cells count once each, the others being zeros. */
+static int core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *conf,
+                struct ts_core *ret, struct ts_err *err)
+{
+    struct ts_core_conf cc = { .tensor = t, .model = c, .stop = conf->stop };
+    int rc = ts_tensor_is_sparse(t, "a core consistency is", err);
+    if (rc == 0)
+        rc = ts_tensor_is_unweighted(t, "a core consistency", err);
+    if (rc == 0)
+        rc = ts_threads_get(conf->threads, 0, &cc.threads, err);
+    return rc == 0 ? ts_core_run(&cc, ret, err) : rc;
+}
+
+int ts_cpd_core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *given,
+                ts_core_result *ret, ts_error *err)
+{
+    struct ts_core found;
+    ts_session_conf conf;
+    struct ts_api a;
+    int rc;
+    ts_api_begin(&a);
+    rc = ts_api_session_conf(given, &conf, &a.err);
+    if (rc == 0)
+        rc = core(c, t, &conf, &found, &a.err);
+    if (rc == 0) {
+        const ts_core_result r = { .consistency = found.consistency,
+                                   .normalised = found.normalised,
+                                   .n_singular = found.n_singular };
+        ts_api_result(ret, &r, sizeof r);
+    }
     return ts_api_end(&a, rc, err);
 }
