@@ -283,7 +283,7 @@ cp_cpu x.tsh --rank 2 -o dead.cp --force > log 2>&1 || bad "--force over a run t
 
 # ---- nothing is left of a run that saved nothing ----
 refused 1 'rank' cp_cpu x.tsh --rank 300,301 --diagnose -o none.cp
-refused 1 'a model of rank 257' cp_cpu x.tsh --observed --mean --rank 256,2 --diagnose -o none.cp # the mean is a component
+refused 1 'with --observed they are not' cp_cpu x.tsh --observed --rank 2,3 --diagnose -o none.cp
 printf 'a,b,v,w\n1,1,1,2\n2,2,1,3\n' | "$bin/tshard" build --format csv --modes a,b --value v --weights w -o w.tsh - > log 2>&1 || bad "$(cat log)"
 refused 1 'its cells have weights, which a core consistency does not use' cp_cpu w.tsh --observed --rank 1,2 --diagnose -o none.cp
 

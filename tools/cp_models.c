@@ -27,8 +27,12 @@ int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t
     int rc = ts_tensor_is_sparse(t, "a core consistency is", err);
     if (rc == 0)
         rc = ts_tensor_is_unweighted(t, "a core consistency", err);
-    if (rc == 0) /* the mean is a component, too */
-        rc = ts_core_check(t->order, args->rank + (uint32_t)args->mean, err);
+    if (rc == 0 && args->observed)
+        rc = ts_fail(err, TS_EARG,
+                     "--diagnose takes cells that are not listed as zeros, which with --observed "
+                     "they are not: leave one out");
+    if (rc == 0)
+        rc = ts_core_check(t->order, args->rank, err);
     if (rc == 0 && t->part.n > 0)
         rc = ts_fail(err, TS_EARG,
                      "%s: --diagnose reads the whole tensor, and this is part %u of %u", t->path,
