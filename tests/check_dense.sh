@@ -320,6 +320,7 @@ refused 'is there already; --force' "$bin/tshard" index i.npy
 refused 'there is none to compare with' "$bin/tshard" index --check x.npy
 refused 'needs no index' "$bin/tshard" index x.txt
 refused 'not an array of cells' "$bin/tshard" index x.tns
+refused 'nosuch.npy: cannot open: No such file' "$bin/tshard" index nosuch.npy
 cp i.npy.index x.npy.index
 refused 'is of another array than x.npy' "$bin/tstream" cp x.npy --cpu -n
 "$bin/tshard" index x.npy --force > log 2>&1 || bad "index --force: $(cat log)"
@@ -344,7 +345,8 @@ refused 'not a tensor directory but a file' "$bin/tstream" cp text.npy --cpu -n
 : > empty.npy
 refused 'but an empty file' "$bin/tstream" cp empty.npy --cpu -n
 refused 'but a pipe or a device' "$bin/tstream" cp /dev/zero --cpu -n
-refused 'but a dense array, which this is not possible with' "$bin/tshard" verify x.npy
+refused 'tshard index --check compares these' "$bin/tshard" verify x.npy
+refused 'but a dense array, which this is not possible with' "$bin/tshard" select x.npy -k 1=1 -o none.tsh
 refused 'x.npy: an array of NumPy, and no decomposition' "$bin/tstream" info x.npy
 { head -c $(($(wc -c < x.npy) - 77616)) x.npy; head -c 77616 /dev/zero; } > zero.npy
 refused 'all values are 0, so there is nothing to decompose' "$bin/tstream" cp zero.npy --cpu -n

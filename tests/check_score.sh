@@ -116,6 +116,7 @@ if python3 -c 'import numpy' 2> /dev/null; then
 fi
 
 # ---- refusals ----
+refused 1 'nosuch.npy: cannot open: No such file' "$bin/tstream" score x.cp nosuch.npy
 refused 1 'there is no mode 4, only 3' "$bin/tstream" score x.cp x.tsh -k 4
 refused 1 'exists' "$bin/tstream" score x.cp x.tsh -o all.csv
 refused 1 'lies in the tensor' "$bin/tstream" score x.cp x.tsh -o x.tsh/lines

@@ -177,10 +177,13 @@ int model_view_open(uint32_t n_operands, char *const *operand, struct model_view
 {
     const char *tensor = NULL, *model = NULL;
     struct model_view v = { 0 };
+    struct stat st;
     int rc;
     for (uint32_t i = 0; i < n_operands; i++) {
         const int second = i > 0 && model != NULL && names_tensor(operand[i]);
         const char **which = second || is_tensor(operand[i]) ? &tensor : &model;
+        if (*which != NULL && stat(operand[i], &st) != 0)
+            return ts_fail_errno(err, TS_EIO, "%s: cannot open", operand[i]);
         if (*which != NULL)
             return ts_fail(err, TS_EARG, "%s and %s: one decomposition and one tensor are wanted",
                            *which, operand[i]);

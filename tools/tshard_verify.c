@@ -224,6 +224,14 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     if (tool_threads_check(args.threads, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
     tool_catch_signals();
+    if (ts_tensor_is_array(operand[0])) {
+        (void)ts_fail(
+            &err, TS_EARG,
+            "%s: a dense array has checksums where tshard index has made them, and tshard "
+            "index --check compares these",
+            operand[0]);
+        return tool_fail(cmd, &err);
+    }
     if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
     start = ts_clock_ns();

@@ -125,8 +125,12 @@ int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *
 int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     const struct kind *k = kind_of(path);
-    return k != NULL ? k->open(path, ret, err)
-                     : ts_fail(err, TS_EARG, "%s: not an array of cells that is known here", path);
+    struct stat st;
+    if (k != NULL)
+        return k->open(path, ret, err);
+    if (stat(path, &st) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
+    return ts_fail(err, TS_EARG, "%s: not an array of cells that is known here", path);
 }
 
 int ts_tensor_is_array(const char *path)
