@@ -479,10 +479,10 @@ START_TEST(what_comes_next_is_known_once_it_stays)
     for (uint32_t m = 0; m < 3; m++)
         conf.deal.keep[m] = keep[m];
     feed = new_feed(conf);
-    /* Whether the second mode was read ahead is the feed's to know: what it says of it is true. */
+    /* Whether the first mode was read ahead, all of it, is the feed's to know: what it says of it is true. */
     for (uint32_t k = ts_feed_expect(feed, 0, next, MOST); k-- > 0;) {
-        check_view(&next[k], 1);
-        ck_assert(!keep[1][next[k].shard]);
+        check_view(&next[k], 0);
+        ck_assert(!keep[0][next[k].shard]);
     }
     for (uint32_t pass = 0; pass < 12; pass++) {
         const uint32_t mode = pass % 3, after = (pass + 1) % 3;

@@ -20,11 +20,14 @@ static const struct shape {
     uint32_t order, nnz;
     uint64_t dim[TS_MAX_ORDER];
 } shapes[] = {
-    { 2, 900, { 31, 40 } },        { 3, 9000, { 40, 30, 50 } }, /* rows longer than a block */
+    { 2, 900, { 31, 40 } },
+    { 3, 9000, { 40, 30, 50 } },   /* rows longer than a block */
     { 3, 34000, { 2, 400, 300 } }, /* rows longer than partitions, and than shards */
-    { 4, 900, { 11, 2, 16, 12 } }, { 5, 900, { 3, 4, 5, 6, 7 } },
+    { 4, 900, { 11, 2, 16, 12 } },
+    { 5, 900, { 3, 4, 5, 6, 7 } },
+    { 8, 700, { 3, 4, 3, 2, 5, 3, 1, 2 } },
 };
-static const uint32_t ranks[] = { 1, 3, 16, 9, 33 };
+static const uint32_t ranks[] = { 1, 3, 16, 9, 33, 5 };
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 
 static double at_of(int kind)

@@ -92,8 +92,9 @@ done << 'END'
 -r 4 -i 3 --observed --l2 0.1 --hold-out 10%
 -r 4 -i 2 --loss poisson
 -r 4 -i 3 --loss gamma --observed --hold-out 10%
+-r 9 -i 3 --init one.1/model.ktensor --fix 2
 END
-[ $run -eq 11 ] || bad "$run of 11 runs"
+[ $run -eq 12 ] || bad "$run of 12 runs"
 
 # ---- one copy of the factors, or one for each ----
 mpi 3 x.tsh -r 9 -i 4 --tol 0 --rows all -o shared.cp > log 2> err || bad "factors are shared: $(cat err)"
