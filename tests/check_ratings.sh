@@ -228,6 +228,7 @@ for left in odd.cp odd.cp.partial few.cp; do [ ! -e $left ] || bad "$left was wr
 grep -q 'held out, so' log && bad "a tenth held out: $(cat log)"
 
 # ---- refusals ----
+refused 2 '--inner goes with --loss poisson' "$bin/tstream" cp x.tsh --inner 3 -n
 refused 2 '--l2-scale goes with --observed' "$bin/tstream" cp x.tsh --l2-scale count
 refused 2 '--patience goes with --hold-out' "$bin/tstream" cp x.tsh --observed --patience 2
 refused 2 'expected a share like 20% or 0.2' "$bin/tstream" cp x.tsh --observed --hold-out 120%

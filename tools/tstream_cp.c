@@ -425,16 +425,22 @@ static int check_init(const struct cp_args *args, struct ts_err *err)
         args->init);
 }
 
+/* Whether the option of this name was given. */
+static int was_given(const struct ts_cmd *cmd, uint64_t given, const char *name)
+{
+    uint32_t at = 0;
+    while (strcmp(cmd->opts[at].name, name) != 0)
+        at++;
+    return (given >> at & 1) != 0;
+}
+
 /* The rank of a model to start from, where no other is asked for. */
 static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      struct ts_err *err)
 {
     struct ts_model *model;
-    uint32_t at = 0;
     int rc;
-    while (strcmp(cmd->opts[at].name, "rank") != 0)
-        at++;
-    if (args->from.file != NULL || !tstream_cp_init_is_file(args) || (given >> at & 1) != 0)
+    if (args->from.file != NULL || !tstream_cp_init_is_file(args) || was_given(cmd, given, "rank"))
         return 0;
     rc = ts_model_open(args->init, &model, err);
     if (rc < 0)
@@ -447,10 +453,7 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
 /* The violation of a Poisson model is another figure than the change of a fit, and so is the fall of a loss. */
 static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
-    uint32_t at = 0;
-    while (strcmp(cmd->opts[at].name, "tol") != 0)
-        at++;
-    if (args->resume != NULL || (given >> at & 1) != 0)
+    if (args->resume != NULL || was_given(cmd, given, "tol"))
         return;
     if (args->poisson)
         args->tol = TSTREAM_POISSON_TOL;
@@ -589,6 +592,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
                                  "--ranks is not given");
     if (status < 0 && args.inner == 0)
         status = tool_usage(cmd, "--inner must be at least 1");
+    if (status < 0 && args.resume == NULL && !args.poisson && was_given(cmd, given, "inner"))
+        status = tool_usage(cmd, "--inner goes with --loss poisson");
     if (status < 0 && args.iters == 0)
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0)
