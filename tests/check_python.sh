@@ -48,6 +48,13 @@ for command in "$python -m tstream" "$python -m tstream tshard" "$venv/bin/tstre
 done
 grep -q '^tshard' version || bad "tshard is another program: $(cat version)"
 
+# Models of counts beside those of pyttb
+if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ] && "$python" -c 'import pyttb' 2> /dev/null; then
+    "$bin/tshard" gen --dims 12x9x7 --law power:0.8 --value 1..5 -n 400 -s 1 -q -o counts.tsh > log 2>&1
+    "$bin/tshard" export -q counts.tsh -o counts.tns
+    "$python" "$top/tests/apr_against_pyttb.py" --rank 3 --iters 4 "$bin" counts.tns > apr.out 2>&1 || bad "apr_against_pyttb.py: $(cat apr.out)"
+fi
+
 # The example of docs/python.md
 sed -n '/^```python run$/,/^```$/p' "$top/docs/python.md" | sed '/^```/d' > example.py
 [ -s example.py ] || bad "docs/python.md has no example"
