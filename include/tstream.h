@@ -719,6 +719,9 @@ typedef struct {
      * cross-validation with K folds, k / K with a hold_out of 1 / K.
      * Not 0: without `out`. */
     double hold_out_from;
+    /* Not 0, with out: init.ktensor, too, the start in all digits of
+     * float64. A run that starts from it has the bits of this one. */
+    int save_init;
 } ts_cp_conf;
 
 typedef struct {

@@ -1080,6 +1080,22 @@ def test_pyttb_scores_alike(ranks, tmp_path):
             assert [mine[b] for b in range(ranks[1])] == list(partner[:ranks[1]])
 
 
+@pytest.mark.parametrize("init", [None, "nvecs"])
+def test_a_start_that_was_saved_gives_the_same_bits(init, tmp_path):
+    rng = np.random.default_rng(4)
+    x = rng.random((9, 8, 7)) * (rng.random((9, 8, 7)) < 0.4)
+    t = ts.from_coo(np.argwhere(x), x[x != 0], shape=x.shape)
+    m = ts.cp(t, 3, sweeps=4, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "a.cp", save_init=True)
+    again = ts.cp(t, 3, sweeps=4, tol=0, cpu=True, init=ts.load(tmp_path / "a.cp" / "init.ktensor"))
+    assert all(np.array_equal(a, b) for a, b in zip(m.factors, again.factors))
+    several = ts.cp(t, [3], restarts=2, sweeps=4, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "b.cp", save_init=True)
+    for start in (2, 3):
+        again = ts.cp(t, 3, sweeps=4, tol=0, cpu=True, init=ts.load(tmp_path / "b.cp" / f"r3.s{start}" / "init.ktensor"))
+        assert all(np.array_equal(a, b) for a, b in zip(several[3, start].factors, again.factors))
+    with pytest.raises(ts.ArgumentError, match="give out"):
+        ts.cp(t, 3, sweeps=1, save_init=True)
+
+
 def test_core_consistency_is_that_of_the_definition():
     rng = np.random.default_rng(3)
     x = rng.random((5, 6, 4)) * (rng.random((5, 6, 4)) < 0.5)

@@ -219,7 +219,7 @@ class ts_cp_conf(_Sized):
                 ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p),
                 ("observed", c.c_int), ("l2_by_count", c.c_int), ("hold_out", c.c_double),
                 ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32), ("loss_at", c.c_double),
-                ("optimizer", c.c_int), ("mean", c.c_int), ("hold_out_from", c.c_double)]
+                ("optimizer", c.c_int), ("mean", c.c_int), ("hold_out_from", c.c_double), ("save_init", c.c_int)]
 
 
 class ts_cp_result(_Sized):

@@ -686,7 +686,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
-       formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", replace: bool = False,
+       formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", save_init: bool = False, replace: bool = False,
        resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
        trace: Optional[Path] = None) -> Any:
     """Decomposes a tensor by alternating least squares, or by another loss: the bytes that ``tstream cp`` computes.
@@ -792,6 +792,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         format npy the model's large factors are these files, mapped, where they hold the same rows (see `rows`).
     formats, rows
         Of the files in `out`, as in :meth:`Model.save`.
+    save_init : bool
+        Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` has the bits of this one.
     replace : bool
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
@@ -906,7 +908,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
                       mode=mode_fn(), start=None if several or starts is None or starts[0] is None else starts[0]._handle,
                       nvecs=init == "nvecs" if isinstance(init, str) else False, max_seconds=max_time or 0,
                       out=None if out is None else encoded(out), formats=_files(formats, rows),
-                      held_rows=rows == "used", replace=bool(replace),
+                      held_rows=rows == "used", replace=bool(replace), save_init=bool(save_init),
                       resume={False: 0, True: 1, "auto": 2}[resume],
                       checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
                       simplex=on_simplex, orthogonal=orthonormal,
@@ -987,7 +989,7 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
     """
     if folds < 2:
         raise ArgumentError("cross-validation takes at least two folds")
-    for name in ("hold_out", "hold_out_from", "out", "restarts", "resume", "trace"):
+    for name in ("hold_out", "hold_out_from", "out", "restarts", "resume", "save_init", "trace"):
         if name in options:
             raise ArgumentError(f"cross-validation does not go with {name}")
     tensor = as_tensor(tensor)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Decompositions by a session: where they start, what is told of them, and what is kept on disk. */
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/api_run.h"
 #include "base/clock.h"
@@ -191,6 +193,40 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
+/* Whether the start is known once it was computed. */
+static int starts_with_vectors(const struct ts_api_run *c)
+{
+    return c->conf.nvecs != 0 && c->from.file == NULL;
+}
+
+static int save_start(struct ts_api_run *c, struct ts_err *err)
+{
+    const struct ts_init_conf conf = { .tensor = c->session->engine.tensor,
+                                       .rank = c->session->conf.rank,
+                                       .seed = c->conf.seed,
+                                       .model = c->start,
+                                       .stop = c->session->stop };
+    const char *where;
+    if (c->conf.save_init == 0 || c->out == NULL || starts_with_vectors(c))
+        return 0;
+    if (c->from.file != NULL &&
+        faccessat(ts_model_dir(c->out, &where), TS_MODEL_START, F_OK, 0) == 0)
+        return 0; /* the run goes on where it was */
+    return c->from.file == NULL
+               ? ts_init_save(&conf, c->out, err)
+               : ts_fail(err, TS_EARG,
+                         "the run that goes on did not write its start: leave save_init out");
+}
+
+/* The run has computed its start. */
+static int take_vectors(void *ctx, struct ts_err *err)
+{
+    struct ts_api_run *c = ctx;
+    struct ts_init_conf conf = c->als_conf.init;
+    conf.nvecs = 1;
+    return c->out == NULL ? 0 : ts_init_save(&conf, c->out, err);
+}
+
 /* "10%" or "0.1"; NULL: 0 */
 static double share_of(const char *text)
 {
@@ -305,6 +341,10 @@ static struct ts_als_conf als_conf(struct ts_api_run *c)
                                                .seed = c->conf.seed,
                                                .from = c->conf.hold_out_from },
                                  .patience = c->conf.patience,
+                                 .whole_start = c->conf.save_init != 0,
+                                 .started = c->conf.save_init != 0 && starts_with_vectors(c)
+                                                ? take_vectors
+                                                : NULL,
                                  .mode = take_mode,
                                  .sweep = take_sweep,
                                  .ctx = c,
@@ -335,9 +375,13 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
                                 .force = c->conf.replace,
                                 .precision = c->session->conf.precision,
                                 .stop = c->session->stop };
+    uint64_t start_rows[TS_MAX_ORDER];
     int rc;
     if (c->conf.out == NULL)
         return check_start(c, err);
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        start_rows[m] = ts_init_rows(e->tensor, m);
+    mc.start_rows = c->conf.save_init != 0 ? start_rows : NULL;
     rc = open_state(c, err);
     if (rc == 0)
         rc = check_start(c, err);
@@ -616,6 +660,8 @@ int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
         return rc;
     from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
     rc = from == NULL ? open_start(c, &c->start, err) : 0;
+    if (rc == 0)
+        rc = save_start(c, err);
     set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
     if (rc == 0 && c->record != NULL && c->place == NULL)
         ts_api_record_start(c->record, ts_model_partial(c->out), 0);
@@ -709,6 +755,8 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
         return ts_fail(err, TS_EARG, "where the share that is held out begins is 0 to less than 1");
     if (c->hold_out_from > 0 && c->out != NULL)
         return ts_fail(err, TS_EARG, "models of folds are not kept on disk: leave out away");
+    if (c->save_init && c->out == NULL)
+        return ts_fail(err, TS_EARG, "save_init writes the start beside the result: give out, too");
     if (!c->observed && c->l2_by_count)
         return ts_fail(err, TS_EARG, "l2_by_count goes with observed");
     if (c->mean && (!c->observed || c->loss != TS_LOSS_LEAST_SQUARES))
