@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several models side by side in the GPU backend: each has the bits that it has alone, whoever else takes
- * part in a pass, whether shards stay on the devices or pass through, for any number of devices; and as
- * many are at once as a budget has memory for. */
+ * part in a pass, whether shards stay on the devices or pass through, for any number of devices; the log
+ * tells of each shard that was sent; and as many are at once as a budget has memory for. */
 #include <check.h>
 #include <cuda_runtime.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/rng.h"
+#include "base/trace.h"
 #include "engine/engine.h"
 #include "gpu/gpu_backend.h"
 #include "tests/run_suite.h"
@@ -417,6 +420,115 @@ START_TEST(rows_of_shares_too)
 }
 END_TEST
 
+/* ---- what the log tells of copies */
+
+/* Half of the slots that there is memory for are more than two, so that several shards are due at a time. */
+static const struct shape many = { 3, 40 * TS_PARTITION_NNZ - 500, 1, { 700, 60, 9000 } };
+#define MANY   64 /* shards of a mode, and more */
+#define N_SENT 30 /* shards that there is memory for */
+
+struct sent {
+    uint64_t n[3][MANY], bytes;
+};
+
+static char *read_text(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text;
+    long n;
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
+    n = ftell(f);
+    text = calloc((size_t)n + 1, 1);
+    rewind(f);
+    ck_assert_uint_eq(fread(text, 1, (size_t)n, f), (size_t)n);
+    fclose(f);
+    return text;
+}
+
+/* The copies in a trace. */
+static void count_copies(const struct disk *d, const char *path, struct sent *ret)
+{
+    static const char what[] = "\"name\":\"copy\",\"ts\":";
+    char *text = read_text(path);
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at += sizeof what - 1) {
+        const char *args = strstr(at, "\"args\":");
+        unsigned long long shard, bytes;
+        unsigned mode;
+        ck_assert_ptr_nonnull(args);
+        ck_assert_int_eq(sscanf(args, "\"args\":{\"mode\":%u,\"shard\":%llu,\"bytes\":%llu}", &mode,
+                                &shard, &bytes),
+                         3);
+        ck_assert_uint_le(mode, 3);
+        ck_assert_uint_lt(shard, d->tensor->mode[mode - 1].disk.n_shards);
+        ck_assert_uint_ge(bytes, d->tensor->mode[mode - 1].shard[shard].raw_bytes);
+        ret->n[mode - 1][shard]++;
+        ret->bytes += bytes;
+    }
+    free(text);
+}
+
+/* Sweeps of products. ret: what was sent, as the times of passes say and, of one member, from what stays with it. */
+static void send_sweeps(const struct disk *d, const struct team *t, const struct group *g,
+                        struct ts_trace *trace, struct sent *ret)
+{
+    struct ts_backend_conf conf = conf_of(d, t, 0);
+    struct ts_update update[MOST] = { 0 };
+    struct ts_backend_times times;
+    struct ts_feed_deal deal = { 0 };
+    struct ts_feed *feed;
+    void *gpu;
+    conf.n_models = g->n;
+    conf.ranks = g->rank;
+    conf.trace = trace;
+    OK(be->open(&conf, &gpu, &err));
+    feed = open_feed(d, gpu, t->host_bytes);
+    be->deal(gpu, &deal);
+    for (uint32_t k = 0; k < g->n; k++)
+        update[k].be = be->model(gpu, k);
+    for (uint32_t pass = 0; pass < 9; pass++) {
+        const uint32_t mode = pass % 3;
+        ck_assert_uint_le(d->tensor->mode[mode].disk.n_shards, MANY);
+        OK(be->update_of(update, g->n, mode, feed, &times, &err));
+        for (uint32_t i = 0; i < times.n_devices; i++)
+            ret->bytes += times.device[i].bytes;
+        for (uint64_t i = 0; i < d->tensor->mode[mode].disk.n_shards; i++)
+            ret->n[mode][i] +=
+                pass < 3 || deal.keep[mode] == NULL || deal.keep[mode][i] != TS_DEAL_KEEP;
+    }
+    ts_feed_free(feed);
+    be->close(gpu);
+}
+
+/* Of 8 models, whose shards are launched together, and of one. */
+START_TEST(each_copy_is_told_of)
+{
+    struct group g = groups[0];
+    struct disk d = disk_new(&many);
+    struct team t = { .n = 1 + _i / 2 % 2, .host_bytes = _i < 4 ? 64 << 20 : 3 << 20 };
+    struct sent want = { 0 }, got = { 0 };
+    struct ts_err warn = { 0 };
+    struct ts_trace *trace;
+    char path[4096];
+    g.n = _i % 2 == 0 ? g.n : 1;
+    snprintf(path, sizeof path, "%s/trace.json", d.top);
+    t.device_bytes = budget(&d, &t, &g, 0, N_SENT);
+    OK(ts_trace_open(path, 0, &trace, &err));
+    send_sweeps(&d, &t, &g, trace, &want);
+    OK(ts_trace_close(trace, &warn, &err));
+    count_copies(&d, path, &got);
+    ck_assert_uint_gt(want.bytes, 0);
+    ck_assert_uint_eq(got.bytes, want.bytes);
+    for (uint32_t m = 0; m < 3 && t.n == 1; m++)
+        for (uint64_t i = 0; i < d.tensor->mode[m].disk.n_shards; i++)
+            ck_assert_msg(got.n[m][i] == want.n[m][i], "mode %u, shard %llu: %llu, not %llu", m,
+                          (unsigned long long)i, (unsigned long long)got.n[m][i],
+                          (unsigned long long)want.n[m][i]);
+    unlink(path);
+    disk_free(&d);
+}
+END_TEST
+
 /* A tensor of 4 shards in each mode, small ones beside the factors of a model. */
 static const struct shape tall = { 3, 60000, 1, { 60000, 3, 60000 } };
 #define ALL 14 /* shards, and one */
@@ -498,6 +610,7 @@ int main(void)
     add(suite, "float64", in_float64_too, N_SHAPES);
     add(suite, "old rows", rows_from_old_ones_too, 6);
     add(suite, "shares", rows_of_shares_too, 2);
+    add(suite, "copies", each_copy_is_told_of, 8);
     add(suite, "memory", as_many_as_there_is_memory_for, 1);
     add(suite, "engine", the_engine_has_as_many, 1);
     return test_run_suite(suite, CK_NOFORK);

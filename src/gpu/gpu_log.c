@@ -9,7 +9,7 @@
 #include "base/trace.h"
 #include "gpu/gpu_fail.h"
 
-/* Marks checked for each shard, which adds one mark. A check takes a microsecond or two; they are
+/* Marks checked for each shard, which adds one mark or two. A check takes a microsecond or two; they are
  * spread over the pass so that copies never wait for the host. */
 #define LOOKS 4
 
@@ -91,7 +91,7 @@ static void seen(struct ts_gpu_log *log, uint64_t ns)
  * in *e. */
 static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, cudaError_t *e)
 {
-    const int has_copy = mark->copy.what != NULL;
+    const int has_copy = mark->copy.what != NULL, has_work = mark->work != TS_GPU_COPY;
     float start = 0, end = 0, began = 0;
     int rc = ts_gpu_ended(mark->end, e);
     if (rc > 0)
@@ -101,18 +101,20 @@ static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, cudaError_t 
     *e = cudaEventElapsedTime(&end, log->base, mark->end);
     if (*e == cudaSuccess)
         seen(log, ns_of(end));
-    if (*e == cudaSuccess)
+    if (*e == cudaSuccess && has_work)
         *e = cudaEventElapsedTime(&start, log->base, mark->start);
     if (*e == cudaSuccess && has_copy && mark->copy_timed)
         *e = cudaEventElapsedTime(&began, log->base, mark->began);
     if (*e != cudaSuccess)
         return -1;
-    mark->span.start_ns = ns_of(start);
-    mark->span.end_ns = ns_of(end);
-    add_span(&log->spans[mark->work], &mark->span);
+    if (has_work) {
+        mark->span.start_ns = ns_of(start);
+        mark->span.end_ns = ns_of(end);
+        add_span(&log->spans[mark->work], &mark->span);
+    }
     if (has_copy) {
         mark->copy.free_ns = mark->copy_timed ? ns_of(began) : 0;
-        mark->copy.end_ns = mark->span.start_ns;
+        mark->copy.end_ns = ns_of(has_work ? start : end);
         add_span(&log->spans[TS_GPU_COPY], &mark->copy);
         mark->copy.what = NULL;
     }
@@ -167,6 +169,16 @@ cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int wai
     };
     mark->copy_timed = waits;
     return waits ? cudaEventRecord(mark->began, stream) : cudaSuccess;
+}
+
+cudaError_t ts_gpu_log_came(struct ts_gpu_log *log, cudaStream_t stream)
+{
+    struct ts_gpu_mark *mark;
+    if (log->n_marks == TS_GPU_MARKS || log->mark[log->n_marks].copy.what == NULL)
+        return cudaSuccess;
+    mark = &log->mark[log->n_marks++];
+    mark->work = TS_GPU_COPY;
+    return cudaEventRecord(mark->end, stream);
 }
 
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes)

@@ -5,8 +5,8 @@
  * an event at the start of the pass gives times of the host's clock. Work of one kind may run on
  * several streams at once, so a time is the length of a union of spans. An event between two copies
  * would cost the link about two microseconds, so the end of a copy is taken from the start of the
- * kernel that waits for it. Only the last copy of a pass has an event, and prefetched copies have
- * two each.
+ * kernel that waits for it or, where that is enqueued later, from an event in the kernel's stream. Only the last copy of a
+ * pass has an event, and prefetched copies have two each.
  *
  *   owner    the log owns its events and spans
  *   units    nanoseconds of ts_clock_ns; in spans, once the log has ended
@@ -42,9 +42,9 @@ struct ts_gpu_spans {
 
 struct ts_gpu_mark {
     cudaEvent_t start, end, began;
-    enum ts_gpu_work work;
+    enum ts_gpu_work work;   /* TS_GPU_COPY: `copy` alone, and `start` is not recorded */
     struct ts_gpu_span span; /* its times are set when it has ended */
-    struct ts_gpu_span copy; /* the copy that `start` waits for; `what` is NULL: none */
+    struct ts_gpu_span copy; /* the copy that `start`, or `end`, waits for; `what` is NULL: none */
     int copy_timed;          /* `began` tells when its slot was free */
 };
 
@@ -75,10 +75,14 @@ int ts_gpu_log_room(struct ts_gpu_log *log);
 int ts_gpu_log_look(struct ts_gpu_log *log);
 
 /* To be called before the copy of a shard is enqueued: the next mark is that of the kernel that
- * waits for it. Copies run one after another. `waits`: the stream may have to wait before it
+ * waits for it, or is made by ts_gpu_log_came. Copies run one after another. `waits`: the stream may have to wait before it
  * copies. */
 cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
                             uint64_t bytes);
+
+/* To be called when a stream waits for that copy, and the kernel is enqueued there later, perhaps after other marks: the copy
+ * has a mark of its own. Does nothing where no copy is to be marked. */
+cudaError_t ts_gpu_log_came(struct ts_gpu_log *log, cudaStream_t stream);
 
 /* The same of a copy that was enqueued in pieces from since_ns on, before the mark that waits for it is started. */
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);

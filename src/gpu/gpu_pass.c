@@ -433,6 +433,8 @@ static cudaError_t add_due(struct ts_gpu_pass *p, uint64_t shard, const void *ad
 {
     struct ts_gpu_member *me = p->me;
     cudaError_t e = cudaStreamWaitEvent(me->compute[me->next_stream], there, 0);
+    if (most_due(p) > 1)
+        TRY(e, ts_gpu_log_came(&me->log, me->compute[me->next_stream]));
     p->due[p->n_due++] = (struct ts_gpu_due){
         .shards = { .one = describe(p->mode, shard, addr),
                     .n_shares = ts_gpu_shares(p->mode, shard) },
