@@ -512,6 +512,38 @@ START_TEST(what_comes_next_is_known_once_it_stays)
 }
 END_TEST
 
+/* Whether the next call waits, or checks a shard itself. The first N_BUDGETS cases have no checkers. */
+START_TEST(waits_are_known_before)
+{
+    const int streamed = _i % N_BUDGETS == 0, stays = _i % N_BUDGETS == N_BUDGETS - 1;
+    struct ts_feed_conf conf = { .host_bytes = budget(_i % N_BUDGETS),
+                                 .only_mode = -1,
+                                 .checkers = (uint32_t)_i / N_BUDGETS };
+    struct ts_feed *feed = new_feed(conf);
+    for (uint32_t pass = 0; pass < 9; pass++) {
+        ts_feed_rewind(feed);
+        for (int first = 1, rc = 1; rc == 1; first = 0) {
+            const int waits = !first && ts_feed_waits(feed, pass % 3, 0);
+            struct ts_feed_stats stats;
+            struct ts_shard_view v;
+            ts_feed_stats(feed, &stats); /* the next ones are of the call */
+            rc = ts_feed_next(feed, pass % 3, 0, &v, NULL);
+            ts_feed_stats(feed, &stats);
+            if (rc == 1)
+                ts_feed_done(feed, &v);
+            ck_assert_int_ge(rc, waits);
+            if (!first && !waits)
+                ck_assert_uint_eq(stats.wait_ns, 0);
+            if (pass >= 3 && stays)
+                ck_assert_int_eq(waits, 0);
+            if (!first && streamed && conf.checkers == 0)
+                ck_assert_int_eq(waits, rc);
+        }
+    }
+    ts_feed_free(feed);
+}
+END_TEST
+
 START_TEST(too_small_a_budget_is_refused)
 {
     struct ts_feed_conf conf = { .tensor = tensor, .host_bytes = place_bytes(), .only_mode = -1 };
@@ -798,6 +830,7 @@ static Suite *suite(void)
     tcase_add_loop_test(plain, what_the_consumer_keeps_comes_once, 0, 2 * N_BUDGETS);
     tcase_add_loop_test(plain, what_is_kept_comes_though_modes_are_skipped, 0, N_BUDGETS);
     tcase_add_loop_test(plain, what_comes_next_is_known_once_it_stays, 0, 2 * N_BUDGETS);
+    tcase_add_loop_test(plain, waits_are_known_before, 0, 2 * N_BUDGETS);
     tcase_add_test(plain, too_small_a_budget_is_refused);
     tcase_add_test(plain, stopping_is_an_error);
     tcase_add_loop_test(plain, a_flipped_bit_is_found, 0, N_BUDGETS);

@@ -426,6 +426,12 @@ static cudaError_t launch_due(struct ts_gpu_pass *p)
     return e;
 }
 
+/* Whether the device still computes on the shards that were launched last. */
+static int is_busy(const struct ts_gpu_pass *p, cudaError_t *e)
+{
+    return p->batch_ended != NULL && ts_gpu_ended(p->batch_ended, e) == 0;
+}
+
 /* Enqueues the kernels of a shard at `addr`, to run after `there`, on the next stream; now, or with those of shards to come
  * where the device is busy with others. */
 static cudaError_t add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
@@ -442,10 +448,19 @@ static cudaError_t add_due(struct ts_gpu_pass *p, uint64_t shard, const void *ad
         .stream = me->next_stream,
     };
     me->next_stream = (me->next_stream + 1) % TS_GPU_STREAMS;
-    if (e == cudaSuccess && p->n_due < most_due(p) && p->batch_ended != NULL &&
-        ts_gpu_ended(p->batch_ended, &e) == 0)
+    if (e == cudaSuccess && p->n_due < most_due(p) && is_busy(p, &e))
         return e;
     return e == cudaSuccess ? launch_due(p) : e;
+}
+
+/* Before the host waits for a shard: enqueues the kernels of those that are due, unless more are there and the device is busy. */
+static int launch_waiting(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    cudaError_t e = cudaSuccess;
+    if (p->n_due > 0 &&
+        (!is_busy(p, &e) || ts_feed_waits(p->ask->feed, p->ask->mode, ts_gpu_here(p->me))))
+        TRY(e, launch_due(p));
+    return e == cudaSuccess ? 0 : fail(err, e);
 }
 
 static struct ts_gpu_slot *next_slot(struct ts_gpu_pass *p)
@@ -542,6 +557,8 @@ static int take_all(struct walk *w, struct ts_err *err)
         if (rc == 0)
             rc = wait_for_marks(p, err);
         if (rc == 0)
+            rc = launch_waiting(p, err);
+        if (rc == 0) /* that may have been the last of a chunk */
             rc = ts_gpu_rows_advance(p, err);
         if (rc < 0)
             return rc;

@@ -115,6 +115,10 @@ int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer, struct 
                  struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 
+/* In a pass over `mode`: whether the next call of ts_feed_next would wait for a shard, or check one itself. 0: one is there, if no
+ * other consumer takes it first, or the pass is over. */
+int ts_feed_waits(struct ts_feed *feed, uint32_t mode, uint32_t consumer);
+
 /* Which shards a consumer will get first in the next pass, if that is over the next mode in turn:
  * up to `most` shards of its range, in that order. 0 while a part of its range comes from disk,
  * since the pass then waits for the disk anyway. Nothing is lent: another consumer may get these

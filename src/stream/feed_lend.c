@@ -217,6 +217,18 @@ static char *resident(const struct ts_feed *f, uint32_t mode, uint64_t shard)
     return (char *)f->memory.resident + f->plan.place[mode][shard];
 }
 
+/* Whether what is in a queue is still to be checked. */
+static int is_raw(enum ts_feed_kind kind)
+{
+    return kind == TS_RAW_SLOT || kind == TS_RAW_KEEP || kind == TS_RAW_STAY;
+}
+
+/* Whether the consumer gets no more in this pass. */
+static int is_over(const struct ts_feed *f, uint32_t consumer)
+{
+    return f->consumer[consumer].left == 0 && (f->loose == 0 || f->conf.deal.fixed);
+}
+
 static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret)
 {
     struct ts_feed_mode *m = &f->mode[mode];
@@ -226,7 +238,7 @@ static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct 
         return 0;
     ret->shard = ts_feed_pop(m, q);
     ret->pass = f->now;
-    ret->check = kind == TS_RAW_SLOT || kind == TS_RAW_KEEP || kind == TS_RAW_STAY;
+    ret->check = is_raw(kind);
     if (kind == TS_READY_STAY || kind == TS_RAW_STAY) {
         ret->slot = NULL;
         ret->base = resident(f, mode, ret->shard);
@@ -263,7 +275,6 @@ static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
 static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
                 uint64_t *since, struct ts_err *err)
 {
-    struct ts_feed_consumer *c = &f->consumer[consumer];
     if (f->failed == 0 && (!f->open || ts_feed_mode_of(f, f->now) != mode))
         begin_pass(f, mode);
     while (f->failed == 0) {
@@ -272,11 +283,11 @@ static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick
             return rc;
         if (pick_one(f, mode, consumer, ret))
             return 1;
-        if (c->left == 0 && (f->loose == 0 || f->conf.deal.fixed))
+        if (is_over(f, consumer))
             return 0;
         if (*since == 0)
             *since = ts_clock_ns();
-        wait_ready(f, c);
+        wait_ready(f, &f->consumer[consumer]);
     }
     if (err != NULL)
         *err = f->err;
@@ -344,6 +355,20 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_
     if (err != NULL)
         *err = found;
     return rc;
+}
+
+int ts_feed_waits(struct ts_feed *f, uint32_t mode, uint32_t consumer)
+{
+    enum ts_feed_kind kind = TS_N_KINDS;
+    int waits;
+    if (f->slabs != NULL)
+        return 0;
+    pthread_mutex_lock(&f->lock);
+    assert(f->failed != 0 || (f->open && ts_feed_mode_of(f, f->now) == mode));
+    waits = f->failed == 0 && !is_over(f, consumer) &&
+            (find(f, &f->mode[mode], consumer, &kind) == NULL || is_raw(kind));
+    pthread_mutex_unlock(&f->lock);
+    return waits;
 }
 
 void ts_feed_done(struct ts_feed *f, const struct ts_shard_view *view)
