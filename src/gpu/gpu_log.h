@@ -23,8 +23,9 @@
 enum ts_gpu_work { TS_GPU_COPY, TS_GPU_KERNEL, TS_GPU_SOLVE, TS_GPU_EXCHANGE, TS_GPU_WORKS };
 
 enum {
-    TS_GPU_MARKS = 256,      /* pieces of work that run and that a log can hold */
-    TS_GPU_MARKS_SPARE = 64, /* of these, for work other than shards */
+    TS_GPU_MARKS = 384, /* pieces of work that run and that a log can hold */
+    /* of these, for work other than shards: six of each of 32 models at the end of a pass */
+    TS_GPU_MARKS_SPARE = 192,
 };
 
 struct ts_gpu_span {

@@ -277,7 +277,9 @@ static void *address(const struct ts_gpu_replica *m, enum ts_gpu_buffer buffer, 
     return NULL;
 }
 
-/* Gathers a buffer of a model: each member sends its part of it to all others. */
+/* Gathers a buffer of a model: each member sends its part of it to all others. Gathers of all models that follow each other have
+ * one mark, which the first begins: of thirty-two models there would be more marks than the log holds, and its owner
+ * would wait for them. */
 static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
                   const struct ts_exchange_part *part, struct ts_err *err)
 {
@@ -285,7 +287,7 @@ static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     void *base[TS_MAX_TEAM];
-    cudaError_t e;
+    cudaError_t e = cudaSuccess;
     int rc;
     if (!anything(g, part))
         return 0;
@@ -293,13 +295,24 @@ static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
         base[i] = ts_gpu_is_here(g, i)
                       ? address(&g->member[i].replica[r->of->number], buffer, p->ask->mode)
                       : NULL;
-    e = ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send);
+    if (!p->exchanging)
+        e = ts_gpu_log_start(&me->log, TS_GPU_EXCHANGE, "exchange", TS_TRACE_EXCHANGE, me->send);
     if (e != cudaSuccess)
         return fail(err, e);
+    p->exchanging = 1;
     rc = ts_exchange_gather(g->exchange, me->number, base, part, me->send, err);
-    if (rc < 0)
-        return rc;
-    e = ts_gpu_log_stop(&me->log, me->send, p->n_exchanges++, part_bytes(&part[me->number]));
+    p->exchanged_bytes += part_bytes(&part[me->number]);
+    return rc;
+}
+
+/* Ends the mark of the gathers since the last call, if there were any. */
+static int end_exchange(struct ts_gpu_pass *p, struct ts_err *err)
+{
+    cudaError_t e = cudaSuccess;
+    if (p->exchanging)
+        e = ts_gpu_log_stop(&p->me->log, p->me->send, p->n_exchanges++, p->exchanged_bytes);
+    p->exchanging = 0;
+    p->exchanged_bytes = 0;
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -330,6 +343,8 @@ static int send_published(struct ts_gpu_pass *p, struct ts_err *err)
         if (e != cudaSuccess)
             return fail(err, e);
         rc = gather_rows(p, p->n_sent, err);
+        if (rc == 0)
+            rc = end_exchange(p, err);
         if (rc < 0)
             return rc;
         p->n_sent++;
@@ -439,13 +454,15 @@ static cudaError_t prepare_last(struct ts_gpu_pass *p)
     return e;
 }
 
-/* Makes `dense` wait for what the others send. The barrier makes sure that all members have
+/* Ends an exchange and makes `dense` wait for what the others send. The barrier makes sure that all members have
  * enqueued it. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;
-    int rc = ts_gpu_team_barrier(p->g, err);
+    int rc = end_exchange(p, err);
     cudaError_t e;
+    if (rc == 0)
+        rc = ts_gpu_team_barrier(p->g, err);
     if (rc == 0)
         rc = ts_exchange_join(p->g->exchange, me->number, me->send, err);
     if (rc < 0)

@@ -508,6 +508,8 @@ struct ts_gpu_pass { /* a member's pass */
     uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
+    int exchanging;               /* a group has begun and not ended */
+    uint64_t exchanged_bytes;     /* that this member sends in it */
     uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
     uint64_t bytes, early_bytes;  /* bytes of shards from the host; of these, prefetched */
     uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */

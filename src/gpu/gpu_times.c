@@ -8,7 +8,7 @@
  * kernel only waits. */
 static void align_exchanges(struct ts_gpu *g)
 {
-    enum { MOST = 4 * TS_GPU_CHUNKS };
+    enum { MOST = 4 * (TS_GPU_CHUNKS + TS_GPU_MODELS) }; /* exchanges of a pass, and more */
     uint64_t start[MOST] = { 0 };
     if (g->exchange == NULL || ts_exchange_used(g->exchange) != TS_EXCHANGE_NCCL)
         return;
