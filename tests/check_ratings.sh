@@ -163,7 +163,10 @@ for how in '' '-p float64' '--observed --l2 0.1' '--loss huber:1'; do
     # shellcheck disable=SC2086
     folds="$bin/tstream cp x.tsh --cpu $how -f npy -i 4 --tol 0 -s 3"
     rm -rf folds.cp
+    began=$(date +%s%N)
     $folds -r 2,20,9 --folds 3 -o folds.cp > log 2>&1 || bad "--folds $how --out: $(cat log)"
+    step=$((($(date +%s%N) - began) / 30000000)) # a thirtieth of it, so that a slow build is stopped as often as a fast one
+    [ $step -ge 4 ] || step=4
     for model in 2.1 20.2 9.3; do
         $folds -r ${model%.*} --hold-out "fold ${model#*.}/3" -o own.cp --force > own.log 2>&1 || bad "$(cat own.log)"
         same own.cp folds.cp/r${model%.*}.f${model#*.} "$how rank ${model%.*}, fold ${model#*.}"
@@ -176,9 +179,9 @@ for how in '' '-p float64' '--observed --l2 0.1' '--loss huber:1'; do
     while [ ! -d folds.cp ] && [ $rounds -lt 60 ]; do
         rounds=$((rounds + 1))
         if [ -d folds.cp.partial ]; then
-            "$bin/tstream" cp --cpu --resume folds.cp --max-time $((rounds * 4))ms > log 2>&1 || true
+            "$bin/tstream" cp --cpu --resume folds.cp --max-time $((rounds * step))ms > log 2>&1 || true
         else
-            $folds -r 2,20,9 --folds 3 --max-time $((rounds * 4))ms -o folds.cp > log 2>&1 || true
+            $folds -r 2,20,9 --folds 3 --max-time $((rounds * step))ms -o folds.cp > log 2>&1 || true
         fi
     done
     [ -d folds.cp ] || bad "--folds $how: not done: $(cat log)"
@@ -189,7 +192,7 @@ for how in '' '-p float64' '--observed --l2 0.1' '--loss huber:1'; do
 done
 [ "$(ls -d folds.cp/r*.f* | wc -l)" -eq 9 ] || bad "folds.cp: $(ls folds.cp)"
 rm -rf folds.cp
-"$bin/tstream" cp x.tsh --cpu -r 2,9 --folds 3 -i 3000 --tol 0 -o folds.cp > log 2>&1 &
+"$bin/tstream" cp x.tsh --cpu -r 2,9 --folds 3 -i 600 --tol 0 -o folds.cp > log 2>&1 &
 pid=$!
 while kill -0 $pid 2> log && [ ! -d folds.cp.partial/r2.f1 ]; do sleep 0.02; done
 kill -KILL $pid 2> log || true
@@ -199,7 +202,7 @@ if [ ! -d folds.cp ]; then
     "$bin/tstream" cp --cpu --resume folds.cp > log 2>&1 || bad "killed: $(cat log)"
     [ "$done" = "$(ls -di folds.cp/r2.f1 | sed 's/folds.cp/&.partial/')" ] || bad "killed: the fold that was done was computed again"
 fi
-"$bin/tstream" cp x.tsh --cpu -r 9 --hold-out 'fold 3/3' -i 3000 --tol 0 -o own.cp --force > log 2>&1
+"$bin/tstream" cp x.tsh --cpu -r 9 --hold-out 'fold 3/3' -i 600 --tol 0 -o own.cp --force > log 2>&1
 cmp -s own.cp/model.ktensor folds.cp/r9.f3/model.ktensor || bad "killed: other factors"
 "$bin/tstream" info folds.cp > log 2>&1 || bad "info: $(cat log)"
 refused 2 'expected a fold like fold 2/5' "$bin/tstream" cp x.tsh --hold-out 'fold 6/5'
