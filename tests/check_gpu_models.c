@@ -512,6 +512,7 @@ START_TEST(each_copy_is_told_of)
     char path[4096];
     g.n = _i % 2 == 0 ? g.n : 1;
     snprintf(path, sizeof path, "%s/trace.json", d.top);
+    (void)budget(&d, &t, &g, 0, N_SENT); /* so that the process has a context */
     t.device_bytes = budget(&d, &t, &g, 0, N_SENT);
     OK(ts_trace_open(path, 0, &trace, &err));
     send_sweeps(&d, &t, &g, trace, &want);
