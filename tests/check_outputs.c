@@ -459,6 +459,13 @@ START_TEST(memory_holds_what_files_hold)
             ck_assert_mem_eq(rows, rows + 4, sizeof rows / 2);
         }
     }
+    for (int i = 0; i < 2; i++) { /* both are read to their ends */
+        struct ts_model *at = i == 0 ? m : again;
+        ck_assert_int_eq(ts_model_rows(at, 2, 1, rows, &err), TS_EARG);
+        ck_assert_int_eq(ts_model_rows(at, 0, 1, rows, &err), TS_EARG);
+        ck_assert_int_eq(ts_model_rows(at, 1, 0, rows, &err), TS_EARG);
+        ck_assert_msg(strstr(err.text, "read once, front to back") != NULL, "%s", err.text);
+    }
     ts_model_close(again);
     ts_model_close(m);
     ts_kruskal_free(k);

@@ -1096,6 +1096,24 @@ def test_a_start_that_was_saved_gives_the_same_bits(init, tmp_path):
         ts.cp(t, 3, sweeps=1, save_init=True)
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_start_that_was_given_is_saved_as_it_is(precision, tmp_path):
+    rng = np.random.default_rng(5)
+    index = rng.integers(0, [9, 8, 7], (60, 3)) * [2, 1, 3]  # modes 1 and 3 have empty slices
+    t = ts.from_coo(index, rng.random(60), shape=(18, 8, 21), duplicates="sum")
+    run = dict(sweeps=4, tol=0, cpu=True, progress=False, precision=precision)
+    start = ts.Model.from_factors([2, 1, 0.25], [rng.random((n, 3)) - 0.2 for n in t.shape])
+    for given in (start, ts.cp(t, 3, sweeps=2, seed=2, cpu=True, precision=precision)):
+        plain = ts.cp(t, 3, init=given, **run)
+        m = ts.cp(t, 3, init=given, out=tmp_path / "a.cp", save_init=True, replace=True, **run)
+        saved = ts.load(tmp_path / "a.cp" / "init.ktensor")
+        again = ts.cp(t, 3, init=saved, **run)
+        for k in range(3):
+            assert np.array_equal(m.factors[k], plain.factors[k]) and np.array_equal(again.factors[k], plain.factors[k])
+            assert np.array_equal(saved.factors[k], given.rows(k)[1].astype(float))
+        assert np.array_equal(m.weights, plain.weights) and np.array_equal(saved.weights, given.weights)
+
+
 def test_core_consistency_is_that_of_the_definition():
     rng = np.random.default_rng(3)
     x = rng.random((5, 6, 4)) * (rng.random((5, 6, 4)) < 0.5)

@@ -199,23 +199,28 @@ static int starts_with_vectors(const struct ts_api_run *c)
     return c->conf.nvecs != 0 && c->from.file == NULL;
 }
 
-static int save_start(struct ts_api_run *c, struct ts_err *err)
+/* The start beside the factors. A model is opened again for it, as rows are read once. */
+static int save_start(const struct ts_api_run *c, struct ts_err *err)
 {
-    const struct ts_init_conf conf = { .tensor = c->session->engine.tensor,
-                                       .rank = c->session->conf.rank,
-                                       .seed = c->conf.seed,
-                                       .model = c->start,
-                                       .stop = c->session->stop };
+    struct ts_init_conf conf = { .tensor = c->session->engine.tensor,
+                                 .rank = c->session->conf.rank,
+                                 .seed = c->conf.seed,
+                                 .stop = c->session->stop };
     const char *where;
+    int rc;
     if (c->conf.save_init == 0 || c->out == NULL || starts_with_vectors(c))
         return 0;
     if (c->from.file != NULL &&
         faccessat(ts_model_dir(c->out, &where), TS_MODEL_START, F_OK, 0) == 0)
         return 0; /* the run goes on where it was */
-    return c->from.file == NULL
-               ? ts_init_save(&conf, c->out, err)
-               : ts_fail(err, TS_EARG,
-                         "the run that goes on did not write its start: leave save_init out");
+    if (c->from.file != NULL)
+        return ts_fail(err, TS_EARG,
+                       "the run that goes on did not write its start: leave save_init out");
+    rc = open_start(c, &conf.model, err);
+    if (rc == 0)
+        rc = ts_init_save(&conf, c->out, err);
+    ts_model_close(conf.model);
+    return rc;
 }
 
 /* The run has computed its start. */

@@ -554,9 +554,22 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
     return ktensor_matrix(m, mode, err);
 }
 
+/* There is no way back in a text, and no end of a memory that its reader would come to. */
+static int fail_behind(const struct ts_model *m, uint32_t mode, struct ts_err *err)
+{
+    return ts_fail(
+        err, TS_EARG,
+        "%s: these rows of mode %u were read already, or it has no more; a model is read "
+        "once, front to back",
+        m->path, mode + 1);
+}
+
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err)
 {
     int rc = 0;
+    if (mode >= m->order || (m->mode != UINT32_MAX && mode < m->mode) ||
+        n > m->n_rows[mode] - (m->mode == mode ? m->row : 0))
+        return fail_behind(m, mode, err);
     while (rc == 0 && m->mode != mode) {
         const uint32_t next = m->mode == UINT32_MAX ? 0 : m->mode + 1;
         rc = begin_mode(m, next, err);

@@ -70,7 +70,7 @@ int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret
 int ts_model_is_float32(const struct ts_model *m);
 
 /* The next n rows of `mode`, n x rank. Modes are asked for in ascending order, rows in order; the
- * rest of a mode may be left unread. */
+ * rest of a mode may be left unread. TS_EARG for others: a model that is to be read twice is opened twice. */
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err);
 
 /* Goes back to the first row of the mode whose rows were asked for last: 0, 1 where that cannot be, in a pipe, or a failure. */
