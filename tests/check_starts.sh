@@ -44,16 +44,33 @@ same plain/model.ktensor drawn/model.ktensor
 same plain/model.ktensor again/model.ktensor
 "$bin/tstream" cp --cpu -q --resume drawn -i 4 > log 2>&1 || bad "--resume with --mean: $(cat log)"
 
+# stopped DIR OPTION...: a run that is stopped in its third sweep or later, $sweep
+stopped()
+{
+    : > log # what is waited for is not that of a run before
+    $cp -i 100000000 -o "$@" > log 2> err &
+    pid=$!
+    while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.02; done
+    kill -TERM $pid
+    wait $pid || true
+    sweep=$(sed -n 's/.*goes on from sweep \([0-9]*\), mode [123]$/\1/p' err)
+}
+resume() { "$bin/tstream" cp --cpu -q --resume "$@" > log 2>&1 || bad "--resume $*: $(cat log)"; }
+
 # a run that is stopped keeps it beside its state
-$cp -r 6 -i 100000000 -s 7 -o long --save-init > log 2> err &
-pid=$!
-while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.02; done
-kill -TERM $pid
-wait $pid || true
+stopped long -r 6 -s 7 --save-init
 cp long.partial/init.ktensor first
-sweep=$(sed -n 's/.*goes on from sweep \([0-9]*\), mode [123]$/\1/p' err)
-"$bin/tstream" cp --cpu -q --resume long -i $((sweep + 1)) > log 2>&1 || bad "--resume: $(cat log)"
+resume long -i $((sweep + 1))
 same first long/init.ktensor
+
+# one that had none writes it when it goes on: whole, or none where the disk is full
+stopped late -r 6 -s 7
+got=0
+(ulimit -f 200 && exec "$bin/tstream" cp --cpu -q --resume late -i $((sweep + 1)) --save-init) > log 2> err || got=$?
+[ $got -eq 1 ] && grep -q 'init.ktensor.*File too large' err || bad "exit $got where the start does not fit: $(cat err)"
+ls late.partial | grep 'init' && bad "a part of a start is left"
+resume late -i $((sweep + 1)) --save-init
+same first late/init.ktensor
 
 # a user's file of that name is not replaced
 mkdir mine

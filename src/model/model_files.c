@@ -94,6 +94,9 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
     if (strncmp(name, "state", 5) == 0 || strncmp(name, "run.", 4) == 0 ||
         strncmp(name, "status.", 7) == 0)
         return kind_of_record(dir, name, whole);
+    if (strcmp(name, TS_MODEL_START ".new") == 0)
+        return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
+                                                                  : TS_ATOMIC_FOREIGN;
     if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
         return TS_ATOMIC_STATE; /* of the run that the state is of */
     if (strcmp(name, "model.ktensor") == 0 || strcmp(name, TS_MODEL_START) == 0) {

@@ -435,11 +435,13 @@ static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start
     return rc == 0 ? put_text(o, to, start->rank, 17, n, err) : rc;
 }
 
+/* Under another name until it is whole: beside a state it stays, whatever becomes of the run. */
 static int write_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
                        struct ts_err *err)
 {
+    const int dir = ts_atomic_dir_fd(o->dir);
     struct sink_file to;
-    int rc = open_sink(o, TS_MODEL_START, &to, err);
+    int rc = open_sink(o, TS_MODEL_START ".new", &to, err);
     if (rc < 0)
         return rc;
     rc = put_ktensor_head(&to, start->order, start->n_rows, start->rank, weight, err);
@@ -450,7 +452,13 @@ static int write_start(struct ts_model_out *o, const struct ts_factors *start, c
             rc = put_start_rows(o, start, m, row, left < o->chunk ? left : o->chunk, &to, err);
         }
     }
-    return close_sink(&to, rc, err);
+    rc = close_sink(&to, rc, err);
+    if (rc == 0 && renameat(dir, TS_MODEL_START ".new", dir, TS_MODEL_START) != 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/" TS_MODEL_START ": cannot be put in place",
+                           ts_atomic_dir_partial(o->dir));
+    if (rc < 0)
+        (void)unlinkat(dir, TS_MODEL_START ".new", 0);
+    return rc;
 }
 
 int ts_model_add_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
